@@ -1,0 +1,42 @@
+# Every target sets up what it needs first. Needs only Python 3.11+, git and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+N ?= 50
+
+.PHONY: help setup test check bench crash lock clean
+
+help: ## what there is to do
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
+
+setup: $(VENV)/ready ## a virtual environment with everything that development needs
+
+$(VENV)/ready: requirements-dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Crossclaw needs Python 3.11 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes -r requirements-dev.lock
+	$(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+test: setup ## all tests that fit into minutes
+	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+check: setup ## style, types and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup ## measure; prints ratios and compares with the recorded run
+	$(BIN)/python -m bench $(ARGS)
+
+crash: setup ## N random kill -9 under load, then the control build that must fail
+	$(BIN)/python -m tests.crash --kills $(N) $(ARGS)
+
+lock: setup ## resolve the lock files anew
+	$(BIN)/python -m pip --disable-pip-version-check install --quiet uv
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url pyproject.toml -o requirements.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --extra dev pyproject.toml -o requirements-dev.lock
+
+clean: ## remove the environment and all caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build

@@ -1,0 +1,1 @@
+"""Crossclaw: sessions that know of each other."""

@@ -1,0 +1,33 @@
+"""Addresses: where a reply goes."""
+
+import msgspec
+
+
+class Address(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """One chat on one account of one channel; on the wire it is called deliveryContext."""
+
+    channel: str
+    to: str
+    account_id: str | None = None
+    thread_id: str | None = None
+
+
+class Inbound(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that arrived on a channel and is not yet in a session."""
+
+    address: Address
+    sender: str
+    text: str
+    message_id: str
+    """The platform's own id: the same message twice is stored once."""
+    chat_type: str = "direct"
+    chat_name: str | None = None
+    chat_id: str | None = None
+    """The group's id, when it is a group."""
+    sender_name: str | None = None
+
+    @property
+    def dedupe_key(self) -> str:
+        where = self.address
+        parts = (where.channel, where.account_id or "", where.to, self.sender, self.message_id)
+        return "\x1f".join(parts)

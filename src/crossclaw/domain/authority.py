@@ -1,0 +1,68 @@
+"""Authority: what a queued message may do. It is stored with the row and only shrinks on its way.
+
+A set that is None means "no limit of this kind". There is one way to make a child's authority:
+`parent.meet(limits)`. Nothing adds a right.
+"""
+
+from typing import TypeVar
+
+import msgspec
+
+Number = TypeVar("Number", int, float)
+
+
+class Budget(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a run and everything it causes may spend. None is "no limit of this kind"."""
+
+    tokens: int | None = None
+    cost_usd: float | None = None
+    ends_at_ms: int | None = None
+
+    def meet(self, other: "Budget") -> "Budget":
+        return Budget(
+            _least(self.tokens, other.tokens),
+            _least(self.cost_usd, other.cost_usd),
+            _least(self.ends_at_ms, other.ends_at_ms),
+        )
+
+
+class Authority(msgspec.Struct, frozen=True, omit_defaults=True):
+    owner: bool = False
+    """May do what only the person who owns the gateway may."""
+    sandboxed: bool = False
+    may_spawn: bool = True
+    tools: frozenset[str] | None = None
+    denied_tools: frozenset[str] = frozenset()
+    roots: frozenset[str] | None = None
+    """Sessions whose trees it may see."""
+    hops_left: int = 12
+    """Sends and spawns that may still follow; `session.agentToAgent.maxHops`."""
+    budget: Budget = Budget()
+
+    def meet(self, other: "Authority") -> "Authority":
+        """What both allow."""
+        return Authority(
+            owner=self.owner and other.owner,
+            sandboxed=self.sandboxed or other.sandboxed,
+            may_spawn=self.may_spawn and other.may_spawn,
+            tools=_both(self.tools, other.tools),
+            denied_tools=self.denied_tools | other.denied_tools,
+            roots=_both(self.roots, other.roots),
+            hops_left=min(self.hops_left, other.hops_left),
+            budget=self.budget.meet(other.budget),
+        )
+
+    def allows_tool(self, name: str) -> bool:
+        return name not in self.denied_tools and (self.tools is None or name in self.tools)
+
+
+def _least(one: Number | None, other: Number | None) -> Number | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)
+
+
+def _both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return one & other

@@ -1,0 +1,125 @@
+"""Everything that can go wrong and be told to somebody, as one tree with its wire codes.
+
+CrossclawError                UNAVAILABLE       something failed inside; the text says what
+├── Invalid                   INVALID_REQUEST   the caller asked for something that cannot be
+│   ├── InvalidKey            INVALID_REQUEST   a text that is no session key
+│   ├── ConfigInvalid         INVALID_REQUEST   openclaw.json needs mending
+│   └── KeyReused             INVALID_REQUEST   an idempotency key came back with another payload
+├── NotFound                  INVALID_REQUEST   no such session, run, agent: also "not for you to see"
+├── Forbidden                 FORBIDDEN         known and refused; names the setting that would allow it
+├── Busy                      UNAVAILABLE       a limit is reached; the same call works later
+├── Fenced                    UNAVAILABLE       a write by a run that no longer owns its work
+├── Stopped                   UNAVAILABLE       this part of the house is closed
+├── StoreError                UNAVAILABLE       the ledger cannot be opened or written
+│   ├── StoreLocked           UNAVAILABLE       another gateway has this state folder
+│   └── StoreTooNew           UNAVAILABLE       written by a newer Crossclaw
+├── ProviderError             UNAVAILABLE       the model could not answer
+│   ├── ProviderMissing       UNAVAILABLE       its package is not installed, or it is not configured
+│   ├── ProviderRefused       UNAVAILABLE       key or request refused; trying again does not help
+│   ├── ProviderOverloaded    UNAVAILABLE       rate limit or outage; trying later helps
+│   └── ContextOverflow       UNAVAILABLE       the input does not fit the model's window
+├── TurnsExhausted            UNAVAILABLE       a run asked the model too often
+└── DeliveryError             UNAVAILABLE       a channel did not take a message
+    └── DeliveryUncertain     UNAVAILABLE       nobody knows whether it did
+
+A text is written for its reader: it says what would work. `code` is what goes on the wire.
+"""
+
+
+class CrossclawError(Exception):
+    code = "UNAVAILABLE"
+    retryable = False
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else type(self).__name__
+
+
+class Invalid(CrossclawError):
+    code = "INVALID_REQUEST"
+
+
+class InvalidKey(Invalid):
+    pass
+
+
+class ConfigInvalid(Invalid):
+    pass
+
+
+class KeyReused(Invalid):
+    pass
+
+
+class NotFound(CrossclawError):
+    code = "INVALID_REQUEST"
+
+
+class Forbidden(CrossclawError):
+    code = "FORBIDDEN"
+
+
+class Busy(CrossclawError):
+    retryable = True
+
+
+class Fenced(CrossclawError):
+    pass
+
+
+class Stopped(CrossclawError):
+    retryable = True
+
+
+class StoreError(CrossclawError):
+    pass
+
+
+class StoreLocked(StoreError):
+    pass
+
+
+class StoreTooNew(StoreError):
+    pass
+
+
+class ProviderError(CrossclawError):
+    pass
+
+
+class ProviderMissing(ProviderError):
+    pass
+
+
+class ProviderRefused(ProviderError):
+    pass
+
+
+class ProviderOverloaded(ProviderError):
+    retryable = True
+
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class ContextOverflow(ProviderError):
+    pass
+
+
+class TurnsExhausted(CrossclawError):
+    pass
+
+
+class DeliveryError(CrossclawError):
+    """The channel refused. `retryable` says whether the same message may be tried again."""
+
+    def __init__(
+        self, message: str, *, retryable: bool = False, retry_after_s: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.retryable = retryable
+        self.retry_after_s = retry_after_s
+
+
+class DeliveryUncertain(DeliveryError):
+    """The message may or may not be there (a connection cut after sending)."""

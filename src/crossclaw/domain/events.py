@@ -1,0 +1,71 @@
+"""Events: what the house tells whoever listens, after it is durable. Losing one loses nothing."""
+
+import msgspec
+
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.runs import Run
+from crossclaw.domain.sessions import Entry
+
+
+class RunAccepted(msgspec.Struct, frozen=True):
+    run_id: str
+    key: SessionKey
+
+
+class RunStarted(msgspec.Struct, frozen=True):
+    run: Run
+
+
+class ReplyPiece(msgspec.Struct, frozen=True):
+    """Words of a reply as the model says them. `text` is all so far in this turn."""
+
+    run_id: str
+    key: SessionKey
+    piece: str
+    text: str
+    restarted: bool = False
+    """The model began this turn anew: forget the pieces before."""
+
+
+class ThoughtPiece(msgspec.Struct, frozen=True):
+    run_id: str
+    key: SessionKey
+    piece: str
+
+
+class ToolStarted(msgspec.Struct, frozen=True):
+    run_id: str
+    key: SessionKey
+    tool_use_id: str
+    name: str
+    arguments: dict[str, object]
+
+
+class ToolEnded(msgspec.Struct, frozen=True):
+    run_id: str
+    key: SessionKey
+    tool_use_id: str
+    name: str
+    is_error: bool
+    duration_ms: int
+
+
+class EntryAppended(msgspec.Struct, frozen=True):
+    key: SessionKey
+    entry: Entry
+
+
+class RunEnded(msgspec.Struct, frozen=True):
+    run: Run
+
+
+Event = (
+    RunAccepted
+    | RunStarted
+    | ReplyPiece
+    | ThoughtPiece
+    | ToolStarted
+    | ToolEnded
+    | EntryAppended
+    | RunEnded
+)

@@ -1,0 +1,261 @@
+"""Session keys: the name of a session, parsed once at the door into a type.
+
+    agent:<agent>:main                          the agent's main chat; its own agent sees `main`
+    agent:<agent>:<channel>:group:<id>          a group; likewise `channel`
+    agent:<agent>:…:dm:<peer>                   a direct chat, in the shapes of `session.dmScope`
+    agent:<agent>:subagent:<uuid>               a sub-agent
+    agent:<agent>:<name>                        whatever else a person names
+    cron:<job>  hook:<uuid>  node-<node>        work from inside; `agent:<agent>:cron:…` means the same
+    …:thread:<id>  …:topic:<id>                 a thread of the chat before it
+
+`global` and `unknown` are reserved: with `session.scope = "global"` one shared session stands for
+every agent's main chat, and everybody sees it as `main`.
+"""
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from crossclaw.domain.agents import DEFAULT_AGENT_ID, is_agent_id, normalize_agent_id
+from crossclaw.domain.errors import InvalidKey
+
+Kind = Literal["main", "group", "cron", "hook", "node", "other"]
+KINDS: tuple[Kind, ...] = ("main", "group", "cron", "hook", "node", "other")
+ChatType = Literal["direct", "group", "channel"]
+DmScope = Literal["main", "per-peer", "per-channel-peer", "per-account-channel-peer"]
+
+MAIN = "main"
+SHARED = "global"
+RESERVED = ("global", "unknown")
+KEY_CHARS_MAX = 512  # the longest platform ids are under 200; a key is an index entry, not a text
+
+_INSIDE = ("cron:", "hook:", "node-")
+_WORDS = frozenset({"agent", "main", "global", "unknown", "subagent", "cron", "hook", "acp"})
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SessionKey:
+    """Two keys are equal when their canonical texts are; the agent of a bare key is only a guess
+    until its session row says better."""
+
+    text: str
+    agent_id: str = field(compare=False)
+
+    def __str__(self) -> str:
+        return self.text
+
+    # ── reading ────────────────────────────────────────────────────────────────────────────────
+
+    @classmethod
+    def parse(cls, text: str, *, agent_id: str = DEFAULT_AGENT_ID) -> "SessionKey":
+        """Read a full key, a bare inside key, or `main` as `agent_id` means it."""
+        trimmed = text.strip()
+        _refuse_odd_characters(trimmed)
+        if trimmed == MAIN:
+            return cls.main(agent_id)
+        if trimmed.startswith(_INSIDE):
+            return cls._inside(agent_id, trimmed)
+        if trimmed.startswith("agent:"):
+            return cls._of_agent(trimmed)
+        raise InvalidKey(
+            f"{_quote(trimmed)} is not a session key; use main, agent:<agent>:<name>, cron:<job>, "
+            "hook:<id> or node-<id>"
+        )
+
+    @classmethod
+    def _of_agent(cls, text: str) -> "SessionKey":
+        _, agent, *rest = text.split(":")
+        if not rest or not all(rest):
+            raise InvalidKey(f"{_quote(text)} is incomplete; a key reads agent:<agent>:<name>")
+        if not is_agent_id(agent.strip().lower()):
+            raise InvalidKey(
+                f"{_quote(agent)} is not an agent id (letters, digits, - and _); "
+                "agents_list shows the ids"
+            )
+        return cls.named(agent, ":".join(rest))
+
+    @classmethod
+    def _inside(cls, agent_id: str, rest: str) -> "SessionKey":
+        if rest in _INSIDE or not all(rest.split(":")):
+            raise InvalidKey(f"{_quote(rest)} is incomplete; say which one: {rest}<id>")
+        return cls(rest, normalize_agent_id(agent_id))
+
+    @classmethod
+    def named(cls, agent_id: str, name: str) -> "SessionKey":
+        """The session that `agent_id` calls `name`: everything that follows `agent:<agent>:`."""
+        agent = normalize_agent_id(agent_id)
+        _refuse_odd_characters(name)
+        if name.startswith(_INSIDE):
+            return cls._inside(agent, name)
+        parts = name.split(":")
+        if not all(parts):
+            raise InvalidKey(f"{_quote(name)} has an empty part between colons")
+        _refuse_lookalike(parts[0])
+        if name in RESERVED:
+            raise InvalidKey(f"{name} is reserved; the main session is called main")
+        return cls(f"agent:{agent}:{name}", agent)
+
+    # ── making ─────────────────────────────────────────────────────────────────────────────────
+
+    @classmethod
+    def main(cls, agent_id: str) -> "SessionKey":
+        agent = normalize_agent_id(agent_id)
+        return cls(f"agent:{agent}:{MAIN}", agent)
+
+    @classmethod
+    def shared(cls, agent_id: str = DEFAULT_AGENT_ID) -> "SessionKey":
+        """The one session of `session.scope = "global"`."""
+        return cls(SHARED, normalize_agent_id(agent_id))
+
+    @classmethod
+    def group(
+        cls,
+        agent_id: str,
+        channel: str,
+        group_id: str,
+        *,
+        chat_type: Literal["group", "channel"] = "group",
+        thread_id: str | None = None,
+    ) -> "SessionKey":
+        name = f"{_part(channel).lower()}:{chat_type}:{_part(group_id)}"
+        return cls.named(agent_id, _with_thread(name, thread_id))
+
+    @classmethod
+    def direct(
+        cls,
+        agent_id: str,
+        channel: str,
+        peer: str,
+        *,
+        scope: DmScope = "main",
+        account_id: str = "default",
+        links: Mapping[str, Sequence[str]] | None = None,
+        thread_id: str | None = None,
+    ) -> "SessionKey":
+        """The session of a direct chat: `session.dmScope` says who shares one with whom."""
+        if scope == "main":
+            name = MAIN
+        else:
+            who = _part(linked_peer(channel, peer, links or {}))
+            before = {
+                "per-peer": "",
+                "per-channel-peer": f"{_part(channel).lower()}:",
+                "per-account-channel-peer": f"{_part(channel).lower()}:{_part(account_id).lower()}:",
+            }[scope]
+            name = f"{before}dm:{who}"
+        return cls.named(agent_id, _with_thread(name, thread_id))
+
+    @classmethod
+    def subagent(cls, agent_id: str, child_id: str) -> "SessionKey":
+        return cls.named(agent_id, f"subagent:{_part(child_id)}")
+
+    @classmethod
+    def cron(cls, agent_id: str, job_id: str) -> "SessionKey":
+        return cls._inside(agent_id, f"cron:{_part(job_id)}")
+
+    @classmethod
+    def hook(cls, agent_id: str, hook_id: str) -> "SessionKey":
+        return cls._inside(agent_id, f"hook:{_part(hook_id)}")
+
+    @classmethod
+    def node(cls, agent_id: str, node_id: str) -> "SessionKey":
+        return cls._inside(agent_id, f"node-{_part(node_id)}")
+
+    # ── telling ────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def name(self) -> str:
+        """What follows `agent:<agent>:`; for an inside key, all of it."""
+        return self.text.split(":", 2)[2] if self.text.startswith("agent:") else self.text
+
+    @property
+    def kind(self) -> Kind:
+        if self.text == SHARED or self.name == MAIN:
+            return "main"
+        if self.text.startswith("cron:"):
+            return "cron"
+        if self.text.startswith("hook:"):
+            return "hook"
+        if self.text.startswith("node-"):
+            return "node"
+        return "group" if self.chat_type != "direct" else "other"
+
+    @property
+    def chat_type(self) -> ChatType:
+        match self.name.split(":"):
+            case [_, "group", _, *_]:
+                return "group"
+            case [_, "channel", _, *_]:
+                return "channel"
+        return "direct"
+
+    @property
+    def channel(self) -> str | None:
+        """The channel that the key itself names: of a group, or of a direct chat by channel."""
+        match self.name.split(":"):
+            case [channel, "group" | "channel" | "dm", _, *_]:
+                return channel
+            case [channel, _, "dm", _, *_]:
+                return channel
+        return None
+
+    @property
+    def is_subagent(self) -> bool:
+        return self.name.startswith("subagent:")
+
+    @property
+    def thread_id(self) -> str | None:
+        match self.name.split(":"):
+            case [_, *_, "thread" | "topic", thread]:
+                return thread
+        return None
+
+    def display(self, caller_agent_id: str | None = None) -> str:
+        """The text a caller sees: its own main session is `main`, and `global` is never seen."""
+        if self.text == SHARED:
+            return MAIN
+        if self.name == MAIN and self.agent_id == caller_agent_id:
+            return MAIN
+        return self.text
+
+
+def linked_peer(channel: str, peer: str, links: Mapping[str, Sequence[str]]) -> str:
+    """The person behind a peer id: `session.identityLinks` maps a name to its ids anywhere."""
+    lowered = peer.strip().lower()
+    spellings = {lowered, f"{channel.strip().lower()}:{lowered}"}
+    for name, ids in links.items():
+        if any(linked.strip().lower() in spellings for linked in ids):
+            return name.strip().lower()
+    return lowered
+
+
+def _with_thread(name: str, thread_id: str | None) -> str:
+    return name if thread_id is None else f"{name}:thread:{_part(thread_id)}"
+
+
+def _part(text: str) -> str:
+    """An id from outside as part of a key. Colons stay (many platforms use them) unless they would
+    leave an empty part, which no key may have."""
+    trimmed = text.strip() or "unknown"
+    return trimmed if all(trimmed.split(":")) else trimmed.replace(":", "%3A")
+
+
+def _refuse_odd_characters(text: str) -> None:
+    if not text:
+        raise InvalidKey("a session key must not be empty; the main session is called main")
+    if len(text) > KEY_CHARS_MAX:
+        raise InvalidKey(f"a session key has at most {KEY_CHARS_MAX} characters, not {len(text)}")
+    if not text.isprintable() or "/" in text.split(":")[0] or text != text.strip():
+        raise InvalidKey(f"{_quote(text)} has characters that no session key has")
+
+
+def _refuse_lookalike(word: str) -> None:
+    """`MAIN` and full-width spellings would be other sessions that look the same to a person."""
+    plain = unicodedata.normalize("NFKC", word).casefold()
+    if plain in _WORDS and word != plain:
+        raise InvalidKey(f"{_quote(word)} is not a session key; did you mean {plain}?")
+
+
+def _quote(text: str) -> str:
+    return repr(text if len(text) <= 80 else text[:79] + "…")

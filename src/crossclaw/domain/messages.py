@@ -1,0 +1,174 @@
+"""Messages: what a person, a model and a tool say, in Anthropic's block names.
+
+On disk a tool's result is a message of its own with `role: "toolResult"`; towards a model
+consecutive results become one user message of `tool_result` blocks (see `agent/view.py`).
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+StopReason = Literal["end_turn", "tool_use", "max_tokens", "error", "aborted", "injected"]
+
+
+class Text(msgspec.Struct, tag="text", frozen=True):
+    text: str
+
+
+class Thinking(msgspec.Struct, tag="thinking", frozen=True, omit_defaults=True):
+    thinking: str
+    signature: str | None = None
+    redacted: str | None = None
+    """What the provider hid from us and wants back unchanged."""
+
+
+class ImageSource(msgspec.Struct, frozen=True, omit_defaults=True):
+    type: Literal["base64", "url"]
+    media_type: str | None = None
+    data: str | None = None
+    url: str | None = None
+
+
+class Image(msgspec.Struct, tag="image", frozen=True):
+    source: ImageSource
+
+
+class ToolUse(msgspec.Struct, tag="tool_use", frozen=True):
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+class ToolResult(msgspec.Struct, tag="tool_result", frozen=True, omit_defaults=True):
+    """A result inside a user message, as a client may send it. `content` may be any JSON."""
+
+    tool_use_id: str
+    content: Any = ""
+    is_error: bool = False
+
+
+UserBlock = Text | Image | ToolResult
+AssistantBlock = Text | Thinking | ToolUse
+ResultBlock = Text | Image
+
+
+class Provenance(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """Where a message came from. Set by the gateway, never taken from a client's words."""
+
+    kind: Literal["person", "inter_session", "announce", "cron", "hook", "node", "system"]
+    source_session: str | None = None
+    source_channel: str | None = None
+    source_tool: str | None = None
+    sender: str | None = None
+
+
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    cost: float | None = None
+    """US dollars, where the model has a price."""
+
+    @property
+    def prompt(self) -> int:
+        """Tokens the model read: what fills its window."""
+        return self.input + self.cache_read + self.cache_write
+
+    def __add__(self, other: "Usage") -> "Usage":
+        costs = [cost for cost in (self.cost, other.cost) if cost is not None]
+        return Usage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cache_read + other.cache_read,
+            self.cache_write + other.cache_write,
+            sum(costs) if costs else None,
+        )
+
+
+class UserMessage(msgspec.Struct, tag_field="role", tag="user", frozen=True, omit_defaults=True):
+    content: str | list[UserBlock]
+    timestamp: int = 0
+    provenance: Provenance | None = None
+
+
+class AssistantMessage(
+    msgspec.Struct, tag_field="role", tag="assistant", frozen=True, omit_defaults=True
+):
+    content: str | list[AssistantBlock]
+    timestamp: int = 0
+    provider: str | None = None
+    model: str | None = None
+    usage: Usage | None = None
+    stop_reason: StopReason | None = msgspec.field(default=None, name="stopReason")
+    error: str | None = msgspec.field(default=None, name="errorMessage")
+
+    @property
+    def blocks(self) -> list[AssistantBlock]:
+        return [Text(self.content)] if isinstance(self.content, str) else self.content
+
+    @property
+    def text(self) -> str:
+        """The words of the message: text blocks joined, thinking left out."""
+        return "".join(block.text for block in self.blocks if isinstance(block, Text))
+
+    @property
+    def tool_calls(self) -> list[ToolUse]:
+        return [block for block in self.blocks if isinstance(block, ToolUse)]
+
+
+class ToolResultMessage(
+    msgspec.Struct, tag_field="role", tag="toolResult", frozen=True, omit_defaults=True
+):
+    tool_use_id: str
+    tool_name: str = msgspec.field(name="toolName")
+    content: Any = ""
+    """A string, blocks, or any JSON, as the tool gave it."""
+    is_error: bool = msgspec.field(default=False, name="isError")
+    duration_ms: int | None = msgspec.field(default=None, name="durationMs")
+    timestamp: int = 0
+
+
+Message = UserMessage | AssistantMessage | ToolResultMessage
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
+
+
+def encode_message(message: Message) -> bytes:
+    return _encoder.encode(message)
+
+
+def decode_message(body: bytes | str) -> Message:
+    return _decoder.decode(body)
+
+
+def words_of(message: Message) -> str:
+    """All the readable words of a message: what the search index and previews use."""
+    if isinstance(message, ToolResultMessage):
+        return _words_of_result(message.content)
+    if isinstance(message.content, str):
+        return message.content
+    return "\n".join(filter(None, [_words_of_block(block) for block in message.content]))
+
+
+def _words_of_block(block: UserBlock | AssistantBlock) -> str:
+    match block:
+        case Text(text=text):
+            return text
+        case ToolUse(name=name, input=arguments):
+            return f"{name} {_encoder.encode(arguments).decode()}"
+        case ToolResult(content=content):
+            return _words_of_result(content)
+        case _:
+            return ""
+
+
+def _words_of_result(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list) and all(isinstance(part, dict) for part in content):
+        texts = [part["text"] for part in content if isinstance(part.get("text"), str)]
+        if texts:
+            return "\n".join(texts)
+    return _encoder.encode(content).decode()

@@ -1,0 +1,97 @@
+"""Runs: one execution of the agent loop. Everything that happens in a session is one."""
+
+from typing import Literal
+
+import msgspec
+
+from crossclaw.domain.addresses import Address
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import UserMessage
+
+RunKind = Literal[
+    "chat", "agent", "send", "round", "announce", "spawn", "cron", "hook", "node", "command"
+]
+RunStatus = Literal["queued", "running", "waiting", "ok", "error", "timeout", "aborted"]
+OPEN: tuple[RunStatus, ...] = ("queued", "running", "waiting")
+EndStatus = Literal["ok", "error", "timeout", "aborted"]
+
+
+class Cause(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Why there is this run: the runs that led to it, first the one that began it all."""
+
+    chain: tuple[str, ...] = ()
+    hops: int = 0
+
+    def followed_by(self, run_id: str, *, hops: int = 0) -> "Cause":
+        """The cause of what `run_id` brings about; a send or a spawn is one hop further."""
+        return Cause((*self.chain, run_id), self.hops + hops)
+
+
+class RunPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a run is asked to do beyond its message. Stored with it, so that a restart knows."""
+
+    deliver: bool = True
+    """Whether the reply goes to `reply_to`; it is always in the transcript."""
+    reply_to: Address | None = None
+    context: str | None = None
+    """Further text for the system prompt of this run only."""
+    model: str | None = None
+    thinking: str | None = None
+    timeout_ms: int | None = None
+    exchange_id: str | None = None
+
+
+class NewRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run to be accepted: its message goes into the inbox, and later into the transcript."""
+
+    run_id: str
+    key: SessionKey
+    kind: RunKind
+    message: UserMessage
+    plan: RunPlan = RunPlan()
+    authority: Authority = Authority()
+    cause: Cause = Cause()
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """A run as the ledger has it."""
+
+    run_id: str
+    key: SessionKey
+    session_id: str
+    kind: RunKind
+    status: RunStatus
+    attempt: int
+    epoch: int
+    plan: RunPlan
+    authority: Authority
+    cause: Cause
+    created_at: int
+    started_at: int | None = None
+    ended_at: int | None = None
+    reply: str | None = None
+    error: str | None = None
+
+    @property
+    def ended(self) -> bool:
+        return self.status not in OPEN
+
+    @property
+    def fence(self) -> "Fence":
+        return Fence(self.run_id, self.epoch)
+
+
+class Fence(msgspec.Struct, frozen=True):
+    """Who writes: a run in the epoch of its claim. The ledger refuses an older one."""
+
+    run_id: str
+    epoch: int
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How a run ended."""
+
+    status: EndStatus
+    reply: str | None = None
+    error: str | None = None

@@ -1,0 +1,75 @@
+"""Sessions and their entries, as the ledger has them."""
+
+from typing import Literal
+
+import msgspec
+
+from crossclaw.domain.addresses import Address
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import Message, Usage
+
+EntryType = Literal["message", "compaction", "note"]
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """A key and what it stands for now. A reset gives the key a new session id; the old
+    transcript stays readable by its own."""
+
+    key: SessionKey
+    session_id: str
+    created_at: int
+    updated_at: int
+    channel: str | None = None
+    display_name: str | None = None
+    label: str | None = None
+    spawned_by: str | None = None
+    archived_at: int | None = None
+    last_address: Address | None = None
+    model: str | None = None
+    thinking: str | None = None
+    verbose: str | None = None
+    send_policy: str | None = None
+    input_tokens: int = 0
+    output_tokens: int = 0
+    total_tokens: int = 0
+    """Tokens that filled the model's window at the last call."""
+    context_tokens: int | None = None
+    cost_usd: float = 0.0
+    system_sent: bool = False
+    aborted_last_run: bool = False
+
+
+class NewSession(msgspec.Struct, frozen=True, kw_only=True):
+    """What a session begins with, should it not be there yet."""
+
+    key: SessionKey
+    session_id: str
+    channel: str | None = None
+    display_name: str | None = None
+    label: str | None = None
+    spawned_by: str | None = None
+    address: Address | None = None
+
+
+class NewEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry to be appended: a message, or a note about the conversation."""
+
+    entry_id: str
+    message: Message | None = None
+    note: dict[str, object] | None = None
+    type: EntryType = "message"
+    usage: Usage | None = None
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of a transcript. `seq` counts from 1 without holes."""
+
+    session_id: str
+    seq: int
+    entry_id: str
+    at: int
+    type: EntryType
+    run_id: str | None = None
+    message: Message | None = None
+    note: dict[str, object] | None = None
+    pinned: bool = False

@@ -1,0 +1,348 @@
+"""The ledger's contract: steps in, truth out. SQLite fulfils it today; PostgreSQL can.
+
+A *step* is a few operations that become durable together or not at all: "the run ended" and "what
+follows from it" are one step. An operation is data, not code, so an engine may batch the steps of
+many callers into one round trip or one fsync. `commit` returns after the step is on disk; then, and
+only then, may anybody be told.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Literal, Protocol, TypeVar
+
+import msgspec
+
+from crossclaw.domain.addresses import Address
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import UserMessage
+from crossclaw.domain.runs import Fence, NewRun, Outcome, Run
+from crossclaw.domain.sessions import Entry, NewEntry, NewSession, Session
+
+R = TypeVar("R")
+
+ATTEMPTS_MAX = 3  # a message that kills the process three times would kill it for ever
+
+
+class Op(msgspec.Struct, Generic[R], frozen=True, kw_only=True):
+    """One operation of a step; `R` is what it answers."""
+
+
+# ── sessions ───────────────────────────────────────────────────────────────────────────────────
+
+
+class EnsureSession(Op[Session], frozen=True):
+    """The session of this key, made if it is not there. An address given is its newest."""
+
+    new: NewSession
+    at: int
+
+
+# ── runs ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class Dedupe(msgspec.Struct, frozen=True):
+    """The same key in the same scope is the same request; `digest` tells another payload."""
+
+    scope: str
+    key: str
+    digest: str
+
+
+class Submitted(msgspec.Struct, frozen=True):
+    run_id: str
+    duplicate: bool = False
+
+
+class Submit(Op[Submitted], frozen=True):
+    """Accept a run into its session's lane, with its message in the inbox. The session must be
+    there. A known dedupe key answers with the first run; with another digest it is KeyReused."""
+
+    new: NewRun
+    at: int
+    dedupe: Dedupe | None = None
+
+
+class Claimed(msgspec.Struct, frozen=True):
+    run: Run
+    entry: Entry | None
+    """The run's message as it entered the transcript; None when a run is taken up again."""
+
+
+class Claim(Op[Claimed | None], frozen=True):
+    """Take the lane's first run, if no run of the session is open yet. Its message moves from the
+    inbox into the transcript in the same step."""
+
+    key: SessionKey
+    owner: str
+    at: int
+
+
+class Append(Op[list[Entry]], frozen=True):
+    """Entries by a run. This is progress: the run's count of attempts begins anew."""
+
+    fence: Fence
+    entries: list[NewEntry]
+    at: int
+
+
+class Inject(Op[list[Entry]], frozen=True):
+    """Entries by somebody else: an announce, a note from a client."""
+
+    key: SessionKey
+    entries: list[NewEntry]
+    at: int
+
+
+class EndRun(Op[Run], frozen=True):
+    """The run is over. Put what follows from it into the same step."""
+
+    fence: Fence
+    outcome: Outcome
+    at: int
+
+
+class EndOpenRun(Op[Run | None], frozen=True):
+    """End a run from outside, whoever has it; None when it had already ended."""
+
+    run_id: str
+    outcome: Outcome
+    at: int
+
+
+class ReleaseRun(Op[None], frozen=True):
+    """Put a run back at its place in the lane, as if this attempt had not been made."""
+
+    fence: Fence
+
+
+class Recovered(msgspec.Struct, frozen=True):
+    """What a dead owner left: lanes with work, and runs that were tried too often."""
+
+    keys: list[SessionKey]
+    exhausted: list[Run]
+
+
+class Recover(Op[Recovered], frozen=True):
+    """Runs of other owners go back to their place in the lane."""
+
+    owner: str
+
+
+class StartTool(Op[bool], frozen=True):
+    """Note that a tool with effects begins; False when it had begun before (and was cut off)."""
+
+    fence: Fence
+    tool_use_id: str
+    name: str
+    at: int
+
+
+class BeginWait(Op[list[SessionKey]], frozen=True):
+    """A run waits for another. Answers the circle of sessions that this would close, first the
+    waiting one; then nothing was noted. An empty answer: the wait stands."""
+
+    fence: Fence
+    target_run_id: str
+    at: int
+
+
+class EndWait(Op[None], frozen=True):
+    fence: Fence
+    target_run_id: str
+
+
+# ── deliveries ─────────────────────────────────────────────────────────────────────────────────
+
+DeliveryState = Literal["pending", "sending", "delivered", "uncertain", "failed"]
+
+
+class NewDelivery(msgspec.Struct, frozen=True, kw_only=True):
+    delivery_key: str
+    """Unique: the same reply is put into the outbox once."""
+    key: SessionKey
+    address: Address
+    text: str
+    run_id: str | None = None
+    authority: Authority = Authority()
+
+
+class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+    delivery_id: int
+    delivery_key: str
+    key: SessionKey
+    address: Address
+    text: str
+    state: DeliveryState
+    attempt: int
+    not_before: int
+    run_id: str | None = None
+    error: str | None = None
+    platform_id: str | None = None
+    authority: Authority = Authority()
+
+
+class PutDelivery(Op[bool], frozen=True):
+    """True when it is new."""
+
+    new: NewDelivery
+    at: int
+
+
+class TakeDelivery(Op[Delivery | None], frozen=True):
+    """From pending to sending, before the channel is called; None when somebody else did."""
+
+    delivery_id: int
+    at: int
+
+
+class SettleDelivery(Op[None], frozen=True):
+    """How the attempt ended; `pending` with a later `not_before` is a retry."""
+
+    delivery_id: int
+    state: DeliveryState
+    at: int
+    not_before: int = 0
+    error: str | None = None
+    platform_id: str | None = None
+
+
+# ── timers, exports, housekeeping ──────────────────────────────────────────────────────────────
+
+
+class Timer(msgspec.Struct, frozen=True, kw_only=True):
+    timer_key: str
+    """Unique: arming it again moves it."""
+    agent_id: str
+    kind: str
+    due_at: int
+    payload: dict[str, Any] = {}
+
+
+class ArmTimer(Op[None], frozen=True):
+    timer: Timer
+
+
+class TakeTimer(Op[bool], frozen=True):
+    """Remove a timer in the step that does what it stands for; False when it is gone."""
+
+    timer_key: str
+
+
+class Export(msgspec.Struct, frozen=True):
+    """How far a transcript's JSONL copy has come."""
+
+    agent_id: str
+    session_id: str
+    key: str
+    created_at: int
+    last_seq: int
+    exported_seq: int
+    exported_bytes: int
+
+
+class MarkExported(Op[None], frozen=True):
+    exports: list[tuple[str, int, int]]
+    """(session id, last exported seq, bytes of the file)"""
+
+
+class Audit(Op[None], frozen=True):
+    """A decision worth remembering."""
+
+    at: int
+    agent_id: str
+    principal: str
+    action: str
+    target: str
+    allowed: bool
+    reason: str
+
+
+class PruneDedupe(Op[int], frozen=True):
+    before: int
+
+
+# ── the ledger ─────────────────────────────────────────────────────────────────────────────────
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """An entry that a search found."""
+
+    key: SessionKey
+    entry: Entry
+
+
+Appended = Callable[[set[str]], None]
+
+
+class Ledger(Protocol):
+    """Reads see everything that was committed before they began."""
+
+    async def commit(self, *ops: Op[Any]) -> list[Any]:
+        """One step: all of it or nothing, durable on return. Answers one result an operation."""
+        ...
+
+    async def do(self, op: Op[R]) -> R:
+        """A step of one operation."""
+        ...
+
+    def on_append(self, listener: Appended) -> None:
+        """Hear, after each commit, which session ids got entries. A hint, nothing more."""
+        ...
+
+    async def find_session(self, key: SessionKey) -> Session | None: ...
+
+    async def find_session_by_id(self, session_id: str) -> Session | None: ...
+
+    async def list_sessions(
+        self, *, limit: int, agent_id: str | None = None, updated_after: int | None = None
+    ) -> list[Session]:
+        """Newest first, without archived ones."""
+        ...
+
+    async def find_run(self, run_id: str) -> Run | None: ...
+
+    async def list_open_runs(self, key: SessionKey) -> list[Run]:
+        """In lane order; the first may be running."""
+        ...
+
+    async def find_inbox(self, run_id: str) -> UserMessage | None:
+        """The message of a run that has not begun."""
+        ...
+
+    async def lanes_with_work(self) -> list[SessionKey]: ...
+
+    async def last_seq(self, session_id: str) -> int: ...
+
+    async def list_entries(
+        self,
+        session_id: str,
+        *,
+        limit: int,
+        before: int | None = None,
+        after: int = 0,
+        tool_results: bool = True,
+    ) -> list[Entry]:
+        """The newest `limit` entries with after < seq < before, oldest first."""
+        ...
+
+    async def search(self, words: str, *, limit: int, agent_id: str | None = None) -> list[Hit]: ...
+
+    async def tool_was_started(self, run_id: str, tool_use_id: str) -> bool: ...
+
+    async def list_deliveries(
+        self, *, states: Sequence[DeliveryState], limit: int
+    ) -> list[Delivery]:
+        """In the order in which they were put."""
+        ...
+
+    async def list_timers(self, *, due_before: int, limit: int) -> list[Timer]: ...
+
+    async def next_timer_at(self) -> int | None: ...
+
+    async def list_exports(self, *, behind: bool, after: str = "", limit: int) -> list[Export]:
+        """Transcripts by session id; `behind`: only those whose copy lacks entries."""
+        ...
+
+    async def find_export(self, session_id: str) -> Export | None: ...
+
+    async def close(self) -> None: ...

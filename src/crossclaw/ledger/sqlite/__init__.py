@@ -1,0 +1,1 @@
+"""The ledger on SQLite: one writer that commits in groups, readers beside it."""

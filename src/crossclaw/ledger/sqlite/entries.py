@@ -1,0 +1,113 @@
+"""Entries: appended in order, never changed."""
+
+from crossclaw.domain.errors import Fenced, NotFound
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import (
+    AssistantMessage,
+    ToolResultMessage,
+    UserMessage,
+    encode_message,
+)
+from crossclaw.domain.runs import Fence
+from crossclaw.domain.sessions import Entry, NewEntry
+from crossclaw.ledger.contract import Append, Inject
+from crossclaw.ledger.sqlite.rows import to_json
+from crossclaw.ledger.sqlite.words import indexed_words
+from crossclaw.ledger.sqlite.writer import Transaction
+
+_ROLE_OF = {UserMessage: "user", AssistantMessage: "assistant", ToolResultMessage: "toolResult"}
+
+
+def append(transaction: Transaction, op: Append) -> list[Entry]:
+    agent_id, session_id = hold(transaction, op.fence)
+    return [
+        put_entry(transaction, agent_id, session_id, op.fence.run_id, new, op.at)
+        for new in op.entries
+    ]
+
+
+def inject(transaction: Transaction, op: Inject) -> list[Entry]:
+    agent_id, session_id = session_of_key(transaction, op.key)
+    transaction.db.execute("UPDATE sessions SET updated_at = ? WHERE key = ?", (op.at, op.key.text))
+    return [put_entry(transaction, agent_id, session_id, None, new, op.at) for new in op.entries]
+
+
+def hold(transaction: Transaction, fence: Fence) -> tuple[str, str]:
+    """Refuse a writer that lost its claim; for the others this is progress. Answers where the run
+    writes: its agent and session id."""
+    row = transaction.db.execute(
+        "UPDATE runs SET attempt = 0 WHERE run_id = ? AND epoch = ? "
+        "AND status IN ('running', 'waiting') RETURNING agent_id, session_id",
+        (fence.run_id, fence.epoch),
+    ).fetchone()
+    if row is None:
+        raise Fenced(f"run {fence.run_id} has ended or was taken over; this write is void")
+    return row[0], row[1]
+
+
+def session_of_key(transaction: Transaction, key: SessionKey) -> tuple[str, str]:
+    row = transaction.db.execute(
+        "SELECT agent_id, session_id FROM sessions WHERE key = ?", (key.text,)
+    ).fetchone()
+    if row is None:
+        raise NotFound(f"unknown session: {key}")
+    return row[0], row[1]
+
+
+def put_entry(
+    transaction: Transaction,
+    agent_id: str,
+    session_id: str,
+    run_id: str | None,
+    new: NewEntry,
+    at: int,
+) -> Entry:
+    (seq,) = transaction.get(
+        "UPDATE transcripts SET last_seq = last_seq + 1 WHERE session_id = ? RETURNING last_seq",
+        (session_id,),
+    )
+    message = new.message
+    provenance = message.provenance if isinstance(message, UserMessage) else None
+    body = to_json(new.note or {}).encode() if message is None else encode_message(message)
+    (rowid,) = transaction.get(
+        "INSERT INTO entries (agent_id, session_id, seq, entry_id, run_id, at, type, role, "
+        "provenance, source_session, body) VALUES (?,?,?,?,?,?,?,?,?,?,?) RETURNING id",
+        (
+            agent_id,
+            session_id,
+            seq,
+            new.entry_id,
+            run_id,
+            at,
+            new.type,
+            message and _ROLE_OF[type(message)],
+            provenance and provenance.kind,
+            provenance and provenance.source_session,
+            body,
+        ),
+    )
+    if message is not None:
+        transaction.words.append((rowid, indexed_words(message)))
+    if isinstance(message, AssistantMessage) and message.usage is not None:
+        _count_tokens(transaction, session_id, message)
+    transaction.appended.add(session_id)
+    return Entry(
+        session_id=session_id,
+        seq=seq,
+        entry_id=new.entry_id,
+        at=at,
+        type=new.type,
+        run_id=run_id,
+        message=message,
+        note=new.note,
+    )
+
+
+def _count_tokens(transaction: Transaction, session_id: str, message: AssistantMessage) -> None:
+    usage = message.usage
+    assert usage is not None
+    transaction.db.execute(
+        "UPDATE sessions SET input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, "
+        "total_tokens = ?, cost_usd = cost_usd + ? WHERE session_id = ?",
+        (usage.input, usage.output, usage.prompt + usage.output, usage.cost or 0.0, session_id),
+    )

@@ -1,0 +1,164 @@
+"""The ledger on SQLite, whole: one writer, readers beside it, the folder's lock."""
+
+import logging
+import secrets
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio.to_thread
+import apsw
+
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import UserMessage
+from crossclaw.domain.runs import Run
+from crossclaw.domain.sessions import Entry, Session
+from crossclaw.ledger import contract
+from crossclaw.ledger.contract import Appended, Delivery, DeliveryState, Export, Hit, Op, Timer
+from crossclaw.ledger.sqlite import chores, entries, outbox, reading, runs, sessions, waits
+from crossclaw.ledger.sqlite.store import FolderLock, open_reader, open_writer
+from crossclaw.ledger.sqlite.writer import Handle, InlineWriter, ThreadWriter
+
+log = logging.getLogger(__name__)
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+HANDLERS: dict[type, Handle] = {
+    contract.EnsureSession: sessions.ensure_session,
+    contract.Submit: runs.submit,
+    contract.Claim: runs.claim,
+    contract.Append: entries.append,
+    contract.Inject: entries.inject,
+    contract.EndRun: runs.end_run,
+    contract.EndOpenRun: runs.end_open_run,
+    contract.ReleaseRun: runs.release_run,
+    contract.Recover: runs.recover,
+    contract.StartTool: runs.start_tool,
+    contract.BeginWait: waits.begin_wait,
+    contract.EndWait: waits.end_wait,
+    contract.PutDelivery: outbox.put_delivery,
+    contract.TakeDelivery: outbox.take_delivery,
+    contract.SettleDelivery: outbox.settle_delivery,
+    contract.ArmTimer: chores.arm_timer,
+    contract.TakeTimer: chores.take_timer,
+    contract.MarkExported: chores.mark_exported,
+    contract.Audit: chores.write_audit,
+    contract.PruneDedupe: chores.prune_dedupe,
+}
+
+SCANS_AT_ONCE = 2  # reads that may take long run in threads, each with a connection of its own
+
+
+class SqliteLedger:
+    """Open it inside an event loop. `inline` commits in the caller's task, for virtual time."""
+
+    def __init__(self, path: Path, *, inline: bool = False) -> None:
+        self._lock = FolderLock(path.parent)
+        try:
+            db = open_writer(path)
+            self._reader = open_reader(path)
+        except BaseException:
+            self._lock.close()
+            raise
+        self.owner = secrets.token_hex(8)
+        self._listeners: list[Appended] = []
+        writer = InlineWriter if inline else ThreadWriter
+        self._writer = writer(db, HANDLERS, self._tell)
+        self._inline = inline
+        self._path = path
+        self._scanners: list[apsw.Connection] = []
+        self._scans = anyio.CapacityLimiter(SCANS_AT_ONCE)
+
+    async def commit(self, *ops: Op[Any]) -> list[Any]:
+        return await self._writer.commit(ops)
+
+    async def do(self, op: Op[R]) -> R:
+        result: R = (await self._writer.commit((op,)))[0]
+        return result
+
+    def on_append(self, listener: Appended) -> None:
+        self._listeners.append(listener)
+
+    def _tell(self, session_ids: set[str]) -> None:
+        for listener in self._listeners:
+            listener(session_ids)
+
+    # Short reads by key run right here: a thread hop costs more than the read itself.
+
+    async def find_session(self, key: SessionKey) -> Session | None:
+        return sessions.find_session(self._reader, key)
+
+    async def find_session_by_id(self, session_id: str) -> Session | None:
+        return sessions.find_session_by_id(self._reader, session_id)
+
+    async def list_sessions(
+        self, *, limit: int, agent_id: str | None = None, updated_after: int | None = None
+    ) -> list[Session]:
+        return sessions.list_sessions(self._reader, limit, agent_id, updated_after)
+
+    async def find_run(self, run_id: str) -> Run | None:
+        return runs.find_run(self._reader, run_id)
+
+    async def list_open_runs(self, key: SessionKey) -> list[Run]:
+        return runs.list_open_runs(self._reader, key)
+
+    async def find_inbox(self, run_id: str) -> UserMessage | None:
+        return runs.find_inbox(self._reader, run_id)
+
+    async def lanes_with_work(self) -> list[SessionKey]:
+        return runs.lanes_with_work(self._reader)
+
+    async def last_seq(self, session_id: str) -> int:
+        return reading.last_seq(self._reader, session_id)
+
+    async def list_entries(
+        self,
+        session_id: str,
+        *,
+        limit: int,
+        before: int | None = None,
+        after: int = 0,
+        tool_results: bool = True,
+    ) -> list[Entry]:
+        return reading.list_entries(self._reader, session_id, limit, before, after, tool_results)
+
+    async def search(self, words: str, *, limit: int, agent_id: str | None = None) -> list[Hit]:
+        return await self._scan(lambda db: reading.search(db, words, limit, agent_id))
+
+    async def tool_was_started(self, run_id: str, tool_use_id: str) -> bool:
+        return runs.tool_was_started(self._reader, run_id, tool_use_id)
+
+    async def list_deliveries(
+        self, *, states: Sequence[DeliveryState], limit: int
+    ) -> list[Delivery]:
+        return outbox.list_deliveries(self._reader, states, limit)
+
+    async def list_timers(self, *, due_before: int, limit: int) -> list[Timer]:
+        return chores.list_timers(self._reader, due_before, limit)
+
+    async def next_timer_at(self) -> int | None:
+        return chores.next_timer_at(self._reader)
+
+    async def list_exports(self, *, behind: bool, after: str = "", limit: int) -> list[Export]:
+        return chores.list_exports(self._reader, behind, after, limit)
+
+    async def find_export(self, session_id: str) -> Export | None:
+        return chores.find_export(self._reader, session_id)
+
+    async def _scan(self, read: Callable[[apsw.Connection], T]) -> T:
+        if self._inline:
+            return read(self._reader)
+        async with self._scans:
+            db = self._scanners.pop() if self._scanners else open_reader(self._path)
+            try:
+                return await anyio.to_thread.run_sync(read, db)
+            finally:
+                self._scanners.append(db)
+
+    async def close(self) -> None:
+        with anyio.CancelScope(shield=True):
+            await self._writer.close()
+        for db in (self._reader, *self._scanners):
+            db.close()
+        self._lock.close()

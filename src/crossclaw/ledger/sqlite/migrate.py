@@ -1,0 +1,56 @@
+"""Migrations: numbered, each one transaction, so that a kill in the middle leaves the version before."""
+
+from collections.abc import Callable
+from importlib.resources import files
+from typing import NamedTuple
+
+import apsw
+
+from crossclaw.domain.errors import StoreTooNew
+from crossclaw.domain.messages import decode_message
+from crossclaw.ledger.sqlite.words import indexed_words, put_words
+
+INDEX_ROWS_BATCH = 1_000  # rows held in memory while an old store gets its search index
+
+
+class Migration(NamedTuple):
+    number: int
+    name: str
+    fill: Callable[[apsw.Connection], None] | None = None
+    """What the new tables must learn from the old ones."""
+
+    @property
+    def sql(self) -> str:
+        file = files("crossclaw.ledger.sqlite") / "migrations" / f"{self.number:04}_{self.name}.sql"
+        return file.read_text("utf-8")
+
+
+def _index_all_entries(db: apsw.Connection) -> None:
+    last = 0
+    query = "SELECT id, body FROM entries WHERE id > ? AND type = 'message' ORDER BY id LIMIT ?"
+    while rows := list(db.execute(query, (last, INDEX_ROWS_BATCH))):
+        put_words(db, [(rowid, indexed_words(decode_message(body))) for rowid, body in rows])
+        last = rows[-1][0]
+
+
+MIGRATIONS = (
+    Migration(1, "core"),
+    Migration(2, "search", _index_all_entries),
+)
+VERSION = MIGRATIONS[-1].number
+
+
+def migrate(db: apsw.Connection, upto: int = VERSION) -> None:
+    found = db.pragma("user_version")
+    if found > VERSION:
+        raise StoreTooNew(
+            f"the store has version {found}, this Crossclaw knows {VERSION}: it was written by a "
+            "newer release. Upgrade Crossclaw, or point OPENCLAW_STATE_DIR to another folder; "
+            "nothing was changed"
+        )
+    for migration in MIGRATIONS[found:upto]:
+        with db:
+            db.execute(migration.sql)
+            if migration.fill is not None:
+                migration.fill(db)
+            db.pragma("user_version", migration.number)

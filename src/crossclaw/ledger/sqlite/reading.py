@@ -1,0 +1,50 @@
+"""Reading entries: tails of transcripts and searches."""
+
+import apsw
+
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.sessions import Entry
+from crossclaw.ledger.contract import Hit
+from crossclaw.ledger.sqlite.rows import ENTRY, entry_of
+from crossclaw.ledger.sqlite.words import match_expression
+
+SEQ_MAX = 2**62
+
+
+def last_seq(db: apsw.Connection, session_id: str) -> int:
+    row = db.execute(
+        "SELECT last_seq FROM transcripts WHERE session_id = ?", (session_id,)
+    ).fetchone()
+    return row[0] if row else 0
+
+
+def list_entries(
+    db: apsw.Connection,
+    session_id: str,
+    limit: int,
+    before: int | None,
+    after: int,
+    tool_results: bool,
+) -> list[Entry]:
+    without = "" if tool_results else "AND role IS NOT 'toolResult'"
+    rows = db.execute(
+        f"SELECT {ENTRY} FROM entries WHERE session_id = ? AND seq < ? AND seq > ? {without} "
+        "ORDER BY seq DESC LIMIT ?",
+        (session_id, SEQ_MAX if before is None else before, after, limit),
+    )
+    return [entry_of(row) for row in rows][::-1]
+
+
+def search(db: apsw.Connection, words: str, limit: int, agent_id: str | None) -> list[Hit]:
+    """The newest entries that have all the words."""
+    expression = match_expression(words)
+    if not expression:
+        return []
+    columns = ", ".join(f"e.{name}" for name in ENTRY.split(", "))
+    rows = db.execute(
+        f"SELECT {columns}, t.key, t.agent_id FROM entries_words w "
+        "JOIN entries e ON e.id = w.rowid JOIN transcripts t ON t.session_id = e.session_id "
+        "WHERE w.words MATCH ? AND (?2 IS NULL OR e.agent_id = ?2) ORDER BY w.rowid DESC LIMIT ?",
+        (expression, agent_id, limit),
+    )
+    return [Hit(SessionKey(row[-2], row[-1]), entry_of(row)) for row in rows]

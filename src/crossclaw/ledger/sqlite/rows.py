@@ -1,0 +1,143 @@
+"""Rows become the domain's types here, and nowhere else."""
+
+from typing import Any
+
+import msgspec
+
+from crossclaw.domain.addresses import Address
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import decode_message
+from crossclaw.domain.runs import Cause, Run, RunPlan
+from crossclaw.domain.sessions import Entry, Session
+from crossclaw.ledger.contract import Delivery, Export, Timer
+
+Row = tuple[Any, ...]
+
+_plan = msgspec.json.Decoder(RunPlan)
+_authority = msgspec.json.Decoder(Authority)
+_cause = msgspec.json.Decoder(Cause)
+_note = msgspec.json.Decoder(dict[str, Any])
+_encode = msgspec.json.Encoder().encode
+
+
+def to_json(value: Any) -> str:
+    return _encode(value).decode()
+
+
+SESSION = (
+    "agent_id, key, session_id, created_at, updated_at, channel, display_name, label, spawned_by, "
+    "archived_at, last_channel, last_to, last_account_id, last_thread_id, model, thinking, verbose, "
+    "send_policy, input_tokens, output_tokens, total_tokens, context_tokens, cost_usd, system_sent, "
+    "aborted_last_run"
+)
+
+
+def session_of(row: Row) -> Session:
+    channel, to = row[10], row[11]
+    return Session(
+        key=SessionKey(row[1], row[0]),
+        session_id=row[2],
+        created_at=row[3],
+        updated_at=row[4],
+        channel=row[5],
+        display_name=row[6],
+        label=row[7],
+        spawned_by=row[8],
+        archived_at=row[9],
+        last_address=Address(channel, to, row[12], row[13]) if channel and to else None,
+        model=row[14],
+        thinking=row[15],
+        verbose=row[16],
+        send_policy=row[17],
+        input_tokens=row[18],
+        output_tokens=row[19],
+        total_tokens=row[20],
+        context_tokens=row[21],
+        cost_usd=row[22],
+        system_sent=bool(row[23]),
+        aborted_last_run=bool(row[24]),
+    )
+
+
+RUN = (
+    "agent_id, key, run_id, session_id, kind, status, attempt, epoch, plan, authority, cause, "
+    "created_at, started_at, ended_at, reply, error"
+)
+
+
+def run_of(row: Row) -> Run:
+    return Run(
+        key=SessionKey(row[1], row[0]),
+        run_id=row[2],
+        session_id=row[3],
+        kind=row[4],
+        status=row[5],
+        attempt=row[6],
+        epoch=row[7],
+        plan=_plan.decode(row[8]),
+        authority=_authority.decode(row[9]),
+        cause=_cause.decode(row[10]),
+        created_at=row[11],
+        started_at=row[12],
+        ended_at=row[13],
+        reply=row[14],
+        error=row[15],
+    )
+
+
+ENTRY = "session_id, seq, entry_id, at, type, run_id, pinned, body"
+
+
+def entry_of(row: Row) -> Entry:
+    is_message = row[4] == "message"
+    return Entry(
+        session_id=row[0],
+        seq=row[1],
+        entry_id=row[2],
+        at=row[3],
+        type=row[4],
+        run_id=row[5],
+        pinned=bool(row[6]),
+        message=decode_message(row[7]) if is_message else None,
+        note=None if is_message else _note.decode(row[7]),
+    )
+
+
+DELIVERY = (
+    "id, delivery_key, agent_id, key, channel, chat, account_id, thread_id, text, state, attempt, "
+    "not_before, run_id, error, platform_id, authority"
+)
+
+
+def delivery_of(row: Row) -> Delivery:
+    return Delivery(
+        delivery_id=row[0],
+        delivery_key=row[1],
+        key=SessionKey(row[3], row[2]),
+        address=Address(row[4], row[5], row[6], row[7]),
+        text=row[8],
+        state=row[9],
+        attempt=row[10],
+        not_before=row[11],
+        run_id=row[12],
+        error=row[13],
+        platform_id=row[14],
+        authority=_authority.decode(row[15]),
+    )
+
+
+TIMER = "timer_key, agent_id, kind, due_at, payload"
+
+
+def timer_of(row: Row) -> Timer:
+    return Timer(
+        timer_key=row[0], agent_id=row[1], kind=row[2], due_at=row[3], payload=_note.decode(row[4])
+    )
+
+
+EXPORT = "agent_id, session_id, key, created_at, last_seq, exported_seq, exported_bytes"
+
+
+def export_of(row: Row) -> Export:
+    return Export(*row)

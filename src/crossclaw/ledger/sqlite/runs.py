@@ -1,0 +1,222 @@
+"""Run rows: accepted once, claimed in lane order, ended once."""
+
+import apsw
+
+from crossclaw.domain.errors import Invalid, KeyReused
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import UserMessage, decode_message, encode_message
+from crossclaw.domain.runs import Run
+from crossclaw.domain.sessions import NewEntry
+from crossclaw.ledger.contract import (
+    ATTEMPTS_MAX,
+    Claim,
+    Claimed,
+    EndOpenRun,
+    EndRun,
+    Recover,
+    Recovered,
+    ReleaseRun,
+    StartTool,
+    Submit,
+    Submitted,
+)
+from crossclaw.ledger.sqlite.entries import hold, put_entry, session_of_key
+from crossclaw.ledger.sqlite.rows import RUN, run_of, to_json
+from crossclaw.ledger.sqlite.writer import Transaction
+
+_BY_ID = f"SELECT {RUN} FROM runs WHERE run_id = ?"
+_OPEN = "status IN ('queued', 'running', 'waiting')"
+
+
+def submit(transaction: Transaction, op: Submit) -> Submitted:
+    db, new = transaction.db, op.new
+    if op.dedupe is not None and (known := _find_duplicate(transaction, op)) is not None:
+        return Submitted(known, duplicate=True)
+    agent_id, session_id = session_of_key(transaction, new.key)
+    if db.execute("SELECT 1 FROM runs WHERE run_id = ?", (new.run_id,)).fetchone():
+        raise KeyReused(f"there is a run {new.run_id} already; use another idempotency key")
+    authority = to_json(new.authority)
+    db.execute(
+        "INSERT INTO runs (agent_id, run_id, key, session_id, kind, status, plan, authority, "
+        "cause, hops, exchange_id, created_at) VALUES (?,?,?,?,?,'queued',?,?,?,?,?,?)",
+        (
+            agent_id,
+            new.run_id,
+            new.key.text,
+            session_id,
+            new.kind,
+            to_json(new.plan),
+            authority,
+            to_json(new.cause),
+            new.cause.hops,
+            new.plan.exchange_id,
+            op.at,
+        ),
+    )
+    db.execute(
+        "INSERT INTO inbox (agent_id, run_id, key, at, message, authority) VALUES (?,?,?,?,?,?)",
+        (agent_id, new.run_id, new.key.text, op.at, encode_message(new.message), authority),
+    )
+    db.execute("UPDATE sessions SET updated_at = ? WHERE key = ?", (op.at, new.key.text))
+    if op.dedupe is not None:
+        db.execute(
+            "INSERT INTO dedupe (scope, key, agent_id, digest, run_id, at) VALUES (?,?,?,?,?,?)",
+            (op.dedupe.scope, op.dedupe.key, agent_id, op.dedupe.digest, new.run_id, op.at),
+        )
+    return Submitted(new.run_id)
+
+
+def _find_duplicate(transaction: Transaction, op: Submit) -> str | None:
+    dedupe = op.dedupe
+    assert dedupe is not None
+    row = transaction.db.execute(
+        "SELECT run_id, digest FROM dedupe WHERE scope = ? AND key = ?", (dedupe.scope, dedupe.key)
+    ).fetchone()
+    if row is None:
+        return None
+    if row[1] != dedupe.digest:
+        raise KeyReused(
+            "this idempotency key was used for another session or message; use a new key"
+        )
+    run_id: str = row[0]
+    return run_id
+
+
+def claim(transaction: Transaction, op: Claim) -> Claimed | None:
+    db = transaction.db
+    first = db.execute(
+        f"SELECT id, status FROM runs WHERE key = ? AND {_OPEN} ORDER BY id LIMIT 1",
+        (op.key.text,),
+    ).fetchone()
+    if first is None or first[1] != "queued":
+        return None
+    agent_id, session_id = session_of_key(transaction, op.key)
+    row = transaction.get(
+        "UPDATE runs SET status = 'running', owner = ?, epoch = epoch + 1, attempt = attempt + 1, "
+        "session_id = CASE WHEN started_at IS NULL THEN ? ELSE session_id END, "
+        f"started_at = coalesce(started_at, ?) WHERE id = ? RETURNING {RUN}",
+        (op.owner, session_id, op.at, first[0]),
+    )
+    run = run_of(row)
+    letter = db.execute(
+        "DELETE FROM inbox WHERE run_id = ? RETURNING id, message", (run.run_id,)
+    ).fetchone()
+    if letter is None:
+        return Claimed(run, None)
+    entry = NewEntry(entry_id=f"{letter[0]:08x}", message=decode_message(letter[1]))
+    return Claimed(run, put_entry(transaction, agent_id, run.session_id, run.run_id, entry, op.at))
+
+
+def end_run(transaction: Transaction, op: EndRun) -> Run:
+    hold(transaction, op.fence)
+    ended = _end(transaction, op.fence.run_id, op)
+    assert ended is not None
+    return ended
+
+
+def end_open_run(transaction: Transaction, op: EndOpenRun) -> Run | None:
+    """A message that never began stays: it enters the transcript, so that nothing accepted is lost."""
+    before = find_run(transaction.db, op.run_id)
+    if before is None or before.ended:
+        return None
+    letter = transaction.db.execute(
+        "DELETE FROM inbox WHERE run_id = ? RETURNING id, message", (op.run_id,)
+    ).fetchone()
+    if letter is not None:
+        entry = NewEntry(entry_id=f"{letter[0]:08x}", message=decode_message(letter[1]))
+        agent_id, session_id = session_of_key(transaction, before.key)
+        put_entry(transaction, agent_id, session_id, op.run_id, entry, op.at)
+    return _end(transaction, op.run_id, op)
+
+
+def _end(transaction: Transaction, run_id: str, op: EndRun | EndOpenRun) -> Run | None:
+    db, outcome = transaction.db, op.outcome
+    row = db.execute(
+        "UPDATE runs SET status = ?, reply = ?, error = ?, ended_at = ?, owner = NULL "
+        f"WHERE run_id = ? AND {_OPEN} RETURNING {RUN}",
+        (outcome.status, outcome.reply, outcome.error, op.at, run_id),
+    ).fetchone()
+    if row is None:
+        return None
+    run = run_of(row)
+    db.execute("DELETE FROM waits WHERE run_id = ?1 OR target_run_id = ?1", (run_id,))
+    db.execute(
+        "UPDATE sessions SET updated_at = ?, aborted_last_run = ?, system_sent = 1 WHERE key = ?",
+        (op.at, outcome.status == "aborted", run.key.text),
+    )
+    return run
+
+
+def release_run(transaction: Transaction, op: ReleaseRun) -> None:
+    transaction.db.execute(
+        "UPDATE runs SET status = 'queued', owner = NULL, attempt = max(attempt - 1, 0) "
+        "WHERE run_id = ? AND epoch = ? AND status IN ('running', 'waiting')",
+        (op.fence.run_id, op.fence.epoch),
+    )
+    transaction.db.execute("DELETE FROM waits WHERE run_id = ?", (op.fence.run_id,))
+
+
+def recover(transaction: Transaction, op: Recover) -> Recovered:
+    db = transaction.db
+    left = "status IN ('running', 'waiting') AND owner IS NOT ?"
+    db.execute(
+        f"DELETE FROM waits WHERE run_id IN (SELECT run_id FROM runs WHERE {left})",
+        (op.owner,),
+    )
+    db.execute(
+        f"UPDATE runs SET status = 'queued', owner = NULL WHERE {left}",
+        (op.owner,),
+    )
+    exhausted = db.execute(
+        f"SELECT {RUN} FROM runs WHERE status = 'queued' AND attempt >= ?",
+        (ATTEMPTS_MAX,),
+    )
+    runs = [run_of(row) for row in exhausted]
+    return Recovered(lanes_with_work(db), runs)
+
+
+def start_tool(transaction: Transaction, op: StartTool) -> bool:
+    agent_id, _ = hold(transaction, op.fence)
+    made = transaction.db.execute(
+        "INSERT INTO tool_calls (run_id, tool_use_id, agent_id, name, started_at) "
+        "VALUES (?,?,?,?,?) ON CONFLICT DO NOTHING RETURNING 1",
+        (op.fence.run_id, op.tool_use_id, agent_id, op.name, op.at),
+    ).fetchone()
+    return made is not None
+
+
+def find_run(db: apsw.Connection, run_id: str) -> Run | None:
+    row = db.execute(_BY_ID, (run_id,)).fetchone()
+    return row and run_of(row)
+
+
+def list_open_runs(db: apsw.Connection, key: SessionKey) -> list[Run]:
+    rows = db.execute(
+        f"SELECT {RUN} FROM runs WHERE key = ? AND {_OPEN} ORDER BY id",
+        (key.text,),
+    )
+    return [run_of(row) for row in rows]
+
+
+def lanes_with_work(db: apsw.Connection) -> list[SessionKey]:
+    rows = db.execute(
+        f"SELECT key, agent_id, min(id) FROM runs WHERE {_OPEN} GROUP BY key ORDER BY 3"
+    )
+    return [SessionKey(key, agent_id) for key, agent_id, _ in rows]
+
+
+def find_inbox(db: apsw.Connection, run_id: str) -> UserMessage | None:
+    row = db.execute("SELECT message FROM inbox WHERE run_id = ?", (run_id,)).fetchone()
+    if row is None:
+        return None
+    message = decode_message(row[0])
+    if not isinstance(message, UserMessage):
+        raise Invalid(f"the inbox has a {type(message).__name__} for run {run_id}")
+    return message
+
+
+def tool_was_started(db: apsw.Connection, run_id: str, tool_use_id: str) -> bool:
+    row = db.execute(
+        "SELECT 1 FROM tool_calls WHERE run_id = ? AND tool_use_id = ?", (run_id, tool_use_id)
+    ).fetchone()
+    return row is not None

@@ -1,0 +1,78 @@
+"""Opening a store: the folder's lock, the library's version, the pragmas."""
+
+import fcntl
+import os
+from pathlib import Path
+
+import apsw
+
+from crossclaw.domain.errors import StoreError, StoreLocked
+from crossclaw.ledger.sqlite.migrate import migrate
+
+# Older libraries can lose committed rows when a checkpoint races with a writer (the WAL-reset bug).
+SQLITE_VERSION_MIN = (3, 51, 3)
+
+BUSY_MS = 5_000  # only another program that holds the file (a backup) can make us wait
+CHECKPOINT_PAGES = 4_000  # 16 MB of log between checkpoints: rare enough to be cheap
+STATEMENTS_MAX = 256  # every statement of this package stays prepared
+
+
+class FolderLock:
+    """Exclusive hold on a state folder. The kernel gives it back however the process ends."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._fd = os.open(folder / "crossclaw.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(self._fd, 32, 0).decode(errors="replace").strip()
+            os.close(self._fd)
+            raise StoreLocked(
+                f"another gateway (process {holder or 'unknown'}) is using {folder}; stop it first, "
+                "or set OPENCLAW_STATE_DIR to another folder"
+            ) from None
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+def refuse_unsafe_library(version: str | None = None) -> None:
+    found = version or apsw.sqlite_lib_version()
+    if tuple(int(part) for part in found.split(".")) < SQLITE_VERSION_MIN:
+        needed = ".".join(map(str, SQLITE_VERSION_MIN))
+        raise StoreError(
+            f"SQLite {found} can lose committed data (its WAL-reset bug); Crossclaw needs {needed} "
+            "or newer: pip install --upgrade apsw"
+        )
+
+
+def open_writer(path: Path) -> apsw.Connection:
+    refuse_unsafe_library()
+    fresh = not path.exists()
+    try:
+        db = apsw.Connection(str(path), statementcachesize=STATEMENTS_MAX)
+        if fresh:
+            path.chmod(0o600)
+        db.set_busy_timeout(BUSY_MS)
+        db.pragma("journal_mode", "wal")
+        db.pragma("synchronous", "full")
+        db.pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
+        db.pragma("temp_store", "memory")
+        migrate(db)
+    except apsw.Error as error:
+        raise StoreError(
+            f"the store {path} cannot be opened: {error}. If it is damaged, move it away and "
+            "restore a backup; the transcripts beside it are readable without it"
+        ) from error
+    return db
+
+
+def open_reader(path: Path) -> apsw.Connection:
+    db = apsw.Connection(
+        str(path), flags=apsw.SQLITE_OPEN_READONLY, statementcachesize=STATEMENTS_MAX
+    )
+    db.set_busy_timeout(BUSY_MS)
+    return db

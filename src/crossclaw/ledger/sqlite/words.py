@@ -1,0 +1,23 @@
+"""The search index: words of every message, written in the transaction that stores it."""
+
+import apsw
+
+from crossclaw.domain.messages import Message, words_of
+
+# A tool may answer megabytes; the beginning is what people look for, and indexing costs time.
+WORDS_CHARS_MAX = 20_000
+
+
+def indexed_words(message: Message) -> str:
+    return words_of(message)[:WORDS_CHARS_MAX]
+
+
+def put_words(db: apsw.Connection, rows: list[tuple[int, str]]) -> None:
+    db.executemany("INSERT INTO entries_words (rowid, words) VALUES (?, ?)", rows)
+
+
+def match_expression(words: str) -> str:
+    """Every word must occur, the last one may be a beginning. Quoted, so that nothing a person
+    types is read as query syntax."""
+    quoted = ['"' + word.replace('"', '""') + '"' for word in words.split()]
+    return " ".join(quoted) + "*" if quoted else ""

@@ -1,0 +1,1 @@
+"""Models, behind one contract: messages in, one assistant message out, words told as they come."""

@@ -1,0 +1,51 @@
+"""Tool calls as models write them: arguments that may not parse, ids that may be missing.
+
+Arguments that are no JSON object do not stop a run. They become the input `{"_raw": "<what the
+model wrote>"}`; `raw_arguments` finds it again, and the loop answers such a call with a tool error.
+"""
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from crossclaw.domain.messages import ToolUse
+from crossclaw.providers.contract import AssistantTurn, ModelRequest
+
+RAW = "_raw"
+
+
+def parse_arguments(text: str) -> dict[str, Any]:
+    """No text at all, and `null`, are a call without arguments: several servers write it so."""
+    if not text.strip():
+        return {}
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return {RAW: text}
+    if value is None:
+        return {}
+    return value if isinstance(value, dict) else {RAW: text}
+
+
+def raw_arguments(arguments: dict[str, Any]) -> str | None:
+    """What the model wrote in place of a JSON object, or None when it wrote one."""
+    text = arguments.get(RAW)
+    return text if len(arguments) == 1 and isinstance(text, str) else None
+
+
+def make_call_id(request: ModelRequest, number: int) -> str:
+    """The same request gives the same id, so a turn repeated after a crash repeats its ids; a later
+    turn of the session has other turns before it and gets others."""
+    turns = msgspec.json.encode(request.turns)
+    return f"call_{hashlib.blake2s(turns, digest_size=8).hexdigest()}_{number}"
+
+
+def call_ids(request: ModelRequest) -> set[str]:
+    return {
+        block.id
+        for turn in request.turns
+        if isinstance(turn, AssistantTurn)
+        for block in turn.content
+        if isinstance(block, ToolUse)
+    }

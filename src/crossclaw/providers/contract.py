@@ -1,0 +1,86 @@
+"""The provider contract: a legal request in, one assistant message out, its words told as they come.
+
+There is one path, and it streams. `tell` is called in order for each piece; the returned
+message is the whole. Failures are `ProviderError`s; a cancelled scope stops the call at once.
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from crossclaw.domain.messages import AssistantMessage, Image, Text, Thinking, ToolUse
+
+ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
+
+
+class ToolReturn(msgspec.Struct, frozen=True):
+    """A tool's result on its way to the model: always text or image blocks."""
+
+    tool_use_id: str
+    content: list[Text | Image]
+    is_error: bool = False
+
+
+class UserTurn(msgspec.Struct, frozen=True):
+    """Results come first, then words and pictures: the one order that every provider accepts."""
+
+    results: list[ToolReturn]
+    content: list[Text | Image]
+
+
+class AssistantTurn(msgspec.Struct, frozen=True):
+    content: list[Text | Thinking | ToolUse]
+
+
+Turn = UserTurn | AssistantTurn
+
+
+class ToolSpec(msgspec.Struct, frozen=True):
+    name: str
+    description: str
+    schema: dict[str, Any]
+    """JSON Schema of the arguments: an object."""
+
+
+class ModelRequest(msgspec.Struct, frozen=True):
+    """What is asked of a model. `turns` begins with a user turn, alternates, and every tool_use is
+    answered in the next user turn: `agent/view.py` makes it so."""
+
+    model: str
+    system: str
+    turns: list[Turn]
+    tools: list[ToolSpec] = []
+    output_tokens_max: int = 8192
+    thinking: ThinkingLevel = "off"
+
+
+class TextPiece(msgspec.Struct, frozen=True):
+    text: str
+
+
+class ThinkingPiece(msgspec.Struct, frozen=True):
+    thinking: str
+
+
+class ToolPiece(msgspec.Struct, frozen=True):
+    """The model begins a tool call; its arguments are still on their way."""
+
+    tool_use_id: str
+    name: str
+
+
+Piece = TextPiece | ThinkingPiece | ToolPiece
+Tell = Callable[[Piece], None]
+
+
+class Provider(Protocol):
+    name: str
+
+    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+        """The message carries content, provider, model, usage and stop_reason; the caller adds the time."""
+        ...
+
+    async def close(self) -> None:
+        """Give back connections. A closed provider may be used again; it opens anew."""
+        ...

@@ -1,0 +1,54 @@
+"""Pieces: a finished message cut into words again, for providers that have it whole from the start."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from crossclaw.domain.messages import AssistantBlock, Text, Thinking, ToolUse, words_of
+from crossclaw.domain.messages import AssistantMessage, Usage
+from crossclaw.providers.contract import (
+    AssistantTurn,
+    ModelRequest,
+    Piece,
+    TextPiece,
+    ThinkingPiece,
+    ToolPiece,
+    UserTurn,
+)
+
+_WORD = re.compile(r"\s*\S+\s*|\s+")
+
+
+def split_words(text: str) -> list[str]:
+    """Joined again they are the text, white space included."""
+    return _WORD.findall(text)
+
+
+def pieces_of(blocks: Iterable[AssistantBlock]) -> Iterator[Piece]:
+    for block in blocks:
+        match block:
+            case Text(text=text):
+                yield from map(TextPiece, split_words(text))
+            case Thinking(thinking=thinking):
+                yield from map(ThinkingPiece, split_words(thinking))
+            case ToolUse(id=call_id, name=name):
+                yield ToolPiece(call_id, name)
+
+
+def count_usage(request: ModelRequest, blocks: list[AssistantBlock]) -> Usage:
+    """One word counts as one token: coarse, but the same every time."""
+    read = _count(request.system) + sum(_count(text) for text in _texts(request))
+    return Usage(input=read, output=_count(words_of(AssistantMessage(blocks))))
+
+
+def _texts(request: ModelRequest) -> Iterator[str]:
+    for turn in request.turns:
+        match turn:
+            case UserTurn(results=results, content=content):
+                told = [part for result in results for part in result.content]
+                yield from (part.text for part in [*told, *content] if isinstance(part, Text))
+            case AssistantTurn(content=content):
+                yield words_of(AssistantMessage(content))
+
+
+def _count(text: str) -> int:
+    return len(text.split())
