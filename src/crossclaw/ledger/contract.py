@@ -6,7 +6,7 @@ many callers into one round trip or one fsync. `commit` returns after the step i
 only then, may anybody be told.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import msgspec
@@ -20,6 +20,8 @@ from crossclaw.domain.sessions import Entry, NewEntry, NewSession, Session
 
 R = TypeVar("R")
 
+# A session a thousand messages behind will not catch up; whoever sends must know.
+LANE_RUNS_MAX = 1_000
 ATTEMPTS_MAX = 3  # a message that kills the process three times would kill it for ever
 
 
@@ -329,11 +331,11 @@ class Ledger(Protocol):
 
     async def tool_was_started(self, run_id: str, tool_use_id: str) -> bool: ...
 
-    async def list_deliveries(
-        self, *, states: Sequence[DeliveryState], limit: int
-    ) -> list[Delivery]:
-        """In the order in which they were put."""
+    async def list_open_deliveries(self, *, after: int = 0, limit: int) -> list[Delivery]:
+        """Pending and sending ones, in the order in which they were put."""
         ...
+
+    async def find_delivery(self, delivery_key: str) -> Delivery | None: ...
 
     async def list_timers(self, *, due_before: int, limit: int) -> list[Timer]: ...
 

@@ -1,7 +1,7 @@
 """Anthropic: the Messages API through its official SDK, for Claude and for servers that speak like it.
 
 The request is translated by plain functions, the stream of events is put together by `_Answer`.
-The SDK is used on asyncio in production.
+For asyncio, as production runs; on trio the SDK works too, but nothing promises it.
 """
 
 import re
@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from json import JSONDecodeError
 from typing import TYPE_CHECKING, Any
 
+from crossclaw.domain.agents import ThinkingLevel
 from crossclaw.domain.messages import (
     AssistantBlock,
     AssistantMessage,
@@ -27,7 +28,6 @@ from crossclaw.providers.contract import (
     Piece,
     Tell,
     TextPiece,
-    ThinkingLevel,
     ThinkingPiece,
     ToolPiece,
     ToolReturn,
@@ -41,13 +41,16 @@ from crossclaw.providers.sdk import (
     RETRIES,
     SILENCE_S,
     LazyClient,
+    clean_key,
     host_of,
     refuse_long_waits,
+    transport_failure,
 )
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
 
+WIRE = "the Anthropic Messages API"
 BASE_URL = "https://api.anthropic.com"
 
 _THINKING_TOKENS: dict[ThinkingLevel, int] = {
@@ -86,11 +89,11 @@ class AnthropicProvider:
         self.name = name
         # The SDK adds /v1 itself; people copy base URLs with it.
         self._base_url = (base_url or BASE_URL).rstrip("/").removesuffix("/v1")
-        self._api_key = api_key
+        self._api_key = clean_key(name, api_key)
         self._retries = retries
         self._connect_timeout_s = connect_timeout_s
         self._silence_timeout_s = silence_timeout_s
-        self._failures = Failures(name, host_of(self._base_url), api_key)
+        self._failures = Failures(name, host_of(name, self._base_url), WIRE, self._api_key)
         self._sdk = LazyClient("anthropic", self._open_client)
 
     async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
@@ -103,7 +106,7 @@ class AnthropicProvider:
                     for piece in self._read(answer, event):
                         tell(piece)
         if not answer.finished:
-            raise self._failures.cut()
+            raise self._failures.unfinished(stream.response.headers.get("content-type", ""))
         return answer.message(self.name, request.model)
 
     async def close(self) -> None:
@@ -115,6 +118,7 @@ class AnthropicProvider:
         client = anthropic.AsyncAnthropic(
             base_url=self._base_url,
             api_key=self._api_key,
+            default_headers=self._extra_headers(),
             max_retries=self._retries,
             timeout=anthropic.Timeout(self._silence_timeout_s, connect=self._connect_timeout_s),
             http_client=anthropic.DefaultAsyncHttpxClient(
@@ -123,6 +127,11 @@ class AnthropicProvider:
         )
         _ = client.messages  # loads a further part of the SDK, here and not on the loop
         return client
+
+    def _extra_headers(self) -> dict[str, str]:
+        """The SDK sends the key as a bearer token; servers that imitate the service may still look
+        for it under its older name."""
+        return {} if self._base_url == BASE_URL else {"X-Api-Key": self._api_key}
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -134,21 +143,17 @@ class AnthropicProvider:
             yield
         except anthropic.APIStatusError as error:
             raise self._failures.answered(_answer_of(error)) from None
-        except (anthropic.APITimeoutError, httpx2.ReadTimeout):
-            raise self._failures.silent(self._silence_timeout_s) from None
-        except anthropic.APIConnectionError:
-            raise self._failures.unreachable() from None
-        except httpx2.TransportError:
-            raise self._failures.cut() from None
+        except (anthropic.APIConnectionError, httpx2.TransportError) as error:
+            raise transport_failure(self._failures, error, self._silence_timeout_s) from None
         except (anthropic.AnthropicError, JSONDecodeError, UnicodeDecodeError):
-            raise self._failures.garbled("the Anthropic Messages API") from None
+            raise self._failures.garbled() from None
 
     def _read(self, answer: "_Answer", event: Any) -> list[Piece]:
         try:
             return answer.add(event)
         except (AttributeError, KeyError, TypeError):
             # The SDK builds its events unchecked: a missing field shows when it is read.
-            raise self._failures.garbled("the Anthropic Messages API") from None
+            raise self._failures.garbled() from None
 
 
 def _answer_of(error: Any) -> Answer:
@@ -184,7 +189,9 @@ class _Answer:
 
     def message(self, provider: str, model: str) -> AssistantMessage:
         stop = _STOP.get(self._stop, "end_turn")
-        declined = "the model declined to answer; put the request differently or choose another model"
+        declined = (
+            "the model declined to answer; put the request differently or choose another model"
+        )
         return AssistantMessage(
             content=[block for index in sorted(self._started) if (block := self._block(index))],
             provider=provider,

@@ -5,13 +5,12 @@ message is the whole. Failures are `ProviderError`s; a cancelled scope stops the
 """
 
 from collections.abc import Callable
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
+from crossclaw.domain.agents import ThinkingLevel
 from crossclaw.domain.messages import AssistantMessage, Image, Text, Thinking, ToolUse
-
-ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
 
 
 class ToolReturn(msgspec.Struct, frozen=True):

@@ -85,9 +85,10 @@ def error_parts(body: object) -> tuple[frozenset[str], str | None]:
 class Failures:
     """Makes the errors of one provider, in its name and without its key."""
 
-    def __init__(self, name: str, host: str, api_key: str) -> None:
+    def __init__(self, name: str, host: str, wire: str, api_key: str) -> None:
         self._name = name
         self._host = host
+        self._wire = wire
         self._api_key = api_key
 
     def answered(self, answer: Answer) -> ProviderError:
@@ -122,9 +123,13 @@ class Failures:
             f"{self._name} broke off in the middle of its answer; the same request may work again"
         )
 
-    def garbled(self, expected: str) -> ProviderError:
+    def unfinished(self, content_type: str) -> ProviderError:
+        """An answer without its end: cut off, or never a stream (a web page, a plain JSON answer)."""
+        return self.cut() if "event-stream" in content_type else self.garbled()
+
+    def garbled(self) -> ProviderError:
         return ProviderError(
-            f"{self._name} at {self._host} does not speak {expected} as we know it; check"
+            f"{self._name} at {self._host} does not speak {self._wire} as we know it; check"
             f" models.providers.{self._name}.api and its baseUrl"
         )
 
@@ -158,7 +163,9 @@ class Failures:
             )
         if status == 200:
             return ProviderError(f"{self._name} failed in the middle of its answer ({said})")
-        return ProviderRefused(f"{self._name} refused the request ({said}); the model may not take it")
+        return ProviderRefused(
+            f"{self._name} refused the request ({said}); the model may not take it"
+        )
 
     def _quote(self, text: str) -> str:
         if len(self._api_key) > 3:

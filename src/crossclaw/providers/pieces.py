@@ -3,8 +3,15 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from crossclaw.domain.messages import AssistantBlock, Text, Thinking, ToolUse, words_of
-from crossclaw.domain.messages import AssistantMessage, Usage
+from crossclaw.domain.messages import (
+    AssistantBlock,
+    AssistantMessage,
+    Text,
+    Thinking,
+    ToolUse,
+    Usage,
+    words_of,
+)
 from crossclaw.providers.contract import (
     AssistantTurn,
     ModelRequest,

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import anyio
 import anyio.to_thread
 
-from crossclaw.domain.errors import ProviderMissing
-from crossclaw.providers.failures import retry_after_s
+from crossclaw.domain.errors import ProviderError, ProviderMissing, ProviderRefused
+from crossclaw.providers.failures import Failures, retry_after_s, where_the_key_goes
 
 RETRIES = 2
 CONNECT_S = 10.0
@@ -70,7 +70,41 @@ async def refuse_long_waits(response: Any) -> None:
         response.headers["x-should-retry"] = "false"
 
 
-def host_of(base_url: str) -> str:
+def transport_failure(failures: Failures, error: Exception, silence_s: float) -> ProviderError:
+    """What happened on the line. SDKs wrap the HTTP client's error before an answer begins, and some
+    let it through afterwards."""
+    import httpx2  # noqa: PLC0415  # comes with the SDKs, and is loaded by now
+
+    cause = error if isinstance(error, httpx2.TransportError) else error.__cause__
+    match cause:
+        case httpx2.ReadTimeout() | httpx2.WriteTimeout() | httpx2.PoolTimeout():
+            return failures.silent(silence_s)
+        case httpx2.ReadError() | httpx2.WriteError() | httpx2.RemoteProtocolError():
+            return failures.cut()
+        case _:
+            return failures.unreachable()
+
+
+def host_of(name: str, base_url: str) -> str:
     """For error texts: a URL may carry a password, its host does not."""
-    parts = urlsplit(base_url)
-    return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
+    try:
+        parts = urlsplit(base_url)
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ProviderRefused(
+            f"models.providers.{name}.baseUrl is no address; write it like http://127.0.0.1:8080/v1"
+        )
+    return f"{parts.hostname}:{port}" if port else parts.hostname
+
+
+def clean_key(name: str, api_key: str) -> str:
+    """A key goes into an HTTP header, where a pasted line break or quotation mark fails obscurely."""
+    key = api_key.strip()
+    if not key or not key.isascii() or not key.isprintable():
+        raise ProviderRefused(
+            f"the key of {name} holds characters that no key has; copy it again into"
+            f" {where_the_key_goes(name)}"
+        )
+    return key

@@ -36,13 +36,20 @@ def hold(transaction: Transaction, fence: Fence) -> tuple[str, str]:
     """Refuse a writer that lost its claim; for the others this is progress. Answers where the run
     writes: its agent and session id."""
     row = transaction.db.execute(
-        "UPDATE runs SET attempt = 0 WHERE run_id = ? AND epoch = ? "
-        "AND status IN ('running', 'waiting') RETURNING agent_id, session_id",
+        "SELECT agent_id, session_id, attempt FROM runs "
+        "WHERE run_id = ? AND epoch = ? AND owner IS NOT NULL",
         (fence.run_id, fence.epoch),
     ).fetchone()
     if row is None:
-        raise Fenced(f"run {fence.run_id} has ended or was taken over; this write is void")
-    return row[0], row[1]
+        raise lost_claim(fence)
+    agent_id, session_id, attempt = row
+    if attempt:
+        transaction.db.execute("UPDATE runs SET attempt = 0 WHERE run_id = ?", (fence.run_id,))
+    return agent_id, session_id
+
+
+def lost_claim(fence: Fence) -> Fenced:
+    return Fenced(f"run {fence.run_id} has ended or was taken over; this write is void")
 
 
 def session_of_key(transaction: Transaction, key: SessionKey) -> tuple[str, str]:

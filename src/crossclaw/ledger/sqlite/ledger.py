@@ -2,7 +2,7 @@
 
 import logging
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +14,7 @@ from crossclaw.domain.messages import UserMessage
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Entry, Session
 from crossclaw.ledger import contract
-from crossclaw.ledger.contract import Appended, Delivery, DeliveryState, Export, Hit, Op, Timer
+from crossclaw.ledger.contract import Appended, Delivery, Export, Hit, Op, Timer
 from crossclaw.ledger.sqlite import chores, entries, outbox, reading, runs, sessions, waits
 from crossclaw.ledger.sqlite.store import FolderLock, open_reader, open_writer
 from crossclaw.ledger.sqlite.writer import Handle, InlineWriter, ThreadWriter
@@ -129,10 +129,11 @@ class SqliteLedger:
     async def tool_was_started(self, run_id: str, tool_use_id: str) -> bool:
         return runs.tool_was_started(self._reader, run_id, tool_use_id)
 
-    async def list_deliveries(
-        self, *, states: Sequence[DeliveryState], limit: int
-    ) -> list[Delivery]:
-        return outbox.list_deliveries(self._reader, states, limit)
+    async def list_open_deliveries(self, *, after: int = 0, limit: int) -> list[Delivery]:
+        return outbox.list_open_deliveries(self._reader, after, limit)
+
+    async def find_delivery(self, delivery_key: str) -> Delivery | None:
+        return outbox.find_delivery(self._reader, delivery_key)
 
     async def list_timers(self, *, due_before: int, limit: int) -> list[Timer]:
         return chores.list_timers(self._reader, due_before, limit)

@@ -1,12 +1,9 @@
 """Outbox rows: put with the step that ends a run, settled when the channel has answered."""
 
-from collections.abc import Sequence
-
 import apsw
 
 from crossclaw.ledger.contract import (
     Delivery,
-    DeliveryState,
     PutDelivery,
     SettleDelivery,
     TakeDelivery,
@@ -57,12 +54,17 @@ def settle_delivery(transaction: Transaction, op: SettleDelivery) -> None:
     )
 
 
-def list_deliveries(
-    db: apsw.Connection, states: Sequence[DeliveryState], limit: int
-) -> list[Delivery]:
-    marks = ", ".join("?" for _ in states)
+def list_open_deliveries(db: apsw.Connection, after: int, limit: int) -> list[Delivery]:
     rows = db.execute(
-        f"SELECT {DELIVERY} FROM outbox WHERE state IN ({marks}) ORDER BY id LIMIT ?",
-        (*states, limit),
+        f"SELECT {DELIVERY} FROM outbox WHERE state IN ('pending', 'sending') AND id > ? "
+        "ORDER BY id LIMIT ?",
+        (after, limit),
     )
     return [delivery_of(row) for row in rows]
+
+
+def find_delivery(db: apsw.Connection, delivery_key: str) -> Delivery | None:
+    row = db.execute(
+        f"SELECT {DELIVERY} FROM outbox WHERE delivery_key = ?", (delivery_key,)
+    ).fetchone()
+    return row and delivery_of(row)

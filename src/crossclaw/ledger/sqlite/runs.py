@@ -2,13 +2,14 @@
 
 import apsw
 
-from crossclaw.domain.errors import Invalid, KeyReused
+from crossclaw.domain.errors import Busy, Invalid, KeyReused
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage, decode_message, encode_message
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import NewEntry
 from crossclaw.ledger.contract import (
     ATTEMPTS_MAX,
+    LANE_RUNS_MAX,
     Claim,
     Claimed,
     EndOpenRun,
@@ -20,12 +21,12 @@ from crossclaw.ledger.contract import (
     Submit,
     Submitted,
 )
-from crossclaw.ledger.sqlite.entries import hold, put_entry, session_of_key
+from crossclaw.ledger.sqlite.entries import hold, lost_claim, put_entry, session_of_key
 from crossclaw.ledger.sqlite.rows import RUN, run_of, to_json
 from crossclaw.ledger.sqlite.writer import Transaction
 
 _BY_ID = f"SELECT {RUN} FROM runs WHERE run_id = ?"
-_OPEN = "status IN ('queued', 'running', 'waiting')"
+_OPEN = "ended_at IS NULL"
 
 
 def submit(transaction: Transaction, op: Submit) -> Submitted:
@@ -35,6 +36,7 @@ def submit(transaction: Transaction, op: Submit) -> Submitted:
     agent_id, session_id = session_of_key(transaction, new.key)
     if db.execute("SELECT 1 FROM runs WHERE run_id = ?", (new.run_id,)).fetchone():
         raise KeyReused(f"there is a run {new.run_id} already; use another idempotency key")
+    _refuse_full_lane(transaction, new.key)
     authority = to_json(new.authority)
     db.execute(
         "INSERT INTO runs (agent_id, run_id, key, session_id, kind, status, plan, authority, "
@@ -64,6 +66,15 @@ def submit(transaction: Transaction, op: Submit) -> Submitted:
             (op.dedupe.scope, op.dedupe.key, agent_id, op.dedupe.digest, new.run_id, op.at),
         )
     return Submitted(new.run_id)
+
+
+def _refuse_full_lane(transaction: Transaction, key: SessionKey) -> None:
+    (waiting,) = transaction.get(
+        f"SELECT count(*) FROM (SELECT 1 FROM runs WHERE key = ? AND {_OPEN} LIMIT ?)",
+        (key.text, LANE_RUNS_MAX),
+    )
+    if waiting >= LANE_RUNS_MAX:
+        raise Busy(f"{key} has {LANE_RUNS_MAX} messages waiting; try again when it has caught up")
 
 
 def _find_duplicate(transaction: Transaction, op: Submit) -> str | None:
@@ -108,9 +119,9 @@ def claim(transaction: Transaction, op: Claim) -> Claimed | None:
 
 
 def end_run(transaction: Transaction, op: EndRun) -> Run:
-    hold(transaction, op.fence)
-    ended = _end(transaction, op.fence.run_id, op)
-    assert ended is not None
+    ended = _end(transaction, op.fence.run_id, op.fence.epoch, op)
+    if ended is None:
+        raise lost_claim(op.fence)
     return ended
 
 
@@ -126,15 +137,15 @@ def end_open_run(transaction: Transaction, op: EndOpenRun) -> Run | None:
         entry = NewEntry(entry_id=f"{letter[0]:08x}", message=decode_message(letter[1]))
         agent_id, session_id = session_of_key(transaction, before.key)
         put_entry(transaction, agent_id, session_id, op.run_id, entry, op.at)
-    return _end(transaction, op.run_id, op)
+    return _end(transaction, op.run_id, before.epoch, op)
 
 
-def _end(transaction: Transaction, run_id: str, op: EndRun | EndOpenRun) -> Run | None:
+def _end(transaction: Transaction, run_id: str, epoch: int, op: EndRun | EndOpenRun) -> Run | None:
     db, outcome = transaction.db, op.outcome
     row = db.execute(
         "UPDATE runs SET status = ?, reply = ?, error = ?, ended_at = ?, owner = NULL "
-        f"WHERE run_id = ? AND {_OPEN} RETURNING {RUN}",
-        (outcome.status, outcome.reply, outcome.error, op.at, run_id),
+        f"WHERE run_id = ? AND epoch = ? AND {_OPEN} RETURNING {RUN}",
+        (outcome.status, outcome.reply, outcome.error, op.at, run_id, epoch),
     ).fetchone()
     if row is None:
         return None
@@ -150,7 +161,7 @@ def _end(transaction: Transaction, run_id: str, op: EndRun | EndOpenRun) -> Run 
 def release_run(transaction: Transaction, op: ReleaseRun) -> None:
     transaction.db.execute(
         "UPDATE runs SET status = 'queued', owner = NULL, attempt = max(attempt - 1, 0) "
-        "WHERE run_id = ? AND epoch = ? AND status IN ('running', 'waiting')",
+        "WHERE run_id = ? AND epoch = ? AND owner IS NOT NULL",
         (op.fence.run_id, op.fence.epoch),
     )
     transaction.db.execute("DELETE FROM waits WHERE run_id = ?", (op.fence.run_id,))
@@ -158,7 +169,7 @@ def release_run(transaction: Transaction, op: ReleaseRun) -> None:
 
 def recover(transaction: Transaction, op: Recover) -> Recovered:
     db = transaction.db
-    left = "status IN ('running', 'waiting') AND owner IS NOT ?"
+    left = "owner IS NOT NULL AND owner != ?"
     db.execute(
         f"DELETE FROM waits WHERE run_id IN (SELECT run_id FROM runs WHERE {left})",
         (op.owner,),
@@ -168,7 +179,7 @@ def recover(transaction: Transaction, op: Recover) -> Recovered:
         (op.owner,),
     )
     exhausted = db.execute(
-        f"SELECT {RUN} FROM runs WHERE status = 'queued' AND attempt >= ?",
+        f"SELECT {RUN} FROM runs WHERE {_OPEN} AND owner IS NULL AND attempt >= ?",
         (ATTEMPTS_MAX,),
     )
     runs = [run_of(row) for row in exhausted]

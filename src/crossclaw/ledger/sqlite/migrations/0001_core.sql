@@ -73,7 +73,7 @@ CREATE UNIQUE INDEX entries_in_order ON entries (session_id, seq);
 CREATE INDEX entries_of_run ON entries (run_id) WHERE run_id IS NOT NULL;
 
 CREATE TABLE runs (
-    id              INTEGER PRIMARY KEY AUTOINCREMENT, -- the order within every lane
+    id              INTEGER PRIMARY KEY,           -- the order within every lane
     agent_id        TEXT NOT NULL,
     run_id          TEXT NOT NULL UNIQUE,
     key             TEXT NOT NULL,
@@ -82,7 +82,7 @@ CREATE TABLE runs (
     status          TEXT NOT NULL,
     attempt         INTEGER NOT NULL DEFAULT 0,    -- claims since the last progress
     epoch           INTEGER NOT NULL DEFAULT 0,    -- all claims; the fence
-    owner           TEXT,
+    owner           TEXT,                          -- who runs it; NULL unless running or waiting
     plan            TEXT NOT NULL,
     authority       TEXT NOT NULL,
     cause           TEXT NOT NULL,
@@ -91,12 +91,12 @@ CREATE TABLE runs (
     account_id      TEXT,                          -- the budget it spends from
     created_at      INTEGER NOT NULL,
     started_at      INTEGER,
-    ended_at        INTEGER,
+    ended_at        INTEGER,                       -- NULL while it is open
     reply           TEXT,
     error           TEXT
 );
-CREATE INDEX runs_open ON runs (key, id) WHERE status IN ('queued', 'running', 'waiting');
-CREATE INDEX runs_taken ON runs (owner) WHERE status IN ('running', 'waiting');
+CREATE INDEX runs_open ON runs (key, id) WHERE ended_at IS NULL;
+CREATE INDEX runs_taken ON runs (owner) WHERE owner IS NOT NULL;
 CREATE INDEX runs_of_exchange ON runs (exchange_id) WHERE exchange_id IS NOT NULL;
 
 -- Accepted and not yet in a transcript. A row leaves when its message has entered one.

@@ -1,0 +1,25 @@
+"""A run around the loop: chooses what to think with, and puts the outcome into words."""
+
+from crossclaw.agent.loop import Loop
+from crossclaw.agent.mind import Minds
+from crossclaw.domain.ids import Ids
+from crossclaw.domain.runs import Outcome, Run
+from crossclaw.domain.sessions import NewEntry
+from crossclaw.ledger.contract import Ledger
+from crossclaw.runs.lanes import Ending, Progress
+
+
+class Agent:
+    def __init__(self, ledger: Ledger, minds: Minds, loop: Loop, ids: Ids) -> None:
+        self._ledger = ledger
+        self._minds = minds
+        self._loop = loop
+        self._ids = ids
+
+    async def execute(self, run: Run, progress: Progress) -> Ending:
+        session = await self._ledger.find_session(run.key)
+        answer = await self._loop.run(run, self._minds.choose(run, session), progress)
+        last_words = NewEntry(entry_id=self._ids.short(), message=answer)
+        if answer.stop_reason == "error":
+            return Ending(Outcome("error", error=answer.error or "the model refused"), [last_words])
+        return Ending(Outcome("ok", reply=answer.text), [last_words])

@@ -1,0 +1,115 @@
+"""The agent loop: ask the model, run its tool calls, until it answers in words.
+
+Where to go on is read from the ledger in every round, so a run that was cut off continues from its
+last stored step, and a crash repeats at most the one call in flight.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from crossclaw.agent.history import History
+from crossclaw.agent.mind import Mind
+from crossclaw.agent.toolbox import Toolbox
+from crossclaw.agent.view import build_view
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import TurnsExhausted
+from crossclaw.domain.events import ReplyPiece, ThoughtPiece
+from crossclaw.domain.ids import Ids
+from crossclaw.domain.messages import AssistantMessage, Text, ToolResultMessage, ToolUse
+from crossclaw.domain.runs import EndStatus, Run
+from crossclaw.domain.sessions import Entry, NewEntry
+from crossclaw.providers.contract import ModelRequest, Piece, TextPiece, ThinkingPiece, ToolPiece
+from crossclaw.runs.book import Book
+from crossclaw.runs.feed import Feed
+from crossclaw.runs.lanes import Progress
+
+# Model calls in one run. Real work ends far below; a model that calls tools for ever must end too.
+TURNS_MAX = 100
+
+
+class Loop:
+    def __init__(
+        self, book: Book, history: History, toolbox: Toolbox, feed: Feed, clock: Clock, ids: Ids
+    ) -> None:
+        self._book = book
+        self._history = history
+        self._toolbox = toolbox
+        self._feed = feed
+        self._clock = clock
+        self._ids = ids
+
+    async def run(self, run: Run, mind: Mind, progress: Progress) -> AssistantMessage:
+        """The run's final message. It is not stored yet: it belongs into the step that ends the run."""
+        for _turn in range(TURNS_MAX):
+            entries = await self._history.read(run.session_id)
+            calls = unanswered_calls(entries, run.run_id)
+            if calls:
+                await self._toolbox.run(run, mind.tools, calls)
+                entries = await self._history.read(run.session_id)
+            answer = await self._ask(run, mind, entries, progress)
+            if not answer.tool_calls:
+                return answer
+            await self._book.append(run, self._entry(answer))
+        raise TurnsExhausted(f"no answer after {TURNS_MAX} model calls; the run was ended")
+
+    async def _ask(
+        self, run: Run, mind: Mind, entries: Sequence[Entry], progress: Progress
+    ) -> AssistantMessage:
+        request = ModelRequest(
+            model=mind.model,
+            system=mind.system,
+            turns=build_view(entries),
+            tools=[tool.spec() for tool in mind.tools.values()],
+            output_tokens_max=mind.output_tokens_max,
+            thinking=mind.thinking,
+        )
+        telling = _Telling(self._feed, run)
+        progress.rescue = lambda status, error: [self._entry(_cut_off(telling.text, status, error))]
+        answer = await mind.provider.complete(request, telling)
+        return msgspec.structs.replace(answer, timestamp=self._clock.now_ms())
+
+    def _entry(self, message: AssistantMessage) -> NewEntry:
+        return NewEntry(entry_id=self._ids.short(), message=message)
+
+
+def unanswered_calls(entries: Sequence[Entry], run_id: str) -> list[ToolUse]:
+    """Tool calls of this run that have no result yet: what a cut-off run must do first."""
+    answered: set[str] = set()
+    for entry in reversed(entries):
+        if entry.run_id != run_id:
+            continue
+        if isinstance(entry.message, ToolResultMessage):
+            answered.add(entry.message.tool_use_id)
+        if isinstance(entry.message, AssistantMessage):
+            return [call for call in entry.message.tool_calls if call.id not in answered]
+    return []
+
+
+class _Telling:
+    """Passes a turn's pieces on to whoever listens, and keeps the words so far."""
+
+    def __init__(self, feed: Feed, run: Run) -> None:
+        self._feed, self._run = feed, run
+        self.text = ""
+
+    def __call__(self, piece: Piece) -> None:
+        match piece:
+            case TextPiece(text=text):
+                restarted = not self.text and self._run.attempt > 1
+                self.text += text
+                self._feed.publish(
+                    ReplyPiece(self._run.run_id, self._run.key, text, self.text, restarted)
+                )
+            case ThinkingPiece(thinking=thinking):
+                self._feed.publish(ThoughtPiece(self._run.run_id, self._run.key, thinking))
+            case ToolPiece():
+                pass  # a call is told when it runs
+
+
+def _cut_off(text: str, status: EndStatus, error: str) -> AssistantMessage:
+    return AssistantMessage(
+        [Text(text)] if text else [],
+        stop_reason="error" if status == "error" else "aborted",
+        error=error,
+    )

@@ -1,0 +1,97 @@
+"""The toolbox: runs a model's tool calls side by side and stores each result as it comes."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import anyio
+import msgspec
+
+from crossclaw.agent.view import INTERRUPTED
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import Busy, CrossclawError, Fenced, StoreError
+from crossclaw.domain.events import ToolEnded, ToolStarted
+from crossclaw.domain.ids import Ids
+from crossclaw.domain.messages import ToolResultMessage, ToolUse
+from crossclaw.domain.runs import Run
+from crossclaw.domain.sessions import NewEntry
+from crossclaw.providers.calls import raw_arguments
+from crossclaw.runs.book import Book
+from crossclaw.runs.feed import Feed
+from crossclaw.tools.contract import Tool, ToolContext
+
+log = logging.getLogger(__name__)
+
+Tools = Mapping[str, Tool[Any]]
+
+CALLS_AT_ONCE = 8  # of one message; a model that asks for a hundred files gets them eight by eight
+RESULT_CHARS_MAX = 400_000  # about half of a large window; more would push out everything else
+
+
+class Toolbox:
+    def __init__(self, book: Book, feed: Feed, clock: Clock, ids: Ids) -> None:
+        self._book = book
+        self._feed = feed
+        self._clock = clock
+        self._ids = ids
+
+    async def run(self, run: Run, tools: Tools, calls: Sequence[ToolUse]) -> None:
+        places = anyio.Semaphore(CALLS_AT_ONCE)
+        lost: list[CrossclawError] = []
+
+        async def run_one(call: ToolUse) -> None:
+            try:
+                async with places:
+                    await self._run_one(run, tools, call)
+            except (Fenced, StoreError, Busy) as error:
+                lost.append(error)
+                tasks.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            for call in calls:
+                tasks.start_soon(run_one, call, name=f"tool {call.name}")
+        if lost:
+            raise lost[0]
+
+    async def _run_one(self, run: Run, tools: Tools, call: ToolUse) -> None:
+        began = self._clock.now_ms()
+        self._feed.publish(ToolStarted(run.run_id, run.key, call.id, call.name, call.input))
+        content, is_error = await self._answer(run, tools, call)
+        ended = self._clock.now_ms()
+        result = ToolResultMessage(
+            call.id, call.name, content, is_error, duration_ms=ended - began, timestamp=ended
+        )
+        await self._book.append(run, NewEntry(entry_id=self._ids.short(), message=result))
+        self._feed.publish(
+            ToolEnded(run.run_id, run.key, call.id, call.name, is_error, ended - began)
+        )
+
+    async def _answer(self, run: Run, tools: Tools, call: ToolUse) -> tuple[Any, bool]:
+        tool = tools.get(call.name)
+        if tool is None:
+            return f"there is no tool {call.name!r}; there are: {', '.join(tools) or 'none'}", True
+        if (written := raw_arguments(call.input)) is not None:
+            return f"the arguments are no JSON object: {written[:200]}", True
+        try:
+            params = tool.read(call.input)
+            if tool.effect == "effects":
+                fresh = await self._book.start_tool(run, call.id, call.name)
+                if not fresh:
+                    return INTERRUPTED, True
+            return _bounded(await tool.call(ToolContext(run, call.id), params)), False
+        except (Fenced, StoreError):
+            raise
+        except CrossclawError as error:
+            return str(error), True
+        except Exception as error:
+            log.exception("tool %s failed in run %s", call.name, run.run_id)
+            return f"{call.name} failed: {type(error).__name__}: {error}", True
+
+
+def _bounded(result: Any) -> Any:
+    plain = msgspec.to_builtins(result)
+    text = plain if isinstance(plain, str) else msgspec.json.encode(plain).decode()
+    if len(text) <= RESULT_CHARS_MAX:
+        return plain
+    left_out = len(text) - RESULT_CHARS_MAX
+    return f"{text[:RESULT_CHARS_MAX]}\n[{left_out} more characters were left out]"

@@ -1,0 +1,176 @@
+"""The house, put together: built from the ground up, then served. The only module that knows all others."""
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import msgspec
+
+from crossclaw.agent.execute import Agent
+from crossclaw.agent.history import History
+from crossclaw.agent.loop import Loop
+from crossclaw.agent.mind import Minds
+from crossclaw.agent.toolbox import Toolbox
+from crossclaw.channels.contract import Channel
+from crossclaw.config import Config, Paths
+from crossclaw.config.providers import APIS
+from crossclaw.delivery.outbox import Outbox
+from crossclaw.domain.clock import Clock, SystemClock
+from crossclaw.domain.events import Event, RunEnded
+from crossclaw.domain.ids import Ids, RandomIds
+from crossclaw.ledger.contract import Ledger, Timer
+from crossclaw.ledger.sqlite.ledger import SqliteLedger
+from crossclaw.providers.contract import Provider
+from crossclaw.providers.registry import Providers, ProviderSettings
+from crossclaw.runs.book import Book
+from crossclaw.runs.feed import Feed
+from crossclaw.runs.lanes import Lanes
+from crossclaw.runs.slots import Slots
+from crossclaw.runs.sweep import Fire, Sweep
+from crossclaw.runs.waits import Waits
+from crossclaw.sessions.desk import Desk
+from crossclaw.tools.contract import Tool
+from crossclaw.transcripts.exporter import Exporter
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What the house is given from outside: time, ids, environment, doubles in tests."""
+
+    environ: Mapping[str, str]
+    clock: Clock = field(default_factory=SystemClock)
+    ids: Ids = field(default_factory=RandomIds)
+    providers: Mapping[str, Provider] | None = None
+    channels: tuple[Channel, ...] = ()
+    tools: tuple[Tool[Any], ...] = ()
+    timers: Mapping[str, Fire] | None = None
+    inline: bool = False
+    """No threads: for virtual time."""
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    ledger: Ledger
+    book: Book
+    lanes: Lanes
+    waits: Waits
+    slots: Slots
+    desk: Desk
+    feed: Feed
+    sweep: Sweep
+    outbox: Outbox
+    exporter: Exporter
+
+
+@asynccontextmanager
+async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGenerator[House]:
+    """Build in the order of the imports, then serve. Serving is where control comes back up: lanes
+    are told who executes a run and what follows from its end, channels who receives."""
+    async with AsyncExitStack() as closing:
+        ledger = SqliteLedger(paths.ledger_path, inline=outside.inline)
+        closing.push_async_callback(_shielded, ledger.close)
+        providers = _providers(config, outside)
+        closing.push_async_callback(_shielded, providers.close)
+        house = _build(config, paths, outside, ledger)
+        agent = _agent(config, outside, house, providers)
+        await house.exporter.repair()
+        closing.push_async_callback(_shielded, house.exporter.flush)
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(house.exporter.serve)
+            await tasks.start(house.lanes.serve, agent.execute, house.desk.finished)
+            await tasks.start(house.outbox.serve)
+            tasks.start_soon(house.sweep.serve, _timers(outside), name="sweep")
+            for channel in outside.channels:
+                await tasks.start(channel.serve, house.desk.receive)
+            yield house
+            tasks.cancel_scope.cancel()
+
+
+async def _shielded(close: Callable[[], Awaitable[None]]) -> None:
+    """A house that is told to stop still closes its doors properly."""
+    with anyio.CancelScope(shield=True):
+        await close()
+
+
+def _build(config: Config, paths: Paths, outside: Outside, ledger: SqliteLedger) -> House:
+    clock, ids, feed = outside.clock, outside.ids, Feed()
+    book = Book(ledger, feed, clock, ledger.owner)
+    slots = Slots(config.agents.defaults.max_concurrent)
+    lanes = Lanes(book, slots, clock)
+    outbox = Outbox(ledger, {channel.name: channel for channel in outside.channels}, clock)
+    feed.subscribe(_waking(outbox))
+    return House(
+        ledger=ledger,
+        book=book,
+        lanes=lanes,
+        waits=Waits(ledger, book, slots, clock),
+        slots=slots,
+        desk=Desk(config, book, clock, ids),
+        feed=feed,
+        sweep=Sweep(ledger, lanes.wake, clock),
+        outbox=outbox,
+        exporter=Exporter(ledger, paths.sessions_dir, clock, inline=outside.inline),
+    )
+
+
+def _agent(config: Config, outside: Outside, house: House, providers: Providers) -> Agent:
+    clock, ids = outside.clock, outside.ids
+    toolbox = Toolbox(house.book, house.feed, clock, ids)
+    minds = Minds(
+        providers,
+        {tool.name: tool for tool in outside.tools},
+        lambda agent_id: config.model_for(agent_id, outside.environ).primary,
+        lambda model: _output_tokens(config, model),
+    )
+    loop = Loop(house.book, History(house.ledger), toolbox, house.feed, clock, ids)
+    return Agent(house.ledger, minds, loop, ids)
+
+
+def _providers(config: Config, outside: Outside) -> Providers:
+    settings = {
+        name: msgspec.convert(
+            {
+                "name": name,
+                "api": entry.api,
+                "base_url": entry.base_url,
+                "api_key": entry.api_key.reveal() if entry.api_key else None,
+            },
+            ProviderSettings,
+        )
+        for name, entry in config.models.providers.items()
+        if entry.api in APIS  # the config has warned about others
+    }
+    return Providers(settings, config.environment(outside.environ), extra=outside.providers)
+
+
+def _output_tokens(config: Config, model: str) -> int | None:
+    provider, _, model_id = model.partition("/")
+    entry = config.models.providers.get(provider)
+    found = entry and entry.find_model(model_id)
+    return found.max_tokens if found else None
+
+
+def _timers(outside: Outside) -> Fire:
+    handlers = outside.timers or {}
+
+    async def fire(timer: Timer) -> None:
+        handler = handlers.get(timer.kind)
+        if handler is None:
+            log.warning("nobody knows what timer %s of kind %s is for", timer.timer_key, timer.kind)
+        else:
+            await handler(timer)
+
+    return fire
+
+
+def _waking(outbox: Outbox) -> Any:
+    def listen(event: Event) -> None:
+        if isinstance(event, RunEnded) and event.run.plan.reply_to is not None:
+            outbox.wake()
+
+    return listen

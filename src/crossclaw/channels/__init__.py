@@ -1,0 +1,1 @@
+"""Channels: adapters to chat platforms. Platform details stop here."""

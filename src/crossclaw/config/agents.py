@@ -1,0 +1,252 @@
+"""Agents: who there is, and what each of them may use."""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from crossclaw.config.section import Count, Loose, Positive, Section, Share, names
+from crossclaw.config.tools import AgentTools
+from crossclaw.domain.agents import DEFAULT_AGENT_ID, ThinkingLevel, normalize_agent_id
+from crossclaw.domain.errors import NotFound
+
+ThinkingName = Literal[
+    "off", "minimal", "low", "medium", "high", "xhigh", "adaptive", "max", "ultra"
+]
+VerboseLevel = Literal["off", "on", "full"]
+SandboxMode = Literal["off", "non-main", "all"]
+WorkspaceAccess = Literal["none", "ro", "rw"]
+SpawnedVisibility = Literal["spawned", "all"]
+
+_NEAREST_LEVEL: dict[ThinkingName, ThinkingLevel] = {
+    "adaptive": "medium",
+    "max": "xhigh",
+    "ultra": "xhigh",
+}
+
+
+class ModelChoice(Section, frozen=True):
+    primary: str | None = None
+    fallbacks: tuple[str, ...] | None = None
+    unused = names("timeoutMs")
+
+
+Model = str | ModelChoice
+
+
+class ModelUse(Section, frozen=True):
+    """What is said about a model by its reference, `provider/model`."""
+
+    alias: str | None = None
+    params: Loose = msgspec.field(default_factory=Loose)
+    unused = names("streaming agentRuntime")
+
+
+class SubagentDefaults(Section, frozen=True):
+    archive_after_minutes: Annotated[float, msgspec.Meta(ge=0)] = 60
+    model: Model | None = None
+    thinking: ThinkingName | None = None
+    wake_parent: bool = False
+    max_concurrent: Positive | None = None
+    allow_agents: tuple[str, ...] | None = None
+    run_timeout_seconds: Count = 0
+    unused = names(
+        "maxSpawnDepth maxChildrenPerAgent announceTimeoutMs requireAgentId delegationMode"
+    )
+
+
+class AgentSubagents(Section, frozen=True):
+    allow_agents: tuple[str, ...] | None = None
+    model: Model | None = None
+    thinking: ThinkingName | None = None
+    unused = names("requireAgentId delegationMode archiveAfterMinutes maxConcurrent")
+
+
+_FOREIGN_SANDBOX = names("ssh browser prune backend workspaceRoot perSession")
+
+
+class Sandbox(Section, frozen=True):
+    mode: SandboxMode = "off"
+    workspace_access: WorkspaceAccess = "rw"
+    session_tools_visibility: SpawnedVisibility = "spawned"
+    network: bool = False
+    scope: Literal["session", "agent", "shared"] = "agent"
+    docker: Loose = msgspec.field(default_factory=Loose)
+    unused = _FOREIGN_SANDBOX
+
+    @property
+    def allows_network(self) -> bool:
+        """`network: true`, or OpenClaw's way to say it: a docker network other than none."""
+        return self.network or self.docker.get("network", "none") != "none"
+
+
+class AgentSandbox(Section, frozen=True):
+    """One agent's differences from `agents.defaults.sandbox`; what is not set is inherited."""
+
+    mode: SandboxMode | None = None
+    workspace_access: WorkspaceAccess | None = None
+    session_tools_visibility: SpawnedVisibility | None = None
+    network: bool | None = None
+    scope: Literal["session", "agent", "shared"] | None = None
+    docker: Loose | None = None
+    unused = _FOREIGN_SANDBOX
+
+
+class Compaction(Section, frozen=True):
+    mode: Literal["default", "safeguard"] = "safeguard"
+    reserve_tokens: Count | None = None
+    reserve_tokens_floor: Count = 20_000
+    keep_recent_tokens: Positive = 20_000
+    max_history_share: Share | None = None
+    custom_instructions: str | None = None
+    model: str | None = None
+    timeout_seconds: Positive | None = None
+    unused = names(
+        "memoryFlush identifierPolicy identifierInstructions recentTurnsPreserve qualityGuard"
+        " postIndexSync postCompactionSections notifyUser provider truncateAfterCompaction"
+        " midTurnPrecheck maxActiveTranscriptBytes"
+    )
+
+
+class AgentDefaults(Section, frozen=True):
+    model: Model | None = None
+    models: dict[str, ModelUse] = msgspec.field(default_factory=dict)
+    workspace: str | None = None
+    timeout_seconds: Positive = 600
+    max_concurrent: Positive | None = None
+    context_tokens: Positive | None = None
+    user_timezone: str | None = None
+    thinking_default: ThinkingName | None = None
+    verbose_default: VerboseLevel | None = None
+    bootstrap_max_chars: Positive = 20_000
+    skip_bootstrap: bool = False
+    subagents: SubagentDefaults = SubagentDefaults()
+    sandbox: Sandbox = Sandbox()
+    compaction: Compaction = Compaction()
+    context_pruning: Loose = msgspec.field(default_factory=Loose)
+    heartbeat: Loose = msgspec.field(default_factory=Loose)
+    unused = names(
+        "imageModel imageGenerationModel videoGenerationModel musicGenerationModel pdfModel"
+        " pdfMaxBytesMb pdfMaxPages utilityModel voiceModel modelPolicy params skills skillsLimits"
+        " repoRoot bootstrapTotalMaxChars bootstrapPromptTruncationWarning timeFormat"
+        " envelopeTimezone envelopeTimestamp envelopeElapsed cliBackends memorySearch memory"
+        " embeddedPi embeddedAgent elevatedDefault reasoningDefault fastModeDefault"
+        " blockStreamingDefault blockStreamingBreak blockStreamingChunk blockStreamingCoalesce"
+        " humanDelay mediaMaxMb imageMaxDimensionPx typingIntervalSeconds typingMode"
+        " additionalSystemPrompt systemPromptOverride contextLimits contextInjection runtime"
+        " toolProgressDetail silentReply experimental tts groupChat tools runRetries"
+    )
+
+
+class Identity(Section, frozen=True):
+    name: str | None = None
+    emoji: str | None = None
+    theme: str | None = None
+    avatar: str | None = None
+    unused = names("creature vibe")
+
+
+class Agent(Section, frozen=True):
+    """One entry of `agents.list`. The id is normalised when the entry is made."""
+
+    id: str = ""
+    default: bool = False
+    name: str | None = None
+    description: str | None = None
+    workspace: str | None = None
+    model: Model | None = None
+    identity: Identity = Identity()
+    tools: AgentTools = AgentTools()
+    subagents: AgentSubagents = AgentSubagents()
+    sandbox: AgentSandbox = AgentSandbox()
+    thinking_default: ThinkingName | None = None
+    verbose_default: VerboseLevel | None = None
+    context_tokens: Positive | None = None
+    group_chat: Loose = msgspec.field(default_factory=Loose)
+    heartbeat: Loose = msgspec.field(default_factory=Loose)
+    unused = names(
+        "agentDir utilityModel models modelPolicy reasoningDefault fastModeDefault params skills"
+        " skillsLimits memory memorySearch humanDelay typingMode typingIntervalSeconds tts"
+        " contextLimits contextInjection bootstrapMaxChars bootstrapTotalMaxChars experimental"
+        " embeddedPi embeddedAgent plugins runtime toolProgressDetail systemPromptOverride"
+    )
+
+    def __post_init__(self) -> None:
+        if self.id:
+            msgspec.structs.force_setattr(self, "id", normalize_agent_id(self.id))
+
+
+class Agents(Section, frozen=True):
+    defaults: AgentDefaults = AgentDefaults()
+    listed: tuple[Agent, ...] = msgspec.field(default=(), name="list")
+    named: dict[str, Agent] = msgspec.field(default_factory=dict, name="entries")
+    """The newer spelling: a map from id to agent. Both may be used side by side."""
+
+    def all(self) -> tuple[Agent, ...]:
+        """Never empty: without a list there is the agent `main`."""
+        by_name = tuple(
+            msgspec.structs.replace(agent, id=name) for name, agent in self.named.items()
+        )
+        return self.listed + by_name or (Agent(id=DEFAULT_AGENT_ID),)
+
+    def ids(self) -> tuple[str, ...]:
+        return tuple(agent.id for agent in self.all())
+
+    @property
+    def default_id(self) -> str:
+        agents = self.all()
+        return next((agent for agent in agents if agent.default), agents[0]).id
+
+    def find(self, agent_id: str) -> Agent | None:
+        wanted = normalize_agent_id(agent_id)
+        return next((agent for agent in self.all() if agent.id == wanted), None)
+
+    def get(self, agent_id: str) -> Agent:
+        agent = self.find(agent_id)
+        if agent is None:
+            wanted = normalize_agent_id(agent_id)
+            raise NotFound(
+                f'there is no agent "{wanted}"; configured: {", ".join(self.ids())}. '
+                f'To add it, put {{ id: "{wanted}" }} into agents.list of openclaw.json.'
+            )
+        return agent
+
+    def sandbox_for(self, agent_id: str) -> Sandbox:
+        own = self.get(agent_id).sandbox
+        changes = {
+            name: value for name, value in msgspec.structs.asdict(own).items() if value is not None
+        }
+        return msgspec.structs.replace(self.defaults.sandbox, **changes)
+
+    def thinking_for(self, agent_id: str) -> ThinkingLevel | None:
+        name = self.get(agent_id).thinking_default or self.defaults.thinking_default
+        return thinking_level(name) if name else None
+
+    def spawn_allowed(self, agent_id: str) -> tuple[str, ...]:
+        """Which other agents this one may spawn, normalised; `*` stands for any."""
+        own = self.get(agent_id).subagents.allow_agents
+        allowed = self.defaults.subagents.allow_agents if own is None else own
+        return tuple(
+            name if name == "*" else normalize_agent_id(name)
+            for name in map(str.strip, allowed or ())
+        )
+
+    def aliases(self) -> dict[str, str]:
+        """Short names of models, lower-case, to `provider/model`."""
+        return {
+            use.alias.strip().lower(): reference
+            for reference, use in self.defaults.models.items()
+            if use.alias
+        }
+
+
+def thinking_level(name: ThinkingName) -> ThinkingLevel:
+    """OpenClaw's newer names fall on the nearest level that we have."""
+    return _NEAREST_LEVEL.get(name) or name  # type: ignore[return-value]
+
+
+def primary_of(model: Model | None) -> str | None:
+    return model.primary if isinstance(model, ModelChoice) else model or None
+
+
+def fallbacks_of(model: Model | None) -> tuple[str, ...] | None:
+    return model.fallbacks if isinstance(model, ModelChoice) else None

@@ -1,0 +1,191 @@
+"""Load: openclaw.json into a `Config`, or one error that names everything to mend in it."""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from crossclaw.config.check import Finding, Note, Problem, examine, found, near_miss, sort_of
+from crossclaw.config.model import Config
+from crossclaw.config.providers import APIS
+from crossclaw.config.section import Loose, Secrets
+from crossclaw.config.source import Source, dotted
+from crossclaw.config.variables import Missing, substitute, variables_of, written_variables
+from crossclaw.domain.agents import normalize_agent_id
+from crossclaw.domain.errors import ConfigInvalid
+from crossclaw.domain.secret import Secret
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    config: Config
+    path: Path
+    exists: bool
+    raw: dict[str, Any]
+    """As written, includes put together, variables not yet put in. It may hold secrets."""
+    warnings: tuple[str, ...]
+    files: tuple[Path, ...]
+    """Every file that was read, the main one first: what a reload has to watch."""
+
+    def __repr__(self) -> str:
+        return f"Loaded({self.path}, {len(self.warnings)} warnings)"
+
+
+def load(path: Path, environ: Mapping[str, str]) -> Loaded:
+    if not _is_there(path):
+        return Loaded(Config(), path, False, {}, (), ())
+    source = Source(path)
+    config, findings = _build(source.value, environ)
+    problems = [finding for finding in findings if isinstance(finding, Problem)]
+    if problems or config is None:
+        raise ConfigInvalid(_told(problems, source))
+    warnings = tuple(f"{dotted(note.path)}: {note.text}" for note in findings)
+    return Loaded(config, path, True, source.value, warnings, source.files)
+
+
+def _is_there(path: Path) -> bool:
+    """Anything but plain absence counts as there: reading it then says what is wrong."""
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _build(raw: dict[str, Any], environ: Mapping[str, str]) -> tuple[Config | None, list[Finding]]:
+    variables = variables_of(raw, environ)
+    missing: list[Missing] = []
+    values = _env_gathered(substitute(raw, variables, missing))
+    hook = _hook(variables)
+    findings: list[Finding] = [_not_set(gap) for gap in missing]
+    try:
+        config = msgspec.convert(values, Config, dec_hook=hook)
+    except msgspec.ValidationError as error:
+        faults = list(examine(Config, values, (), hook))
+        return None, findings + (faults or [Problem((), str(error))])
+    findings += examine(Config, values, (), None)
+    return config, findings + list(_contradictions(config))
+
+
+def _env_gathered(values: dict[str, Any]) -> dict[str, Any]:
+    """Variables written directly under `env` moved to `env.vars`."""
+    env = values.get("env")
+    if not isinstance(env, dict) or not isinstance(env.get("vars", {}), dict):
+        return values
+    rest = {key: child for key, child in env.items() if not isinstance(child, str)}
+    return values | {"env": rest | {"vars": written_variables(values)}}
+
+
+def _hook(variables: Mapping[str, str]) -> Callable[[type, Any], Any]:
+    def convert(kind: type, value: Any) -> Any:
+        if kind is Secret:
+            return _secret(value, variables)
+        if not isinstance(value, dict):
+            raise ValueError(f"found {sort_of(value)}; expected an object")
+        if kind is Loose:
+            return Loose.of(value)
+        return Secrets(
+            (name, _secret_scalar(name, child, variables)) for name, child in value.items()
+        )
+
+    return convert
+
+
+def _secret(value: Any, variables: Mapping[str, str]) -> Secret:
+    match value:
+        case str():
+            return Secret(value)
+        case {"source": "env", "id": str(name)} if variables.get(name):
+            return Secret(variables[name])
+        case {"source": "env", "id": str(name)}:
+            raise ValueError(f"the variable {name} is not set")
+        case {"source": str(source)}:
+            raise ValueError(
+                f'Crossclaw cannot read secrets from "{source}"; write "${{NAME}}" and set that variable'
+            )
+        case _:
+            raise ValueError(
+                f'found {sort_of(value)}; expected text, or {{ source: "env", id: "NAME" }}'
+            )
+
+
+def _secret_scalar(name: str, value: Any, variables: Mapping[str, str]) -> Secret:
+    if isinstance(value, bool | int | float):
+        return Secret(str(value).lower() if isinstance(value, bool) else str(value))
+    try:
+        return _secret(value, variables)
+    except ValueError as error:
+        raise ValueError(f'"{name}": {error}') from None
+
+
+def _not_set(gap: Missing) -> Problem:
+    return Problem(
+        gap.path,
+        f"the variable {gap.name} is not set; set it in the environment or under env.vars, "
+        f"or write $${{{gap.name}}} if that is the text itself",
+    )
+
+
+def _contradictions(config: Config) -> Iterator[Finding]:
+    """What each section allows by itself and what still does not go together."""
+    yield from _agent_contradictions(config)
+    if config.gateway.bind == "custom" and not config.gateway.custom_bind_host:
+        yield Problem(("gateway", "bind"), 'with "custom", gateway.customBindHost must be set')
+    for index, binding in enumerate(config.bindings):
+        if config.agents.find(binding.agent_id) is None:
+            known = ", ".join(config.agents.ids())
+            yield Note(
+                ("bindings", index, "agentId"),
+                f'no agent "{binding.agent_id}" is configured ({known}); the binding is not used',
+            )
+    for name, provider in config.models.providers.items():
+        if provider.api not in APIS:
+            yield _foreign_api(("models", "providers", name, "api"), provider.api)
+
+
+def _agent_contradictions(config: Config) -> Iterator[Finding]:
+    seen: dict[str, str] = {}
+    defaults = [agent.id for agent in config.agents.all() if agent.default]
+    if len(defaults) > 1:
+        names = ", ".join(defaults)
+        yield Note(
+            ("agents", "list"), f"several agents are the default ({names}); the first is used"
+        )
+    for index, agent in enumerate(config.agents.listed):
+        path = ("agents", "list", index, "id")
+        if not agent.id:
+            yield Problem(path[:-1], '"id" is missing; it must be text')
+        elif agent.id in seen:
+            yield Problem(path, f'the agent "{agent.id}" is already there as {seen[agent.id]}')
+        seen.setdefault(agent.id, dotted(path[:-1]))
+    for name in config.agents.named:
+        agent_id = normalize_agent_id(name)
+        if agent_id in seen:
+            yield Problem(
+                ("agents", "entries", name),
+                f'the agent "{agent_id}" is already there as {seen[agent_id]}',
+            )
+        seen.setdefault(agent_id, dotted(("agents", "entries", name)))
+
+
+def _foreign_api(path: tuple[str, ...], api: str) -> Finding:
+    if meant := near_miss(api, set(APIS)):
+        return Problem(path, f'unknown; did you mean "{meant}"?')
+    return Note(path, f'Crossclaw does not speak "{api}" but {" and ".join(APIS)}; not used')
+
+
+def _told(problems: list[Problem], source: Source) -> str:
+    lines = [_line(problem, source) for problem in problems]
+    if len(lines) == 1:
+        return lines[0]
+    return f"{source.path} has {len(lines)} problems:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def _line(problem: Problem, source: Source) -> str:
+    key = dotted(problem.path) or "the file"
+    text = problem.text
+    if problem.shows_found:
+        text = f"found {found(source.at(problem.path))}; {text}"
+    return f"{source.spot(problem.path)}: {key}: {text}"

@@ -1,0 +1,87 @@
+"""Config: everything that openclaw.json can say, complete without a file."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from crossclaw.config.agents import Agents, fallbacks_of, primary_of
+from crossclaw.config.doors import Binding, Commands, Cron, Env, Hooks, Mcp, Messages
+from crossclaw.config.gateway import Gateway
+from crossclaw.config.providers import Models
+from crossclaw.config.section import Loose, Section, names
+from crossclaw.config.session import Session
+from crossclaw.config.tools import Tools
+
+ANTHROPIC_MODEL = "anthropic/claude-opus-5-5"
+OPENAI_MODEL = "openai/gpt-6-astra"
+REHEARSAL_MODEL = "rehearsal/rehearsal"
+
+
+class ChosenModel(NamedTuple):
+    """References of the form `provider/model`, the first choice and what to try after it."""
+
+    primary: str
+    fallbacks: tuple[str, ...]
+
+
+class Config(Section, frozen=True):
+    agents: Agents = Agents()
+    session: Session = Session()
+    tools: Tools = Tools()
+    models: Models = Models()
+    gateway: Gateway = Gateway()
+    messages: Messages = Messages()
+    bindings: tuple[Binding, ...] = ()
+    hooks: Hooks = Hooks()
+    cron: Cron = Cron()
+    commands: Commands = Commands()
+    mcp: Mcp = Mcp()
+    env: Env = Env()
+    channels: Loose = msgspec.field(default_factory=Loose)
+    logging: Loose = msgspec.field(default_factory=Loose)
+    diagnostics: Loose = msgspec.field(default_factory=Loose)
+    unused = names(
+        "acp approvals audio auth broadcast browser canvasHost crestodian discovery media memory"
+        " nodeHost nodes plugins proxy secrets security skills talk tts ui web worktrees"
+    )
+    quiet = names("$schema meta wizard update cli")
+
+    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """The environment as this config sees it: `env.vars` count where nothing else is set."""
+        written = {name: secret.reveal() for name, secret in self.env.vars.items()}
+        return written | {name: value for name, value in environ.items() if value}
+
+    def model_for(self, agent_id: str, environ: Mapping[str, str]) -> ChosenModel:
+        own, shared = self.agents.get(agent_id).model, self.agents.defaults.model
+        fallbacks = fallbacks_of(own)
+        if fallbacks is None:
+            fallbacks = fallbacks_of(shared) or ()
+        return ChosenModel(primary_of(own) or default_model(self, environ), fallbacks)
+
+    def subagent_model_for(self, agent_id: str) -> str | None:
+        """What children of this agent use; None means the same as their agent."""
+        own = self.agents.get(agent_id).subagents.model
+        return primary_of(own) or primary_of(self.agents.defaults.subagents.model)
+
+    def redacted(self) -> dict[str, Any]:
+        """The whole config as plain values with every secret left out, fit to be shown."""
+        shown: dict[str, Any] = msgspec.to_builtins(self, enc_hook=lambda _secret: "(hidden)")
+        return shown
+
+
+def default_model(config: Config, environ: Mapping[str, str]) -> str:
+    """The first that can answer. With no key at all, the scripted model that needs none."""
+    if chosen := primary_of(config.agents.defaults.model):
+        return chosen
+    variables = config.environment(environ)
+    if variables.get("ANTHROPIC_API_KEY") or _has_key(config, "anthropic"):
+        return ANTHROPIC_MODEL
+    if variables.get("OPENAI_API_KEY") or _has_key(config, "openai"):
+        return OPENAI_MODEL
+    return REHEARSAL_MODEL
+
+
+def _has_key(config: Config, provider: str) -> bool:
+    entry = config.models.providers.get(provider)
+    return entry is not None and bool(entry.api_key)

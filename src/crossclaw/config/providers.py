@@ -1,0 +1,59 @@
+"""Providers: where models live, what they are called and what they cost."""
+
+from typing import Annotated
+
+import msgspec
+
+from crossclaw.config.section import Loose, Positive, Secrets, Section, names
+from crossclaw.domain.secret import Secret
+
+APIS = ("anthropic-messages", "openai-completions")
+"""What Crossclaw speaks. OpenClaw knows more; a provider with another one stays unused."""
+
+Price = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class Cost(Section, frozen=True):
+    """US dollars a million tokens."""
+
+    input: Price = 0
+    output: Price = 0
+    cache_read: Price = 0
+    cache_write: Price = 0
+    unused = names("tieredPricing")
+
+
+class ProviderModel(Section, frozen=True):
+    id: Annotated[str, msgspec.Meta(min_length=1)]
+    name: str | None = None
+    api: str | None = None
+    reasoning: bool = False
+    input: tuple[str, ...] = ("text",)
+    context_window: Positive = 200_000
+    max_tokens: Positive = 8_192
+    cost: Cost | None = None
+    headers: Secrets = msgspec.field(default_factory=Secrets)
+    compat: Loose = msgspec.field(default_factory=Loose)
+    unused = names("contextTokens params metadataSource baseUrl agentRuntime thinkingLevelMap")
+
+
+class ProviderEntry(Section, frozen=True):
+    base_url: str | None = None
+    api_key: Secret | None = None
+    api: str = "openai-completions"
+    headers: Secrets = msgspec.field(default_factory=Secrets)
+    models: tuple[ProviderModel, ...] = ()
+    max_concurrent: Positive = 64
+    unused = names(
+        "auth authHeader injectNumCtxForOpenAICompat request timeoutSeconds params region"
+        " contextWindow contextTokens maxTokens localService agentRuntime"
+    )
+
+    def find_model(self, model_id: str) -> ProviderModel | None:
+        return next((model for model in self.models if model.id == model_id), None)
+
+
+class Models(Section, frozen=True):
+    mode: str = "merge"
+    providers: dict[str, ProviderEntry] = msgspec.field(default_factory=dict)
+    unused = names("bedrockDiscovery discovery proxy pricing")

@@ -1,0 +1,248 @@
+"""Source: the files behind a config, put together, and where each key stands.
+
+`$include` names one file or several, relative to the file that says it. They are merged in order,
+objects deeply, lists end to end; what stands beside `$include` comes last and wins.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyjson5
+
+from crossclaw.config.positions import KeyPath, lines_of
+from crossclaw.domain.errors import ConfigInvalid
+
+INCLUDE = "$include"
+INCLUDE_DEPTH_MAX = 10  # as OpenClaw: deeper is a mistake, not an order
+NESTING_MAX = 32  # a real config needs about ten; twice this, by includes, fits Python's stack
+
+
+class Spot(NamedTuple):
+    file: Path
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class Part(NamedTuple):
+    """A value and where its pieces stand; no spots as long as nobody asks for them."""
+
+    value: Any
+    spots: dict[KeyPath, Spot]
+
+
+class _Step(NamedTuple):
+    """One file on the way of includes, and how deep in the config it was put."""
+
+    file: Path
+    depth: int
+
+
+_Chain = tuple[_Step, ...]
+
+
+class Source:
+    """All files of one config. Each is read from disk once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._texts: dict[Path, str] = {}
+        self._spots: Mapping[KeyPath, Spot] | None = None
+        self.value: dict[str, Any] = self._object(_Reader(self._texts, locate=False).read(path))
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return tuple(self._texts)
+
+    def spot(self, path: KeyPath) -> Spot:
+        """Where the key stands, or the nearest thing around it."""
+        if self._spots is None:
+            self._spots = _Reader(self._texts, locate=True).read(self.path).spots
+        while path and path not in self._spots:
+            path = path[:-1]
+        return self._spots.get(path, Spot(self.path, 1))
+
+    def at(self, path: KeyPath) -> Any:
+        """The value as it was written, before variables were put in."""
+        return reduce(_child, path, self.value)
+
+    def _object(self, part: Part) -> dict[str, Any]:
+        if isinstance(part.value, dict):
+            return part.value
+        raise ConfigInvalid(f"{self.path} must hold one object: {{ … }}")
+
+
+class _Reader:
+    def __init__(self, texts: dict[Path, str], *, locate: bool) -> None:
+        self._texts = texts
+        self._locate = locate
+        self._lines: dict[Path, dict[KeyPath, int]] = {}
+
+    def read(self, file: Path, chain: _Chain = (), depth: int = 0) -> Part:
+        value = parse(self._text(file), file)
+        if self._locate:
+            self._lines[file] = lines_of(self._texts[file])
+        elif INCLUDE not in self._texts[file]:
+            return Part(value, {})
+        return self._resolve(value, (), (*chain, _Step(file, depth)))
+
+    def _text(self, file: Path) -> str:
+        if file not in self._texts:
+            self._texts[file] = read_text(file)
+        return self._texts[file]
+
+    def _resolve(self, value: Any, here: KeyPath, chain: _Chain) -> Part:
+        if isinstance(value, dict):
+            own = self._resolve_object(value, here, chain)
+            return self._included(value[INCLUDE], own, here, chain) if INCLUDE in value else own
+        if isinstance(value, list):
+            items = [self._resolve(v, (*here, i), chain) for i, v in enumerate(value)]
+            spots = self._under(enumerate(items), here, chain)
+            return Part([item.value for item in items], spots)
+        return Part(value, self._under((), here, chain))
+
+    def _resolve_object(self, value: dict[str, Any], here: KeyPath, chain: _Chain) -> Part:
+        children = {
+            key: self._resolve(child, (*here, key), chain)
+            for key, child in value.items()
+            if key != INCLUDE
+        }
+        spots = self._under(children.items(), here, chain)
+        return Part({key: child.value for key, child in children.items()}, spots)
+
+    def _under(
+        self, children: Iterable[tuple[str | int, Part]], here: KeyPath, chain: _Chain
+    ) -> dict[KeyPath, Spot]:
+        if not self._locate:
+            return {}
+        file = chain[-1].file
+        spots: dict[KeyPath, Spot] = {(): Spot(file, self._lines[file].get(here, 1))}
+        for step, child in children:
+            spots |= {(step, *path): spot for path, spot in child.spots.items()}
+        return spots
+
+    def _included(self, names: Any, own: Part, here: KeyPath, chain: _Chain) -> Part:
+        files = [names] if isinstance(names, str) else names
+        if not (isinstance(files, list) and files and all(isinstance(f, str) for f in files)):
+            raise self._refused(here, chain, "needs the name of a file, or a list of names")
+        merged = reduce(merge_parts, [self._include(name, here, chain) for name in files])
+        if not own.value:
+            return merged
+        if not isinstance(merged.value, dict):
+            raise self._refused(
+                here, chain, "has other keys beside it, so the file must hold an object"
+            )
+        return merge_parts(merged, own)
+
+    def _include(self, name: str, here: KeyPath, chain: _Chain) -> Part:
+        file = self._path(name, here, chain)
+        depth = chain[-1].depth + len(here)
+        if file in [step.file.resolve() for step in chain]:
+            circle = " → ".join(str(earlier) for earlier in (*(s.file for s in chain), file))
+            raise self._refused(here, chain, f"goes in a circle: {circle}")
+        if len(chain) > INCLUDE_DEPTH_MAX:
+            raise self._refused(here, chain, f"is nested deeper than {INCLUDE_DEPTH_MAX} files")
+        if depth > NESTING_MAX:
+            raise self._refused(here, chain, f"lies deeper than {NESTING_MAX} levels")
+        if not os.path.isfile(file):  # unlike Path's, it never raises
+            raise self._refused(here, chain, f'names "{name}", but there is no file {file}')
+        return self.read(file, chain, depth)
+
+    def _path(self, name: str, here: KeyPath, chain: _Chain) -> Path:
+        try:
+            return (chain[-1].file.parent / name).resolve()
+        except (ValueError, RuntimeError, OSError):  # a NUL byte, a circle of links, too long
+            raise self._refused(here, chain, f"names {name!r}, which cannot be a file") from None
+
+    def _refused(self, here: KeyPath, chain: _Chain, what: str) -> ConfigInvalid:
+        file = chain[-1].file
+        line = lines_of(self._texts[file]).get((*here, INCLUDE), 1)
+        return ConfigInvalid(f"{Spot(file, line)}: {dotted((*here, INCLUDE))} {what}")
+
+
+def deep_merge(base: Any, over: Any) -> Any:
+    """Objects deeply, lists end to end; of anything else `over` wins."""
+    if isinstance(base, dict) and isinstance(over, dict):
+        both = {key: deep_merge(base[key], over[key]) for key in base.keys() & over.keys()}
+        return base | over | both
+    if isinstance(base, list) and isinstance(over, list):
+        return base + over
+    return over
+
+
+def merge_parts(base: Part, over: Part) -> Part:
+    moved = {_moved(path, base.value, over.value): spot for path, spot in over.spots.items()}
+    return Part(deep_merge(base.value, over.value), base.spots | moved)
+
+
+def _moved(path: KeyPath, base: Any, over: Any) -> KeyPath:
+    """Where a path of `over` lies after the merge: a list's items move behind those of `base`."""
+    steps: list[str | int] = []
+    for step in path:
+        joined = isinstance(base, list) and isinstance(over, list) and isinstance(step, int)
+        steps.append(len(base) + step if joined else step)  # type: ignore[operator]
+        base = None if joined else _child(base, step)
+        over = _child(over, step)
+    return tuple(steps)
+
+
+def _child(value: Any, step: str | int) -> Any:
+    if isinstance(value, dict):
+        return value.get(step)
+    if isinstance(value, list) and isinstance(step, int) and step < len(value):
+        return value[step]
+    return None
+
+
+def dotted(path: KeyPath) -> str:
+    """`agents.list[0].id`; a name with dots in it is put in quotes."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        else:
+            text += ("." if text else "") + (f'"{step}"' if "." in step or not step else step)
+    return text
+
+
+def read_text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigInvalid(f"{file} is not UTF-8 text: byte {error.start} is wrong") from None
+    except OSError as error:
+        raise ConfigInvalid(f"{file} cannot be read: {error.strerror}") from None
+
+
+def parse(text: str, file: Path) -> Any:
+    try:
+        return pyjson5.decode(text, NESTING_MAX)
+    except pyjson5.Json5NestingTooDeep:
+        raise ConfigInvalid(f"{file} is nested deeper than {NESTING_MAX} levels") from None
+    except pyjson5.Json5DecoderException as error:
+        raise ConfigInvalid(_explained(text, file, error)) from None
+
+
+def _explained(text: str, file: Path, error: Exception) -> str:
+    import json5  # noqa: PLC0415 — 40 ms to import, and needed only when the file is broken
+
+    try:
+        json5.loads(text)
+    except (ValueError, RecursionError) as exact:
+        where, _, what = str(exact).removeprefix("<string>:").partition(" ")
+        if where.isdecimal():
+            return f"{file}:{where}: this is not JSON5: {what[:1].lower()}{what[1:]}"
+    if not text.strip():
+        return f"{file} is empty; write {{}} into it or remove it"
+    return f"{Spot(file, _line_near(text, error))}: this is not JSON5: {error.args[0]}"
+
+
+def _line_near(text: str, error: Exception) -> int:
+    """The fast parser says `near 17`, counting characters."""
+    near = re.search(r"near (\d+)", str(error.args[0]))
+    return text.count("\n", 0, int(near[1]) - 1) + 1 if near and int(near[1]) else 1

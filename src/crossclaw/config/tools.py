@@ -1,0 +1,56 @@
+"""Tools: which ones an agent gets, and whom the session tools may reach."""
+
+from typing import Literal
+
+import msgspec
+
+from crossclaw.config.section import Loose, Section, names
+
+Profile = Literal["minimal", "coding", "messaging", "full"]
+Visibility = Literal["self", "tree", "agent", "all"]
+
+_FOREIGN_TOOLS = names("toolsBySender codeMode swarm loopDetection message elevated sandbox")
+
+
+class ToolPolicy(Section, frozen=True):
+    """`allow`, when given, is the whole list; `deny` is taken away from it."""
+
+    allow: tuple[str, ...] | None = None
+    also_allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    profile: Profile | None = None
+
+
+class AgentToAgent(Section, frozen=True):
+    enabled: bool = True
+    allow: tuple[str, ...] = ("*",)
+
+
+class SessionTools(Section, frozen=True):
+    visibility: Visibility = "all"
+
+
+class SubagentTools(Section, frozen=True):
+    tools: ToolPolicy = ToolPolicy()
+    unused = names("model")
+
+
+class AgentTools(Section, frozen=True):
+    profile: Profile | None = None
+    allow: tuple[str, ...] | None = None
+    also_allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    by_provider: dict[str, ToolPolicy] = msgspec.field(default_factory=dict)
+    exec: Loose = msgspec.field(default_factory=Loose)
+    fs: Loose = msgspec.field(default_factory=Loose)
+    unused = _FOREIGN_TOOLS
+
+
+class Tools(AgentTools, frozen=True):
+    agent_to_agent: AgentToAgent = AgentToAgent()
+    sessions: SessionTools = SessionTools()
+    subagents: SubagentTools = SubagentTools()
+    web: Loose = msgspec.field(default_factory=Loose)
+    unused = _FOREIGN_TOOLS | names(
+        "media links toolSearch sessions_spawn sessionsSpawn bash experimental"
+    )

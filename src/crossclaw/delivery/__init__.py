@@ -1,0 +1,1 @@
+"""Delivery: replies on their way out, at least once where a platform can tell doubles apart."""

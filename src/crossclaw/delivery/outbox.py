@@ -1,0 +1,168 @@
+"""The outbox: each reply is a row until a channel has taken it.
+
+pending → sending → delivered | failed | uncertain. `sending` is stored before the channel is called;
+a row found in that state after a crash was cut off. A platform that knows our keys gets it again; on
+any other it becomes `uncertain`, is shown, and is never silently repeated.
+"""
+
+import logging
+from collections.abc import Mapping
+
+import anyio
+import anyio.abc
+
+from crossclaw.channels.contract import Channel
+from crossclaw.domain.addresses import Address
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import CrossclawError, DeliveryError, DeliveryUncertain
+from crossclaw.ledger.contract import (
+    Delivery,
+    DeliveryState,
+    Ledger,
+    SettleDelivery,
+    TakeDelivery,
+)
+
+log = logging.getLogger(__name__)
+
+ATTEMPTS_MAX = 8  # with the waits below, some ten minutes: longer than most outages of a platform
+RETRY_FIRST_S = 2.0
+RETRY_MAX_S = 300.0
+LOOK_AGAIN_S = 5.0  # a hint that was missed delays a reply by this much at most
+PAGE = 200  # rows looked at together
+CHATS_AT_ONCE = 64  # deliveries under way; one chat's messages go one by one, in order
+
+
+class Outbox:
+    def __init__(self, ledger: Ledger, channels: Mapping[str, Channel], clock: Clock) -> None:
+        self._ledger = ledger
+        self._channels = channels
+        self._clock = clock
+        self._hint = anyio.Event()
+        self._busy: set[Address] = set()
+        self._places = anyio.CapacityLimiter(CHATS_AT_ONCE)
+
+    def wake(self) -> None:
+        self._hint.set()
+
+    async def serve(
+        self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
+        await self._settle_cut_off()
+        async with anyio.create_task_group() as tasks:
+            task_status.started()
+            while True:
+                self._hint = anyio.Event()
+                next_at = await self._start_due(tasks)
+                with anyio.move_on_after(self._pause_s(next_at)):
+                    await self._hint.wait()
+
+    async def _settle_cut_off(self) -> None:
+        """Rows that a dead process was sending."""
+        after = 0
+        while page := await self._ledger.list_open_deliveries(after=after, limit=PAGE):
+            after = page[-1].delivery_id
+            for delivery in page:
+                if delivery.state == "sending":
+                    await self._settle_one_cut_off(delivery)
+
+    async def _settle_one_cut_off(self, delivery: Delivery) -> None:
+        channel = self._channels.get(delivery.address.channel)
+        if channel is not None and channel.idempotent:
+            await self._settle(delivery, "pending")
+        else:
+            await self._settle(
+                delivery, "uncertain", error="the process ended while the message was being sent"
+            )
+
+    async def _start_due(self, tasks: anyio.abc.TaskGroup) -> int | None:
+        """Start what is due, the first of each chat. Answers when the next retry is due."""
+        now, after = self._clock.now_ms(), 0
+        seen: set[Address] = set()
+        next_at: int | None = None
+        while page := await self._ledger.list_open_deliveries(after=after, limit=PAGE):
+            after = page[-1].delivery_id
+            for delivery in page:
+                chat = delivery.address
+                if chat in seen or chat in self._busy:
+                    continue
+                seen.add(chat)
+                if delivery.not_before > now:
+                    next_at = min(next_at or delivery.not_before, delivery.not_before)
+                    continue
+                self._busy.add(chat)
+                tasks.start_soon(self._deliver, delivery, name=f"delivery {delivery.delivery_id}")
+        return next_at
+
+    def _pause_s(self, next_at: int | None) -> float:
+        if next_at is None:
+            return LOOK_AGAIN_S
+        return min(LOOK_AGAIN_S, max(0.01, (next_at - self._clock.now_ms()) / 1000))
+
+    async def _deliver(self, delivery: Delivery) -> None:
+        try:
+            async with self._places:
+                taken = await self._ledger.do(
+                    TakeDelivery(delivery_id=delivery.delivery_id, at=self._clock.now_ms())
+                )
+                if taken is not None:
+                    await self._send(taken)
+        except CrossclawError as error:
+            log.warning("delivery %s will be looked at again: %s", delivery.delivery_id, error)
+            await anyio.sleep(RETRY_FIRST_S)
+        finally:
+            self._busy.discard(delivery.address)
+            self._hint.set()
+
+    async def _send(self, delivery: Delivery) -> None:
+        channel = self._channels.get(delivery.address.channel)
+        if channel is None:
+            return await self._settle(
+                delivery, "failed", error=f"no channel {delivery.address.channel!r} is set up"
+            )
+        try:
+            platform_id = await channel.send(delivery.address, delivery.text, delivery.delivery_key)
+        except DeliveryUncertain as error:
+            again = channel.idempotent and delivery.attempt < ATTEMPTS_MAX
+            await self._settle(delivery, "pending" if again else "uncertain", error=str(error))
+        except DeliveryError as error:
+            await self._retry_or_fail(delivery, error)
+        except Exception as error:
+            log.exception("channel %s failed", channel.name)
+            await self._settle(delivery, "uncertain", error=f"{type(error).__name__}: {error}")
+        else:
+            await self._settle(delivery, "delivered", platform_id=platform_id)
+
+    async def _retry_or_fail(self, delivery: Delivery, error: DeliveryError) -> None:
+        if not error.retryable or delivery.attempt >= ATTEMPTS_MAX:
+            return await self._settle(delivery, "failed", error=str(error))
+        wait_s = min(RETRY_MAX_S, RETRY_FIRST_S * 2 ** (delivery.attempt - 1))
+        wait_s = max(wait_s, error.retry_after_s or 0.0)
+        await self._settle(
+            delivery,
+            "pending",
+            error=str(error),
+            not_before=self._clock.now_ms() + int(wait_s * 1000),
+        )
+        return None
+
+    async def _settle(
+        self,
+        delivery: Delivery,
+        state: DeliveryState,
+        *,
+        error: str | None = None,
+        platform_id: str | None = None,
+        not_before: int = 0,
+    ) -> None:
+        with anyio.CancelScope(shield=True):
+            await self._ledger.do(
+                SettleDelivery(
+                    delivery_id=delivery.delivery_id,
+                    state=state,
+                    at=self._clock.now_ms(),
+                    not_before=not_before,
+                    error=error,
+                    platform_id=platform_id,
+                )
+            )

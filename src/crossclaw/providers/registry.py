@@ -1,0 +1,121 @@
+"""The providers of a house by name: `anthropic/claude-x` → who answers, and the model's own name."""
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from typing import Literal
+
+import anyio
+import msgspec
+
+from crossclaw.domain.errors import ProviderMissing, ProviderRefused
+from crossclaw.domain.messages import AssistantMessage
+from crossclaw.providers.anthropic import AnthropicProvider
+from crossclaw.providers.contract import ModelRequest, Provider, Tell
+from crossclaw.providers.failures import key_variable, where_the_key_goes
+from crossclaw.providers.openai import OpenAIProvider
+from crossclaw.providers.rehearsal import RehearsalProvider
+
+Api = Literal["anthropic-messages", "openai-completions"]
+
+CALLS_MAX = 64
+"""At once and per provider: more would queue in the SDK's connection pool, out of sight and under
+its timeouts, and run into the service's rate limit together."""
+
+NO_KEY = "none"
+"""What a server of one's own gets when it needs no key: the SDKs refuse to send nothing."""
+
+
+class ProviderSettings(msgspec.Struct, frozen=True):
+    name: str
+    api: Api
+    base_url: str | None = None
+    api_key: str | None = None
+
+
+_BUILT_IN = {
+    "anthropic": ProviderSettings("anthropic", "anthropic-messages"),
+    "openai": ProviderSettings("openai", "openai-completions"),
+}
+
+
+class Providers:
+    """`extra` takes providers that exist already: doubles, plug-ins. They are closed with the rest."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, ProviderSettings],
+        environ: Mapping[str, str],
+        *,
+        extra: Mapping[str, Provider] | None = None,
+        calls_max: int = CALLS_MAX,
+    ) -> None:
+        self._settings = {**_BUILT_IN, **settings}
+        self._environ = environ
+        self._extra = {"rehearsal": RehearsalProvider(), **(extra or {})}
+        self._calls_max = calls_max
+        self._made: dict[str, Provider] = {}
+
+    @property
+    def names(self) -> list[str]:
+        return sorted({*self._settings, *self._extra})
+
+    def get(self, address: str) -> tuple[Provider, str]:
+        name, slash, model = address.partition("/")
+        if not slash or not name or not model:
+            raise ProviderMissing(
+                f"{address!r} names no model; write provider/model, for example"
+                f" anthropic/claude-opus-4-8; providers here: {', '.join(self.names)}"
+            )
+        if name not in self._made:
+            self._made[name] = Capped(self._make(name), self._calls_max)
+        return self._made[name], model
+
+    async def close(self) -> None:
+        made, self._made = {**self._extra, **self._made}, {}
+        async with AsyncExitStack() as closing:  # one that fails does not leave the others open
+            for provider in made.values():
+                closing.push_async_callback(provider.close)
+
+    def _make(self, name: str) -> Provider:
+        if name in self._extra:
+            return self._extra[name]
+        if name not in self._settings:
+            raise ProviderMissing(
+                f"unknown provider {name!r}; known are {', '.join(self.names)}; add it under"
+                f" models.providers.{name} with api, baseUrl and apiKey"
+            )
+        settings = self._settings[name]
+        base_url = settings.base_url or self._environ.get(_base_url_variable(name))
+        make = AnthropicProvider if settings.api == "anthropic-messages" else OpenAIProvider
+        return make(name, base_url, self._key(settings, base_url))
+
+    def _key(self, settings: ProviderSettings, base_url: str | None) -> str:
+        key = settings.api_key or self._environ.get(key_variable(settings.name))
+        if key:
+            return key
+        if base_url is not None:
+            return NO_KEY
+        raise ProviderRefused(
+            f"{settings.name} needs a key; set {where_the_key_goes(settings.name)}"
+        )
+
+
+class Capped:
+    """A provider with at most so many calls at once; the rest wait in order."""
+
+    def __init__(self, provider: Provider, calls_max: int) -> None:
+        self.name = provider.name
+        self._provider = provider
+        self._calls = anyio.CapacityLimiter(calls_max)
+
+    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+        async with self._calls:
+            return await self._provider.complete(request, tell)
+
+    async def close(self) -> None:
+        await self._provider.close()
+
+
+def _base_url_variable(name: str) -> str:
+    """`ANTHROPIC_BASE_URL`, `OPENAI_BASE_URL`: the names that the SDKs know."""
+    return key_variable(name).removesuffix("_API_KEY") + "_BASE_URL"

@@ -1,0 +1,234 @@
+"""Rehearsal: a scripted model without key or network, so that everything else can be tried.
+
+It does what the lines of the latest user message say:
+
+    say: <text>            answer exactly this; several lines join
+    tool: <name> {json}    call a tool; several lines are several calls at once
+    think: <text>          think it first
+    wait: <seconds>        sleep before answering
+    fail: <text>           fail with this error
+    long: <n>              answer with n words
+    cut: <text>            answer this as if the output limit had cut it off
+    then:                  the next step, after the tool results of this one
+
+It keeps nothing between calls: the step is counted from the turns after those lines, so the same
+conversation gets the same answer, also after a crash.
+"""
+
+import re
+from collections.abc import Iterator
+
+import anyio
+import anyio.lowlevel
+import msgspec
+
+from crossclaw.domain.errors import ProviderError
+from crossclaw.domain.messages import (
+    AssistantBlock,
+    AssistantMessage,
+    StopReason,
+    Text,
+    Thinking,
+    ToolUse,
+)
+from crossclaw.providers.calls import make_call_id, parse_arguments
+from crossclaw.providers.contract import AssistantTurn, ModelRequest, Tell, Turn, UserTurn
+from crossclaw.providers.pieces import count_usage, pieces_of
+
+WAIT_S_MAX = 3600.0
+"""Longer than any run lives; a typing mistake should not hold a lane for days."""
+LONG_WORDS_MAX = 100_000
+"""About the longest answer of a real model."""
+PIECES_AT_ONCE = 32
+"""Between two looks at the loop, so that a long answer can be cancelled and others go on."""
+QUOTE_CHARS = 120
+
+_DIRECTIVE = re.compile(
+    r"^\s*(?:\[[^\]\n]*\]\s*)?(say|tool|think|wait|fail|long|cut|then):[ \t]*(.*?)\s*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A channel may have put its `[sender, time]` in front of the first line."""
+
+_DIRECTIVES = "say: tool: think: wait: fail: long: cut: then:"
+_SILENCE = ("ANNOUNCE_SKIP", "REPLY_SKIP")
+
+
+class Step(msgspec.Struct):
+    say: list[str] = []
+    tools: list[tuple[str, str]] = []
+    think: list[str] = []
+    wait_s: float = 0.0
+    fail: str | None = None
+    words: int = 0
+    cut: list[str] = []
+
+
+class RehearsalProvider:
+    def __init__(self, name: str = "rehearsal", *, pace_s: float = 0.0) -> None:
+        self.name = name
+        self._pace_s = pace_s
+
+    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+        await anyio.lowlevel.checkpoint()
+        step = next_step(request)
+        if step.wait_s:
+            await anyio.sleep(step.wait_s)
+        if step.fail is not None:
+            raise ProviderError(step.fail or "the rehearsal was told to fail")
+        blocks = _blocks(request, step)
+        await self._tell_all(blocks, tell)
+        return AssistantMessage(
+            content=blocks,
+            provider=self.name,
+            model=request.model,
+            usage=count_usage(request, blocks),
+            stop_reason=_stop_reason(step),
+        )
+
+    async def close(self) -> None:
+        pass
+
+    async def _tell_all(self, blocks: list[AssistantBlock], tell: Tell) -> None:
+        for number, piece in enumerate(pieces_of(blocks), start=1):
+            tell(piece)
+            if self._pace_s:
+                await anyio.sleep(self._pace_s)
+            elif number % PIECES_AT_ONCE == 0:
+                await anyio.lowlevel.checkpoint()
+
+
+def next_step(request: ModelRequest) -> Step:
+    script, played = _find_script(request)
+    if played < len(script):
+        return script[played]
+    return Step(say=[_plain_answer(request)])
+
+
+def parse_script(text: str) -> list[Step]:
+    """The steps that a text asks for; none when it has no directive."""
+    directives = [(match[1].lower(), match[2]) for match in _DIRECTIVE.finditer(text)]
+    steps = [Step()] if directives else []
+    for verb, argument in directives:
+        if verb == "then":
+            steps.append(Step())
+        else:
+            _add(steps[-1], verb, argument)
+    return steps
+
+
+def _add(step: Step, verb: str, argument: str) -> None:
+    match verb:
+        case "say":
+            step.say.append(argument)
+        case "tool":
+            name, _, arguments = argument.partition(" ")
+            step.tools.append((name, arguments))
+        case "think":
+            step.think.append(argument)
+        case "cut":
+            step.cut.append(argument)
+        case "fail":
+            step.fail = argument
+        case "wait":
+            step.wait_s = min(_number(verb, argument), WAIT_S_MAX)
+        case "long":
+            step.words = min(int(_number(verb, argument)), LONG_WORDS_MAX)
+
+
+def _number(verb: str, argument: str) -> float:
+    if re.fullmatch(r"\d+(\.\d+)?", argument) is None:
+        raise ProviderError(f"rehearsal: {verb}: takes a number, for example {verb}: 3")
+    return float(argument)
+
+
+def _find_script(request: ModelRequest) -> tuple[list[Step], int]:
+    """The script that is being played and how many of its steps were. Words without a directive
+    end a script, with two exceptions: words that came along with tool results (an announce may
+    arrive in the middle of a run), and those that ask for the rest of an answer that was cut."""
+    script, later = _latest_script(request.turns)
+    played, answer = 0, ""
+    for turn in later:
+        if isinstance(turn, AssistantTurn):
+            played += 1
+            answer = "".join(block.text for block in turn.content if isinstance(block, Text))
+        elif _words(turn) and not turn.results and not _was_cut(script[:played], answer):
+            return [], 0
+    return script, played
+
+
+def _latest_script(turns: list[Turn]) -> tuple[list[Step], list[Turn]]:
+    for place in reversed(range(len(turns))):
+        turn = turns[place]
+        if isinstance(turn, UserTurn) and (script := _script_of(turn)):
+            return script, turns[place + 1 :]
+    return [], []
+
+
+def _was_cut(played: list[Step], answer: str) -> bool:
+    """An answer that was continued is stored as one and no longer equals its first half."""
+    return bool(played) and bool(played[-1].cut) and answer == _text(played[-1])
+
+
+def _script_of(turn: UserTurn) -> list[Step]:
+    """Of several messages in one turn, the last that has directives."""
+    texts = [part.text for part in turn.content if isinstance(part, Text)]
+    return next((script for text in reversed(texts) if (script := parse_script(text))), [])
+
+
+def _words(turn: UserTurn) -> str:
+    return "\n".join(part.text for part in turn.content if isinstance(part, Text)).strip()
+
+
+def _plain_answer(request: ModelRequest) -> str:
+    last = next((t for t in reversed(request.turns) if isinstance(t, UserTurn)), UserTurn([], []))
+    words = _words(last)
+    if last.results and not words:
+        return "(rehearsal) " + "; ".join(_quoted_results(request, last))
+    for token in _SILENCE:
+        if token in request.system:
+            return token
+    return (
+        f"You said: “{_shorten(words)}”. This is the rehearsal model, it only plays scripts"
+        f" ({_DIRECTIVES}). For a real one set ANTHROPIC_API_KEY or OPENAI_API_KEY."
+    )
+
+
+def _quoted_results(request: ModelRequest, turn: UserTurn) -> Iterator[str]:
+    names = {
+        block.id: block.name
+        for earlier in request.turns
+        if isinstance(earlier, AssistantTurn)
+        for block in earlier.content
+        if isinstance(block, ToolUse)
+    }
+    for result in turn.results:
+        text = " ".join(part.text for part in result.content if isinstance(part, Text))
+        failed = " failed" if result.is_error else ""
+        yield f"{names.get(result.tool_use_id, 'tool')}{failed}: {_shorten(text)}"
+
+
+def _shorten(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= QUOTE_CHARS else text[:QUOTE_CHARS] + "…"
+
+
+def _blocks(request: ModelRequest, step: Step) -> list[AssistantBlock]:
+    blocks: list[AssistantBlock] = [Thinking("\n".join(step.think))] if step.think else []
+    if text := _text(step):
+        blocks.append(Text(text))
+    calls = (
+        ToolUse(make_call_id(request, number), name, parse_arguments(arguments))
+        for number, (name, arguments) in enumerate(step.tools)
+    )
+    return [*blocks, *calls]
+
+
+def _text(step: Step) -> str:
+    counted = [" ".join(f"word{n}" for n in range(1, step.words + 1))] if step.words else []
+    return "\n".join([*step.say, *counted, *step.cut])
+
+
+def _stop_reason(step: Step) -> StopReason:
+    if step.tools:
+        return "tool_use"
+    return "max_tokens" if step.cut else "end_turn"

@@ -1,0 +1,1 @@
+"""Runs: accepted once, carried out in order, ended once, whatever crashes when."""

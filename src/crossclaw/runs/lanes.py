@@ -1,0 +1,234 @@
+"""Lanes: one run at a time in each session, in order; different sessions side by side.
+
+The order is the ledger's; a lane here is only a task that takes the session's next run until there
+is none. A hint starts it; the sweep finds what a hint missed.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import anyio
+import anyio.abc
+import msgspec
+
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import Busy, CrossclawError, Fenced, Stopped, StoreError
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.runs import EndStatus, Outcome, Run
+from crossclaw.domain.sessions import NewEntry
+from crossclaw.ledger.contract import ATTEMPTS_MAX, Op
+from crossclaw.runs.book import Book
+from crossclaw.runs.slots import Slots
+
+log = logging.getLogger(__name__)
+
+# A run that does not heed its abort (a tool that shields itself) is ended over its head after this.
+ABORT_PATIENCE_S = 5.0
+STORE_PATIENCE_S = 1.0  # between attempts while the ledger cannot write (a full disk)
+
+
+STORE_TROUBLE = (StoreError, Busy)  # the ledger cannot write now; later it may
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """How a run ended, and its last words, which are stored in the same step."""
+
+    outcome: Outcome
+    entries: Sequence[NewEntry] = ()
+
+
+class Progress:
+    """What a run has said so far in the turn under way: kept when it is cut off."""
+
+    def __init__(self) -> None:
+        self.rescue: Callable[[EndStatus, str], Sequence[NewEntry]] = lambda status, error: ()
+
+
+Execute = Callable[[Run, Progress], Awaitable[Ending]]
+Finished = Callable[[Run, Outcome], Awaitable[Sequence[Op[Any]]]]
+
+
+class Lanes:
+    def __init__(self, book: Book, slots: Slots, clock: Clock) -> None:
+        self._book = book
+        self._slots = slots
+        self._clock = clock
+        self._active: dict[SessionKey, bool] = {}
+        """Lanes with a task; True: there was a hint since it last looked."""
+        self._under_way: dict[str, _UnderWay] = {}
+        self._tasks: anyio.abc.TaskGroup | None = None
+        self._waiting: set[SessionKey] = set()
+        book.on_work(self.wake)
+
+    def wake(self, key: SessionKey) -> None:
+        """There may be work for this session. Cheap, and never wrong to call."""
+        if self._tasks is None:
+            self._waiting.add(key)
+        elif key in self._active:
+            self._active[key] = True
+        else:
+            self._active[key] = False
+            self._tasks.start_soon(self._drain, key, name=f"lane {key}")
+
+    async def serve(
+        self,
+        execute: Execute,
+        finished: Finished,
+        *,
+        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Take over what was left, then carry out runs with `execute`; `finished` says what follows
+        from an end, to be stored with it."""
+        self._execute, self._finished = execute, finished
+        try:
+            async with anyio.create_task_group() as tasks:
+                await self._recover()
+                self._tasks = tasks
+                for key in self._waiting:
+                    self.wake(key)
+                self._waiting.clear()
+                task_status.started()
+                await anyio.sleep_forever()
+        finally:
+            self._tasks = None
+            self._active.clear()
+
+    async def abort(self, run_id: str, reason: str) -> bool:
+        """Stop a run, wherever it is; False when it had ended before. Durable on return."""
+        under_way = self._under_way.get(run_id)
+        if under_way is not None:
+            under_way.stop(Outcome("aborted", error=reason))
+            with anyio.move_on_after(ABORT_PATIENCE_S):
+                await under_way.over.wait()
+                return under_way.ended_as == "aborted"
+        outcome = Outcome("aborted", error=reason)
+        run = await self._book.find(run_id)
+        follow = [] if run is None or run.ended else await self._finished(run, outcome)
+        ended = await self._book.end_open(run_id, outcome, follow)
+        if ended is not None and (begun := self._under_way.get(run_id)) is not None:
+            begun.stop(outcome)
+        return ended is not None
+
+    async def abort_session(self, key: SessionKey, reason: str) -> list[str]:
+        """Stop all of a session's runs, the queued ones first, so that none begins meanwhile."""
+        open_runs = await self._book.list_open(key)
+        return [run.run_id for run in reversed(open_runs) if await self.abort(run.run_id, reason)]
+
+    # ── inside ─────────────────────────────────────────────────────────────────────────────────
+
+    async def _recover(self) -> None:
+        recovered = await self._book.recover()
+        for run in recovered.exhausted:
+            outcome = Outcome(
+                "error",
+                error=f"given up after {ATTEMPTS_MAX} attempts that each ended with the process",
+            )
+            await self._book.end_open(run.run_id, outcome, await self._finished(run, outcome))
+        self._waiting.update(recovered.keys)
+
+    async def _drain(self, key: SessionKey) -> None:
+        while True:
+            self._active[key] = False
+            async with self._slots.hold(key):
+                worked = await self._take_next(key)
+            if not worked and not self._active[key]:
+                del self._active[key]
+                return
+
+    async def _take_next(self, key: SessionKey) -> bool:
+        try:
+            claimed = await self._book.claim(key)
+        except STORE_TROUBLE as error:
+            log.error("lane %s stands still: %s", key, error)
+            await anyio.sleep(STORE_PATIENCE_S)
+            return True
+        if claimed is not None:
+            await self._keep_going(claimed.run)
+        return claimed is not None
+
+    async def _keep_going(self, run: Run) -> None:
+        """Carry out a run; whatever happens, the lane can take the next one afterwards."""
+        try:
+            await self._carry_out(run)
+        except Fenced as lost:
+            log.info("a run was ended over its head: %s", lost)
+        except STORE_TROUBLE as error:
+            log.error("run %s goes back to its lane: %s", run.run_id, error)
+            await self._give_back(run)
+        except Exception:
+            log.exception("the end of run %s could not be followed up", run.run_id)
+            await self._book.end_open(
+                run.run_id, Outcome("error", error="internal error at the end of the run")
+            )
+
+    async def _give_back(self, run: Run) -> None:
+        while True:
+            await anyio.sleep(STORE_PATIENCE_S)
+            try:
+                return await self._book.release(run)
+            except STORE_TROUBLE as error:
+                log.warning("run %s waits for the ledger: %s", run.run_id, error)
+
+    async def _carry_out(self, run: Run) -> None:
+        under_way = _UnderWay(self._time_left_s(run))
+        self._under_way[run.run_id] = under_way
+        try:
+            ending = await self._run_to_its_end(run, under_way)
+            follow = await self._finished(run, ending.outcome)
+            await self._book.end(run, ending.outcome, ending.entries, follow)
+            under_way.ended_as = ending.outcome.status
+        except anyio.get_cancelled_exc_class():
+            with anyio.CancelScope(shield=True):
+                await self._book.release(run)
+            raise
+        finally:
+            del self._under_way[run.run_id]
+            under_way.over.set()
+
+    async def _run_to_its_end(self, run: Run, under_way: "_UnderWay") -> Ending:
+        progress = Progress()
+        with under_way.scope:
+            try:
+                return await self._execute(run, progress)
+            except (Fenced, Stopped, *STORE_TROUBLE):
+                raise
+            except CrossclawError as error:
+                return _cut_off(progress, Outcome("error", error=str(error)))
+            except Exception as error:
+                log.exception("run %s failed", run.run_id)
+                return _cut_off(
+                    progress, Outcome("error", error=f"internal error: {type(error).__name__}")
+                )
+        return _cut_off(progress, under_way.stopped_as or _over_time(run))
+
+    def _time_left_s(self, run: Run) -> float | None:
+        if run.plan.timeout_ms is None:
+            return None
+        began = run.started_at or self._clock.now_ms()
+        return max(0.0, (began + run.plan.timeout_ms - self._clock.now_ms()) / 1000)
+
+
+class _UnderWay:
+    """A run that this process carries out, and the way to stop it."""
+
+    def __init__(self, time_left_s: float | None) -> None:
+        self.scope = anyio.CancelScope()
+        if time_left_s is not None:
+            self.scope.deadline = anyio.current_time() + time_left_s
+        self.over = anyio.Event()
+        self.stopped_as: Outcome | None = None
+        self.ended_as: EndStatus | None = None
+
+    def stop(self, outcome: Outcome) -> None:
+        self.stopped_as = outcome
+        self.scope.cancel()
+
+
+def _cut_off(progress: Progress, outcome: Outcome) -> Ending:
+    return Ending(outcome, progress.rescue(outcome.status, outcome.error or outcome.status))
+
+
+def _over_time(run: Run) -> Outcome:
+    seconds = (run.plan.timeout_ms or 0) / 1000
+    return Outcome("timeout", error=f"the run was stopped after {seconds:g} s")

@@ -1,0 +1,56 @@
+"""Slots: how many runs may be under way at once. A run that waits gives its slot back."""
+
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import anyio
+
+# Every run under way holds a task, its view of the history and an open model call: some 100 kB.
+# Four thousand of them fit a small machine; the rest wait in their lanes, which are on disk.
+RUNS_AT_ONCE_MAX = 4_000
+
+
+class Slots:
+    def __init__(self, total: int | None = None) -> None:
+        self._limiter = anyio.CapacityLimiter(min(total or RUNS_AT_ONCE_MAX, RUNS_AT_ONCE_MAX))
+        self._held: set[object] = set()
+        self._waits: Counter[object] = Counter()
+
+    @property
+    def taken(self) -> int:
+        return len(self._held)
+
+    @asynccontextmanager
+    async def hold(self, holder: object) -> AsyncGenerator[None]:
+        await self._take(holder)
+        try:
+            yield
+        finally:
+            self._give(holder)
+
+    @asynccontextmanager
+    async def given_back(self, holder: object) -> AsyncGenerator[None]:
+        """While `holder` waits for others, they may use its slot; it queues for one afterwards. Of
+        several waits side by side the first gives it and the last takes it. A holder that is
+        stopped while it waits leaves without one."""
+        self._waits[holder] += 1
+        self._give(holder)
+        try:
+            yield
+        finally:
+            self._waits[holder] -= 1
+            last = not self._waits[holder]
+            if last:
+                del self._waits[holder]
+        if last:
+            await self._take(holder)
+
+    async def _take(self, holder: object) -> None:
+        await self._limiter.acquire_on_behalf_of(holder)
+        self._held.add(holder)
+
+    def _give(self, holder: object) -> None:
+        if holder in self._held:
+            self._held.remove(holder)
+            self._limiter.release_on_behalf_of(holder)

@@ -1,0 +1,44 @@
+"""Runs that wait for runs: the slot is given back, and circles are refused before they close."""
+
+from collections.abc import Sequence
+
+import anyio
+import msgspec
+
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.runs import Run
+from crossclaw.ledger.contract import BeginWait, EndWait, Ledger
+from crossclaw.runs.book import Book
+from crossclaw.runs.slots import Slots
+
+
+class Waited(msgspec.Struct, frozen=True):
+    """`run` as it stood when the wait was over. With a circle there was no wait at all."""
+
+    run: Run | None
+    circle: Sequence[SessionKey] = ()
+
+    @property
+    def in_time(self) -> bool:
+        return self.run is not None and self.run.ended
+
+
+class Waits:
+    def __init__(self, ledger: Ledger, book: Book, slots: Slots, clock: Clock) -> None:
+        self._ledger = ledger
+        self._book = book
+        self._slots = slots
+        self._clock = clock
+
+    async def wait(self, waiter: Run, target_run_id: str, timeout_s: float | None) -> Waited:
+        """`waiter` waits for another run. The wait is a row: pages show it, and whoever would close
+        a circle with it is told so at once."""
+        begin = BeginWait(fence=waiter.fence, target_run_id=target_run_id, at=self._clock.now_ms())
+        if circle := await self._ledger.do(begin):
+            return Waited(await self._ledger.find_run(target_run_id), circle)
+        async with self._slots.given_back(waiter.key):
+            run = await self._book.wait(target_run_id, timeout_s)
+        with anyio.CancelScope(shield=True):
+            await self._ledger.do(EndWait(fence=waiter.fence, target_run_id=target_run_id))
+        return Waited(run)

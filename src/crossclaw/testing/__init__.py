@@ -1,0 +1,16 @@
+"""Doubles that ship with the house: what its own tests use, and what yours may."""
+
+from crossclaw.testing.channel import MemoryChannel
+from crossclaw.testing.fake_models import FakeModelServer
+from crossclaw.testing.house import open_house
+from crossclaw.testing.scripted import ScriptedProvider
+from crossclaw.testing.time import VirtualClock, VirtualLoop
+
+__all__ = [
+    "FakeModelServer",
+    "MemoryChannel",
+    "ScriptedProvider",
+    "VirtualClock",
+    "VirtualLoop",
+    "open_house",
+]

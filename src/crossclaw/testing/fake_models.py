@@ -1,0 +1,288 @@
+"""FakeModelServer: a model service on loopback that speaks Anthropic's and OpenAI's wire, and breaks on demand.
+
+    with FakeModelServer(["hello", Refuse("overloaded"), Broken("cut", after=3)]) as server:
+        provider = AnthropicProvider("anthropic", server.url, "any-key")
+
+It refuses what the real services refuse, so that a test notices an illegal request, and it keeps
+every request in `requests`.
+"""
+
+import contextlib
+import socket
+import socketserver
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from http.server import BaseHTTPRequestHandler
+from typing import Any, Literal, Self, cast
+
+import msgspec
+
+from crossclaw.domain.messages import AssistantBlock, Text
+from crossclaw.testing.fake_wires import WIRES, Json, Reply, Trouble, Wire
+
+CONNECTIONS_WAITING = 1024
+"""A load test opens many connections at once; the standard backlog of 5 would reset some."""
+
+POLL_S = 0.02
+"""How long closing may wait for the accepting thread."""
+
+
+class FakeRequest(msgspec.Struct, frozen=True):
+    path: str
+    headers: dict[str, str]
+    """By lower-case name."""
+    body: Json
+
+    @property
+    def last_text(self) -> str:
+        """The words of the newest message: what a scripted answer usually depends on."""
+        content = self.body["messages"][-1].get("content") or ""
+        if isinstance(content, str):
+            return content
+        return "\n".join(part["text"] for part in content if part.get("type") == "text")
+
+
+class Refuse(msgspec.Struct, frozen=True):
+    """An HTTP error in the wire's real shape."""
+
+    trouble: Trouble
+    retry_after: str | None = None
+    message: str | None = None
+
+
+class Broken(msgspec.Struct, frozen=True):
+    """A stream that goes wrong after some events of an ordinary answer; `trickle` from its first byte."""
+
+    how: Literal["cut", "silence", "trickle", "malformed", "error_event"]
+    after: int = 3
+    seconds: float = 0.0
+    """How long the silence lasts, or the time between two bytes that trickle."""
+    trouble: Trouble = "overloaded"
+    reply: Reply = Reply([Text("one two three four five")])
+
+
+class Raw(msgspec.Struct, frozen=True):
+    """A stream given literally: JSON becomes an event (named by its `type`), bytes go out as they are."""
+
+    events: list[Json | bytes]
+    content_type: str = "text/event-stream"
+
+
+Answer = str | Sequence[AssistantBlock] | Reply | Refuse | Broken | Raw
+Answerer = Callable[[FakeRequest], Answer]
+
+
+class FakeModelServer:
+    """Answers from the script, or from a function of the request; then with `default`, always.
+
+    `delay_s` passes before each answer begins, as a model's first thought does.
+    """
+
+    def __init__(
+        self,
+        script: Iterable[Answer | Answerer] | Answerer = (),
+        *,
+        default: Answer = "Hello from the fake model.",
+        delay_s: float = 0.0,
+    ) -> None:
+        self.requests: list[FakeRequest] = []
+        self.hung_up = 0
+        """Answers that the client did not want to hear to the end."""
+        self.closing = threading.Event()
+        self._answer: Answerer | None = script if callable(script) else None
+        self._lines = deque(() if callable(script) else script)
+        self._default = default
+        self._delay_s = delay_s
+        self._lock = threading.Lock()
+        self._server = _Server(self)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(POLL_S,), name="fake-models", daemon=True
+        )
+
+    @property
+    def url(self) -> str:
+        """For Anthropic as it is; OpenAI's base URL is `openai_url`."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    @property
+    def openai_url(self) -> str:
+        return f"{self.url}/v1"
+
+    def queue(self, *answers: Answer | Answerer) -> None:
+        with self._lock:
+            self._lines.extend(answers)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self.closing.set()
+        if self._thread.ident is not None:
+            self._server.shutdown()
+            self._thread.join()
+        self._server.hang_up()
+        self._server.server_close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def answer(self, request: FakeRequest) -> Answer:
+        """Called by the serving threads: remembers the request and finds what to say."""
+        with self._lock:
+            self.requests.append(request)
+        if complaint := WIRES[request.path].complaint(request.headers, request.body):
+            return Refuse(complaint[0], message=complaint[1])
+        line = self._answer or self._next_line()
+        self.closing.wait(self._delay_s)
+        return line(request) if callable(line) else line
+
+    def _next_line(self) -> Answer | Answerer:
+        with self._lock:
+            return self._lines.popleft() if self._lines else self._default
+
+    def note_hang_up(self) -> None:
+        with self._lock:
+            self.hung_up += 1
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    # `HTTPServer` would ask the resolver for this host's name first, which can take seconds.
+    allow_reuse_address = True
+    daemon_threads = False
+    request_queue_size = CONNECTIONS_WAITING
+
+    def __init__(self, house: FakeModelServer) -> None:
+        self.house = house
+        self._open: set[socket.socket] = set()
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._open.discard(request)
+        super().shutdown_request(request)
+
+    def hang_up(self) -> None:
+        """Kept-alive connections would hold their threads until the client leaves."""
+        for connection in list(self._open):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    @property
+    def house(self) -> FakeModelServer:
+        return cast(_Server, self.server).house
+
+    def handle(self) -> None:
+        with contextlib.suppress(ConnectionError):
+            super().handle()
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def do_POST(self) -> None:
+        raw = self.rfile.read(int(self.headers.get("content-length") or 0))
+        wire = WIRES.get(self.path.partition("?")[0])
+        if wire is None:
+            self._send_json(404, {"error": {"message": f"no such path: {self.path}"}})
+            return
+        try:
+            body = msgspec.json.decode(raw, type=dict[str, Any])
+        except msgspec.DecodeError as error:
+            self._refuse(wire, Refuse("invalid", message=f"the body is no JSON object: {error}"))
+            return
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        self._play(wire, body, self.house.answer(FakeRequest(wire.path, headers, body)))
+
+    def _play(self, wire: Wire, body: Json, answer: Answer) -> None:
+        if isinstance(answer, Refuse):
+            self._refuse(wire, answer)
+            return
+        if isinstance(answer, str):
+            answer = Reply([Text(answer)])
+        elif not isinstance(answer, Reply | Broken | Raw):
+            answer = Reply(list(answer))
+        if isinstance(answer, Reply) and not body.get("stream"):
+            self._send_json(200, wire.whole(answer, body))
+            return
+        try:
+            content_type = answer.content_type if isinstance(answer, Raw) else "text/event-stream"
+            self._stream(self._events(wire, body, answer), content_type)
+        except ConnectionError:
+            self.house.note_hang_up()
+            raise
+
+    def _refuse(self, wire: Wire, refusal: Refuse) -> None:
+        status, body = wire.error(refusal.trouble, refusal.message)
+        self._send_json(status, body, refusal.retry_after)
+
+    def _send_json(self, status: int, body: Json, retry_after: str | None = None) -> None:
+        data = msgspec.json.encode(body)
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        if retry_after is not None:
+            self.send_header("Retry-After", retry_after)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _stream(self, events: Iterator[bytes], content_type: str) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for event in events:
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(event), event))
+        if not self.close_connection:
+            self.wfile.write(b"0\r\n\r\n")
+
+    def _events(self, wire: Wire, body: Json, answer: Reply | Broken | Raw) -> Iterator[bytes]:
+        match answer:
+            case Reply():
+                yield from wire.events(answer, body)
+            case Raw(events=events):
+                for event in events:
+                    yield event if isinstance(event, bytes) else _data(event)
+            case Broken():
+                yield from self._broken_events(wire, wire.events(answer.reply, body), answer)
+
+    def _broken_events(self, wire: Wire, events: list[bytes], broken: Broken) -> Iterator[bytes]:
+        if broken.how == "trickle":
+            yield from self._trickle(b"".join(events), broken.seconds)
+            return
+        yield from events[: broken.after]
+        match broken.how:
+            case "cut":
+                self.close_connection = True
+                return
+            case "silence":
+                self.house.closing.wait(broken.seconds)
+            case "malformed":
+                yield wire.malformed_event()
+            case "error_event":
+                yield wire.error_event(broken.trouble)
+                return
+        yield from events[broken.after :]
+
+    def _trickle(self, stream: bytes, gap_s: float) -> Iterator[bytes]:
+        for place in range(len(stream)):
+            if self.house.closing.wait(gap_s):
+                self.close_connection = True
+                return
+            yield stream[place : place + 1]
+
+
+def _data(event: Json) -> bytes:
+    name = f"event: {event['type']}\n".encode() if "type" in event else b""
+    return name + b"data: " + msgspec.json.encode(event) + b"\n\n"

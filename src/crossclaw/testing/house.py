@@ -1,0 +1,52 @@
+"""open_house: the whole house in a folder of your choice, in virtual time, with a scripted model."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from crossclaw import app
+from crossclaw.channels.contract import Channel
+from crossclaw.config import Config, Paths
+from crossclaw.domain.clock import Clock
+from crossclaw.providers.contract import Provider
+from crossclaw.runs.sweep import Fire
+from crossclaw.testing.time import VirtualClock
+from crossclaw.tools.contract import Tool
+
+
+def config_for(provider: Provider, config: Config | None = None) -> Config:
+    """The config with `provider` as everybody's model."""
+    base = config or Config()
+    defaults = msgspec.structs.replace(base.agents.defaults, model=f"{provider.name}/test")
+    agents = msgspec.structs.replace(base.agents, defaults=defaults)
+    return msgspec.structs.replace(base, agents=agents)
+
+
+@asynccontextmanager
+async def open_house(
+    folder: Path,
+    provider: Provider,
+    *,
+    config: Config | None = None,
+    channels: Sequence[Channel] = (),
+    tools: Sequence[Tool[Any]] = (),
+    timers: dict[str, Fire] | None = None,
+    clock: Clock | None = None,
+    inline: bool = True,
+) -> AsyncGenerator[app.House]:
+    """With `inline` (virtual time) nothing runs in threads; without, the real writer is used."""
+    paths = Paths(home=folder, state_dir=folder / "state", config_path=folder / "openclaw.json")
+    outside = app.Outside(
+        environ={},
+        clock=clock or VirtualClock(),
+        providers={provider.name: provider},
+        channels=tuple(channels),
+        tools=tuple(tools),
+        timers=timers,
+        inline=inline,
+    )
+    async with app.open_house(config_for(provider, config), paths, outside) as house:
+        yield house

@@ -1,0 +1,92 @@
+"""ScriptedProvider: a model that answers from a list or a function and remembers what it was asked."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+
+import anyio
+import anyio.lowlevel
+
+from crossclaw.domain.messages import AssistantBlock, AssistantMessage, Text, ToolUse
+from crossclaw.providers.contract import ModelRequest, Tell
+from crossclaw.providers.pieces import count_usage, pieces_of
+
+Answer = AssistantMessage | str | ToolUse | Sequence[AssistantBlock] | Exception
+Answerer = Callable[[ModelRequest], Answer]
+
+
+class ScriptExhausted(AssertionError):
+    """The code under test asked the model once more than the test expected."""
+
+
+class ScriptedProvider:
+    """A script of one line an answer: `["hello", [ToolUse("c1", "read", {})], ProviderOverloaded("no")]`.
+
+    A line may be a function of the request; a function in place of the list answers everything,
+    which is how several sessions are told apart. `seen` holds the requests in order.
+    """
+
+    def __init__(
+        self,
+        script: Iterable[Answer | Answerer] | Answerer,
+        *,
+        name: str = "scripted",
+        delay_s: float = 0.0,
+    ) -> None:
+        self.name = name
+        self.seen: list[ModelRequest] = []
+        self._answer = script if callable(script) else None
+        self._lines = deque(() if callable(script) else script)
+        self._delay_s = delay_s
+
+    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+        self.seen.append(request)
+        line = self._answer or self._next_line(request)
+        await anyio.sleep(self._delay_s)
+        answer = line(request) if callable(line) else line
+        if isinstance(answer, Exception):
+            raise answer
+        message = self._message(request, answer)
+        for piece in pieces_of(message.blocks):
+            tell(piece)
+        return message
+
+    async def close(self) -> None:
+        pass
+
+    @property
+    def left(self) -> int:
+        """Lines not spoken yet; a test may assert that there are none."""
+        return len(self._lines)
+
+    def _next_line(self, request: ModelRequest) -> Answer | Answerer:
+        if not self._lines:
+            raise ScriptExhausted(
+                f"the script of {self.name!r} has no answer left for request {len(self.seen)}:"
+                f" {request.turns[-1:]!r}"
+            )
+        return self._lines.popleft()
+
+    def _message(self, request: ModelRequest, answer: Answer) -> AssistantMessage:
+        if isinstance(answer, AssistantMessage):
+            return answer
+        blocks = _blocks(answer)
+        calls = any(isinstance(block, ToolUse) for block in blocks)
+        return AssistantMessage(
+            content=blocks,
+            provider=self.name,
+            model=request.model,
+            usage=count_usage(request, blocks),
+            stop_reason="tool_use" if calls else "end_turn",
+        )
+
+
+def _blocks(answer: str | ToolUse | Sequence[AssistantBlock] | Exception) -> list[AssistantBlock]:
+    match answer:
+        case str(text):
+            return [Text(text)]
+        case ToolUse():
+            return [answer]
+        case Exception():
+            raise answer
+        case _:
+            return list(answer)

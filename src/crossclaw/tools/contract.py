@@ -1,0 +1,58 @@
+"""The tool contract: typed arguments in, text or JSON out; a failure is an answer to the model.
+
+`effect` says what may happen after a crash in the middle of a call:
+  pure       nothing outside changes: it runs again;
+  once       it makes itself unique by its call id: it runs again and happens once;
+  effects    it runs at most once: after a crash the model hears that its fate is unknown.
+"""
+
+from typing import Any, Generic, Literal, TypeVar
+
+import msgspec
+
+from crossclaw.domain.errors import Invalid
+from crossclaw.domain.runs import Run
+from crossclaw.providers.contract import ToolSpec
+
+P = TypeVar("P", bound=msgspec.Struct)
+Effect = Literal["pure", "once", "effects"]
+
+
+class ToolContext(msgspec.Struct, frozen=True):
+    """Who calls: the run, and which of its calls."""
+
+    run: Run
+    tool_use_id: str
+
+
+class Tool(Generic[P]):
+    """Subclass it: set the class attributes, write `call`. Arguments arrive as `params`."""
+
+    name: str
+    description: str
+    effect: Effect
+    params: type[P]
+
+    async def call(self, context: ToolContext, params: P) -> Any:
+        """The result: a string, text and image blocks, or anything that JSON can hold."""
+        raise NotImplementedError
+
+    def spec(self) -> ToolSpec:
+        return ToolSpec(self.name, self.description, _inlined(msgspec.json.schema(self.params)))
+
+    def read(self, arguments: dict[str, Any]) -> P:
+        try:
+            return msgspec.convert(arguments, self.params, strict=False)
+        except msgspec.ValidationError as error:
+            wanted = ", ".join(field.encode_name for field in msgspec.structs.fields(self.params))
+            raise Invalid(f"{self.name}: {error}; it takes {wanted or 'no arguments'}") from None
+
+
+def _inlined(schema: dict[str, Any]) -> dict[str, Any]:
+    """Models read a plain object schema better than one behind a reference."""
+    definitions: dict[str, Any] = schema.get("$defs", {})
+    name = schema.get("$ref", "").rpartition("/")[2]
+    top = dict(definitions.get(name, schema))
+    others = {key: value for key, value in definitions.items() if key != name}
+    top.pop("title", None)
+    return {**top, "$defs": others} if others else top

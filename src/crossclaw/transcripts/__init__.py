@@ -1,0 +1,1 @@
+"""Transcripts: the people's copy of what the ledger holds, one JSONL file a session id."""

@@ -1,0 +1,148 @@
+"""Copies: how far each file has come, kept in memory and, a little later, in the ledger."""
+
+from collections import OrderedDict
+from itertools import islice
+
+import msgspec
+
+from crossclaw.domain.sessions import Entry
+from crossclaw.ledger.contract import Export, Ledger, MarkExported
+from crossclaw.transcripts.files import Name
+from crossclaw.transcripts.jsonl import entry_line, entry_lines, header_line
+
+COPIES_MAX = 4_096  # some 500 bytes each; one that was forgotten costs three reads to know again
+MARKS_AT_ONCE = 1_000  # one step of the ledger stays short
+
+# Entries read at once: few at first, because each may carry pictures of megabytes, and more while
+# they turn out small. Five hundred small ones keep the event loop for some three milliseconds.
+STRIDE_FIRST, STRIDE_MAX = 32, 500
+STRIDE_BYTES = 1024 * 1024
+
+
+class Chunk(msgspec.Struct, frozen=True):
+    """What follows in a file: lines of these entries, after the header if it begins here."""
+
+    data: bytes
+    entries: list[Entry]
+    has_header: bool
+    is_full: bool
+    """There may be more."""
+
+    def first(self, size: int) -> "Chunk":
+        """The lines that are complete within so many bytes."""
+        data = self.data[: self.data.rfind(b"\n", 0, size) + 1]
+        count = data.count(b"\n") - self.has_header
+        return Chunk(data, self.entries[: max(count, 0)], self.has_header, is_full=True)
+
+
+class Copy:
+    """One file: it should have `size` bytes and end with the line of entry `seq`."""
+
+    __slots__ = ("ending", "export", "mended", "name", "parent_id", "seq", "size", "stride")
+
+    def __init__(self, export: Export) -> None:
+        self.export = export
+        self.name = Name(export.agent_id, export.session_id)
+        self.seq = 0
+        self.size = 0
+        self.parent_id: str | None = None
+        self.ending = b""
+        """Its last line, while we have only the ledger's word for it."""
+        self.stride = STRIDE_FIRST
+        self.mended = False
+        """Since the last append; twice in a row means that somebody fights us for the file."""
+
+    def take(self, chunk: Chunk) -> None:
+        """The file has got these lines."""
+        self.size += len(chunk.data)
+        self.ending = b""
+        if chunk.entries:
+            self.seq, self.parent_id = chunk.entries[-1].seq, chunk.entries[-1].entry_id
+
+
+class Copies:
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._known: OrderedDict[str, Copy] = OrderedDict()
+        self._unmarked: dict[str, tuple[int, int]] = {}
+
+    @property
+    def has_unmarked(self) -> bool:
+        return bool(self._unmarked)
+
+    async def find(self, session_id: str) -> Copy | None:
+        copy = self._known.get(session_id)
+        if copy is None:
+            return await self.load(session_id)
+        self._known.move_to_end(session_id)
+        return copy
+
+    async def load(self, session_id: str) -> Copy | None:
+        """What we last knew, with the line that the file must end with if that is still true."""
+        export = await self._ledger.find_export(session_id)
+        if export is None:
+            self.forget(session_id)
+            return None
+        copy = Copy(export)
+        seq, size = self.progress(export)
+        if size:
+            await self._recall(copy, seq, size)
+        return self._keep(copy)
+
+    def progress(self, export: Export) -> tuple[int, int]:
+        """The last seq and the size of a file: by our own memory, else as the ledger has it."""
+        marked = (export.exported_seq, export.exported_bytes)
+        return self._unmarked.get(export.session_id, marked)
+
+    async def read(self, copy: Copy) -> Chunk:
+        limit = copy.stride
+        entries = await self._ledger.list_entries(
+            copy.name.session_id, after=copy.seq, before=copy.seq + limit + 1, limit=limit
+        )
+        lines = entry_lines(entries, copy.parent_id)
+        is_full = len(entries) == limit
+        if len(lines) > STRIDE_BYTES:
+            copy.stride = max(1, limit // 2)
+        elif is_full:
+            copy.stride = min(STRIDE_MAX, limit * 2)
+        header = b"" if copy.size else header_line(copy.export)
+        return Chunk(header + lines, entries, bool(header), is_full)
+
+    def note(self, copy: Copy) -> None:
+        """The copy stands where it says; the ledger will hear of it."""
+        self._keep(copy)
+        self._unmarked[copy.name.session_id] = (copy.seq, copy.size)
+
+    def forget(self, session_id: str) -> None:
+        self._known.pop(session_id, None)
+        self._unmarked.pop(session_id, None)
+
+    async def mark(self) -> None:
+        while self._unmarked:
+            marks = list(islice(self._unmarked.items(), MARKS_AT_ONCE))
+            exports = [(session_id, seq, size) for session_id, (seq, size) in marks]
+            await self._ledger.do(MarkExported(exports=exports))
+            for session_id, mark in marks:
+                if self._unmarked.get(session_id) == mark:
+                    del self._unmarked[session_id]
+
+    def _keep(self, copy: Copy) -> Copy:
+        self._known[copy.name.session_id] = copy
+        if len(self._known) > COPIES_MAX:
+            self._known.popitem(last=False)
+        return copy
+
+    async def _recall(self, copy: Copy, seq: int, size: int) -> None:
+        """Stand at the mark. One that cannot be (the ledger was restored from a backup) tells
+        nothing; then the file is read from its beginning."""
+        parent_id, ending = None, header_line(copy.export)
+        if seq:
+            entries = await self._ledger.list_entries(
+                copy.name.session_id, after=max(0, seq - 2), before=seq + 1, limit=2
+            )
+            if not entries or entries[-1].seq != seq:
+                return
+            before_id = entries[0].entry_id if len(entries) > 1 else None
+            parent_id, ending = entries[-1].entry_id, entry_line(entries[-1], before_id)
+        if size >= len(ending):
+            copy.seq, copy.size, copy.parent_id, copy.ending = seq, size, parent_id, ending

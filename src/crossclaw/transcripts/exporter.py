@@ -1,0 +1,283 @@
+"""The exporter: keeps the people's copy of every transcript up to date with the ledger.
+
+There is one way, for the hot case and for repair: read what a file lacks from the ledger, append it,
+remember how far it has come. The ledger hears of that about once a second; after a crash its mark
+is merely behind, and the file itself shows how far it really got. A file that cannot be written is
+tried again later and hurts nobody else.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import anyio
+import anyio.abc
+import msgspec
+
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import CrossclawError
+from crossclaw.ledger.contract import Export, Ledger
+from crossclaw.transcripts.copies import Chunk, Copies, Copy
+from crossclaw.transcripts.disk import Disk
+from crossclaw.transcripts.files import Differs, Files, Name, Piece
+from crossclaw.transcripts.mending import Mending
+
+log = logging.getLogger(__name__)
+
+GATHER_S = 0.02  # people do not see it, and entries that come close together are one write
+MARK_EVERY_S = 1.0  # so long may a mark lag behind its file: what a crash makes us compare
+STEP_SESSIONS = 64  # handled together: one trip to the thread for all the busy ones
+STEP_BYTES_MAX = 8 * 1024 * 1024  # in memory at once, beyond it the rest waits for the next step
+RETRY_FIRST_S, RETRY_MAX_S = 1.0, 60.0  # a full disk is not helped by trying more often
+PAGE = 200  # sessions looked at in one go: about a millisecond of stat calls
+VERIFY_PAUSE_S = 0.05  # between pages: 100,000 files in half a minute, unnoticed by the rest
+SWEEP_EVERY_S = 60.0  # finds what a hint missed
+
+Failure = OSError | CrossclawError | msgspec.MsgspecError
+
+
+class Exporter:
+    """Sessions with something to write are a set of ids, so its size is bounded by the sessions
+    that there are; no entry waits in memory, because the ledger has it."""
+
+    def __init__(
+        self, ledger: Ledger, sessions_dir: Path, clock: Clock, *, inline: bool = False
+    ) -> None:
+        self.files = Files(sessions_dir)
+        self._ledger = ledger
+        self._disk = Disk(inline=inline)
+        self._copies = Copies(ledger)
+        self._mending = Mending(self._copies, self.files, self._disk, clock)
+        self._dirty: set[str] = set()
+        self._resting: dict[str, tuple[float, float]] = {}
+        """Sessions that failed: when to try again, and how long the rest is."""
+        self._complaints: set[str] = set()
+        self._hinted = anyio.Event()
+        self._marked_at = 0.0
+        self._lock = anyio.Lock()
+        """Held for a step: a file has one writer, whoever asked for it."""
+        ledger.on_append(self._hear)
+
+    def path_of(self, agent_id: str, session_id: str) -> Path:
+        """For display; nothing here takes a path back."""
+        return self.files.path_of(Name(agent_id, session_id))
+
+    async def repair(self) -> None:
+        """Before serving: whatever the ledger says is behind. The others are not looked at."""
+        async with self._lock:
+            after = ""
+            while page := await self._ledger.list_exports(behind=True, after=after, limit=PAGE):
+                await self._bring_up_to_date(export.session_id for export in page)
+                after = page[-1].session_id
+            await self._mark()
+
+    async def serve(
+        self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._work, name="transcripts: writing")
+            tasks.start_soon(self._look_after, name="transcripts: looking after")
+            task_status.started()
+
+    async def verify(self, *, deep: bool = False) -> None:
+        """Go through all files at a slow pace, and mend those whose size is not what it should be;
+        `deep` compares every byte."""
+        after = ""
+        while True:
+            async with self._lock:
+                page = await self._ledger.list_exports(behind=False, after=after, limit=PAGE)
+                if not page:
+                    return
+                await self._verify_page(page, deep)
+            after = page[-1].session_id
+            await anyio.sleep(VERIFY_PAUSE_S)
+
+    async def flush(self) -> None:
+        """Everything hinted so far is written and marked; what failed before is tried once more."""
+        async with self._lock:
+            await self._bring_up_to_date(self._dirty | self._resting.keys())
+            await self._mark()
+
+    async def close(self) -> None:
+        with anyio.CancelScope(shield=True):
+            await self.flush()
+            await self._disk.run(self.files.close)
+
+    # ── working ────────────────────────────────────────────────────────────────────────────────
+
+    def _hear(self, session_ids: set[str]) -> None:
+        self._dirty.update(session_ids)
+        self._hinted.set()
+
+    async def _work(self) -> None:
+        while True:
+            with anyio.move_on_after(self._pause_s()):
+                await self._hinted.wait()
+                await anyio.sleep(GATHER_S)
+            self._hinted = anyio.Event()
+            async with self._lock:
+                await self._bring_up_to_date(self._take())
+                if anyio.current_time() >= self._marked_at + MARK_EVERY_S:
+                    await self._mark()
+            if self._dirty:
+                self._hinted.set()
+
+    async def _look_after(self) -> None:
+        """What hints do not tell of: damaged files, and entries whose hint was lost."""
+        await self.verify()
+        while True:
+            await anyio.sleep(SWEEP_EVERY_S)
+            await self.repair()
+
+    def _pause_s(self) -> float | None:
+        moments = [until for until, _ in self._resting.values()]
+        if self._copies.has_unmarked:
+            moments.append(self._marked_at + MARK_EVERY_S)
+        return max(0.0, min(moments) - anyio.current_time()) if moments else None
+
+    def _take(self) -> list[str]:
+        """The sessions with something to write, without those that still rest. They stay dirty
+        until their turn comes."""
+        now = anyio.current_time()
+        for session_id, (until, _) in self._resting.items():
+            if until <= now:
+                self._dirty.add(session_id)
+            else:
+                self._dirty.discard(session_id)
+        return list(self._dirty)
+
+    # ── one step, under the lock ───────────────────────────────────────────────────────────────
+
+    async def _bring_up_to_date(self, session_ids: Iterable[str]) -> None:
+        todo = deque(session_ids)
+        while todo:
+            more = await self._step([todo.popleft() for _ in range(min(len(todo), STEP_SESSIONS))])
+            self._dirty.update(more)  # in case that we are cut off before their turn
+            todo.extend(more)
+
+    async def _step(self, session_ids: Sequence[str]) -> list[str]:
+        """Append what these sessions lack, within limits; answers those that have more. A hint that
+        comes meanwhile makes a session dirty again, and so does being cut off."""
+        self._dirty.difference_update(session_ids)
+        try:
+            work, more = await self._prepare(session_ids)
+            pieces = [Piece(copy.name, copy.size, chunk.data, copy.ending) for copy, chunk in work]
+            outcomes = await self._disk.run(self.files.append_all, pieces) if pieces else []
+            for (copy, chunk), outcome in zip(work, outcomes, strict=True):
+                if await self._settle(copy, chunk, outcome):
+                    more.append(copy.name.session_id)
+        except BaseException:
+            self._dirty.update(session_ids)
+            raise
+        return more
+
+    async def _prepare(
+        self, session_ids: Sequence[str]
+    ) -> tuple[list[tuple[Copy, Chunk]], list[str]]:
+        """What to append, and the sessions that have to wait because it is enough."""
+        work: list[tuple[Copy, Chunk]] = []
+        total = 0
+        for index, session_id in enumerate(session_ids):
+            if total >= STEP_BYTES_MAX:
+                return work, list(session_ids[index:])
+            found = await self._find_work(session_id)
+            if found is not None:
+                work.append(found)
+                total += len(found[1].data)
+        return work, []
+
+    async def _find_work(self, session_id: str) -> tuple[Copy, Chunk] | None:
+        try:
+            copy = await self._copies.find(session_id)
+            chunk = await self._copies.read(copy) if copy else None
+        except (CrossclawError, msgspec.MsgspecError) as error:
+            self._rest(session_id, error)
+            return None
+        if copy is None or chunk is None or not chunk.entries:
+            self._end_rest(session_id)
+            return None
+        return copy, chunk
+
+    async def _settle(self, copy: Copy, chunk: Chunk, outcome: Exception | None) -> bool:
+        """True when there is more to do for the session at once."""
+        session_id = copy.name.session_id
+        if isinstance(outcome, Differs):
+            return await self._mend_once(copy)
+        if isinstance(outcome, Failure):
+            self._rest(session_id, outcome)
+            return False
+        copy.take(chunk)
+        copy.mended = False
+        self._copies.note(copy)
+        self._end_rest(session_id)
+        return chunk.is_full
+
+    # ── what is wrong ──────────────────────────────────────────────────────────────────────────
+
+    async def _verify_page(self, page: Sequence[Export], deep: bool) -> None:
+        wrong = [export.session_id for export in page] if deep else await self._list_wrong(page)
+        mended = [session_id for session_id in wrong if await self._mend(session_id, whole=deep)]
+        await self._bring_up_to_date(mended)
+
+    async def _list_wrong(self, page: Sequence[Export]) -> list[str]:
+        names = [Name(export.agent_id, export.session_id) for export in page]
+        wrong = []
+        for export, size in zip(page, await self._disk.run(self.files.sizes, names), strict=True):
+            if isinstance(size, Failure):
+                self._rest(export.session_id, size)
+            elif (size or 0) != self._copies.progress(export)[1]:
+                wrong.append(export.session_id)
+        return wrong
+
+    async def _mend_once(self, copy: Copy) -> bool:
+        """Once between two appends: whoever changes the file faster than that has to stop first."""
+        session_id = copy.name.session_id
+        if copy.mended:
+            copy.mended = False
+            self._rest(session_id, FileExistsError("another program keeps changing the file"))
+            return False
+        return await self._mend(session_id, again=True)
+
+    async def _mend(self, session_id: str, *, whole: bool = False, again: bool = False) -> bool:
+        try:
+            copy = await self._mending.mend(session_id, whole=whole)
+        except (OSError, CrossclawError, msgspec.MsgspecError) as error:
+            self._rest(session_id, error)
+            return False
+        if copy is not None:
+            copy.mended = again
+        return True
+
+    def _rest(self, session_id: str, error: Failure) -> None:
+        _, before_s = self._resting.get(session_id, (0.0, 0.0))
+        pause_s = min(max(RETRY_FIRST_S, before_s * 2), RETRY_MAX_S)
+        self._resting[session_id] = (anyio.current_time() + pause_s, pause_s)
+        cause = _cause_of(error)
+        if cause not in self._complaints:
+            self._complaints.add(cause)
+            log.warning(
+                "the transcript of session %s cannot be written and will be tried again: %s "
+                "(others may fail the same way; this is told once)",
+                session_id,
+                cause,
+            )
+
+    def _end_rest(self, session_id: str) -> None:
+        if self._resting.pop(session_id, None) and not self._resting:
+            self._complaints.clear()
+            log.info("all transcripts are written again")
+
+    async def _mark(self) -> None:
+        self._marked_at = anyio.current_time()
+        try:
+            await self._copies.mark()
+        except CrossclawError as error:
+            log.info("the ledger will hear later how far the transcripts have come: %s", error)
+
+
+def _cause_of(error: Failure) -> str:
+    """Without names and texts, so that the same cause reads the same for every session."""
+    if isinstance(error, msgspec.MsgspecError):
+        return "the ledger has an entry that cannot be read"
+    return (isinstance(error, OSError) and error.strerror) or str(error)

@@ -1,0 +1,61 @@
+"""Tools that flow tests hand to the house."""
+
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import msgspec
+
+from crossclaw.tools.contract import Effect, Tool, ToolContext
+
+
+class Nothing(msgspec.Struct):
+    pass
+
+
+class Number(msgspec.Struct):
+    n: int
+
+
+class Counting(Tool[Nothing]):
+    """Counts its calls; `before` may make trouble."""
+
+    description = "Counts."
+    params = Nothing
+
+    def __init__(
+        self, name: str, effect: Effect = "pure", before: Callable[[], Any] | None = None
+    ) -> None:
+        self.name, self.effect, self.calls = name, effect, 0
+        self._before = before
+
+    async def call(self, context: ToolContext, params: Nothing) -> str:
+        self.calls += 1
+        if self._before is not None:
+            result = self._before()
+            if hasattr(result, "__await__"):
+                await result
+        return f"count {self.calls}"
+
+
+class Strict(Tool[Number]):
+    """Wants a number."""
+
+    name, description, effect, params = "strict", "Takes a number.", "pure", Number
+
+    async def call(self, context: ToolContext, params: Number) -> int:
+        return params.n
+
+
+class Hanging(Tool[Nothing]):
+    """Never answers."""
+
+    name, description, effect, params = "hang", "Hangs.", "effects", Nothing
+
+    def __init__(self) -> None:
+        self.begun = anyio.Event()
+
+    async def call(self, context: ToolContext, params: Nothing) -> str:
+        self.begun.set()
+        await anyio.sleep_forever()
+        raise AssertionError

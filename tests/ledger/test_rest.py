@@ -1,0 +1,176 @@
+"""Sessions, entries, search, deliveries and timers in the ledger."""
+
+import pytest
+
+from crossclaw.domain.addresses import Address
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import ToolResultMessage, UserMessage
+from crossclaw.domain.sessions import NewEntry, NewSession
+from crossclaw.ledger.contract import (
+    ArmTimer,
+    Audit,
+    EnsureSession,
+    Inject,
+    Ledger,
+    MarkExported,
+    NewDelivery,
+    PutDelivery,
+    SettleDelivery,
+    TakeDelivery,
+    TakeTimer,
+    Timer,
+)
+from tests.ledger.making import ANA, BEN, CHO, says, session
+
+CHAT = Address("telegram", "42", "work", "7")
+
+
+async def test_a_session_is_made_once_and_remembers_where_it_was_talked_to(ledger: Ledger) -> None:
+    made = await ledger.do(session(ANA))
+    again = await ledger.do(
+        EnsureSession(
+            new=NewSession(key=ANA, session_id="other", address=CHAT, display_name="Ana"), at=7
+        )
+    )
+
+    assert (made.session_id, again.session_id) == ("id-of-ana", "id-of-ana")
+    assert (again.last_address, again.display_name, again.created_at) == (CHAT, "Ana", 1)
+    assert await ledger.find_session_by_id("id-of-ana") == again
+    assert await ledger.find_session_by_id("other") is None
+
+
+async def test_sessions_are_listed_newest_first_within_a_limit(ledger: Ledger) -> None:
+    for number in range(5):
+        key = SessionKey.named("main" if number % 2 else "ops", f"s{number}")
+        await ledger.do(EnsureSession(new=NewSession(key=key, session_id=f"i{number}"), at=number))
+
+    newest = await ledger.list_sessions(limit=3)
+    of_main = await ledger.list_sessions(limit=9, agent_id="main")
+    recent = await ledger.list_sessions(limit=9, updated_after=2)
+
+    assert [each.key.name for each in newest] == ["s4", "s3", "s2"]
+    assert [each.key.name for each in of_main] == ["s3", "s1"]
+    assert [each.key.name for each in recent] == ["s4", "s3"]
+
+
+@pytest.mark.spec("K3")
+async def test_a_cron_session_is_one_whoever_spells_it(ledger: Ledger) -> None:
+    await ledger.do(
+        EnsureSession(new=NewSession(key=SessionKey.cron("ops", "j1"), session_id="i"), at=1)
+    )
+
+    found = await ledger.find_session(SessionKey.parse("cron:j1"))
+
+    assert found is not None
+    assert found.key.agent_id == "ops"
+
+
+async def test_the_tail_of_a_transcript_comes_oldest_first_and_pages_back(ledger: Ledger) -> None:
+    await ledger.do(session(ANA))
+    await ledger.do(Inject(key=ANA, entries=[says(f"w{n}") for n in range(1, 8)], at=1))
+
+    tail = await ledger.list_entries("id-of-ana", limit=3)
+    page = await ledger.list_entries("id-of-ana", limit=3, before=tail[0].seq)
+
+    assert [entry.seq for entry in tail] == [5, 6, 7]
+    assert [entry.seq for entry in page] == [2, 3, 4]
+    assert [e.seq for e in await ledger.list_entries("id-of-ana", limit=9, after=5)] == [6, 7]
+
+
+async def test_tool_results_can_be_left_out_before_the_limit_counts(ledger: Ledger) -> None:
+    result = NewEntry(entry_id="t", message=ToolResultMessage("c", "read", "long output"))
+    await ledger.do(session(ANA))
+    await ledger.do(Inject(key=ANA, entries=[says("one"), says("two"), result, result], at=1))
+
+    entries = await ledger.list_entries("id-of-ana", limit=2, tool_results=False)
+
+    assert [entry.seq for entry in entries] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "words", ["grüne Äpfel", "GRUNE apfel", "apf", '"quoted', "AND OR NOT", "a*b(c)", "x:y", "-"]
+)
+async def test_a_search_takes_whatever_a_person_types(ledger: Ledger, words: str) -> None:
+    await ledger.commit(session(ANA), session(CHO))
+    await ledger.do(Inject(key=ANA, entries=[says("Ich mag grüne Äpfel sehr")], at=1))
+    await ledger.do(
+        Inject(key=CHO, entries=[NewEntry(entry_id="u", message=UserMessage("grüne Äpfel"))], at=2)
+    )
+
+    hits = await ledger.search(words, limit=9)
+    of_main = await ledger.search(words, limit=9, agent_id="main")
+
+    if "apf" in words.lower() or "äpf" in words.lower():
+        assert [hit.key for hit in hits] == [CHO, ANA]
+        assert [hit.key for hit in of_main] == [ANA]
+    else:
+        assert hits == []
+
+
+@pytest.mark.spec("B2")
+async def test_a_delivery_is_put_once_and_taken_once(ledger: Ledger) -> None:
+    put = PutDelivery(
+        new=NewDelivery(delivery_key="reply:r1", key=BEN, address=CHAT, text="hi"), at=1
+    )
+
+    assert await ledger.do(put) is True
+    assert await ledger.do(put) is False
+    (pending,) = await ledger.list_open_deliveries(limit=9)
+    taken = await ledger.do(TakeDelivery(delivery_id=pending.delivery_id, at=2))
+    assert taken is not None
+    assert (taken.state, taken.attempt, taken.address, taken.text) == ("sending", 1, CHAT, "hi")
+    assert await ledger.do(TakeDelivery(delivery_id=pending.delivery_id, at=2)) is None
+
+    await ledger.do(
+        SettleDelivery(delivery_id=taken.delivery_id, state="delivered", at=3, platform_id="p")
+    )
+    assert await ledger.list_open_deliveries(limit=9) == []
+    found = await ledger.find_delivery("reply:r1")
+    assert found is not None
+    assert (found.state, found.platform_id) == ("delivered", "p")
+
+
+async def test_a_timer_is_moved_by_arming_it_again_and_taken_once(ledger: Ledger) -> None:
+    timer = Timer(
+        timer_key="archive:x", agent_id="main", kind="archive", due_at=50, payload={"a": 1}
+    )
+    await ledger.do(ArmTimer(timer=timer))
+    await ledger.do(
+        ArmTimer(timer=Timer(timer_key="archive:x", agent_id="main", kind="archive", due_at=90))
+    )
+
+    assert await ledger.list_timers(due_before=89, limit=9) == []
+    assert [each.due_at for each in await ledger.list_timers(due_before=90, limit=9)] == [90]
+    assert await ledger.next_timer_at() == 90
+    assert await ledger.do(TakeTimer(timer_key="archive:x")) is True
+    assert await ledger.do(TakeTimer(timer_key="archive:x")) is False
+    assert await ledger.next_timer_at() is None
+
+
+async def test_the_ledger_knows_whose_copy_is_behind(ledger: Ledger) -> None:
+    await ledger.commit(session(ANA), session(BEN))
+    await ledger.do(Inject(key=ANA, entries=[says("one")], at=1))
+
+    assert [each.session_id for each in await ledger.list_exports(behind=True, limit=9)] == [
+        "id-of-ana"
+    ]
+    await ledger.do(MarkExported(exports=[("id-of-ana", 1, 120)]))
+    assert await ledger.list_exports(behind=True, limit=9) == []
+    assert len(await ledger.list_exports(behind=False, limit=9)) == 2
+    found = await ledger.find_export("id-of-ana")
+    assert found is not None
+    assert (found.exported_seq, found.exported_bytes) == (1, 120)
+
+
+async def test_decisions_are_remembered(ledger: Ledger) -> None:
+    await ledger.do(
+        Audit(
+            at=1,
+            agent_id="main",
+            principal="ana",
+            action="send",
+            target="x",
+            allowed=False,
+            reason="no",
+        )
+    )

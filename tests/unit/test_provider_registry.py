@@ -1,0 +1,110 @@
+"""Providers are found by name, made once, capped, and speak up when something is missing."""
+
+import anyio
+import pytest
+
+from crossclaw.domain.errors import ProviderMissing, ProviderRefused
+from crossclaw.domain.messages import AssistantMessage, Text, ToolUse
+from crossclaw.providers.contract import ModelRequest, Tell, TextPiece, ToolPiece, UserTurn
+from crossclaw.providers.registry import Providers, ProviderSettings
+from crossclaw.testing.scripted import ScriptedProvider, ScriptExhausted
+
+REQUEST = ModelRequest(model="m", system="", turns=[UserTurn([], [Text("hi")])])
+
+
+def ignore(_piece: object) -> None:
+    pass
+
+
+def test_the_address_is_split_at_the_first_slash() -> None:
+    local = ProviderSettings("local", "openai-completions", "http://127.0.0.1:1/v1")
+    provider, model = Providers({"local": local}, {}).get("local/meta/llama-3")
+    assert (provider.name, model) == ("local", "meta/llama-3")
+
+
+def test_a_provider_is_made_once() -> None:
+    providers = Providers({}, {"ANTHROPIC_API_KEY": "k"})
+    assert providers.get("anthropic/a")[0] is providers.get("anthropic/b")[0]
+
+
+def test_an_unknown_provider_names_the_known_ones_and_the_setting() -> None:
+    with pytest.raises(ProviderMissing) as failure:
+        Providers({}, {}).get("acme/model")
+    assert "anthropic, openai, rehearsal" in str(failure.value)
+    assert "models.providers.acme" in str(failure.value)
+
+
+@pytest.mark.parametrize("address", ["claude", "/claude", "anthropic/"])
+def test_an_address_without_both_halves_says_how_to_write_one(address: str) -> None:
+    with pytest.raises(ProviderMissing, match="provider/model"):
+        Providers({}, {}).get(address)
+
+
+@pytest.mark.parametrize("name", ["anthropic", "openai"])
+def test_a_missing_key_says_where_it_goes(name: str) -> None:
+    with pytest.raises(ProviderRefused) as failure:
+        Providers({}, {}).get(f"{name}/model")
+    assert f"{name.upper()}_API_KEY" in str(failure.value)
+    assert f"models.providers.{name}.apiKey" in str(failure.value)
+
+
+def test_a_server_of_ones_own_needs_no_key() -> None:
+    Providers({}, {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}).get("openai/model")
+
+
+async def test_at_most_so_many_calls_run_at_once() -> None:
+    class Counting:
+        name = "counting"
+        now = peak = 0
+
+        async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+            self.now += 1
+            self.peak = max(self.peak, self.now)
+            await anyio.sleep(0.001)
+            self.now -= 1
+            return AssistantMessage("done")
+
+        async def close(self) -> None:
+            pass
+
+    counting = Counting()
+    provider, _ = Providers({}, {}, extra={"x": counting}, calls_max=3).get("x/m")
+    async with anyio.create_task_group() as tasks:
+        for _call in range(10):
+            tasks.start_soon(provider.complete, REQUEST, ignore)
+    assert counting.peak == 3
+
+
+async def test_close_closes_all_and_a_provider_can_be_had_again() -> None:
+    class Closing(ScriptedProvider):
+        closed = 0
+
+        async def close(self) -> None:
+            self.closed += 1
+
+    double = Closing(["one", "two"])
+    providers = Providers({}, {}, extra={"x": double})
+    assert (await providers.get("x/m")[0].complete(REQUEST, ignore)).text == "one"
+    await providers.close()
+    assert double.closed == 1
+    assert (await providers.get("x/m")[0].complete(REQUEST, ignore)).text == "two"
+
+
+async def test_a_scripted_provider_plays_its_lines_and_remembers_the_requests() -> None:
+    call = ToolUse("c1", "read", {})
+    script = ScriptedProvider(["a b", [call], lambda asked: asked.model, ProviderRefused("no")])
+    pieces: list[object] = []
+    assert (await script.complete(REQUEST, pieces.append)).text == "a b"
+    assert (await script.complete(REQUEST, pieces.append)).stop_reason == "tool_use"
+    assert pieces == [TextPiece("a "), TextPiece("b"), ToolPiece("c1", "read")]
+    assert (await script.complete(REQUEST, ignore)).text == "m"
+    with pytest.raises(ProviderRefused):
+        await script.complete(REQUEST, ignore)
+    with pytest.raises(ScriptExhausted, match="no answer left for request 5"):
+        await script.complete(REQUEST, ignore)
+    assert script.seen == [REQUEST] * 5
+
+
+async def test_a_scripted_provider_may_answer_by_a_function() -> None:
+    script = ScriptedProvider(lambda asked: f"{asked.model}!", delay_s=0.001)
+    assert (await script.complete(REQUEST, ignore)).text == "m!"
