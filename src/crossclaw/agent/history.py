@@ -5,26 +5,58 @@ from collections import OrderedDict
 from crossclaw.domain.sessions import Entry
 from crossclaw.ledger.contract import Ledger
 
-# Sessions held; each is bounded by ENTRIES_MAX. The least recently used one leaves first.
-SESSIONS_MAX = 512
-# What a model could be shown: its window is full long before. Older entries stay in the ledger.
-ENTRIES_MAX = 2_000
+PAGE = 200  # entries read together; they may be large
+# What a model could be shown at most: a window of a million tokens. Older entries stay in the ledger.
+SESSION_BYTES_MAX = 4_000_000
+# All sessions together; the least recently used one leaves first and is read again when needed.
+HELD_BYTES_MAX = 64_000_000
 
 
 class History:
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, held_bytes_max: int = HELD_BYTES_MAX) -> None:
         self._ledger = ledger
         self._held: OrderedDict[str, list[Entry]] = OrderedDict()
+        self._bytes: dict[str, int] = {}
+        self._held_bytes = 0
+        self._held_bytes_max = held_bytes_max
 
     async def read(self, session_id: str) -> list[Entry]:
         """The newest entries, oldest first. Reads only what came since the last look."""
         held = self._held.get(session_id, [])
         after = held[-1].seq if held else 0
         if await self._ledger.last_seq(session_id) > after:
-            fresh = await self._ledger.list_entries(session_id, limit=ENTRIES_MAX, after=after)
-            held = [*held, *fresh][-ENTRIES_MAX:]
-        self._held[session_id] = held
-        self._held.move_to_end(session_id)
-        if len(self._held) > SESSIONS_MAX:
-            self._held.popitem(last=False)
+            held = _newest([*held, *await self._read_after(session_id, after)])
+        self._hold(session_id, held)
         return held
+
+    async def _read_after(self, session_id: str, after: int) -> list[Entry]:
+        """Page by page from the newest back, until there is enough."""
+        fresh: list[Entry] = []
+        while sum(entry.size for entry in fresh) < SESSION_BYTES_MAX:
+            before = fresh[0].seq if fresh else None
+            page = await self._ledger.list_entries(
+                session_id, limit=PAGE, before=before, after=after
+            )
+            fresh = [*page, *fresh]
+            if len(page) < PAGE:
+                break
+        return fresh
+
+    def _hold(self, session_id: str, entries: list[Entry]) -> None:
+        size = sum(entry.size for entry in entries)
+        self._held_bytes += size - self._bytes.get(session_id, 0)
+        self._held[session_id], self._bytes[session_id] = entries, size
+        self._held.move_to_end(session_id)
+        while self._held_bytes > self._held_bytes_max and len(self._held) > 1:
+            oldest, _ = self._held.popitem(last=False)
+            self._held_bytes -= self._bytes.pop(oldest)
+
+
+def _newest(entries: list[Entry]) -> list[Entry]:
+    """The tail that fits, always with the last entry."""
+    total = 0
+    for position in range(len(entries) - 1, -1, -1):
+        total += entries[position].size
+        if total > SESSION_BYTES_MAX:
+            return entries[min(position + 1, len(entries) - 1) :]
+    return entries

@@ -6,7 +6,7 @@ import msgspec
 
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.messages import Message, Usage
+from crossclaw.domain.messages import Message
 
 EntryType = Literal["message", "compaction", "note"]
 
@@ -58,7 +58,6 @@ class NewEntry(msgspec.Struct, frozen=True, kw_only=True):
     message: Message | None = None
     note: dict[str, object] | None = None
     type: EntryType = "message"
-    usage: Usage | None = None
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,3 +72,5 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     message: Message | None = None
     note: dict[str, object] | None = None
     pinned: bool = False
+    size: int = 0
+    """Bytes of its JSON: what limits are counted in."""

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from itertools import islice
+from math import inf
 
 import msgspec
 
@@ -38,7 +39,7 @@ class Chunk(msgspec.Struct, frozen=True):
 class Copy:
     """One file: it should have `size` bytes and end with the line of entry `seq`."""
 
-    __slots__ = ("ending", "export", "mended", "name", "parent_id", "seq", "size", "stride")
+    __slots__ = ("ending", "export", "mended_at", "name", "parent_id", "seq", "size", "stride")
 
     def __init__(self, export: Export) -> None:
         self.export = export
@@ -49,8 +50,7 @@ class Copy:
         self.ending = b""
         """Its last line, while we have only the ledger's word for it."""
         self.stride = STRIDE_FIRST
-        self.mended = False
-        """Since the last append; twice in a row means that somebody fights us for the file."""
+        self.mended_at = -inf
 
     def take(self, chunk: Chunk) -> None:
         """The file has got these lines."""
@@ -127,6 +127,8 @@ class Copies:
                     del self._unmarked[session_id]
 
     def _keep(self, copy: Copy) -> Copy:
+        before = self._known.get(copy.name.session_id, copy)
+        copy.mended_at = max(copy.mended_at, before.mended_at)
         self._known[copy.name.session_id] = copy
         if len(self._known) > COPIES_MAX:
             self._known.popitem(last=False)

@@ -30,7 +30,11 @@ MARK_EVERY_S = 1.0  # so long may a mark lag behind its file: what a crash makes
 STEP_SESSIONS = 64  # handled together: one trip to the thread for all the busy ones
 STEP_BYTES_MAX = 8 * 1024 * 1024  # in memory at once, beyond it the rest waits for the next step
 RETRY_FIRST_S, RETRY_MAX_S = 1.0, 60.0  # a full disk is not helped by trying more often
+MEND_EVERY_S = (
+    60.0  # each may leave a damaged copy: a program that fights us must not fill the disk
+)
 PAGE = 200  # sessions looked at in one go: about a millisecond of stat calls
+VERIFY_AFTER_S = 2.0  # a start has the disk to itself
 VERIFY_PAUSE_S = 0.05  # between pages: 100,000 files in half a minute, unnoticed by the rest
 SWEEP_EVERY_S = 60.0  # finds what a hint missed
 
@@ -125,6 +129,7 @@ class Exporter:
 
     async def _look_after(self) -> None:
         """What hints do not tell of: damaged files, and entries whose hint was lost."""
+        await anyio.sleep(VERIFY_AFTER_S)
         await self.verify()
         while True:
             await anyio.sleep(SWEEP_EVERY_S)
@@ -203,12 +208,11 @@ class Exporter:
         """True when there is more to do for the session at once."""
         session_id = copy.name.session_id
         if isinstance(outcome, Differs):
-            return await self._mend_once(copy)
+            return await self._mend_after(copy)
         if isinstance(outcome, Failure):
             self._rest(session_id, outcome)
             return False
         copy.take(chunk)
-        copy.mended = False
         self._copies.note(copy)
         self._end_rest(session_id)
         return chunk.is_full
@@ -230,24 +234,23 @@ class Exporter:
                 wrong.append(export.session_id)
         return wrong
 
-    async def _mend_once(self, copy: Copy) -> bool:
-        """Once between two appends: whoever changes the file faster than that has to stop first."""
-        session_id = copy.name.session_id
-        if copy.mended:
-            copy.mended = False
+    async def _mend_after(self, copy: Copy) -> bool:
+        """The file was not as we left it. True when it is mended and can go on."""
+        now, session_id = anyio.current_time(), copy.name.session_id
+        if now < copy.mended_at + MEND_EVERY_S:
             self._rest(session_id, FileExistsError("another program keeps changing the file"))
             return False
-        return await self._mend(session_id, again=True)
+        mended = await self._mend(session_id)
+        if mended is not None:
+            mended.mended_at = now
+        return mended is not None
 
-    async def _mend(self, session_id: str, *, whole: bool = False, again: bool = False) -> bool:
+    async def _mend(self, session_id: str, *, whole: bool = False) -> Copy | None:
         try:
-            copy = await self._mending.mend(session_id, whole=whole)
+            return await self._mending.mend(session_id, whole=whole)
         except (OSError, CrossclawError, msgspec.MsgspecError) as error:
             self._rest(session_id, error)
-            return False
-        if copy is not None:
-            copy.mended = again
-        return True
+            return None
 
     def _rest(self, session_id: str, error: Failure) -> None:
         _, before_s = self._resting.get(session_id, (0.0, 0.0))

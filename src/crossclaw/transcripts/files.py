@@ -81,7 +81,8 @@ class Files:
         self._folders: _Shelf[str] = _Shelf(FOLDERS_OPEN_MAX)
         self._files: _Shelf[Name] = _Shelf(FILES_OPEN_MAX)
         self.looks = 0
-        """How often a file was looked at: shows that a start leaves the clean ones alone."""
+        self.opens = 0
+        """How often files were looked at and opened: shows that a start leaves clean ones alone."""
 
     @property
     def open_now(self) -> int:
@@ -156,8 +157,9 @@ class Files:
             info = self._look(name)
             if info is None:
                 return None
-            _refuse_odd(info, name.file)
-            return self._open(name)[1] if info.st_mode & OTHERS else info.st_size
+            if info.st_mode & OTHERS or not stat.S_ISREG(info.st_mode):
+                return self._open(name)[1]
+            return info.st_size
         except (OSError, Invalid) as error:
             return error
 
@@ -176,8 +178,11 @@ class Files:
             if info is not None and opened.is_same(info) and not info.st_mode & OTHERS:
                 return opened.fd, info.st_size
             self._files.drop(name)
+        self.opens += 1
         fd = self._open_anew(name, _FILE_FLAGS | (os.O_CREAT if create else 0))
-        return fd, self._files.put(name, fd, FILE_MODE).st_size
+        info = _accept(fd, FILE_MODE, name.file)
+        self._files.put(name, fd, info)
+        return fd, info.st_size
 
     def _open_anew(self, name: Name, flags: int) -> int:
         try:
@@ -196,14 +201,16 @@ class Files:
         with suppress(FileExistsError):
             os.mkdir(agent_id, FOLDER_MODE, dir_fd=root)
         fd = os.open(agent_id, _FOLDER_FLAGS, dir_fd=root)
-        self._folders.put(agent_id, fd, FOLDER_MODE)
+        self._folders.put(agent_id, fd, _accept(fd, FOLDER_MODE, agent_id))
         return fd
 
     def _open_root(self) -> int:
         if self._root is None:
             self._root_path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
             # Here a link is the owner's own doing: the sessions may live on another disk.
-            self._root = os.open(self._root_path, _ROOT_FLAGS)
+            fd = os.open(self._root_path, _ROOT_FLAGS)
+            _accept(fd, FOLDER_MODE, self._root_path.name)
+            self._root = fd
         return self._root
 
 
@@ -231,22 +238,10 @@ class _Shelf(Generic[K]):
             self._open.move_to_end(key)
         return self._open.get(key)
 
-    def put(self, key: K, fd: int, mode: int) -> os.stat_result:
-        """Takes the descriptor over, also when it has to be refused."""
-        try:
-            info = os.fstat(fd)
-            if mode == FILE_MODE:
-                _refuse_odd(info, str(key))
-            if info.st_mode & OTHERS:
-                os.fchmod(fd, mode)
-                log.warning("a transcript was open to others; it is closed now: %s", key)
-        except OSError:
-            os.close(fd)
-            raise
+    def put(self, key: K, fd: int, info: os.stat_result) -> None:
         self._open[key] = _Opened(fd, info.st_dev, info.st_ino)
         if len(self._open) > self._limit:
             os.close(self._open.popitem(last=False)[1].fd)
-        return info
 
     def drop(self, key: K) -> None:
         os.close(self._open.pop(key).fd)
@@ -306,6 +301,16 @@ def _write_all(fd: int, data: bytes) -> None:
         rest = rest[os.write(fd, rest) :]
 
 
-def _refuse_odd(info: os.stat_result, what: str) -> None:
-    if not stat.S_ISREG(info.st_mode):
-        raise FileExistsError(errno.EEXIST, "something that is no file lies in its place", what)
+def _accept(fd: int, mode: int, what: str) -> os.stat_result:
+    """Look at what was opened: close it to others; refuse what is no file where one should be."""
+    try:
+        info = os.fstat(fd)
+        if mode == FILE_MODE and not stat.S_ISREG(info.st_mode):
+            raise FileExistsError(errno.EEXIST, "something that is no file lies in its place", what)
+        if info.st_mode & OTHERS:
+            os.fchmod(fd, mode)
+            log.warning("%s was open to others; only the owner can read it now", what)
+    except OSError:
+        os.close(fd)
+        raise
+    return info

@@ -107,6 +107,7 @@ def put_entry(
         run_id=run_id,
         message=message,
         note=new.note,
+        size=len(body),
     )
 
 

@@ -101,6 +101,7 @@ def entry_of(row: Row) -> Entry:
         pinned=bool(row[6]),
         message=decode_message(row[7]) if is_message else None,
         note=None if is_message else _note.decode(row[7]),
+        size=len(row[7]),
     )
 
 

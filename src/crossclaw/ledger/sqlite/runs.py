@@ -109,13 +109,22 @@ def claim(transaction: Transaction, op: Claim) -> Claimed | None:
         (op.owner, session_id, op.at, first[0]),
     )
     run = run_of(row)
-    letter = db.execute(
-        "DELETE FROM inbox WHERE run_id = ? RETURNING id, message", (run.run_id,)
-    ).fetchone()
+    letter = _open_letter(transaction, run.run_id)
     if letter is None:
         return Claimed(run, None)
-    entry = NewEntry(entry_id=f"{letter[0]:08x}", message=decode_message(letter[1]))
-    return Claimed(run, put_entry(transaction, agent_id, run.session_id, run.run_id, entry, op.at))
+    return Claimed(run, put_entry(transaction, agent_id, run.session_id, run.run_id, letter, op.at))
+
+
+def _open_letter(transaction: Transaction, run_id: str) -> NewEntry | None:
+    """Take a run's message out of the inbox. Its entry is named after the run's own number, which
+    no other entry of the transcript can have from here."""
+    letter = transaction.db.execute(
+        "DELETE FROM inbox WHERE run_id = ? RETURNING message", (run_id,)
+    ).fetchone()
+    if letter is None:
+        return None
+    (number,) = transaction.get("SELECT id FROM runs WHERE run_id = ?", (run_id,))
+    return NewEntry(entry_id=f"{number:08x}", message=decode_message(letter[0]))
 
 
 def end_run(transaction: Transaction, op: EndRun) -> Run:
@@ -130,13 +139,10 @@ def end_open_run(transaction: Transaction, op: EndOpenRun) -> Run | None:
     before = find_run(transaction.db, op.run_id)
     if before is None or before.ended:
         return None
-    letter = transaction.db.execute(
-        "DELETE FROM inbox WHERE run_id = ? RETURNING id, message", (op.run_id,)
-    ).fetchone()
+    letter = _open_letter(transaction, op.run_id)
     if letter is not None:
-        entry = NewEntry(entry_id=f"{letter[0]:08x}", message=decode_message(letter[1]))
         agent_id, session_id = session_of_key(transaction, before.key)
-        put_entry(transaction, agent_id, session_id, op.run_id, entry, op.at)
+        put_entry(transaction, agent_id, session_id, op.run_id, letter, op.at)
     return _end(transaction, op.run_id, before.epoch, op)
 
 

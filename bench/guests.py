@@ -1,0 +1,62 @@
+"""Guests of a house: they open it, say something, and wait for the answer. Imports nothing of the
+benchmarks, so that a process that is to be weighed carries only the house."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+
+import anyio
+import msgspec
+
+from crossclaw.app import House, Outside, open_house
+from crossclaw.config import Config, Paths
+from crossclaw.domain.keys import SessionKey
+from crossclaw.tools.contract import Tool, ToolContext
+
+PLAIN = "say: It is a fine day for a walk."
+WITH_TOOL = 'tool: echo {"text": "hello"}\nthen:\nsay: It answered.'
+
+Timed = Callable[[], AbstractContextManager[None]]
+"""What a guest holds around each turn."""
+
+
+class EchoParams(msgspec.Struct):
+    text: str
+
+
+class Echo(Tool[EchoParams]):
+    name = "echo"
+    description = "Says the text again."
+    effect = "pure"
+    params = EchoParams
+
+    async def call(self, context: ToolContext, params: EchoParams) -> str:
+        return params.text
+
+
+@asynccontextmanager
+async def opened(paths: Paths) -> AsyncGenerator[House]:
+    """Without keys in the environment everybody's model is the scripted one."""
+    async with open_house(Config(), paths, Outside(environ={}, tools=(Echo(),))) as house:
+        yield house
+
+
+async def turn(house: House, key: SessionKey, text: str) -> None:
+    submitted = await house.desk.submit(key, text)
+    run = await house.book.wait(submitted.run_id)
+    if run is None or run.status != "ok":
+        raise RuntimeError(f"a turn failed, and none may: {run}")
+
+
+async def talk(
+    house: House, sessions: int, turns_each: int, text: str, timed: Timed = nullcontext
+) -> None:
+    """Every session takes its next turn when it has its answer."""
+
+    async def talk_alone(key: SessionKey) -> None:
+        for _ in range(turns_each):
+            with timed():
+                await turn(house, key, text)
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(sessions):
+            tasks.start_soon(talk_alone, SessionKey.named("main", f"bench{number}"))

@@ -1,0 +1,105 @@
+"""The whole house in this process: from `desk.submit` to the end of the run, with the scripted model."""
+
+from functools import partial
+
+import anyio
+
+from bench import reference
+from bench.guests import PLAIN, WITH_TOOL, opened, talk
+from bench.stores import Stores
+from bench.work import Row, Spent, Stopwatch, Work, middle
+from crossclaw.config import Paths
+
+STORED = 100_000
+TURNS, TURNS_ALONE = 2_000, 200
+OPENINGS = 5
+EXPORT_SESSIONS, EXPORT_ENTRIES = 200, 100
+
+
+async def _talk(paths: Paths, sessions: int, turns: int, text: str) -> Spent:
+    async with opened(paths) as house:
+        await talk(house, 1, 5, text)
+        watch = Stopwatch()
+        await talk(house, sessions, turns // sessions, text, watch.piece)
+        return watch.stop()
+
+
+def turns(sessions: int, count: int, text: str, stores: Stores) -> Spent:
+    return anyio.run(_talk, stores.fresh(), sessions, count, text)
+
+
+def turns_in_full_store(stores: Stores) -> Spent:
+    return anyio.run(_talk, stores.with_sessions(STORED), 1, TURNS_ALONE, PLAIN)
+
+
+async def _open(paths: Paths) -> Spent:
+    """Until it serves; closing does not count."""
+    spent = []
+    for _ in range(OPENINGS):
+        watch = Stopwatch()
+        async with opened(paths):
+            spent.append(watch.stop(1))
+    return middle(spent)
+
+
+def opening(stores: Stores) -> Spent:
+    return anyio.run(_open, stores.with_sessions(STORED))
+
+
+async def _export(paths: Paths) -> Spent:
+    watch = Stopwatch()
+    async with opened(paths):  # before it serves, a house brings the copies up to date
+        return watch.stop(EXPORT_SESSIONS * EXPORT_ENTRIES)
+
+
+def export(stores: Stores) -> Spent:
+    return anyio.run(_export, stores.with_lines_to_export(EXPORT_SESSIONS, EXPORT_ENTRIES))
+
+
+WORKS = (
+    Work(
+        opening,
+        reference.opening(STORED),
+        (Row(f"house: open with {STORED:,} sessions", "median", "ms", bar=200),),
+    ),
+    Work(
+        partial(turns, 1, TURNS_ALONE, PLAIN),
+        reference.COMMIT,
+        (
+            Row("house: one turn", "median", "ms", bar=4.0),
+            Row("house: one turn, p95", "p95", "ms"),
+        ),
+    ),
+    Work(
+        partial(turns, 1, TURNS_ALONE, WITH_TOOL),
+        reference.COMMIT,
+        (
+            Row("house: one turn with a tool call", "median", "ms", bar=4.0),
+            Row("house: one turn with a tool call, p95", "p95", "ms"),
+        ),
+    ),
+    Work(
+        turns_in_full_store,
+        reference.COMMIT,
+        (Row(f"house: one turn beside {STORED:,} sessions", "median", "ms", bar=4.0),),
+    ),
+    Work(
+        partial(turns, 64, TURNS, PLAIN),
+        reference.COMMIT,
+        (Row("house: turns, 64 sessions at once", "rate", "turns/s", bar=1_000),),
+    ),
+    Work(
+        partial(turns, 64, TURNS, WITH_TOOL),
+        reference.COMMIT,
+        (Row("house: turns with a tool call, 64 at once", "rate", "turns/s", bar=1_000),),
+    ),
+    Work(
+        partial(turns, 1_000, TURNS, PLAIN),
+        reference.COMMIT,
+        (
+            Row("house: turns, 1,000 sessions at once", "rate", "turns/s", bar=1_000),
+            Row("house: one turn among 1,000, p99", "p99", "ms", bar=6_000),
+        ),
+    ),
+    Work(export, reference.ENCODE, (Row("house: lines exported", "rate", "lines/s"),)),
+)

@@ -1,0 +1,99 @@
+"""The ledger's reading: pages out of large stores, which must not cost more than out of small ones."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import anyio
+
+from bench import reference
+from bench.stores import COMMON, ENTRIES, LONG_SESSION, RARE, Stores
+from bench.work import Row, Spent, Stopwatch, Work
+from crossclaw.config import Paths
+from crossclaw.ledger.sqlite.ledger import SqliteLedger
+
+FEW = 10_000
+PAGE_SESSIONS, PAGE_ENTRIES, PAGE_HITS = 200, 50, 20
+READS = 300
+
+Read = Callable[[SqliteLedger], Awaitable[object]]
+
+
+async def _reads(paths: Paths, read: Read, times: int) -> Spent:
+    ledger = SqliteLedger(paths.ledger_path)
+    await read(ledger)
+    watch = Stopwatch()
+    for _ in range(times):
+        with watch.piece():
+            await read(ledger)
+    spent = watch.stop()
+    await ledger.close()
+    return spent
+
+
+def sessions(count: Callable[[Stores], int], agent_id: str | None, stores: Stores) -> Spent:
+    async def read(ledger: SqliteLedger) -> None:
+        page = await ledger.list_sessions(limit=PAGE_SESSIONS, agent_id=agent_id)
+        assert len(page) == PAGE_SESSIONS
+
+    return anyio.run(_reads, stores.with_sessions(count(stores)), read, READS)
+
+
+def tail(stores: Stores) -> Spent:
+    async def read(ledger: SqliteLedger) -> None:
+        page = await ledger.list_entries(LONG_SESSION, limit=PAGE_ENTRIES)
+        assert page[-1].seq == ENTRIES
+
+    return anyio.run(_reads, stores.with_entries(), read, READS)
+
+
+def search(words: str, stores: Stores) -> Spent:
+    async def read(ledger: SqliteLedger) -> None:
+        assert len(await ledger.search(words, limit=PAGE_HITS)) == PAGE_HITS
+
+    return anyio.run(_reads, stores.with_entries(), read, READS)
+
+
+def _few(_stores: Stores) -> int:
+    return FEW
+
+
+def _many(stores: Stores) -> int:
+    return stores.many
+
+
+def works(many: int) -> tuple[Work, ...]:
+    return (
+        Work(
+            partial(sessions, _few, None),
+            reference.newest_sessions(_few, PAGE_SESSIONS),
+            (Row(f"reads: newest {PAGE_SESSIONS} of {FEW:,} sessions", "median", "ms", bar=1.0),),
+        ),
+        Work(
+            partial(sessions, _many, None),
+            reference.newest_sessions(_many, PAGE_SESSIONS),
+            (
+                Row(f"reads: newest {PAGE_SESSIONS} of {many:,} sessions", "median", "ms", bar=1.0),
+                Row(f"reads: newest {PAGE_SESSIONS} of {many:,} sessions, p95", "p95", "ms"),
+            ),
+        ),
+        Work(
+            partial(sessions, _many, "agent3"),
+            reference.newest_sessions(_many, PAGE_SESSIONS),
+            (Row(f"reads: the same of one agent in {many:,}", "median", "ms", bar=1.0),),
+        ),
+        Work(
+            tail,
+            reference.newest_entries(PAGE_ENTRIES),
+            (Row(f"reads: last {PAGE_ENTRIES} of {ENTRIES:,} messages", "median", "ms", bar=1.0),),
+        ),
+        Work(
+            partial(search, RARE),
+            reference.matches(RARE, PAGE_HITS),
+            (Row(f"reads: a rare word in {ENTRIES:,} entries", "median", "ms"),),
+        ),
+        Work(
+            partial(search, COMMON),
+            reference.matches(COMMON, PAGE_HITS),
+            (Row(f"reads: a word of all {ENTRIES:,} entries", "median", "ms"),),
+        ),
+    )

@@ -1,0 +1,143 @@
+"""Work: something to measure, the rows it gives, and the reference work it is compared with.
+
+A machine may be twice as slow today as yesterday, so a time alone says little. Every work is framed
+by reference work, done just before and just after it; their ratio is what two runs can be compared by.
+"""
+
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from statistics import fmean, quantiles
+
+import msgspec
+
+from bench.stores import Stores
+
+MB = 1_000_000
+
+
+class Spent(msgspec.Struct, frozen=True):
+    """What a work came to. Times are those of one piece of it; the CPU's are of all threads."""
+
+    figures: dict[str, float]
+    wall_ms: float | None = None
+    cpu_ms: float | None = None
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One line of the table. A unit per second should be high, every other one low."""
+
+    name: str
+    figure: str
+    unit: str
+    bar: float | None = None
+
+    @property
+    def is_rate(self) -> bool:
+        return self.unit.endswith("/s")
+
+    def cost(self, value: float) -> float:
+        """The value as something that should be low: a rate becomes milliseconds a piece."""
+        return 1_000 / value if self.is_rate else value
+
+    def holds(self, value: float) -> bool:
+        return self.bar is None or self.cost(value) <= self.cost(self.bar)
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """Work without the house, that needs nothing but the machine. Answers milliseconds a piece,
+    or megabytes where those are compared."""
+
+    name: str
+    measure: Callable[[Stores], float]
+
+
+class Work(msgspec.Struct, frozen=True):
+    run: Callable[[Stores], Spent]
+    reference: Reference | None
+    rows: tuple[Row, ...]
+
+
+class Stopwatch:
+    """Wall and CPU time since it was started."""
+
+    def __init__(self) -> None:
+        self._wall, self._cpu = time.perf_counter(), time.process_time()
+        self.each_ms: list[float] = []
+
+    @contextmanager
+    def piece(self) -> Generator[None]:
+        began = time.perf_counter()
+        yield
+        self.each_ms.append((time.perf_counter() - began) * 1_000)
+
+    def stop(self, pieces: int | None = None) -> Spent:
+        """By default as many pieces of work as were timed one by one."""
+        wall_s, cpu_s = time.perf_counter() - self._wall, time.process_time() - self._cpu
+        count = pieces or len(self.each_ms)
+        figures = {"rate": count / wall_s, **_spread(self.each_ms)}
+        return Spent(figures, wall_s * 1_000 / count, cpu_s * 1_000 / count)
+
+
+def _spread(each_ms: Sequence[float]) -> dict[str, float]:
+    if len(each_ms) < 2:
+        return {}
+    cuts = quantiles(each_ms, n=100, method="inclusive")
+    return {"median": cuts[49], "p95": cuts[94], "p99": cuts[98]}
+
+
+def middle(several: Sequence[Spent]) -> Spent:
+    """The one that took neither the longest nor the shortest."""
+    chosen = sorted(several, key=lambda spent: spent.wall_ms or 0.0)[len(several) // 2]
+    return Spent({**chosen.figures, "median": chosen.wall_ms or 0.0}, chosen.wall_ms, chosen.cpu_ms)
+
+
+def repeat(action: Callable[[], object], times: int) -> Spent:
+    """So many pieces one after the other, after a first that does not count."""
+    action()
+    watch = Stopwatch()
+    for _ in range(times):
+        with watch.piece():
+            action()
+    return watch.stop()
+
+
+def mean_ms(action: Callable[[], object], times: int) -> float:
+    spent = repeat(action, times)
+    assert spent.wall_ms is not None
+    return spent.wall_ms
+
+
+class Result(msgspec.Struct, frozen=True):
+    """A row's value, beside what the reference came to in the same minute."""
+
+    row: Row
+    value: float
+    wall_ms: float | None
+    cpu_ms: float | None
+    reference: str | None
+    ratio: float | None
+
+
+def measure(work: Work, stores: Stores) -> list[Result]:
+    before = _refer(work, stores)
+    spent = work.run(stores)
+    after = _refer(work, stores)
+    base = None if before is None or after is None else fmean((before, after))
+    return [_result(work, row, spent, base) for row in work.rows]
+
+
+def _refer(work: Work, stores: Stores) -> float | None:
+    return None if work.reference is None else work.reference.measure(stores)
+
+
+def _result(work: Work, row: Row, spent: Spent, base: float | None) -> Result:
+    value = spent.figures[row.figure]
+    return Result(
+        row=row,
+        value=value,
+        wall_ms=spent.wall_ms,
+        cpu_ms=spent.cpu_ms,
+        reference=None if work.reference is None else work.reference.name,
+        ratio=None if base is None else row.cost(value) / base,
+    )

@@ -1,0 +1,124 @@
+"""What the victim's house is furnished with: chats and tools whose doings are seen from outside."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.abc
+import msgspec
+
+from crossclaw.app import House
+from crossclaw.channels.contract import Receive
+from crossclaw.domain.addresses import Address
+from crossclaw.domain.keys import SessionKey
+from crossclaw.tools.contract import Effect, Tool, ToolContext
+
+NETWORK_S = 0.002  # each way: a kill can fall before the platform has a message, and after
+STAMP_S = 0.003  # between the effect and its result, so that a kill can fall in between
+
+STAMPS = "stamps.txt"
+"""The world outside of the state folder, as far as tools can change it."""
+
+
+def tell(**line: Any) -> None:
+    """A line to the driver. It is in the pipe on return, and a kill does not take it back."""
+    os.write(1, msgspec.json.encode(line) + b"\n")
+
+
+class Chat:
+    """A platform on the other side of the pipe."""
+
+    def __init__(self, name: str, *, idempotent: bool) -> None:
+        self.name = name
+        self.idempotent = idempotent
+        self.receive: Receive
+
+    async def serve(
+        self,
+        receive: Receive,
+        *,
+        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        self.receive = receive
+        task_status.started()
+        await anyio.sleep_forever()
+
+    async def send(self, address: Address, text: str, delivery_key: str) -> str | None:
+        await anyio.sleep(NETWORK_S)
+        tell(told="sent", channel=self.name, chat=address.to, key=delivery_key, text=text)
+        await anyio.sleep(NETWORK_S)
+        return f"at-{self.name}-{delivery_key}"
+
+
+class Token(msgspec.Struct):
+    token: str
+
+
+class Look(Tool[Token]):
+    name, description, effect, params = "look", "Changes nothing.", "pure", Token
+
+    async def call(self, context: ToolContext, params: Token) -> str:
+        return f"saw {params.token}"
+
+
+class Stamp(Tool[Token]):
+    name, description, params = "stamp", "Leaves a mark that stays.", Token
+
+    def __init__(self, folder: Path, effect: Effect) -> None:
+        self.effect = effect
+        self._file = os.open(folder / STAMPS, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    async def call(self, context: ToolContext, params: Token) -> str:
+        os.write(self._file, f"{context.run.run_id} {context.tool_use_id}\n".encode())
+        tell(told="stamped")
+        await anyio.sleep(STAMP_S)
+        return f"stamped {params.token}"
+
+
+class Question(msgspec.Struct):
+    session: str
+    token: str
+
+
+class Answered(msgspec.Struct):
+    run: str
+    status: str
+    reply: str | None
+
+
+class Ask(Tool[Question]):
+    """Recovered runs call it before the house is handed out, so it waits for that first."""
+
+    name, description, effect, params = "ask", "Asks another session.", "once", Question
+
+    def __init__(self) -> None:
+        self._house: House
+        self._moved_in = anyio.Event()
+
+    def move_in(self, house: House) -> None:
+        self._house = house
+        self._moved_in.set()
+
+    async def call(self, context: ToolContext, params: Question) -> Answered | str:
+        await self._moved_in.wait()
+        key, run_id = SessionKey.named("main", params.session), f"ask-{params.token}"
+        await self._house.desk.submit(key, f"say: re {params.token}", run_id=run_id)
+        waited = await self._house.waits.wait(context.run, run_id, timeout_s=None)
+        if waited.run is None or waited.circle:
+            return f"no answer: {waited.circle}"
+        return Answered(run_id, waited.run.status, waited.run.reply)
+
+
+class Fall(Tool[Token]):
+    """Takes the whole process with it."""
+
+    description, params = "Poison.", Token
+
+    def __init__(self, name: str, effect: Effect) -> None:
+        self.name, self.effect = name, effect
+
+    async def call(self, context: ToolContext, params: Token) -> str:
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("the signal cannot be survived")

@@ -1,0 +1,89 @@
+"""The record: what the driver itself has seen and done. It lies outside of the house, and the
+verdict holds the house's ledger against it."""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from crossclaw.domain.keys import SessionKey
+
+Fate = Literal["ok", "error"]
+
+
+class Place(NamedTuple):
+    """Where a message goes: a chat of a channel, or a session that is spoken to directly."""
+
+    channel: str
+    chat: str
+
+    @property
+    def key(self) -> SessionKey:
+        if self.channel == "direct":
+            return SessionKey.named("main", self.chat)
+        return SessionKey.group("main", self.channel, self.chat)
+
+
+@dataclass(slots=True, eq=False)
+class Letter:
+    """A message of a client, found again everywhere by its token."""
+
+    token: str
+    client: str
+    place: Place
+    text: str
+    asks: tuple[str, str] | None = None
+    """The session and the token of a message that the run sends on and waits for."""
+    runs: set[str] = field(default_factory=set)
+    """What the acknowledgements said: more than one run is one too many."""
+    acknowledged: bool = False
+    fate: Fate = "ok"
+
+    @property
+    def reply(self) -> str:
+        return f"re {self.token}"
+
+
+class Outcome(NamedTuple):
+    run: str
+    status: str
+    reply: str | None
+
+
+class Sending(NamedTuple):
+    """What a platform got."""
+
+    channel: str
+    chat: str
+    key: str
+    text: str
+
+
+@dataclass(slots=True)
+class Record:
+    letters: list[Letter] = field(default_factory=list)
+    outcomes: list[Outcome] = field(default_factory=list)
+    sendings: list[Sending] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+    """Requests that the house answered with an error."""
+    kills: int = 0
+    falls: int = 0
+    """Processes that a poisonous message took with it."""
+    fallen: list[str] = field(default_factory=list)
+    """Processes that ended and should not have, or not like this."""
+    stops_s: list[float] = field(default_factory=list)
+    """How long each graceful stop took."""
+    drain_s: float | None = None
+    """From the last kill until all was done; None: it never was."""
+    behind_poison_s: float = 0.0
+    """How long messages behind a poisonous one waited after it had been given up."""
+
+    @property
+    def acknowledged(self) -> int:
+        return sum(letter.acknowledged for letter in self.letters)
+
+    def by_sender(self) -> dict[tuple[str, Place], list[Letter]]:
+        """Each client's letters to each place, in the order in which it sent them."""
+        found: dict[tuple[str, Place], list[Letter]] = defaultdict(list)
+        for letter in self.letters:
+            found[letter.client, letter.place].append(letter)
+        return found

@@ -1,0 +1,171 @@
+"""The victim: a whole house in a process of its own, there to be killed.
+
+Lines of JSON in and out. It imports everything, says `warm`, and opens a house when told which; so
+the driver can have the next one ready. A submission is answered after it was committed. Its other
+builds are the controls: each breaks one promise, and the driver must find out which.
+
+    hasty      acknowledges before the commit
+    forgetful  does not know a retried message again
+    careless   repeats what must not be repeated: a tool with effects, a send that was cut off
+    torn       leaves a transcript with half a line
+"""
+
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any, Literal
+
+import anyio
+import anyio.abc
+import msgspec
+
+from crossclaw.app import House, Outside, open_house
+from crossclaw.config import Config, Paths
+from crossclaw.domain.addresses import Address, Inbound
+from crossclaw.domain.errors import CrossclawError
+from crossclaw.domain.ids import RandomIds
+from crossclaw.domain.keys import SessionKey
+from tests.crash.furnishing import Ask, Chat, Fall, Look, Stamp, tell
+
+Build = Literal["honest", "hasty", "forgetful", "careless", "torn"]
+
+RUNS_AT_ONCE = 24  # fewer than the sessions, so that slots are fought for and given back
+WAIT_S = 1.0  # a run that nobody knows must not be waited for until the end of days
+BYTES_MAX = 65_536  # what a pipe holds
+
+
+class Opening(msgspec.Struct):
+    folder: str
+    build: Build
+
+
+class Victim:
+    def __init__(self, opening: Opening) -> None:
+        self._build = opening.build
+        self._folder = Path(opening.folder)
+        careless = opening.build == "careless"
+        self._chats = {
+            "sure": Chat("sure", idempotent=True),
+            "loose": Chat("loose", idempotent=careless),
+        }
+        self._stamp = Stamp(self._folder, "once" if careless else "effects")
+        self._ask = Ask()
+
+    async def live(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_end_when_told, tasks.cancel_scope)
+            async with open_house(_config(), _paths(self._folder), self._outside()) as house:
+                self._ask.move_in(house)
+                tell(told="ready")
+                async with aclosing(_requests()) as requests:
+                    async for request in requests:
+                        tasks.start_soon(self._answer, house, request)
+            tasks.cancel_scope.cancel()
+        if self._build == "torn":
+            _tear(self._folder)
+
+    def _outside(self) -> Outside:
+        tools = (Look(), self._stamp, self._ask, Fall("fall", "pure"), Fall("trip", "effects"))
+        return Outside(environ={}, channels=tuple(self._chats.values()), tools=tools)
+
+    async def _answer(self, house: House, request: dict[str, Any]) -> None:
+        number = request.pop("number")
+        try:
+            match request.pop("ask"):
+                case "submit":
+                    answer = await self._submit(house, number, **request)
+                case "wait":
+                    answer = await _wait(house, **request)
+                case _:
+                    answer = await _count_open(house)
+        except CrossclawError as error:
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        if answer:
+            tell(number=number, **answer)
+
+    async def _submit(
+        self, house: House, number: int, token: str, place: dict[str, str], text: str
+    ) -> dict[str, Any]:
+        if self._build == "hasty":
+            tell(number=number, run=None)
+        name = RandomIds().new() if self._build == "forgetful" else token
+        run_id = await self._hand_in(house, name, place, text)
+        return {} if self._build == "hasty" else {"run": run_id}
+
+    async def _hand_in(self, house: House, name: str, place: dict[str, str], text: str) -> str:
+        chat = self._chats.get(place["channel"])
+        if chat is None:
+            key = SessionKey.named("main", place["chat"])
+            return (await house.desk.submit(key, text, run_id=f"run-{name}")).run_id
+        inbound = Inbound(
+            address=Address(chat.name, place["chat"]),
+            sender="ana",
+            text=text,
+            message_id=name,
+            chat_type="group",
+            chat_id=place["chat"],
+        )
+        return await chat.receive(inbound)
+
+
+async def _wait(house: House, run: str) -> dict[str, Any]:
+    found = await house.book.wait(run, WAIT_S)
+    if found is None:
+        return {"status": "unknown"}
+    return {"status": found.status if found.ended else "open", "reply": found.reply}
+
+
+async def _count_open(house: House) -> dict[str, Any]:
+    deliveries = await house.ledger.list_open_deliveries(limit=1)
+    return {"open": len(await house.ledger.lanes_with_work()) + len(deliveries)}
+
+
+async def _requests() -> AsyncGenerator[dict[str, Any]]:
+    rest = b""
+    while chunk := await _read():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield msgspec.json.decode(line)
+
+
+async def _read() -> bytes:
+    await anyio.wait_readable(0)
+    return os.read(0, BYTES_MAX)
+
+
+async def _end_when_told(scope: anyio.CancelScope) -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM) as signals:
+        async for _ in signals:
+            scope.cancel()
+
+
+def _config() -> Config:
+    defaults = {"model": "rehearsal/rehearsal", "maxConcurrent": RUNS_AT_ONCE}
+    return msgspec.convert({"agents": {"defaults": defaults}}, Config)
+
+
+def _paths(folder: Path) -> Paths:
+    return Paths(home=folder, state_dir=folder / "state", config_path=folder / "openclaw.json")
+
+
+def _tear(folder: Path) -> None:
+    file = max((folder / "state" / "sessions").rglob("*.jsonl"))
+    os.truncate(file, file.stat().st_size - 3)
+
+
+async def main() -> None:
+    tell(told="warm")
+    if not (line := await _read()):
+        return  # the driver has gone and needs nobody any more
+    opening = msgspec.json.decode(line, type=Opening)
+    log = Path(opening.folder) / "victim.log"
+    logging.basicConfig(filename=log, format="%(process)d %(levelname)s %(name)s %(message)s")
+    await Victim(opening).live()
+
+
+if __name__ == "__main__":
+    sys.exit(anyio.run(main))

@@ -1,0 +1,60 @@
+"""The examples in our pages work as printed."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+EXAMPLES = [
+    pytest.param(code, id=f"{page.name}-{number}")
+    for page in PAGES
+    for number, code in enumerate(
+        re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.S), 1
+    )
+]
+
+
+@pytest.mark.parametrize("code", EXAMPLES)
+def test_a_python_example_runs(code: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+
+
+def test_the_first_example_shows_a_reply_and_its_transcript(tmp_path: Path) -> None:
+    code = str(EXAMPLES[0].values[0])
+    shown = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True
+    )
+
+    assert shown.stdout.startswith("ok Good morning!\n")
+    assert '"type":"session"' in shown.stdout
+
+
+@pytest.mark.parametrize(
+    "page",
+    [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *PAGES[1:]],
+    ids=lambda p: p.name,
+)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text("utf-8"))
+
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_every_make_target_in_the_pages_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
+    named = {
+        name
+        for page in PAGES
+        for name in re.findall(r"\bmake ([a-z-]+)\b", page.read_text("utf-8"))
+    }
+
+    assert named - targets <= {"it", "sure"}

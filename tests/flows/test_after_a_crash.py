@@ -1,0 +1,182 @@
+"""After a kill -9 at any step: nothing accepted is lost, nothing done is done again."""
+
+import itertools
+from pathlib import Path
+
+import anyio
+import pytest
+
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, ToolUse, UserMessage
+from crossclaw.ledger.contract import ATTEMPTS_MAX
+from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
+from tests.flows.crashing import crashed_copy
+from tests.flows.test_runs_keep_their_order import Recording
+from tests.flows.tools import Counting, Hanging
+
+ANA = SessionKey.named("main", "ana")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "house").mkdir()
+    return tmp_path / "house"
+
+
+@pytest.mark.spec("B1")
+async def test_messages_that_were_accepted_are_answered_after_the_restart(folder: Path) -> None:
+    async with open_house(folder, Recording(1000.0)) as house:
+        ids = [(await house.desk.submit(ANA, f"m{n}")).run_id for n in range(3)]
+        await anyio.sleep(1)
+        left = crashed_copy(folder)
+
+    model = Recording()
+    async with open_house(left, model) as house:
+        runs = [await house.book.wait(run_id) for run_id in ids]
+        entries = await house.ledger.list_entries(runs[0].session_id, limit=20)  # type: ignore[union-attr]
+
+    assert [run.reply for run in runs if run] == ["re: m0", "re: m1", "re: m2"]
+    said = [entry.message.content for entry in entries if isinstance(entry.message, UserMessage)]
+    assert said == ["m0", "m1", "m2"]
+
+
+@pytest.mark.spec("B1", "M3")
+async def test_a_run_goes_on_from_its_last_stored_step(folder: Path) -> None:
+    hang = Hanging()
+    first = ScriptedProvider([[ToolUse("c1", "count", {})], [ToolUse("c2", "hang", {})]])
+    async with open_house(folder, first, tools=[Counting("count", "effects"), hang]) as house:
+        run_id = (await house.desk.submit(ANA, "work")).run_id
+        await hang.begun.wait()
+        left = crashed_copy(folder)
+
+    counter, hang = Counting("count", "effects"), Hanging()
+    second = ScriptedProvider(["all done"])
+    async with open_house(left, second, tools=[counter, hang]) as house:
+        run = await house.book.wait(run_id)
+        entries = await house.ledger.list_entries(run.session_id, limit=20)  # type: ignore[union-attr]
+
+    assert run is not None
+    assert (run.status, run.reply) == ("ok", "all done")
+    assert counter.calls == 0  # its result was stored
+    assert not hang.begun.is_set()  # it had begun: nobody may run it again
+    results = [e.message for e in entries if isinstance(e.message, ToolResultMessage)]
+    assert [(r.tool_use_id, r.is_error) for r in results] == [("c1", False), ("c2", True)]
+    assert "nobody knows" in results[1].content
+    assert len(second.seen) == 1
+
+
+async def test_a_pure_tool_that_was_cut_off_runs_again(folder: Path) -> None:
+    cut = anyio.Event()
+
+    def hang() -> object:
+        cut.set()
+        return anyio.sleep_forever()
+
+    model = ScriptedProvider([[ToolUse("c1", "look", {})]])
+    async with open_house(folder, model, tools=[Counting("look", before=hang)]) as house:
+        run_id = (await house.desk.submit(ANA, "look")).run_id
+        await cut.wait()
+        left = crashed_copy(folder)
+
+    look = Counting("look")
+    async with open_house(left, ScriptedProvider(["seen"]), tools=[look]) as house:
+        run = await house.book.wait(run_id)
+
+    assert run is not None
+    assert (run.reply, look.calls) == ("seen", 1)
+
+
+@pytest.mark.spec("B1")
+async def test_a_message_that_kills_the_process_is_given_up_visibly_and_the_next_one_runs(
+    folder: Path,
+) -> None:
+    chat = MemoryChannel()
+    async with open_house(folder, Recording(1000.0), channels=[chat]) as house:
+        poison = await chat.say("ana", "poison")
+        after = await chat.say("ana", "innocent")
+        await anyio.sleep(1)
+        left = crashed_copy(folder, "crash 1")
+    for attempt in range(2, ATTEMPTS_MAX + 1):
+        async with open_house(left, Recording(1000.0)) as house:
+            await anyio.sleep(1)
+            left = crashed_copy(left, f"crash {attempt}")
+
+    chat = MemoryChannel()
+    async with open_house(left, Recording(), channels=[chat]) as house:
+        given_up = await house.book.wait(poison)
+        fine = await house.book.wait(after)
+        await chat.wait_sent(2)
+
+    assert given_up is not None
+    assert fine is not None
+    assert (given_up.status, fine.status) == ("error", "ok")
+    assert "given up after 3 attempts" in (given_up.error or "")
+    assert chat.sent == [
+        ("ana", f"⚠️ No answer this time: {given_up.error}"),
+        ("ana", "re: innocent"),
+    ]
+
+
+async def test_progress_between_crashes_is_no_reason_to_give_up(folder: Path) -> None:
+    numbers = itertools.count()
+    left, run_id = folder, ""
+    for crash in range(ATTEMPTS_MAX + 3):
+        hang = Hanging()
+        steps = [
+            [ToolUse(f"c{next(numbers)}", "count", {})],
+            [ToolUse(f"c{next(numbers)}", "hang", {})],
+        ]
+        async with open_house(
+            left, ScriptedProvider(steps), tools=[Counting("count"), hang]
+        ) as house:
+            if not run_id:
+                run_id = (await house.desk.submit(ANA, "long work")).run_id
+            await hang.begun.wait()
+            left = crashed_copy(left, f"crash {crash}")
+
+    async with open_house(left, ScriptedProvider(["at last"])) as house:
+        run = await house.book.wait(run_id)
+
+    assert run is not None
+    assert run.reply == "at last"
+
+
+@pytest.mark.spec("B1")
+async def test_a_house_that_is_stopped_properly_counts_no_attempt(folder: Path) -> None:
+    run_id = ""
+    for _ in range(ATTEMPTS_MAX + 2):
+        async with open_house(folder, Recording(1000.0)) as house:
+            run_id = run_id or (await house.desk.submit(ANA, "patience")).run_id
+            await anyio.sleep(1)
+
+    async with open_house(folder, Recording()) as house:
+        run = await house.book.wait(run_id)
+
+    assert run is not None
+    assert run.reply == "re: patience"
+
+
+@pytest.mark.spec("B1")
+async def test_a_reply_is_stored_with_the_end_of_its_run_at_every_moment(folder: Path) -> None:
+    """Whenever the power goes: a run that has ended has its reply in the transcript and in the
+    outbox; one that has not has neither."""
+    chat = MemoryChannel(idempotent=True)
+    copies: list[Path] = []
+    async with open_house(folder, Recording(), channels=[chat]) as house:
+        run_id = await chat.say("ana", "hi")
+
+        def snapshot(_: object) -> None:
+            copies.append(crashed_copy(folder, f"moment {len(copies)}"))
+
+        house.feed.subscribe(snapshot)
+        await chat.wait_sent()
+
+    assert len(copies) >= 3
+    for copy in copies:
+        later = MemoryChannel(idempotent=True)
+        async with open_house(copy, Recording(), channels=[later]) as house:
+            run = await house.book.wait(run_id)
+            await later.wait_sent()
+            entries = await house.ledger.list_entries(run.session_id, limit=9)  # type: ignore[union-attr]
+        assert [type(entry.message) for entry in entries] == [UserMessage, AssistantMessage]
+        assert later.sent == [("ana", "re: hi")]

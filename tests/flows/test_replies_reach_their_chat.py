@@ -1,0 +1,152 @@
+"""The outbox: in order, retried when that helps, uncertain when nobody knows, never silently twice."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from crossclaw.domain.errors import DeliveryError, DeliveryUncertain
+from crossclaw.ledger.contract import Delivery
+from crossclaw.testing import MemoryChannel, open_house
+from tests.flows.crashing import crashed_copy
+from tests.flows.test_runs_keep_their_order import Recording
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "house").mkdir()
+    return tmp_path / "house"
+
+
+async def delivery_after(folder: Path, chat: MemoryChannel, seconds: float = 3600) -> Delivery:
+    async with open_house(folder, Recording(), channels=[chat]) as house:
+        run_id = await chat.say("ana", "hi")
+        await anyio.sleep(seconds)
+        found = await house.ledger.find_delivery(f"reply:{run_id}")
+    assert found is not None
+    return found
+
+
+async def test_a_delivered_reply_knows_its_platform_id(folder: Path) -> None:
+    delivery = await delivery_after(folder, MemoryChannel())
+
+    assert (delivery.state, delivery.platform_id, delivery.attempt) == ("delivered", "memory-1", 1)
+
+
+async def test_a_platform_that_is_down_for_a_while_gets_the_reply_later(folder: Path) -> None:
+    chat = MemoryChannel()
+    chat.faults.extend(DeliveryError("503", retryable=True) for _ in range(3))
+
+    delivery = await delivery_after(folder, chat)
+
+    assert (delivery.state, delivery.attempt) == ("delivered", 4)
+    assert chat.sent == [("ana", "re: hi")]
+
+
+async def test_a_platform_says_when_to_come_back(folder: Path) -> None:
+    chat = MemoryChannel()
+    chat.faults.append(DeliveryError("slow down", retryable=True, retry_after_s=120))
+
+    assert (await delivery_after(folder, chat, seconds=100)).state == "pending"
+    assert chat.tries == 1
+
+
+async def test_a_refusal_is_final_and_shown(folder: Path) -> None:
+    chat = MemoryChannel()
+    chat.faults.append(DeliveryError("the chat does not exist"))
+
+    delivery = await delivery_after(folder, chat)
+
+    assert (delivery.state, delivery.error, chat.tries) == ("failed", "the chat does not exist", 1)
+
+
+async def test_retries_end(folder: Path) -> None:
+    chat = MemoryChannel()
+    chat.faults.extend(DeliveryError("503", retryable=True) for _ in range(99))
+
+    delivery = await delivery_after(folder, chat, seconds=36_000)
+
+    assert (delivery.state, delivery.attempt) == ("failed", 8)
+
+
+@pytest.mark.spec("B2")
+@pytest.mark.parametrize("fault", [DeliveryUncertain("cut off"), RuntimeError("adapter fault")])
+async def test_a_message_whose_fate_is_unknown_is_not_sent_again(
+    folder: Path, fault: Exception
+) -> None:
+    chat = MemoryChannel()
+    chat.faults.append(fault)
+
+    delivery = await delivery_after(folder, chat)
+
+    assert (delivery.state, chat.tries) == ("uncertain", 1)
+
+
+@pytest.mark.spec("B2")
+async def test_a_platform_that_tells_doubles_apart_gets_it_again(folder: Path) -> None:
+    chat = MemoryChannel(idempotent=True)
+    chat.faults.append(DeliveryUncertain("cut off"))
+
+    assert (await delivery_after(folder, chat)).state == "delivered"
+    assert chat.tries == 2
+
+
+async def test_a_chat_gets_its_messages_in_order_and_others_do_not_wait_for_it(
+    folder: Path,
+) -> None:
+    chat = MemoryChannel()
+    async with open_house(folder, Recording(), channels=[chat]) as house:
+        await house.book.wait(await chat.say("ana", "one", group="g1"))
+        await chat.wait_sent(1)
+        chat.faults.append(DeliveryError("503", retryable=True, retry_after_s=60))
+        await house.book.wait(await chat.say("ana", "two", group="g1"))
+        await anyio.sleep(1)
+        await house.book.wait(await chat.say("ana", "three", group="g1"))
+        await house.book.wait(await chat.say("ben", "other", group="g2"))
+        await anyio.sleep(600)
+
+    assert [text for to, text in chat.sent if to == "g1"] == ["re: one", "re: two", "re: three"]
+    assert chat.sent[1] == ("g2", "re: other")
+
+
+@pytest.mark.spec("B2")
+@pytest.mark.parametrize(
+    ("idempotent", "state", "tries"), [(False, "uncertain", 0), (True, "delivered", 1)]
+)
+async def test_a_crash_while_sending_is_settled_by_what_the_platform_can_do(
+    folder: Path, idempotent: bool, state: str, tries: int
+) -> None:
+    class Stuck(MemoryChannel):
+        async def send(self, *args: object) -> str | None:
+            self._news.set()
+            await anyio.sleep_forever()
+            return None
+
+    stuck = Stuck()
+    async with open_house(folder, Recording(), channels=[stuck]) as house:
+        run_id = await stuck.say("ana", "hi")
+        await anyio.sleep(10)
+        left = crashed_copy(folder)
+
+    chat = MemoryChannel(idempotent=idempotent)
+    async with open_house(left, Recording(), channels=[chat]) as house:
+        await anyio.sleep(60)
+        found = await house.ledger.find_delivery(f"reply:{run_id}")
+
+    assert found is not None
+    assert (found.state, chat.tries) == (state, tries)
+
+
+async def test_a_reply_for_a_channel_that_is_gone_is_marked_as_failed(folder: Path) -> None:
+    chat = MemoryChannel("telegram")
+    async with open_house(folder, Recording(1000), channels=[chat]) as house:
+        run_id = await chat.say("ana", "hi")
+        await anyio.sleep(1)
+
+    async with open_house(folder, Recording()) as house:
+        await house.book.wait(run_id)
+        await anyio.sleep(30)
+        found = await house.ledger.find_delivery(f"reply:{run_id}")
+
+    assert found is not None
+    assert (found.state, found.error) == ("failed", "no channel 'telegram' is set up")

@@ -1,0 +1,174 @@
+"""Lanes: one run at a time in a session and in order; sessions side by side; slots and limits."""
+
+from pathlib import Path
+
+import anyio
+import msgspec
+import pytest
+
+from crossclaw.app import House
+from crossclaw.config import Config
+from crossclaw.domain.errors import KeyReused
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import AssistantMessage, Text, ToolUse, UserMessage
+from crossclaw.domain.runs import Run, RunPlan
+from crossclaw.providers.contract import ModelRequest, Tell, TextPiece
+from crossclaw.testing import ScriptedProvider, open_house
+from tests.flows.tools import Hanging
+
+ANA = SessionKey.named("main", "ana")
+
+
+class Recording:
+    """A model that takes its time and notes who is being answered when."""
+
+    name = "recording"
+
+    def __init__(self, seconds: float = 1.0) -> None:
+        self._seconds = seconds
+        self.spans: list[tuple[str, float, float]] = []
+        self.at_once = 0
+        self.most_at_once = 0
+
+    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+        words = [block.text for block in request.turns[-1].content if isinstance(block, Text)][-1]
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        began = anyio.current_time()
+        try:
+            await anyio.sleep(self._seconds)
+        finally:
+            self.at_once -= 1
+        self.spans.append((words, began, anyio.current_time()))
+        return AssistantMessage([Text(f"re: {words}")], stop_reason="end_turn")
+
+    async def close(self) -> None:
+        pass
+
+
+async def ask(house: House, key: SessionKey, text: str) -> Run:
+    run = await house.book.wait((await house.desk.submit(key, text)).run_id)
+    assert run is not None
+    return run
+
+
+@pytest.mark.spec("M2")
+async def test_a_session_answers_one_message_after_the_other(tmp_path: Path) -> None:
+    model = Recording()
+    async with open_house(tmp_path, model) as house:
+        ids = [(await house.desk.submit(ANA, f"m{n}")).run_id for n in range(5)]
+        last = await house.book.wait(ids[-1])
+
+    assert last is not None
+    assert [words for words, _, _ in model.spans] == ["m0", "m1", "m2", "m3", "m4"]
+    assert model.most_at_once == 1
+
+
+async def test_a_thousand_sessions_take_as_long_as_one(tmp_path: Path) -> None:
+    model = Recording(60.0)
+    began = anyio.current_time()
+    async with open_house(tmp_path, model) as house, anyio.create_task_group() as tasks:
+        for number in range(200):
+            tasks.start_soon(ask, house, SessionKey.named("main", f"s{number}"), "hi")
+    took = anyio.current_time() - began
+
+    # The provider's cap of 64 calls makes four waves out of two hundred.
+    assert model.most_at_once == 64
+    assert took == pytest.approx(240, abs=10)
+
+
+async def test_the_configured_number_of_runs_is_honoured(tmp_path: Path) -> None:
+    config = Config()
+    defaults = msgspec.structs.replace(config.agents.defaults, max_concurrent=3)
+    agents = msgspec.structs.replace(config.agents, defaults=defaults)
+    model = Recording()
+    async with (
+        open_house(tmp_path, model, config=msgspec.structs.replace(config, agents=agents)) as house,
+        anyio.create_task_group() as tasks,
+    ):
+        for number in range(9):
+            tasks.start_soon(ask, house, SessionKey.named("main", f"s{number}"), "hi")
+
+    assert model.most_at_once == 3
+
+
+async def test_the_same_run_id_is_one_run_and_another_message_is_refused(tmp_path: Path) -> None:
+    async with open_house(tmp_path, ScriptedProvider(["once"])) as house:
+        first = await house.desk.submit(ANA, "hi", run_id="mine")
+        again = await house.desk.submit(ANA, "hi", run_id="mine")
+        with pytest.raises(KeyReused):
+            await house.desk.submit(ANA, "something else", run_id="mine")
+        run = await house.book.wait("mine")
+
+    assert (first.run_id, again.run_id, again.duplicate) == ("mine", "mine", True)
+    assert run is not None
+    assert run.reply == "once"
+
+
+async def test_waiting_ends_when_its_time_is_over_and_the_run_goes_on(tmp_path: Path) -> None:
+    async with open_house(tmp_path, Recording(100.0)) as house:
+        run_id = (await house.desk.submit(ANA, "slow")).run_id
+        early = await house.book.wait(run_id, timeout_s=10)
+        late = await house.book.wait(run_id, timeout_s=200)
+
+    assert early is not None
+    assert late is not None
+    assert (early.status, late.status) == ("running", "ok")
+
+
+async def test_waiting_for_nobody_ends_with_nothing(tmp_path: Path) -> None:
+    async with open_house(tmp_path, ScriptedProvider([])) as house:
+        assert await house.book.wait("never heard of", timeout_s=30) is None
+
+
+async def test_a_run_over_its_time_is_stopped_and_the_next_one_runs(tmp_path: Path) -> None:
+    model = Recording(100.0)
+    async with open_house(tmp_path, model) as house:
+        slow = await house.desk.submit(ANA, "slow", plan=RunPlan(timeout_ms=30_000))
+        fine = await house.desk.submit(ANA, "fine", plan=RunPlan(timeout_ms=130_000))
+        stopped, ended = await house.book.wait(slow.run_id), await house.book.wait(fine.run_id)
+
+    assert stopped is not None
+    assert ended is not None
+    assert (stopped.status, stopped.error) == ("timeout", "the run was stopped after 30 s")
+    assert ended.status == "ok"
+    assert stopped.ended_at - stopped.started_at == pytest.approx(30_000, abs=10)  # type: ignore[operator]
+
+
+async def test_an_aborted_run_keeps_the_words_it_had_said(tmp_path: Path) -> None:
+    class Halfway(Recording):
+        async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+            tell(TextPiece("Once upon a "))
+            return await super().complete(request, tell)
+
+    async with open_house(tmp_path, Halfway(1000.0)) as house:
+        run_id = (await house.desk.submit(ANA, "tell me a story")).run_id
+        await anyio.sleep(1)
+        assert await house.lanes.abort(run_id, "enough") is True
+        run = await house.book.wait(run_id)
+        session = await house.ledger.find_session(ANA)
+        entries = await house.ledger.list_entries(run.session_id, limit=9)  # type: ignore[union-attr]
+        assert await house.lanes.abort(run_id, "again") is False
+
+    assert run is not None
+    assert session is not None
+    assert (run.status, run.error, session.aborted_last_run) == ("aborted", "enough", True)
+    partial = entries[-1].message
+    assert isinstance(partial, AssistantMessage)
+    assert (partial.text, partial.stop_reason) == ("Once upon a ", "aborted")
+
+
+async def test_aborting_a_session_stops_the_running_and_the_queued(tmp_path: Path) -> None:
+    hang = Hanging()
+    model = ScriptedProvider([[ToolUse("c", "hang", {})]])
+    async with open_house(tmp_path, model, tools=[hang]) as house:
+        ids = [(await house.desk.submit(ANA, f"m{n}")).run_id for n in range(3)]
+        await hang.begun.wait()
+        aborted = await house.lanes.abort_session(ANA, "stop")
+        runs = [await house.book.wait(run_id) for run_id in ids]
+        entries = await house.ledger.list_entries(runs[0].session_id, limit=9)  # type: ignore[union-attr]
+
+    assert sorted(aborted) == sorted(ids)
+    assert [run.status for run in runs if run] == ["aborted"] * 3
+    texts = [entry.message.content for entry in entries if isinstance(entry.message, UserMessage)]
+    assert sorted(texts) == ["m0", "m1", "m2"]  # nothing accepted is lost

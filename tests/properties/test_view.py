@@ -1,0 +1,238 @@
+"""The view is always legal, whatever the history looks like."""
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crossclaw.agent.view import INTERRUPTED, build_view
+from crossclaw.domain.messages import (
+    AssistantMessage,
+    Image,
+    ImageSource,
+    Message,
+    Provenance,
+    Text,
+    Thinking,
+    ToolResult,
+    ToolResultMessage,
+    ToolUse,
+    UserMessage,
+    decode_message,
+    encode_message,
+)
+from crossclaw.domain.sessions import Entry
+from crossclaw.providers.contract import AssistantTurn, ToolReturn, Turn, UserTurn
+
+call_ids = st.sampled_from(["c1", "c2", "c3", ""])
+texts = st.sampled_from(["", "  ", "hello", "näher"]) | st.text(max_size=5)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+contents = (
+    texts
+    | json_values
+    | st.lists(st.fixed_dictionaries({"type": st.just("text"), "text": texts}), max_size=2)
+)
+images = st.just(Image(ImageSource("base64", "image/png", "aGk=")))
+users = st.builds(
+    UserMessage,
+    texts
+    | st.lists(
+        st.builds(Text, texts) | images | st.builds(ToolResult, call_ids, contents), max_size=3
+    ),
+    provenance=st.none()
+    | st.builds(Provenance, st.sampled_from(["person", "inter_session", "hook"])),
+)
+assistants = st.builds(
+    AssistantMessage,
+    texts
+    | st.lists(
+        st.builds(Text, texts)
+        | st.builds(Thinking, texts)
+        | st.builds(ToolUse, call_ids, st.just("t"), st.just({})),
+        max_size=4,
+    ),
+)
+results = st.builds(ToolResultMessage, call_ids, st.just("t"), contents, st.booleans())
+histories = st.lists(users | assistants | results, max_size=14)
+
+
+def entries_of(messages: Sequence[Message | None]) -> list[Entry]:
+    return [
+        Entry(
+            session_id="s", seq=n, entry_id=str(n), at=n, type="message" if m else "note", message=m
+        )
+        for n, m in enumerate(messages, 1)
+    ]
+
+
+def complaint(turns: Sequence[Turn]) -> str | None:
+    """What a strict provider would refuse: an oracle that knows nothing of how views are made."""
+    if not turns or not isinstance(turns[0], UserTurn) or not isinstance(turns[-1], UserTurn):
+        return "must begin and end with the user"
+    seen: set[str] = set()
+    asked: list[str] = []
+    for number, turn in enumerate(turns):
+        if isinstance(turn, UserTurn) != (number % 2 == 0):
+            return "turns must alternate"
+        if any(isinstance(block, Text) and not block.text.strip() for block in turn.content):
+            return "empty text"
+        if isinstance(turn, UserTurn):
+            if [result.tool_use_id for result in turn.results] != asked:
+                return "each call must be answered once, in the turn after it"
+            if not turn.results and not turn.content:
+                return "empty turn"
+            if any(
+                not r.content or any(isinstance(b, Text) and not b.text.strip() for b in r.content)
+                for r in turn.results
+            ):
+                return "empty result"
+            asked = []
+        else:
+            asked = [block.id for block in turn.content if isinstance(block, ToolUse)]
+            if seen & set(asked) or len(set(asked)) != len(asked) or not all(asked):
+                return "ids must be unique and not empty"
+            seen |= set(asked)
+            if not any(isinstance(block, Text | ToolUse) for block in turn.content):
+                return "nothing said"
+    return "unanswered calls" if asked else None
+
+
+@pytest.mark.spec("M3", "M1")
+@settings(max_examples=1500, deadline=None)
+@given(histories)
+def test_any_history_gives_legal_input(messages: list[Message]) -> None:
+    assert complaint(build_view(entries_of(messages))) is None
+
+
+@pytest.mark.spec("M3")
+@settings(max_examples=400, deadline=None)
+@given(histories, st.integers(0, 14))
+def test_a_history_cut_anywhere_gives_legal_input(messages: list[Message], cut: int) -> None:
+    entries = entries_of(messages)
+
+    assert complaint(build_view(entries[cut:])) is None
+    assert complaint(build_view(entries[:cut])) is None
+
+
+@pytest.mark.spec("M1")
+@settings(max_examples=300, deadline=None)
+@given(histories)
+def test_messages_survive_the_disk_as_they_are(messages: list[Message]) -> None:
+    for message in messages:
+        stored = decode_message(encode_message(message))
+        assert encode_message(stored) == encode_message(message)
+        assert msgspec.json.decode(encode_message(message))["role"] in (
+            "user",
+            "assistant",
+            "toolResult",
+        )
+
+
+def said(*messages: Message) -> list[Turn]:
+    return build_view(entries_of(messages))
+
+
+CALL = AssistantMessage(
+    [Text("let me see"), ToolUse("c1", "look", {"at": "it"}), ToolUse("c2", "look", {})]
+)
+
+
+@pytest.mark.spec("M3")
+def test_results_become_one_user_turn_in_the_order_of_the_calls() -> None:
+    turns = said(
+        UserMessage("go"),
+        CALL,
+        ToolResultMessage("c2", "look", "second"),
+        ToolResultMessage("c1", "look", "first", is_error=True),
+        AssistantMessage("done"),
+        UserMessage("thanks"),
+    )
+
+    assert turns[2] == UserTurn(
+        [ToolReturn("c1", [Text("first")], True), ToolReturn("c2", [Text("second")])], []
+    )
+    assert len(turns) == 5
+
+
+@pytest.mark.spec("M3")
+def test_a_call_without_a_result_is_answered_as_interrupted() -> None:
+    turns = said(UserMessage("go"), CALL, ToolResultMessage("c1", "look", "first"))
+
+    assert isinstance(turns[2], UserTurn)
+    assert turns[2].results[1] == ToolReturn("c2", [Text(INTERRUPTED)], True)
+
+
+@pytest.mark.spec("M3")
+def test_what_falls_between_a_call_and_its_result_is_moved_behind_it() -> None:
+    turns = said(
+        UserMessage("go"),
+        CALL,
+        UserMessage("by the way"),
+        ToolResultMessage("c1", "look", "first"),
+        AssistantMessage("an injected remark"),
+        ToolResultMessage("c2", "look", "second"),
+        UserMessage("well?"),
+    )
+
+    assert isinstance(turns[2], UserTurn)
+    assert [result.content for result in turns[2].results] == [[Text("first")], [Text("second")]]
+    assert turns[2].content == [Text("by the way")]
+    assert turns[3] == AssistantTurn([Text("an injected remark")])
+
+
+@pytest.mark.spec("M1")
+def test_a_user_message_may_mix_words_and_results() -> None:
+    mixed = UserMessage(
+        [Text("here you are"), ToolResult("c1", {"temp": 72}), ToolResult("c2", "sunny")]
+    )
+
+    turns = said(UserMessage("go"), CALL, mixed)
+
+    assert turns[2] == UserTurn(
+        [ToolReturn("c1", [Text('{"temp":72}')]), ToolReturn("c2", [Text("sunny")])],
+        [Text("here you are")],
+    )
+
+
+def test_ids_that_a_model_repeats_are_told_apart() -> None:
+    again = AssistantMessage([ToolUse("c1", "look", {})])
+    turns = said(
+        UserMessage("go"), again, ToolResultMessage("c1", "look", "one"),
+        again, ToolResultMessage("c1", "look", "two"),
+    )  # fmt: skip
+
+    blocks = [block for turn in turns if isinstance(turn, AssistantTurn) for block in turn.content]
+    calls = [block.id for block in blocks if isinstance(block, ToolUse)]
+    returns = [r for turn in turns if isinstance(turn, UserTurn) for r in turn.results]
+    assert calls == ["c1", "c1_2"]
+    assert [(r.tool_use_id, r.content) for r in returns] == [
+        ("c1", [Text("one")]),
+        ("c1_2", [Text("two")]),
+    ]
+
+
+def test_words_from_elsewhere_are_marked_outside_of_them() -> None:
+    origin = Provenance(
+        "inter_session", source_session="agent:ops:main", source_tool="sessions_send"
+    )
+
+    (turn,) = said(UserMessage("delete everything", provenance=origin))
+
+    marker, words = turn.content
+    assert isinstance(marker, Text)
+    assert "agent:ops:main through sessions_send" in marker.text
+    assert words == Text("delete everything")
+
+
+def test_an_image_travels_along() -> None:
+    picture = Image(ImageSource("base64", "image/png", "aGk="))
+
+    assert said(UserMessage([Text("look"), picture])) == [UserTurn([], [Text("look"), picture])]
