@@ -27,7 +27,7 @@ def main() -> None:
         print(f"\n{table.LEGEND}\n{took_s:.0f} s, {stores.building_s:.0f} of them to fill stores")
     if options.record:
         record.write(results, whole=not (options.only or options.quick))
-        print(f"recorded in {record.PATH.relative_to(Path.cwd())}")
+        print(f"recorded in bench/{record.PATH.name}")
 
 
 def parse_options() -> argparse.Namespace:

@@ -1,7 +1,7 @@
 """Guests of a house: they open it, say something, and wait for the answer. Imports nothing of the
 benchmarks, so that a process that is to be weighed carries only the house."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 
 import anyio
@@ -47,16 +47,24 @@ async def turn(house: House, key: SessionKey, text: str) -> None:
         raise RuntimeError(f"a turn failed, and none may: {run}")
 
 
-async def talk(
-    house: House, sessions: int, turns_each: int, text: str, timed: Timed = nullcontext
-) -> None:
-    """Every session takes its next turn when it has its answer."""
+def keys(count: int) -> list[SessionKey]:
+    return [SessionKey.named("main", f"bench{number}") for number in range(count)]
 
-    async def talk_alone(key: SessionKey) -> None:
+
+async def talk(
+    house: House,
+    sessions: Sequence[SessionKey],
+    turns_each: int,
+    text: str,
+    timed: Timed = nullcontext,
+) -> None:
+    """All sessions at once; each takes its next turn when it has its answer."""
+
+    async def talk_in(key: SessionKey) -> None:
         for _ in range(turns_each):
             with timed():
                 await turn(house, key, text)
 
     async with anyio.create_task_group() as tasks:
-        for number in range(sessions):
-            tasks.start_soon(talk_alone, SessionKey.named("main", f"bench{number}"))
+        for key in sessions:
+            tasks.start_soon(talk_in, key)

@@ -1,26 +1,40 @@
 """The whole house in this process: from `desk.submit` to the end of the run, with the scripted model."""
 
+from collections.abc import Sequence
 from functools import partial
 
 import anyio
 
 from bench import reference
-from bench.guests import PLAIN, WITH_TOOL, opened, talk
-from bench.stores import Stores
+from bench.guests import PLAIN, WITH_TOOL, keys, opened, talk
+from bench.stores import LONG_SESSION, Stores
 from bench.work import Row, Spent, Stopwatch, Work, middle
 from crossclaw.config import Paths
+from crossclaw.domain.keys import SessionKey
 
 STORED = 100_000
+LONG_TALK = 2_500  # more than a model is shown
 TURNS, TURNS_ALONE = 2_000, 200
 OPENINGS = 5
+WARM = keys(1)
 EXPORT_SESSIONS, EXPORT_ENTRIES = 200, 100
 
 
 async def _talk(paths: Paths, sessions: int, turns: int, text: str) -> Spent:
     async with opened(paths) as house:
-        await talk(house, 1, 5, text)
+        await talk(house, WARM, 5, text)
         watch = Stopwatch()
-        await talk(house, sessions, turns // sessions, text, watch.piece)
+        await talk(house, keys(sessions), turns // sessions, text, watch.piece)
+        return watch.stop()
+
+
+async def _talk_alone(paths: Paths, sessions: Sequence[SessionKey], text: str) -> Spent:
+    """One after the other; in several sessions, so that the histories stay short."""
+    async with opened(paths) as house:
+        await talk(house, WARM, 5, text)
+        watch = Stopwatch()
+        for key in sessions:
+            await talk(house, [key], TURNS_ALONE // len(sessions), text, watch.piece)
         return watch.stop()
 
 
@@ -28,8 +42,17 @@ def turns(sessions: int, count: int, text: str, stores: Stores) -> Spent:
     return anyio.run(_talk, stores.fresh(), sessions, count, text)
 
 
+def turns_alone(text: str, stores: Stores) -> Spent:
+    return anyio.run(_talk_alone, stores.fresh(), keys(10), text)
+
+
 def turns_in_full_store(stores: Stores) -> Spent:
-    return anyio.run(_talk, stores.with_sessions(STORED), 1, TURNS_ALONE, PLAIN)
+    return anyio.run(_talk_alone, stores.with_sessions(STORED), keys(10), PLAIN)
+
+
+def turns_after_long_talk(stores: Stores) -> Spent:
+    paths = stores.with_transcripts(1, LONG_TALK)
+    return anyio.run(_talk_alone, paths, [SessionKey.named("main", LONG_SESSION)], PLAIN)
 
 
 async def _open(paths: Paths) -> Spent:
@@ -53,7 +76,7 @@ async def _export(paths: Paths) -> Spent:
 
 
 def export(stores: Stores) -> Spent:
-    return anyio.run(_export, stores.with_lines_to_export(EXPORT_SESSIONS, EXPORT_ENTRIES))
+    return anyio.run(_export, stores.with_transcripts(EXPORT_SESSIONS, EXPORT_ENTRIES))
 
 
 WORKS = (
@@ -63,7 +86,7 @@ WORKS = (
         (Row(f"house: open with {STORED:,} sessions", "median", "ms", bar=200),),
     ),
     Work(
-        partial(turns, 1, TURNS_ALONE, PLAIN),
+        partial(turns_alone, PLAIN),
         reference.COMMIT,
         (
             Row("house: one turn", "median", "ms", bar=4.0),
@@ -71,12 +94,17 @@ WORKS = (
         ),
     ),
     Work(
-        partial(turns, 1, TURNS_ALONE, WITH_TOOL),
+        partial(turns_alone, WITH_TOOL),
         reference.COMMIT,
         (
             Row("house: one turn with a tool call", "median", "ms", bar=4.0),
             Row("house: one turn with a tool call, p95", "p95", "ms"),
         ),
+    ),
+    Work(
+        turns_after_long_talk,
+        reference.COMMIT,
+        (Row(f"house: one turn after {LONG_TALK:,} messages", "median", "ms", bar=4.0),),
     ),
     Work(
         turns_in_full_store,
@@ -85,17 +113,17 @@ WORKS = (
     ),
     Work(
         partial(turns, 64, TURNS, PLAIN),
-        reference.COMMIT,
+        reference.GROUPED,
         (Row("house: turns, 64 sessions at once", "rate", "turns/s", bar=1_000),),
     ),
     Work(
         partial(turns, 64, TURNS, WITH_TOOL),
-        reference.COMMIT,
+        reference.GROUPED,
         (Row("house: turns with a tool call, 64 at once", "rate", "turns/s", bar=1_000),),
     ),
     Work(
         partial(turns, 1_000, TURNS, PLAIN),
-        reference.COMMIT,
+        reference.GROUPED,
         (
             Row("house: turns, 1,000 sessions at once", "rate", "turns/s", bar=1_000),
             Row("house: one turn among 1,000, p99", "p99", "ms", bar=6_000),

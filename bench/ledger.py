@@ -104,7 +104,7 @@ WORKS = (
     ),
     Work(
         partial(turns, 64, TURNS),
-        reference.COMMIT,
+        reference.GROUPED,
         (
             Row("ledger: five-step turns, 64 sessions", "rate", "turns/s", bar=2_000),
             Row("ledger: one step among 64, p95", "p95", "ms"),
@@ -112,7 +112,7 @@ WORKS = (
     ),
     Work(
         partial(turns, 1_000, TURNS),
-        reference.COMMIT,
+        reference.GROUPED,
         (
             Row("ledger: five-step turns, 1,000 sessions", "rate", "turns/s"),
             Row("ledger: one step among 1,000, p95", "p95", "ms"),

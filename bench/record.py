@@ -19,6 +19,7 @@ class Kept(msgspec.Struct, frozen=True):
     unit: str
     cpu_ms: float | None = None
     ratio: float | None = None
+    cpu_ratio: float | None = None
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -47,12 +48,13 @@ def _here(rows: dict[str, Kept]) -> Record:
 
 def _kept(result: Result) -> Kept:
     return Kept(
-        _short(result.value),
+        float(f"{result.value:.{DIGITS}g}"),
         result.row.unit,
-        None if result.cpu_ms is None else _short(result.cpu_ms),
-        None if result.ratio is None else _short(result.ratio),
+        _short(result.cpu_ms),
+        _short(result.ratio),
+        _short(result.cpu_ratio),
     )
 
 
-def _short(value: float) -> float:
-    return float(f"{value:.{DIGITS}g}")
+def _short(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.{DIGITS}g}")

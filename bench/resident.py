@@ -5,7 +5,7 @@ from pathlib import Path
 
 import anyio
 
-from bench.guests import PLAIN, opened, talk
+from bench.guests import PLAIN, keys, opened, talk
 from bench.memory import resident_mb
 from crossclaw.config import Paths
 
@@ -16,7 +16,7 @@ async def main(folder: Path) -> None:
     paths = Paths(home=folder, state_dir=folder / "state", config_path=folder / "openclaw.json")
     async with opened(paths) as house:
         print(resident_mb())
-        await talk(house, SESSIONS, TURNS_EACH, PLAIN)
+        await talk(house, keys(SESSIONS), TURNS_EACH, PLAIN)
         print(resident_mb())
 
 

@@ -1,50 +1,37 @@
 """Starting: what importing costs, what an open house holds in memory, what lies on disk."""
 
 import re
-import resource
 import subprocess
 import sys
 from functools import partial
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
+from statistics import median
 
 from bench import reference
 from bench.stores import Stores
 from bench.work import MB, Row, Spent, Stopwatch, Work
 
-ROOT = Path(__file__).parent.parent
 STARTS = 10
 
 
 def importing(module: str, _stores: Stores) -> Spent:
     """A process that imports it, less one that imports nothing, taken in turns."""
-    loaded, bare = Stopwatch(), Stopwatch()
-    cpu_s = 0.0
+    loaded, bare, cpu_s = Stopwatch(), Stopwatch(), 0.0
     for _ in range(STARTS):
         with bare.piece():
-            cpu_s -= _run("pass")
+            cpu_s -= reference.run_python("pass")[1]
         with loaded.piece():
-            cpu_s += _run(f"import {module}")
-    both = [loaded.stop().figures["median"], bare.stop().figures["median"]]
-    net_ms = both[0] - both[1]
+            cpu_s += reference.run_python(f"import {module}")[1]
+    net_ms = median(loaded.each_ms) - median(bare.each_ms)
     return Spent({"net": net_ms}, net_ms, cpu_s * 1_000 / STARTS)
-
-
-def _run(code: str) -> float:
-    """Answers the CPU seconds of the process."""
-    before = _children_cpu_s()
-    subprocess.run([sys.executable, "-c", code], check=True)
-    return _children_cpu_s() - before
-
-
-def _children_cpu_s() -> float:
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
 
 
 def memory(stores: Stores) -> Spent:
     command = [sys.executable, "-m", "bench.resident", str(stores.fresh().home)]
-    told = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
+    told = subprocess.run(
+        command, check=True, capture_output=True, text=True, cwd=reference.ROOT
+    ).stdout
     idle, loaded = map(float, told.split())
     return Spent({"idle": idle, "loaded": loaded})
 
@@ -52,13 +39,15 @@ def memory(stores: Stores) -> Spent:
 def on_disk(_stores: Stores) -> Spent:
     """What the lock file installs, and the house itself; without pip and setuptools."""
     packages = [found for name in _locked_names() if (found := _find_distribution(name))]
-    sources = sum(path.stat().st_size for path in (ROOT / "src").rglob("*") if path.is_file())
+    sources = sum(
+        path.stat().st_size for path in (reference.ROOT / "src").rglob("*") if path.is_file()
+    )
     size = sources + sum(map(_size, packages))
     return Spent({"packages": len(packages) + 1, "size": size / MB})
 
 
 def _locked_names() -> list[str]:
-    text = (ROOT / "requirements.lock").read_text("utf-8")
+    text = (reference.ROOT / "requirements.lock").read_text("utf-8")
     return re.findall(r"^([A-Za-z0-9._-]+)==", text, re.MULTILINE)
 
 

@@ -50,8 +50,8 @@ class Stores:
     def with_entries(self) -> Paths:
         return self._filled("entries", fill_entries)
 
-    def with_lines_to_export(self, sessions: int, entries_each: int) -> Paths:
-        """Each time anew: exporting changes it."""
+    def with_transcripts(self, sessions: int, entries_each: int) -> Paths:
+        """Each time anew, with no copy exported yet: whoever opens it changes it."""
         paths = self.fresh()
         self._build(paths, lambda db: fill_transcripts(db, sessions, entries_each))
         return paths
@@ -124,6 +124,11 @@ def fill_entries(db: apsw.Connection) -> None:
 def fill_transcripts(db: apsw.Connection, sessions: int, entries_each: int) -> None:
     for number in range(sessions):
         session_id = LONG_SESSION if sessions == 1 else f"{LONG_SESSION}-{number}"
+        db.execute(
+            "INSERT INTO sessions (agent_id, key, session_id, kind, chat_type, created_at, updated_at)"
+            " VALUES ('main', ?, ?, 'other', 'direct', ?3, ?3)",
+            (f"agent:main:{session_id}", session_id, BEGIN_MS),
+        )
         db.execute(
             "INSERT INTO transcripts (session_id, agent_id, key, created_at, last_seq) "
             "VALUES (?, 'main', ?, ?, ?)",

@@ -5,11 +5,12 @@ from bench.work import Result
 
 LEGEND = """\
 wall, CPU   milliseconds of one piece of work; the CPU's of all threads
-ratio       the value in units of the reference work, which was measured just before and after
+ratio       the value, and its CPU time, in units of the reference work, which was measured just
+            before and after
 last        the recorded value; × is how much dearer it is now, by the ratios where there are any
 """
-COLUMNS = (46, -10, 9, -9, 5, -9, -9, -9, 13, -10, -7)
-TITLES = ("", "value", "", "bar", "", "wall", "CPU", "ratio", "to", "last", "×")
+COLUMNS = (46, -8, 8, -7, 4, -7, -7, -7, -7, 12, -8, -6, -6)
+TITLES = ("", "value", "", "bar", "", "wall", "CPU", "ratio", "CPU", "to", "last", "×", "CPU")
 
 
 def title() -> str:
@@ -28,9 +29,11 @@ def line(result: Result, last: Kept | None) -> str:
             _number(result.wall_ms),
             _number(result.cpu_ms),
             _number(result.ratio),
+            _number(result.cpu_ratio),
             result.reference or "",
             _number(None if last is None else last.value),
             _number(None if last is None else factor(result, last)),
+            _number(None if last is None else cpu_factor(result, last)),
         )
     )
 
@@ -40,6 +43,11 @@ def factor(result: Result, last: Kept) -> float:
     if result.ratio is not None and last.ratio:
         return result.ratio / last.ratio
     return result.row.cost(result.value) / result.row.cost(last.value)
+
+
+def cpu_factor(result: Result, last: Kept) -> float | None:
+    both = result.cpu_ratio is not None and last.cpu_ratio
+    return (result.cpu_ratio or 0.0) / last.cpu_ratio if both and last.cpu_ratio else None
 
 
 def _bar(result: Result) -> str:

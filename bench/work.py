@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from statistics import fmean, quantiles
+from typing import NamedTuple
 
 import msgspec
 
@@ -44,12 +45,19 @@ class Row(msgspec.Struct, frozen=True):
         return self.bar is None or self.cost(value) <= self.cost(self.bar)
 
 
+class Base(NamedTuple):
+    """What one piece of reference work came to: milliseconds, or megabytes where those are
+    compared."""
+
+    cost: float
+    cpu_ms: float | None = None
+
+
 class Reference(msgspec.Struct, frozen=True):
-    """Work without the house, that needs nothing but the machine. Answers milliseconds a piece,
-    or megabytes where those are compared."""
+    """Work without the house, that needs nothing but the machine."""
 
     name: str
-    measure: Callable[[Stores], float]
+    measure: Callable[[Stores], Base]
 
 
 class Work(msgspec.Struct, frozen=True):
@@ -92,20 +100,14 @@ def middle(several: Sequence[Spent]) -> Spent:
     return Spent({**chosen.figures, "median": chosen.wall_ms or 0.0}, chosen.wall_ms, chosen.cpu_ms)
 
 
-def repeat(action: Callable[[], object], times: int) -> Spent:
-    """So many pieces one after the other, after a first that does not count."""
+def base_of(action: Callable[[], object], times: int, pieces: int = 1) -> Base:
+    """Of one piece, where the action does so many at once."""
     action()
     watch = Stopwatch()
     for _ in range(times):
-        with watch.piece():
-            action()
-    return watch.stop()
-
-
-def mean_ms(action: Callable[[], object], times: int) -> float:
-    spent = repeat(action, times)
-    assert spent.wall_ms is not None
-    return spent.wall_ms
+        action()
+    spent = watch.stop(times * pieces)
+    return Base(spent.wall_ms or 0.0, spent.cpu_ms)
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -117,21 +119,29 @@ class Result(msgspec.Struct, frozen=True):
     cpu_ms: float | None
     reference: str | None
     ratio: float | None
+    cpu_ratio: float | None
 
 
 def measure(work: Work, stores: Stores) -> list[Result]:
-    before = _refer(work, stores)
+    if work.reference is None:
+        return _results(work, work.run(stores), None)
+    before = work.reference.measure(stores)
     spent = work.run(stores)
-    after = _refer(work, stores)
-    base = None if before is None or after is None else fmean((before, after))
+    after = work.reference.measure(stores)
+    return _results(work, spent, _between(before, after))
+
+
+def _between(before: Base, after: Base) -> Base:
+    both = before.cpu_ms is not None and after.cpu_ms is not None
+    cpu_ms = fmean((before.cpu_ms or 0.0, after.cpu_ms or 0.0)) if both else None
+    return Base(fmean((before.cost, after.cost)), cpu_ms)
+
+
+def _results(work: Work, spent: Spent, base: Base | None) -> list[Result]:
     return [_result(work, row, spent, base) for row in work.rows]
 
 
-def _refer(work: Work, stores: Stores) -> float | None:
-    return None if work.reference is None else work.reference.measure(stores)
-
-
-def _result(work: Work, row: Row, spent: Spent, base: float | None) -> Result:
+def _result(work: Work, row: Row, spent: Spent, base: Base | None) -> Result:
     value = spent.figures[row.figure]
     return Result(
         row=row,
@@ -139,5 +149,6 @@ def _result(work: Work, row: Row, spent: Spent, base: float | None) -> Result:
         wall_ms=spent.wall_ms,
         cpu_ms=spent.cpu_ms,
         reference=None if work.reference is None else work.reference.name,
-        ratio=None if base is None else row.cost(value) / base,
+        ratio=None if base is None else row.cost(value) / base.cost,
+        cpu_ratio=spent.cpu_ms / base.cpu_ms if base and base.cpu_ms and spent.cpu_ms else None,
     )

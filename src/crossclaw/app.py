@@ -15,12 +15,20 @@ from crossclaw.agent.loop import Loop
 from crossclaw.agent.mind import Minds
 from crossclaw.agent.toolbox import Toolbox
 from crossclaw.channels.contract import Channel
-from crossclaw.config import Config, Paths
+from crossclaw.config import Config, Loaded, Paths
 from crossclaw.config.providers import APIS
 from crossclaw.delivery.outbox import Outbox
 from crossclaw.domain.clock import Clock, SystemClock
 from crossclaw.domain.events import Event, RunEnded
 from crossclaw.domain.ids import Ids, RandomIds
+from crossclaw.door.dispatch import Door
+from crossclaw.door.registry import Registry
+from crossclaw.door.resolver import Resolver
+from crossclaw.gateway.methods.about import About
+from crossclaw.gateway.methods.chat import Chat
+from crossclaw.gateway.methods.runs import Runs as AgentRuns
+from crossclaw.gateway.methods.sending import Sending
+from crossclaw.gateway.methods.sessions import Sessions as SessionMethods
 from crossclaw.ledger.contract import Ledger, Timer
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.providers.contract import Provider
@@ -31,8 +39,13 @@ from crossclaw.runs.lanes import Lanes
 from crossclaw.runs.slots import Slots
 from crossclaw.runs.sweep import Fire, Sweep
 from crossclaw.runs.waits import Waits
+from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.desk import Desk
+from crossclaw.sessions.reading import Reading
+from crossclaw.sessions.send import Sends
 from crossclaw.tools.contract import Tool
+from crossclaw.tools.read import Read
+from crossclaw.tools.session_tools import session_methods, session_tools
 from crossclaw.transcripts.exporter import Exporter
 
 log = logging.getLogger(__name__)
@@ -49,6 +62,10 @@ class Outside:
     channels: tuple[Channel, ...] = ()
     tools: tuple[Tool[Any], ...] = ()
     timers: Mapping[str, Fire] | None = None
+    loaded: Loaded | None = None
+    """Where the config came from, for those who ask."""
+    presence: Callable[[], list[dict[str, Any]]] = list
+    """Who is connected, as the gateway knows it."""
     inline: bool = False
     """No threads: for virtual time."""
 
@@ -65,6 +82,9 @@ class House:
     sweep: Sweep
     outbox: Outbox
     exporter: Exporter
+    resolver: Resolver
+    door: Door
+    about: About
 
 
 @asynccontextmanager
@@ -76,8 +96,8 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
         closing.push_async_callback(_shielded, ledger.close)
         providers = _providers(config, outside)
         closing.push_async_callback(_shielded, providers.close)
-        house = _build(config, paths, outside, ledger)
-        agent = _agent(config, outside, house, providers)
+        house = _build(config, paths, outside, ledger, providers)
+        agent = _agent(config, paths, outside, house, providers)
         await house.exporter.repair()
         closing.push_async_callback(_shielded, house.exporter.flush)
         async with anyio.create_task_group() as tasks:
@@ -97,38 +117,79 @@ async def _shielded(close: Callable[[], Awaitable[None]]) -> None:
         await close()
 
 
-def _build(config: Config, paths: Paths, outside: Outside, ledger: SqliteLedger) -> House:
+def _build(
+    config: Config, paths: Paths, outside: Outside, ledger: SqliteLedger, providers: Providers
+) -> House:
     clock, ids, feed = outside.clock, outside.ids, Feed()
     book = Book(ledger, feed, clock, ledger.owner)
     slots = Slots(config.agents.defaults.max_concurrent)
     lanes = Lanes(book, slots, clock)
+    waits = Waits(ledger, book, slots, clock)
+    names = tuple(channel.name for channel in outside.channels)
     outbox = Outbox(ledger, {channel.name: channel for channel in outside.channels}, clock)
     feed.subscribe(_waking(outbox))
+    exporter = Exporter(ledger, paths.sessions_dir, clock, inline=outside.inline)
+    resolver = Resolver(ledger, config)
+    changing = Changing(ledger, lanes, exporter, feed, clock, ids)
+    sends = Sends(resolver, book, waits, config, clock, ids)
+    reading = Reading(ledger, resolver, config, clock, _model_of(config, outside), exporter.path_of)
+    loaded = outside.loaded or Loaded(config, paths.config_path, False, {}, (), ())
+    about = About(loaded, outside.environ, ledger, providers, names, clock, outside.presence)
+    registry = Registry(
+        [
+            *about.methods(),
+            *Chat(config, ledger, resolver, book, lanes, changing, clock, ids).methods(),
+            *AgentRuns(config, ledger, resolver, book, clock, ids).methods(),
+            *SessionMethods(
+                config, ledger, resolver, changing, clock, paths.ledger_path, outside.environ
+            ).methods(),
+            *Sending(ledger, resolver, sends, names, outbox.wake, clock, ids).methods(),
+            *session_methods(reading, sends),
+        ]
+    )
     return House(
         ledger=ledger,
         book=book,
         lanes=lanes,
-        waits=Waits(ledger, book, slots, clock),
+        waits=waits,
         slots=slots,
         desk=Desk(config, book, clock, ids),
         feed=feed,
         sweep=Sweep(ledger, lanes.wake, clock),
         outbox=outbox,
-        exporter=Exporter(ledger, paths.sessions_dir, clock, inline=outside.inline),
+        exporter=exporter,
+        resolver=resolver,
+        door=Door(registry, ledger, clock),
+        about=about,
     )
 
 
-def _agent(config: Config, outside: Outside, house: House, providers: Providers) -> Agent:
+def _agent(
+    config: Config, paths: Paths, outside: Outside, house: House, providers: Providers
+) -> Agent:
     clock, ids = outside.clock, outside.ids
     toolbox = Toolbox(house.book, house.feed, clock, ids)
+    tools = {tool.name: tool for tool in _tools(config, paths, outside, house)}
     minds = Minds(
         providers,
-        {tool.name: tool for tool in outside.tools},
-        lambda agent_id: config.model_for(agent_id, outside.environ).primary,
+        tools,
+        _model_of(config, outside),
         lambda model: _output_tokens(config, model),
     )
     loop = Loop(house.book, History(house.ledger), toolbox, house.feed, clock, ids)
     return Agent(house.ledger, minds, loop, ids)
+
+
+def _tools(config: Config, paths: Paths, outside: Outside, house: House) -> list[Tool[Any]]:
+    return [
+        *session_tools(house.door),
+        Read(lambda agent_id: paths.workspace(agent_id, config.agents)),
+        *outside.tools,
+    ]
+
+
+def _model_of(config: Config, outside: Outside) -> Callable[[str], str]:
+    return lambda agent_id: config.model_for(agent_id, outside.environ).primary
 
 
 def _providers(config: Config, outside: Outside) -> Providers:

@@ -1,7 +1,9 @@
 """A chapter: one state folder, many kills under load, a poisonous message, and a quiet end."""
 
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -10,65 +12,75 @@ from typing import Literal
 import anyio
 
 from tests.crash.clients import PLAIN, POISON, TRIP, Client, Door, make_clients
-from tests.crash.life import Bench, Life, Line
+from tests.crash.life import Gone, Life, Line, Nest
 from tests.crash.record import Letter, Place, Record, Sending
 from tests.crash.victim import Build
 
+READY_S_MAX = 5.0
 DRAIN_S_MAX = 30.0
 STOP_S_MAX = 5.0
 LET_LIVE_S = 3600.0
+LOOK_AGAIN_S = 0.01
 LINE_S_MAX = 0.5  # a line that does not come must not keep its victim alive
 
-EARLY_S_MAX = 0.06  # from before the ledger is open until just after recovery
-LOAD_S = (0.15, 0.45)
+EARLY_S_MAX = 0.2  # from before the ledger is open until recovered runs are under way
+LOAD_S = (0.05, 0.35)
 CHANCE_STOP = 0.06  # of a graceful stop in the middle of the load
+CHANCE_HURRY = 0.06  # of a graceful stop that is not waited for
+HURRY_S_MAX = 0.03
+CHANCE_TEAR = 0.2  # of a transcript that has lost its end, as a power cut leaves it
+TEAR_BYTES_MAX = 400
 
 POISONED, TRIPPED = Place("sure", "poisoned"), Place("loose", "tripped")
 BEHIND_POISON = 3
+
+
+At = Literal["start", "ready", "sent", "stamped", "answered", "stop", "hurry", "never"]
+LINES: tuple[At, ...] = ("sent", "stamped", "answered")
+LATE: tuple[At, ...] = ("ready", "stop", "hurry")
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """When a victim ends: so long after its start, after it was ready, or at a line it says."""
 
-    at: Literal["start", "ready", "sent", "stamped", "answered", "stop", "never"]
+    at: At
     after_s: float = 0.0
     count: int = 0
 
 
 def make_plans(dice: Random, kills: int) -> list[Plan]:
-    """A victim that dies early is followed by one that lives for a while: whoever kills every
-    start within milliseconds sees each run that had begun given up after three attempts, as it
-    should be; that is what the poisonous message is for."""
+    """A victim that dies early is followed by one that lives until every run has come further: a
+    run that was cut off three times without progress is given up, whoever's fault it was. That is
+    a promise of its own, which the poisonous message tries."""
     plans: list[Plan] = []
     while kills > 0:
-        before = plans[-1].at if plans else "ready"
-        plans.append(_load(dice) if before not in ("ready", "stop") else _any(dice))
+        early = bool(plans) and plans[-1].at not in LATE
+        plans.append(_late(dice) if early or dice.random() < 0.25 else _early(dice))
         kills -= plans[-1].at != "stop"
     return plans
 
 
-def _load(dice: Random) -> Plan:
-    at: Literal["stop", "ready"] = "stop" if dice.random() < CHANCE_STOP else "ready"
+def _late(dice: Random) -> Plan:
+    lot = dice.random()
+    at: At = "ready"
+    if lot < CHANCE_STOP + CHANCE_HURRY:
+        at = "stop" if lot < CHANCE_STOP else "hurry"
     return Plan(at, dice.uniform(*LOAD_S))
 
 
-def _any(dice: Random) -> Plan:
-    at: Literal["start", "line", "load"] = dice.choice(("start", "line", "line", "load"))
-    if at == "start":
+def _early(dice: Random) -> Plan:
+    if dice.random() < 0.4:
         return Plan("start", dice.uniform(0, EARLY_S_MAX))
-    if at == "line":
-        words: tuple[Literal["sent", "stamped", "answered"], ...] = ("sent", "stamped", "answered")
-        return Plan(dice.choice(words), LINE_S_MAX, dice.randint(1, 25))
-    return _load(dice)
+    return Plan(dice.choice(LINES), LINE_S_MAX, dice.randint(1, 25))
 
 
 class Chapter:
-    def __init__(self, folder: Path, seed: str, build: Build, bench: Bench) -> None:
+    def __init__(self, folder: Path, seed: str, build: Build, nest: Nest) -> None:
         self.folder = folder
         self.record = Record()
         self._build = build
-        self._bench = bench
+        self._nest = nest
         self._dice = Random(seed)
         self._door = Door()
         self._clients = make_clients(seed, self._door, self.record)
@@ -76,6 +88,7 @@ class Chapter:
         self._load_over = anyio.Event()
         self._life: Life | None = None
         self._end_expected = False
+        self._over = False
 
     async def play(self, kills: int, until: float) -> Record:
         """So many kills, or fewer when the time (of `time.monotonic`) is over."""
@@ -85,10 +98,11 @@ class Chapter:
             for plan in make_plans(self._dice, kills):
                 if time.monotonic() < until:
                     await self._live(plan)
-            tasks.start_soon(self._live_on)
-            with anyio.move_on_after(DRAIN_S_MAX):
-                self.record.drain_s = await self._drain()
-            await self._stop_at_last()
+            async with anyio.create_task_group() as last:
+                last.start_soon(self._live_on)
+                with anyio.move_on_after(DRAIN_S_MAX):
+                    self.record.drain_s = await self._drain()
+                await self._stop_at_last()
             tasks.cancel_scope.cancel()
         return self.record
 
@@ -101,24 +115,48 @@ class Chapter:
     # ── one life ───────────────────────────────────────────────────────────────────────────────
 
     async def _live(self, plan: Plan) -> None:
-        life = self._life = await self._bench.take()
+        life = self._life = await self._nest.bear(self.folder, self._build)
         self._end_expected = False
-        async with anyio.create_task_group() as tasks:
-            await life.open(self.folder, self._build)
-            tasks.start_soon(self._end, life, plan)
-            code = await life.listen(lambda line: self._hear(line, life, plan))
-            tasks.cancel_scope.cancel()
-        self._door.close()
+        if self._over:
+            self._kill(life)
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._end, life, plan)
+                code = await life.listen(lambda line: self._hear(line, life, plan))
+                tasks.cancel_scope.cancel()
+        finally:
+            life.kill()
         self._account_for(plan, code)
+        if plan.at != "never" and self._dice.random() < CHANCE_TEAR:
+            self._tear()
 
     async def _end(self, life: Life, plan: Plan) -> None:
-        if plan.at != "start":
-            await life.ready.wait()
+        if plan.at != "start" and not await self._got_ready(life):
+            return self._kill(life)
         await anyio.sleep(LET_LIVE_S if plan.at == "never" else plan.after_s)
+        if plan.at in LATE:
+            await self._let_the_tired_rest(life)
         if plan.at == "stop":
-            await self._stop(life)
-        else:
-            self._kill(life)
+            return await self._stop(life)
+        if plan.at == "hurry":
+            life.stop()
+            await anyio.sleep(self._dice.uniform(0, HURRY_S_MAX))
+        return self._kill(life)
+
+    async def _got_ready(self, life: Life) -> bool:
+        began = time.monotonic()
+        with anyio.move_on_after(READY_S_MAX):
+            await life.ready.wait()
+        self.record.ready_s = max(self.record.ready_s, time.monotonic() - began)
+        if not life.ready.is_set():
+            self.record.fallen.append(f"a victim was not ready after {READY_S_MAX:.0f} s")
+        return life.ready.is_set()
+
+    async def _let_the_tired_rest(self, life: Life) -> None:
+        with suppress(Gone), anyio.move_on_after(DRAIN_S_MAX) as patience:
+            await _until_zero(life.ask, "tired")
+        if patience.cancelled_caught:
+            self.record.fallen.append(f"runs came no further in {DRAIN_S_MAX:.0f} s")
 
     def _hear(self, line: Line, life: Life, plan: Plan) -> None:
         told = line.pop("told", "answered")
@@ -126,7 +164,7 @@ class Chapter:
             self._door.open(life)
         elif told == "sent":
             self.record.sendings.append(Sending(**line))
-        if told == plan.at and life.heard[told] >= plan.count:
+        if told == plan.at and life.heard[told] == plan.count:
             self._kill(life)
 
     def _kill(self, life: Life) -> None:
@@ -147,35 +185,44 @@ class Chapter:
         if plan.at == "never" and code == -9 and not self._end_expected:
             self.record.falls += 1
             return
-        wanted = 0 if plan.at in ("stop", "never") else -9
-        self.record.kills += wanted == -9
-        if not self._end_expected or code != wanted:
+        self.record.kills += code == -9
+        if code == 0 and plan.at == "hurry":
+            return  # it was faster than we
+        if not self._end_expected or code != (0 if plan.at in ("stop", "never") else -9):
             self.record.fallen.append(f"a victim to be ended by {plan} ended with code {code}")
+
+    def _tear(self) -> None:
+        """The ledger syncs to disk, the copies for people do not: a power cut may shorten them."""
+        files = sorted((self.folder / "state" / "sessions").rglob("*.jsonl"))
+        if files:
+            file = self._dice.choice(files)
+            size = file.stat().st_size
+            os.truncate(file, max(0, size - self._dice.randint(1, TEAR_BYTES_MAX)))
+            self.record.tears += 1
 
     # ── the end ────────────────────────────────────────────────────────────────────────────────
 
     async def _live_on(self) -> None:
         """Nobody kills any more; only poison does."""
-        while not self._end_expected or self._life is None:
+        while not self._over:
             await self._live(Plan("never"))
 
     async def _drain(self) -> float:
         began = time.monotonic()
         self._closing.set()
         await self._load_over.wait()
-        await self._wait_quiet()
+        await _until_zero(self._door.ask_until_told, "open")
         drained_s = time.monotonic() - began
-        await self._poison(Client("p", [POISONED], self._dice, self._door, self.record))
-        await self._wait_quiet()
+        if self._build == "honest":
+            await self._poison()
+            await _until_zero(self._door.ask_until_told, "open")
+        await _until_zero(self._door.ask_until_told, "verify")
         return drained_s
 
-    async def _wait_quiet(self) -> None:
-        while (await self._door.ask_until_told({"ask": "open"})).get("open") != 0:
-            await anyio.sleep(0.02)
-
-    async def _poison(self, client: Client) -> None:
+    async def _poison(self) -> None:
         """One message falls once and is told so; another falls always and is given up. What lies
         behind it comes to its turn."""
+        client = Client("p", [], self._dice, self._door, self.record, gives_up=0.0)
         tripping, poison = client.write(TRIPPED, TRIP), client.write(POISONED, POISON)
         poison.fate = "error"
         behind = [client.write(POISONED, PLAIN) for _ in range(BEHIND_POISON)]
@@ -189,12 +236,20 @@ class Chapter:
 
     async def _see_through(self, client: Client, letters: Sequence[Letter]) -> None:
         for letter in letters:
-            while not letter.acknowledged:
+            if not letter.acknowledged:
                 await client.post(letter)
             for run in tuple(letter.runs):
                 await client.hear(run)
 
     async def _stop_at_last(self) -> None:
+        self._over = True
         if self._life is not None:
             await self._stop(self._life)
             await self._life.over.wait()
+
+
+async def _until_zero(ask: Callable[[Line], Awaitable[Line]], what: str) -> None:
+    while True:
+        if (await ask({"ask": what}))[what] == 0:
+            return
+        await anyio.sleep(LOOK_AGAIN_S)

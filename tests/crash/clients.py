@@ -37,26 +37,41 @@ class Door:
         self._life = life
         self._opened.set()
 
-    def close(self) -> None:
-        self._life = None
-        self._opened = anyio.Event()
-
     async def ask(self, request: Line) -> Line:
-        while self._life is None:
+        while (life := self._life) is None:
             await self._opened.wait()
-        return await self._life.ask(request)
+        try:
+            return await life.ask(request)
+        except Gone:
+            self._close(life)
+            raise
+
+    def _close(self, life: Life) -> None:
+        if self._life is life:
+            self._life = None
+            self._opened = anyio.Event()
 
     async def ask_until_told(self, request: Line) -> Line:
         while True:
             try:
                 return await self.ask(request)
             except Gone:
-                await anyio.sleep(0)
+                continue
 
 
 class Client:
-    def __init__(self, name: str, own: list[Place], dice: Random, door: Door, record: Record):
+    def __init__(
+        self,
+        name: str,
+        own: list[Place],
+        dice: Random,
+        door: Door,
+        record: Record,
+        *,
+        gives_up: float = CHANCE_GIVE_UP,
+    ) -> None:
         self._name = name
+        self._gives_up = gives_up
         self._own = own
         self._dice = dice
         self._door = door
@@ -95,7 +110,7 @@ class Client:
             try:
                 await self._post_once(letter)
             except Gone:
-                if self._dice.random() < CHANCE_GIVE_UP:
+                if self._dice.random() < self._gives_up:
                     return
         if self._dice.random() < CHANCE_TWICE:
             try:
@@ -121,8 +136,7 @@ class Client:
             await anyio.sleep(REFUSED_PAUSE_S)
             return
         letter.acknowledged = True
-        if answer["run"] is not None:
-            letter.runs.add(answer["run"])
+        letter.runs.add(answer["run"])
 
     def _choose_place(self) -> Place:
         shared = self._dice.random() < CHANCE_SHARED

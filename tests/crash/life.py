@@ -1,31 +1,74 @@
-"""A life: one victim's process, from its warm start to its end."""
+"""A life: one victim's process, from its birth in the nest to its end."""
 
+import os
 import signal
+import socket
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import anyio
 import anyio.abc
 import msgspec
 
-from tests.crash.victim import Build, Opening
+from tests.crash.victim import BYTES_MAX, Build, Opening
 
 COMMAND = (sys.executable, "-m", "tests.crash.victim")
 ROOT = Path(__file__).parents[2]
 
 Line = dict[str, Any]
+Hear = Callable[[Line], None]
 
 
 class Gone(Exception):
     """The process ended before it answered."""
 
 
+class Nest:
+    """The process that victims are forked from; one at a time."""
+
+    def __init__(self, door: socket.socket) -> None:
+        self._door = door
+
+    async def bear(self, folder: Path, build: Build) -> "Life":
+        requests, to_victim = os.pipe()
+        from_victim, answers = os.pipe()
+        opening = msgspec.json.encode(Opening(str(folder), build))
+        socket.send_fds(self._door, [opening], [requests, answers])
+        os.close(requests)
+        os.close(answers)
+        return Life(await self.hear(), to_victim, from_victim, self)
+
+    async def hear(self) -> int:
+        """The pid of the victim that was born, then the exit code with which it was buried."""
+        await anyio.wait_readable(self._door)
+        message = self._door.recv(BYTES_MAX)
+        if not message:
+            raise ChildProcessError("the nest is gone; its stderr says why")
+        return int(message)
+
+
+@asynccontextmanager
+async def build_nest(complaints: IO[bytes]) -> AsyncGenerator[Nest]:
+    door, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with door:
+        process = await anyio.open_process(
+            COMMAND, stdin=inside.fileno(), stdout=None, stderr=complaints, cwd=ROOT
+        )
+        inside.close()
+        yield Nest(door)
+    with anyio.CancelScope(shield=True):
+        await process.wait()
+
+
 class Life:
-    def __init__(self, process: anyio.abc.Process) -> None:
-        self._process = process
+    def __init__(self, pid: int, to_victim: int, from_victim: int, nest: Nest) -> None:
+        self._pid = pid
+        self._to, self._from = to_victim, from_victim
+        self._nest = nest
         self._answers: dict[int, _Answer] = {}
         self._asked = 0
         self._alive = True
@@ -33,42 +76,34 @@ class Life:
         self.over = anyio.Event()
         self.heard: Counter[str] = Counter()
 
-    @classmethod
-    async def begin(cls, complaints: Any) -> "Life":
-        """A process that has imported everything and waits for a house."""
-        life = cls(await anyio.open_process(COMMAND, stderr=complaints, cwd=ROOT))
-        assert life._process.stdout is not None
-        await life._process.stdout.receive()
-        return life
-
-    async def open(self, folder: Path, build: Build) -> None:
-        await self._write(msgspec.json.encode(Opening(str(folder), build)) + b"\n")
-
     async def ask(self, request: Line) -> Line:
         if not self._alive:
             raise Gone
         self._asked += 1
         answer = self._answers[self._asked] = _Answer()
-        await self._write(msgspec.json.encode({**request, "number": self._asked}) + b"\n")
+        try:
+            os.write(self._to, msgspec.json.encode({**request, "number": self._asked}) + b"\n")
+        except BrokenPipeError:
+            raise Gone from None
         await answer.come.wait()
         if answer.line is None:
             raise Gone
         return answer.line
 
-    async def listen(self, hear: Callable[[Line], None]) -> int | None:
-        """Until the process is dead and all that it had said is read. Answers its exit code."""
-        assert self._process.stdout is not None
+    async def listen(self, hear: Hear) -> int:
+        """Until the process is dead and all that it had said is heard. Answers its exit code."""
         rest = b""
-        async for chunk in self._process.stdout:
+        while chunk := await self._read():
             *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
                 self._hear(msgspec.json.decode(line), hear)
         self._alive = False
+        for fd in (self._to, self._from):
+            os.close(fd)
         # Its lock on the folder is free once it is buried, which is later than its last word.
-        code = await self._process.wait()
+        code = await self._nest.hear()
         for answer in self._answers.values():
             answer.come.set()
-        await self._process.aclose()
         self.over.set()
         return code
 
@@ -80,27 +115,21 @@ class Life:
 
     def _signal(self, number: signal.Signals) -> None:
         if self._alive:
-            self._process.send_signal(number)
+            os.kill(self._pid, number)
 
-    def _hear(self, line: Line, hear: Callable[[Line], None]) -> None:
-        if "number" in line:
-            answer = self._answers.pop(line["number"], None)
-            if answer is not None:
-                answer.line = line
-                answer.come.set()
-            self.heard["answered"] += 1
-        else:
-            self.heard[line["told"]] += 1
-            if line["told"] == "ready":
-                self.ready.set()
+    async def _read(self) -> bytes:
+        await anyio.wait_readable(self._from)
+        return os.read(self._from, BYTES_MAX)
+
+    def _hear(self, line: Line, hear: Hear) -> None:
+        told = line.get("told", "answered")
+        self.heard[told] += 1
+        if told == "ready":
+            self.ready.set()
+        if answer := self._answers.pop(line.get("number", 0), None):
+            answer.line = line
+            answer.come.set()
         hear(line)
-
-    async def _write(self, line: bytes) -> None:
-        assert self._process.stdin is not None
-        try:
-            await self._process.stdin.send(line)
-        except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            raise Gone from None
 
 
 class _Answer:
@@ -109,26 +138,3 @@ class _Answer:
     def __init__(self) -> None:
         self.come = anyio.Event()
         self.line: Line | None = None
-
-
-class Bench:
-    """Has the next victim warm, because imports take longer than most victims live."""
-
-    def __init__(self, complaints: Any) -> None:
-        self._complaints = complaints
-        self._send, self._receive = anyio.create_memory_object_stream[Life](0)
-
-    async def serve(self) -> None:
-        with self._send, self._receive:
-            while True:
-                life = await Life.begin(self._complaints)
-                try:
-                    await self._send.send(life)
-                except BaseException:
-                    with anyio.CancelScope(shield=True):
-                        life.kill()
-                        await life.listen(lambda line: None)
-                    raise
-
-    async def take(self) -> Life:
-        return await self._receive.receive()

@@ -69,9 +69,13 @@ class Record:
     falls: int = 0
     """Processes that a poisonous message took with it."""
     fallen: list[str] = field(default_factory=list)
-    """Processes that ended and should not have, or not like this."""
+    """Processes that did not start, work or end as they should."""
+    tears: int = 0
+    """Transcripts whose end was cut off between two lives."""
     stops_s: list[float] = field(default_factory=list)
     """How long each graceful stop took."""
+    ready_s: float = 0.0
+    """The slowest start."""
     drain_s: float | None = None
     """From the last kill until all was done; None: it never was."""
     behind_poison_s: float = 0.0
@@ -80,6 +84,11 @@ class Record:
     @property
     def acknowledged(self) -> int:
         return sum(letter.acknowledged for letter in self.letters)
+
+    @property
+    def tokens(self) -> set[str]:
+        questions = {letter.asks[1] for letter in self.letters if letter.asks}
+        return questions | {letter.token for letter in self.letters}
 
     def by_sender(self) -> dict[tuple[str, Place], list[Letter]]:
         """Each client's letters to each place, in the order in which it sent them."""

@@ -1,26 +1,26 @@
 """The victim: a whole house in a process of its own, there to be killed.
 
-Lines of JSON in and out. It imports everything, says `warm`, and opens a house when told which; so
-the driver can have the next one ready. A submission is answered after it was committed. Its other
-builds are the controls: each breaks one promise, and the driver must find out which.
+Lines of JSON in and out. A submission is answered after it was committed. The other builds are the
+controls: each breaks one promise, and the driver must find out.
 
     hasty      acknowledges before the commit
     forgetful  does not know a retried message again
-    careless   repeats what must not be repeated: a tool with effects, a send that was cut off
+    careless   carries out a tool with effects again after it was cut off
+    pushing    sends a reply again after it was cut off, to a platform that shows it twice
     torn       leaves a transcript with half a line
 """
 
 import logging
 import os
 import signal
-import sys
+import socket
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import anyio
-import anyio.abc
+import anyio.lowlevel
 import msgspec
 
 from crossclaw.app import House, Outside, open_house
@@ -29,12 +29,18 @@ from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.ids import RandomIds
 from crossclaw.domain.keys import SessionKey
+from crossclaw.ledger.sqlite.store import open_reader
+from crossclaw.tools.contract import Effect
 from tests.crash.furnishing import Ask, Chat, Fall, Look, Stamp, tell
 
-Build = Literal["honest", "hasty", "forgetful", "careless", "torn"]
+Build = Literal["honest", "hasty", "forgetful", "careless", "pushing", "torn"]
 
 RUNS_AT_ONCE = 24  # fewer than the sessions, so that slots are fought for and given back
 WAIT_S = 1.0  # a run that nobody knows must not be waited for until the end of days
+TIRED = (
+    "SELECT count(*) FROM runs "
+    "WHERE ended_at IS NULL AND (attempt > 1 OR attempt > 0 AND owner IS NULL)"
+)
 BYTES_MAX = 65_536  # what a pipe holds
 
 
@@ -47,12 +53,12 @@ class Victim:
     def __init__(self, opening: Opening) -> None:
         self._build = opening.build
         self._folder = Path(opening.folder)
-        careless = opening.build == "careless"
         self._chats = {
             "sure": Chat("sure", idempotent=True),
-            "loose": Chat("loose", idempotent=careless),
+            "loose": Chat("loose", idempotent=opening.build == "pushing"),
         }
-        self._stamp = Stamp(self._folder, "once" if careless else "effects")
+        effect: Effect = "once" if opening.build == "careless" else "effects"
+        self._stamp = Stamp(self._folder, effect)
         self._ask = Ask()
 
     async def live(self) -> None:
@@ -80,6 +86,10 @@ class Victim:
                     answer = await self._submit(house, number, **request)
                 case "wait":
                     answer = await _wait(house, **request)
+                case "tired":
+                    answer = {"tired": self._count_tired()}
+                case "verify":
+                    answer = await _verify(house)
                 case _:
                     answer = await _count_open(house)
         except CrossclawError as error:
@@ -87,14 +97,20 @@ class Victim:
         if answer:
             tell(number=number, **answer)
 
+    def _count_tired(self) -> int:
+        """Runs that two more kills could wear out, if the second came early."""
+        with closing(open_reader(_paths(self._folder).ledger_path)) as db:
+            return int(db.execute(TIRED).get)
+
     async def _submit(
         self, house: House, number: int, token: str, place: dict[str, str], text: str
     ) -> dict[str, Any]:
-        if self._build == "hasty":
-            tell(number=number, run=None)
+        hasty = self._build == "hasty" and place["channel"] == "direct"
+        if hasty:
+            tell(number=number, run=f"run-{token}")
         name = RandomIds().new() if self._build == "forgetful" else token
         run_id = await self._hand_in(house, name, place, text)
-        return {} if self._build == "hasty" else {"run": run_id}
+        return {} if hasty else {"run": run_id}
 
     async def _hand_in(self, house: House, name: str, place: dict[str, str], text: str) -> str:
         chat = self._chats.get(place["channel"])
@@ -122,6 +138,12 @@ async def _wait(house: House, run: str) -> dict[str, Any]:
 async def _count_open(house: House) -> dict[str, Any]:
     deliveries = await house.ledger.list_open_deliveries(limit=1)
     return {"open": len(await house.ledger.lanes_with_work()) + len(deliveries)}
+
+
+async def _verify(house: House) -> dict[str, Any]:
+    """The house does so by itself, but not in the first seconds, and few victims grow so old."""
+    await house.exporter.verify()
+    return {"verify": 0}
 
 
 async def _requests() -> AsyncGenerator[dict[str, Any]]:
@@ -157,15 +179,43 @@ def _tear(folder: Path) -> None:
     os.truncate(file, file.stat().st_size - 3)
 
 
-async def main() -> None:
-    tell(told="warm")
-    if not (line := await _read()):
-        return  # the driver has gone and needs nobody any more
-    opening = msgspec.json.decode(line, type=Opening)
+async def warm_up() -> None:
+    """Has the event loop imported as well."""
+    await anyio.lowlevel.checkpoint()
+
+
+def nest() -> None:
+    """Victims are forks of one process that has imported everything and opened nothing: imports
+    take longer than most victims live. The driver sends a folder and the ends of two pipes, and
+    hears the victim's pid, then how it ended."""
+    anyio.run(warm_up)
+    with socket.socket(fileno=os.dup(0)) as door:
+        while True:
+            message, pipes, _, _ = socket.recv_fds(door, BYTES_MAX, 2)
+            if not message:
+                return
+            pid = os.fork()
+            if not pid:
+                be_born(msgspec.json.decode(message, type=Opening), *pipes)
+            for pipe in pipes:
+                os.close(pipe)
+            door.send(b"%d" % pid)
+            door.send(b"%d" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+
+
+def be_born(opening: Opening, requests: int, answers: int) -> NoReturn:
+    os.dup2(requests, 0)
+    os.dup2(answers, 1)
+    os.closerange(3, answers + 1)
     log = Path(opening.folder) / "victim.log"
     logging.basicConfig(filename=log, format="%(process)d %(levelname)s %(name)s %(message)s")
-    await Victim(opening).live()
+    try:
+        anyio.run(Victim(opening).live)
+    except BaseException:
+        logging.critical("the victim ends", exc_info=True)
+        os._exit(1)
+    os._exit(0)
 
 
 if __name__ == "__main__":
-    sys.exit(anyio.run(main))
+    nest()

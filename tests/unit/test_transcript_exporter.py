@@ -98,7 +98,7 @@ async def test_entries_reach_the_file_while_it_serves(
     async with anyio.create_task_group() as tasks:
         await tasks.start(exporter.serve)
         await ledger.commit(*speak(ANA, "hello", "good day"))
-        await anyio.sleep(0.1)
+        await anyio.sleep(0.2)
         first = path_of(exporter, ANA).read_bytes()
         await ledger.commit(*speak(ANA, "and\nmore ✓"), *speak(BEN, "else"))
         await anyio.sleep(5)
@@ -171,18 +171,18 @@ async def test_a_file_goes_on_where_it_was_closed(
     assert damaged_beside(path_of(second, ANA)) == []
 
 
+@pytest.mark.parametrize("steps", range(12))
 async def test_what_was_cut_off_while_serving_is_written_when_closing(
-    ledger: SqliteLedger, open_exporter: Open
+    ledger: SqliteLedger, open_exporter: Open, steps: int
 ) -> None:
     exporter = open_exporter()
-    for stop_after in range(12):
-        async with anyio.create_task_group() as tasks:
-            await tasks.start(exporter.serve)
-            await ledger.commit(*speak(ANA, *(f"{stop_after} {n}" for n in range(80))))
-            await anyio.sleep(0.02)
-            for _ in range(stop_after):
-                await anyio.lowlevel.checkpoint()
-            tasks.cancel_scope.cancel()
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(exporter.serve)
+        await ledger.commit(*speak(ANA, *(f"no {n}" for n in range(200))))
+        await anyio.sleep(0.1)
+        for _ in range(steps):
+            await anyio.lowlevel.checkpoint()
+        tasks.cancel_scope.cancel()
     await exporter.close()
 
     assert path_of(exporter, ANA).read_bytes() == await rendered(ledger, id_of(ANA))
@@ -207,9 +207,12 @@ async def test_more_sessions_than_memory_holds_are_still_right(
     monkeypatch.setattr(copies, "COPIES_MAX", 3)
     keys = [SessionKey.named("main", f"s{n}") for n in range(10)]
     exporter = open_exporter()
-    for number in range(3):
-        await ledger.commit(*(op for key in keys for op in speak(key, f"{number}")))
-        await exporter.flush()
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(exporter.serve)
+        for number in range(3):
+            await ledger.commit(*(op for key in keys for op in speak(key, f"{number}")))
+            await anyio.sleep(0.2)
+        tasks.cancel_scope.cancel()
 
     for key in keys:
         assert path_of(exporter, key).read_bytes() == await rendered(ledger, id_of(key))
@@ -519,6 +522,25 @@ async def test_a_file_that_cannot_be_written_hurts_nobody_else_and_is_mended_lat
     told = [each.getMessage() for each in caplog.records if "cannot be" in each.getMessage()]
     assert len(told) == 1
     assert "no 1" not in caplog.text
+
+
+async def test_an_obstacle_that_the_verification_meets_is_waited_out(
+    ledger: SqliteLedger, open_exporter: Open
+) -> None:
+    await six_entries(ledger)
+    exporter = open_exporter()
+    await exporter.repair()
+    path = path_of(exporter, ANA)
+    path.unlink()
+    path.mkdir()
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(exporter.serve)
+        await anyio.sleep(30)
+        path.rmdir()
+        await anyio.sleep(60)
+        tasks.cancel_scope.cancel()
+
+    assert path.read_bytes() == await rendered(ledger, id_of(ANA))
 
 
 async def test_an_obstacle_in_place_of_the_folder_is_waited_out(

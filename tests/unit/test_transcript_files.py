@@ -1,6 +1,7 @@
 """Files of transcripts: only our own names, only for their owner, and never through a link."""
 
 import os
+import resource
 import stat
 from collections.abc import Generator
 from pathlib import Path
@@ -200,6 +201,19 @@ def test_open_descriptors_are_bounded(files: Files) -> None:
     assert all(text_at(files, name) == b"x\nx\n" for name in names)
     files.close()
     assert files.open_now == 0
+
+
+def test_what_the_disk_does_not_take_whole_is_taken_back(files: Files) -> None:
+    files.append(Piece(NAME, 0, b"one\n"))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            files.append(Piece(NAME, 4, b"two and more\n"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    assert text_at(files) == b"one\n"
 
 
 def test_one_that_fails_does_not_stop_the_others(files: Files) -> None:

@@ -55,6 +55,20 @@ class EntryAppended(msgspec.Struct, frozen=True):
     entry: Entry
 
 
+class Injected(msgspec.Struct, frozen=True):
+    """Words that came from no run: a note by a client, a command's answer."""
+
+    key: SessionKey
+    entry: Entry
+
+
+class SessionChanged(msgspec.Struct, frozen=True):
+    """A session's row changed by other means than a run: patch, reset, delete."""
+
+    key: SessionKey
+    reason: str
+
+
 class RunEnded(msgspec.Struct, frozen=True):
     run: Run
 
@@ -67,5 +81,7 @@ Event = (
     | ToolStarted
     | ToolEnded
     | EntryAppended
+    | Injected
+    | SessionChanged
     | RunEnded
 )

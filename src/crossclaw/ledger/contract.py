@@ -6,7 +6,7 @@ many callers into one round trip or one fsync. `commit` returns after the step i
 only then, may anybody be told.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import msgspec
@@ -37,6 +37,28 @@ class EnsureSession(Op[Session], frozen=True):
 
     new: NewSession
     at: int
+
+
+class PatchSession(Op[Session], frozen=True):
+    """Change what may be set on a session; None clears. Names are the columns' own."""
+
+    key: SessionKey
+    changes: dict[str, Any]
+    at: int
+
+
+class ResetSession(Op[Session], frozen=True):
+    """A new session id under the same key. The old transcript stays readable by its own id."""
+
+    key: SessionKey
+    session_id: str
+    at: int
+
+
+class DeleteSession(Op[list[str]], frozen=True):
+    """Forget a session and all its transcripts. Answers their session ids."""
+
+    key: SessionKey
 
 
 # ── runs ───────────────────────────────────────────────────────────────────────────────────────
@@ -295,11 +317,26 @@ class Ledger(Protocol):
 
     async def find_session_by_id(self, session_id: str) -> Session | None: ...
 
+    async def find_sessions_by_label(
+        self, label: str, *, agent_id: str | None = None
+    ) -> list[Session]: ...
+
     async def list_sessions(
-        self, *, limit: int, agent_id: str | None = None, updated_after: int | None = None
+        self,
+        *,
+        limit: int,
+        agent_id: str | None = None,
+        updated_after: int | None = None,
+        kinds: Sequence[str] | None = None,
+        label: str | None = None,
+        spawned_by: str | None = None,
+        search: str | None = None,
     ) -> list[Session]:
-        """Newest first, without archived ones."""
+        """Newest first, without archived ones. Filters count before the limit; `search` is looked
+        for in key, id, label and name."""
         ...
+
+    async def count_sessions(self, *, agent_id: str | None = None) -> int: ...
 
     async def find_run(self, run_id: str) -> Run | None: ...
 
@@ -325,6 +362,12 @@ class Ledger(Protocol):
         tool_results: bool = True,
     ) -> list[Entry]:
         """The newest `limit` entries with after < seq < before, oldest first."""
+        ...
+
+    async def list_tails(
+        self, session_ids: Sequence[str], *, limit: int, tool_results: bool = True
+    ) -> dict[str, list[Entry]]:
+        """The newest `limit` entries of each of many sessions, in one read."""
         ...
 
     async def search(self, words: str, *, limit: int, agent_id: str | None = None) -> list[Hit]: ...

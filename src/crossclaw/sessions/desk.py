@@ -59,7 +59,7 @@ class Desk:
             message=UserMessage(text, self._clock.now_ms(), Provenance("person")),
             plan=plan or RunPlan(timeout_ms=self._timeout_ms()),
         )
-        dedupe = None if run_id is None else Dedupe("run", run_id, _digest(key.text, text))
+        dedupe = None if run_id is None else Dedupe("run", run_id, digest(key.text, text))
         return await self._book.submit(
             new, NewSession(key=key, session_id=self._ids.new()), dedupe=dedupe
         )
@@ -117,5 +117,5 @@ def _words_for_the_chat(outcome: Outcome) -> str:
     return f"⚠️ No answer this time: {outcome.error}"
 
 
-def _digest(*parts: str) -> str:
+def digest(*parts: str) -> str:
     return sha256("\x1f".join(parts).encode()).hexdigest()

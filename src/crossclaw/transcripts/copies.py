@@ -122,9 +122,8 @@ class Copies:
             marks = list(islice(self._unmarked.items(), MARKS_AT_ONCE))
             exports = [(session_id, seq, size) for session_id, (seq, size) in marks]
             await self._ledger.do(MarkExported(exports=exports))
-            for session_id, mark in marks:
-                if self._unmarked.get(session_id) == mark:
-                    del self._unmarked[session_id]
+            for session_id, _ in marks:
+                del self._unmarked[session_id]
 
     def _keep(self, copy: Copy) -> Copy:
         before = self._known.get(copy.name.session_id, copy)

@@ -21,18 +21,17 @@ from crossclaw.ledger.contract import Export, Ledger
 from crossclaw.transcripts.copies import Chunk, Copies, Copy
 from crossclaw.transcripts.disk import Disk
 from crossclaw.transcripts.files import Differs, Files, Name, Piece
+from crossclaw.transcripts.jsonl import iso_time
 from crossclaw.transcripts.mending import Mending
 
 log = logging.getLogger(__name__)
 
-GATHER_S = 0.02  # people do not see it, and entries that come close together are one write
+GATHER_S = 0.1  # hardly seen by whoever follows a file, and what comes close together is one write
 MARK_EVERY_S = 1.0  # so long may a mark lag behind its file: what a crash makes us compare
 STEP_SESSIONS = 64  # handled together: one trip to the thread for all the busy ones
 STEP_BYTES_MAX = 8 * 1024 * 1024  # in memory at once, beyond it the rest waits for the next step
 RETRY_FIRST_S, RETRY_MAX_S = 1.0, 60.0  # a full disk is not helped by trying more often
-MEND_EVERY_S = (
-    60.0  # each may leave a damaged copy: a program that fights us must not fill the disk
-)
+MEND_EVERY_S = 60.0  # each may leave a damaged copy: whoever fights us must not fill the disk
 PAGE = 200  # sessions looked at in one go: about a millisecond of stat calls
 VERIFY_AFTER_S = 2.0  # a start has the disk to itself
 VERIFY_PAUSE_S = 0.05  # between pages: 100,000 files in half a minute, unnoticed by the rest
@@ -50,6 +49,7 @@ class Exporter:
     ) -> None:
         self.files = Files(sessions_dir)
         self._ledger = ledger
+        self._clock = clock
         self._disk = Disk(inline=inline)
         self._copies = Copies(ledger)
         self._mending = Mending(self._copies, self.files, self._disk, clock)
@@ -102,6 +102,17 @@ class Exporter:
         async with self._lock:
             await self._bring_up_to_date(self._dirty | self._resting.keys())
             await self._mark()
+
+    async def set_aside(self, agent_id: str, session_id: str) -> Path | None:
+        """The session is gone from the ledger; its file stays beside under another name."""
+        async with self._lock:
+            self._copies.forget(session_id)
+            self._dirty.discard(session_id)
+            self._resting.pop(session_id, None)
+            stamp = iso_time(self._clock.now_ms()).replace(":", "-")
+            return await self._disk.run(
+                self.files.set_aside, Name(agent_id, session_id), f"deleted.{stamp}"
+            )
 
     async def close(self) -> None:
         with anyio.CancelScope(shield=True):
@@ -195,11 +206,15 @@ class Exporter:
     async def _find_work(self, session_id: str) -> tuple[Copy, Chunk] | None:
         try:
             copy = await self._copies.find(session_id)
-            chunk = await self._copies.read(copy) if copy else None
-        except (CrossclawError, msgspec.MsgspecError) as error:
+            chunk = copy and await self._copies.read(copy)
+            if copy and chunk and not chunk.entries and session_id in self._resting:
+                # Nothing to append, and yet it failed: when its file was looked at.
+                copy = await self._mending.mend(session_id)
+                chunk = copy and await self._copies.read(copy)
+        except (OSError, CrossclawError, msgspec.MsgspecError) as error:
             self._rest(session_id, error)
             return None
-        if copy is None or chunk is None or not chunk.entries:
+        if not copy or not chunk or not chunk.entries:
             self._end_rest(session_id)
             return None
         return copy, chunk
@@ -223,6 +238,8 @@ class Exporter:
         wrong = [export.session_id for export in page] if deep else await self._list_wrong(page)
         mended = [session_id for session_id in wrong if await self._mend(session_id, whole=deep)]
         await self._bring_up_to_date(mended)
+        if wrong:
+            await self._mark()
 
     async def _list_wrong(self, page: Sequence[Export]) -> list[str]:
         names = [Name(export.agent_id, export.session_id) for export in page]
@@ -256,6 +273,7 @@ class Exporter:
         _, before_s = self._resting.get(session_id, (0.0, 0.0))
         pause_s = min(max(RETRY_FIRST_S, before_s * 2), RETRY_MAX_S)
         self._resting[session_id] = (anyio.current_time() + pause_s, pause_s)
+        self._hinted.set()  # whoever waits for a hint shall now also wait for the end of the rest
         cause = _cause_of(error)
         if cause not in self._complaints:
             self._complaints.add(cause)

@@ -133,6 +133,16 @@ class Files:
             lines = iter(lambda: file.readline(LINE_BYTES_MAX), b"")
             return next((line for line in read_lines(lines) if isinstance(line, Damage)), None)
 
+    def set_aside(self, name: Name, ending: str) -> Path | None:
+        """Give a file another name beside; None when there is none."""
+        if self._look(name) is None:
+            return None
+        if self._files.find(name) is not None:
+            self._files.drop(name)
+        folder, other = self._folder(name.folder), f"{name.file}.{ending}"
+        os.rename(name.file, other, src_dir_fd=folder, dst_dir_fd=folder)
+        return self._root_path / name.folder / other
+
     def draft(self, name: Name) -> "Draft":
         return Draft(self._folder(name.folder), name.file)
 

@@ -2,7 +2,7 @@
 
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,6 +26,9 @@ T = TypeVar("T")
 
 HANDLERS: dict[type, Handle] = {
     contract.EnsureSession: sessions.ensure_session,
+    contract.PatchSession: sessions.patch_session,
+    contract.ResetSession: sessions.reset_session,
+    contract.DeleteSession: sessions.delete_session,
     contract.Submit: runs.submit,
     contract.Claim: runs.claim,
     contract.Append: entries.append,
@@ -92,10 +95,34 @@ class SqliteLedger:
     async def find_session_by_id(self, session_id: str) -> Session | None:
         return sessions.find_session_by_id(self._reader, session_id)
 
-    async def list_sessions(
-        self, *, limit: int, agent_id: str | None = None, updated_after: int | None = None
+    async def find_sessions_by_label(
+        self, label: str, *, agent_id: str | None = None
     ) -> list[Session]:
-        return sessions.list_sessions(self._reader, limit, agent_id, updated_after)
+        return sessions.find_sessions_by_label(self._reader, label, agent_id)
+
+    async def list_sessions(
+        self,
+        *,
+        limit: int,
+        agent_id: str | None = None,
+        updated_after: int | None = None,
+        kinds: Sequence[str] | None = None,
+        label: str | None = None,
+        spawned_by: str | None = None,
+        search: str | None = None,
+    ) -> list[Session]:
+        only = sessions.Filter(agent_id, updated_after, kinds, label, spawned_by, search)
+        if search or kinds:  # no index answers these: they may look at every row
+            return await self._scan(lambda db: sessions.list_sessions(db, limit, only))
+        return sessions.list_sessions(self._reader, limit, only)
+
+    async def count_sessions(self, *, agent_id: str | None = None) -> int:
+        return await self._scan(lambda db: sessions.count_sessions(db, agent_id))
+
+    async def list_tails(
+        self, session_ids: Sequence[str], *, limit: int, tool_results: bool = True
+    ) -> dict[str, list[Entry]]:
+        return await self._scan(lambda db: reading.list_tails(db, session_ids, limit, tool_results))
 
     async def find_run(self, run_id: str) -> Run | None:
         return runs.find_run(self._reader, run_id)

@@ -1,11 +1,13 @@
 """Reading entries: tails of transcripts and searches."""
 
+from collections.abc import Sequence
+
 import apsw
 
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import Entry
 from crossclaw.ledger.contract import Hit
-from crossclaw.ledger.sqlite.rows import ENTRY, entry_of
+from crossclaw.ledger.sqlite.rows import ENTRY, entry_of, to_json
 from crossclaw.ledger.sqlite.words import match_expression
 
 SEQ_MAX = 2**62
@@ -33,6 +35,24 @@ def list_entries(
         (session_id, SEQ_MAX if before is None else before, after, limit),
     )
     return [entry_of(row) for row in rows][::-1]
+
+
+def list_tails(
+    db: apsw.Connection, session_ids: Sequence[str], limit: int, tool_results: bool
+) -> dict[str, list[Entry]]:
+    """One statement for all of them: each session's newest ids come from the index alone."""
+    without = "" if tool_results else "AND role IS NOT 'toolResult'"
+    columns = ", ".join(f"e.{name}" for name in ENTRY.split(", "))
+    rows = db.execute(
+        f"SELECT {columns} FROM json_each(?) s JOIN entries e ON e.id IN ("
+        f"SELECT id FROM entries WHERE session_id = s.value {without} ORDER BY seq DESC LIMIT ?) "
+        "ORDER BY e.session_id, e.seq",
+        (to_json(list(session_ids)), limit),
+    )
+    tails: dict[str, list[Entry]] = {session_id: [] for session_id in session_ids}
+    for row in rows:
+        tails[row[0]].append(entry_of(row))
+    return tails
 
 
 def search(db: apsw.Connection, words: str, limit: int, agent_id: str | None) -> list[Hit]:

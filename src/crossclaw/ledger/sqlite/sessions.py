@@ -1,11 +1,15 @@
 """Session rows: made once, found by key or id."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import apsw
 
+from crossclaw.domain.errors import Busy, Invalid, NotFound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import Session
-from crossclaw.ledger.contract import EnsureSession
-from crossclaw.ledger.sqlite.rows import SESSION, session_of
+from crossclaw.ledger.contract import DeleteSession, EnsureSession, PatchSession, ResetSession
+from crossclaw.ledger.sqlite.rows import SESSION, session_of, to_json
 from crossclaw.ledger.sqlite.writer import Transaction
 
 _BY_KEY = f"SELECT {SESSION} FROM sessions WHERE key = ?"
@@ -68,20 +72,133 @@ def find_session_by_id(db: apsw.Connection, session_id: str) -> Session | None:
     return row and session_of(row)
 
 
-def list_sessions(
-    db: apsw.Connection, limit: int, agent_id: str | None, updated_after: int | None
-) -> list[Session]:
-    where = ["archived_at IS NULL"]
-    values: list[str | int] = []
-    if agent_id is not None:
-        where.append("agent_id = ?")
-        values.append(agent_id)
-    if updated_after is not None:
-        where.append("updated_at > ?")
-        values.append(updated_after)
+def find_sessions_by_label(db: apsw.Connection, label: str, agent_id: str | None) -> list[Session]:
     rows = db.execute(
-        f"SELECT {SESSION} FROM sessions WHERE {' AND '.join(where)} "
+        f"SELECT {SESSION} FROM sessions WHERE label = ?1 AND archived_at IS NULL "
+        "AND (?2 IS NULL OR agent_id = ?2) ORDER BY updated_at DESC LIMIT 8",
+        (label, agent_id),
+    )
+    return [session_of(row) for row in rows]
+
+
+class Filter(NamedTuple):
+    """Which sessions are listed. Each part is a fixed text; values are bound."""
+
+    agent_id: str | None = None
+    updated_after: int | None = None
+    kinds: Sequence[str] | None = None
+    label: str | None = None
+    spawned_by: str | None = None
+    search: str | None = None
+
+    def clauses(self) -> tuple[str, list[str | int]]:
+        parts: list[tuple[str, str | int | None]] = [
+            ("agent_id = ?", self.agent_id),
+            ("updated_at > ?", self.updated_after),
+            ("label = ?", self.label),
+            ("spawned_by = ?", self.spawned_by),
+            (
+                "kind IN (SELECT value FROM json_each(?))",
+                to_json(self.kinds) if self.kinds else None,
+            ),
+            (_FOUND_IN, self.search and f"%{_escaped(self.search.lower())}%"),
+        ]
+        used = [(text, value) for text, value in parts if value is not None]
+        return "".join(f" AND {text}" for text, _ in used), [value for _, value in used]
+
+
+_FOUND_IN = (
+    "lower(key || ' ' || session_id || ' ' || coalesce(label, '') || ' ' || "
+    "coalesce(display_name, '')) LIKE ? ESCAPE '!'"
+)
+
+
+def _escaped(words: str) -> str:
+    return words.replace("!", "!!").replace("%", "!%").replace("_", "!_")
+
+
+def list_sessions(db: apsw.Connection, limit: int, only: Filter) -> list[Session]:
+    clauses, values = only.clauses()
+    rows = db.execute(
+        f"SELECT {SESSION} FROM sessions WHERE archived_at IS NULL{clauses} "
         "ORDER BY updated_at DESC LIMIT ?",
         (*values, limit),
     )
     return [session_of(row) for row in rows]
+
+
+def count_sessions(db: apsw.Connection, agent_id: str | None) -> int:
+    clauses, values = Filter(agent_id).clauses()
+    row = db.execute(
+        f"SELECT count(*) FROM sessions WHERE archived_at IS NULL{clauses}", tuple(values)
+    ).fetchone()
+    return int(row[0]) if row else 0
+
+
+_CHANGEABLE = frozenset(
+    {"label", "display_name", "model", "thinking", "verbose", "send_policy", "overrides"}
+)
+
+
+def patch_session(transaction: Transaction, op: PatchSession) -> Session:
+    db = transaction.db
+    if unknown := op.changes.keys() - _CHANGEABLE:
+        raise Invalid(f"a session has no setting {', '.join(sorted(unknown))}")
+    label = op.changes.get("label")
+    if label is not None and _label_taken(db, op.key, label):
+        raise Invalid(f"label already in use: {label}")
+    names = sorted(op.changes)
+    values = [to_json(v) if isinstance(v, dict) else v for v in (op.changes[n] for n in names)]
+    assignments = "".join(f"{name} = ?, " for name in names)
+    row = transaction.get(
+        f"UPDATE sessions SET {assignments} updated_at = ? WHERE key = ? RETURNING {SESSION}",
+        (*values, op.at, op.key.text),
+    )
+    return session_of(row)
+
+
+def _label_taken(db: apsw.Connection, key: SessionKey, label: str) -> bool:
+    row = db.execute(
+        "SELECT 1 FROM sessions WHERE agent_id = ? AND label = ? AND key != ?",
+        (key.agent_id, label, key.text),
+    ).fetchone()
+    return row is not None
+
+
+def reset_session(transaction: Transaction, op: ResetSession) -> Session:
+    db = transaction.db
+    before = find_session(db, op.key)
+    if before is None:
+        raise NotFound(f"unknown session: {op.key}")
+    db.execute(
+        "UPDATE transcripts SET closed_at = ? WHERE session_id = ?", (op.at, before.session_id)
+    )
+    db.execute(
+        "INSERT INTO transcripts (session_id, agent_id, key, created_at) VALUES (?,?,?,?)",
+        (op.session_id, before.key.agent_id, op.key.text, op.at),
+    )
+    row = transaction.get(
+        "UPDATE sessions SET session_id = ?, updated_at = ?, input_tokens = 0, output_tokens = 0, "
+        "total_tokens = 0, cost_usd = 0, system_sent = 0, aborted_last_run = 0 "
+        f"WHERE key = ? RETURNING {SESSION}",
+        (op.session_id, op.at, op.key.text),
+    )
+    return session_of(row)
+
+
+def delete_session(transaction: Transaction, op: DeleteSession) -> list[str]:
+    db, key = transaction.db, op.key.text
+    if db.execute(
+        "SELECT 1 FROM runs WHERE key = ? AND ended_at IS NULL LIMIT 1", (key,)
+    ).fetchone():
+        raise Busy(f"session {key} is still active; try again in a moment")
+    ids = [row[0] for row in db.execute("SELECT session_id FROM transcripts WHERE key = ?", (key,))]
+    for session_id in ids:
+        db.execute(
+            "DELETE FROM entries_words WHERE rowid IN (SELECT id FROM entries WHERE session_id = ?)",
+            (session_id,),
+        )
+        db.execute("DELETE FROM entries WHERE session_id = ?", (session_id,))
+    db.execute("DELETE FROM transcripts WHERE key = ?", (key,))
+    db.execute("DELETE FROM sessions WHERE key = ?", (key,))
+    return ids

@@ -37,7 +37,7 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_newest ON sessions (updated_at DESC) WHERE archived_at IS NULL;
 CREATE INDEX sessions_newest_of_agent ON sessions (agent_id, updated_at DESC) WHERE archived_at IS NULL;
 CREATE INDEX sessions_children ON sessions (spawned_by, updated_at DESC) WHERE spawned_by IS NOT NULL;
-CREATE INDEX sessions_label ON sessions (agent_id, label) WHERE label IS NOT NULL;
+CREATE INDEX sessions_label ON sessions (label, agent_id) WHERE label IS NOT NULL;
 
 -- One row an epoch of a session: a reset begins a new one, the old one stays readable.
 CREATE TABLE transcripts (

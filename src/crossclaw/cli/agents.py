@@ -1,0 +1,98 @@
+"""`agents`: who answers. `add` writes into the config file and leaves everything else as it stands."""
+
+from typing import Any
+
+from crossclaw.cli.configfile import ConfigFile
+from crossclaw.cli.exits import CommandFailed, Exit, UsageError
+from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, json_option
+from crossclaw.cli.peer import READ, Peer
+from crossclaw.cli.place import Place, find_place
+from crossclaw.cli.running import ask
+from crossclaw.cli.say import out, out_json
+from crossclaw.cli.tables import table
+from crossclaw.config.positions import KeyPath
+from crossclaw.domain.agents import DEFAULT_AGENT_ID, is_agent_id, normalize_agent_id
+
+LIST: KeyPath = ("agents", "list")
+ENTRIES: KeyPath = ("agents", "entries")
+
+
+def _list_arguments(parser: Parser) -> None:
+    json_option(parser)
+    gateway_options(parser)
+
+
+def _list(arguments: Arguments) -> int:
+    async def work(peer: Peer) -> int:
+        answer = await peer.call("agents.list", {}, timeout_s=arguments.timeout)
+        out_json(answer) if arguments.json else out(_rows(answer))
+        return Exit.OK
+
+    return ask(arguments, READ, work=work)
+
+
+def _rows(answer: dict[str, Any]) -> str:
+    default = answer.get("defaultId")
+    return table(
+        ("agent", "name", ""),
+        [
+            (agent["id"], agent.get("name"), "default" if agent["id"] == default else " ")
+            for agent in answer["agents"]
+        ],
+    )
+
+
+def _add_arguments(parser: Parser) -> None:
+    parser.add_argument("id", help="letters, digits, - and _")
+    parser.add_argument("--name", help="how it is called in lists")
+    parser.add_argument("--workspace", metavar="FOLDER", help="where its files lie")
+    parser.add_argument("--model", metavar="PROVIDER/MODEL", help="what it thinks with")
+    json_option(parser)
+
+
+def _add(arguments: Arguments) -> int:
+    agent_id = _agent_id(arguments.id)
+    place = find_place()
+    if place.config.agents.find(agent_id) is not None:
+        raise CommandFailed(f'the agent "{agent_id}" is already there')
+    options = {"name": arguments.name, "workspace": arguments.workspace, "model": arguments.model}
+    agent = {"id": agent_id} | {name: value for name, value in options.items() if value}
+    file = ConfigFile(place.paths.config_path, place.environ)
+    put_agent(file, place, agent)
+    file.save()
+    if arguments.json:
+        out_json({"agent": agent, "path": str(file.path)})
+    else:
+        out(f'added the agent "{agent_id}" to {file.path}')
+        out("A gateway that is running learns of it when it is started again.")
+        out(f'Then: crossclaw message send "Hello" --agent {agent_id}')
+    return Exit.OK
+
+
+def put_agent(file: ConfigFile, place: Place, agent: dict[str, str]) -> None:
+    """Into the list or the map, whichever the file has. In a file with neither, `main` is there
+    without being named; it is named first now, or the new agent would be the only one."""
+    if file.has(LIST):
+        file.insert(LIST, agent)
+    elif file.has(ENTRIES):
+        rest = {name: value for name, value in agent.items() if name != "id"}
+        file.put((*ENTRIES, agent["id"]), rest)
+    else:
+        first = [{"id": DEFAULT_AGENT_ID}] if agent["id"] != DEFAULT_AGENT_ID else []
+        file.put(LIST, [*first, agent])
+
+
+def _agent_id(text: str) -> str:
+    lowered = text.strip().lower()
+    if not is_agent_id(lowered):
+        raise UsageError(
+            f"{text!r} is not an agent id (letters, digits, - and _, at most 64)",
+            hint=f"For example: {normalize_agent_id(text)}",
+        )
+    return lowered
+
+
+COMMANDS = {
+    "list": Command(_list_arguments, _list),
+    "add": Command(_add_arguments, _add),
+}

@@ -1,0 +1,127 @@
+"""The words of the command line: every command with its one line and where it lives.
+
+A table and nothing more, so that `--help` costs no import. A leaf's module is imported when the
+command is given; its `COMMANDS` hold the arguments and the work.
+"""
+
+from typing import NamedTuple
+
+
+class Leaf(NamedTuple):
+    summary: str
+    module: str
+    hidden: bool = False
+
+
+class Group(NamedTuple):
+    summary: str
+    leaves: dict[str, Leaf]
+    default: str | None = None
+    """What the bare word means."""
+
+
+TREE: dict[str, Leaf | Group] = {
+    "message": Group(
+        "send a message to an agent, or to a chat",
+        {"send": Leaf("send a message and show the reply as it is written", "message")},
+    ),
+    "chat": Leaf("talk with an agent, line by line", "chat"),
+    "sessions": Group(
+        "the conversations: list, read, send",
+        {
+            "list": Leaf("all sessions, the newest first", "sessions"),
+            "show": Leaf("one session in detail", "sessions"),
+            "history": Leaf("the messages of a session", "sessions"),
+            "send": Leaf("send into a session and wait for the reply", "sessions"),
+            "reset": Leaf("begin a session anew; the old transcript stays", "sessions"),
+            "delete": Leaf("delete a session", "sessions"),
+        },
+        default="list",
+    ),
+    "agents": Group(
+        "who answers: list, add",
+        {
+            "list": Leaf("the configured agents", "agents"),
+            "add": Leaf("add an agent to the config file", "agents"),
+        },
+        default="list",
+    ),
+    "models": Group(
+        "what they think with", {"list": Leaf("the models on offer", "models")}, default="list"
+    ),
+    "gateway": Group(
+        "run the gateway, or call one of its methods",
+        {
+            "run": Leaf("run the gateway until Ctrl-C", "gateway"),
+            "call": Leaf("call a method of the gateway and print its answer", "gateway"),
+        },
+        default="run",
+    ),
+    "run": Leaf("first start: gateway, page and a link to open", "run"),
+    "demo": Leaf("two agents talk, here and now, without key or network", "demo"),
+    "status": Leaf("the gateway, its agents and sessions at a glance", "status"),
+    "health": Leaf("whether the gateway lives", "status"),
+    "doctor": Leaf("look for what is wrong here, and say what to do", "doctor"),
+    "config": Group(
+        "the config file: read, change, check",
+        {
+            "get": Leaf("show a value, secrets hidden", "config"),
+            "set": Leaf("change a value; comments stay", "config"),
+            "path": Leaf("where the file lies", "config"),
+            "check": Leaf("whether it is good, with file and line", "config"),
+        },
+    ),
+    "logs": Leaf("the last lines of the gateway's log", "logs"),
+}
+
+
+class Chosen(NamedTuple):
+    words: tuple[str, ...]
+    leaf: Leaf
+    rest: list[str]
+
+
+class NotChosen(NamedTuple):
+    """No command: the help of `words` is wanted, or `unknown` is not one of its words."""
+
+    words: tuple[str, ...]
+    unknown: str | None = None
+    asked: bool = False
+    """Whether help was asked for; else a word is missing."""
+
+
+HELP = ("-h", "--help", "help")
+
+
+def choose(arguments: list[str]) -> Chosen | NotChosen:
+    if not arguments or arguments[0] in HELP:
+        return NotChosen((), asked=True)
+    word, *rest = arguments
+    entry = TREE.get(word)
+    if entry is None:
+        return NotChosen((), unknown=word)
+    return Chosen((word,), entry, rest) if isinstance(entry, Leaf) else _inside(word, entry, rest)
+
+
+def _inside(word: str, group: Group, rest: list[str]) -> Chosen | NotChosen:
+    if rest and rest[0] in group.leaves:
+        return Chosen((word, rest[0]), group.leaves[rest[0]], rest[1:])
+    if rest and rest[0] in HELP:
+        return NotChosen((word,), asked=True)
+    if rest and not rest[0].startswith("-"):
+        return NotChosen((word,), unknown=rest[0])
+    if group.default is None:
+        return NotChosen((word,))
+    return Chosen((word, group.default), group.leaves[group.default], rest)
+
+
+def names_in(words: tuple[str, ...]) -> dict[str, str]:
+    """The words that may follow, with their summaries."""
+    entries = TREE[words[0]] if words else TREE
+    leaves = entries.leaves if isinstance(entries, Group) else entries
+    assert isinstance(leaves, dict)
+    return {name: leaf.summary for name, leaf in leaves.items()}
+
+
+def summary_of(words: tuple[str, ...]) -> str:
+    return TREE[words[0]].summary if words else "sessions that know of each other"

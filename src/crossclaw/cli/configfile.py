@@ -1,0 +1,100 @@
+"""The config file as something to change: read, edited as text, checked, then replaced in one step.
+
+A change that cannot be made in the text (it stands in an included file) is refused, with the lines
+to write by hand.
+"""
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from crossclaw.cli.exits import CommandFailed
+from crossclaw.cli.textedit import insert_last, replace_value, spans_of, written
+from crossclaw.config import load
+from crossclaw.config.positions import KeyPath
+from crossclaw.config.source import dotted, parse, read_text
+from crossclaw.domain.errors import ConfigInvalid
+
+_FILE_MODE, _FOLDER_MODE = 0o600, 0o700
+
+
+class ConfigFile:
+    def __init__(self, path: Path, environ: Mapping[str, str]) -> None:
+        self.path = path.resolve()  # a link stays a link; what it points to is written
+        self._environ = environ
+        self.text = read_text(self.path) if self.path.exists() else "{\n}\n"
+        self.value = parse(self.text, self.path)
+        if not isinstance(self.value, dict):
+            raise ConfigInvalid(f"{self.path} must hold one object: {{ … }}")
+
+    def has(self, path: KeyPath) -> bool:
+        return path in spans_of(self.text)
+
+    def put(self, path: KeyPath, value: Any) -> None:
+        """The value at `path`, whether or not there is one; missing objects on the way are made."""
+        spans = spans_of(self.text)
+        if path in spans:
+            self._edit(path, value, replace_value(self.text, path, value))
+            return
+        depth = max(n for n in range(len(path)) if path[:n] in spans)
+        self._refuse_no_object(path, path[:depth], value)
+        for step in reversed(path[depth + 1 :]):
+            value = {str(step): value}
+        whole = insert_last(self.text, path[:depth], value, key=str(path[depth]))
+        self._edit(path, value, whole)
+
+    def insert(self, path: KeyPath, item: Any) -> None:
+        """A further item at the end of the list at `path`."""
+        self._edit(path, item, insert_last(self.text, path, item))
+
+    def _edit(self, path: KeyPath, value: Any, text: str) -> None:
+        try:
+            self.value, self.text = parse(text, self.path), text
+        except ConfigInvalid as error:
+            raise self._by_hand(path, value, str(error)) from None
+
+    def _refuse_no_object(self, path: KeyPath, container: KeyPath, value: Any) -> None:
+        found: Any = self.value
+        for step in container:
+            found = found[step]
+        if not isinstance(found, dict):
+            name = dotted(container)
+            raise self._by_hand(path, value, f"{name} is no object, so nothing can be put into it")
+        if "$include" in found:
+            name = dotted(container) or "the file"
+            raise self._by_hand(path, value, f"{name} includes other files; one of them may say it")
+
+    def _by_hand(self, path: KeyPath, value: Any, why: str) -> CommandFailed:
+        lines = f"{dotted(path)}: {written(value)}"
+        return CommandFailed(
+            f"{self.path} was not changed: {why}", hint=f"By hand, at the right place:\n\n  {lines}"
+        )
+
+    def save(self) -> None:
+        """Only what loads is written. The file is there whole at any moment, and only ours to read."""
+        self.path.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(
+            dir=self.path.parent, prefix=f".{self.path.name}.", suffix=".draft"
+        )
+        draft = Path(name)
+        try:
+            with open(descriptor, "w", encoding="utf-8") as file:
+                os.fchmod(descriptor, _FILE_MODE)
+                file.write(self.text)
+                file.flush()
+                os.fsync(descriptor)
+            self._check(draft)
+            draft.replace(self.path)
+        finally:
+            draft.unlink(missing_ok=True)
+
+    def _check(self, draft: Path) -> None:
+        try:
+            load(draft, self._environ)
+        except ConfigInvalid as error:
+            text = str(error).replace(str(draft), str(self.path))
+            raise CommandFailed(
+                f"{self.path} was not changed; it would not load:\n{text}"
+            ) from None

@@ -1,0 +1,130 @@
+"""Finding the gateway: which address, and which credential may be sent there.
+
+    --url                             only with its own --token, unless it is the local gateway
+    OPENCLAW_GATEWAY_URL              with OPENCLAW_GATEWAY_TOKEN
+    gateway.mode "remote"             gateway.remote.url with gateway.remote.token
+    else the local gateway            127.0.0.1, OPENCLAW_GATEWAY_PORT or gateway.port, with
+                                      OPENCLAW_GATEWAY_TOKEN, gateway.auth or the kept token
+
+A credential is only ever sent to the address it was given for.
+"""
+
+import os
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from crossclaw.cli.exits import UsageError
+from crossclaw.cli.place import Place
+from crossclaw.config.token import TOKEN_VARIABLE, gateway_token
+from crossclaw.domain.secret import Secret
+
+URL_VARIABLE = "OPENCLAW_GATEWAY_URL"
+PORT_VARIABLE = "OPENCLAW_GATEWAY_PORT"
+PASSWORD_VARIABLE = "OPENCLAW_GATEWAY_PASSWORD"
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_SCHEMES = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the options say; nothing, mostly."""
+
+    url: str | None = None
+    token: str | None = None
+    password: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    url: str
+    token: Secret | None = None
+    password: Secret | None = None
+    is_local: bool = False
+    """The gateway of this very config: when it does not run, one can be started for the call."""
+
+    @property
+    def is_open_line(self) -> bool:
+        """Whether a credential would travel over a network without encryption."""
+        return self.url.startswith("ws://") and not _is_loopback(self.url)
+
+
+def find_gateway(wanted: Wanted, place: Place) -> Address:
+    own = Address("", _secret(wanted.token), _secret(wanted.password))
+    if wanted.url:
+        return _elsewhere(wanted.url, own, place, "--url needs its own --token")
+    if url := place.environ.get(URL_VARIABLE, "").strip():
+        given = _or(own, place.environ.get(TOKEN_VARIABLE), place.environ.get(PASSWORD_VARIABLE))
+        return _elsewhere(url, given, place, f"{URL_VARIABLE} needs {TOKEN_VARIABLE} beside it")
+    remote = place.config.gateway.remote
+    if place.config.gateway.mode == "remote" and remote.url:
+        return Address(
+            clean_url(remote.url), own.token or remote.token, own.password or remote.password
+        )
+    return _local(own, place)
+
+
+def _elsewhere(url: str, given: Address, place: Place, refusal: str) -> Address:
+    address = clean_url(url)
+    if given.token or given.password:
+        return Address(address, given.token, given.password, _is_ours(address, place))
+    if _is_ours(address, place):
+        return _local(given, place)
+    raise UsageError(
+        f"{refusal}: the local gateway's token is not sent to {address}",
+        hint="Add --token, or leave the address away to use the local gateway.",
+    )
+
+
+def _local(given: Address, place: Place) -> Address:
+    auth = place.config.gateway.auth
+    if not (given.token or given.password):
+        environ = place.environ
+        given = _or(given, environ.get(TOKEN_VARIABLE), environ.get(PASSWORD_VARIABLE))
+    token = given.token or auth.token or _kept(place)
+    scheme = "wss" if place.config.gateway.tls.enabled else "ws"
+    url = f"{scheme}://127.0.0.1:{local_port(place)}"
+    return Address(url, token, given.password or auth.password, is_local=True)
+
+
+def local_port(place: Place) -> int:
+    text = place.environ.get(PORT_VARIABLE, "").strip()
+    if not text:
+        return place.config.gateway.port
+    if not text.isdecimal() or int(text) > 65_535:
+        raise UsageError(f"{PORT_VARIABLE} is {text!r}, which is no port")
+    return int(text)
+
+
+def clean_url(text: str) -> str:
+    parts = urlsplit(text if "://" in text else f"ws://{text}")
+    if parts.scheme not in _SCHEMES or not parts.hostname:
+        raise UsageError(f"{text!r} is no gateway address", hint="Example: ws://127.0.0.1:18789")
+    return parts._replace(scheme=_SCHEMES[parts.scheme], fragment="").geturl()
+
+
+def _is_ours(url: str, place: Place) -> bool:
+    """The local gateway by another spelling: its port on loopback, while none is configured away."""
+    port = urlsplit(url).port
+    return _is_loopback(url) and port == local_port(place) and place.config.gateway.mode != "remote"
+
+
+def _is_loopback(url: str) -> bool:
+    return urlsplit(url).hostname in _LOOPBACK
+
+
+def _kept(place: Place) -> Secret | None:
+    """The token that the gateway keeps, if it has ever been started."""
+    if not os.path.lexists(place.paths.token_path):
+        return None
+    return gateway_token(place.config, place.paths, {})
+
+
+def _or(own: Address, token: str | None, password: str | None) -> Address:
+    if own.token or own.password:
+        return own
+    return Address("", _secret(token), _secret(password))
+
+
+def _secret(text: str | None) -> Secret | None:
+    return Secret(text.strip()) if text and text.strip() else None

@@ -1,0 +1,147 @@
+"""`gateway run` serves until it is told to stop; `gateway call` asks one method of a running one."""
+
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import pyjson5
+
+from crossclaw.cli.exits import CommandFailed, Exit, UsageError
+from crossclaw.cli.finding import PASSWORD_VARIABLE
+from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, json_option, positive
+from crossclaw.cli.peer import ADMIN, READ, WRITE, Peer
+from crossclaw.cli.place import Place, find_place
+from crossclaw.cli.running import ask, run_async
+from crossclaw.cli.say import note, out_json
+from crossclaw.config.token import TOKEN_VARIABLE
+from crossclaw.domain.errors import StoreLocked
+
+CALL_MS = 10_000  # OpenClaw's default
+_HOSTS = {"loopback": "127.0.0.1", "lan": "0.0.0.0"}
+_SCOPES = (ADMIN, READ, WRITE, "operator.approvals", "operator.pairing")
+_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+def run_options(parser: Parser) -> None:
+    parser.add_argument("--port", type=port, help="in place of gateway.port (18789)")
+    parser.add_argument("--bind", metavar="WHERE", help="loopback, lan, or an address")
+    parser.add_argument("--token", help="in place of the configured one")
+    parser.add_argument("--password", help="the same for gateways with a password")
+    parser.add_argument("--verbose", action="store_true", help="log more")
+    for name in ("--allow-unconfigured", "--force", "--dev"):
+        parser.add_argument(name, action="store_true", help="accepted, not needed here")
+
+
+def _run(arguments: Arguments) -> int:
+    from crossclaw.app import run_gateway  # noqa: PLC0415  brings the whole house
+
+    place = find_place(environment(arguments))
+    begin_log(verbose=arguments.verbose)
+    _warn(place)
+
+    async def serve() -> int:
+        await run_gateway(
+            place.loaded,
+            place.paths,
+            place.environ,
+            host=host_of(arguments.bind),
+            port=arguments.port,
+            on_ready=lambda url, _token: note(f"the gateway is at {url}; Ctrl-C stops it"),
+        )
+        return Exit.OK
+
+    return serve_until_stopped(serve)
+
+
+def serve_until_stopped(serve: Any) -> int:
+    """Ctrl-C is how a gateway ends, not an accident."""
+    try:
+        return run_async(serve)
+    except KeyboardInterrupt:
+        return Exit.OK
+    except StoreLocked as error:
+        raise CommandFailed(str(error), hint="crossclaw status shows the one that runs.") from None
+    except OSError as error:
+        raise CommandFailed(
+            f"the gateway cannot listen: {error.strerror or error}",
+            hint="crossclaw doctor looks who has the port; --port takes another.",
+        ) from None
+
+
+def environment(arguments: Arguments) -> Mapping[str, str]:
+    """What the options say takes the place of the variables; it stays in this process."""
+    given = {TOKEN_VARIABLE: arguments.token, PASSWORD_VARIABLE: arguments.password}
+    return dict(os.environ) | {name: value for name, value in given.items() if value}
+
+
+def host_of(bind: str | None) -> str | None:
+    return None if bind is None else _HOSTS.get(bind, bind)
+
+
+def begin_log(*, verbose: bool) -> None:
+    level = logging.DEBUG if verbose else logging.INFO
+    logging.basicConfig(level=level, format=_FORMAT, stream=sys.stderr)
+    logging.getLogger("websockets").setLevel(logging.WARNING)
+
+
+def _warn(place: Place) -> None:
+    for text in place.loaded.warnings:
+        note(f"{place.loaded.path.name}: {text}")
+
+
+def port(text: str) -> int:
+    value = int(text)
+    if not 0 <= value <= 65_535:
+        raise ValueError
+    return value
+
+
+def _call_arguments(parser: Parser) -> None:
+    parser.add_argument("method", help="for example health, sessions.list, chat.history")
+    parser.add_argument("--params", default="{}", metavar="JSON", help="an object")
+    parser.add_argument(
+        "--expect-final", action="store_true", help="wait for the second answer, as of `agent`"
+    )
+    parser.add_argument(
+        "--timeout", type=positive, default=CALL_MS, metavar="MS", help="milliseconds (10000)"
+    )
+    json_option(parser)
+    gateway_options(parser, timeout=False)
+
+
+def _call(arguments: Arguments) -> int:
+    params = _params(arguments.params)
+
+    async def work(peer: Peer) -> int:
+        answer = await peer.call(
+            arguments.method,
+            params,
+            timeout_s=arguments.timeout / 1000,
+            final=arguments.expect_final,
+        )
+        out_json(answer)
+        return Exit.OK
+
+    return ask(arguments, *_SCOPES, work=work, embed=False)
+
+
+def _params(text: str) -> dict[str, Any]:
+    try:
+        value = pyjson5.decode(text)
+    except pyjson5.Json5DecoderException as error:
+        raise UsageError(f"--params is not JSON: {error.args[0]}") from None
+    if not isinstance(value, dict):
+        raise UsageError("--params must be an object: {…}")
+    return value
+
+
+COMMANDS = {
+    "run": Command(run_options, _run),
+    "call": Command(
+        _call_arguments,
+        _call,
+        "example\n  crossclaw gateway call sessions.list --params '{\"limit\": 5}' --json",
+    ),
+}

@@ -1,0 +1,80 @@
+"""Grammar: argparse with errors that help, the options that several commands share, and `Command`."""
+
+import argparse
+import difflib
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, NoReturn
+
+from crossclaw.cli.exits import UsageError
+
+Arguments = argparse.Namespace
+
+
+class Parser(argparse.ArgumentParser):
+    """No abbreviations: `--tok` must not become `--token` by luck. Errors name the nearest option."""
+
+    def __init__(self, **options: Any) -> None:
+        formatter = argparse.RawDescriptionHelpFormatter
+        super().__init__(allow_abbrev=False, formatter_class=formatter, **options)
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, hint=f"{self.format_usage().strip()}\nMore: {self.prog} --help")
+
+    def read(self, arguments: list[str]) -> Arguments:
+        parsed, unknown = self.parse_known_intermixed_args(arguments)
+        if unknown:
+            self._refuse(unknown[0])
+        return parsed
+
+    def _refuse(self, word: str) -> NoReturn:
+        name = word.split("=", 1)[0]
+        if not name.startswith("-"):
+            self.error(f"{word!r} is too much here; put a text with spaces in quotes")
+        known = [text for action in self._actions for text in action.option_strings]
+        meant = nearest(name, known)
+        self.error(f"there is no option {name}" + (f"; did you mean {meant}?" if meant else ""))
+
+
+class Command(NamedTuple):
+    arguments: Callable[[Parser], None]
+    run: Callable[[Arguments], int]
+    more: str = ""
+    """Examples and fine print, shown below the options."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return found[0] if found else None
+
+
+def gateway_options(parser: Parser, *, timeout: bool = True) -> None:
+    group = parser.add_argument_group("which gateway")
+    group.add_argument("--url", help="ws:// or wss:// address; needs its own --token")
+    group.add_argument("--token", help="the gateway's token (better: OPENCLAW_GATEWAY_TOKEN)")
+    group.add_argument("--password", help="in place of a token, where the gateway wants one")
+    if timeout:
+        parser.add_argument(
+            "--timeout", type=seconds, default=30.0, metavar="S", help="seconds to wait (30)"
+        )
+
+
+def json_option(parser: Parser) -> None:
+    parser.add_argument("--json", action="store_true", help="one JSON value, for programs")
+
+
+def seconds(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < 1e9:
+        raise argparse.ArgumentTypeError("must be a number of seconds, not negative")
+    return value
+
+
+def positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return value
+
+
+def no_arguments(parser: Parser) -> None:
+    """For commands that take none."""

@@ -1,0 +1,48 @@
+"""`logs`: the last lines of the log file, where the config names one."""
+
+import time
+from pathlib import Path
+
+from crossclaw.cli.exits import CommandFailed, Exit
+from crossclaw.cli.grammar import Arguments, Command, Parser, positive
+from crossclaw.cli.place import Place, find_place
+from crossclaw.cli.say import cleaned, out
+
+TAIL_BYTES_MAX = 2**20  # of the end of the file; more lines than anybody reads
+_LOOK_S = 0.5
+
+
+def _arguments(parser: Parser) -> None:
+    parser.add_argument("--lines", "-n", type=positive, default=50, help="how many (50)")
+    parser.add_argument("--follow", "-f", action="store_true", help="go on until Ctrl-C")
+
+
+def _logs(arguments: Arguments) -> int:
+    path = log_path(find_place())
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - TAIL_BYTES_MAX))
+            lines = file.read().decode("utf-8", "replace").splitlines()
+            out("\n".join(map(cleaned, lines[-arguments.lines :])))
+            while arguments.follow:
+                more = file.read().decode("utf-8", "replace")
+                if more:
+                    out(cleaned(more), end="")
+                time.sleep(_LOOK_S)
+    except FileNotFoundError:
+        raise CommandFailed(
+            f"there is no log file {path}",
+            hint="The gateway logs to stderr; a service keeps that, or set logging.file.",
+        ) from None
+    return Exit.OK
+
+
+def log_path(place: Place) -> Path:
+    named = place.config.logging.get("file")
+    if isinstance(named, str) and named:
+        return place.paths.resolve(named)
+    return place.paths.state_dir / "logs" / "gateway.log"
+
+
+COMMANDS = {"logs": Command(_arguments, _logs)}

@@ -1,0 +1,116 @@
+"""The command line's front: finds the command, runs it, and turns every end into an exit code.
+
+Nothing is imported before it is needed: `--help` reads a table, `--version` a constant.
+"""
+
+import os
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from crossclaw.cli.commands import Chosen, NotChosen, choose, names_in, summary_of
+from crossclaw.cli.exits import CommandFailed, Exit, UsageError, exit_table
+from crossclaw.cli.say import out, problem
+from crossclaw.cli.version import VERSION
+
+if TYPE_CHECKING:
+    from crossclaw.cli.grammar import Command, Parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    given = sys.argv[1:] if arguments is None else arguments
+    try:
+        return int(_run(given))
+    except CommandFailed as failure:
+        problem(str(failure), failure.hint)
+        return failure.exit_code
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        # The reader has gone (`… | head`). Python would complain once more when it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.FAILED
+
+
+def _run(arguments: list[str]) -> int:
+    if arguments[:1] in (["--version"], ["-V"], ["-v"]):
+        out(f"crossclaw {VERSION}")
+        return Exit.OK
+    chosen = choose(arguments)
+    if isinstance(chosen, NotChosen):
+        return _help(chosen)
+    return _command(chosen)
+
+
+def _command(chosen: Chosen) -> int:
+    module = import_module(f"crossclaw.cli.{chosen.leaf.module}")
+    command: Command = module.COMMANDS[chosen.words[-1]]
+    parser = _parser(chosen, command)
+    if set(chosen.rest) & {"-h", "--help"}:
+        out(parser.format_help(), end="")
+        return Exit.OK
+    return _guarded(command, parser, chosen.rest)
+
+
+def _guarded(command: "Command", parser: "Parser", rest: list[str]) -> int:
+    from crossclaw.domain.errors import CrossclawError  # noqa: PLC0415  help must not need it
+
+    try:
+        return command.run(parser.read(rest))
+    except CrossclawError as error:
+        raise CommandFailed(str(error)) from error
+
+
+def _parser(chosen: Chosen, command: "Command") -> "Parser":
+    from crossclaw.cli.grammar import Parser  # noqa: PLC0415  argparse takes 10 ms of the 75
+
+    parser = Parser(
+        prog=" ".join((program(), *chosen.words)),
+        description=chosen.leaf.summary,
+        epilog=command.more,
+    )
+    command.arguments(parser)
+    return parser
+
+
+def _help(wanted: NotChosen) -> int:
+    if wanted.unknown is not None:
+        raise _unknown(wanted)
+    text = help_text(wanted.words)
+    if wanted.asked:
+        out(text)
+        return Exit.OK
+    raise UsageError(f"{' '.join(wanted.words)}: which one?", hint=text)
+
+
+def _unknown(wanted: NotChosen) -> UsageError:
+    from crossclaw.cli.grammar import nearest  # noqa: PLC0415
+
+    word, known = wanted.unknown or "", names_in(wanted.words)
+    before = " ".join((program(), *wanted.words))
+    kind = "option" if word.startswith("-") else "command"
+    meant = nearest(word, known)
+    where = " ".join((*wanted.words, ""))
+    text = f"{where}there is no {kind} {word!r}" + (f"; did you mean {meant}?" if meant else "")
+    return UsageError(text, hint=f"{before} --help lists them.")
+
+
+def help_text(words: tuple[str, ...] = ()) -> str:
+    name = " ".join((program(), *words))
+    width = max(len(word) for word in names_in(words))
+    lines = [f"  {word:<{width}}  {text}" for word, text in names_in(words).items()]
+    parts = [f"{name}: {summary_of(words)}", f"usage: {name} <command> [options]", "\n".join(lines)]
+    if not words:
+        parts += ["exit codes\n" + exit_table()]
+    parts += [f"{name} <command> --help tells more." + ("" if words else f" Version {VERSION}.")]
+    return "\n\n".join(parts)
+
+
+def program() -> str:
+    """The name it was called by: `crossclaw` and `openclaw` are the same program."""
+    name = os.path.basename(sys.argv[0] if sys.argv else "")
+    return name if name in ("crossclaw", "openclaw") else "crossclaw"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,110 @@
+"""`message send`: to an agent's session, with the reply as it is written; or to a chat."""
+
+import sys
+from typing import Any
+from uuid import uuid4
+
+from crossclaw.cli.context import ALL_BYTES_MAX, FILE_BYTES_MAX, with_context
+from crossclaw.cli.exits import Exit, UsageError
+from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, json_option, seconds
+from crossclaw.cli.naming import name_session
+from crossclaw.cli.peer import READ, WRITE, Peer
+from crossclaw.cli.running import ask
+from crossclaw.cli.say import out, out_json, problem
+from crossclaw.cli.screens import choose_screen
+from crossclaw.cli.talk import talk
+
+REPLY_S = 600.0  # as long as a run may take by default
+
+_MORE = f"""examples
+  crossclaw message send "Hola, agente"
+  crossclaw message send "Hola" --session abc123
+  crossclaw message send "Hola" --agent my-agent
+  crossclaw message send "Revisa este archivo" --context src/app.ts
+  git diff | crossclaw message send - --json
+  crossclaw message send --channel telegram --target 12345 --message "On my way"
+
+A session is named by its key, its id, or any new word: abc123 becomes agent:<default>:abc123.
+A context file is UTF-8 text of at most {FILE_BYTES_MAX // 1024} KiB; all together {ALL_BYTES_MAX // 1024} KiB.
+Ctrl-C aborts the run. When no gateway runs, one is embedded for the call."""
+
+
+def _arguments(parser: Parser) -> None:
+    parser.add_argument("text", nargs="?", help="the message; - reads it from stdin")
+    parser.add_argument("--message", "-m", help="the same as an option")
+    parser.add_argument("--session", metavar="S", help="key, session id or a new name")
+    parser.add_argument("--agent", metavar="ID", help="that agent's main session, or its --session")
+    parser.add_argument(
+        "--context", action="append", default=[], metavar="FILE", help="a text file; repeatable"
+    )
+    json_option(parser)
+    parser.add_argument(
+        "--timeout",
+        type=seconds,
+        default=REPLY_S,
+        metavar="S",
+        help=f"seconds to wait for the reply ({REPLY_S:g}); the run goes on after that",
+    )
+    gateway_options(parser, timeout=False)
+    chat = parser.add_argument_group("to a chat, without an agent")
+    chat.add_argument("--target", "-t", metavar="TO", help="the chat or person")
+    chat.add_argument("--channel", metavar="NAME", help="telegram, discord, signal, …")
+    chat.add_argument("--account", metavar="ID", help="which login, where there are several")
+
+
+def _send(arguments: Arguments) -> int:
+    text = _text(arguments)
+    if arguments.target or arguments.channel:
+        _refuse_mixture(arguments)
+        return ask(arguments, WRITE, work=lambda peer: _to_chat(peer, arguments, text))
+    message = with_context(text, arguments.context)
+    return ask(arguments, READ, WRITE, work=lambda peer: _to_agent(peer, arguments, message))
+
+
+async def _to_agent(peer: Peer, arguments: Arguments, message: str) -> int:
+    key = await name_session(peer, arguments.session, arguments.agent)
+    screen = choose_screen(quiet=arguments.json)
+    told = await talk(peer, key, message, screen, arguments.timeout)
+    if arguments.json:
+        out_json(told.as_json())
+    elif told.status != "ok":
+        problem(told.error or told.status)
+    return told.exit_code
+
+
+async def _to_chat(peer: Peer, arguments: Arguments, text: str) -> int:
+    params: dict[str, Any] = {"to": arguments.target, "message": text}
+    params |= {"channel": arguments.channel} if arguments.channel else {}
+    params |= {"accountId": arguments.account} if arguments.account else {}
+    answer = await peer.call("send", params | {"idempotencyKey": str(uuid4())})
+    if arguments.json:
+        out_json(answer)
+    else:
+        where = f"{answer.get('channel') or arguments.channel}, {arguments.target}"
+        out(f"sent to {where} ({answer.get('messageId') or answer.get('runId')})")
+    return Exit.OK
+
+
+def _text(arguments: Arguments) -> str:
+    given = [text for text in (arguments.text, arguments.message) if text is not None]
+    if len(given) != 1:
+        raise UsageError(
+            "the message is missing" if not given else "there are two messages; send one at a time",
+            hint='Example: crossclaw message send "Hola, agente"',
+        )
+    text = sys.stdin.read() if given[0] == "-" else str(given[0])
+    if not text.strip():
+        raise UsageError("the message is empty. Nothing was sent.")
+    return text
+
+
+def _refuse_mixture(arguments: Arguments) -> None:
+    if not arguments.target:
+        raise UsageError("--channel needs --target: which chat there?")
+    if arguments.session or arguments.agent or arguments.context:
+        raise UsageError(
+            "--target sends to a chat; --session, --agent and --context go with a message to an agent"
+        )
+
+
+COMMANDS = {"send": Command(_arguments, _send, _MORE)}

@@ -1,0 +1,164 @@
+"""Peers: the gateway as a command sees it. Over the wire, or a house opened for this one call.
+
+Both are asked by `call` and listened to by `listen`; a command does not know which one it has.
+"""
+
+import contextlib
+from collections.abc import AsyncGenerator, Generator
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
+from typing import Any, NamedTuple, Protocol
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from crossclaw.cli.exits import CommandFailed, Exit
+from crossclaw.cli.finding import Address, Wanted, find_gateway
+from crossclaw.cli.place import Place
+from crossclaw.cli.say import note
+from crossclaw.domain.errors import StoreLocked
+
+EVENTS_MAX = 10_000  # a reply has a few hundred; who does not read for that long has gone
+READ, WRITE, ADMIN = "operator.read", "operator.write", "operator.admin"
+LOCKED_S_MAX = 20.0  # a neighbour's call without a gateway is over by then, or it is none
+_LOOK_AGAIN_S = 0.2
+
+
+class Event(NamedTuple):
+    name: str
+    payload: dict[str, Any]
+
+
+class Refusal(CommandFailed):
+    """The gateway said no to a call."""
+
+    def __init__(self, message: str, code: str, details: Any = None) -> None:
+        forbidden = code in ("FORBIDDEN", "NOT_PAIRED") or message.startswith("missing scope")
+        super().__init__(message, Exit.UNAUTHORIZED if forbidden else Exit.FAILED)
+        self.code = code
+        self.details = details
+
+
+class Unreachable(CommandFailed):
+    """Nobody listens there."""
+
+    def __init__(self, text: str, *, hint: str | None = None) -> None:
+        super().__init__(text, Exit.UNREACHABLE, hint=hint)
+
+
+class NobodyListens(Exception):
+    """The connection was refused: no gateway runs at that address."""
+
+
+class Defaults(NamedTuple):
+    agent_id: str
+    main_key: str
+
+
+class Peer(Protocol):
+    place: str
+    """An address, or that it is embedded: for people."""
+    defaults: Defaults
+
+    async def call(
+        self, method: str, params: dict[str, Any], *, timeout_s: float = 30, final: bool = False
+    ) -> Any:
+        """`final` waits for the second answer of a method that answers twice."""
+
+    def listen(
+        self,
+    ) -> AbstractContextManager[MemoryObjectReceiveStream[Event]]: ...
+
+
+class Listeners:
+    """Whoever listens gets every event from then on; when the peer goes, their streams end."""
+
+    def __init__(self) -> None:
+        self._streams: list[MemoryObjectSendStream[Event]] = []
+        self._closed = False
+
+    @contextmanager
+    def listen(self) -> Generator[MemoryObjectReceiveStream[Event]]:
+        send, receive = anyio.create_memory_object_stream[Event](EVENTS_MAX)
+        self._streams.append(send)
+        if self._closed:
+            send.close()
+        with receive:
+            try:
+                yield receive
+            finally:
+                self._streams.remove(send)
+                send.close()
+
+    def tell(self, event: Event) -> None:
+        for stream in self._streams:
+            with contextlib.suppress(anyio.WouldBlock, anyio.BrokenResourceError):
+                stream.send_nowait(event)
+
+    def close(self) -> None:
+        self._closed = True
+        for stream in self._streams:
+            stream.close()
+
+
+@asynccontextmanager
+async def connect_peer(
+    wanted: Wanted, place: Place, *scopes: str, embed: bool = True
+) -> AsyncGenerator[Peer]:
+    """The gateway that was asked for. When the local one does not run and `embed` allows it, a
+    house is opened for this call, in this process."""
+    address = find_gateway(wanted, place)
+    if address.is_open_line:
+        note(f"the token goes to {address.url} unencrypted; wss:// would protect it")
+    with plain_errors():
+        async with AsyncExitStack() as stack:
+            yield await _reach(stack, address, place, scopes, embed)
+
+
+async def _reach(
+    stack: AsyncExitStack, address: Address, place: Place, scopes: tuple[str, ...], embed: bool
+) -> Peer:
+    from crossclaw.cli.wire import open_wire  # noqa: PLC0415  brings websockets, 100 ms
+
+    locked_until = anyio.current_time() + LOCKED_S_MAX
+    while True:
+        try:
+            return await stack.enter_async_context(open_wire(address, scopes))
+        except NobodyListens as error:
+            if not (embed and address.is_local):
+                raise Unreachable(str(error), hint=_how_to_start(address)) from None
+        try:
+            return await stack.enter_async_context(_open_embedded(place))
+        except StoreLocked as error:
+            if anyio.current_time() > locked_until:
+                raise Unreachable(f"no gateway answers at {address.url}, and {error}") from None
+        await anyio.sleep(_LOOK_AGAIN_S)
+
+
+def _open_embedded(place: Place) -> AbstractAsyncContextManager[Peer]:
+    from crossclaw.cli.embedded import open_embedded  # noqa: PLC0415  brings the whole house
+
+    return open_embedded(place)
+
+
+def _how_to_start(address: Address) -> str | None:
+    return "Start it with: crossclaw gateway" if address.is_local else None
+
+
+@contextmanager
+def plain_errors() -> Generator[None]:
+    """A task group wraps what went wrong; a person is told the first thing that did."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        raise _first(group) from None
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    first = group.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first

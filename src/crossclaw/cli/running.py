@@ -1,0 +1,31 @@
+"""Running: from a command's arguments to its peer, into the event loop and back, with plain errors."""
+
+import logging
+from collections.abc import Awaitable, Callable
+
+import anyio
+
+from crossclaw.cli.finding import Wanted
+from crossclaw.cli.grammar import Arguments
+from crossclaw.cli.peer import Peer, connect_peer, plain_errors
+from crossclaw.cli.place import find_place
+
+
+def ask(
+    arguments: Arguments, *scopes: str, work: Callable[[Peer], Awaitable[int]], embed: bool = True
+) -> int:
+    """Find the gateway that the options name, or embed one, and do the work with it."""
+
+    async def whole() -> int:
+        wanted = Wanted(arguments.url, arguments.token, arguments.password)
+        async with connect_peer(wanted, find_place(), *scopes, embed=embed) as peer:
+            return await work(peer)
+
+    return run_async(whole)
+
+
+def run_async(work: Callable[[], Awaitable[int]]) -> int:
+    # The command says what matters; a library's own log lines would only be in its way.
+    logging.getLogger("websockets").setLevel(logging.CRITICAL)
+    with plain_errors():
+        return anyio.run(work)

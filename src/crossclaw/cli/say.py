@@ -1,0 +1,42 @@
+"""Say: the one place that writes to the terminal. Answers go to stdout, everything else to stderr."""
+
+import json
+import os
+import sys
+from typing import Any
+
+
+def out(text: str = "", *, end: str = "\n") -> None:
+    sys.stdout.write(text + end)
+    sys.stdout.flush()
+
+
+def out_json(value: Any) -> None:
+    out(json.dumps(value, ensure_ascii=False, indent=2 if on_terminal() else None))
+
+
+def note(text: str) -> None:
+    """What a person may want to know beside the answer."""
+    sys.stderr.write(dimmed(text) + "\n")
+    sys.stderr.flush()
+
+
+def problem(text: str, hint: str | None = None) -> None:
+    sys.stderr.write(f"crossclaw: {text}\n")
+    if hint:
+        sys.stderr.write(f"{hint}\n")
+    sys.stderr.flush()
+
+
+def on_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
+def dimmed(text: str) -> str:
+    plain = not sys.stderr.isatty() or os.environ.get("NO_COLOR")
+    return text if plain else f"\x1b[2m{text}\x1b[0m"
+
+
+def cleaned(text: str) -> str:
+    """Text of others without the control characters that would steer the terminal."""
+    return "".join(c for c in text if c in "\n\t" or (c.isprintable() or c == "\u200d"))

@@ -1,0 +1,159 @@
+"""Screens: how a reply looks while it is written. Markdown on a terminal, plain text in a pipe, or
+nothing at all for programs that want one JSON value at the end."""
+
+from typing import TYPE_CHECKING, Protocol
+
+from crossclaw.cli.say import cleaned, note, on_terminal, out
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.live import Live
+
+ARGUMENTS_CHARS_MAX = 72  # one line on a usual terminal
+REFRESH_HZ = 12
+
+
+class Screen(Protocol):
+    def words(self, text: str) -> None:
+        """The reply so far, whole."""
+
+    def tool(self, line: str) -> None:
+        """A tool began or failed."""
+
+    def close(self) -> None:
+        """Nothing follows; leave the terminal as it was."""
+
+
+def choose_screen(*, quiet: bool) -> Screen:
+    if quiet:
+        return QuietScreen()
+    return MarkdownScreen() if on_terminal() else PlainScreen()
+
+
+class QuietScreen:
+    def words(self, text: str) -> None:
+        pass
+
+    def tool(self, line: str) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class PlainScreen:
+    """What was written cannot be taken back: words that do not continue the last ones (another turn
+    of the run) begin a new paragraph."""
+
+    def __init__(self) -> None:
+        self._written = ""
+
+    def words(self, text: str) -> None:
+        text = cleaned(text)
+        if not text.startswith(self._written):
+            out("\n")
+            self._written = ""
+        out(text[len(self._written) :], end="")
+        self._written = text
+
+    def tool(self, line: str) -> None:
+        note(line)
+
+    def close(self) -> None:
+        if not self._written.endswith("\n"):
+            out()
+
+
+class MarkdownScreen:
+    """Blocks that are complete are printed and stay; only the last, open one is drawn again. So a
+    reply longer than the terminal scrolls as any other text does."""
+
+    def __init__(self, console: "Console | None" = None) -> None:
+        from rich.console import Console  # noqa: PLC0415  40 ms, and only on a terminal
+
+        self._console = console or Console(highlight=False)
+        self._live: Live | None = None
+        self._said = ""
+        self._settled = 0
+        self._any = False
+
+    def words(self, text: str) -> None:
+        text = cleaned(text)
+        if not text.startswith(self._said[: self._settled]):
+            self._settle()
+        self._said = text
+        begin = self._settled + open_block(text[self._settled :])
+        if begin > self._settled:
+            self._print(text[self._settled : begin])
+            self._settled = begin
+        self._draw(text[self._settled :])
+
+    def tool(self, line: str) -> None:
+        self._settle()
+        self._console.print(line, style="dim", markup=False)
+
+    def close(self) -> None:
+        self._settle()
+
+    def _settle(self) -> None:
+        """The open block becomes a printed one."""
+        self._print(self._said[self._settled :])
+        self._said, self._settled = "", 0
+
+    def _print(self, markdown: str) -> None:
+        self._stop()
+        if not markdown.strip():
+            return
+        from rich.markdown import Markdown  # noqa: PLC0415
+
+        if self._any:
+            self._console.print()
+        self._console.print(Markdown(markdown))
+        self._any = True
+
+    def _draw(self, markdown: str) -> None:
+        from rich.live import Live  # noqa: PLC0415
+        from rich.markdown import Markdown  # noqa: PLC0415
+
+        if not markdown.strip():
+            return
+        if self._live is None:
+            if self._any:
+                self._console.print()
+            self._live = Live(console=self._console, transient=True, refresh_per_second=REFRESH_HZ)
+            self._live.start()
+        self._live.update(Markdown(markdown))
+
+    def _stop(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+
+def open_block(markdown: str) -> int:
+    """Where the last block begins: everything before it will not change any more."""
+    from markdown_it import MarkdownIt  # noqa: PLC0415
+
+    tokens = MarkdownIt("commonmark").enable("table").parse(markdown)
+    tops = [token.map[0] for token in tokens if token.level == 0 and token.map]
+    if not tops:
+        return 0
+    lines = markdown.splitlines(keepends=True)
+    return sum(map(len, lines[: tops[-1]]))
+
+
+def tool_line(name: str, arguments: object) -> str:
+    shown = _arguments(arguments)
+    return f"→ {name} {shown}".rstrip()
+
+
+def _arguments(arguments: object) -> str:
+    if not isinstance(arguments, dict):
+        return ""
+    text = ", ".join(f"{name}: {_short(value)}" for name, value in arguments.items())
+    text = cleaned(" ".join(text.split()))
+    return text if len(text) <= ARGUMENTS_CHARS_MAX else text[: ARGUMENTS_CHARS_MAX - 1] + "…"
+
+
+def _short(value: object) -> str:
+    return value if isinstance(value, str) else repr(value)

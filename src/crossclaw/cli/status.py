@@ -1,0 +1,67 @@
+"""`status` and `health`: the gateway at a glance, and whether it lives at all."""
+
+from typing import Any
+
+from crossclaw.cli.exits import Exit
+from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, json_option
+from crossclaw.cli.peer import READ, Peer
+from crossclaw.cli.running import ask
+from crossclaw.cli.say import out, out_json
+from crossclaw.cli.tables import ago, pairs, table
+
+_RECENT = 5
+
+
+def _arguments(parser: Parser) -> None:
+    json_option(parser)
+    gateway_options(parser)
+
+
+def _status(arguments: Arguments) -> int:
+    async def work(peer: Peer) -> int:
+        status = await peer.call("status", {}, timeout_s=arguments.timeout)
+        if arguments.json:
+            out_json(status)
+            return Exit.OK
+        agents = await peer.call("agents.list", {}, timeout_s=arguments.timeout)
+        sessions = await peer.call("sessions.list", {"limit": _RECENT})
+        out(pairs(_glance(peer, status, agents)))
+        if sessions["sessions"]:
+            out("\n" + _recent(sessions))
+        return Exit.OK
+
+    return ask(arguments, READ, work=work)
+
+
+def _glance(peer: Peer, status: dict[str, Any], agents: dict[str, Any]) -> list[tuple[str, object]]:
+    sessions = status.get("sessions") or {}
+    model = (sessions.get("defaults") or {}).get("model")
+    if str(model).startswith("rehearsal"):
+        model = f"{model} (scripted; set ANTHROPIC_API_KEY or OPENAI_API_KEY for a real one)"
+    return [
+        ("gateway", peer.place),
+        ("agents", ", ".join(agent["id"] for agent in agents["agents"])),
+        ("model", model),
+        ("sessions", sessions.get("count")),
+        ("channels", ", ".join(status.get("channelSummary") or [])),
+    ]
+
+
+def _recent(sessions: dict[str, Any]) -> str:
+    now = sessions["ts"]
+    rows = [(row["key"], ago(row.get("updatedAt"), now)) for row in sessions["sessions"]]
+    return table(("newest sessions", "updated"), rows)
+
+
+def _health(arguments: Arguments) -> int:
+    async def work(peer: Peer) -> int:
+        health = await peer.call("health", {}, timeout_s=arguments.timeout)
+        well = bool(health.get("ok"))
+        words = "is well" if well else "is not well"
+        out_json(health) if arguments.json else out(f"the gateway at {peer.place} {words}")
+        return Exit.OK if well else Exit.FAILED
+
+    return ask(arguments, READ, work=work, embed=False)
+
+
+COMMANDS = {"status": Command(_arguments, _status), "health": Command(_arguments, _health)}

@@ -1,0 +1,114 @@
+"""Editing JSON5 as text: one value put in or replaced, everything around it left as it stands,
+comments, spacing and quotation marks included."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pyjson5
+
+from crossclaw.config.positions import KeyPath
+
+_TOKEN = re.compile(
+    r"""(?P<skip>[\s\ufeff]+|//[^\n\r\u2028\u2029]*|/\*.*?\*/)
+      | (?P<string>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')
+      | (?P<mark>[{}\[\]:,])
+      | (?P<word>[^\s\ufeff{}\[\]:,"'/]+)""",
+    re.DOTALL | re.VERBOSE,
+)
+
+
+class _Token(NamedTuple):
+    text: str
+    start: int
+    end: int
+
+
+class Span(NamedTuple):
+    start: int
+    end: int
+
+
+def spans_of(text: str) -> dict[KeyPath, Span]:
+    """Where every value stands in a text that is known to be well formed."""
+    spans: dict[KeyPath, Span] = {}
+    tokens = _tokens(text)
+    _value((), next(tokens), tokens, spans)
+    return spans
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    for match in _TOKEN.finditer(text):
+        if match.lastgroup != "skip":
+            yield _Token(match[0], match.start(), match.end())
+
+
+def _value(
+    path: KeyPath, token: _Token, tokens: Iterator[_Token], spans: dict[KeyPath, Span]
+) -> None:
+    end = token.end
+    if token.text in "{[":
+        inside = _members if token.text == "{" else _items
+        end = inside(path, tokens, spans)
+    spans[path] = Span(token.start, end)
+
+
+def _members(path: KeyPath, tokens: Iterator[_Token], spans: dict[KeyPath, Span]) -> int:
+    for token in tokens:
+        if token.text == "}":
+            return token.end
+        if token.text != ",":
+            next(tokens)  # the colon
+            _value((*path, _key(token.text)), next(tokens), tokens, spans)
+    raise ValueError("an object without its end")
+
+
+def _items(path: KeyPath, tokens: Iterator[_Token], spans: dict[KeyPath, Span]) -> int:
+    index = 0
+    for token in tokens:
+        if token.text == "]":
+            return token.end
+        if token.text == ",":
+            index += 1
+        else:
+            _value((*path, index), token, tokens, spans)
+    raise ValueError("a list without its end")
+
+
+def _key(text: str) -> str:
+    return str(pyjson5.decode(text if text[0] in "\"'" else f'"{text}"'))
+
+
+def replace_value(text: str, path: KeyPath, value: Any) -> str:
+    span = spans_of(text)[path]
+    new = written(value, _indent_at(text, span.start))
+    return text[: span.start] + new + text[span.end :]
+
+
+def insert_last(text: str, path: KeyPath, value: Any, key: str | None = None) -> str:
+    """As the last thing in the list or object at `path`; in an object under `key`."""
+    span = spans_of(text)[path]
+    inside = [token for token in _tokens(text[: span.end - 1]) if token.start >= span.start]
+    last, outer = inside[-1], _indent_at(text, span.start)
+    indent = outer + "  "
+    new = ("" if key is None else f"{json.dumps(key)}: ") + written(value, indent)
+    comma = "" if last.text == "," or len(inside) == 1 else ","
+    between = text[last.end : span.end - 1]
+    # Comments after the last value stay where they are: the new one goes behind them.
+    kept = between.rstrip()
+    return f"{text[: last.end]}{comma}{kept}\n{indent}{new}\n{outer}{text[span.end - 1 :]}"
+
+
+def written(value: Any, indent: str = "") -> str:
+    """As JSON, which every JSON5 reader reads too; what fits a line stays on one."""
+    line = json.dumps(value, ensure_ascii=False)
+    if len(line) + len(indent) <= 80:
+        return line
+    return json.dumps(value, ensure_ascii=False, indent=2).replace("\n", "\n" + indent)
+
+
+def _indent_at(text: str, place: int) -> str:
+    begin = text.rfind("\n", 0, place) + 1
+    line = text[begin:place]
+    return line[: len(line) - len(line.lstrip())]

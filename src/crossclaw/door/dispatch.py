@@ -1,0 +1,84 @@
+"""Dispatch: the one way in. Scope, then parameters, then the handler; refusals are remembered."""
+
+import re
+from typing import Any
+
+import msgspec
+
+from crossclaw.domain.agents import DEFAULT_AGENT_ID
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import Forbidden, Invalid
+from crossclaw.door.principal import Principal, Scope
+from crossclaw.door.registry import Caller, Method, Registry
+from crossclaw.ledger.contract import Audit, Ledger
+
+
+class MissingScope(Forbidden):
+    """On protocol 3 its code is INVALID_REQUEST; the frames know."""
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__(f"missing scope: {scope}")
+        self.scope = scope
+
+
+class UnknownMethod(Invalid):
+    pass
+
+
+class Door:
+    def __init__(self, registry: Registry, ledger: Ledger, clock: Clock) -> None:
+        self.registry = registry
+        self._ledger = ledger
+        self._clock = clock
+
+    async def dispatch(self, caller: Caller, name: str, params: Any) -> Any:
+        method = self.registry.find(name)
+        await self._check_scope(caller.principal, name, method)
+        if method is None:
+            raise UnknownMethod(f"unknown method: {name}")
+        return await method.handle(caller, read_params(method, params))
+
+    async def _check_scope(
+        self, principal: Principal, name: str, method: Method[Any] | None
+    ) -> None:
+        if principal.role == "node" and (method is None or method.scope != "node"):
+            await self._remember(principal, name, "unauthorized role: node")
+            raise Forbidden("unauthorized role: node")
+        if method is not None and not principal.has(method.scope):
+            await self._remember(principal, name, f"missing scope: {method.scope}")
+            raise MissingScope(method.scope)
+
+    async def _remember(self, principal: Principal, name: str, reason: str) -> None:
+        await self._ledger.do(
+            Audit(
+                at=self._clock.now_ms(),
+                agent_id=principal.agent_id or DEFAULT_AGENT_ID,
+                principal=principal.name,
+                action=name[:100],
+                target="",
+                allowed=False,
+                reason=reason,
+            )
+        )
+
+
+def read_params(method: Method[Any], params: Any) -> Any:
+    try:
+        return msgspec.convert({} if params is None else params, method.params)
+    except msgspec.ValidationError as error:
+        raise Invalid(f"invalid {method.name} params: {_in_words(str(error))}") from None
+
+
+_UNKNOWN = re.compile(r"Object contains unknown field `(.+?)`")
+_MISSING = re.compile(r"Object missing required field `(.+?)`")
+_PLACE = re.compile(r" - at `\$(.*?)`$")
+
+
+def _in_words(text: str) -> str:
+    """OpenClaw's way to say where and what, which its users know."""
+    place = _PLACE.search(text)
+    where = place.group(1).replace(".", "/").replace("[...]", "/*") if place else ""
+    what = _PLACE.sub("", text)
+    what = _UNKNOWN.sub(r"unexpected property '\1'", what)
+    what = _MISSING.sub(r"must have required property '\1'", what)
+    return f"at {where or 'root'}: {what}"

@@ -1,0 +1,113 @@
+"""The registry of methods: each says its parameters, its result, the scope it needs and its effect."""
+
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    MutableMapping,
+    MutableSet,
+)
+from typing import Any, Generic, Literal, TypeVar, get_args
+
+import msgspec
+
+from crossclaw.domain.errors import CrossclawError
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.runs import Run
+from crossclaw.door.principal import Principal, Scope
+
+P = TypeVar("P", bound=msgspec.Struct)
+
+Effect = Literal["read", "change", "run"]
+"""read: nothing changes; change: something stored changes; run: an agent is set to work."""
+
+
+class RegistryIncomplete(CrossclawError):
+    """A method is not fully declared: the gateway must not start."""
+
+
+class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """Parameters of a method: a closed object with OpenClaw's names."""
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The answer of a method, with OpenClaw's names; what is left at its default is left out."""
+
+
+class TwoAnswers(msgspec.Struct, frozen=True):
+    """A method that answers at once and again when the work is done, under one request id."""
+
+    first: Any
+    later: Callable[[], Awaitable[Any]]
+
+
+class Listening:
+    """What one connection listens to. Only its owner changes it; a caller without one (HTTP, a tool)
+    cannot subscribe."""
+
+    def __init__(self) -> None:
+        self.all_sessions = False
+        self.sessions: MutableSet[SessionKey] = set()
+        self.runs: MutableMapping[str, str] = {}
+        """Runs that this connection started, with the session key as it spelled it: their events come
+        to it, subscribed or not, under that spelling."""
+
+
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
+    """Who calls and by which road."""
+
+    principal: Principal
+    listening: Listening | None = None
+    protocol: int = 4
+    client_id: str | None = None
+    run: Run | None = None
+    call_id: str | None = None
+    """The run and the tool call that ask, when a tool does: the same call again is one request."""
+
+
+Handle = Callable[[Caller, P], Awaitable[Any]]
+
+
+class Method(msgspec.Struct, Generic[P], frozen=True, kw_only=True):
+    name: str
+    params: type[P]
+    result: Any
+    scope: Scope
+    effect: Effect
+    handle: Handle[P]
+    summary: str
+    hidden: bool = False
+    """Works, but is not named in `features.methods`."""
+
+
+class Registry:
+    def __init__(self, methods: Iterable[Method[Any]]) -> None:
+        self._methods: dict[str, Method[Any]] = {}
+        for method in methods:
+            _refuse_incomplete(method)
+            if method.name in self._methods:
+                raise RegistryIncomplete(f"there are two methods {method.name}")
+            self._methods[method.name] = method
+
+    def __iter__(self) -> Iterator[Method[Any]]:
+        return iter(self._methods.values())
+
+    def find(self, name: str) -> Method[Any] | None:
+        return self._methods.get(name)
+
+    @property
+    def names(self) -> list[str]:
+        return [method.name for method in self if not method.hidden]
+
+
+def _refuse_incomplete(method: Method[Any]) -> None:
+    closed = isinstance(method.params, type) and issubclass(method.params, Params)
+    if not method.name or not closed:
+        raise RegistryIncomplete(f"method {method.name!r} needs a closed params type")
+    if method.scope not in get_args(Scope):
+        raise RegistryIncomplete(f"method {method.name} has no known scope: {method.scope!r}")
+    if method.effect not in get_args(Effect):
+        raise RegistryIncomplete(f"method {method.name} has no known effect: {method.effect!r}")
+    if method.result is None or not method.summary:
+        raise RegistryIncomplete(f"method {method.name} needs a result type and a summary")

@@ -1,0 +1,1 @@
+"""The gateway: frames in, `dispatch`, frames out. Thin wire, thick service."""

@@ -1,0 +1,212 @@
+"""Who may come in: secrets kept as digests, and one budget for everybody who guesses.
+
+Nothing is trusted for where it comes from; a connection from this machine needs the secret like
+any other. The budget is taken before a secret is looked at and given back when it was right, so
+many guesses at once cannot outrun it.
+"""
+
+import hmac
+import logging
+from collections import OrderedDict
+from collections.abc import Mapping
+from hashlib import sha256
+from ipaddress import IPv6Address, ip_address
+
+import msgspec
+
+from crossclaw.config.gateway import Auth
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import Busy, ConfigInvalid, Invalid
+from crossclaw.domain.secret import Secret
+from crossclaw.gateway.limits import Limits
+
+log = logging.getLogger(__name__)
+
+GATEWAY = "gateway"
+
+
+class Unauthorized(Invalid):
+    """No secret, or not the right one. `kind` is what was expected, `missing` whether none came."""
+
+    def __init__(self, kind: str, *, missing: bool) -> None:
+        super().__init__(f"unauthorized: gateway {kind} {'missing' if missing else 'mismatch'}")
+        self.details = {"code": f"AUTH_{kind.upper()}_{'MISSING' if missing else 'MISMATCH'}"}
+
+
+class TooManyAttempts(Busy):
+    def __init__(self, retry_after_s: float) -> None:
+        super().__init__("unauthorized: too many wrong secrets; try again later")
+        self.retry_after_s = retry_after_s
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """What a client shows."""
+
+    token: str | None = None
+    password: str | None = None
+
+    @property
+    def values(self) -> list[str]:
+        return [value for value in (self.token, self.password) if value]
+
+
+class Lock(msgspec.Struct, frozen=True):
+    """The secrets that open one door, as digests."""
+
+    digests: tuple[bytes, ...]
+    kind: str = "token"
+
+    def opened_by(self, offer: Offer) -> bool:
+        """Compares everything with everything, so that the time tells nothing."""
+        found = False
+        for value in offer.values:
+            digest = _digest(value)
+            for kept in self.digests:
+                found |= hmac.compare_digest(digest, kept)
+        return found
+
+
+def gateway_lock(auth: Auth, token: Secret, host: str, limits: Limits | None = None) -> Lock:
+    """The gateway's own lock. The token always opens it; in password mode the password as well.
+    What could be guessed is accepted on loopback only, where existing configs have it."""
+    secrets = [token]
+    if auth.mode == "password":
+        if not auth.password:
+            raise ConfigInvalid("gateway.auth.mode is password but gateway.auth.password is not set")
+        secrets.append(auth.password)
+    elif auth.mode != "token":
+        log.warning(
+            "gateway.auth.mode %s is not supported: the gateway's token is needed", auth.mode
+        )
+    _refuse_weak(auth, secrets, host, limits or Limits())
+    kind = "password" if auth.mode == "password" else "token"
+    return Lock(tuple(_digest(secret.reveal()) for secret in secrets), kind)
+
+
+def lock_for(secret: Secret) -> Lock:
+    return Lock((_digest(secret.reveal()),))
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Gatekeeper:
+    """Checks secrets for every transport and every door. `epoch` grows when they change: whoever
+    came in before must come in again."""
+
+    def __init__(
+        self, locks: Mapping[str, Lock], clock: Clock, limits: Limits | None = None
+    ) -> None:
+        self._locks = dict(locks)
+        self._clock = clock
+        self._limits = limits or Limits()
+        self._guesses = _Guesses(self._limits)
+        self.epoch = 1
+        self.verified = 0
+        """Secrets looked at so far."""
+
+    def check(self, address: str, offer: Offer, door: str = GATEWAY) -> None:
+        lock = self._locks[door]
+        if not offer.values:
+            raise Unauthorized(lock.kind, missing=True)
+        now_s = self._clock.now_ms() / 1000
+        self._guesses.take(address, now_s)
+        self.verified += 1
+        if not lock.opened_by(offer):
+            raise Unauthorized(lock.kind, missing=False)
+        self._guesses.give_back(address)
+
+    def has(self, door: str) -> bool:
+        return door in self._locks
+
+    def rotate(self, locks: Mapping[str, Lock]) -> None:
+        self._locks = dict(locks)
+        self.epoch += 1
+
+
+class Budget:
+    """So many at once, then one every `refill_s`."""
+
+    __slots__ = ("_at_s", "_left", "_most", "_refill_s")
+
+    def __init__(self, most: int, refill_s: float) -> None:
+        self._most, self._refill_s = most, refill_s
+        self._left, self._at_s = float(most), 0.0
+
+    def take(self, now_s: float) -> bool:
+        passed_s = max(0.0, now_s - self._at_s)  # a wall clock may be set back
+        self._left = min(self._most, self._left + passed_s / self._refill_s)
+        self._at_s = now_s
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+    def give_back(self) -> None:
+        self._left = min(self._most, self._left + 1)
+
+
+class _Guesses:
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._overall = Budget(limits.attempts_overall, limits.attempt_overall_refill_s)
+        self._by_address: OrderedDict[str, Budget] = OrderedDict()
+
+    def take(self, address: str, now_s: float) -> None:
+        mine = self._budget(_network(address))
+        if not mine.take(now_s):
+            raise TooManyAttempts(self._limits.attempt_refill_s)
+        if not self._overall.take(now_s):
+            mine.give_back()
+            raise TooManyAttempts(self._limits.attempt_overall_refill_s)
+
+    def give_back(self, address: str) -> None:
+        self._budget(_network(address)).give_back()
+        self._overall.give_back()
+
+    def _budget(self, network: str) -> Budget:
+        budget = self._by_address.get(network)
+        if budget is None:
+            budget = Budget(self._limits.attempts_per_address, self._limits.attempt_refill_s)
+            self._by_address[network] = budget
+            if len(self._by_address) > self._limits.addresses_max:
+                self._by_address.popitem(last=False)
+        self._by_address.move_to_end(network)
+        return budget
+
+
+def _network(address: str) -> str:
+    """One household has a whole /64 of IPv6 addresses: it is one guesser."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return address
+    if not isinstance(parsed, IPv6Address):
+        return address
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return parsed.packed[:8].hex()
+
+
+def _digest(value: str) -> bytes:
+    return sha256(value.encode("utf-8", "surrogatepass")).digest()
+
+
+def _refuse_weak(auth: Auth, secrets: list[Secret], host: str, limits: Limits) -> None:
+    weak = [s for s in secrets if len(s.reveal()) < limits.secret_chars_min]
+    if not weak and auth.mode != "password":
+        return
+    what = "a password" if auth.mode == "password" else "a short token"
+    if not is_loopback(host):
+        raise ConfigInvalid(
+            f"{what} could be guessed from the network, and the gateway is to listen on {host}: "
+            f"use a random token of at least {limits.secret_chars_min} characters "
+            "(gateway.auth.token), or gateway.bind loopback"
+        )
+    log.warning("the gateway is opened by %s; a random token of 32 characters is safer", what)

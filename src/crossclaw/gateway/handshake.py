@@ -1,0 +1,240 @@
+"""The handshake: from what a client says of itself to a principal, or a refusal with its close code."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import CrossclawError, Invalid
+from crossclaw.door.dispatch import read_params
+from crossclaw.door.principal import Principal
+from crossclaw.door.registry import Caller, Method, Params
+from crossclaw.gateway.auth import Gatekeeper, Offer, TooManyAttempts, Unauthorized
+from crossclaw.gateway.devices import Device, DeviceRefused, Statement, check_device
+from crossclaw.gateway.origins import Origins
+
+PROTOCOLS = (4, 3)  # the highest that both know is spoken
+OPERATOR_SCOPES = frozenset(
+    {
+        "operator.read",
+        "operator.write",
+        "operator.admin",
+        "operator.approvals",
+        "operator.pairing",
+    }
+)
+
+POLICY_VIOLATION = 1008
+PROTOCOL_ERROR = 1002
+
+Word = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+Words = Annotated[list[Annotated[str, msgspec.Meta(max_length=256)]], msgspec.Meta(max_length=512)]
+Version = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class ClientSays(Params, frozen=True):
+    id: Word
+    version: Word
+    platform: Word
+    mode: Word
+    display_name: str | None = None
+    device_family: str | None = None
+    model_identifier: str | None = None
+    instance_id: str | None = None
+    build_id: str | None = None
+    time_zone: str | None = None
+
+
+class AuthSays(Params, frozen=True):
+    token: str | None = None
+    password: str | None = None
+    device_token: str | None = None
+    bootstrap_token: str | None = None
+    approval_runtime_token: str | None = None
+    agent_runtime_identity_token: str | None = None
+
+
+class ConnectParams(Params, frozen=True):
+    min_protocol: Version
+    max_protocol: Version
+    client: ClientSays
+    caps: Words = []
+    commands: Words = []
+    permissions: dict[str, bool] = {}
+    path_env: str | None = None
+    role: str | None = None
+    scopes: Words = []
+    device: Device | None = None
+    auth: AuthSays = AuthSays()
+    locale: str | None = None
+    user_agent: str | None = None
+    computer_use: Any = None
+    worker_runs: Any = None
+    model_catalog: Any = None
+
+
+class Refused(CrossclawError):
+    """The connection ends here: an answer to `connect`, then a close."""
+
+    def __init__(self, error: CrossclawError, close_code: int = POLICY_VIOLATION) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.close_code = close_code
+
+
+class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a connection without asking it."""
+
+    address: str
+    host: str | None = None
+    origin: str | None = None
+
+
+class Admitted(msgspec.Struct, frozen=True, kw_only=True):
+    protocol: int
+    principal: Principal
+    role: Literal["operator", "node"]
+    client: ClientSays
+    caps: frozenset[str]
+    device_id: str | None
+
+    @property
+    def is_page(self) -> bool:
+        """Pages and chats of protocol 3 know no subscriptions: they are told of everything."""
+        return self.protocol == 3 and self.client.mode in ("webchat", "ui")
+
+
+async def _only_first(_caller: Caller, _params: ConnectParams) -> Any:
+    raise Invalid("connect is only valid as the first request")
+
+
+CONNECT: Method[ConnectParams] = Method(
+    name="connect",
+    params=ConnectParams,
+    result=Any,
+    scope="operator.read",
+    effect="read",
+    handle=_only_first,
+    summary="The first request of a connection.",
+    hidden=True,
+)
+
+
+class Handshake:
+    def __init__(self, gatekeeper: Gatekeeper, origins: Origins, clock: Clock) -> None:
+        self._gatekeeper = gatekeeper
+        self._origins = origins
+        self._clock = clock
+
+    def admit(self, raw: Any, nonce: str, known: Circumstances) -> Admitted:
+        """The secret is checked before a signature: verifying costs more, and only friends get it."""
+        try:
+            params = read_params(CONNECT, raw)
+        except Invalid as error:
+            raise Refused(error) from None
+        protocol = _common_protocol(params)
+        role = _role(params)
+        self._check_origin(params, known)
+        self._check_secret(params, known)
+        self._check_device(params, protocol, role, nonce)
+        scopes = granted_scopes(role, params.scopes, protocol)
+        device_id = params.device.id if params.device else None
+        return Admitted(
+            protocol=protocol,
+            principal=Principal(
+                name=f"device:{device_id}" if device_id else "token",
+                role=role,
+                scopes=scopes,
+                credential_id="gateway",
+                epoch=self._gatekeeper.epoch,
+            ),
+            role=role,
+            client=params.client,
+            caps=frozenset(params.caps),
+            device_id=device_id,
+        )
+
+    def _check_origin(self, params: ConnectParams, known: Circumstances) -> None:
+        if self._origins.origin_allowed(known.origin, known.host):
+            return
+        raise Refused(
+            Invalid(
+                "origin not allowed (open the page from the gateway's own address, "
+                "or add its origin to gateway.controlUi.allowedOrigins)"
+            )
+        )
+
+    def _check_secret(self, params: ConnectParams, known: Circumstances) -> None:
+        offer = Offer(params.auth.token, params.auth.password)
+        try:
+            self._gatekeeper.check(known.address, offer)
+        except Unauthorized as error:
+            raise Refused(_with_hint(error, params.client)) from None
+        except TooManyAttempts as error:
+            raise Refused(error) from None
+
+    def _check_device(
+        self, params: ConnectParams, protocol: int, role: str, nonce: str
+    ) -> None:
+        if params.device is None:
+            return
+        client = params.client
+        statement = Statement(
+            client_id=client.id,
+            client_mode=client.mode,
+            role=role,
+            scopes=tuple(params.scopes),
+            token=params.auth.token or "",
+            platform=client.platform,
+            family=client.device_family or "",
+        )
+        try:
+            check_device(
+                params.device,
+                statement,
+                protocol=protocol,
+                nonce=nonce,
+                now_ms=self._clock.now_ms(),
+            )
+        except DeviceRefused as error:
+            raise Refused(error) from None
+
+
+def granted_scopes(role: str, asked: list[str], protocol: int) -> frozenset[str]:
+    """The shared secret may everything an operator may; a client narrows that by what it asks for.
+    One that asks for nothing is an old one of protocol 3, or may nothing."""
+    if role == "node":
+        return frozenset({"node"})
+    if not asked and protocol == 3:
+        return frozenset({"operator.admin"})
+    return OPERATOR_SCOPES.intersection(asked)
+
+
+def _common_protocol(params: ConnectParams) -> int:
+    for protocol in PROTOCOLS:
+        if params.min_protocol <= protocol <= params.max_protocol:
+            return protocol
+    error = Invalid("protocol mismatch")
+    error.details = {"expectedProtocol": PROTOCOLS[0]}  # type: ignore[attr-defined]
+    raise Refused(error, PROTOCOL_ERROR)
+
+
+def _role(params: ConnectParams) -> Literal["operator", "node"]:
+    role = params.role or "operator"
+    if role == "operator":
+        return "operator"
+    if role == "node":
+        return "node"
+    raise Refused(Invalid("invalid role"))
+
+
+def _with_hint(error: Unauthorized, client: ClientSays) -> Unauthorized:
+    """The way to the right secret, for the program that the person sits before."""
+    if client.id == "cli":
+        hint = "set gateway.remote.token to the gateway's token"
+    elif client.mode == "webchat":
+        hint = "paste the gateway's token in the page's settings"
+    else:
+        hint = "send the gateway's token as auth.token"
+    error.args = (f"{error} ({hint})",)
+    return error

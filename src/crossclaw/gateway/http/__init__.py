@@ -1,0 +1,1 @@
+"""HTTP beside the WebSocket: the same door, the same scopes."""

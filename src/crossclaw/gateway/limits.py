@@ -1,0 +1,100 @@
+"""Limits: every number of the wire in one place, each with its reason."""
+
+import msgspec
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    # ── before somebody is known ───────────────────────────────────────────────────────────────
+    strangers_max: int = 1024
+    """Sockets of nobody known yet. At about 20 KiB each this is 20 MiB at worst."""
+    strangers_per_address_max: int = 256
+    """A program may open hundreds of connections at once on its own machine; each is known within
+    milliseconds. More that stay unknown are no client of ours."""
+    header_bytes_max: int = 64 * KIB
+    """Browsers send the cookies of every program on localhost; 16 KiB has been seen."""
+    header_time_s: float = 5.0
+    """A request line and headers are one packet; only an attacker needs longer."""
+    handshake_time_s: float = 10.0
+    """OpenClaw's own; its clients answer the challenge within a second."""
+    handshake_bytes_max: int = 16 * KIB
+    """A `connect` with a signed device has about 1.2 KiB; one with long lists of commands 8."""
+
+    # ── guesses at a secret ────────────────────────────────────────────────────────────────────
+    attempts_per_address: int = 32
+    """Wrong secrets in a row from one address: a person with an old token in several programs
+    stays below. It does not protect a 256-bit token, which needs no help, but a short password."""
+    attempt_refill_s: float = 2.0
+    """Then one every two seconds: 43,200 guesses a day find no password worth its name."""
+    attempts_overall: int = 512
+    """From all addresses together, so that many addresses do not multiply the guesses."""
+    attempt_overall_refill_s: float = 0.25
+    addresses_max: int = 4096
+    """Addresses remembered with their wrong guesses; the longest silent one is forgotten first."""
+    secret_chars_min: int = 32
+    """128 bits even when written in hexadecimal. A shorter one is only for loopback."""
+
+    # ── a known client ─────────────────────────────────────────────────────────────────────────
+    payload_bytes_max_3: int = 512 * KIB
+    """What OpenClaw of protocol 3 accepts and its clients expect."""
+    payload_bytes_max_4: int = 25 * MIB
+    """The same for protocol 4: several pictures of 5 MB in base64."""
+    buffered_bytes_max_3: int = 1536 * KIB
+    buffered_bytes_max_4: int = 16 * MIB
+    """What may wait for a client that reads slowly. A whole history of 6 MiB fits twice; OpenClaw's
+    50 MiB would let twenty stuck clients take a gigabyte."""
+    dropping_share: float = 0.25
+    """From this share of the buffer on, events that the next one replaces are left out."""
+    requests_at_once: int = 2048
+    """Of one connection. One client may carry a thousand sessions, each with a request that waits
+    for its second answer; a task is about 8 KiB."""
+    refusals: int = 200
+    """Refused requests in a row before the connection is closed: a program that cannot be helped
+    would fill the audit and the log."""
+    refusal_refill_s: float = 0.5
+    subscriptions_max: int = 10_000
+    """Sessions one connection may listen to, one by one; more is `sessions.subscribe`."""
+    followed_runs_max: int = 10_000
+    """Runs one connection may follow; the oldest are forgotten. An open one has ended long before."""
+    runs_told_max: int = 100_000
+    """Runs whose events are counted at once; far more than can be in flight."""
+
+    # ── time on the wire ───────────────────────────────────────────────────────────────────────
+    tick_s: float = 30.0
+    """Clients close after twice this time without a tick."""
+    health_s: float = 60.0
+    presence_s: float = 1.0
+    """At most one `presence` event a second: a thousand clients that come back at once are one."""
+    presence_entries_max: int = 100
+    """The newest; a page cannot show more, and every hello carries the list."""
+    piece_s: float = 0.05
+    """Between two `assistant` events of a run. Each repeats the whole text so far, so sending every
+    token would cost the square of a reply's length."""
+    delta_s: float = 0.15
+    """Between two `chat` deltas of a run: OpenClaw's pace."""
+    ping_s: float = 60.0
+    """Finds peers that vanished; 10,000 connections make 167 pings a second."""
+    ping_answer_s: float = 30.0
+    close_s: float = 2.0
+    """For a close to be answered; then the socket is cut."""
+    finish_s: float = 0.25
+    """When the gateway closes: for requests that are nearly done. What waits longer is cut off, and
+    can be asked again."""
+
+    # ── HTTP ───────────────────────────────────────────────────────────────────────────────────
+    body_bytes_max: int = 2 * MIB
+    """Where a route does not say its own: a tool's arguments. OpenClaw's number."""
+    body_time_s: float = 20.0
+    """For the whole body. 2 MiB in 20 s is 1 Mbit/s."""
+
+    # ── tool events ────────────────────────────────────────────────────────────────────────────
+    tool_text_chars_max: int = 8000
+    """Of a text in a tool's arguments; an event is a sign of progress, the transcript has it all."""
+
+    def payload_bytes_max(self, protocol: int) -> int:
+        return self.payload_bytes_max_3 if protocol == 3 else self.payload_bytes_max_4
+
+    def buffered_bytes_max(self, protocol: int) -> int:
+        return self.buffered_bytes_max_3 if protocol == 3 else self.buffered_bytes_max_4

@@ -1,0 +1,149 @@
+"""Messages as OpenClaw's clients know them: its block names, always blocks, always a time."""
+
+from typing import Any
+
+import msgspec
+
+from crossclaw.domain.messages import (
+    AssistantBlock,
+    AssistantMessage,
+    Image,
+    Message,
+    Text,
+    Thinking,
+    ToolResult,
+    ToolResultMessage,
+    ToolUse,
+    Usage,
+    UserBlock,
+    UserMessage,
+)
+
+_STOP_WORDS = {
+    "end_turn": "stop",
+    "tool_use": "toolUse",
+    "max_tokens": "length",
+    "error": "error",
+    "aborted": "aborted",
+    "injected": "injected",
+}
+
+
+def wire_message(message: Message, at: int = 0) -> dict[str, Any]:
+    """`at` is when it was stored, for a message that does not say its own time."""
+    match message:
+        case UserMessage():
+            return _user(message, at)
+        case AssistantMessage():
+            return _assistant(message, at)
+        case ToolResultMessage():
+            return _tool_result(message, at)
+
+
+def text_message(text: str, at: int) -> dict[str, Any]:
+    """The words of a reply, as `chat` events carry them."""
+    return {
+        "role": "assistant",
+        "content": [{"type": "text", "text": text}],
+        "timestamp": at,
+    }
+
+
+def _user(message: UserMessage, at: int) -> dict[str, Any]:
+    # Clients show only arrays of blocks, so a plain text becomes one.
+    blocks = [Text(message.content)] if isinstance(message.content, str) else message.content
+    wire: dict[str, Any] = {
+        "role": "user",
+        "content": [_block(block) for block in blocks],
+        "timestamp": message.timestamp or at,
+    }
+    if message.provenance is not None:
+        wire["provenance"] = msgspec.to_builtins(message.provenance)
+    return wire
+
+
+def _assistant(message: AssistantMessage, at: int) -> dict[str, Any]:
+    wire: dict[str, Any] = {
+        "role": "assistant",
+        "content": [_block(block) for block in message.blocks],
+        "timestamp": message.timestamp or at,
+    }
+    optional = {
+        "provider": message.provider,
+        "model": message.model,
+        "usage": message.usage and wire_usage(message.usage),
+        "stopReason": message.stop_reason and _STOP_WORDS[message.stop_reason],
+        "errorMessage": message.error,
+    }
+    wire.update({name: value for name, value in optional.items() if value is not None})
+    return wire
+
+
+def _tool_result(message: ToolResultMessage, at: int) -> dict[str, Any]:
+    wire = {
+        "role": "toolResult",
+        "toolCallId": message.tool_use_id,
+        "toolName": message.tool_name,
+        "content": _result_blocks(message.content),
+        "isError": message.is_error,
+        "timestamp": message.timestamp or at,
+    }
+    if message.duration_ms is not None:
+        wire["durationMs"] = message.duration_ms
+    return wire
+
+
+def wire_usage(usage: Usage) -> dict[str, Any]:
+    wire: dict[str, Any] = {
+        "input": usage.input,
+        "output": usage.output,
+        "cacheRead": usage.cache_read,
+        "cacheWrite": usage.cache_write,
+        "totalTokens": usage.prompt + usage.output,
+    }
+    if usage.cost is not None:
+        wire["cost"] = {"total": usage.cost}
+    return wire
+
+
+def _block(block: UserBlock | AssistantBlock) -> dict[str, Any]:
+    match block:
+        case Text(text=text):
+            return {"type": "text", "text": text}
+        case ToolUse(id=call_id, name=name, input=arguments):
+            return {"type": "toolCall", "id": call_id, "name": name, "arguments": arguments}
+        case ToolResult(tool_use_id=call_id, content=content, is_error=is_error):
+            return {
+                "type": "toolResult",
+                "toolCallId": call_id,
+                "content": _result_blocks(content),
+                "isError": is_error,
+            }
+        case Thinking(thinking=thinking):
+            return {"type": "thinking", "thinking": thinking}
+        case Image():
+            return _image(block)
+
+
+def _image(block: Image) -> dict[str, Any]:
+    source = block.source
+    if source.type == "base64":
+        return {"type": "image", "mimeType": source.media_type, "data": source.data}
+    return {"type": "image", "url": source.url}
+
+
+def _result_blocks(content: Any) -> list[dict[str, Any]]:
+    """A tool's answer: text and picture blocks as they are, anything else as text."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    if isinstance(content, list) and content and all(_is_block(part) for part in content):
+        return [_plain_block(part) for part in content]
+    return [{"type": "text", "text": msgspec.json.format(msgspec.json.encode(content)).decode()}]
+
+
+def _is_block(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("type") in ("text", "image")
+
+
+def _plain_block(part: dict[str, Any]) -> dict[str, Any]:
+    return part if part["type"] == "text" else _image(msgspec.convert(part, Image))

@@ -1,0 +1,1 @@
+"""What a client may ask for, by name: thin handlers over the sessions room."""

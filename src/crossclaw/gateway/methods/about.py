@@ -1,0 +1,225 @@
+"""About the house: is it well, who is here, which agents and models, which config."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from crossclaw.config import Loaded
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.sessions import Session
+from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.ledger.contract import Ledger
+from crossclaw.providers.registry import Providers
+
+RECENT = 10  # sessions that health and status name
+HEALTH_FOR_MS = 2_000  # counting a million sessions is not free; clients ask often
+
+
+class HealthParams(Params, frozen=True):
+    probe: bool | None = None
+
+
+class Nothing(Params, frozen=True):
+    pass
+
+
+class AgentsResult(Result, frozen=True):
+    default_id: str
+    main_key: str
+    scope: str
+    agents: list[dict[str, Any]]
+
+
+class ModelsResult(Result, frozen=True):
+    models: list[dict[str, Any]]
+
+
+class ChannelsParams(Params, frozen=True):
+    probe: bool | None = None
+    timeout_ms: int | None = None
+
+
+class About:
+    def __init__(
+        self,
+        loaded: Loaded,
+        environ: Mapping[str, str],
+        ledger: Ledger,
+        providers: Providers,
+        channels: tuple[str, ...],
+        clock: Clock,
+        presence: Callable[[], list[dict[str, Any]]],
+    ) -> None:
+        self._loaded = loaded
+        self._config = loaded.config
+        self._environ = environ
+        self._ledger = ledger
+        self._providers = providers
+        self._channels = channels
+        self._clock = clock
+        self._presence = presence
+        self._health: dict[str, Any] = {}
+
+    async def health(self, caller: Caller, params: HealthParams) -> dict[str, Any]:
+        return await self.snapshot()
+
+    async def snapshot(self) -> dict[str, Any]:
+        now = self._clock.now_ms()
+        if self._health and now - self._health["ts"] < HEALTH_FOR_MS:
+            return self._health
+        recent = await self._ledger.list_sessions(limit=RECENT)
+        count = await self._ledger.count_sessions()
+        agents = self._config.agents
+        self._health = {
+            "ok": True,
+            "ts": now,
+            "durationMs": self._clock.now_ms() - now,
+            "channels": {name: {"configured": True} for name in self._channels},
+            "channelOrder": list(self._channels),
+            "channelLabels": {name: name.capitalize() for name in self._channels},
+            "heartbeatSeconds": 0,
+            "defaultAgentId": agents.default_id,
+            "agents": [
+                {
+                    "agentId": agent_id,
+                    "isDefault": agent_id == agents.default_id,
+                    "heartbeat": {"enabled": False, "every": "off", "everyMs": None},
+                    "sessions": {"count": await self._ledger.count_sessions(agent_id=agent_id)},
+                }
+                for agent_id in agents.ids()
+            ],
+            "sessions": {"count": count, "recent": [self._brief(s, now) for s in recent]},
+        }
+        return self._health
+
+    def _brief(self, session: Session, now: int) -> dict[str, Any]:
+        age = max(0, now - session.updated_at)
+        return {"key": session.key.text, "updatedAt": session.updated_at, "age": age}
+
+    async def status(self, caller: Caller, params: Nothing) -> dict[str, Any]:
+        now = self._clock.now_ms()
+        recent = await self._ledger.list_sessions(limit=RECENT)
+        model = self._config.model_for(self._config.agents.default_id, self._environ).primary
+        return {
+            "heartbeat": {"defaultAgentId": self._config.agents.default_id, "agents": []},
+            "channelSummary": list(self._channels),
+            "queuedSystemEvents": [],
+            "model": model,
+            "rehearsal": model.startswith("rehearsal/"),
+            "sessions": {
+                "count": await self._ledger.count_sessions(),
+                "defaults": {"model": model},
+                "recent": [
+                    {
+                        **self._brief(session, now),
+                        "kind": session.key.kind,
+                        "sessionId": session.session_id,
+                        "totalTokens": session.total_tokens,
+                    }
+                    for session in recent
+                ],
+            },
+        }
+
+    async def agents(self, caller: Caller, params: Nothing) -> AgentsResult:
+        agents = self._config.agents
+        return AgentsResult(
+            default_id=agents.default_id,
+            main_key="main",
+            scope=self._config.session.scope,
+            agents=[
+                {"id": agent.id, **({"name": agent.name} if agent.name else {})}
+                for agent in agents.all()
+            ],
+        )
+
+    async def models(self, caller: Caller, params: Nothing) -> ModelsResult:
+        listed = [
+            {
+                "id": model.id,
+                "name": model.name or model.id,
+                "provider": provider,
+                "contextWindow": model.context_window,
+                "reasoning": model.reasoning,
+            }
+            for provider, entry in self._config.models.providers.items()
+            for model in entry.models
+        ]
+        chosen = self._config.model_for(self._config.agents.default_id, self._environ).primary
+        provider, _, model_id = chosen.partition("/")
+        if not any(m["id"] == model_id and m["provider"] == provider for m in listed):
+            listed.insert(0, {"id": model_id, "name": model_id, "provider": provider})
+        return ModelsResult(models=listed)
+
+    async def config(self, caller: Caller, params: Nothing) -> dict[str, Any]:
+        """The config as it is in force, every secret left out."""
+        shown = self._config.redacted()
+        digest = hashlib.sha256(repr(sorted(shown.items())).encode()).hexdigest()
+        return {
+            "path": str(self._loaded.path),
+            "exists": self._loaded.exists,
+            "raw": None,
+            "parsed": shown,
+            "valid": True,
+            "config": shown,
+            "hash": digest,
+            "issues": [],
+            "warnings": [{"path": "", "message": text} for text in self._loaded.warnings],
+            "legacyIssues": [],
+        }
+
+    async def channels(self, caller: Caller, params: ChannelsParams) -> dict[str, Any]:
+        names = ("webchat", *self._channels)
+        return {
+            "ts": self._clock.now_ms(),
+            "channelOrder": list(names),
+            "channelLabels": {name: name.capitalize() for name in names},
+            "channels": {name: {"configured": True, "running": True} for name in names},
+            "channelAccounts": {name: [] for name in names},
+            "channelDefaultAccountId": dict.fromkeys(names, "default"),
+        }
+
+    async def system_presence(self, caller: Caller, params: Nothing) -> list[dict[str, Any]]:
+        return self._presence()
+
+    def main_session(self) -> SessionKey:
+        return SessionKey.main(self._config.agents.default_id)
+
+    def methods(self) -> list[Method[Any]]:
+        table: list[tuple[str, Any, Any, Any, str]] = [
+            ("health", HealthParams, dict, self.health, "Is the house well?"),
+            ("status", Nothing, dict, self.status, "Model, channels and recent sessions."),
+            ("agents.list", Nothing, AgentsResult, self.agents, "The configured agents."),
+            ("models.list", Nothing, ModelsResult, self.models, "The models that may be chosen."),
+            (
+                "channels.status",
+                ChannelsParams,
+                dict,
+                self.channels,
+                "The channels and their state.",
+            ),
+            ("system-presence", Nothing, list, self.system_presence, "Who is connected."),
+        ]
+        read = [
+            Method(
+                name=n,
+                params=p,
+                result=r,
+                scope="operator.read",
+                effect="read",
+                handle=h,
+                summary=t,
+            )
+            for n, p, r, h, t in table
+        ]
+        config = Method(
+            name="config.get",
+            params=Nothing,
+            result=dict,
+            scope="operator.admin",
+            effect="read",
+            handle=self.config,
+            summary="The config in force, without secrets.",
+        )
+        return [*read, config]

@@ -1,0 +1,262 @@
+"""chat.*: a person talks with a session."""
+
+from base64 import b64decode
+from binascii import Error as NotBase64
+from typing import Annotated, Any
+
+import msgspec
+
+from crossclaw.config import Config
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import Invalid
+from crossclaw.domain.ids import Ids
+from crossclaw.domain.messages import Image, ImageSource, Provenance, Text, UserMessage
+from crossclaw.domain.runs import NewRun, Run, RunPlan
+from crossclaw.domain.sessions import NewSession
+from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.door.resolver import Resolver, SessionHandle
+from crossclaw.gateway.messages import wire_message
+from crossclaw.ledger.contract import Dedupe, Ledger
+from crossclaw.policy.send import BLOCKED, decide_send
+from crossclaw.runs.book import Book
+from crossclaw.runs.lanes import Lanes
+from crossclaw.sessions.changing import Changing
+from crossclaw.sessions.desk import digest
+
+STOP_WORDS = frozenset({"/stop", "stop", "esc", "abort", "exit", "interrupt"})
+ATTACHMENT_BYTES_MAX = 5_000_000  # OpenClaw's limit; a model takes no larger picture
+HISTORY_BYTES_MAX = 6 * 1024 * 1024  # what a client can show; the rest is a page away
+
+Filled = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class Attachment(Params, frozen=True):
+    content: str
+    type: str | None = None
+    mime_type: str | None = None
+    file_name: str | None = None
+
+
+class SendParams(Params, frozen=True):
+    session_key: Filled
+    message: str
+    idempotency_key: Filled
+    thinking: str | None = None
+    deliver: bool | None = None
+    attachments: tuple[Attachment, ...] = ()
+    timeout_ms: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    session_id: str | None = None
+
+
+class SendResult(Result, frozen=True):
+    run_id: str | None = None
+    status: str | None = None
+    ok: bool | None = None
+    aborted: bool | None = None
+    run_ids: list[str] | None = None
+
+
+class HistoryParams(Params, frozen=True):
+    session_key: Filled
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 200
+    max_chars: int | None = None
+
+
+class HistoryResult(Result, frozen=True):
+    session_key: str
+    messages: list[dict[str, Any]]
+    session_id: str | None = None
+    thinking_level: str | None = None
+    verbose_level: str | None = None
+
+
+class AbortParams(Params, frozen=True):
+    session_key: Filled
+    run_id: str | None = None
+
+
+class AbortResult(Result, frozen=True):
+    ok: bool
+    aborted: bool
+    run_ids: list[str]
+
+
+class InjectParams(Params, frozen=True):
+    session_key: Filled
+    message: Filled
+    label: Annotated[str, msgspec.Meta(max_length=100)] | None = None
+
+
+class InjectResult(Result, frozen=True):
+    ok: bool
+    message_id: str
+
+
+class Chat:
+    def __init__(
+        self,
+        config: Config,
+        ledger: Ledger,
+        resolver: Resolver,
+        book: Book,
+        lanes: Lanes,
+        changing: Changing,
+        clock: Clock,
+        ids: Ids,
+    ) -> None:
+        self._config = config
+        self._ledger = ledger
+        self._resolver = resolver
+        self._book = book
+        self._lanes = lanes
+        self._changing = changing
+        self._clock = clock
+        self._ids = ids
+
+    async def send(self, caller: Caller, params: SendParams) -> SendResult:
+        handle = await self._resolver.resolve(caller.principal, params.session_key, "create")
+        if not params.message.strip() and not params.attachments:
+            raise Invalid("message or attachment required")
+        if params.message.strip().lower() in STOP_WORDS:
+            stopped = await self._lanes.abort_session(handle.key, "stopped by the person")
+            return SendResult(ok=True, aborted=bool(stopped), run_ids=stopped)
+        require_send(self._config, handle)
+        if caller.listening is not None:
+            caller.listening.runs[params.idempotency_key] = params.session_key
+        return await self._submit(handle, params)
+
+    async def _submit(self, handle: SessionHandle, params: SendParams) -> SendResult:
+        timeout_s = self._config.agents.defaults.timeout_seconds
+        default_ms = None if timeout_s is None else int(timeout_s * 1000)
+        new = NewRun(
+            run_id=params.idempotency_key,
+            key=handle.key,
+            kind="chat",
+            message=UserMessage(
+                _content(params),
+                self._clock.now_ms(),
+                Provenance("person", source_channel="webchat"),
+            ),
+            plan=RunPlan(thinking=params.thinking, timeout_ms=params.timeout_ms or default_ms),
+        )
+        session = NewSession(key=handle.key, session_id=self._ids.new(), channel="webchat")
+        # One scope for chat, agent and send: a run id is unique in the store.
+        once = Dedupe("run", new.run_id, digest("chat", handle.key.text, params.message))
+        submitted = await self._book.submit(new, session, dedupe=once)
+        if not submitted.duplicate:
+            return SendResult(run_id=submitted.run_id, status="started")
+        run = await self._book.find(submitted.run_id)
+        return SendResult(run_id=submitted.run_id, status=status_word(run))
+
+    async def history(self, caller: Caller, params: HistoryParams) -> HistoryResult:
+        handle = await self._resolver.resolve(caller.principal, params.session_key, "create")
+        session = handle.session
+        if session is None:
+            return HistoryResult(session_key=params.session_key, messages=[])
+        entries = await self._ledger.list_entries(session.session_id, limit=params.limit)
+        messages = [wire_message(e.message, e.at) for e in entries if e.message is not None]
+        return HistoryResult(
+            session_key=params.session_key,
+            session_id=session.session_id,
+            messages=_newest_within(messages, HISTORY_BYTES_MAX),
+            thinking_level=session.thinking,
+            verbose_level=session.verbose,
+        )
+
+    async def abort(self, caller: Caller, params: AbortParams) -> AbortResult:
+        handle = await self._resolver.resolve(caller.principal, params.session_key, "create")
+        if params.run_id is None:
+            stopped = await self._lanes.abort_session(handle.key, "stopped by the client")
+            return AbortResult(ok=True, aborted=bool(stopped), run_ids=stopped)
+        run = await self._book.find(params.run_id)
+        if run is not None and run.key != handle.key:
+            raise Invalid("runId does not match sessionKey")
+        done = run is not None and await self._lanes.abort(params.run_id, "stopped by the client")
+        return AbortResult(ok=True, aborted=done, run_ids=[params.run_id] if done else [])
+
+    async def inject(self, caller: Caller, params: InjectParams) -> InjectResult:
+        handle = await self._resolver.resolve(caller.principal, params.session_key, "change")
+        entry_id = await self._changing.inject(handle.key, params.message, params.label)
+        return InjectResult(ok=True, message_id=entry_id)
+
+    def methods(self) -> list[Method[Any]]:
+        return [
+            Method(
+                name="chat.send",
+                params=SendParams,
+                result=SendResult,
+                scope="operator.write",
+                effect="run",
+                handle=self.send,
+                summary="Say something in a session; events bring the reply.",
+            ),
+            Method(
+                name="chat.history",
+                params=HistoryParams,
+                result=HistoryResult,
+                scope="operator.read",
+                effect="read",
+                handle=self.history,
+                summary="The newest messages of a session, oldest first.",
+            ),
+            Method(
+                name="chat.abort",
+                params=AbortParams,
+                result=AbortResult,
+                scope="operator.write",
+                effect="change",
+                handle=self.abort,
+                summary="Stop one run, or all of a session.",
+            ),
+            Method(
+                name="chat.inject",
+                params=InjectParams,
+                result=InjectResult,
+                scope="operator.admin",
+                effect="change",
+                handle=self.inject,
+                summary="Put words into a transcript as the assistant's, without a run.",
+            ),
+        ]
+
+
+def require_send(config: Config, handle: SessionHandle) -> None:
+    if not decide_send(config.session.send_policy, handle.key, handle.session).allowed:
+        raise Invalid(BLOCKED)
+
+
+def status_word(run: Run | None) -> str:
+    """What a repeated request hears about its run."""
+    if run is None or not run.ended:
+        return "in_flight"
+    return "ok" if run.status == "ok" else "error"
+
+
+def _content(params: SendParams) -> str | list[Any]:
+    if not params.attachments:
+        return params.message
+    pictures = [_picture(attachment) for attachment in params.attachments]
+    return [*([Text(params.message)] if params.message.strip() else []), *pictures]
+
+
+def _picture(attachment: Attachment) -> Image:
+    kind = attachment.mime_type or ""
+    if not kind.startswith("image/"):
+        raise Invalid(f"attachments must be images, not {kind or 'of unknown type'}")
+    data = attachment.content.partition("base64,")[2] or attachment.content
+    try:
+        size = len(b64decode(data, validate=True))
+    except NotBase64:
+        raise Invalid("an attachment's content must be base64") from None
+    if size > ATTACHMENT_BYTES_MAX:
+        raise Invalid(f"an attachment has at most {ATTACHMENT_BYTES_MAX} bytes, not {size}")
+    return Image(ImageSource("base64", kind, data))
+
+
+def _newest_within(messages: list[dict[str, Any]], bytes_max: int) -> list[dict[str, Any]]:
+    room = bytes_max
+    for position in range(len(messages) - 1, -1, -1):
+        room -= len(msgspec.json.encode(messages[position]))
+        if room < 0:
+            return messages[position + 1 :]
+    return messages

@@ -1,0 +1,231 @@
+"""agent and agent.wait: set an agent to work, and hear how it ended."""
+
+from typing import Annotated, Any
+
+import msgspec
+
+from crossclaw.config import Config
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import CrossclawError, Invalid, NotFound
+from crossclaw.domain.ids import Ids
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import AssistantMessage, Provenance, Usage, UserMessage
+from crossclaw.domain.runs import NewRun, Run, RunPlan
+from crossclaw.domain.sessions import NewSession
+from crossclaw.door.registry import Caller, Method, Params, Result, TwoAnswers
+from crossclaw.door.resolver import Resolver, SessionHandle
+from crossclaw.gateway.methods.chat import Attachment, Filled, require_send
+from crossclaw.ledger.contract import Dedupe, Ledger
+from crossclaw.runs.book import Book
+from crossclaw.sessions.desk import digest
+
+WAIT_DEFAULT_MS = 30_000
+WAIT_MAX_MS = 24 * 3600 * 1000  # a client that waits longer asks again; the answer is in the ledger
+
+
+class AgentParams(Params, frozen=True):
+    message: Filled
+    idempotency_key: Filled
+    agent_id: str | None = None
+    to: str | None = None
+    reply_to: str | None = None
+    session_id: str | None = None
+    session_key: str | None = None
+    thinking: str | None = None
+    model: str | None = None
+    deliver: bool | None = None
+    attachments: tuple[Attachment, ...] = ()
+    channel: str | None = None
+    reply_channel: str | None = None
+    account_id: str | None = None
+    reply_account_id: str | None = None
+    thread_id: str | None = None
+    group_id: str | None = None
+    group_channel: str | None = None
+    group_space: str | None = None
+    timeout: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    lane: str | None = None
+    extra_system_prompt: str | None = None
+    label: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] | None = None
+
+
+class Accepted(Result, frozen=True):
+    run_id: str
+    status: str
+    accepted_at: int
+
+
+class WaitParams(Params, frozen=True):
+    run_id: Filled
+    timeout_ms: Annotated[int, msgspec.Meta(ge=0)] = WAIT_DEFAULT_MS
+
+
+class WaitResult(Result, frozen=True):
+    run_id: str
+    status: str
+    started_at: int | None = None
+    ended_at: int | None = None
+    error: str | None = None
+    stop_reason: str | None = None
+
+
+class Payload(msgspec.Struct, frozen=True, rename="camel"):
+    text: str
+    media_url: str | None = None
+
+
+class AgentResult(Result, frozen=True):
+    run_id: str
+    status: str
+    summary: str
+    result: dict[str, Any] | None = None
+
+
+class RunFailed(CrossclawError):
+    """The second answer of `agent` for a run that did not end well."""
+
+
+class Runs:
+    def __init__(
+        self, config: Config, ledger: Ledger, resolver: Resolver, book: Book, clock: Clock, ids: Ids
+    ) -> None:
+        self._config = config
+        self._ledger = ledger
+        self._resolver = resolver
+        self._book = book
+        self._clock = clock
+        self._ids = ids
+
+    async def agent(self, caller: Caller, params: AgentParams) -> TwoAnswers:
+        handle = await self._resolver.resolve(caller.principal, self._target(params), "create")
+        require_send(self._config, handle)
+        run_id = params.idempotency_key
+        if caller.listening is not None:
+            caller.listening.runs[run_id] = params.session_key or handle.key.text
+        new = self._new_run(handle, params)
+        once = Dedupe("run", run_id, digest("agent", handle.key.text, params.message))
+        session = NewSession(key=handle.key, session_id=self._ids.new(), label=params.label)
+        await self._book.submit(new, session, dedupe=once)
+        first = Accepted(run_id=run_id, status="accepted", accepted_at=self._clock.now_ms())
+        return TwoAnswers(first, lambda: self._final(run_id))
+
+    def _target(self, params: AgentParams) -> str:
+        agents = self._config.agents
+        if params.agent_id is not None and agents.find(params.agent_id) is None:
+            known = ", ".join(agents.ids())
+            raise Invalid(
+                f'invalid agent params: unknown agent id "{params.agent_id}"; there are {known}'
+            )
+        if params.session_key:
+            key = SessionKey.parse(
+                params.session_key, agent_id=params.agent_id or agents.default_id
+            )
+            if params.agent_id and agents.get(params.agent_id).id != key.agent_id:
+                raise Invalid(
+                    f'invalid agent params: agent "{params.agent_id}" does not match session key '
+                    f'agent "{key.agent_id}"'
+                )
+            return key.text
+        if params.session_id:
+            return params.session_id
+        return SessionKey.main(params.agent_id or agents.default_id).text
+
+    def _new_run(self, handle: SessionHandle, params: AgentParams) -> NewRun:
+        seconds = params.timeout or self._config.agents.defaults.timeout_seconds
+        address = handle.session.last_address if handle.session else None
+        deliver = bool(params.deliver) and address is not None
+        return NewRun(
+            run_id=params.idempotency_key,
+            key=handle.key,
+            kind="agent",
+            message=UserMessage(
+                params.message,
+                self._clock.now_ms(),
+                Provenance("person", source_channel=params.channel or "webchat"),
+            ),
+            plan=RunPlan(
+                deliver=deliver,
+                reply_to=address if deliver else None,
+                context=params.extra_system_prompt,
+                model=params.model,
+                thinking=params.thinking,
+                timeout_ms=int(seconds * 1000) if seconds else None,
+            ),
+        )
+
+    async def _final(self, run_id: str) -> AgentResult:
+        run = await self._book.wait(run_id)
+        if run is None:
+            raise NotFound(f"there is no run {run_id}")
+        if run.status != "ok":
+            raise RunFailed(run.error or run.status)
+        return AgentResult(
+            run_id=run_id,
+            status="ok",
+            summary="completed",
+            result={
+                "payloads": [Payload(run.reply)] if run.reply else [],
+                "meta": await self._meta(run),
+            },
+        )
+
+    async def _meta(self, run: Run) -> dict[str, Any]:
+        entries = await self._ledger.list_entries(run.session_id, limit=200)
+        answers = [
+            entry.message
+            for entry in entries
+            if entry.run_id == run.run_id and isinstance(entry.message, AssistantMessage)
+        ]
+        usage = sum((a.usage for a in answers if a.usage), Usage())
+        last = answers[-1] if answers else None
+        return {
+            "durationMs": (run.ended_at or 0) - (run.started_at or 0),
+            "aborted": False,
+            "agentMeta": {
+                "sessionId": run.session_id,
+                "provider": last and last.provider,
+                "model": last and last.model,
+                "usage": {
+                    "input": usage.input,
+                    "output": usage.output,
+                    "cacheRead": usage.cache_read,
+                    "cacheWrite": usage.cache_write,
+                    "total": usage.prompt + usage.output,
+                },
+            },
+        }
+
+    async def wait(self, caller: Caller, params: WaitParams) -> WaitResult:
+        run = await self._book.wait(params.run_id, min(params.timeout_ms, WAIT_MAX_MS) / 1000)
+        if run is None or not run.ended:
+            return WaitResult(run_id=params.run_id, status="timeout")
+        return WaitResult(
+            run_id=params.run_id,
+            status="ok" if run.status == "ok" else "error",
+            started_at=run.started_at,
+            ended_at=run.ended_at,
+            error=None if run.status == "ok" else run.error or run.status,
+            stop_reason=run.status if run.status in ("aborted", "timeout") else None,
+        )
+
+    def methods(self) -> list[Method[Any]]:
+        return [
+            Method(
+                name="agent",
+                params=AgentParams,
+                result=AgentResult,
+                scope="operator.write",
+                effect="run",
+                handle=self.agent,
+                summary="Set an agent to work; answers when accepted and again when done.",
+            ),
+            Method(
+                name="agent.wait",
+                params=WaitParams,
+                result=WaitResult,
+                scope="operator.write",
+                effect="read",
+                handle=self.wait,
+                summary="Wait for a run's end; true after a reconnect or a restart as well.",
+            ),
+        ]

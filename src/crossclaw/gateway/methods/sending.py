@@ -1,0 +1,113 @@
+"""send: a message to a chat. sessions.send: a message into a session."""
+
+from typing import Any
+
+from crossclaw.domain.addresses import Address
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import Invalid, KeyReused
+from crossclaw.domain.ids import Ids
+from crossclaw.domain.messages import AssistantMessage, Text
+from crossclaw.domain.sessions import NewEntry
+from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.door.resolver import Resolver
+from crossclaw.gateway.methods.chat import Filled
+from crossclaw.ledger.contract import Inject, Ledger, NewDelivery, Op, PutDelivery
+from crossclaw.sessions.send import SendParams as SessionSendParams
+from crossclaw.sessions.send import SendResult as SessionSendResult
+from crossclaw.sessions.send import Sends
+
+
+class SendParams(Params, frozen=True):
+    to: Filled
+    message: Filled
+    idempotency_key: Filled
+    channel: str | None = None
+    account_id: str | None = None
+    session_key: str | None = None
+    media_url: str | None = None
+    media_urls: list[str] | None = None
+    gif_playback: bool | None = None
+
+
+class SendResult(Result, frozen=True):
+    run_id: str
+    message_id: str
+    channel: str
+
+
+class Sending:
+    def __init__(
+        self,
+        ledger: Ledger,
+        resolver: Resolver,
+        sends: Sends,
+        channels: tuple[str, ...],
+        wake: Any,
+        clock: Clock,
+        ids: Ids,
+    ) -> None:
+        self._ledger = ledger
+        self._resolver = resolver
+        self._sends = sends
+        self._channels = channels
+        self._wake = wake
+        self._clock = clock
+        self._ids = ids
+
+    async def send(self, caller: Caller, params: SendParams) -> SendResult:
+        """Into the outbox, durably; the worker does the rest. The same key twice is one message."""
+        channel = params.channel or (self._channels[0] if len(self._channels) == 1 else "")
+        if channel not in self._channels:
+            known = ", ".join(self._channels) or "none"
+            raise Invalid(f"unsupported channel: {channel or '(none given)'}; set up: {known}")
+        if params.media_url or params.media_urls:
+            raise Invalid("media cannot be sent yet; send the text alone")
+        key = f"send:{params.idempotency_key}"
+        where = Address(channel, params.to, params.account_id)
+        if not await self._put(caller, key, where, params):
+            await self._refuse_another(key, where, params.message)
+        self._wake()
+        return SendResult(run_id=params.idempotency_key, message_id=key, channel=channel)
+
+    async def _put(self, caller: Caller, key: str, where: Address, params: SendParams) -> bool:
+        at = self._clock.now_ms()
+        reference = params.session_key or "main"
+        handle = await self._resolver.resolve(caller.principal, reference, "create")
+        new = NewDelivery(
+            delivery_key=key, key=handle.key, address=where, text=params.message, authority=caller.principal.authority
+        )  # fmt: skip
+        ops: list[Op[Any]] = [PutDelivery(new=new, at=at)]
+        known = await self._ledger.find_delivery(key)
+        if known is None and params.session_key and handle.session is not None:
+            mirror = AssistantMessage([Text(params.message)], at, stop_reason="injected")
+            entry = NewEntry(entry_id=self._ids.short(), message=mirror)
+            ops.append(Inject(key=handle.key, entries=[entry], at=at))
+        fresh, *_ = await self._ledger.commit(*ops)
+        return bool(fresh)
+
+    async def _refuse_another(self, key: str, where: Address, text: str) -> None:
+        known = await self._ledger.find_delivery(key)
+        if known is not None and (known.address, known.text) != (where, text):
+            raise KeyReused("this idempotency key was used for another message; use a new key")
+
+    def methods(self) -> list[Method[Any]]:
+        return [
+            Method(
+                name="send",
+                params=SendParams,
+                result=SendResult,
+                scope="operator.write",
+                effect="change",
+                handle=self.send,
+                summary="Send a message to a chat of a channel, through the outbox.",
+            ),
+            Method(
+                name="sessions.send",
+                params=SessionSendParams,
+                result=SessionSendResult,
+                scope="operator.write",
+                effect="run",
+                handle=self._sends.send,
+                summary="Send a message into a session and wait for its reply.",
+            ),
+        ]

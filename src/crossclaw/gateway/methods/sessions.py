@@ -1,0 +1,376 @@
+"""sessions.*: what there is, and what may be set, begun anew or ended."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from crossclaw.config import Config
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import Invalid, NotFound
+from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, words_of
+from crossclaw.domain.sessions import Entry, Session
+from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.door.resolver import Resolver
+from crossclaw.gateway.methods.chat import Filled
+from crossclaw.ledger.contract import Ledger
+from crossclaw.sessions.changing import Changing
+from crossclaw.sessions.rows import channel_field
+
+LIST_MAX = 1_000  # rows of one answer; a page asks for what it shows
+PREVIEW_KEYS_MAX = 64
+
+Label = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+Count = Annotated[int, msgspec.Meta(ge=1)]
+
+
+Rows = list[dict[str, Any]]
+Table = list[tuple[str, Any, Any, Any, Any, Any, str]]
+Methods = list[Method[Any]]
+
+
+class ListParams(Params, frozen=True):
+    limit: Count | None = None
+    active_minutes: Count | None = None
+    include_global: bool = False
+    include_unknown: bool = False
+    include_derived_titles: bool = False
+    include_last_message: bool = False
+    label: Label | None = None
+    spawned_by: str | None = None
+    agent_id: str | None = None
+    search: str | None = None
+    offset: int | None = None
+
+
+class ListResult(Result, frozen=True):
+    ts: int
+    path: str
+    count: int
+    defaults: dict[str, Any]
+    sessions: list[dict[str, Any]]
+
+
+class ResolveParams(Params, frozen=True):
+    key: str | None = None
+    session_id: str | None = None
+    label: Label | None = None
+    agent_id: str | None = None
+    spawned_by: str | None = None
+    include_global: bool = False
+    include_unknown: bool = False
+
+
+class ResolveResult(Result, frozen=True):
+    ok: bool
+    key: str
+    agent_id: str
+
+
+class PreviewParams(Params, frozen=True):
+    keys: Annotated[list[str], msgspec.Meta(min_length=1)]
+    limit: Annotated[int, msgspec.Meta(ge=1, le=50)] = 12
+    max_chars: Annotated[int, msgspec.Meta(ge=20, le=2000)] = 240
+
+
+class PreviewResult(Result, frozen=True):
+    ts: int
+    previews: list[dict[str, Any]]
+
+
+class KeyParams(Params, frozen=True):
+    key: Filled
+
+
+class DescribeResult(msgspec.Struct, frozen=True):
+    session: dict[str, Any] | None
+
+
+class PatchParams(Params, frozen=True):
+    key: Filled
+    label: Label | UnsetType | None = UNSET
+    thinking_level: str | UnsetType | None = UNSET
+    verbose_level: str | UnsetType | None = UNSET
+    model: str | UnsetType | None = UNSET
+    send_policy: str | UnsetType | None = UNSET
+    display_name: str | UnsetType | None = UNSET
+
+
+class PatchResult(Result, frozen=True):
+    ok: bool
+    path: str
+    key: str
+    entry: dict[str, Any]
+    resolved: dict[str, Any]
+
+
+class ResetResult(Result, frozen=True):
+    ok: bool
+    key: str
+    entry: dict[str, Any]
+
+
+class DeleteParams(Params, frozen=True):
+    key: Filled
+    delete_transcript: bool = True
+
+
+class DeleteResult(Result, frozen=True):
+    ok: bool
+    key: str
+    deleted: bool
+    archived: list[str]
+
+
+class SubscribeParams(Params, frozen=True):
+    pass
+
+
+class SubscribeResult(Result, frozen=True):
+    subscribed: bool
+    key: str | None = None
+
+
+_ALLOWED = {
+    "thinkingLevel": ("off", "minimal", "low", "medium", "high", "xhigh"),
+    "verboseLevel": ("on", "off", "full"),
+    "sendPolicy": ("allow", "deny"),
+}
+
+
+class Sessions:
+    def __init__(
+        self,
+        config: Config,
+        ledger: Ledger,
+        resolver: Resolver,
+        changing: Changing,
+        clock: Clock,
+        store: Path,
+        environ: Mapping[str, str],
+    ) -> None:
+        self._config = config
+        self._ledger = ledger
+        self._resolver = resolver
+        self._changing = changing
+        self._clock = clock
+        self._store = store
+        self._environ = environ
+
+    async def list(self, caller: Caller, params: ListParams) -> ListResult:
+        now = self._clock.now_ms()
+        after = None if params.active_minutes is None else now - params.active_minutes * 60_000
+        found = await self._ledger.list_sessions(
+            limit=min(params.limit or LIST_MAX, LIST_MAX),
+            agent_id=params.agent_id,
+            updated_after=after,
+            label=params.label,
+            spawned_by=params.spawned_by,
+            search=params.search,
+        )
+        rows = [self.row(session) for session in found]
+        return ListResult(
+            ts=now,
+            path=str(self._store),
+            count=len(rows),
+            defaults=self._defaults(),
+            sessions=rows,
+        )
+
+    def row(self, session: Session) -> dict[str, Any]:
+        """A session on the wire: keys in full, kinds direct or group."""
+        provider, model = self._model(session)
+        address = session.last_address
+        row = {
+            "key": session.key.display(None) if session.key.text != "global" else "agent:main:main",
+            "kind": "group" if session.key.kind == "group" else "direct",
+            "label": session.label,
+            "displayName": session.display_name,
+            "channel": channel_field(session),
+            "chatType": session.key.chat_type,
+            "updatedAt": session.updated_at,
+            "sessionId": session.session_id,
+            "systemSent": session.system_sent,
+            "abortedLastRun": session.aborted_last_run,
+            "thinkingLevel": session.thinking,
+            "verboseLevel": session.verbose,
+            "sendPolicy": session.send_policy,
+            "inputTokens": session.input_tokens,
+            "outputTokens": session.output_tokens,
+            "totalTokens": session.total_tokens,
+            "modelProvider": provider,
+            "model": model,
+            "contextTokens": session.context_tokens,
+            "deliveryContext": msgspec.to_builtins(address) if address else None,
+            "lastChannel": address and address.channel,
+            "lastTo": address and address.to,
+            "lastAccountId": address and address.account_id,
+            "spawnedBy": session.spawned_by,
+        }
+        return {name: value for name, value in row.items() if value is not None}
+
+    def _model(self, session: Session | None) -> tuple[str, str]:
+        chosen = session.model if session else None
+        agent_id = session.key.agent_id if session else self._config.agents.default_id
+        known = self._config.agents.find(agent_id)
+        agent_id = agent_id if known else self._config.agents.default_id
+        reference = chosen or self._config.model_for(agent_id, self._environ).primary
+        provider, _, model = reference.partition("/")
+        return provider, model
+
+    def _defaults(self) -> dict[str, Any]:
+        provider, model = self._model(None)
+        tokens = self._config.agents.defaults.context_tokens
+        return {"modelProvider": provider, "model": model, "contextTokens": tokens}
+
+    async def resolve(self, caller: Caller, params: ResolveParams) -> ResolveResult:
+        given = [name for name in (params.key, params.session_id, params.label) if name]
+        if len(given) != 1:
+            raise Invalid(
+                "Provide either key, sessionId, or label (not multiple)"
+                if given
+                else "Either key, sessionId, or label is required"
+            )
+        try:
+            if params.label:
+                handle = await self._resolver.resolve_label(
+                    caller.principal, params.label, params.agent_id, "see"
+                )
+            else:
+                reference = params.key or params.session_id or ""
+                handle = await self._resolver.resolve(caller.principal, reference, "see")
+        except NotFound:
+            what = f"with label: {params.label}" if params.label else f": {given[0]}"
+            raise NotFound(f"No session found {what}".replace(" :", ":")) from None
+        return ResolveResult(ok=True, key=handle.key.text, agent_id=handle.key.agent_id)
+
+    async def preview(self, caller: Caller, params: PreviewParams) -> PreviewResult:
+        previews: Rows = []
+        for key in params.keys[:PREVIEW_KEYS_MAX]:
+            handle = await self._resolver.find(caller.principal, key)
+            if handle is None or handle.session is None:
+                previews.append({"key": key, "status": "missing", "items": []})
+                continue
+            entries = await self._ledger.list_entries(handle.session.session_id, limit=params.limit)
+            items = [_preview(entry, params.max_chars) for entry in entries if entry.message]
+            status = "ok" if items else "empty"
+            previews.append({"key": key, "status": status, "items": items})
+        return PreviewResult(ts=self._clock.now_ms(), previews=previews)
+
+    async def describe(self, caller: Caller, params: KeyParams) -> DescribeResult:
+        handle = await self._resolver.find(caller.principal, params.key)
+        session = handle.session if handle else None
+        return DescribeResult(self.row(session) if session else None)
+
+    async def patch(self, caller: Caller, params: PatchParams) -> PatchResult:
+        handle = await self._resolver.resolve(caller.principal, params.key, "create")
+        session = await self._changing.patch(handle.key, _changes(params))
+        provider, model = self._model(session)
+        return PatchResult(
+            ok=True,
+            path=str(self._store),
+            key=handle.key.text,
+            entry=self.row(session),
+            resolved={"modelProvider": provider, "model": model},
+        )
+
+    async def reset(self, caller: Caller, params: KeyParams) -> ResetResult:
+        handle = await self._resolver.resolve(caller.principal, params.key, "create")
+        session = await self._changing.reset(handle.key)
+        return ResetResult(ok=True, key=handle.key.text, entry=self.row(session))
+
+    async def delete(self, caller: Caller, params: DeleteParams) -> DeleteResult:
+        handle = await self._resolver.find(caller.principal, params.key)
+        if handle is None or handle.session is None:
+            return DeleteResult(ok=True, key=params.key, deleted=False, archived=[])
+        kept = await self._changing.delete(handle.session)
+        return DeleteResult(ok=True, key=handle.key.text, deleted=True, archived=kept)
+
+    async def subscribe(self, caller: Caller, params: SubscribeParams) -> SubscribeResult:
+        if caller.listening is None:
+            raise Invalid("only a WebSocket connection can subscribe")
+        caller.listening.all_sessions = True
+        return SubscribeResult(subscribed=True)
+
+    async def unsubscribe(self, caller: Caller, params: SubscribeParams) -> SubscribeResult:
+        if caller.listening is not None:
+            caller.listening.all_sessions = False
+        return SubscribeResult(subscribed=False)
+
+    async def subscribe_messages(self, caller: Caller, params: KeyParams) -> SubscribeResult:
+        if caller.listening is None:
+            raise Invalid("only a WebSocket connection can subscribe")
+        handle = await self._resolver.resolve(caller.principal, params.key, "create")
+        caller.listening.sessions.add(handle.key)
+        return SubscribeResult(subscribed=True, key=handle.key.text)
+
+    async def unsubscribe_messages(self, caller: Caller, params: KeyParams) -> SubscribeResult:
+        handle = await self._resolver.resolve(caller.principal, params.key, "create")
+        if caller.listening is not None:
+            caller.listening.sessions.discard(handle.key)
+        return SubscribeResult(subscribed=False, key=handle.key.text)
+
+    def methods(self) -> Methods:
+        table: Table = [
+            ("sessions.list", ListParams, ListResult, "operator.read", "read", self.list,
+             "Sessions, newest first."),
+            ("sessions.resolve", ResolveParams, ResolveResult, "operator.read", "read", self.resolve,
+             "The key behind a key, a session id or a label."),
+            ("sessions.preview", PreviewParams, PreviewResult, "operator.read", "read", self.preview,
+             "The last words of several sessions."),
+            ("sessions.describe", KeyParams, DescribeResult, "operator.read", "read", self.describe,
+             "One session's row."),
+            ("sessions.patch", PatchParams, PatchResult, "operator.admin", "change", self.patch,
+             "Change a session's settings; null clears. Makes the session if need be."),
+            ("sessions.reset", KeyParams, ResetResult, "operator.admin", "change", self.reset,
+             "Begin anew under the same key; the old transcript stays."),
+            ("sessions.delete", DeleteParams, DeleteResult, "operator.admin", "change", self.delete,
+             "Stop and forget a session; its JSONL copy is set aside."),
+            ("sessions.subscribe", SubscribeParams, SubscribeResult, "operator.read", "read", self.subscribe,
+             "Hear of every session that changes."),
+            ("sessions.unsubscribe", SubscribeParams, SubscribeResult, "operator.read", "read", self.unsubscribe,
+             "Hear no more of sessions."),
+            ("sessions.messages.subscribe", KeyParams, SubscribeResult, "operator.read", "read", self.subscribe_messages,
+             "Hear everything that happens in one session."),
+            ("sessions.messages.unsubscribe", KeyParams, SubscribeResult, "operator.read", "read", self.unsubscribe_messages,
+             "Hear no more of that session."),
+        ]  # fmt: skip
+        return [
+            Method(name=n, params=p, result=r, scope=s, effect=e, handle=h, summary=t)
+            for n, p, r, s, e, h, t in table
+        ]
+
+
+_COLUMNS = {
+    "label": "label",
+    "thinkingLevel": "thinking",
+    "verboseLevel": "verbose",
+    "model": "model",
+    "sendPolicy": "send_policy",
+    "displayName": "display_name",
+}
+
+
+def _changes(params: PatchParams) -> dict[str, Any]:
+    given = msgspec.to_builtins(params)
+    given.pop("key")
+    for name, words in _ALLOWED.items():
+        value = given.get(name)
+        if value is not None and value not in words:
+            raise Invalid(f"invalid {name} (use {'|'.join(words)})")
+    if given.get("model") == "":
+        raise Invalid("invalid model: empty")
+    return {_COLUMNS[name]: value for name, value in given.items()}
+
+
+def _preview(entry: Entry, chars_max: int) -> dict[str, str]:
+    message = entry.message
+    assert message is not None
+    if isinstance(message, ToolResultMessage):
+        role = "tool"
+    else:
+        role = "assistant" if isinstance(message, AssistantMessage) else "user"
+    text = words_of(message)
+    return {"role": role, "text": text if len(text) <= chars_max else text[: chars_max - 1] + "…"}

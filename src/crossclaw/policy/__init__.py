@@ -1,0 +1,1 @@
+"""Policy: pure decisions that say why. Log, tool and page show the same reason."""

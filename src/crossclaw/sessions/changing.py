@@ -1,0 +1,80 @@
+"""Changing sessions: settings, a fresh start, the end."""
+
+from typing import Any
+
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import Invalid
+from crossclaw.domain.events import Injected, SessionChanged
+from crossclaw.domain.ids import Ids
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import AssistantMessage, Text
+from crossclaw.domain.sessions import NewEntry, NewSession, Session
+from crossclaw.ledger.contract import (
+    DeleteSession,
+    EnsureSession,
+    Inject,
+    Ledger,
+    PatchSession,
+    ResetSession,
+)
+from crossclaw.runs.feed import Feed
+from crossclaw.runs.lanes import Lanes
+from crossclaw.transcripts.exporter import Exporter
+
+
+class Changing:
+    def __init__(
+        self, ledger: Ledger, lanes: Lanes, exporter: Exporter, feed: Feed, clock: Clock, ids: Ids
+    ) -> None:
+        self._ledger = ledger
+        self._lanes = lanes
+        self._exporter = exporter
+        self._feed = feed
+        self._clock = clock
+        self._ids = ids
+
+    async def patch(self, key: SessionKey, changes: dict[str, Any]) -> Session:
+        """Set what may be set; a session that is not there yet is made."""
+        at = self._clock.now_ms()
+        _, session = await self._ledger.commit(
+            EnsureSession(new=NewSession(key=key, session_id=self._ids.new()), at=at),
+            PatchSession(key=key, changes=changes, at=at),
+        )
+        self._feed.publish(SessionChanged(key, "patch"))
+        patched: Session = session
+        return patched
+
+    async def reset(self, key: SessionKey) -> Session:
+        """A new transcript under the same key. What runs is stopped first."""
+        await self._lanes.abort_session(key, "the session was reset")
+        at = self._clock.now_ms()
+        _, session = await self._ledger.commit(
+            EnsureSession(new=NewSession(key=key, session_id=self._ids.new()), at=at),
+            ResetSession(key=key, session_id=self._ids.new(), at=at),
+        )
+        self._feed.publish(SessionChanged(key, "reset"))
+        fresh: Session = session
+        return fresh
+
+    async def delete(self, session: Session) -> list[str]:
+        """Stop it, forget it; the people's copies stay beside, named as deleted. Answers their paths."""
+        key = session.key
+        if key.kind == "main":
+            raise Invalid(f"Cannot delete the main session ({key}).")
+        await self._lanes.abort_session(key, "the session was deleted")
+        await self._exporter.flush()
+        ids = await self._ledger.do(DeleteSession(key=key))
+        kept = [await self._exporter.set_aside(key.agent_id, each) for each in ids]
+        self._feed.publish(SessionChanged(key, "delete"))
+        return [str(path) for path in kept if path is not None]
+
+    async def inject(self, key: SessionKey, text: str, label: str | None) -> str:
+        """Words of nobody's run, shown as the assistant's."""
+        at, entry_id = self._clock.now_ms(), self._ids.short()
+        words = f"[{label}]\n\n{text}" if label else text
+        message = AssistantMessage([Text(words)], at, stop_reason="injected")
+        (entry,) = await self._ledger.do(
+            Inject(key=key, entries=[NewEntry(entry_id=entry_id, message=message)], at=at)
+        )
+        self._feed.publish(Injected(key, entry))
+        return entry_id

@@ -1,0 +1,186 @@
+"""Reading sessions: the list and the history that the session tools answer with."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from crossclaw.config import Config
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import Invalid
+from crossclaw.domain.keys import KINDS
+from crossclaw.domain.sessions import Entry, Session
+from crossclaw.door.registry import Caller, Params, Result
+from crossclaw.door.resolver import Resolver
+from crossclaw.ledger.contract import Ledger
+from crossclaw.policy.agent_to_agent import decide_reach
+from crossclaw.sessions.rows import Row, stored_message, tool_row
+
+LIST_DEFAULT, LIST_MAX = 100, 200  # rows; a model reads no more with profit
+TAIL_MAX = 20  # messages a row; more is what sessions_history is for
+HISTORY_DEFAULT, HISTORY_MAX = 200, 1_000
+HISTORY_BYTES_MAX = 80 * 1024  # to a model: about 20,000 tokens
+BEGINNING_CHARS = 400  # of a message that is over the budget all by itself
+
+
+class ListParams(Params, frozen=True):
+    kinds: list[str] | str | None = None
+    limit: float | None = None
+    active_minutes: float | None = None
+    message_limit: float | None = None
+
+
+class ListResult(Result, frozen=True):
+    count: int
+    sessions: list[Row]
+    clamped: tuple[str, ...] = ()
+    """What was asked for and is more than there can be."""
+
+
+class HistoryParams(Params, frozen=True):
+    session_key: str
+    limit: float | None = None
+    include_tools: bool = False
+    before: int | None = None
+
+
+class HistoryResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    session_key: str
+    messages: list[dict[str, Any]]
+    truncated: bool
+    dropped_messages: int
+    before: int | None
+    """Pass it as `before` to read further back; null at the beginning."""
+
+
+TranscriptPath = Callable[[str, str], Path]
+
+
+class Reading:
+    def __init__(
+        self,
+        ledger: Ledger,
+        resolver: Resolver,
+        config: Config,
+        clock: Clock,
+        model_of: Callable[[str], str],
+        transcript_of: TranscriptPath,
+    ) -> None:
+        self._ledger = ledger
+        self._resolver = resolver
+        self._config = config
+        self._clock = clock
+        self._model_of = model_of
+        self._transcript_of = transcript_of
+
+    async def list(self, caller: Caller, params: ListParams) -> ListResult:
+        clamped: list[str] = []
+        limit = _clamp("limit", params.limit, LIST_DEFAULT, 1, LIST_MAX, clamped)
+        tail = _clamp("messageLimit", params.message_limit, 0, 0, TAIL_MAX, clamped)
+        found = await self._ledger.list_sessions(
+            limit=limit,
+            kinds=_kinds(params.kinds),
+            updated_after=self._after(params.active_minutes),
+        )
+        sessions = [session for session in found if self._reachable(caller, session)]
+        ids = [session.session_id for session in sessions]
+        tails = await self._ledger.list_tails(ids, limit=tail, tool_results=False) if tail else {}
+        rows = [self._row(caller, session, tails.get(session.session_id)) for session in sessions]
+        return ListResult(count=len(rows), sessions=rows, clamped=tuple(clamped))
+
+    async def history(self, caller: Caller, params: HistoryParams) -> HistoryResult:
+        handle = await self._resolver.resolve(caller.principal, params.session_key, "read")
+        assert handle.session is not None
+        limit = _clamp("limit", params.limit, HISTORY_DEFAULT, 1, HISTORY_MAX, [])
+        entries = await self._ledger.list_entries(
+            handle.session.session_id,
+            limit=limit,
+            before=params.before,
+            tool_results=params.include_tools,
+        )
+        shown = [entry for entry in entries if entry.message is not None]
+        kept, dropped = _within_budget(shown)
+        first = shown[-len(kept)].seq if kept else 0
+        return HistoryResult(
+            session_key=handle.key.display(caller.principal.agent_id),
+            messages=kept,
+            truncated=dropped > 0 or any("omitted" in message for message in kept),
+            dropped_messages=dropped,
+            before=first if first > 1 else None,
+        )
+
+    def _after(self, minutes: float | None) -> int | None:
+        if minutes is None:
+            return None
+        if minutes <= 0:
+            raise Invalid("activeMinutes must be more than 0")
+        return self._clock.now_ms() - int(minutes * 60_000)
+
+    def _reachable(self, caller: Caller, session: Session) -> bool:
+        agent_id = caller.principal.agent_id
+        if agent_id is None:
+            return True
+        rules = self._config.tools.agent_to_agent
+        return decide_reach(rules, agent_id, session.key.agent_id, "listing").allowed
+
+    def _row(self, caller: Caller, session: Session, tail: Sequence[Entry] | None) -> Row:
+        agent_id = session.key.agent_id
+        sandboxed = caller.principal.authority.sandboxed
+        messages = None if tail is None else [stored_message(e) for e in tail if e.message]
+        return tool_row(
+            session,
+            caller_agent_id=caller.principal.agent_id,
+            model=self._model_of(agent_id),
+            transcript=None if sandboxed else self._transcript_of(agent_id, session.session_id),
+            messages=messages,
+        )
+
+
+def _clamp(
+    name: str, value: float | None, default: int, least: int, most: int, clamped: list[str]
+) -> int:
+    if value is None:
+        return default
+    if value != value or value < least:
+        raise Invalid(f"{name} must be a number from {least} to {most}")
+    if value > most:
+        clamped.append(f"{name} is at most {most}")
+    return int(min(value, most))
+
+
+def _kinds(kinds: list[str] | str | None) -> list[str] | None:
+    wanted = [kinds] if isinstance(kinds, str) else kinds
+    if unknown := [kind for kind in wanted or () if kind not in KINDS]:
+        raise Invalid(f"unknown kind {', '.join(unknown)}; the kinds are {', '.join(KINDS)}")
+    return wanted or None
+
+
+def _within_budget(entries: list[Entry]) -> tuple[list[dict[str, Any]], int]:
+    """The newest messages that fit, oldest first, and how many did not."""
+    kept: list[dict[str, Any]] = []
+    room = HISTORY_BYTES_MAX
+    for entry in reversed(entries):
+        message = stored_message(entry)
+        size = len(msgspec.json.encode(message))
+        if size > HISTORY_BYTES_MAX:
+            message = _beginning(message, size)
+            size = len(msgspec.json.encode(message))
+        if size > room:
+            break
+        room -= size
+        kept.append(message)
+    return kept[::-1], len(entries) - len(kept)
+
+
+def _beginning(message: dict[str, Any], size: int) -> dict[str, Any]:
+    text = message.get("content", "")
+    whole = text if isinstance(text, str) else msgspec.json.encode(text).decode()
+    return {
+        "id": message["id"],
+        "role": message["role"],
+        "timestamp": message["timestamp"],
+        "omitted": True,
+        "bytes": size,
+        "beginning": whole[:BEGINNING_CHARS],
+    }

@@ -1,0 +1,88 @@
+"""Rows: a session as the session tools show it."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from crossclaw.domain.messages import encode_message
+from crossclaw.domain.sessions import Entry, Session
+from crossclaw.policy.send import channel_of
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    key: str
+    kind: str
+    channel: str
+    updated_at: int
+    session_id: str
+    display_name: str | None = None
+    label: str | None = None
+    model: str | None = None
+    context_tokens: int | None = None
+    total_tokens: int | None = None
+    thinking_level: str | None = None
+    verbose_level: str | None = None
+    system_sent: bool | None = None
+    aborted_last_run: bool | None = None
+    send_policy: str | None = None
+    last_channel: str | None = None
+    last_to: str | None = None
+    delivery_context: dict[str, str] | None = None
+    transcript_path: str | None = None
+    messages: list[Any] | None = None
+
+
+def channel_field(session: Session) -> str:
+    """Groups by the channel on record, direct chats by where they were last talked to, work from
+    inside as internal."""
+    if session.key.kind in ("cron", "hook", "node"):
+        return "internal"
+    last = session.last_address.channel if session.last_address else None
+    if session.key.kind == "group":
+        return session.channel or session.key.channel or "unknown"
+    return last or channel_of(session.key, session) or "unknown"
+
+
+def tool_row(
+    session: Session,
+    *,
+    caller_agent_id: str | None,
+    model: str,
+    transcript: Path | None,
+    messages: list[Any] | None = None,
+) -> Row:
+    address = session.last_address
+    context = msgspec.to_builtins(address) if address else None
+    if context:
+        context.pop("threadId", None)
+    return Row(
+        key=session.key.display(caller_agent_id),
+        kind=session.key.kind,
+        channel=channel_field(session),
+        updated_at=session.updated_at,
+        session_id=session.session_id,
+        display_name=session.display_name,
+        label=session.label,
+        model=session.model or model,
+        context_tokens=session.context_tokens,
+        total_tokens=session.total_tokens,
+        thinking_level=session.thinking,
+        verbose_level=session.verbose,
+        system_sent=session.system_sent,
+        aborted_last_run=session.aborted_last_run,
+        send_policy=session.send_policy,
+        last_channel=address.channel if address else None,
+        last_to=address.to if address else None,
+        delivery_context=context,
+        transcript_path=str(transcript) if transcript else None,
+        messages=messages,
+    )
+
+
+def stored_message(entry: Entry) -> dict[str, Any]:
+    """A message as it is stored, with its entry's id and time."""
+    assert entry.message is not None
+    message: dict[str, Any] = msgspec.json.decode(encode_message(entry.message))
+    message.setdefault("timestamp", entry.at)
+    return {"id": entry.entry_id, **message}

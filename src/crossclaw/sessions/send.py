@@ -1,0 +1,196 @@
+"""Sends: a message from one session into another, waited for or not."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from crossclaw.config import Config
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import Forbidden, Invalid
+from crossclaw.domain.ids import Ids
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import Provenance, UserMessage
+from crossclaw.domain.runs import Cause, NewRun, Run, RunPlan
+from crossclaw.domain.sessions import NewSession
+from crossclaw.door.registry import Caller, Params, Result
+from crossclaw.door.resolver import Resolver, SessionHandle
+from crossclaw.ledger.contract import Dedupe
+from crossclaw.policy.agent_to_agent import decide_reach
+from crossclaw.policy.send import BLOCKED, decide_send
+from crossclaw.runs.book import Book
+from crossclaw.runs.waits import Waits
+from crossclaw.sessions.desk import digest
+
+WAIT_DEFAULT_S = 30.0
+WAIT_MAX_S = 24 * 3600.0  # nobody waits longer with profit; the run goes on anyway
+
+
+class SendParams(Params, frozen=True):
+    message: str
+    session_key: str | None = None
+    label: str | None = None
+    agent_id: str | None = None
+    timeout_seconds: float | None = None
+
+
+class SendResult(Result, frozen=True):
+    run_id: str
+    status: str
+    reply: str | None = None
+    error: str | None = None
+    session_key: str | None = None
+
+
+class Sends:
+    def __init__(
+        self, resolver: Resolver, book: Book, waits: Waits, config: Config, clock: Clock, ids: Ids
+    ) -> None:
+        self._resolver = resolver
+        self._book = book
+        self._waits = waits
+        self._config = config
+        self._clock = clock
+        self._ids = ids
+
+    async def send(self, caller: Caller, params: SendParams) -> SendResult:
+        timeout_s = _timeout(params.timeout_seconds)
+        if not params.message.strip():
+            raise Invalid("message required")
+        handle = await self._target(caller, params)
+        run_id = self._run_id(caller)
+        shown = handle.key.display(caller.principal.agent_id)
+        if not decide_send(self._config.session.send_policy, handle.key, handle.session).allowed:
+            return SendResult(run_id=run_id, status="error", error=BLOCKED, session_key=shown)
+        if caller.principal.authority.hops_left <= 0:
+            hops = self._config.session.agent_to_agent.max_hops
+            text = f"this chain of sends has used its {hops} hops (session.agentToAgent.maxHops)"
+            return SendResult(run_id=run_id, status="error", error=text, session_key=shown)
+        run_id = await self._submit(caller, handle, run_id, params.message)
+        if timeout_s == 0:
+            return SendResult(run_id=run_id, status="accepted", session_key=shown)
+        return await self._outcome(caller, run_id, timeout_s, shown)
+
+    async def _target(self, caller: Caller, params: SendParams) -> SessionHandle:
+        principal = caller.principal
+        given = [name for name in (params.session_key, params.label) if name]
+        if len(given) > 1:
+            raise Invalid("Provide either sessionKey or label (not both).")
+        if params.agent_id:
+            self._check_reach(caller, self._config.agents.get(params.agent_id).id)
+        if params.label:
+            handle = await self._resolver.resolve_label(
+                principal, params.label, params.agent_id, "send"
+            )
+        elif params.session_key:
+            handle = await self._resolver.resolve(principal, params.session_key, "send")
+        elif params.agent_id:
+            key = SessionKey.main(params.agent_id)
+            handle = await self._resolver.resolve(principal, key.text, "send")
+        else:
+            raise Invalid("say where to: sessionKey, label or agentId")
+        self._check_reach(caller, handle.key.agent_id)
+        if handle.key == principal.session:
+            raise Invalid("a session cannot send to itself; answer in your own reply instead")
+        return handle
+
+    def _check_reach(self, caller: Caller, target_agent_id: str) -> None:
+        agent_id = caller.principal.agent_id
+        if agent_id is not None:
+            rules = self._config.tools.agent_to_agent
+            decision = decide_reach(rules, agent_id, target_agent_id, "messaging")
+            if not decision.allowed:
+                raise Forbidden(decision.reason)
+
+    def _run_id(self, caller: Caller) -> str:
+        """The same tool call of the same run is the same send, however often it is executed."""
+        if caller.run is not None and caller.call_id is not None:
+            return f"{caller.run.run_id}:{caller.call_id}"
+        return self._ids.new()
+
+    async def _submit(
+        self, caller: Caller, handle: SessionHandle, run_id: str, message: str
+    ) -> str:
+        requester = caller.principal.session
+        provenance = Provenance(
+            "inter_session" if requester else "person",
+            source_session=requester.text if requester else None,
+            source_tool="sessions_send",
+            sender=None if requester else caller.principal.name,
+        )
+        new = NewRun(
+            run_id=run_id,
+            key=handle.key,
+            kind="send",
+            message=UserMessage(message, self._clock.now_ms(), provenance),
+            plan=RunPlan(
+                deliver=False,
+                context=_context(requester, handle),
+                timeout_ms=self._run_timeout_ms(),
+            ),
+            authority=_one_hop_less(caller),
+            cause=caller.run.cause.followed_by(caller.run.run_id, hops=1)
+            if caller.run
+            else Cause(),
+        )
+        session = NewSession(key=handle.key, session_id=self._ids.new())
+        once = Dedupe("run", run_id, digest("send", handle.key.text, message))
+        return (await self._book.submit(new, session, dedupe=once)).run_id
+
+    def _run_timeout_ms(self) -> int | None:
+        seconds = self._config.agents.defaults.timeout_seconds
+        return None if seconds is None else int(seconds * 1000)
+
+    async def _outcome(
+        self, caller: Caller, run_id: str, timeout_s: float, shown: str
+    ) -> SendResult:
+        """Waiting reads the ledger, so a restart or a reconnect changes nothing of the answer."""
+        circle: Sequence[SessionKey] = ()
+        if caller.run is not None:
+            waited = await self._waits.wait(caller.run, run_id, timeout_s)
+            run, circle = waited.run, waited.circle
+        else:
+            run = await self._book.wait(run_id, timeout_s)
+        if run is None or not run.ended:
+            names = " → ".join(key.display(caller.principal.agent_id) for key in circle)
+            error = (
+                f"waiting would never end: {names} wait for each other; the message is queued"
+                if circle
+                else f"no answer within {timeout_s:g} s; the run goes on, read sessions_history later"
+            )
+            return SendResult(run_id=run_id, status="timeout", error=error, session_key=shown)
+        return _ended(run, shown)
+
+
+def _ended(run: Run, shown: str) -> SendResult:
+    if run.status == "ok":
+        return SendResult(run_id=run.run_id, status="ok", reply=run.reply or "", session_key=shown)
+    error = run.error or f"the run ended as {run.status}"
+    return SendResult(run_id=run.run_id, status="error", error=error, session_key=shown)
+
+
+def _timeout(seconds: float | None) -> float:
+    if seconds is None:
+        return WAIT_DEFAULT_S
+    if seconds != seconds or seconds < 0:
+        raise Invalid("timeoutSeconds must be 0 (do not wait) or more")
+    return min(seconds, WAIT_MAX_S)
+
+
+def _one_hop_less(caller: Caller) -> Authority:
+    authority = caller.principal.authority
+    return authority.meet(msgspec.structs.replace(authority, hops_left=authority.hops_left - 1))
+
+
+def _context(requester: SessionKey | None, handle: SessionHandle) -> str:
+    """The facts of an agent-to-agent message, for the target's system prompt."""
+    if requester is None:
+        return "This message was sent into your session from the outside; answer it as usual."
+    return "\n".join(
+        [
+            "Another agent has sent you the message you are answering now.",
+            f"It comes from session {requester} (agent {requester.agent_id}).",
+            f"Your own session is {handle.key}.",
+            "Your reply goes back to that agent, not to a person.",
+        ]
+    )

@@ -1,0 +1,171 @@
+"""make crash: random kill -9 of a whole house under load. 0 lost, 0 doubled, 0 torn, or it fails.
+
+Kills come in chapters, each with a state folder of its own. At the end builds that break a promise
+are tried in the same way; one that is not caught means that the rig is blind.
+"""
+
+import argparse
+import secrets
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+
+from tests.crash.chapter import Chapter
+from tests.crash.life import Nest, build_nest
+from tests.crash.record import Record
+from tests.crash.store import Store
+from tests.crash.verdict import KINDS, Finding, Kind, judge
+from tests.crash.victim import Build
+
+CHAPTER_KILLS = 25  # a transcript that only grows would make the later kills slower, not better
+CONTROL_KILLS, CONTROL_CHAPTERS_MAX = 5, 5
+CONTROLS: dict[Build, Kind] = {
+    "hasty": "lost",
+    "forgetful": "doubled",
+    "careless": "doubled",
+    "pushing": "doubled",
+    "torn": "torn",
+}
+SHOWN_MAX = 20
+
+
+@dataclass
+class Score:
+    """What all chapters of a build have come to."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    findings: list[Finding] = field(default_factory=list)
+    ready_s: float = 0.0
+    stop_s: float = 0.0
+    drain_s: float = 0.0
+
+    def add(self, record: Record, store: Store, findings: list[Finding]) -> None:
+        self.findings += findings
+        self.ready_s = max(self.ready_s, record.ready_s)
+        self.stop_s = max([self.stop_s, *record.stops_s])
+        self.drain_s = max(self.drain_s, record.drain_s or 0.0)
+        self.counts.update(
+            chapters=1,
+            kills=record.kills,
+            stops=len(record.stops_s),
+            poisoned=record.falls,
+            tears=record.tears,
+            acknowledged=record.acknowledged,
+            outcomes=len(record.outcomes),
+            runs=len(store.runs),
+            entries=sum(map(len, store.entries.values())),
+            stamps=len(store.stamps),
+            interrupted=sum(
+                result.is_error for run_id in store.runs for result in store.results(run_id)
+            ),
+            delivered=sum(row.state == "delivered" for row in store.deliveries),
+            uncertain=sum(row.state == "uncertain" for row in store.deliveries),
+            resent=len(record.sendings) - len({sending.key for sending in record.sendings}),
+        )
+
+    def found(self, kind: Kind) -> int:
+        return sum(finding.kind == kind for finding in self.findings)
+
+
+class Rig:
+    def __init__(self, root: Path, seed: int, nest: Nest) -> None:
+        self._root = root
+        self._seed = seed
+        self._nest = nest
+
+    async def crash(self, kills: int, until: float) -> bool:
+        score, began = Score(), time.monotonic()
+        while (left := kills - score.counts["kills"]) > 0 and time.monotonic() < until:
+            if score.findings:
+                break  # one chapter is enough to look at
+            await self._add_chapter(score, "honest", min(left, CHAPTER_KILLS), until)
+            _show_progress(score, kills, time.monotonic() - began)
+        _show_score(score, time.monotonic() - began)
+        return not score.findings
+
+    async def try_control(self, build: Build) -> bool:
+        """Whether its broken promise was noticed."""
+        score = Score()
+        for _ in range(CONTROL_CHAPTERS_MAX):
+            await self._add_chapter(score, build, CONTROL_KILLS, float("inf"))
+            if caught := score.found(CONTROLS[build]):
+                kills = score.counts["kills"]
+                print(f"control {build}: caught after {kills} kills, {caught} {CONTROLS[build]}")
+                return True
+        print(f"control {build}: NOT CAUGHT after {score.counts['kills']} kills: the rig is blind")
+        return False
+
+    async def _add_chapter(self, score: Score, build: Build, kills: int, until: float) -> None:
+        name = f"{build}-{score.counts['chapters']}"
+        chapter = Chapter(self._root / name, f"{self._seed}/{name}", build, self._nest)
+        record = await chapter.play(kills, until)
+        with Store.read(chapter.folder, record.tokens) as store:
+            findings = judge(store, record)
+        score.add(record, store, findings)
+        if not findings or build != "honest":
+            shutil.rmtree(chapter.folder)
+
+
+def _show_progress(score: Score, kills: int, took_s: float) -> None:
+    counts = score.counts
+    verdict = ", ".join(f"{score.found(kind)} {kind}" for kind in KINDS)
+    print(
+        f"{counts['kills']}/{kills} kills in {took_s:.0f} s, "
+        f"{counts['acknowledged']} acknowledged: {verdict}",
+        flush=True,
+    )
+
+
+def _show_score(score: Score, took_s: float) -> None:
+    print()
+    for name, count in (*score.counts.items(), *((kind, score.found(kind)) for kind in KINDS)):
+        print(f"  {name:<14}{count:>8}")
+    print(f"  {'kills a second':<14}{score.counts['kills'] / took_s:>8.1f}")
+    print(f"  {'slowest start':<14}{score.ready_s:>7.2f}s")
+    print(f"  {'slowest stop':<14}{score.stop_s:>7.2f}s")
+    print(f"  {'slowest drain':<14}{score.drain_s:>7.2f}s\n")
+    for finding in score.findings[:SHOWN_MAX]:
+        print(f"{finding.kind}: {finding.text}")
+
+
+async def run(arguments: argparse.Namespace, root: Path) -> bool:
+    until = time.monotonic() + (arguments.seconds or float("inf"))
+    good = True
+    with (root / "stderr.log").open("ab") as complaints:
+        async with build_nest(complaints) as nest:
+            rig = Rig(root, arguments.seed, nest)
+            if not arguments.control:
+                good = await rig.crash(arguments.kills, until)
+            for build in CONTROLS if arguments.controls else ():
+                if arguments.control in (None, "all", build):
+                    good = await rig.try_control(build) and good
+    return good
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.crash", description=__doc__)
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6))
+    parser.add_argument("--seconds", type=float, help="begin no further kill after so long")
+    parser.add_argument(
+        "--control", nargs="?", const="all", choices=("all", *CONTROLS), help="nothing but controls"
+    )
+    parser.add_argument("--no-control", dest="controls", action="store_false")
+    arguments = parser.parse_args()
+    root = Path(tempfile.mkdtemp(prefix="crossclaw-crash-"))
+    print(f"seed {arguments.seed}, folder {root}", flush=True)
+    good = anyio.run(run, arguments, root)
+    if good:
+        shutil.rmtree(root)
+    print("passed" if good else f"FAILED: --seed {arguments.seed}; what is left lies in {root}")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

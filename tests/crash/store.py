@@ -1,0 +1,107 @@
+"""What the house has left on disk, read after it has stopped."""
+
+from collections import defaultdict
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import apsw
+
+from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, UserMessage, words_of
+from crossclaw.domain.runs import Run
+from crossclaw.domain.sessions import Entry
+from crossclaw.ledger.contract import Delivery, Export
+from crossclaw.ledger.sqlite.rows import (
+    DELIVERY,
+    ENTRY,
+    EXPORT,
+    RUN,
+    delivery_of,
+    entry_of,
+    export_of,
+    run_of,
+)
+from crossclaw.ledger.sqlite.store import open_reader
+from tests.crash.furnishing import STAMPS
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    folder: Path
+    db: apsw.Connection
+    runs: dict[str, Run]
+    entries: dict[str, list[Entry]]
+    """By session id, in order."""
+    of_run: dict[str, list[Entry]]
+    users: dict[str, list[Entry]]
+    """Messages of people by the token in them."""
+    exports: list[Export]
+    deliveries: list[Delivery]
+    stamps: list[tuple[str, str]]
+    """What tools have done to the world: run and tool call."""
+    complaints: list[str]
+
+    @classmethod
+    @contextmanager
+    def read(cls, folder: Path, tokens: set[str]) -> Generator["Store"]:
+        with closing(open_reader(folder / "state" / "crossclaw.sqlite")) as db:
+            entries, of_run, users = _sort(db, tokens)
+            runs = map(run_of, db.execute(f"SELECT {RUN} FROM runs ORDER BY id"))
+            yield cls(
+                folder=folder,
+                db=db,
+                runs={run.run_id: run for run in runs},
+                entries=entries,
+                of_run=of_run,
+                users=users,
+                exports=list(map(export_of, db.execute(f"SELECT {EXPORT} FROM transcripts"))),
+                deliveries=list(
+                    map(delivery_of, db.execute(f"SELECT {DELIVERY} FROM outbox ORDER BY id"))
+                ),
+                stamps=_read_stamps(folder / STAMPS),
+                complaints=_read_complaints(folder / "victim.log"),
+            )
+
+    def results(self, run_id: str) -> list[ToolResultMessage]:
+        messages = [entry.message for entry in self.of_run[run_id]]
+        return [message for message in messages if isinstance(message, ToolResultMessage)]
+
+    def answers(self, run_id: str) -> list[AssistantMessage]:
+        messages = [entry.message for entry in self.of_run[run_id]]
+        return [message for message in messages if isinstance(message, AssistantMessage)]
+
+    def count(self, sql: str) -> int:
+        return int(self.db.execute(sql).get)
+
+
+Entries = defaultdict[str, list[Entry]]
+
+
+def _sort(db: apsw.Connection, tokens: set[str]) -> tuple[Entries, Entries, Entries]:
+    by_session: Entries = defaultdict(list)
+    by_run: Entries = defaultdict(list)
+    by_token: Entries = defaultdict(list)
+    for row in db.execute(f"SELECT {ENTRY} FROM entries ORDER BY session_id, seq"):
+        entry = entry_of(row)
+        by_session[entry.session_id].append(entry)
+        by_run[entry.run_id or ""].append(entry)
+        if isinstance(entry.message, UserMessage):
+            # The last word is `re <token>`: those before it may name the token of a question.
+            token = words_of(entry.message).split()[-1]
+            by_token[token if token in tokens else "?"].append(entry)
+    return by_session, by_run, by_token
+
+
+def _read_stamps(file: Path) -> list[tuple[str, str]]:
+    if not file.exists():
+        return []
+    lines = [line.split() for line in file.read_text().splitlines()]
+    return [(run_id, call_id) for run_id, call_id in lines]
+
+
+def _read_complaints(file: Path) -> list[str]:
+    if not file.exists():
+        return []
+    lines = file.read_text(errors="replace").splitlines()
+    return [line for line in lines if " ERROR " in line or " CRITICAL " in line]

@@ -1,0 +1,41 @@
+"""Short ways for flow tests to act as a client and as an agent."""
+
+from typing import Any
+
+import msgspec
+
+from crossclaw.app import House
+from crossclaw.config import Config
+from crossclaw.domain.runs import Run
+from crossclaw.door.principal import Principal
+from crossclaw.door.registry import Caller, TwoAnswers
+
+OWNER = Principal(name="owner", role="operator", scopes=frozenset({"operator.admin"}))
+
+
+def two_agents(**session: Any) -> Config:
+    raw = {"agents": {"list": [{"id": "main"}, {"id": "librarian"}]}, "session": session}
+    return msgspec.convert(raw, Config)
+
+
+async def call(house: House, method: str, principal: Principal = OWNER, **params: Any) -> Any:
+    """A client's call: the last answer, as it would be on the wire."""
+    answer = await house.door.dispatch(Caller(principal=principal), method, params)
+    if isinstance(answer, TwoAnswers):
+        answer = await answer.later()
+    return msgspec.json.decode(msgspec.json.encode(answer))
+
+
+async def say(house: House, key: str, text: str, run_id: str) -> Run:
+    """Talk with a session and wait for the end of the run."""
+    await call(house, "chat.send", sessionKey=key, message=text, idempotencyKey=run_id)
+    run = await house.book.wait(run_id, timeout_s=3600)
+    assert run is not None
+    return run
+
+
+async def results_of(house: House, run: Run) -> list[Any]:
+    """What the tools answered in a run."""
+    entries = await house.ledger.list_entries(run.session_id, limit=100)
+    messages = [entry.message for entry in entries if entry.run_id == run.run_id]
+    return [message.content for message in messages if hasattr(message, "tool_use_id")]

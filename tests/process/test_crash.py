@@ -1,0 +1,33 @@
+"""A whole house under load, killed again and again: nothing is lost, doubled or torn."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def crash(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.crash", "--seed", "7", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.spec("B1", "B2")
+@pytest.mark.timeout(120)
+def test_nothing_is_lost_doubled_or_torn_by_kills() -> None:
+    done = crash("--kills", "6", "--no-control")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 lost, 0 doubled, 0 torn, 0 order, 0 stuck, 0 untrue, 0 trouble" in done.stdout
+
+
+@pytest.mark.spec("B1")
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("build", ["hasty", "forgetful", "careless", "pushing", "torn"])
+def test_a_build_that_breaks_its_promise_is_caught(build: str) -> None:
+    done = crash("--control", build)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"control {build}: caught" in done.stdout
