@@ -6,6 +6,7 @@ import msgspec
 
 from crossclaw.app import House
 from crossclaw.config import Config
+from crossclaw.domain.messages import ToolResultMessage
 from crossclaw.domain.runs import Run
 from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller, TwoAnswers
@@ -38,4 +39,4 @@ async def results_of(house: House, run: Run) -> list[Any]:
     """What the tools answered in a run."""
     entries = await house.ledger.list_entries(run.session_id, limit=100)
     messages = [entry.message for entry in entries if entry.run_id == run.run_id]
-    return [message.content for message in messages if hasattr(message, "tool_use_id")]
+    return [message.content for message in messages if isinstance(message, ToolResultMessage)]

@@ -36,7 +36,7 @@ def _rows(answer: dict[str, Any]) -> str:
     return table(
         ("agent", "name", ""),
         [
-            (agent["id"], agent.get("name"), "default" if agent["id"] == default else " ")
+            (agent["id"], agent.get("name"), "default" if agent["id"] == default else "")
             for agent in answer["agents"]
         ],
     )

@@ -42,6 +42,7 @@ class EmbeddedPeer:
     def __init__(self, house: House, place: Place) -> None:
         agent_id = place.config.agents.default_id
         self.place = f"embedded, {place.paths.state_dir}"
+        self.embedded = True
         self.defaults = Defaults(agent_id, f"agent:{agent_id}:main")
         self._house = house
         self._listeners = Listeners()

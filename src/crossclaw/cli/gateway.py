@@ -80,8 +80,8 @@ def host_of(bind: str | None) -> str | None:
     return None if bind is None else _HOSTS.get(bind, bind)
 
 
-def begin_log(*, verbose: bool) -> None:
-    level = logging.DEBUG if verbose else logging.INFO
+def begin_log(*, verbose: bool, quiet: bool = False) -> None:
+    level = logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO
     logging.basicConfig(level=level, format=_FORMAT, stream=sys.stderr)
     logging.getLogger("websockets").setLevel(logging.WARNING)
 

@@ -63,6 +63,7 @@ class Defaults(NamedTuple):
 class Peer(Protocol):
     place: str
     """An address, or that it is embedded: for people."""
+    embedded: bool
     defaults: Defaults
 
     async def call(

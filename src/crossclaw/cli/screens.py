@@ -60,7 +60,7 @@ class PlainScreen:
         note(line)
 
     def close(self) -> None:
-        if not self._written.endswith("\n"):
+        if self._written and not self._written.endswith("\n"):
             out()
 
 

@@ -43,7 +43,7 @@ def _glance(peer: Peer, status: dict[str, Any], agents: dict[str, Any]) -> list[
         ("agents", ", ".join(agent["id"] for agent in agents["agents"])),
         ("model", model),
         ("sessions", sessions.get("count")),
-        ("channels", ", ".join(status.get("channelSummary") or [])),
+        ("channels", ", ".join(status.get("channelSummary") or []) or None),
     ]
 
 

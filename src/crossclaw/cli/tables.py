@@ -38,7 +38,7 @@ def _padded(text: str, width: int) -> str:
 
 
 def _cell(value: object) -> str:
-    return "–" if value is None or value == "" else " ".join(cleaned(str(value)).split())
+    return "–" if value is None else " ".join(cleaned(str(value)).split())
 
 
 def _width(text: str) -> int:

@@ -65,6 +65,8 @@ async def talk(peer: Peer, key: str, message: str, screen: Screen, timeout_s: fl
         async with anyio.create_task_group() as tasks:
             await tasks.start(_heed_signals, peer, told)
             await _follow(events, told, screen, timeout_s)
+            if told.status == "timeout":
+                told.error = _not_in_time(peer, timeout_s)
             tasks.cancel_scope.cancel()
     return told
 
@@ -79,7 +81,6 @@ async def _follow(
                     return
     except TimeoutError:
         told.status = "timeout"
-        told.error = f"no reply within {timeout_s:g} s; the run goes on"
         return
     finally:
         screen.close()
@@ -87,6 +88,11 @@ async def _follow(
         "lost the gateway before the reply was complete; the run goes on there",
         hint=f"Read it later: crossclaw sessions history {told.session_key}",
     )
+
+
+def _not_in_time(peer: Peer, timeout_s: float) -> str:
+    then = "the next call or gateway goes on with it" if peer.embedded else "the run goes on"
+    return f"no reply within {timeout_s:g} s; {then}"
 
 
 def _hear(event: Event, told: Told, screen: Screen) -> bool:

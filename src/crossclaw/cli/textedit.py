@@ -10,6 +10,8 @@ import pyjson5
 
 from crossclaw.config.positions import KeyPath
 
+_LINE_CHARS = 80
+
 _TOKEN = re.compile(
     r"""(?P<skip>[\s\ufeff]+|//[^\n\r\u2028\u2029]*|/\*.*?\*/)
       | (?P<string>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')
@@ -89,6 +91,10 @@ def replace_value(text: str, path: KeyPath, value: Any) -> str:
 def insert_last(text: str, path: KeyPath, value: Any, key: str | None = None) -> str:
     """As the last thing in the list or object at `path`; in an object under `key`."""
     span = spans_of(text)[path]
+    if "\n" not in text[span.start : span.end]:
+        line = _inserted_in_line(text, span, value, key)
+        if line is not None:
+            return line
     inside = [token for token in _tokens(text[: span.end - 1]) if token.start >= span.start]
     last, outer = inside[-1], _indent_at(text, span.start)
     indent = outer + "  "
@@ -100,10 +106,21 @@ def insert_last(text: str, path: KeyPath, value: Any, key: str | None = None) ->
     return f"{text[: last.end]}{comma}{kept}\n{indent}{new}\n{outer}{text[span.end - 1 :]}"
 
 
+def _inserted_in_line(text: str, span: Span, value: Any, key: str | None) -> str | None:
+    """What stands on one line stays on it, as long as there is room."""
+    before, close = text[: span.end - 1].rstrip(), text[span.end - 1 :]
+    new = ("" if key is None else f"{json.dumps(key)}: ") + json.dumps(value, ensure_ascii=False)
+    room = before[-1] in "{[,"
+    whole = before + ("" if before[-1] in "{[" else " " if room else ", ") + new + close
+    begin = whole.rfind("\n", 0, span.start) + 1
+    line = whole[begin:].partition("\n")[0]
+    return whole if len(line) <= _LINE_CHARS and "//" not in text[span.start : span.end] else None
+
+
 def written(value: Any, indent: str = "") -> str:
     """As JSON, which every JSON5 reader reads too; what fits a line stays on one."""
     line = json.dumps(value, ensure_ascii=False)
-    if len(line) + len(indent) <= 80:
+    if len(line) + len(indent) <= _LINE_CHARS:
         return line
     return json.dumps(value, ensure_ascii=False, indent=2).replace("\n", "\n" + indent)
 

@@ -66,6 +66,7 @@ async def _open_socket(address: Address) -> ClientConnection:
 class WirePeer:
     def __init__(self, socket: ClientConnection, address: Address) -> None:
         self.place = address.url
+        self.embedded = False
         self.defaults = Defaults("main", "agent:main:main")
         self.hello: Frame = {}
         self._socket = socket

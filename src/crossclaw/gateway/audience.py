@@ -1,14 +1,15 @@
 """The audience: which client hears of which run and session, without asking all of them."""
 
-from collections import OrderedDict
 from collections.abc import Iterator, MutableMapping, MutableSet
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
-from crossclaw.domain.errors import Invalid
+from crossclaw.domain.errors import Busy
 from crossclaw.domain.keys import SessionKey
 from crossclaw.door.registry import Listening
 from crossclaw.gateway.frames import EventFrame
 from crossclaw.gateway.limits import Limits
+
+K = TypeVar("K")
 
 
 class Hearer(Protocol):
@@ -25,86 +26,147 @@ class Hearer(Protocol):
         ...
 
 
+class _Index(Generic[K]):
+    """From a run or a session to those who listen to it."""
+
+    def __init__(self) -> None:
+        self._ears: dict[K, set[Ears]] = {}
+
+    def get(self, key: K) -> set["Ears"] | tuple[()]:
+        return self._ears.get(key, ())
+
+    def add(self, key: K, ears: "Ears") -> None:
+        self._ears.setdefault(key, set()).add(ears)
+
+    def drop(self, key: K, ears: "Ears") -> None:
+        listening = self._ears.get(key)
+        if listening is not None:
+            listening.discard(ears)
+            if not listening:
+                del self._ears[key]
+
+
 class Audience:
     def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._everyone: dict[Hearer, None] = {}
-        self._pages: set[Hearer] = set()
-        self._of_all_sessions: set[Hearer] = set()
-        self._of_session: dict[SessionKey, set[Hearer]] = {}
-        self._of_run: dict[str, dict[Hearer, str]] = {}
+        self.limits = limits
+        self.runs: _Index[str] = _Index()
+        self.sessions: _Index[SessionKey] = _Index()
+        self.of_all_sessions: set[Ears] = set()
+        self._everyone: set[Ears] = set()
+        self._pages: set[Ears] = set()
 
-    def join(self, hearer: Hearer, ears: "Ears", *, is_page: bool) -> None:
-        self._everyone[hearer] = None
+    def join(self, hearer: Hearer, *, is_page: bool) -> "Ears":
+        ears = Ears(self, hearer)
+        self._everyone.add(ears)
         if is_page:
-            self._pages.add(hearer)
-        ears.hearer = hearer
+            self._pages.add(ears)
+        return ears
 
-    def leave(self, hearer: Hearer, ears: "Ears") -> None:
-        ears.forget_all()
-        self._everyone.pop(hearer, None)
-        self._pages.discard(hearer)
-
-    def ears(self) -> "Ears":
-        """The subscriptions of a client that is about to join."""
-        return Ears(self, self._limits)
-
-    # ── who hears ──────────────────────────────────────────────────────────────────────────────
+    def leave(self, ears: "Ears") -> None:
+        ears.forget()
+        self._everyone.discard(ears)
+        self._pages.discard(ears)
 
     def everyone(self) -> list[Hearer]:
-        return list(self._everyone)
+        return [ears.hearer for ears in self._everyone]
 
-    def watchers(self) -> set[Hearer]:
+    def watchers(self) -> list[Hearer]:
         """Whoever shows the whole house: pages, and those who follow all sessions."""
-        return self._pages | self._of_all_sessions
+        return [ears.hearer for ears in self._pages | self.of_all_sessions]
 
-    def of_all_sessions(self) -> list[Hearer]:
-        return list(self._of_all_sessions)
-
-    def of_session(self, key: SessionKey) -> list[Hearer]:
-        return list(self._of_session.get(key, ()))
-
-    def of_run(self, run_id: str, key: SessionKey) -> dict[Hearer, str | None]:
+    def of_run(self, run_id: str, key: SessionKey) -> list[tuple[Hearer, str | None]]:
         """With the session key as each one spelled it, for those who began the run."""
-        found: dict[Hearer, str | None] = {}
-        found.update(self._of_run.get(run_id, {}))
-        for group in (self._of_session.get(key, ()), self._of_all_sessions, self._pages):
-            for hearer in group:
-                found.setdefault(hearer, None)
+        began = self.runs.get(run_id)
+        found = [(ears.hearer, ears.runs.get(run_id)) for ears in began]
+        others = {*self.sessions.get(key), *self.of_all_sessions, *self._pages}
+        found += [(ears.hearer, None) for ears in others.difference(began)]
         return found
 
     def ended(self, run_id: str) -> None:
         """Nothing follows of this run: those who began it need not be remembered."""
-        for hearer in list(self._of_run.get(run_id, ())):
-            self._drop_run(run_id, hearer)
+        for ears in tuple(self.runs.get(run_id)):
+            ears.runs.pop(run_id, None)
 
-    # ── the index, kept by the ears ────────────────────────────────────────────────────────────
 
-    def add_run(self, run_id: str, hearer: Hearer, spelled: str) -> None:
-        self._of_run.setdefault(run_id, {})[hearer] = spelled
+class Ears(Listening):
+    """What one client listens to, known to the audience as soon as it changes."""
 
-    def _drop_run(self, run_id: str, hearer: Hearer) -> None:
-        hearers = self._of_run.get(run_id, {})
-        hearers.pop(hearer, None)
-        if not hearers:
-            self._of_run.pop(run_id, None)
+    sessions: MutableSet[SessionKey]
+    runs: MutableMapping[str, str]
 
-    drop_run = _drop_run
+    def __init__(self, audience: Audience, hearer: Hearer) -> None:
+        self.hearer = hearer
+        self._audience = audience
+        self.sessions = _Sessions(audience, self)
+        self.runs = _Runs(audience, self)
 
-    def spelled(self, run_id: str, hearer: Hearer) -> str:
-        return self._of_run[run_id][hearer]
+    @property
+    def all_sessions(self) -> bool:
+        return self in self._audience.of_all_sessions
 
-    def add_session(self, key: SessionKey, hearer: Hearer) -> None:
-        self._of_session.setdefault(key, set()).add(hearer)
+    @all_sessions.setter
+    def all_sessions(self, wanted: bool) -> None:
+        if wanted:
+            self._audience.of_all_sessions.add(self)
+        else:
+            self._audience.of_all_sessions.discard(self)
 
-    def drop_session(self, key: SessionKey, hearer: Hearer) -> None:
-        hearers = self._of_session.get(key, set())
-        hearers.discard(hearer)
-        if not hearers:
-            self._of_session.pop(key, None)
+    def forget(self) -> None:
+        self.all_sessions = False
+        self.sessions.clear()
+        self.runs.clear()
 
-    def add_all_sessions(self, hearer: Hearer) -> None:
-        self._of_all_sessions.add(hearer)
 
-    def drop_all_sessions(self, hearer: Hearer) -> None:
-        self._of_all_sessions.discard(hearer)
+class _Sessions(MutableSet[SessionKey]):
+    __slots__ = ("_audience", "_ears", "_own")
+
+    def __init__(self, audience: Audience, ears: Ears) -> None:
+        self._audience, self._ears = audience, ears
+        self._own: set[SessionKey] = set()
+
+    def add(self, value: SessionKey) -> None:
+        most = self._audience.limits.subscriptions_max
+        if len(self._own) >= most and value not in self._own:
+            raise Busy(f"a connection subscribes to at most {most} sessions; sessions.subscribe is for all")
+        self._own.add(value)
+        self._audience.sessions.add(value, self._ears)
+
+    def discard(self, value: SessionKey) -> None:
+        self._own.discard(value)
+        self._audience.sessions.drop(value, self._ears)
+
+    def __contains__(self, value: object) -> bool:
+        return value in self._own
+
+    def __iter__(self) -> Iterator[SessionKey]:
+        return iter(self._own)
+
+    def __len__(self) -> int:
+        return len(self._own)
+
+
+class _Runs(MutableMapping[str, str]):
+    __slots__ = ("_audience", "_ears", "_own")
+
+    def __init__(self, audience: Audience, ears: Ears) -> None:
+        self._audience, self._ears = audience, ears
+        self._own: dict[str, str] = {}
+
+    def __setitem__(self, run_id: str, spelled: str) -> None:
+        self._own[run_id] = spelled
+        self._audience.runs.add(run_id, self._ears)
+        if len(self._own) > self._audience.limits.followed_runs_max:
+            del self[next(iter(self._own))]
+
+    def __delitem__(self, run_id: str) -> None:
+        del self._own[run_id]
+        self._audience.runs.drop(run_id, self._ears)
+
+    def __getitem__(self, run_id: str) -> str:
+        return self._own[run_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._own)
+
+    def __len__(self) -> int:
+        return len(self._own)

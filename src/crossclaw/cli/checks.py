@@ -1,0 +1,190 @@
+"""Checks: each looks at one thing and says how it is, and what to do where it is not well."""
+
+import importlib.util
+import os
+import shutil
+import socket
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from crossclaw.cli.config import located_warnings
+from crossclaw.cli.finding import local_port
+from crossclaw.cli.place import Place, find_place
+from crossclaw.config.paths import LEGACY_FOLDERS
+from crossclaw.config.token import TOKEN_VARIABLE
+from crossclaw.domain.errors import ConfigInvalid
+
+Grade = Literal["ok", "warning", "error"]
+
+SQLITE_MIN = (3, 51, 3)  # before it, a WAL reset can lose committed data
+FREE_BYTES_MIN = 200 * 2**20  # a busy day's transcripts; a full disk refuses new work
+PROBE_S = 0.5
+_KEYS = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
+
+
+class Finding(NamedTuple):
+    subject: str
+    grade: Grade
+    text: str
+    todo: str | None = None
+
+
+Check = Callable[[Place], Iterator[Finding]]
+
+
+def look_at_config() -> Iterator[Finding]:
+    try:
+        place = find_place()
+    except ConfigInvalid as error:
+        yield Finding("config", "error", str(error), "Mend it; crossclaw config check looks again.")
+        return
+    path = place.loaded.path
+    if not place.loaded.exists:
+        yield Finding("config", "ok", f"none at {path}; everything at its default")
+        return
+    yield Finding("config", "ok", f"{path} is good")
+    for line in located_warnings(place):
+        yield Finding("config", "warning", line, "Remove the key, or leave it: it does no harm.")
+    yield from _private("config", path, 0o600)
+
+
+def python_version(place: Place) -> Iterator[Finding]:
+    yield Finding("python", "ok", sys.version.split()[0])
+
+
+def sqlite_version(place: Place) -> Iterator[Finding]:
+    import apsw  # noqa: PLC0415  only here
+
+    text = apsw.sqlite_lib_version()
+    if tuple(map(int, text.split("."))) >= SQLITE_MIN:
+        yield Finding("sqlite", "ok", text)
+    else:
+        yield Finding(
+            "sqlite", "error", f"{text} can lose committed data", "pip install --upgrade apsw"
+        )
+
+
+def state_folder(place: Place) -> Iterator[Finding]:
+    folder = place.paths.state_dir
+    if not folder.exists():
+        yield Finding("state", "ok", f"{folder} is not there yet; the first start makes it")
+        return
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        yield Finding("state", "error", f"{folder} cannot be written", f"chown it: ls -ld {folder}")
+        return
+    yield Finding("state", "ok", str(folder))
+    yield from _private("state", folder, 0o700)
+    yield from _private("ledger", place.paths.ledger_path, 0o600)
+    free = shutil.disk_usage(folder).free
+    if free < FREE_BYTES_MIN:
+        yield Finding("disk", "warning", f"only {free // 2**20} MiB are free", "Make room soon.")
+
+
+def _private(subject: str, path: Path, mode: int) -> Iterator[Finding]:
+    if path.exists() and (found := stat.S_IMODE(path.stat().st_mode)) & 0o077:
+        text = f"{path} is open to others ({found:o})"
+        yield Finding(subject, "warning", text, f"chmod {mode:o} {path}")
+
+
+def token(place: Place) -> Iterator[Finding]:
+    if place.environ.get(TOKEN_VARIABLE):
+        yield Finding("token", "ok", f"from {TOKEN_VARIABLE}")
+    elif place.config.gateway.auth.token or place.config.gateway.auth.password:
+        yield Finding("token", "ok", "from the config")
+    elif place.paths.token_path.exists():
+        yield Finding("token", "ok", str(place.paths.token_path))
+        yield from _private("token", place.paths.token_path, 0o600)
+    else:
+        yield Finding("token", "ok", "none yet; the first start of the gateway makes one")
+
+
+def port(place: Place) -> Iterator[Finding]:
+    number = local_port(place)
+    with socket.socket() as probe:
+        probe.settimeout(PROBE_S)
+        busy = probe.connect_ex(("127.0.0.1", number)) == 0
+    if not busy:
+        yield Finding("gateway", "ok", f"does not run; port {number} is free")
+    elif greets_as_gateway(number):
+        yield Finding("gateway", "ok", f"runs on port {number}")
+    else:
+        yield Finding(
+            "gateway",
+            "error",
+            f"port {number} belongs to another program",
+            f"See which: ss -ltnp 'sport = :{number}'; or set gateway.port to another.",
+        )
+
+
+def greets_as_gateway(number: int) -> bool:
+    """Every gateway answers /health without a token."""
+    from http.client import HTTPConnection, HTTPException  # noqa: PLC0415
+
+    connection = HTTPConnection("127.0.0.1", number, timeout=PROBE_S)
+    try:
+        connection.request("GET", "/health")
+        return connection.getresponse().status == 200
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def models(place: Place) -> Iterator[Finding]:
+    for agent_id in place.config.agents.ids():
+        chosen = place.config.model_for(agent_id, place.environ).primary
+        yield from _model(place, f"model of {agent_id}", chosen)
+
+
+def _model(place: Place, subject: str, chosen: str) -> Iterator[Finding]:
+    provider = chosen.partition("/")[0]
+    entry = place.config.models.providers.get(provider)
+    variable = _KEYS.get(provider)
+    if provider == "rehearsal":
+        todo = "For a real one: export ANTHROPIC_API_KEY=… or OPENAI_API_KEY=…"
+        yield Finding(subject, "warning", "the scripted rehearsal answers", todo)
+    elif entry is None and variable is None:
+        todo = f"Add models.providers.{provider} to the config, or choose another model."
+        yield Finding(subject, "error", f"{chosen}: no such provider is configured", todo)
+    elif variable and not (entry and entry.api_key) and not _variable(place, variable):
+        yield Finding(subject, "error", f"{chosen} has no key", f"export {variable}=…")
+    elif importlib.util.find_spec(package := _package(place, provider)) is None:
+        todo = f"pip install 'crossclaw[{package}]'"
+        yield Finding(subject, "error", f"{chosen} needs the package {package}", todo)
+    else:
+        yield Finding(subject, "ok", chosen)
+
+
+def _package(place: Place, provider: str) -> str:
+    entry = place.config.models.providers.get(provider)
+    api = entry.api if entry else f"{provider}-"
+    return "anthropic" if api.startswith("anthropic") else "openai"
+
+
+def _variable(place: Place, name: str) -> str | None:
+    return place.config.environment(place.environ).get(name)
+
+
+def leftovers(place: Place) -> Iterator[Finding]:
+    folder = place.paths.state_dir
+    drafts = [*folder.glob(".*.draft"), *folder.glob("credentials/.gateway-token.*")]
+    for draft in drafts:
+        yield Finding("leftover", "warning", f"{draft} is half a write of long ago", f"rm {draft}")
+    for name in LEGACY_FOLDERS:
+        old = place.paths.home / name
+        if old.is_dir() and old != folder:
+            yield Finding("leftover", "warning", f"{old} is an older state folder, not used")
+
+
+CHECKS: tuple[Check, ...] = (
+    python_version,
+    sqlite_version,
+    state_folder,
+    token,
+    port,
+    models,
+    leftovers,
+)

@@ -1,0 +1,55 @@
+"""`doctor`: looks at everything that a gateway here needs, and says of each fault what to do."""
+
+from crossclaw.cli.checks import CHECKS, Finding, Grade, look_at_config
+from crossclaw.cli.exits import Exit
+from crossclaw.cli.grammar import Arguments, Command, Parser, json_option
+from crossclaw.cli.place import find_place
+from crossclaw.cli.say import on_terminal, out, out_json
+from crossclaw.domain.errors import ConfigInvalid
+
+_MARKS: dict[Grade, str] = {"ok": "✓", "warning": "!", "error": "✗"}
+_COLOURS: dict[Grade, str] = {"ok": "32", "warning": "33", "error": "31"}
+
+
+def _arguments(parser: Parser) -> None:
+    json_option(parser)
+
+
+def _doctor(arguments: Arguments) -> int:
+    findings = look_around()
+    if arguments.json:
+        out_json([finding._asdict() for finding in findings])
+    else:
+        out("\n".join(_line(finding) for finding in findings))
+        out(_summary(findings))
+    return Exit.FAILED if any(f.grade == "error" for f in findings) else Exit.OK
+
+
+def look_around() -> list[Finding]:
+    findings = list(look_at_config())
+    try:
+        place = find_place()
+    except ConfigInvalid:
+        return findings  # everything else hangs on a config that can be read
+    for check in CHECKS:
+        findings += check(place)
+    return findings
+
+
+def _line(finding: Finding) -> str:
+    mark = _MARKS[finding.grade]
+    if on_terminal():
+        mark = f"\x1b[{_COLOURS[finding.grade]}m{mark}\x1b[0m"
+    todo = f"\n    → {finding.todo}" if finding.todo else ""
+    return f"{mark} {finding.subject}: {finding.text}{todo}"
+
+
+def _summary(findings: list[Finding]) -> str:
+    errors = sum(finding.grade == "error" for finding in findings)
+    warnings = sum(finding.grade == "warning" for finding in findings)
+    if not errors and not warnings:
+        return "All is well."
+    return f"{errors} to mend, {warnings} to look at."
+
+
+COMMANDS = {"doctor": Command(_arguments, _doctor)}

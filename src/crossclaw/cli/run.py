@@ -1,0 +1,111 @@
+"""`run`: the first start. Makes what is missing, runs the gateway and says what to do next."""
+
+from crossclaw.cli.checks import greets_as_gateway
+from crossclaw.cli.configfile import ConfigFile
+from crossclaw.cli.exits import Exit
+from crossclaw.cli.finding import local_port
+from crossclaw.cli.gateway import (
+    begin_log,
+    environment,
+    host_of,
+    run_options,
+    serve_until_stopped,
+)
+from crossclaw.cli.grammar import Arguments, Command
+from crossclaw.cli.place import Place, find_place
+from crossclaw.cli.say import out
+from crossclaw.config.token import gateway_token
+
+_STARTER = """// Crossclaw's settings. Comments are allowed, and `crossclaw config set` keeps them.
+// `crossclaw config get` shows everything with its defaults.
+{
+  "agents": {
+    "list": [
+      { "id": "main", "default": true }
+      // crossclaw agents add librarian --name "The librarian"
+    ]
+  }
+}
+"""
+
+
+def _run(arguments: Arguments) -> int:
+    place = prepare(find_place(environment(arguments)))
+    number = local_port(place) if arguments.port is None else arguments.port
+    if number and greets_as_gateway(number):
+        url = f"http://127.0.0.1:{number}"
+        out("A gateway is already running here.\n")
+        out(
+            f"  open   {link(url, gateway_token(place.config, place.paths, place.environ).reveal())}"
+        )
+        return Exit.OK
+    return _serve(arguments, place)
+
+
+def _serve(arguments: Arguments, place: Place) -> int:
+    from crossclaw.app import run_gateway  # noqa: PLC0415  brings the whole house
+
+    begin_log(verbose=arguments.verbose, quiet=not arguments.verbose)
+
+    async def serve() -> int:
+        await run_gateway(
+            place.loaded,
+            place.paths,
+            place.environ,
+            host=host_of(arguments.bind),
+            port=arguments.port,
+            on_ready=lambda url, token: out(greeting(place, url, token)),
+        )
+        return Exit.OK
+
+    code = serve_until_stopped(serve)
+    out("\nStopped. Everything is kept; the next start goes on from here.")
+    return code
+
+
+def prepare(place: Place) -> Place:
+    """A config file to begin with, where there is none."""
+    if place.loaded.exists:
+        return place
+    file = ConfigFile(place.paths.config_path, place.environ)
+    file.text = _STARTER
+    file.save()
+    return find_place(place.environ)
+
+
+def greeting(place: Place, url: str, token: str) -> str:
+    agents = ", ".join(place.config.agents.ids())
+    model = place.config.model_for(place.config.agents.default_id, place.environ).primary
+    return "\n".join(
+        [
+            "Crossclaw is running.\n",
+            f"  open    {link(url, token)}",
+            f"  agents  {agents}",
+            f"  model   {_model_line(model)}",
+            f"  state   {place.paths.state_dir}\n",
+            "Try, in another terminal:",
+            '  crossclaw message send "Hola, agente"',
+            "  crossclaw chat",
+            "  crossclaw agents add librarian",
+            "  crossclaw doctor\n",
+            "Ctrl-C stops it.",
+        ]
+    )
+
+
+def _model_line(model: str) -> str:
+    if not model.startswith("rehearsal/"):
+        return model
+    return (
+        "rehearsal: scripted, it does what `say: …` and `tool: …` lines tell it.\n"
+        "          For a real one: export ANTHROPIC_API_KEY=… (or OPENAI_API_KEY=…), start again."
+    )
+
+
+def link(url: str, token: str) -> str:
+    """After the #, so that it stays in the browser and out of every log."""
+    page = url.replace("ws://", "http://").replace("wss://", "https://").rstrip("/")
+    return f"{page}/#token={token}"
+
+
+COMMANDS = {"run": Command(run_options, _run)}

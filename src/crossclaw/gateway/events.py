@@ -1,0 +1,230 @@
+"""Events: from the feed of the house to the frames of those who listen.
+
+Every event is encoded once for all listeners that see it alike, whatever their number. Text of a
+reply goes out at once when it begins and then at a steady pace; the end always says the whole.
+"""
+
+from collections import OrderedDict
+from typing import Any
+
+import anyio
+
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.events import (
+    EntryAppended,
+    Event,
+    Injected,
+    ReplyPiece,
+    RunEnded,
+    RunStarted,
+    SessionChanged,
+    ToolEnded,
+    ToolStarted,
+)
+from crossclaw.domain.keys import SHARED, SessionKey
+from crossclaw.domain.sessions import Entry
+from crossclaw.gateway.audience import Audience, Hearer
+from crossclaw.gateway.frames import EventFrame, event
+from crossclaw.gateway.limits import Limits
+from crossclaw.gateway.messages import wire_message
+from crossclaw.gateway.stories import Story, Told
+
+EVENT_NAMES = (
+    "connect.challenge",
+    "agent",
+    "chat",
+    "session.message",
+    "sessions.changed",
+    "presence",
+    "tick",
+    "health",
+    "shutdown",
+)
+
+
+class Newsroom:
+    """Hears everything (`hear` is a listener of the feed) and tells each client its part."""
+
+    def __init__(self, audience: Audience, clock: Clock, limits: Limits) -> None:
+        self._audience = audience
+        self._clock = clock
+        self._limits = limits
+        self._stories: OrderedDict[str, Story] = OrderedDict()
+        self._unfinished: dict[str, SessionKey] = {}
+        """Runs with text that waits for its time."""
+        self._work = anyio.Event()
+        self._gaps: set[tuple[Hearer, str]] = set()
+        """Listeners that missed a delta of a run: the next one tells them all."""
+
+    def hear(self, heard: Event) -> None:
+        now_ms = self._clock.now_ms()
+        match heard:
+            case ReplyPiece():
+                self._piece(heard, now_ms)
+            case RunStarted(run=run):
+                self._tell(run.run_id, run.key, self._story(run.run_id).started(run, now_ms))
+                self._changed(run.key, "agent.run.started", now_ms)
+            case RunEnded(run=run):
+                self._ended(heard, now_ms)
+                self._changed(run.key, "agent.run.ended", now_ms)
+            case ToolStarted():
+                arguments = _shortened(heard.arguments, self._limits.tool_text_chars_max)
+                told = self._story(heard.run_id).tool_started(heard, arguments, now_ms)
+                self._tell(heard.run_id, heard.key, told)
+            case ToolEnded():
+                told = self._story(heard.run_id).tool_ended(heard, now_ms)
+                self._tell(heard.run_id, heard.key, told)
+            case EntryAppended(key=key, entry=entry):
+                self._entry(key, entry)
+            case Injected(key=key, entry=entry):
+                self._entry(key, entry)
+                self._injected(key, entry)
+            case SessionChanged(key=key, reason=reason):
+                self._changed(key, reason, now_ms)
+            case _:
+                pass
+
+    async def serve(self) -> None:
+        """Send text that waited for its time. Sleeps while no reply is being written."""
+        while True:
+            await self._work.wait()
+            await anyio.sleep(self._limits.piece_s)
+            self._send_due()
+            if not self._unfinished:
+                self._work = anyio.Event()
+
+    # ── runs ───────────────────────────────────────────────────────────────────────────────────
+
+    def _piece(self, piece: ReplyPiece, now_ms: int) -> None:
+        story = self._story(piece.run_id)
+        self._tell(piece.run_id, piece.key, story.said(piece, now_ms))
+        self._tell(piece.run_id, piece.key, self._due(story, now_ms))
+        if story.waiting:
+            self._unfinished[piece.run_id] = piece.key
+            self._work.set()
+
+    def _send_due(self) -> None:
+        now_ms = self._clock.now_ms()
+        for run_id, key in list(self._unfinished.items()):
+            story = self._stories.get(run_id)
+            if story is not None:
+                self._tell(run_id, key, self._due(story, now_ms))
+            if story is None or not story.waiting:
+                self._unfinished.pop(run_id, None)
+
+    def _due(self, story: Story, now_ms: int) -> list[Told]:
+        return story.due(now_ms, self._limits.piece_s * 1000, self._limits.delta_s * 1000)
+
+    def _ended(self, heard: RunEnded, now_ms: int) -> None:
+        run = heard.run
+        story = self._stories.pop(run.run_id, None) or Story(run.run_id)
+        self._unfinished.pop(run.run_id, None)
+        self._tell(run.run_id, run.key, story.ended(run, now_ms))
+        self._audience.ended(run.run_id)
+        self._gaps = {gap for gap in self._gaps if gap[1] != run.run_id}
+
+    def _story(self, run_id: str) -> Story:
+        story = self._stories.get(run_id)
+        if story is None:
+            story = self._stories[run_id] = Story(run_id)
+            if len(self._stories) > self._limits.runs_told_max:
+                self._stories.popitem(last=False)
+        return story
+
+    def _tell(self, run_id: str, key: SessionKey, told: list[Told]) -> None:
+        if not told:
+            return
+        listeners = self._audience.of_run(run_id, key)
+        for each in told:
+            self._tell_one(run_id, key, each, listeners)
+
+    def _tell_one(
+        self,
+        run_id: str,
+        key: SessionKey,
+        told: Told,
+        listeners: list[tuple[Hearer, str | None]],
+    ) -> None:
+        frames: dict[tuple[int, str, bool], EventFrame] = {}
+        canonical = shown_key(key)
+        for hearer, spelled in listeners:
+            if told.tools_only and not hearer.hears_tools:
+                continue
+            whole = told.is_delta and (hearer, run_id) in self._gaps
+            look = (hearer.protocol, spelled or canonical, whole)
+            frame = frames.get(look)
+            if frame is None:
+                body = told.body(hearer.protocol, spelled or canonical, whole=whole)
+                frame = frames[look] = event(told.name, body, droppable=told.is_delta)
+            sent = hearer.push(frame)
+            if told.is_delta and sent == whole:
+                self._mark_gap(hearer, run_id, missed=not sent)
+
+    def _mark_gap(self, hearer: Hearer, run_id: str, *, missed: bool) -> None:
+        if missed:
+            self._gaps.add((hearer, run_id))
+        else:
+            self._gaps.discard((hearer, run_id))
+
+    # ── sessions ───────────────────────────────────────────────────────────────────────────────
+
+    def _entry(self, key: SessionKey, entry: Entry) -> None:
+        listeners = self._audience.sessions.get(key)
+        if not listeners or entry.message is None:
+            return
+        payload = {
+            "sessionKey": shown_key(key),
+            "agentId": key.agent_id,
+            "message": wire_message(entry.message, entry.at),
+            "messageId": entry.entry_id,
+            "messageSeq": entry.seq,
+            "seq": entry.seq,
+        }
+        if entry.run_id is not None:
+            payload["runId"] = entry.run_id
+        frame = event("session.message", payload)
+        for ears in tuple(listeners):
+            ears.hearer.push(frame)
+
+    def _injected(self, key: SessionKey, entry: Entry) -> None:
+        """Words without a run reach chats as a `final` of their own."""
+        if entry.message is None:
+            return
+        payload = {
+            "runId": f"inject-{entry.entry_id}",
+            "seq": 0,
+            "state": "final",
+            "message": wire_message(entry.message, entry.at),
+        }
+        self._tell(f"inject-{entry.entry_id}", key, [Told("chat", payload)])
+
+    def _changed(self, key: SessionKey, reason: str, now_ms: int) -> None:
+        listeners = self._audience.of_all_sessions
+        if not listeners:
+            return
+        payload = {
+            "sessionKey": shown_key(key),
+            "agentId": key.agent_id,
+            "reason": reason,
+            "ts": now_ms,
+        }
+        frame = event("sessions.changed", payload)
+        for ears in tuple(listeners):
+            ears.hearer.push(frame)
+
+
+def shown_key(key: SessionKey) -> str:
+    """The full key; the shared session is shown as the main one of its agent."""
+    return SessionKey.main(key.agent_id).text if key.text == SHARED else key.text
+
+
+def _shortened(value: Any, chars_max: int) -> Any:
+    match value:
+        case str() if len(value) > chars_max:
+            return f"{value[:chars_max]}… ({len(value) - chars_max} more characters)"
+        case dict():
+            return {name: _shortened(part, chars_max) for name, part in value.items()}
+        case list():
+            return [_shortened(part, chars_max) for part in value]
+        case _:
+            return value

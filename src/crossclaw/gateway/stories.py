@@ -1,0 +1,199 @@
+"""Stories: what is told of one run on the wire, from its start to its end.
+
+`agent` events count from 1 in each run; `chat` events carry the number of the `agent` event before
+them. Both say the text so far. Payloads are made without the session's key, which is spelled as
+each listener knows it.
+"""
+
+from typing import Any
+
+import msgspec
+
+from crossclaw.domain.events import ReplyPiece, ToolEnded, ToolStarted
+from crossclaw.domain.runs import Run
+from crossclaw.gateway.messages import text_message
+
+# Kinds whose reply may be a token that only the house understands: nothing of them is shown before
+# the whole is known.
+_CLOSED_KINDS = frozenset({"round", "announce"})
+_CONTROL_TOKENS = frozenset({"REPLY_SKIP", "ANNOUNCE_SKIP"})
+
+
+class Told(msgspec.Struct, frozen=True):
+    """One event of a run, to be spelled for its listeners."""
+
+    name: str
+    payload: dict[str, Any]
+    delta_text: str | None = None
+    """Of a `chat` delta: what protocol 4 wants beside the text so far."""
+    replace: bool = False
+    tools_only: bool = False
+
+    @property
+    def is_delta(self) -> bool:
+        return self.delta_text is not None
+
+    def body(self, protocol: int, session_key: str, *, whole: bool = False) -> dict[str, Any]:
+        """`whole` says all the text anew, for a listener that missed a delta."""
+        body = {**self.payload, "sessionKey": session_key}
+        if not self.is_delta or protocol == 3:
+            return body
+        if self.replace or whole:
+            return {**body, "deltaText": self.text, "replace": True}
+        return {**body, "deltaText": self.delta_text}
+
+    @property
+    def text(self) -> str:
+        text: str = self.payload["message"]["content"][0]["text"]
+        return text
+
+
+class Story:
+    __slots__ = (
+        "_chat_at_ms",
+        "_chat_text",
+        "_open",
+        "_piece_at_ms",
+        "_piece_chars",
+        "_replace",
+        "_run_id",
+        "_text",
+        "seq",
+    )
+
+    def __init__(self, run_id: str) -> None:
+        self._run_id = run_id
+        self._open = True
+        self._text = ""
+        self._piece_chars = 0
+        self._piece_at_ms = 0
+        self._chat_text = ""
+        self._chat_at_ms = 0
+        self._replace = False
+        self.seq = 0
+
+    # ── what happens ───────────────────────────────────────────────────────────────────────────
+
+    def started(self, run: Run, now_ms: int) -> list[Told]:
+        self._open = run.kind not in _CLOSED_KINDS
+        return [self._agent("lifecycle", {"phase": "start", "startedAt": run.started_at}, now_ms)]
+
+    def said(self, piece: ReplyPiece, now_ms: int) -> list[Told]:
+        """A new turn, or the same one begun anew, starts from an empty text."""
+        if not self._open:
+            return []
+        told: list[Told] = []
+        if len(piece.text) == len(piece.piece) and self._text:
+            told = self.flush(now_ms)
+            self._piece_chars = 0
+        self._replace |= piece.restarted
+        self._text = piece.text
+        return told
+
+    def tool_started(self, event: ToolStarted, arguments: Any, now_ms: int) -> list[Told]:
+        data = {
+            "phase": "start",
+            "name": event.name,
+            "toolCallId": event.tool_use_id,
+            "args": arguments,
+        }
+        return [*self.flush(now_ms), self._agent("tool", data, now_ms, tools_only=True)]
+
+    def tool_ended(self, event: ToolEnded, now_ms: int) -> list[Told]:
+        data = {
+            "phase": "result",
+            "name": event.name,
+            "toolCallId": event.tool_use_id,
+            "isError": event.is_error,
+            "durationMs": event.duration_ms,
+        }
+        return [self._agent("tool", data, now_ms, tools_only=True)]
+
+    def ended(self, run: Run, now_ms: int) -> list[Told]:
+        told = self._pieces(now_ms)
+        if run.kind != "command":
+            told.append(self._agent("lifecycle", _end_data(run), now_ms))
+        told.append(self._chat(_end_chat(run, now_ms)))
+        return told
+
+    # ── the text, at its pace ──────────────────────────────────────────────────────────────────
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there is text that nobody has been told yet."""
+        return self._open and (self._piece_chars < len(self._text) or self._chat_text != self._text)
+
+    def due(self, now_ms: int, piece_ms: float, delta_ms: float) -> list[Told]:
+        told: list[Told] = []
+        if now_ms - self._piece_at_ms >= piece_ms:
+            told += self._pieces(now_ms)
+        if now_ms - self._chat_at_ms >= delta_ms:
+            told += self._delta(now_ms)
+        return told
+
+    def flush(self, now_ms: int) -> list[Told]:
+        return [*self._pieces(now_ms), *self._delta(now_ms)]
+
+    def _pieces(self, now_ms: int) -> list[Told]:
+        if not self._open or self._piece_chars >= len(self._text):
+            return []
+        data = {"text": self._text, "delta": self._text[self._piece_chars :]}
+        self._piece_chars, self._piece_at_ms = len(self._text), now_ms
+        return [self._agent("assistant", data, now_ms)]
+
+    def _delta(self, now_ms: int) -> list[Told]:
+        if not self._open or self._text == self._chat_text or not self._text:
+            return []
+        follows = self._text.startswith(self._chat_text)
+        new = self._text[len(self._chat_text) :] if follows else self._text
+        message = text_message(self._text, now_ms)
+        told = Told(
+            "chat",
+            {"runId": self._run_id, "seq": self.seq, "state": "delta", "message": message},
+            delta_text=new,
+            replace=self._replace or not follows,
+        )
+        self._chat_text, self._chat_at_ms, self._replace = self._text, now_ms, False
+        return [told]
+
+    # ── making ─────────────────────────────────────────────────────────────────────────────────
+
+    def _agent(
+        self, stream: str, data: dict[str, Any], now_ms: int, *, tools_only: bool = False
+    ) -> Told:
+        self.seq += 1
+        payload = {
+            "runId": self._run_id,
+            "seq": self.seq,
+            "stream": stream,
+            "ts": now_ms,
+            "data": data,
+        }
+        return Told("agent", payload, tools_only=tools_only)
+
+    def _chat(self, fields: dict[str, Any]) -> Told:
+        return Told("chat", {"runId": self._run_id, "seq": self.seq, **fields})
+
+
+def _end_data(run: Run) -> dict[str, Any]:
+    data: dict[str, Any] = {"phase": "end"}
+    if run.status == "error":
+        data = {"phase": "error", "error": run.error or "the run failed"}
+    elif run.status != "ok":
+        data["aborted"] = True
+    if run.started_at is not None:
+        data["startedAt"] = run.started_at
+    if run.ended_at is not None:
+        data["endedAt"] = run.ended_at
+    return data
+
+
+def _end_chat(run: Run, now_ms: int) -> dict[str, Any]:
+    if run.status == "error":
+        return {"state": "error", "errorMessage": run.error or "the run failed"}
+    if run.status != "ok":
+        return {"state": "aborted", "stopReason": "timeout" if run.status == "timeout" else "rpc"}
+    words = run.reply or ""
+    if not words or (run.kind in _CLOSED_KINDS and words.strip() in _CONTROL_TOKENS):
+        return {"state": "final"}
+    return {"state": "final", "message": text_message(words, run.ended_at or now_ms)}
