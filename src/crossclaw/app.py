@@ -99,7 +99,7 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
         house = _build(config, paths, outside, ledger, providers)
         agent = _agent(config, paths, outside, house, providers)
         await house.exporter.repair()
-        closing.push_async_callback(_shielded, house.exporter.flush)
+        closing.push_async_callback(_shielded, house.exporter.close)
         async with anyio.create_task_group() as tasks:
             await tasks.start(house.exporter.serve)
             await tasks.start(house.lanes.serve, agent.execute, house.desk.finished)

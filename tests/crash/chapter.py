@@ -14,6 +14,7 @@ import anyio
 from tests.crash.clients import PLAIN, POISON, TRIP, Client, Door, make_clients
 from tests.crash.life import Gone, Life, Line, Nest
 from tests.crash.record import Letter, Place, Record, Sending
+from tests.crash.store import count_held
 from tests.crash.victim import Build
 
 READY_S_MAX = 5.0
@@ -127,6 +128,8 @@ class Chapter:
         finally:
             life.kill()
         self._account_for(plan, code)
+        if plan.at == "stop" and code == 0 and (held := count_held(self.folder)):
+            self.record.fallen.append(f"a graceful stop left {held} runs that it had claimed")
         if plan.at != "never" and self._dice.random() < CHANCE_TEAR:
             self._tear()
 

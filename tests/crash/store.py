@@ -75,6 +75,12 @@ class Store:
         return int(self.db.execute(sql).get)
 
 
+def count_held(folder: Path) -> int:
+    """Runs that a process has claimed and not given back."""
+    with closing(open_reader(folder / "state" / "crossclaw.sqlite")) as db:
+        return int(db.execute("SELECT count(*) FROM runs WHERE owner IS NOT NULL").get)
+
+
 Entries = defaultdict[str, list[Entry]]
 
 

@@ -180,3 +180,27 @@ async def test_a_reply_is_stored_with_the_end_of_its_run_at_every_moment(folder:
             entries = await house.ledger.list_entries(run.session_id, limit=9)  # type: ignore[union-attr]
         assert [type(entry.message) for entry in entries] == [UserMessage, AssistantMessage]
         assert later.sent == [("ana", "re: hi")]
+
+
+@pytest.mark.spec("B1")
+async def test_a_crash_loop_is_blamed_on_one_run_at_a_time(folder: Path) -> None:
+    """Three runs were under way at every crash. Only the one that got its last attempt alone is
+    given up; the others were not involved and are answered."""
+    keys = [SessionKey.named("main", name) for name in ("ana", "ben", "cho")]
+    left, ids = folder, list[str]()
+    for crash in range(ATTEMPTS_MAX):
+        async with open_house(left, Recording(1000.0)) as house:
+            if not ids:
+                ids = [(await house.desk.submit(key, "hi")).run_id for key in keys]
+            await anyio.sleep(1)
+            left = crashed_copy(left, f"crash {crash}")
+
+    async with open_house(left, Recording()) as house:
+        runs = [await house.book.wait(run_id) for run_id in ids]
+        given_up = next(run for run in runs if run and run.status == "error")
+        entries = await house.ledger.list_entries(given_up.session_id, limit=9)
+
+    assert sorted(run.status for run in runs if run) == ["error", "ok", "ok"]
+    last = entries[-1].message
+    assert isinstance(last, AssistantMessage)
+    assert "given up" in (last.error or "")

@@ -13,8 +13,10 @@ import pytest
 from crossclaw.domain.errors import KeyReused, NotFound, Stopped
 from crossclaw.domain.keys import SessionKey
 from crossclaw.ledger.contract import Dedupe, Inject, Submit
-from crossclaw.ledger.sqlite.ledger import SqliteLedger
-from tests.ledger.making import ANA, run, says, session, submit
+from crossclaw.ledger.sqlite.ledger import HANDLERS, SqliteLedger
+from crossclaw.ledger.sqlite.store import open_writer
+from crossclaw.ledger.sqlite.writer import Step, run_batch
+from tests.ledger.making import ANA, BEN, run, says, session, submit
 
 
 @pytest.fixture(params=["asyncio", "trio"])
@@ -56,6 +58,25 @@ async def test_a_step_that_fails_takes_no_neighbour_with_it(threaded: SqliteLedg
     assert outcomes == {n: "refused" if n % 3 == 0 else "stored" for n in range(90)}
     stored = {each.run_id for each in await threaded.list_open_runs(ANA)}
     assert stored == {"first"} | {f"r{n}" for n in range(90) if n % 3}
+
+
+def test_words_of_a_step_that_failed_are_not_found_under_its_neighbours(tmp_path: Path) -> None:
+    db = open_writer(tmp_path / "l.sqlite")
+    steps = [
+        Step([session(ANA)], anyio.Event()),
+        Step([Inject(key=ANA, entries=[says("void")], at=1), Submit(new=run("r", BEN), at=1)], anyio.Event()),
+        Step([Inject(key=ANA, entries=[says("kept")], at=1)], anyio.Event()),
+    ]  # fmt: skip
+
+    run_batch(db, HANDLERS, steps)
+
+    assert [type(step.error).__name__ for step in steps] == ["NoneType", "NotFound", "NoneType"]
+    found = {
+        word: list(db.execute("SELECT rowid FROM entries_words WHERE words MATCH ?", (word,)))
+        for word in ("void", "kept")
+    }
+    assert found == {"void": [], "kept": [(1,)]}
+    db.close()
 
 
 async def test_entries_of_many_sessions_side_by_side_keep_their_order(
@@ -112,7 +133,9 @@ FULL_DISK = """
 import sys, anyio
 from pathlib import Path
 from crossclaw.domain.errors import StoreError
-from crossclaw.ledger.sqlite.ledger import SqliteLedger
+from crossclaw.ledger.sqlite.ledger import HANDLERS, SqliteLedger
+from crossclaw.ledger.sqlite.store import open_writer
+from crossclaw.ledger.sqlite.writer import Step, run_batch
 from tests.ledger.making import ANA, says, session
 from crossclaw.ledger.contract import Inject
 

@@ -16,7 +16,8 @@ from crossclaw.ledger.contract import EnsureSession, Export, Inject, Ledger, Op
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.testing import VirtualClock
 from crossclaw.transcripts import copies
-from crossclaw.transcripts.exporter import RETRY_FIRST_S, Exporter
+from crossclaw.transcripts.copies import STRIDE_FIRST
+from crossclaw.transcripts.exporter import RETRY_FIRST_S, STEP_SESSIONS, Exporter
 from crossclaw.transcripts.jsonl import entry_line, entry_lines, header_line
 
 ANA = SessionKey.named("main", "ana")
@@ -171,21 +172,24 @@ async def test_a_file_goes_on_where_it_was_closed(
     assert damaged_beside(path_of(second, ANA)) == []
 
 
-@pytest.mark.parametrize("steps", range(12))
+@pytest.mark.parametrize("steps", range(8))
 async def test_what_was_cut_off_while_serving_is_written_when_closing(
     ledger: SqliteLedger, open_exporter: Open, steps: int
 ) -> None:
+    keys = [SessionKey.named("main", f"s{n}") for n in range(STEP_SESSIONS + 6)]
+    texts = [f"no {n}" for n in range(STRIDE_FIRST + 1)]
     exporter = open_exporter()
     async with anyio.create_task_group() as tasks:
         await tasks.start(exporter.serve)
-        await ledger.commit(*speak(ANA, *(f"no {n}" for n in range(200))))
+        await ledger.commit(*(op for key in keys for op in speak(key, *texts)))
         await anyio.sleep(0.1)
         for _ in range(steps):
             await anyio.lowlevel.checkpoint()
         tasks.cancel_scope.cancel()
     await exporter.close()
 
-    assert path_of(exporter, ANA).read_bytes() == await rendered(ledger, id_of(ANA))
+    for key in keys:
+        assert path_of(exporter, key).read_bytes() == await rendered(ledger, id_of(key))
 
 
 async def test_a_missed_hint_is_found_by_the_sweep(

@@ -60,7 +60,7 @@ class Loop:
             model=mind.model,
             system=mind.system,
             turns=build_view(entries),
-            tools=[tool.spec() for tool in mind.tools.values()],
+            tools=[tool.spec for tool in mind.tools.values()],
             output_tokens_max=mind.output_tokens_max,
             thinking=mind.thinking,
         )

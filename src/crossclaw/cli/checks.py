@@ -134,9 +134,12 @@ def greets_as_gateway(number: int) -> bool:
 
 
 def models(place: Place) -> Iterator[Finding]:
+    users: dict[str, list[str]] = {}
     for agent_id in place.config.agents.ids():
         chosen = place.config.model_for(agent_id, place.environ).primary
-        yield from _model(place, f"model of {agent_id}", chosen)
+        users.setdefault(chosen, []).append(agent_id)
+    for chosen, agents in users.items():
+        yield from _model(place, f"model of {', '.join(agents)}", chosen)
 
 
 def _model(place: Place, subject: str, chosen: str) -> Iterator[Finding]:

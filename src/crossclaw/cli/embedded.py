@@ -1,10 +1,10 @@
 """The embedded peer: a house opened for one call, when no gateway runs.
 
-It speaks as the wire does, with the events that a command follows. What is unfinished when the call
+It speaks as the wire does, by the same stories of runs. What is unfinished when the call
 ends stays in the ledger, and the next gateway or call goes on with it.
 """
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Any
 
@@ -18,17 +18,23 @@ from crossclaw.cli.peer import Defaults, Event, Listeners, Refusal
 from crossclaw.cli.place import Place
 from crossclaw.cli.say import note
 from crossclaw.domain import events as house_events
+from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import CrossclawError
-from crossclaw.domain.runs import Run
+from crossclaw.domain.events import ReplyPiece, RunEnded, RunStarted, ToolEnded, ToolStarted
+from crossclaw.domain.keys import SessionKey
 from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller, Listening, TwoAnswers
+from crossclaw.gateway.events import shown_key
+from crossclaw.gateway.stories import Story, Told
+
+PROTOCOL = 4
 
 _OWNER = Principal(name="cli", role="operator", scopes=frozenset({"operator.admin"}))
 
 
 @asynccontextmanager
 async def open_embedded(place: Place) -> AsyncGenerator["EmbeddedPeer"]:
-    async with open_house(place.config, place.paths, Outside(environ=place.environ)) as house:
+    async with open_house(place.config, place.paths, _outside(place)) as house:
         note("no gateway runs; working without one for this call (crossclaw gateway starts one)")
         peer = EmbeddedPeer(house, place)
         unsubscribe = house.feed.subscribe(peer.hear)
@@ -38,6 +44,10 @@ async def open_embedded(place: Place) -> AsyncGenerator["EmbeddedPeer"]:
             unsubscribe()
 
 
+def _outside(place: Place) -> Outside:
+    return Outside(environ=place.environ, loaded=place.loaded)
+
+
 class EmbeddedPeer:
     def __init__(self, house: House, place: Place) -> None:
         agent_id = place.config.agents.default_id
@@ -45,6 +55,8 @@ class EmbeddedPeer:
         self.embedded = True
         self.defaults = Defaults(agent_id, f"agent:{agent_id}:main")
         self._house = house
+        self._clock = SystemClock()
+        self._stories: dict[str, Story] = {}
         self._listeners = Listeners()
         self._caller = Caller(principal=_OWNER, listening=Listening(), client_id="cli")
 
@@ -67,50 +79,31 @@ class EmbeddedPeer:
             raise Refusal(str(error), error.code) from None
         return msgspec.to_builtins(answer, str_keys=True)
 
-    def hear(self, event: house_events.Event) -> None:
-        tell = _TELLINGS.get(type(event))
-        if tell:
-            self._listeners.tell(tell(event))
+    def hear(self, heard: house_events.Event) -> None:
+        for told in self._told(heard, self._clock.now_ms()):
+            body = told.body(PROTOCOL, shown_key(_key_of(heard)))
+            self._listeners.tell(Event(told.name, body))
+
+    def _told(self, heard: house_events.Event, now_ms: int) -> list[Told]:
+        match heard:
+            case RunStarted(run=run):
+                return self._story(run.run_id).started(run, now_ms)
+            case ReplyPiece(run_id=run_id):
+                story = self._story(run_id)
+                return [*story.said(heard, now_ms), *story.due(now_ms, 0, 0)]
+            case ToolStarted(run_id=run_id):
+                return self._story(run_id).tool_started(heard, heard.arguments, now_ms)
+            case ToolEnded(run_id=run_id):
+                return self._story(run_id).tool_ended(heard, now_ms)
+            case RunEnded(run=run):
+                told = self._story(run.run_id).ended(run, now_ms)
+                del self._stories[run.run_id]
+                return told
+        return []
+
+    def _story(self, run_id: str) -> Story:
+        return self._stories.setdefault(run_id, Story(run_id))
 
 
-def _piece(event: house_events.ReplyPiece) -> Event:
-    return _chat(event.run_id, event.key.text, "delta", text=event.text, deltaText=event.piece)
-
-
-def _tool_started(event: house_events.ToolStarted) -> Event:
-    data = {"phase": "start", "name": event.name, "args": event.arguments}
-    return _tool(event, data)
-
-
-def _tool_ended(event: house_events.ToolEnded) -> Event:
-    data = {"phase": "result", "name": event.name, "isError": event.is_error}
-    return _tool(event, data)
-
-
-def _tool(event: Any, data: dict[str, Any]) -> Event:
-    payload = {"runId": event.run_id, "sessionKey": event.key.text, "stream": "tool"}
-    return Event("agent", payload | {"data": data | {"toolCallId": event.tool_use_id}})
-
-
-def _ended(event: house_events.RunEnded) -> Event:
-    run: Run = event.run
-    if run.status == "ok":
-        return _chat(run.run_id, run.key.text, "final", text=run.reply or "")
-    if run.status == "aborted":
-        return _chat(run.run_id, run.key.text, "aborted")
-    return _chat(run.run_id, run.key.text, "error", errorMessage=run.error or "the run failed")
-
-
-def _chat(run_id: str, key: str, state: str, *, text: str | None = None, **more: Any) -> Event:
-    payload = {"runId": run_id, "sessionKey": key, "state": state} | more
-    if text is not None:
-        payload["message"] = {"role": "assistant", "content": [{"type": "text", "text": text}]}
-    return Event("chat", payload)
-
-
-_TELLINGS: dict[type, Callable[[Any], Event]] = {
-    house_events.ReplyPiece: _piece,
-    house_events.ToolStarted: _tool_started,
-    house_events.ToolEnded: _tool_ended,
-    house_events.RunEnded: _ended,
-}
+def _key_of(heard: house_events.Event) -> SessionKey:
+    return heard.run.key if isinstance(heard, RunStarted | RunEnded) else heard.key

@@ -42,26 +42,36 @@ class QuietScreen:
 
 
 class PlainScreen:
-    """What was written cannot be taken back: words that do not continue the last ones (another turn
-    of the run) begin a new paragraph."""
+    """What was written cannot be taken back: words that do not continue the last ones begin a new
+    paragraph, and so do those after a tool. Words that were overtaken by later ones are old news."""
 
     def __init__(self) -> None:
         self._written = ""
+        self._paragraphs = 0
 
     def words(self, text: str) -> None:
         text = cleaned(text)
+        if self._written.startswith(text):
+            return
         if not text.startswith(self._written):
-            out("\n")
-            self._written = ""
+            self._end_paragraph()
+        if not self._written and self._paragraphs:
+            out()
         out(text[len(self._written) :], end="")
         self._written = text
 
     def tool(self, line: str) -> None:
+        self._end_paragraph()
         note(line)
 
     def close(self) -> None:
-        if self._written and not self._written.endswith("\n"):
-            out()
+        self._end_paragraph()
+
+    def _end_paragraph(self) -> None:
+        if self._written:
+            out("" if self._written.endswith("\n") else "\n", end="")
+            self._paragraphs += 1
+        self._written = ""
 
 
 class MarkdownScreen:
@@ -75,10 +85,12 @@ class MarkdownScreen:
         self._live: Live | None = None
         self._said = ""
         self._settled = 0
-        self._any = False
+        self._needs_gap = False
 
     def words(self, text: str) -> None:
         text = cleaned(text)
+        if self._said.startswith(text):
+            return
         if not text.startswith(self._said[: self._settled]):
             self._settle()
         self._said = text
@@ -106,10 +118,9 @@ class MarkdownScreen:
             return
         from rich.markdown import Markdown  # noqa: PLC0415
 
-        if self._any:
-            self._console.print()
+        self._gap()
         self._console.print(Markdown(markdown))
-        self._any = True
+        self._needs_gap = True
 
     def _draw(self, markdown: str) -> None:
         from rich.live import Live  # noqa: PLC0415
@@ -118,11 +129,16 @@ class MarkdownScreen:
         if not markdown.strip():
             return
         if self._live is None:
-            if self._any:
-                self._console.print()
+            self._gap()
             self._live = Live(console=self._console, transient=True, refresh_per_second=REFRESH_HZ)
             self._live.start()
         self._live.update(Markdown(markdown))
+
+    def _gap(self) -> None:
+        """One empty line between blocks."""
+        if self._needs_gap:
+            self._console.print()
+        self._needs_gap = False
 
     def _stop(self) -> None:
         if self._live is not None:

@@ -97,8 +97,8 @@ def _not_in_time(peer: Peer, timeout_s: float) -> str:
 
 def _hear(event: Event, told: Told, screen: Screen) -> bool:
     """Whether the run has ended with this."""
-    if event.name == "agent" and event.payload.get("stream") == "tool":
-        _hear_tool(event.payload.get("data") or {}, told, screen)
+    if event.name == "agent":
+        _hear_agent(event.payload.get("stream"), event.payload.get("data") or {}, told, screen)
     if event.name != "chat":
         return False
     state, text = event.payload.get("state"), message_text(event.payload.get("message"))
@@ -106,9 +106,24 @@ def _hear(event: Event, told: Told, screen: Screen) -> bool:
         told.reply = text
         screen.words(text)
     if state in ("error", "aborted"):
-        told.status = "error" if state == "error" else "aborted"
-        told.error = event.payload.get("errorMessage") or f"the run ended as {told.status}"
+        told.status, told.error = _bad_end(event.payload)
     return state in ("final", "error", "aborted")
+
+
+def _bad_end(payload: dict[str, Any]) -> tuple[Status, str]:
+    if payload.get("state") == "error":
+        return "error", str(payload.get("errorMessage") or "the run failed")
+    if payload.get("stopReason") == "timeout":
+        return "error", "the run was stopped: the time that a run may take was over"
+    return "aborted", "the run was aborted"
+
+
+def _hear_agent(stream: Any, data: dict[str, Any], told: Told, screen: Screen) -> None:
+    if stream == "tool":
+        _hear_tool(data, told, screen)
+    elif stream == "assistant" and data.get("text"):
+        told.reply = str(data["text"])
+        screen.words(told.reply)
 
 
 def _hear_tool(data: dict[str, Any], told: Told, screen: Screen) -> None:

@@ -11,6 +11,7 @@ import pyjson5
 from crossclaw.config.positions import KeyPath
 
 _LINE_CHARS = 80
+_BREAKS = re.compile(r"[\n\r\u2028\u2029]|//|/\*")
 
 _TOKEN = re.compile(
     r"""(?P<skip>[\s\ufeff]+|//[^\n\r\u2028\u2029]*|/\*.*?\*/)
@@ -91,7 +92,7 @@ def replace_value(text: str, path: KeyPath, value: Any) -> str:
 def insert_last(text: str, path: KeyPath, value: Any, key: str | None = None) -> str:
     """As the last thing in the list or object at `path`; in an object under `key`."""
     span = spans_of(text)[path]
-    if "\n" not in text[span.start : span.end]:
+    if not _BREAKS.search(text[span.start : span.end]):
         line = _inserted_in_line(text, span, value, key)
         if line is not None:
             return line
@@ -114,7 +115,7 @@ def _inserted_in_line(text: str, span: Span, value: Any, key: str | None) -> str
     whole = before + ("" if before[-1] in "{[" else " " if room else ", ") + new + close
     begin = whole.rfind("\n", 0, span.start) + 1
     line = whole[begin:].partition("\n")[0]
-    return whole if len(line) <= _LINE_CHARS and "//" not in text[span.start : span.end] else None
+    return whole if len(line) <= _LINE_CHARS else None
 
 
 def written(value: Any, indent: str = "") -> str:

@@ -1,7 +1,11 @@
 """Ids are handed in, so that tests can name them."""
 
+import os
+import time
 import uuid
 from typing import Protocol
+
+POOL_BYTES = 4096  # one system call for some 250 ids; each gives up the interpreter lock
 
 
 class Ids(Protocol):
@@ -15,8 +19,24 @@ class Ids(Protocol):
 
 
 class RandomIds:
+    """UUIDs that begin with the time (version 7): rows made together lie together in an index, which
+    halves the pages that a commit has to write. They are names, not secrets."""
+
+    def __init__(self) -> None:
+        self._pool = b""
+
     def new(self) -> str:
-        return str(uuid.uuid4())
+        milliseconds = time.time_ns() // 1_000_000
+        number = int.from_bytes(self._random(10)) | milliseconds << 80
+        number = number & ~(0xF << 76) | 7 << 76
+        number = number & ~(0x3 << 62) | 2 << 62
+        return str(uuid.UUID(int=number))
 
     def short(self) -> str:
-        return uuid.uuid4().hex[:8]
+        return self._random(4).hex()
+
+    def _random(self, count: int) -> bytes:
+        if len(self._pool) < count:
+            self._pool = os.urandom(POOL_BYTES)
+        taken, self._pool = self._pool[:count], self._pool[count:]
+        return taken

@@ -14,8 +14,9 @@ every agent's main chat, and everybody sees it as `main`.
 
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Literal
+
+import msgspec
 
 from crossclaw.domain.agents import DEFAULT_AGENT_ID, is_agent_id, normalize_agent_id
 from crossclaw.domain.errors import InvalidKey
@@ -34,16 +35,24 @@ _INSIDE = ("cron:", "hook:", "node-")
 _WORDS = frozenset({"agent", "main", "global", "unknown", "subagent", "cron", "hook", "acp"})
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class SessionKey:
+class SessionKey(msgspec.Struct, frozen=True, eq=False):
     """Two keys are equal when their canonical texts are; the agent of a bare key is only a guess
     until its session row says better."""
 
     text: str
-    agent_id: str = field(compare=False)
+    agent_id: str
 
     def __str__(self) -> str:
         return self.text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SessionKey) and self.text == other.text
+
+    def __lt__(self, other: "SessionKey") -> bool:
+        return self.text < other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
 
     # ── reading ────────────────────────────────────────────────────────────────────────────────
 

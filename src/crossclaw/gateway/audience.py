@@ -127,7 +127,9 @@ class _Sessions(MutableSet[SessionKey]):
     def add(self, value: SessionKey) -> None:
         most = self._audience.limits.subscriptions_max
         if len(self._own) >= most and value not in self._own:
-            raise Busy(f"a connection subscribes to at most {most} sessions; sessions.subscribe is for all")
+            raise Busy(
+                f"a connection subscribes to at most {most} sessions; sessions.subscribe is for all"
+            )
         self._own.add(value)
         self._audience.sessions.add(value, self._ears)
 

@@ -22,7 +22,13 @@ from crossclaw.gateway.frames import (
     refusal,
     response,
 )
-from crossclaw.gateway.handshake import POLICY_VIOLATION, Admitted, Circumstances, Handshake, Refused
+from crossclaw.gateway.handshake import (
+    POLICY_VIOLATION,
+    Admitted,
+    Circumstances,
+    Handshake,
+    Refused,
+)
 from crossclaw.gateway.limits import Limits
 
 State = Literal["challenged", "connected", "closed"]
@@ -61,7 +67,16 @@ Greet = Callable[[Admitted], Any]
 
 
 class Connection:
-    __slots__ = ("_clock", "_greet", "_handshake", "_known", "_limits", "admitted", "nonce", "state")
+    __slots__ = (
+        "_clock",
+        "_greet",
+        "_handshake",
+        "_known",
+        "_limits",
+        "admitted",
+        "nonce",
+        "state",
+    )
 
     def __init__(
         self,
@@ -81,6 +96,10 @@ class Connection:
         self.nonce = nonce
         self.state: State = "challenged"
         self.admitted: Admitted | None = None
+
+    @property
+    def address(self) -> str:
+        return self._known.address
 
     def open(self) -> list[Action]:
         challenge = {"nonce": self.nonce, "ts": self._clock.now_ms()}

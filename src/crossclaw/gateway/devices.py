@@ -7,8 +7,8 @@ from typing import Annotated
 
 import msgspec
 
-from crossclaw.door.registry import Params
 from crossclaw.domain.errors import Invalid
+from crossclaw.door.registry import Params
 
 SIGNED_AGO_MAX_MS = 10 * 60 * 1000  # clocks of phones and laptops differ by minutes, not more
 KEY_BYTES = 32

@@ -26,9 +26,7 @@ class InvalidFrame(Invalid):
         self.request_id = request_id
 
 
-class Request(
-    msgspec.Struct, frozen=True, tag_field="type", tag="req", forbid_unknown_fields=True
-):
+class Request(msgspec.Struct, frozen=True, tag_field="type", tag="req", forbid_unknown_fields=True):
     id: Filled
     method: Filled
     params: Any = None
@@ -82,7 +80,10 @@ def refusal(request_id: str, error: dict[str, Any], payload: Any = None) -> byte
 def error_body(error: BaseException, protocol: int) -> dict[str, Any]:
     """What a client hears of a failure. Of one that nobody foresaw it hears only that it happened."""
     if not isinstance(error, CrossclawError):
-        return {"code": "UNAVAILABLE", "message": "something failed inside; the gateway's log says what"}
+        return {
+            "code": "UNAVAILABLE",
+            "message": "something failed inside; the gateway's log says what",
+        }
     body: dict[str, Any] = {"code": error.code, "message": str(error) or type(error).__name__}
     if isinstance(error, Forbidden) and protocol == 3:
         body["code"] = "INVALID_REQUEST"  # protocol 3 has no word for it
@@ -135,9 +136,7 @@ class EventFrame(msgspec.Struct, frozen=True):
 def event(
     name: str, payload: Any, *, droppable: bool = False, state_version: Any = None
 ) -> EventFrame:
-    return spliced_event(
-        name, encode(payload), droppable=droppable, state_version=state_version
-    )
+    return spliced_event(name, encode(payload), droppable=droppable, state_version=state_version)
 
 
 def spliced_event(

@@ -1,5 +1,6 @@
 """The handshake: from what a client says of itself to a principal, or a refusal with its close code."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -28,7 +29,9 @@ POLICY_VIOLATION = 1008
 PROTOCOL_ERROR = 1002
 
 Word = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
-Words = Annotated[list[Annotated[str, msgspec.Meta(max_length=256)]], msgspec.Meta(max_length=512)]
+Words = Annotated[
+    tuple[Annotated[str, msgspec.Meta(max_length=256)], ...], msgspec.Meta(max_length=512)
+]
 Version = Annotated[int, msgspec.Meta(ge=1)]
 
 
@@ -58,12 +61,12 @@ class ConnectParams(Params, frozen=True):
     min_protocol: Version
     max_protocol: Version
     client: ClientSays
-    caps: Words = []
-    commands: Words = []
-    permissions: dict[str, bool] = {}
+    caps: Words = ()
+    commands: Words = ()
+    permissions: dict[str, bool] = msgspec.field(default_factory=dict)
     path_env: str | None = None
     role: str | None = None
-    scopes: Words = []
+    scopes: Words = ()
     device: Device | None = None
     auth: AuthSays = AuthSays()
     locale: str | None = None
@@ -71,6 +74,12 @@ class ConnectParams(Params, frozen=True):
     computer_use: Any = None
     worker_runs: Any = None
     model_catalog: Any = None
+
+
+class ProtocolMismatch(Invalid):
+    def __init__(self) -> None:
+        super().__init__("protocol mismatch")
+        self.details = {"expectedProtocol": PROTOCOLS[0]}
 
 
 class Refused(CrossclawError):
@@ -97,6 +106,10 @@ class Admitted(msgspec.Struct, frozen=True, kw_only=True):
     client: ClientSays
     caps: frozenset[str]
     device_id: str | None
+
+    @property
+    def shown_scopes(self) -> list[str]:
+        return sorted(OPERATOR_SCOPES & self.principal.scopes)
 
     @property
     def is_page(self) -> bool:
@@ -173,9 +186,7 @@ class Handshake:
         except TooManyAttempts as error:
             raise Refused(error) from None
 
-    def _check_device(
-        self, params: ConnectParams, protocol: int, role: str, nonce: str
-    ) -> None:
+    def _check_device(self, params: ConnectParams, protocol: int, role: str, nonce: str) -> None:
         if params.device is None:
             return
         client = params.client
@@ -183,7 +194,7 @@ class Handshake:
             client_id=client.id,
             client_mode=client.mode,
             role=role,
-            scopes=tuple(params.scopes),
+            scopes=params.scopes,
             token=params.auth.token or "",
             platform=client.platform,
             family=client.device_family or "",
@@ -200,7 +211,7 @@ class Handshake:
             raise Refused(error) from None
 
 
-def granted_scopes(role: str, asked: list[str], protocol: int) -> frozenset[str]:
+def granted_scopes(role: str, asked: Sequence[str], protocol: int) -> frozenset[str]:
     """The shared secret may everything an operator may; a client narrows that by what it asks for.
     One that asks for nothing is an old one of protocol 3, or may nothing."""
     if role == "node":
@@ -214,9 +225,7 @@ def _common_protocol(params: ConnectParams) -> int:
     for protocol in PROTOCOLS:
         if params.min_protocol <= protocol <= params.max_protocol:
             return protocol
-    error = Invalid("protocol mismatch")
-    error.details = {"expectedProtocol": PROTOCOLS[0]}  # type: ignore[attr-defined]
-    raise Refused(error, PROTOCOL_ERROR)
+    raise Refused(ProtocolMismatch(), PROTOCOL_ERROR)
 
 
 def _role(params: ConnectParams) -> Literal["operator", "node"]:

@@ -50,10 +50,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     requests_at_once: int = 2048
     """Of one connection. One client may carry a thousand sessions, each with a request that waits
     for its second answer; a task is about 8 KiB."""
-    refusals: int = 200
+    refusals: int = 1000
     """Refused requests in a row before the connection is closed: a program that cannot be helped
-    would fill the audit and the log."""
-    refusal_refill_s: float = 0.5
+    would fill the audit and the log. One that tries every method once stays below."""
+    refusal_refill_s: float = 0.05
     subscriptions_max: int = 10_000
     """Sessions one connection may listen to, one by one; more is `sessions.subscribe`."""
     followed_runs_max: int = 10_000
@@ -79,6 +79,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     ping_answer_s: float = 30.0
     close_s: float = 2.0
     """For a close to be answered; then the socket is cut."""
+    last_close_s: float = 0.5
+    """The same when the gateway closes, which as a whole takes less than two seconds."""
     finish_s: float = 0.25
     """When the gateway closes: for requests that are nearly done. What waits longer is cut off, and
     can be asked again."""

@@ -13,6 +13,8 @@ from crossclaw.domain.events import ReplyPiece, ToolEnded, ToolStarted
 from crossclaw.domain.runs import Run
 from crossclaw.gateway.messages import text_message
 
+SEQ_AN_EPOCH = 1_000_000  # events of a run between two restarts; its `seq` goes on above them
+
 # Kinds whose reply may be a token that only the house understands: nothing of them is shown before
 # the whole is known.
 _CLOSED_KINDS = frozenset({"round", "announce"})
@@ -76,6 +78,7 @@ class Story:
 
     def started(self, run: Run, now_ms: int) -> list[Told]:
         self._open = run.kind not in _CLOSED_KINDS
+        self._count_on(run)
         return [self._agent("lifecycle", {"phase": "start", "startedAt": run.started_at}, now_ms)]
 
     def said(self, piece: ReplyPiece, now_ms: int) -> list[Told]:
@@ -84,7 +87,7 @@ class Story:
             return []
         told: list[Told] = []
         if len(piece.text) == len(piece.piece) and self._text:
-            told = self.flush(now_ms)
+            told = self._pieces(now_ms)
             self._piece_chars = 0
         self._replace |= piece.restarted
         self._text = piece.text
@@ -97,7 +100,7 @@ class Story:
             "toolCallId": event.tool_use_id,
             "args": arguments,
         }
-        return [*self.flush(now_ms), self._agent("tool", data, now_ms, tools_only=True)]
+        return [*self._pieces(now_ms), self._agent("tool", data, now_ms, tools_only=True)]
 
     def tool_ended(self, event: ToolEnded, now_ms: int) -> list[Told]:
         data = {
@@ -110,11 +113,17 @@ class Story:
         return [self._agent("tool", data, now_ms, tools_only=True)]
 
     def ended(self, run: Run, now_ms: int) -> list[Told]:
-        told = self._pieces(now_ms)
+        self._count_on(run)
+        told: list[Told] = []
         if run.kind != "command":
+            told += self._last_pieces(run, now_ms)
             told.append(self._agent("lifecycle", _end_data(run), now_ms))
         told.append(self._chat(_end_chat(run, now_ms)))
         return told
+
+    def _count_on(self, run: Run) -> None:
+        """A run that was carried out before, by a process that is gone, was told of before."""
+        self.seq = max(self.seq, (run.epoch - 1) * SEQ_AN_EPOCH)
 
     # ── the text, at its pace ──────────────────────────────────────────────────────────────────
 
@@ -131,8 +140,12 @@ class Story:
             told += self._delta(now_ms)
         return told
 
-    def flush(self, now_ms: int) -> list[Told]:
-        return [*self._pieces(now_ms), *self._delta(now_ms)]
+    def _last_pieces(self, run: Run, now_ms: int) -> list[Told]:
+        """Clients expect some text before the end, also of a model that does not stream."""
+        silent = not self._text and bool(run.reply) and run.status == "ok"
+        if silent:
+            self._text = run.reply or ""
+        return [*self._pieces(now_ms), *(self._delta(now_ms) if silent else ())]
 
     def _pieces(self, now_ms: int) -> list[Told]:
         if not self._open or self._piece_chars >= len(self._text):

@@ -126,11 +126,12 @@ class EndRun(Op[Run], frozen=True):
 
 
 class EndOpenRun(Op[Run | None], frozen=True):
-    """End a run from outside, whoever has it; None when it had already ended."""
+    """End a run from outside, whoever has it, with last words; None when it had already ended."""
 
     run_id: str
     outcome: Outcome
     at: int
+    entries: tuple[NewEntry, ...] = ()
 
 
 class ReleaseRun(Op[None], frozen=True):
@@ -140,10 +141,12 @@ class ReleaseRun(Op[None], frozen=True):
 
 
 class Recovered(msgspec.Struct, frozen=True):
-    """What a dead owner left: lanes with work, and runs that were tried too often."""
+    """What a dead owner left: lanes with work, runs that were tried too often, and lanes whose next
+    attempt is the last one."""
 
     keys: list[SessionKey]
     exhausted: list[Run]
+    suspects: list[SessionKey]
 
 
 class Recover(Op[Recovered], frozen=True):

@@ -72,8 +72,8 @@ class Book:
     # ── waiting ────────────────────────────────────────────────────────────────────────────────
 
     async def wait(self, run_id: str, timeout_s: float | None = None) -> Run | None:
-        """The run when it has ended, or as it stands when the time is over; None if unknown. The
-        answer is read from the ledger, so it is true after a restart as well."""
+        """The run when it has ended, or as it stands when the time is over; None if nobody has heard
+        of it until then. Read from the ledger, so it is true after a restart as well."""
         with anyio.move_on_after(timeout_s), self._listening(run_id) as ended:
             while (run := await self._ledger.find_run(run_id)) is None or not run.ended:
                 with anyio.move_on_after(LOOK_AGAIN_S):
@@ -133,12 +133,16 @@ class Book:
         return done
 
     async def end_open(
-        self, run_id: str, outcome: Outcome, follow: Sequence[Op[Any]] = ()
+        self,
+        run_id: str,
+        outcome: Outcome,
+        follow: Sequence[Op[Any]] = (),
+        entries: Sequence[NewEntry] = (),
     ) -> Run | None:
         """End a run that nobody carries out; None when it had already ended."""
-        ended, *_ = await self._ledger.commit(
-            EndOpenRun(run_id=run_id, outcome=outcome, at=self._clock.now_ms()), *follow
-        )
+        at = self._clock.now_ms()
+        end = EndOpenRun(run_id=run_id, outcome=outcome, at=at, entries=tuple(entries))
+        ended, *_ = await self._ledger.commit(end, *follow)
         if ended is not None:
             self._tell_end(ended)
             self._wake(ended.key)

@@ -15,6 +15,7 @@ import msgspec
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Busy, CrossclawError, Fenced, Stopped, StoreError
 from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import AssistantMessage
 from crossclaw.domain.runs import EndStatus, Outcome, Run
 from crossclaw.domain.sessions import NewEntry
 from crossclaw.ledger.contract import ATTEMPTS_MAX, Op
@@ -59,6 +60,8 @@ class Lanes:
         self._under_way: dict[str, _UnderWay] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
         self._waiting: set[SessionKey] = set()
+        self._suspects: set[SessionKey] = set()
+        self._one_suspect = anyio.Lock()
         book.on_work(self.wake)
 
     def wake(self, key: SessionKey) -> None:
@@ -120,25 +123,38 @@ class Lanes:
     async def _recover(self) -> None:
         recovered = await self._book.recover()
         for run in recovered.exhausted:
-            outcome = Outcome(
-                "error",
-                error=f"given up after {ATTEMPTS_MAX} attempts that each ended with the process",
-            )
-            await self._book.end_open(run.run_id, outcome, await self._finished(run, outcome))
+            await self._give_up(run)
+        self._suspects.update(recovered.suspects)
         self._waiting.update(recovered.keys)
 
+    async def _give_up(self, run: Run) -> None:
+        error = f"given up after {ATTEMPTS_MAX} attempts that each ended with the process"
+        outcome = Outcome("error", error=error)
+        last_words = AssistantMessage([], self._clock.now_ms(), stop_reason="error", error=error)
+        entry = NewEntry(entry_id=f"end{run.epoch:05x}", message=last_words)
+        follow = await self._finished(run, outcome)
+        await self._book.end_open(run.run_id, outcome, follow, [entry])
+
     async def _drain(self, key: SessionKey) -> None:
-        while True:
-            self._active[key] = False
-            async with self._slots.hold(key):
-                worked = await self._take_next(key)
-            if not worked and not self._active[key]:
-                del self._active[key]
-                return
+        if key in self._suspects:
+            # Of the runs that a crash may have been the fault of, one at a time gets its last
+            # attempt: should it take the process with it again, the others were not involved.
+            async with self._one_suspect:
+                await self._take_one(key)
+                self._suspects.discard(key)
+        while await self._take_one(key) or self._active[key]:
+            pass
+        del self._active[key]
+
+    async def _take_one(self, key: SessionKey) -> bool:
+        self._active[key] = False
+        async with self._slots.hold(key):
+            return await self._take_next(key)
 
     async def _take_next(self, key: SessionKey) -> bool:
         try:
-            claimed = await self._book.claim(key)
+            with anyio.CancelScope(shield=True):  # a claim that nobody hears of is never given back
+                claimed = await self._book.claim(key)
         except STORE_TROUBLE as error:
             log.error("lane %s stands still: %s", key, error)
             await anyio.sleep(STORE_PATIENCE_S)

@@ -6,6 +6,7 @@
   effects    it runs at most once: after a crash the model hears that its fate is unknown.
 """
 
+from functools import cached_property
 from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
@@ -37,6 +38,7 @@ class Tool(Generic[P]):
         """The result: a string, text and image blocks, or anything that JSON can hold."""
         raise NotImplementedError
 
+    @cached_property
     def spec(self) -> ToolSpec:
         return ToolSpec(self.name, self.description, _inlined(msgspec.json.schema(self.params)))
 

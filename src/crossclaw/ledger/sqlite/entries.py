@@ -69,16 +69,20 @@ def put_entry(
     new: NewEntry,
     at: int,
 ) -> Entry:
-    (seq,) = transaction.get(
-        "UPDATE transcripts SET last_seq = last_seq + 1 WHERE session_id = ? RETURNING last_seq",
-        (session_id,),
+    # A SELECT and an UPDATE cost half of an UPDATE … RETURNING, which builds a table for its row.
+    (last_seq,) = transaction.get(
+        "SELECT last_seq FROM transcripts WHERE session_id = ?", (session_id,)
+    )
+    seq = last_seq + 1
+    transaction.db.execute(
+        "UPDATE transcripts SET last_seq = ? WHERE session_id = ?", (seq, session_id)
     )
     message = new.message
     provenance = message.provenance if isinstance(message, UserMessage) else None
     body = to_json(new.note or {}).encode() if message is None else encode_message(message)
-    (rowid,) = transaction.get(
+    transaction.db.execute(
         "INSERT INTO entries (agent_id, session_id, seq, entry_id, run_id, at, type, role, "
-        "provenance, source_session, body) VALUES (?,?,?,?,?,?,?,?,?,?,?) RETURNING id",
+        "provenance, source_session, body) VALUES (?,?,?,?,?,?,?,?,?,?,?)",
         (
             agent_id,
             session_id,
@@ -94,6 +98,7 @@ def put_entry(
         ),
     )
     if message is not None:
+        rowid = transaction.db.last_insert_rowid()
         transaction.words.append((rowid, indexed_words(message)))
     if isinstance(message, AssistantMessage) and message.usage is not None:
         _count_tokens(transaction, session_id, message)

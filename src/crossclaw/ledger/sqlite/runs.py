@@ -139,10 +139,12 @@ def end_open_run(transaction: Transaction, op: EndOpenRun) -> Run | None:
     before = find_run(transaction.db, op.run_id)
     if before is None or before.ended:
         return None
+    agent_id, session_id = before.key.agent_id, before.session_id
     letter = _open_letter(transaction, op.run_id)
     if letter is not None:
         agent_id, session_id = session_of_key(transaction, before.key)
-        put_entry(transaction, agent_id, session_id, op.run_id, letter, op.at)
+    for entry in (*filter(None, [letter]), *op.entries):
+        put_entry(transaction, agent_id, session_id, op.run_id, entry, op.at)
     return _end(transaction, op.run_id, before.epoch, op)
 
 
@@ -189,7 +191,12 @@ def recover(transaction: Transaction, op: Recover) -> Recovered:
         (ATTEMPTS_MAX,),
     )
     runs = [run_of(row) for row in exhausted]
-    return Recovered(lanes_with_work(db), runs)
+    last_chance = db.execute(
+        f"SELECT key, agent_id FROM runs WHERE {_OPEN} AND owner IS NULL AND attempt = ?",
+        (ATTEMPTS_MAX - 1,),
+    )
+    suspects = [SessionKey(key, agent_id) for key, agent_id in last_chance]
+    return Recovered(lanes_with_work(db), runs, suspects)
 
 
 def start_tool(transaction: Transaction, op: StartTool) -> bool:

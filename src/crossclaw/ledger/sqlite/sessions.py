@@ -7,7 +7,7 @@ import apsw
 
 from crossclaw.domain.errors import Busy, Invalid, NotFound
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.sessions import Session
+from crossclaw.domain.sessions import NewSession, Session
 from crossclaw.ledger.contract import DeleteSession, EnsureSession, PatchSession, ResetSession
 from crossclaw.ledger.sqlite.rows import SESSION, session_of, to_json
 from crossclaw.ledger.sqlite.writer import Transaction
@@ -17,30 +17,11 @@ _BY_KEY = f"SELECT {SESSION} FROM sessions WHERE key = ?"
 
 def ensure_session(transaction: Transaction, op: EnsureSession) -> Session:
     db, new, address = transaction.db, op.new, op.new.address
-    key = new.key
-    made = db.execute(
-        "INSERT INTO sessions (agent_id, key, session_id, kind, chat_type, created_at, updated_at, "
-        "channel, display_name, label, spawned_by) VALUES (?,?,?,?,?,?,?,?,?,?,?) "
-        "ON CONFLICT (key) DO NOTHING RETURNING 1",
-        (
-            key.agent_id,
-            key.text,
-            new.session_id,
-            key.kind,
-            key.chat_type,
-            op.at,
-            op.at,
-            new.channel or key.channel,
-            new.display_name,
-            new.label,
-            new.spawned_by,
-        ),
-    ).fetchone()
-    if made:
-        db.execute(
-            "INSERT INTO transcripts (session_id, agent_id, key, created_at) VALUES (?,?,?,?)",
-            (new.session_id, key.agent_id, key.text, op.at),
-        )
+    found = find_session(db, new.key)
+    if found is not None and address is None:
+        return found
+    if found is None:
+        _make(db, new, op.at)
     if address is not None:
         db.execute(
             "UPDATE sessions SET last_channel = ?, last_to = ?, last_account_id = ?, "
@@ -51,12 +32,35 @@ def ensure_session(transaction: Transaction, op: EnsureSession) -> Session:
                 address.account_id,
                 address.thread_id,
                 new.display_name,
-                key.text,
+                new.key.text,
             ),
         )
-    found = find_session(db, key)
-    assert found is not None
-    return found
+    return session_of(transaction.get(_BY_KEY, (new.key.text,)))
+
+
+def _make(db: apsw.Connection, new: NewSession, at: int) -> None:
+    key = new.key
+    db.execute(
+        "INSERT INTO sessions (agent_id, key, session_id, kind, chat_type, created_at, updated_at, "
+        "channel, display_name, label, spawned_by) VALUES (?,?,?,?,?,?,?,?,?,?,?)",
+        (
+            key.agent_id,
+            key.text,
+            new.session_id,
+            key.kind,
+            key.chat_type,
+            at,
+            at,
+            new.channel or key.channel,
+            new.display_name,
+            new.label,
+            new.spawned_by,
+        ),
+    )
+    db.execute(
+        "INSERT INTO transcripts (session_id, agent_id, key, created_at) VALUES (?,?,?,?)",
+        (new.session_id, key.agent_id, key.text, at),
+    )
 
 
 def find_session(db: apsw.Connection, key: SessionKey) -> Session | None:

@@ -1,5 +1,4 @@
--- Words of every entry, in the transaction that appends it. The texts themselves stay in `entries`;
--- automatic merging is off because the writer merges when it has nothing else to do.
+-- Words of every entry, in the transaction that appends it. The texts themselves stay in `entries`.
 CREATE VIRTUAL TABLE entries_words USING fts5 (
     words,
     content = '',

@@ -1,0 +1,167 @@
+"""`demo`: a gateway in a folder of its own, two agents, and one asks the other while you watch."""
+
+import json
+import os
+import socket
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.abc import TaskStatus
+
+from crossclaw.cli.configfile import ConfigFile
+from crossclaw.cli.exits import CommandFailed, Exit
+from crossclaw.cli.finding import Wanted
+from crossclaw.cli.grammar import Arguments, Command, no_arguments
+from crossclaw.cli.peer import ADMIN, READ, WRITE, Event, Peer, connect_peer
+from crossclaw.cli.place import Place, find_place
+from crossclaw.cli.running import run_async
+from crossclaw.cli.say import cleaned, dimmed, out
+from crossclaw.cli.talk import message_text
+
+DEMO_S_MAX = 20.0
+QUIET_S = 1.5  # nothing more was said for so long: the conversation is over
+_MAIN, _OTHER = "agent:main:main", "agent:librarian:main"
+_QUESTION = "Which shelf holds the book on tides?"
+_CONFIG = {
+    "agents": {
+        "list": [
+            {"id": "main", "default": True, "name": "Main"},
+            {"id": "librarian", "name": "The librarian"},
+        ]
+    }
+}
+
+
+def _script() -> str:
+    """What a person would ask in words; the rehearsal model needs it as directives."""
+    inner = {"agentId": "librarian", "message": f"{_QUESTION}\nsay: Shelf nine, beside the atlas."}
+    return (
+        "say: I will ask the librarian.\n"
+        f"tool: sessions_send {json.dumps(inner)}\n"
+        "then:\n"
+        "say: The librarian says: shelf nine, beside the atlas."
+    )
+
+
+def _demo(arguments: Arguments) -> int:
+    folder = Path(tempfile.mkdtemp(prefix="crossclaw-demo-"))
+    place = _prepare(folder)
+
+    async def whole() -> int:
+        with anyio.fail_after(DEMO_S_MAX):
+            async with anyio.create_task_group() as tasks:
+                url, token = await tasks.start(_serve, place)
+                await _watch(place, Wanted(url, token))
+                tasks.cancel_scope.cancel()
+        return Exit.OK
+
+    out("Two agents, main and the librarian, on a gateway of their own. No key, no network.\n")
+    try:
+        code = run_async(whole)
+    except TimeoutError:
+        raise CommandFailed(f"the demo did not end within {DEMO_S_MAX:g} s") from None
+    out(f"\nTheir transcripts:\n{_transcripts(folder)}")
+    out("\nNext: crossclaw run starts a gateway for you.")
+    return code
+
+
+def _prepare(folder: Path) -> Place:
+    """Nothing of the person's own: another folder, another port, and no keys."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    place = find_place(kept | {"OPENCLAW_STATE_DIR": str(folder)})
+    file = ConfigFile(place.paths.config_path, place.environ)
+    for key, value in _CONFIG.items():
+        file.put((key,), value)
+    file.put(("gateway", "port"), _free_port())
+    file.save()
+    return find_place(place.environ)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+async def _serve(place: Place, *, task_status: TaskStatus[tuple[str, str]]) -> None:
+    from crossclaw.app import run_gateway  # noqa: PLC0415  brings the whole house
+
+    await run_gateway(
+        place.loaded,
+        place.paths,
+        place.environ,
+        on_ready=lambda url, token: task_status.started((url, token)),
+    )
+
+
+async def _watch(place: Place, wanted: Wanted) -> None:
+    async with connect_peer(wanted, place, READ, WRITE, ADMIN, embed=False) as peer:
+        await peer.call("sessions.send", {"agentId": "librarian", "message": "say: Here."})
+        for key in (_MAIN, _OTHER):
+            await peer.call("sessions.messages.subscribe", {"key": key})
+        with peer.listen() as events:
+            await _ask(peer)
+            await _show(events)
+
+
+async def _ask(peer: Peer) -> None:
+    out(f"{dimmed('you →')} main: ask the librarian which shelf holds the book on tides\n")
+    params = {"sessionKey": _MAIN, "message": _script(), "idempotencyKey": os.urandom(8).hex()}
+    await peer.call("chat.send", params)
+
+
+async def _show(events: Any) -> None:
+    while True:
+        with anyio.move_on_after(QUIET_S) as quiet:
+            event = await events.receive()
+        if quiet.cancelled_caught:
+            return
+        for line in lines_of(event):
+            out(line)
+
+
+def lines_of(event: Event) -> list[str]:
+    """What a stored message or a tool call looks like to somebody who watches."""
+    key = event.payload.get("sessionKey")
+    who = {_MAIN: "main", _OTHER: "librarian"}.get(str(key))
+    if who is None or event.name != "session.message":
+        return []
+    message = event.payload.get("message") or {}
+    shown: Callable[[str, dict[str, Any]], list[str]] | None = {
+        "user": _asked,
+        "assistant": _said,
+        "toolResult": _answered,
+    }.get(str(message.get("role")))
+    return shown(who, message) if shown else []
+
+
+def _asked(who: str, message: dict[str, Any]) -> list[str]:
+    """Only what an agent was asked by another; the person's own words were shown before."""
+    if who == "main":
+        return []
+    return [f"{dimmed('main → ' + who + ':')} {_first_line(message)}"]
+
+
+def _said(who: str, message: dict[str, Any]) -> list[str]:
+    calls = [b for b in message.get("content") or [] if b.get("type") in ("toolCall", "tool_use")]
+    words = cleaned(message_text(message)).strip()
+    lines = [f"{dimmed(who + ' says:')} {words}"] if words else []
+    return lines + [dimmed(f"  {who} calls {call.get('name')} and waits") for call in calls]
+
+
+def _answered(who: str, message: dict[str, Any]) -> list[str]:
+    return [dimmed(f"  the answer is back with {who}")]
+
+
+def _first_line(message: dict[str, Any]) -> str:
+    return cleaned(message_text(message)).strip().partition("\n")[0]
+
+
+def _transcripts(folder: Path) -> str:
+    return "\n".join(f"  {path}" for path in sorted(folder.rglob("*.jsonl")))
+
+
+COMMANDS = {"demo": Command(no_arguments, _demo)}

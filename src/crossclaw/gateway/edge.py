@@ -1,0 +1,237 @@
+"""The edge: what every HTTP request and every upgrade passes before anything else looks at it.
+
+In this order: the path is plain, the Host is ours, no foreign page asks, the route exists, the
+secret is right, the body is JSON and not too large. A body is not read before all that.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from ipaddress import ip_address
+from typing import Any
+
+import anyio
+import msgspec
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from crossclaw.domain.authority import Authority
+from crossclaw.door.principal import Principal
+from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Offer, TooManyAttempts, Unauthorized
+from crossclaw.gateway.handshake import OPERATOR_SCOPES
+from crossclaw.gateway.http.answers import invalid, too_large, too_many, unauthorized
+from crossclaw.gateway.limits import Limits
+from crossclaw.gateway.origins import Origins
+
+Handle = Callable[[Request, Principal], Awaitable[ASGIApp]]
+
+# Spellings that one reader takes for a separator and another does not.
+_ODD_PATH = re.compile(rb"%(?:2f|5c|2e|25|00|3b)|//|\.\.|[;\\\x00-\x20\x7f-\xff]|/\./|/\.$", re.I)
+_CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+NOBODY = Principal(
+    name="nobody", role="operator", scopes=frozenset(), authority=Authority(may_spawn=False)
+)
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """One route. Whoever calls it has shown the secret of `door`, unless it is open."""
+
+    method: str
+    path: str
+    handle: Handle
+    door: str | None = GATEWAY
+    """None: anybody may, and learns nothing by it."""
+    body_bytes_max: int | None = None
+
+
+class Refusal(Exception):
+    """A request that ends at the edge, with its answer."""
+
+    def __init__(self, response: Response) -> None:
+        super().__init__(response.status_code)
+        self.response = response
+
+
+class Edge:
+    """The ASGI application around all others. `upgrade` serves WebSockets, on any path."""
+
+    def __init__(
+        self,
+        endpoints: Iterable[Endpoint],
+        upgrade: ASGIApp,
+        gatekeeper: Gatekeeper,
+        origins: Origins,
+        limits: Limits,
+        proxies: Iterable[str] = (),
+    ) -> None:
+        self._routes: dict[str, dict[str, Endpoint]] = {}
+        for endpoint in endpoints:
+            self._routes.setdefault(endpoint.path, {})[endpoint.method] = endpoint
+        self._upgrade = upgrade
+        self._gatekeeper = gatekeeper
+        self._origins = origins
+        self._limits = limits
+        self._proxies = frozenset(proxies)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            headers = read_headers(scope)
+            scope["crossclaw.address"] = remote_address(scope, headers, self._proxies)
+            check_path(scope)
+            self._check_source(scope, headers)
+            if scope["type"] == "websocket":
+                await self._upgrade(scope, receive, send)
+                return
+            answer = await self._answer(scope, headers, receive)
+        except Refusal as refused:
+            answer = refused.response
+            if scope["type"] == "websocket":
+                await receive()  # the upgrade itself; it is answered like any other request
+            else:
+                # The rest of a refused body is not worth reading.
+                refused.response.headers["connection"] = "close"
+        await answer(scope, receive, send)
+
+    def _check_source(self, scope: Scope, headers: Mapping[str, str]) -> None:
+        host, local = headers.get("host"), (scope.get("server") or (None,))[0]
+        if not self._origins.host_allowed(host, local):
+            raise Refusal(PlainTextResponse("this gateway has another name", 421))
+        if not self._origins.origin_allowed(headers.get("origin"), host):
+            raise Refusal(PlainTextResponse("origin not allowed", 403))
+        changing = scope["type"] == "websocket" or scope["method"] in _CHANGING
+        if changing and headers.get("sec-fetch-site", "none") == "cross-site":
+            raise Refusal(PlainTextResponse("requests of other sites are not allowed", 403))
+
+    async def _answer(self, scope: Scope, headers: Mapping[str, str], receive: Receive) -> ASGIApp:
+        endpoint = find_endpoint(self._routes, scope["method"], scope["path"])
+        principal = self._principal(endpoint, scope, headers)
+        if scope["method"] in _CHANGING:
+            check_json(headers)
+            most = endpoint.body_bytes_max or self._limits.body_bytes_max
+            body = await read_body(headers, receive, most, self._limits.body_time_s)
+            receive = _replay(body, receive)
+        return await endpoint.handle(Request(scope, receive), principal)
+
+    def _principal(self, endpoint: Endpoint, scope: Scope, headers: Mapping[str, str]) -> Principal:
+        if endpoint.door is None:
+            return NOBODY
+        offer = Offer(bearer(headers))
+        try:
+            self._gatekeeper.check(scope["crossclaw.address"], offer, endpoint.door)
+        except Unauthorized:
+            raise Refusal(unauthorized()) from None
+        except TooManyAttempts as error:
+            raise Refusal(too_many(error.retry_after_s)) from None
+        if (ticket := scope.get("crossclaw.ticket")) is not None:
+            ticket.give_back()
+        return Principal(
+            name=f"http:{endpoint.door}",
+            role="operator",
+            scopes=OPERATOR_SCOPES if endpoint.door == GATEWAY else frozenset({"operator.write"}),
+            credential_id=endpoint.door,
+            epoch=self._gatekeeper.epoch,
+        )
+
+
+# ── single checks ──────────────────────────────────────────────────────────────────────────────
+
+
+def read_headers(scope: Scope) -> Mapping[str, str]:
+    """One value a name. Two of those that decide something are an attempt to show each reader
+    another one."""
+    found: dict[str, str] = {}
+    for raw_name, raw_value in scope["headers"]:
+        name = raw_name.decode("latin-1").lower()
+        value = raw_value.decode("latin-1").strip()
+        if name in found and name in ("host", "origin", "authorization", "content-type"):
+            raise Refusal(PlainTextResponse(f"two headers {name}", 400))
+        found[name] = f"{found[name]}, {value}" if name in found else value
+    return found
+
+
+def check_path(scope: Scope) -> None:
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    if not raw.startswith(b"/") or _ODD_PATH.search(raw):
+        raise Refusal(PlainTextResponse("odd path", 400))
+
+
+def find_endpoint(routes: Mapping[str, Mapping[str, Endpoint]], method: str, path: str) -> Endpoint:
+    methods = routes.get(path)
+    if methods is None:
+        raise Refusal(PlainTextResponse("Not Found", 404))
+    endpoint = methods.get("GET" if method == "HEAD" else method)
+    if endpoint is None:
+        allow = {"Allow": ", ".join(sorted(methods))}
+        raise Refusal(PlainTextResponse("Method Not Allowed", 405, headers=allow))
+    return endpoint
+
+
+def bearer(headers: Mapping[str, str]) -> str | None:
+    scheme, _, value = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and value.strip():
+        return value.strip()
+    return headers.get("x-openclaw-token") or None
+
+
+def check_json(headers: Mapping[str, str]) -> None:
+    """A page may send forms and plain text anywhere without being asked; JSON it may not."""
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise Refusal(invalid("content-type must be application/json", 415))
+
+
+async def read_body(
+    headers: Mapping[str, str], receive: Receive, bytes_max: int, time_s: float
+) -> bytes:
+    length = headers.get("content-length", "")
+    if length.isdecimal() and int(length[:20]) > bytes_max:
+        raise Refusal(too_large(bytes_max))
+    body = bytearray()
+    more = True
+    with anyio.move_on_after(time_s) as waiting:
+        while more:
+            message = await receive()
+            if message["type"] != "http.request":
+                raise Refusal(invalid("the body ended early"))
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+            if len(body) > bytes_max:
+                raise Refusal(too_large(bytes_max))
+    if waiting.cancelled_caught:
+        raise Refusal(invalid("the body took too long", 408))
+    return bytes(body)
+
+
+def remote_address(scope: Scope, headers: Mapping[str, str], proxies: frozenset[str]) -> str:
+    """Where a request comes from: the peer, or what a listed proxy says of its own peer."""
+    peer: str = (scope.get("client") or ("unknown",))[0]
+    if peer not in proxies:
+        return peer
+    for hop in reversed(headers.get("x-forwarded-for", "").split(",")):
+        if (address := _address(hop.strip())) and address not in proxies:
+            return address
+    return peer
+
+
+def _address(text: str) -> str | None:
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        return None
+
+
+# ── answering ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    given = False
+
+    async def replay() -> MutableMapping[str, Any]:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay

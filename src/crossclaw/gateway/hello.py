@@ -1,0 +1,139 @@
+"""Hello: what a client learns when it comes in, and who else is here."""
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.keys import MAIN, SessionKey
+from crossclaw.gateway.events import EVENT_NAMES
+from crossclaw.gateway.handshake import Admitted
+from crossclaw.gateway.limits import Limits
+
+
+class About(msgspec.Struct, frozen=True, kw_only=True):
+    """What the gateway tells of its house."""
+
+    version: str
+    default_agent_id: str = "main"
+    session_scope: str = "per-sender"
+
+
+class Presence:
+    """Who is connected, newest first. `version` grows with every change."""
+
+    def __init__(self, about: About, clock: Clock, limits: Limits) -> None:
+        self._about = about
+        self._clock = clock
+        self._limits = limits
+        self._since = clock.now_ms()
+        self._here: dict[str, tuple[Admitted, str, int]] = {}
+        self.version = 1
+
+    def came(self, conn_id: str, admitted: Admitted, address: str) -> None:
+        self._here[conn_id] = (admitted, address, self._clock.now_ms())
+        self.version += 1
+
+    def went(self, conn_id: str) -> bool:
+        gone = self._here.pop(conn_id, None) is not None
+        self.version += gone
+        return gone
+
+    def entries(self) -> list[dict[str, Any]]:
+        newest = islice(reversed(self._here.values()), self._limits.presence_entries_max)
+        return [self._own(), *(_entry(*each) for each in newest)]
+
+    def _own(self) -> dict[str, Any]:
+        return {
+            "host": "gateway",
+            "version": self._about.version,
+            "mode": "gateway",
+            "reason": "self",
+            "text": f"Gateway: crossclaw {self._about.version}",
+            "ts": self._since,
+        }
+
+
+def _entry(admitted: Admitted, address: str, since: int) -> dict[str, Any]:
+    client = admitted.client
+    entry = {
+        "host": client.display_name or client.id,
+        "ip": address,
+        "version": client.version,
+        "platform": client.platform,
+        "deviceFamily": client.device_family,
+        "mode": client.mode,
+        "reason": "connect",
+        "ts": since,
+        "deviceId": admitted.device_id,
+        "roles": [admitted.role],
+        "scopes": admitted.shown_scopes,
+        "instanceId": client.instance_id,
+    }
+    return {name: value for name, value in entry.items() if value is not None}
+
+
+class Health:
+    """The last known state of the house, and how often it has been looked at."""
+
+    def __init__(self) -> None:
+        self.snapshot: Any = {}
+        self.version = 1
+
+    def update(self, snapshot: Any) -> None:
+        self.snapshot = snapshot
+        self.version += 1
+
+
+class Hello:
+    def __init__(
+        self, about: About, presence: Presence, health: Health, clock: Clock, limits: Limits
+    ) -> None:
+        self._about = about
+        self._presence = presence
+        self._health = health
+        self._clock = clock
+        self._limits = limits
+        self._began_ms = clock.now_ms()
+
+    def state_version(self) -> dict[str, int]:
+        return {"presence": self._presence.version, "health": self._health.version}
+
+    def payload(self, conn_id: str, admitted: Admitted, methods: Iterable[str]) -> dict[str, Any]:
+        limits, protocol = self._limits, admitted.protocol
+        payload: dict[str, Any] = {
+            "type": "hello-ok",
+            "protocol": protocol,
+            "server": {"version": self._about.version, "connId": conn_id},
+            "features": {"methods": list(methods), "events": list(EVENT_NAMES)},
+            "snapshot": self._snapshot(),
+            "policy": {
+                "maxPayload": limits.payload_bytes_max(protocol),
+                "maxBufferedBytes": limits.buffered_bytes_max(protocol),
+                "tickIntervalMs": round(limits.tick_s * 1000),
+            },
+        }
+        if protocol >= 4:  # clients of protocol 3 take `auth` only with a device token
+            payload["auth"] = {
+                "method": "token",
+                "role": admitted.role,
+                "scopes": admitted.shown_scopes,
+            }
+        return payload
+
+    def _snapshot(self) -> dict[str, Any]:
+        about = self._about
+        return {
+            "presence": self._presence.entries(),
+            "health": self._health.snapshot,
+            "stateVersion": self.state_version(),
+            "uptimeMs": max(0, self._clock.now_ms() - self._began_ms),
+            "sessionDefaults": {
+                "defaultAgentId": about.default_agent_id,
+                "mainKey": MAIN,
+                "mainSessionKey": SessionKey.main(about.default_agent_id).text,
+                "scope": about.session_scope,
+            },
+        }

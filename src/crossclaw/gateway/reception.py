@@ -1,0 +1,141 @@
+"""Reception: who is here, and what everybody hears: tick, health, presence, the closing."""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+
+from crossclaw.domain.errors import CrossclawError
+from crossclaw.gateway.around import Around
+from crossclaw.gateway.audience import Audience, Ears
+from crossclaw.gateway.auth import Gatekeeper
+from crossclaw.gateway.client import Client
+from crossclaw.gateway.frames import EventFrame, event
+from crossclaw.gateway.handshake import POLICY_VIOLATION, Admitted
+from crossclaw.gateway.hello import About, Health, Hello, Presence
+
+log = logging.getLogger(__name__)
+
+SERVICE_RESTART = 1012
+FRAMES_A_BREATH = 500  # events to everybody: others get their turn after so many
+
+LookAtHealth = Callable[[], Awaitable[Any]]
+
+
+class Reception:
+    def __init__(
+        self, gatekeeper: Gatekeeper, about: About, around: Around, look: LookAtHealth
+    ) -> None:
+        self._gatekeeper = gatekeeper
+        self._around = around
+        self._look = look
+        clock, limits = around.clock, around.limits
+        self.audience = Audience(limits)
+        self.presence = Presence(about, clock, limits)
+        self._health = Health()
+        self._hello = Hello(about, self.presence, self._health, clock, limits)
+        self._clients: set[Client] = set()
+        self._newcomers: list[Client] = []
+        self._changed = anyio.Event()
+        self._empty = anyio.Event()
+
+    @property
+    def epoch(self) -> int:
+        return self._gatekeeper.epoch
+
+    def hello(self, conn_id: str, admitted: Admitted, methods: Iterable[str]) -> dict[str, Any]:
+        return self._hello.payload(conn_id, admitted, methods)
+
+    async def look_at_health(self) -> None:
+        try:
+            self._health.update(await self._look())
+        except CrossclawError as error:
+            log.warning("the health of the house cannot be told now: %s", error)
+
+    # ── who comes and goes ─────────────────────────────────────────────────────────────────────
+
+    def welcome(self, client: Client, admitted: Admitted) -> Ears:
+        self._clients.add(client)
+        self.presence.came(client.conn_id, admitted, client.address)
+        self._newcomers.append(client)
+        self._changed.set()
+        return self.audience.join(client, is_page=admitted.is_page)
+
+    def farewell(self, client: Client) -> None:
+        self._clients.discard(client)
+        if not self._clients:
+            self._empty.set()
+        if client.ears is not None:
+            self.audience.leave(client.ears)
+        if self.presence.went(client.conn_id):
+            self._changed.set()
+
+    def send_away(self, reason: str) -> None:
+        for client in list(self._clients):
+            client.close(POLICY_VIOLATION, reason)
+
+    # ── what everybody hears ───────────────────────────────────────────────────────────────────
+
+    async def serve(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._tick, name="tick")
+            tasks.start_soon(self._tell_health, name="health")
+            tasks.start_soon(self._tell_presence, name="presence")
+
+    async def _tick(self) -> None:
+        while True:
+            await anyio.sleep(self._around.limits.tick_s)
+            now = {"ts": self._around.clock.now_ms()}
+            await self._tell_everyone(event("tick", now, droppable=True))
+
+    async def _tell_health(self) -> None:
+        while True:
+            await anyio.sleep(self._around.limits.health_s)
+            await self.look_at_health()
+            await self._tell_everyone(self._health_frame())
+
+    async def _tell_presence(self) -> None:
+        """Those who came are told how the house is; pages are told who is here."""
+        while True:
+            await self._changed.wait()
+            self._changed = anyio.Event()
+            newcomers, self._newcomers = self._newcomers, []
+            health = self._health_frame()
+            for client in newcomers:
+                client.push(health)
+            payload = {"presence": self.presence.entries()}
+            version = self._hello.state_version()
+            presence = event("presence", payload, droppable=True, state_version=version)
+            for hearer in self.audience.watchers():
+                hearer.push(presence)
+            await anyio.sleep(self._around.limits.presence_s)
+
+    def _health_frame(self) -> EventFrame:
+        version = self._hello.state_version()
+        return event("health", self._health.snapshot, state_version=version)
+
+    async def _tell_everyone(self, frame: EventFrame) -> None:
+        for count, hearer in enumerate(self.audience.everyone(), 1):
+            hearer.push(frame)
+            if count % FRAMES_A_BREATH == 0:
+                await anyio.lowlevel.checkpoint()
+
+    # ── closing ────────────────────────────────────────────────────────────────────────────────
+
+    async def close(self, reason: str) -> None:
+        """Tell everybody, let nearly finished answers out, then close."""
+        limits = self._around.limits
+        frame = event("shutdown", {"reason": reason})
+        for client in list(self._clients):
+            client.stop_accepting()
+            client.push(frame)
+        if any(client.at_work for client in self._clients):
+            await anyio.sleep(limits.finish_s)
+        self._empty = anyio.Event()
+        for client in list(self._clients):
+            client.close(SERVICE_RESTART, reason)
+        if self._clients:
+            with anyio.move_on_after(limits.last_close_s):
+                await self._empty.wait()

@@ -1,0 +1,202 @@
+"""The gateway: one port for WebSocket and HTTP, served by uvicorn inside our own task group."""
+
+import socket
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import anyio
+from anyio.abc import TaskStatus
+from starlette.types import Receive, Scope, Send
+from uvicorn import Server
+
+from crossclaw.config.gateway import Gateway as Settings
+from crossclaw.domain.errors import ConfigInvalid, CrossclawError
+from crossclaw.door.dispatch import Door
+from crossclaw.gateway.around import Around
+from crossclaw.gateway.auth import Gatekeeper, Lock
+from crossclaw.gateway.client import Client
+from crossclaw.gateway.connection import Connection
+from crossclaw.gateway.edge import Edge, Endpoint
+from crossclaw.gateway.events import Newsroom
+from crossclaw.gateway.handshake import Circumstances, Handshake
+from crossclaw.gateway.hello import About
+from crossclaw.gateway.http.page import health_endpoint, page_endpoints
+from crossclaw.gateway.origins import Origins
+from crossclaw.gateway.reception import LookAtHealth, Reception
+from crossclaw.gateway.sockets import WireConfig
+from crossclaw.runs.feed import Feed
+
+BACKLOG = 2048  # a thousand clients that come back at once are not refused by the kernel
+
+
+class CannotListen(CrossclawError):
+    pass
+
+
+class Gateway:
+    def __init__(
+        self,
+        door: Door,
+        feed: Feed,
+        gatekeeper: Gatekeeper,
+        settings: Settings,
+        about: About,
+        around: Around,
+        *,
+        health: LookAtHealth,
+        endpoints: Iterable[Endpoint] = (),
+    ) -> None:
+        self._door = door
+        self._feed = feed
+        self._gatekeeper = gatekeeper
+        self._settings = settings
+        self._around = around
+        self._endpoints = list(endpoints)
+        self._reception = Reception(gatekeeper, about, around, health)
+        self._newsroom = Newsroom(self._reception.audience, around.clock, around.limits)
+
+    # ── what others may ask ────────────────────────────────────────────────────────────────────
+
+    def presence(self) -> list[dict[str, Any]]:
+        return self._reception.presence.entries()
+
+    def rotate(self, locks: Mapping[str, Lock]) -> None:
+        """New secrets: whoever came in with the old ones is sent away at once."""
+        self._gatekeeper.rotate(locks)
+        self._reception.send_away("unauthorized: the gateway's secret has changed")
+
+    # ── serving ────────────────────────────────────────────────────────────────────────────────
+
+    async def serve(
+        self,
+        host: str,
+        port: int,
+        *,
+        task_status: TaskStatus[int] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Until cancelled; then everybody is told, and the doors are closed within two seconds.
+        Starts with the port, which is found when 0 is asked for."""
+        listener = bind(host, port)
+        limits = self._around.limits
+        server = _Server(WireConfig(self._application(host), limits))
+        unsubscribe = self._feed.subscribe(self._newsroom.hear)
+        try:
+            await self._reception.look_at_health()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(server.serve_shielded, listener, name="uvicorn")
+                tasks.start_soon(self._newsroom.serve, name="newsroom")
+                tasks.start_soon(self._reception.serve, name="reception")
+                await server.listening.wait()
+                task_status.started(listener.getsockname()[1])
+                try:
+                    await anyio.sleep_forever()
+                finally:
+                    with anyio.CancelScope(shield=True):
+                        await self._reception.close("service restart")
+                        server.stop.set()
+        finally:
+            unsubscribe()
+            listener.close()
+
+    def _application(self, host: str) -> Edge:
+        settings = self._settings
+        origins = Origins(host, settings.control_ui.allowed_origins)
+        handshake = Handshake(self._gatekeeper, origins, self._around.clock)
+        page = page_endpoints(settings.control_ui.base_path) if settings.control_ui.enabled else []
+
+        async def upgrade(scope: Scope, receive: Receive, send: Send) -> None:
+            await self._serve_client(handshake, scope, receive, send)
+
+        return Edge(
+            [health_endpoint(), *page, *self._endpoints],
+            upgrade,
+            self._gatekeeper,
+            origins,
+            self._around.limits,
+            settings.trusted_proxies,
+        )
+
+    async def _serve_client(
+        self, handshake: Handshake, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        around = self._around
+        await receive()
+        await send({"type": "websocket.accept"})
+        conn_id = around.ids.new()
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        connection = Connection(
+            handshake,
+            lambda admitted: self._reception.hello(conn_id, admitted, self._door.registry.names),
+            Circumstances(
+                address=scope["crossclaw.address"],
+                host=headers.get(b"host"),
+                origin=headers.get(b"origin"),
+            ),
+            nonce=around.ids.new(),
+            clock=around.clock,
+            limits=around.limits,
+        )
+        client = Client(
+            conn_id,
+            connection,
+            scope["crossclaw.socket"],
+            self._door,
+            self._reception,
+            around,
+        )
+        await client.serve(receive)
+
+
+class _Server(Server):
+    """uvicorn without its signal handlers and without its clock: we say when it ends."""
+
+    def __init__(self, config: WireConfig) -> None:
+        super().__init__(config)
+        self.listening = anyio.Event()
+        self.stop = anyio.Event()
+
+    async def serve_shielded(self, listener: socket.socket) -> None:
+        """A cancelled house still closes its doors properly: it sets `stop`."""
+        with anyio.CancelScope(shield=True):
+            await self.serve([listener])
+        for connection in tuple(self.server_state.connections):
+            connection.transport.abort()  # those that do not read would never be done
+
+    async def main_loop(self) -> None:
+        self.listening.set()
+        await self.stop.wait()
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+def bind(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        raise CannotListen(f"cannot listen on {host}:{port}: {error.strerror}") from error
+    return listener
+
+
+def listen_host(settings: Settings) -> str:
+    """The address that `gateway.bind` means."""
+    match settings.bind:
+        case "loopback" | "auto":
+            return "127.0.0.1"
+        case "lan":
+            return "0.0.0.0"
+        case "custom" if settings.custom_bind_host:
+            return settings.custom_bind_host
+        case _:
+            raise ConfigInvalid(
+                f"gateway.bind {settings.bind} is not supported; use loopback, lan, or custom "
+                "with gateway.customBindHost"
+            )

@@ -1,0 +1,216 @@
+"""Sockets: uvicorn's protocols with a turnstile in front and a direct way to write.
+
+What uvicorn leaves to its user is limited here: how long a request's headers may take and how
+large they may be, how many strangers there may be, how large a frame may be before somebody is
+known. A client's frames are written straight to the transport, whose buffer is the queue: what
+waits there is what a slow client has not read.
+"""
+
+from asyncio import TimerHandle, Transport  # noqa: TID251  uvicorn's protocols are asyncio's
+from collections import Counter
+from typing import Any
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.http11 import Request
+from websockets.protocol import State
+
+from crossclaw.gateway.limits import Limits
+
+_FULL = (
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain\r\ncontent-length: 21\r\n"
+    b"retry-after: 1\r\nconnection: close\r\n\r\nToo many connections\n"
+)
+_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+
+class Turnstile:
+    """Counts the sockets of strangers."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._by_address: Counter[str] = Counter()
+        self._all = 0
+
+    def enter(self, address: str) -> "Ticket | None":
+        limits = self._limits
+        if self._all >= limits.strangers_max:
+            return None
+        if self._by_address[address] >= limits.strangers_per_address_max:
+            return None
+        self._all += 1
+        self._by_address[address] += 1
+        return Ticket(self, address)
+
+    def leave(self, address: str) -> None:
+        self._all -= 1
+        self._by_address[address] -= 1
+        if not self._by_address[address]:
+            del self._by_address[address]
+
+
+class Ticket:
+    """One stranger, until it is known or gone."""
+
+    __slots__ = ("_address", "_turnstile")
+
+    def __init__(self, turnstile: Turnstile, address: str) -> None:
+        self._turnstile: Turnstile | None = turnstile
+        self._address = address
+
+    def give_back(self) -> None:
+        if self._turnstile is not None:
+            self._turnstile.leave(self._address)
+            self._turnstile = None
+
+
+class WireConfig(Config):
+    """uvicorn's config, and with it what our protocols need."""
+
+    def __init__(self, app: Any, limits: Limits) -> None:
+        self.limits = limits
+        self.turnstile = Turnstile(limits)
+        super().__init__(
+            app,
+            http=GuardedHttp,
+            ws=ClientSocket,
+            ws_max_size=limits.handshake_bytes_max,
+            ws_ping_interval=limits.ping_s,
+            ws_ping_timeout=limits.ping_answer_s,
+            # Costs 60 KiB a connection, and lets a stranger send little that becomes much.
+            ws_per_message_deflate=False,
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            log_level="error",  # uvicorn tells each connection's path, which may hold a secret
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            timeout_graceful_shutdown=1,
+        )
+
+
+class GuardedHttp(HttpToolsProtocol):
+    config: WireConfig
+
+    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._header_bytes = 0
+        self._headers_due: TimerHandle | None = None
+        self.ticket = self.config.turnstile.enter(self.client[0] if self.client else "")
+        if self.ticket is None:
+            transport.write(_FULL)
+            transport.close()
+            return
+        self._expect_headers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._headers_done()
+        if self.ticket is not None:
+            self.ticket.give_back()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.ticket is None:
+            return
+        super().data_received(data)
+        if self._headers_due is not None:  # still not all of them
+            self._header_bytes += len(data)
+            if self._header_bytes > self.config.limits.header_bytes_max:
+                self._refuse_headers()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._header_bytes = 0
+        self._expect_headers()
+
+    def on_headers_complete(self) -> None:
+        self._headers_done()
+        super().on_headers_complete()
+        self.scope["crossclaw.ticket"] = self.ticket  # type: ignore[typeddict-unknown-key]
+
+    def handle_websocket_upgrade(self) -> None:
+        self._headers_done()
+        super().handle_websocket_upgrade()
+        socket = self.transport.get_protocol()
+        if isinstance(socket, ClientSocket):
+            socket.ticket = self.ticket
+
+    def _expect_headers(self) -> None:
+        self._headers_done()
+        self._headers_due = self.loop.call_later(
+            self.config.limits.header_time_s, self.transport.close
+        )
+
+    def _headers_done(self) -> None:
+        if self._headers_due is not None:
+            self._headers_due.cancel()
+            self._headers_due = None
+
+    def _refuse_headers(self) -> None:
+        self._headers_done()
+        self.transport.write(_TOO_LARGE)
+        self.transport.close()
+
+
+class ClientSocket(WebSocketsSansIOProtocol):
+    """A WebSocket that its owner writes to at once, from anywhere in the loop."""
+
+    config: WireConfig
+    ticket: Ticket | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.close_timeout = self.config.limits.close_s
+        self._unwritten = 0
+
+    def handle_connect(self, event: Request) -> None:
+        super().handle_connect(event)
+        if self.response.status_code == 101:
+            self.scope["crossclaw.socket"] = self  # type: ignore[typeddict-unknown-key]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.known()
+        super().connection_lost(exc)
+
+    def known(self) -> None:
+        """No longer a stranger (or gone)."""
+        if self.ticket is not None:
+            self.ticket.give_back()
+            self.ticket = None
+
+    def allow_frames(self, bytes_max: int) -> None:
+        self.conn.max_message_size = bytes_max
+
+    @property
+    def buffered_bytes(self) -> int:
+        return self._unwritten + self.transport.get_write_buffer_size()
+
+    def write(self, frame: bytes) -> None:
+        """Frames of one turn of the loop go out in one packet."""
+        if self.conn.state is not State.OPEN or self.transport.is_closing():
+            return
+        self.conn.send_text(frame)
+        if not self._unwritten:
+            self.loop.call_soon(self._write_out)
+        self._unwritten += len(frame)
+
+    def _write_out(self) -> None:
+        self._unwritten = 0
+        if not self.transport.is_closing():
+            self.transport.write(b"".join(self.conn.data_to_send()))
+
+    def close(self, code: int, reason: str) -> None:
+        """A close frame behind all that was written, and the socket cut if it is not answered."""
+        if self.close_sent or self.conn.state is not State.OPEN:
+            return
+        self.conn.send_close(code, reason)
+        self._write_out()
+        self.close_sent = True
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
+        self.close_timer = self.loop.call_later(self.close_timeout, self.transport.abort)
+        if self.read_paused:
+            self.read_paused = False
+            self.transport.resume_reading()

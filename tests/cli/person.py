@@ -1,0 +1,71 @@
+"""A person at a terminal: a home of their own, and the installed command."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+BIN = Path(sys.executable).parent
+
+
+class Person:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.home = folder / "home"
+        self.state = folder / "state"
+        self.home.mkdir(parents=True, exist_ok=True)
+        self.port = free_port()
+        self.environ = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+            "LANG": "C.UTF-8",
+            "OPENCLAW_STATE_DIR": str(self.state),
+            "OPENCLAW_GATEWAY_PORT": str(self.port),
+        }
+
+    @property
+    def config_path(self) -> Path:
+        return self.state / "openclaw.json"
+
+    def write_config(self, text: str) -> None:
+        self.state.mkdir(mode=0o700, exist_ok=True)
+        self.config_path.write_text(text, "utf-8")
+        self.config_path.chmod(0o600)
+
+    def types(
+        self, *words: str, stdin: str = "", name: str = "openclaw", **environ: str
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [BIN / name, *words],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            cwd=self.folder,
+            env=self.environ | environ,
+            timeout=40,
+            check=False,
+        )
+
+    def begins(self, *words: str, name: str = "openclaw") -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [BIN / name, *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.folder,
+            env=self.environ,
+        )
+
+    def reads_json(self, *words: str) -> Any:
+        done = self.types(*words, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,90 @@
+"""The front of the command line: help, version, and words that are not understood."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from crossclaw.cli.exits import MEANINGS, Exit
+from tests.cli.person import Person
+
+ROOT = Path(__file__).parents[2]
+HEAVY = ["anyio", "apsw", "argparse", "asyncio", "msgspec", "pyjson5", "rich", "websockets"]
+
+
+@pytest.mark.spec("C2")
+@pytest.mark.parametrize("name", ["crossclaw", "openclaw"])
+def test_both_names_tell_every_command_and_every_exit_code(person: Person, name: str) -> None:
+    done = person.types("--help", name=name)
+
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"{name}: ")
+    for word in ("message", "gateway", "sessions", "agents", "status", "doctor", "config", "chat"):
+        assert f"\n  {word} " in done.stdout
+    for meaning in MEANINGS.values():
+        assert meaning in done.stdout
+
+
+@pytest.mark.parametrize("argument", ["--help", "--version"])
+def test_help_and_version_import_nothing_heavy(argument: str) -> None:
+    code = (
+        f"import sys; from crossclaw.cli.main import main; main([{argument!r}]);"
+        f"print([m for m in {HEAVY} if m in sys.modules], file=sys.stderr)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stderr.strip() == "[]"
+
+
+def test_the_version_is_the_package_s() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+    done = subprocess.run(
+        [sys.executable, "-m", "crossclaw.cli.main", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout == f"crossclaw {project['version']}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["mesage", "send", "x"], "message"),
+        (["sessions", "lst"], "list"),
+        (["message", "sned"], "send"),
+        (["sessions", "list", "--limt", "3"], "--limit"),
+        (["message", "send", "x", "--sesion", "a"], "--session"),
+    ],
+)
+def test_a_typing_mistake_gets_the_nearest_word(
+    person: Person, words: list[str], meant: str
+) -> None:
+    done = person.types(*words)
+
+    assert done.returncode == Exit.USAGE
+    assert f"did you mean {meant}?" in done.stderr
+    assert not person.state.exists()
+
+
+def test_an_abbreviated_option_is_not_guessed(person: Person) -> None:
+    assert person.types("sessions", "list", "--lim", "3").returncode == Exit.USAGE
+
+
+def test_every_command_has_its_help(person: Person) -> None:
+    for words in (["message", "send"], ["gateway", "call"], ["sessions", "history"], ["doctor"]):
+        done = person.types(*words, "--help")
+        assert done.returncode == 0
+        assert "usage: openclaw " + " ".join(words) in done.stdout
+
+
+def test_a_group_without_its_word_says_which_there_are(person: Person) -> None:
+    done = person.types("message")
+
+    assert done.returncode == Exit.USAGE
+    assert "send" in done.stderr

@@ -1,0 +1,225 @@
+"""The other commands: sessions, agents, models, status, config, doctor and calls by name."""
+
+import json
+import socket
+import stat
+
+import pytest
+
+from crossclaw.cli.exits import Exit
+from tests.cli.fake_gateway import FakeGateway
+from tests.cli.person import Person
+
+pytestmark = pytest.mark.spec("C2")
+
+ROW = {"key": "agent:main:main", "kind": "direct", "updatedAt": 1_000, "totalTokens": 12}
+
+
+@pytest.fixture
+def told(gateway: FakeGateway) -> FakeGateway:
+    gateway.answers |= {
+        "sessions.list": {"ts": 61_000, "count": 1, "sessions": [ROW]},
+        "sessions.resolve": {"ok": True, "key": "agent:main:main"},
+        "sessions.describe": {"session": ROW},
+        "models.list": {"models": [{"id": "m1", "provider": "fake", "name": "M1"}]},
+        "status": {"sessions": {"count": 1, "defaults": {"model": "rehearsal/rehearsal"}}},
+        "chat.history": {
+            "sessionKey": "agent:main:main",
+            "messages": [
+                {"role": "user", "content": "Where?", "timestamp": 1},
+                {
+                    "role": "assistant",
+                    "content": [
+                        {"type": "text", "text": "Let me see."},
+                        {"type": "toolCall", "name": "read", "arguments": {"path": "a.md"}},
+                    ],
+                },
+                {"role": "toolResult", "toolName": "read", "content": "shelf nine"},
+            ],
+        },
+    }
+    return gateway
+
+
+def test_calling_a_method_prints_its_answer(person: Person, told: FakeGateway) -> None:
+    done = person.types("gateway", "call", "sessions.list", "--params", "{limit: 5}", "--json")
+
+    assert json.loads(done.stdout)["count"] == 1
+    assert told.params_of("sessions.list") == [{"limit": 5}]
+
+
+def test_a_call_with_its_own_address_and_token(person: Person, told: FakeGateway) -> None:
+    done = person.types(
+        *("gateway", "call", "health", "--url", told.url, "--token", "right-token"),
+        OPENCLAW_GATEWAY_TOKEN="",
+    )
+
+    assert json.loads(done.stdout) == {"ok": True}
+
+
+def test_the_second_answer_is_waited_for_when_asked(person: Person, told: FakeGateway) -> None:
+    told.answers["agent"] = [{"runId": "r", "status": "accepted"}, {"runId": "r", "status": "ok"}]
+
+    first = person.types("gateway", "call", "agent")
+    final = person.types("gateway", "call", "agent", "--expect-final")
+
+    assert json.loads(first.stdout)["status"] == "accepted"
+    assert json.loads(final.stdout)["status"] == "ok"
+
+
+def test_a_refused_call_and_bad_params(person: Person, told: FakeGateway) -> None:
+    refused = person.types("gateway", "call", "no.such")
+    unread = person.types("gateway", "call", "health", "--params", "[1]")
+
+    assert (refused.returncode, unread.returncode) == (Exit.FAILED, Exit.USAGE)
+    assert "unknown method: no.such" in refused.stderr
+
+
+def test_health_and_calls_want_a_gateway_that_runs(person: Person) -> None:
+    for words in (["health"], ["gateway", "call", "health"]):
+        done = person.types(*words)
+        assert done.returncode == Exit.UNREACHABLE
+        assert "crossclaw gateway" in done.stderr
+
+
+def test_sessions_are_listed_shown_and_read(person: Person, told: FakeGateway) -> None:
+    assert "agent:main:main  direct" in person.types("sessions").stdout
+    assert "1 min ago" in person.types("sessions", "list").stdout
+    assert "totalTokens  12" in person.types("sessions", "show", "main").stdout
+    read = person.types("sessions", "history", "main").stdout
+    assert "Where?" in read
+    assert "→ read path: a.md" in read
+    assert "shelf nine" not in read
+    assert "shelf nine" in person.types("sessions", "history", "main", "--tools").stdout
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        ({"runId": "r", "status": "ok", "reply": "Nine."}, Exit.OK),
+        ({"runId": "r", "status": "timeout", "error": "not yet"}, Exit.TIMEOUT),
+        ({"runId": "r", "status": "error", "error": "no"}, Exit.FAILED),
+    ],
+)
+def test_sending_into_a_session(
+    person: Person, told: FakeGateway, answer: dict[str, str], code: Exit
+) -> None:
+    told.answers["sessions.send"] = answer
+
+    done = person.types("sessions", "send", "main", "Which shelf?", "--timeout", "5")
+
+    assert done.returncode == code
+    assert told.params_of("sessions.send") == [
+        {"sessionKey": "agent:main:main", "message": "Which shelf?", "timeoutSeconds": 5}
+    ]
+
+
+def test_status_agents_and_models_at_a_glance(person: Person, told: FakeGateway) -> None:
+    status = person.types("status").stdout
+    assert "main, helper" in status
+    assert "ANTHROPIC_API_KEY" in status
+    assert "helper" in person.types("agents").stdout
+    assert "fake/m1" in person.types("models", "list").stdout
+
+
+def test_an_agent_is_added_to_a_file_with_comments(person: Person) -> None:
+    person.write_config('// mine\n{\n  agents: { list: [{ id: "main" }, /* more */] },\n}\n')
+
+    done = person.types("agents", "add", "Librarian", "--name", "The librarian")
+
+    assert done.returncode == 0, done.stderr
+    text = person.config_path.read_text()
+    assert text.startswith("// mine\n")
+    assert "/* more */" in text
+    assert stat.S_IMODE(person.config_path.stat().st_mode) == 0o600
+    listed = person.reads_json("config", "get", "agents.list")
+    assert [(a["id"], a["name"]) for a in listed] == [
+        ("main", None),
+        ("librarian", "The librarian"),
+    ]
+
+
+def test_the_first_agent_that_is_added_does_not_push_main_away(person: Person) -> None:
+    person.types("agents", "add", "librarian")
+    again = person.types("agents", "add", "librarian")
+    bad = person.types("agents", "add", "no spaces!")
+
+    assert [a["id"] for a in person.reads_json("config", "get", "agents.list")] == [
+        "main",
+        "librarian",
+    ]
+    assert (again.returncode, bad.returncode) == (Exit.FAILED, Exit.USAGE)
+
+
+def test_an_agent_list_in_an_included_file_is_left_alone(person: Person) -> None:
+    person.write_config('{ agents: { $include: "agents.json5" } }')
+    (person.state / "agents.json5").write_text('{ list: [{ id: "main" }] }')
+
+    done = person.types("agents", "add", "librarian")
+
+    assert done.returncode == Exit.FAILED
+    assert '"id": "librarian"' in done.stderr
+    assert person.config_path.read_text() == '{ agents: { $include: "agents.json5" } }'
+
+
+def test_config_values_are_read_and_changed(person: Person) -> None:
+    person.write_config(
+        '{\n  // the port\n  gateway: { port: 1234, auth: { token: "s3cret" } },\n}'
+    )
+
+    changed = person.types("config", "set", "gateway.port", "4321")
+    put = person.types("config", "set", "agents.defaults.model", "anthropic/claude-opus-5-5")
+    refused = person.types("config", "set", "gateway.port", "many")
+
+    assert (changed.returncode, put.returncode, refused.returncode) == (0, 0, Exit.FAILED)
+    assert person.types("config", "get", "gateway.port").stdout == "4321\n"
+    assert person.types("config", "get", "agents.defaults.model").stdout.startswith("anthropic/")
+    assert "s3cret" not in person.types("config", "get").stdout
+    assert "// the port" in person.config_path.read_text()
+    assert person.types("config", "path").stdout.strip() == str(person.config_path)
+
+
+def test_config_check_says_file_and_line(person: Person) -> None:
+    person.write_config("{\n  agents: {},\n  somethingElse: 1,\n  talk: {},\n}")
+    good = person.types("config", "check")
+    person.write_config("{\n  agnets: {},\n}")
+    bad = person.types("config", "check")
+
+    assert good.returncode == 0
+    assert f"{person.config_path}:3: somethingElse" in good.stdout
+    assert bad.returncode == Exit.FAILED
+    assert f"{person.config_path}:2" in bad.stderr
+
+
+def test_the_doctor_says_what_to_do(person: Person) -> None:
+    person.write_config('{ agents: { defaults: { model: "anthropic/claude-opus-5-5" } } }')
+    person.config_path.chmod(0o644)
+    with socket.create_server(("127.0.0.1", person.port)):
+        ill = person.types("doctor")
+    person.config_path.unlink()
+    well = person.types("doctor")
+
+    assert ill.returncode == Exit.FAILED
+    assert f"chmod 600 {person.config_path}" in ill.stdout
+    assert "export ANTHROPIC_API_KEY" in ill.stdout
+    assert f"port {person.port} belongs to another program" in ill.stdout
+    assert well.returncode == 0
+    assert "rehearsal" in well.stdout
+
+
+def test_the_doctor_shows_what_is_wrong_with_the_config(person: Person) -> None:
+    person.write_config("{\n  agnets: {},\n}")
+
+    done = person.types("doctor")
+
+    assert done.returncode == Exit.FAILED
+    assert f"{person.config_path}:2" in done.stdout
+
+
+def test_logs_shows_the_end_of_the_file(person: Person) -> None:
+    none = person.types("logs")
+    (person.state / "logs").mkdir(parents=True)
+    (person.state / "logs" / "gateway.log").write_text("one\ntwo\nthree\n")
+
+    assert none.returncode == Exit.FAILED
+    assert person.types("logs", "-n", "2").stdout == "two\nthree\n"

@@ -1,0 +1,143 @@
+"""The real gateway, as a person starts it, and the lines of the Messages page against it."""
+
+import json
+import re
+import signal
+import subprocess
+import urllib.request
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from crossclaw.cli.exits import Exit
+from tests.cli.person import Person
+
+
+@contextmanager
+def running(person: Person, *words: str) -> Generator[tuple[subprocess.Popen[str], str]]:
+    """A gateway and what it said until it was ready; stopped as a person stops it."""
+    process = person.begins(*words)
+    pipe = process.stderr if words[0] == "gateway" else process.stdout
+    assert pipe
+    heard = ""
+    while not re.search(r"the gateway is at|Ctrl-C stops it", heard):
+        line = pipe.readline()
+        assert line, heard
+        heard += line
+    try:
+        yield process, heard
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+
+
+@pytest.fixture(scope="module")
+def person(tmp_path_factory: pytest.TempPathFactory) -> Generator[Person]:
+    someone = Person(tmp_path_factory.mktemp("person"))
+    someone.write_config('{ agents: { list: [{ id: "main" }, { id: "my-agent" }] } }')
+    with running(someone, "gateway", "--port", str(someone.port)):
+        yield someone
+
+
+@pytest.mark.spec("C1")
+def test_the_lines_of_the_messages_page(person: Person) -> None:
+    (person.folder / "src").mkdir(exist_ok=True)
+    (person.folder / "src" / "app.ts").write_text("export const answer = 42;\n")
+
+    first = person.types("message", "send", "Hola, agente")
+    named = person.types("message", "send", "Hola", "--session", "abc123")
+    agent = person.types("message", "send", "Hola", "--agent", "my-agent")
+    file = person.types("message", "send", "Revisa este archivo", "--context", "src/app.ts")
+
+    for done in (first, named, agent, file):
+        assert (done.returncode, done.stderr) == (0, "")
+    assert "Hola, agente" in first.stdout
+    assert "export const answer = 42;" in file.stdout
+    keys = {row["key"] for row in person.reads_json("sessions", "list")["sessions"]}
+    assert {"agent:main:main", "agent:main:abc123", "agent:my-agent:main"} <= keys
+
+
+@pytest.mark.spec("C1")
+def test_ends_that_are_not_good(person: Person) -> None:
+    nobody = person.types("message", "send", "Hola", "--agent", "nobody")
+    unknown = person.types(
+        "message", "send", "x", "--session", "0b0e1f0e-0000-4000-8000-000000000000"
+    )
+    failed = person.types("message", "send", "fail: no luck", "--session", "bad")
+    late = person.types("message", "send", "wait: 20", "--session", "late", "--timeout", "0.5")
+
+    codes = [done.returncode for done in (nobody, unknown, failed, late)]
+    assert codes == [Exit.FAILED, Exit.FAILED, Exit.FAILED, Exit.TIMEOUT]
+    assert "configured: main, my-agent" in nobody.stderr
+    assert "no luck" in failed.stderr
+
+
+@pytest.mark.spec("C1")
+def test_ctrl_c_aborts_the_run_in_the_gateway(person: Person) -> None:
+    words = "say: Wait.\ntool: sessions_list {}\nthen:\nwait: 30"
+    process = person.begins("message", "send", words, "--session", "slow")
+    assert process.stdout
+    assert process.stdout.readline() == "Wait.\n"
+
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=20)
+
+    assert process.returncode == Exit.INTERRUPTED
+    row = person.reads_json("sessions", "show", "slow")
+    assert row["abortedLastRun"] is True
+
+
+@pytest.mark.spec("C2")
+def test_the_other_commands(person: Person) -> None:
+    person.types("message", "send", "say: Nine.", "--session", "shelf")
+
+    assert person.types("health").returncode == 0
+    assert json.loads(person.types("gateway", "call", "health").stdout)["ok"] is True
+    assert "rehearsal" in person.types("status").stdout
+    assert "my-agent" in person.types("agents").stdout
+    assert "Nine." in person.types("sessions", "history", "shelf").stdout
+    assert person.types("sessions", "send", "shelf", "say: Ten.").stdout == "Ten.\n"
+    assert person.types("sessions", "reset", "shelf").returncode == 0
+    assert person.types("sessions", "delete", "shelf").returncode == 0
+    assert "runs on port" in person.types("doctor").stdout
+    wrong = person.types("status", OPENCLAW_GATEWAY_TOKEN="wrong")
+    assert wrong.returncode == Exit.UNAUTHORIZED
+
+
+@pytest.mark.spec("C2")
+def test_the_second_gateway_in_a_folder_is_refused(person: Person) -> None:
+    done = person.types("gateway", "--port", "0")
+
+    assert done.returncode == Exit.FAILED
+    assert "crossclaw status" in done.stderr
+
+
+@pytest.mark.spec("C2")
+def test_the_first_start_says_where_to_go_and_ends_cleanly(tmp_path: Path) -> None:
+    person = Person(tmp_path)
+
+    with running(person, "run") as (process, heard):
+        link = re.search(r"open +(http://127\.0\.0\.1:\d+/)#token=(\S+)", heard)
+        assert link
+        with urllib.request.urlopen(link[1]) as page:
+            assert b"Crossclaw" in page.read()
+        assert "ANTHROPIC_API_KEY" in heard
+        assert person.types("message", "send", "say: Here.").stdout == "Here.\n"
+        again = person.types("run")
+        assert "already running" in again.stdout
+    assert process.returncode == 0
+    assert person.config_path.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.spec("C2")
+def test_the_demo_shows_a_conversation_and_ends(person: Person) -> None:
+    done = person.types("demo")
+
+    assert done.returncode == 0, done.stderr
+    assert "main → librarian" in done.stdout
+    assert "librarian says: Shelf nine" in done.stdout
+    for path in re.findall(r"\S+\.jsonl", done.stdout):
+        assert Path(path).exists()

@@ -1,0 +1,99 @@
+"""Which gateway is called, and which credential is sent there."""
+
+from pathlib import Path
+
+import pytest
+
+from crossclaw.cli.exits import UsageError
+from crossclaw.cli.finding import Address, Wanted, find_gateway
+from crossclaw.cli.place import Place, find_place
+
+
+def a_place(folder: Path, config: str = "{}", **environ: str) -> Place:
+    folder.joinpath("openclaw.json").write_text(config)
+    return find_place({"HOME": str(folder), "OPENCLAW_STATE_DIR": str(folder)} | environ)
+
+
+def sent(address: Address) -> tuple[str, str | None]:
+    return address.url, address.token.reveal() if address.token else None
+
+
+def test_the_local_gateway_with_the_token_it_keeps(tmp_path: Path) -> None:
+    assert sent(find_gateway(Wanted(), a_place(tmp_path))) == ("ws://127.0.0.1:18789", None)
+    (tmp_path / "credentials").mkdir(mode=0o700)
+    (tmp_path / "credentials" / "gateway-token").write_text("kept\n")
+
+    found = find_gateway(Wanted(), a_place(tmp_path))
+
+    assert sent(found) == ("ws://127.0.0.1:18789", "kept")
+    assert found.is_local
+
+
+def test_looking_for_it_makes_no_token(tmp_path: Path) -> None:
+    find_gateway(Wanted(), a_place(tmp_path))
+
+    assert not (tmp_path / "credentials").exists()
+
+
+def test_config_and_environment_say_where_and_with_what(tmp_path: Path) -> None:
+    config = '{ gateway: { port: 1234, auth: { token: "configured" } } }'
+
+    plain = find_gateway(Wanted(), a_place(tmp_path, config))
+    environ = {"OPENCLAW_GATEWAY_PORT": "4321", "OPENCLAW_GATEWAY_TOKEN": "env"}
+    over = find_gateway(Wanted(), a_place(tmp_path, config, **environ))
+    option = find_gateway(Wanted(token="option"), a_place(tmp_path, config, **environ))
+
+    assert sent(plain) == ("ws://127.0.0.1:1234", "configured")
+    assert sent(over) == ("ws://127.0.0.1:4321", "env")
+    assert sent(option) == ("ws://127.0.0.1:4321", "option")
+
+
+def test_a_remote_gateway_gets_its_own_token_and_never_the_local_one(tmp_path: Path) -> None:
+    config = """{ gateway: { mode: "remote", auth: { token: "local" },
+        remote: { url: "wss://far.example", token: "theirs" } } }"""
+
+    found = find_gateway(Wanted(), a_place(tmp_path, config, OPENCLAW_GATEWAY_TOKEN="env"))
+
+    assert sent(found) == ("wss://far.example", "theirs")
+    assert not found.is_local
+
+
+@pytest.mark.parametrize(
+    "url", ["ws://far.example:18789", "ws://127.0.0.1:9", "wss://localhost.evil.example:18789"]
+)
+def test_an_address_of_its_own_needs_a_token_of_its_own(tmp_path: Path, url: str) -> None:
+    place = a_place(tmp_path, OPENCLAW_GATEWAY_TOKEN="local")
+
+    with pytest.raises(UsageError, match="is not sent to"):
+        find_gateway(Wanted(url), place)
+    assert sent(find_gateway(Wanted(url, "its own"), place)) == (url, "its own")
+
+
+def test_the_local_gateway_may_be_spelled_out(tmp_path: Path) -> None:
+    place = a_place(tmp_path, OPENCLAW_GATEWAY_TOKEN="local")
+
+    for url in ("ws://127.0.0.1:18789", "http://localhost:18789", "127.0.0.1:18789"):
+        found = find_gateway(Wanted(url), place)
+        assert sent(found) == ("ws://127.0.0.1:18789", "local")
+
+
+def test_the_variable_for_the_address_goes_with_the_one_for_the_token(tmp_path: Path) -> None:
+    far = {"OPENCLAW_GATEWAY_URL": "wss://far.example"}
+    config = '{ gateway: { auth: { token: "local" } } }'
+
+    with_token = a_place(tmp_path, config, **far, OPENCLAW_GATEWAY_TOKEN="theirs")
+    assert sent(find_gateway(Wanted(), with_token)) == ("wss://far.example", "theirs")
+    with pytest.raises(UsageError):
+        find_gateway(Wanted(), a_place(tmp_path, config, **far))
+
+
+@pytest.mark.parametrize("url", ["ftp://x", "ws://", "://", "wss://?x"])
+def test_what_is_no_address(tmp_path: Path, url: str) -> None:
+    with pytest.raises(UsageError, match="no gateway address"):
+        find_gateway(Wanted(url, "t"), a_place(tmp_path))
+
+
+def test_an_open_line_is_noticed() -> None:
+    assert Address("ws://far.example").is_open_line
+    assert not Address("wss://far.example").is_open_line
+    assert not Address("ws://127.0.0.1:1").is_open_line

@@ -1,0 +1,497 @@
+"""From the feed to each listener: who hears what, spelled how, and how often."""
+
+import json
+from typing import Any
+
+import pytest
+
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.errors import Busy
+from crossclaw.domain.events import (
+    EntryAppended,
+    Injected,
+    ReplyPiece,
+    RunEnded,
+    RunStarted,
+    SessionChanged,
+    ToolEnded,
+    ToolStarted,
+)
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import AssistantMessage, UserMessage
+from crossclaw.domain.runs import Cause, Run, RunPlan
+from crossclaw.domain.sessions import Entry
+from crossclaw.gateway.audience import Audience, Ears
+from crossclaw.gateway.events import Newsroom
+from crossclaw.gateway.frames import EventFrame
+from crossclaw.gateway.limits import Limits
+
+MAIN = SessionKey.main("main")
+
+
+class SetClock:
+    def __init__(self) -> None:
+        self.ms = 1_000_000
+
+    def now_ms(self) -> int:
+        return self.ms
+
+
+class Listener:
+    """A client of which only the ears are real."""
+
+    def __init__(self, protocol: int = 4, *, tools: bool = False) -> None:
+        self.protocol = protocol
+        self.hears_tools = tools
+        self.slow = False
+        self.heard: list[dict[str, Any]] = []
+        self.frames: list[EventFrame] = []
+
+    def push(self, frame: EventFrame) -> bool:
+        if self.slow and frame.droppable:
+            return False
+        self.frames.append(frame)
+        self.heard.append(json.loads(frame.numbered(len(self.heard) + 1)))
+        return True
+
+    def payloads(self, name: str) -> list[dict[str, Any]]:
+        return [frame["payload"] for frame in self.heard if frame["event"] == name]
+
+
+class House:
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.clock = SetClock()
+        limits = limits or Limits()
+        self.audience = Audience(limits)
+        self.newsroom = Newsroom(self.audience, self.clock, limits)
+
+    def join(self, listener: Listener, *, page: bool = False) -> Ears:
+        return self.audience.join(listener, is_page=page)
+
+    def pass_time(self, ms: int) -> None:
+        self.clock.ms += ms
+        self.newsroom._send_due()
+
+    def say(self, text: str, piece: str, *, restarted: bool = False) -> None:
+        self.newsroom.hear(ReplyPiece("r1", MAIN, piece, text, restarted))
+
+    def start(self, **changes: Any) -> None:
+        self.newsroom.hear(RunStarted(run(status="running", **changes)))
+
+    def end(self, **changes: Any) -> None:
+        self.newsroom.hear(RunEnded(run(**changes)))
+
+
+def run(**changes: Any) -> Run:
+    fields: dict[str, Any] = {
+        "run_id": "r1",
+        "key": MAIN,
+        "session_id": "s1",
+        "kind": "chat",
+        "status": "ok",
+        "attempt": 1,
+        "epoch": 1,
+        "plan": RunPlan(),
+        "authority": Authority(),
+        "cause": Cause(),
+        "created_at": 1,
+        "started_at": 2,
+        "ended_at": 3,
+        "reply": "one two",
+        **changes,
+    }
+    return Run(**fields)
+
+
+def entry(message: Any, **changes: Any) -> Entry:
+    fields = {"session_id": "s1", "seq": 4, "entry_id": "e4", "at": 9, "type": "message"}
+    return Entry(**{**fields, "message": message, **changes})
+
+
+# ── a run, told ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.spec("G1", "G4")
+@pytest.mark.parametrize("protocol", [3, 4])
+def test_who_began_a_run_hears_it_under_the_key_that_it_spelled(protocol: int) -> None:
+    house, listener = House(), Listener(protocol)
+    house.join(listener).runs["r1"] = "main"
+
+    house.start()
+    house.say("one ", "one ")
+    house.say("one two", "two")
+    house.end()
+
+    agent, chat = listener.payloads("agent"), listener.payloads("chat")
+    assert [(p["seq"], p["stream"]) for p in agent] == [
+        (1, "lifecycle"),
+        (2, "assistant"),
+        (3, "assistant"),
+        (4, "lifecycle"),
+    ]
+    assert agent[0]["data"] == {"phase": "start", "startedAt": 2}
+    assert agent[1]["data"] == {"text": "one ", "delta": "one "}
+    assert agent[2]["data"] == {"text": "one two", "delta": "two"}
+    assert agent[3]["data"] == {"phase": "end", "startedAt": 2, "endedAt": 3}
+    assert [p["state"] for p in chat] == ["delta", "final"]
+    assert chat[1]["message"] == {
+        "role": "assistant",
+        "content": [{"type": "text", "text": "one two"}],
+        "timestamp": 3,
+    }
+    assert {p["sessionKey"] for p in agent + chat} == {"main"}
+    assert [frame["seq"] for frame in listener.heard] == list(range(1, len(listener.heard) + 1))
+
+
+@pytest.mark.spec("G1")
+def test_chat_events_have_the_published_fields_and_no_others() -> None:
+    house, four, three = House(), Listener(4), Listener(3)
+    for listener in (four, three):
+        house.join(listener).runs["r1"] = "main"
+
+    house.start()
+    house.say("one", "one")
+    house.end()
+
+    common = {"runId", "sessionKey", "seq", "state", "message"}
+    assert set(four.payloads("chat")[0]) == common | {"deltaText"}
+    assert set(three.payloads("chat")[0]) == common
+    assert set(four.payloads("chat")[1]) == set(three.payloads("chat")[1]) == common
+
+
+@pytest.mark.spec("G1")
+def test_text_goes_out_at_once_and_then_at_its_pace_and_no_delta_is_lost() -> None:
+    house, listener = House(), Listener()
+    house.join(listener).runs["r1"] = "main"
+    text = ""
+
+    for number in range(100):
+        text += f"{number} "
+        house.say(text, f"{number} ")
+        house.pass_time(10)
+    house.end(reply=text)
+
+    deltas = [p["data"]["delta"] for p in listener.payloads("agent") if p["stream"] == "assistant"]
+    chat = listener.payloads("chat")
+    assert "".join(deltas) == text
+    assert len(deltas) <= 22  # a second at 50 ms
+    assert len(chat) <= 8 + 1  # a second at 150 ms, and the end
+    assert chat[0]["message"]["content"][0]["text"] == "0 "
+    told = "".join(p["deltaText"] for p in chat[:-1])
+    assert text.startswith(told)
+    assert chat[-1]["message"]["content"][0]["text"] == text
+
+
+@pytest.mark.spec("G1")
+def test_a_turn_that_begins_anew_replaces_what_was_shown() -> None:
+    house, listener = House(), Listener()
+    house.join(listener).runs["r1"] = "main"
+
+    house.say("Let me", "Let me")
+    house.pass_time(200)
+    house.say("Now", "Now", restarted=True)
+    house.pass_time(200)
+    house.say("Now I", " I")
+    house.pass_time(200)
+
+    chat = listener.payloads("chat")
+    assert [(p["deltaText"], p.get("replace")) for p in chat] == [
+        ("Let me", None),
+        ("Now", True),
+        (" I", None),
+    ]
+
+
+def test_the_text_before_a_tool_call_is_replaced_by_the_text_after_it() -> None:
+    house, listener = House(), Listener(tools=True)
+    house.join(listener).runs["r1"] = "main"
+
+    house.say("I look", "I look")
+    house.newsroom.hear(ToolStarted("r1", MAIN, "c1", "read", {"path": "a", "text": "x" * 9000}))
+    house.newsroom.hear(ToolEnded("r1", MAIN, "c1", "read", False, 5))
+    house.say("Found", "Found")
+    house.pass_time(200)
+
+    tools = [p["data"] for p in listener.payloads("agent") if p["stream"] == "tool"]
+    assert [data["phase"] for data in tools] == ["start", "result"]
+    assert tools[0]["toolCallId"] == "c1"
+    assert tools[0]["args"]["path"] == "a"
+    assert tools[0]["args"]["text"].endswith("… (1000 more characters)")
+    assert tools[1] == {
+        "phase": "result",
+        "name": "read",
+        "toolCallId": "c1",
+        "isError": False,
+        "durationMs": 5,
+    }
+    assert [(p["deltaText"], p.get("replace")) for p in listener.payloads("chat")] == [
+        ("I look", None),
+        ("Found", True),
+    ]
+
+
+def test_tools_are_told_only_to_those_who_asked_for_them() -> None:
+    house, listener = House(), Listener()
+    house.join(listener).runs["r1"] = "main"
+
+    house.newsroom.hear(ToolStarted("r1", MAIN, "c1", "read", {}))
+
+    assert listener.heard == []
+
+
+@pytest.mark.spec("G4")
+def test_a_model_that_does_not_stream_still_gives_a_delta_before_the_final() -> None:
+    house, listener = House(), Listener()
+    house.join(listener).runs["r1"] = "main"
+
+    house.start()
+    house.end()
+
+    assert [p["state"] for p in listener.payloads("chat")] == ["delta", "final"]
+    assert listener.payloads("agent")[1]["data"] == {"text": "one two", "delta": "one two"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "lifecycle", "chat"),
+    [
+        (
+            {"status": "error", "error": "no model", "reply": None},
+            {"phase": "error", "error": "no model", "startedAt": 2, "endedAt": 3},
+            {"state": "error", "errorMessage": "no model"},
+        ),
+        (
+            {"status": "aborted", "reply": None},
+            {"phase": "end", "aborted": True, "startedAt": 2, "endedAt": 3},
+            {"state": "aborted", "stopReason": "rpc"},
+        ),
+        (
+            {"status": "timeout", "reply": None, "started_at": None},
+            {"phase": "end", "aborted": True, "endedAt": 3},
+            {"state": "aborted", "stopReason": "timeout"},
+        ),
+        (
+            {"reply": None},
+            {"phase": "end", "startedAt": 2, "endedAt": 3},
+            {"state": "final"},
+        ),
+    ],
+)
+def test_every_end_is_told(
+    changes: dict[str, Any], lifecycle: dict[str, Any], chat: dict[str, Any]
+) -> None:
+    house, listener = House(), Listener()
+    house.join(listener).runs["r1"] = "main"
+
+    house.end(**changes)
+
+    assert listener.payloads("agent")[-1]["data"] == lifecycle
+    rest = {"runId": "r1", "sessionKey": "main", "seq": 1}
+    assert listener.payloads("chat") == [{**rest, **chat}]
+
+
+@pytest.mark.spec("S7")
+@pytest.mark.parametrize("token", ["ANNOUNCE_SKIP", " REPLY_SKIP\n"])
+def test_a_control_token_is_never_shown(token: str) -> None:
+    house, listener = House(), Listener()
+    house.join(listener).sessions.add(MAIN)
+
+    house.start(kind="announce")
+    house.say(token, token)
+    house.pass_time(500)
+    house.end(kind="announce", reply=token)
+
+    assert [p["state"] for p in listener.payloads("chat")] == ["final"]
+    assert token.strip() not in json.dumps(listener.heard)
+
+
+def test_a_command_has_a_final_and_no_life_of_an_agent() -> None:
+    house, listener = House(), Listener()
+    house.join(listener).runs["r1"] = "main"
+
+    house.end(kind="command", reply="⚙️ done", started_at=None)
+
+    assert [frame["event"] for frame in listener.heard] == ["chat"]
+
+
+def test_the_numbers_of_a_run_go_on_after_a_restart() -> None:
+    house, listener = House(), Listener()
+    house.join(listener).runs["r1"] = "main"
+
+    house.start(epoch=2)
+
+    assert listener.payloads("agent")[0]["seq"] == 1_000_001
+
+
+# ── who hears ──────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.spec("G1")
+def test_events_go_to_who_began_and_who_subscribed_and_to_old_pages() -> None:
+    house = House()
+    listeners = {name: Listener() for name in ("began", "session", "all", "page", "other", "idle")}
+    house.join(listeners["began"]).runs["r1"] = "main"
+    house.join(listeners["session"]).sessions.add(MAIN)
+    house.join(listeners["all"]).all_sessions = True
+    house.join(listeners["page"], page=True)
+    house.join(listeners["other"]).sessions.add(SessionKey.named("main", "other"))
+    house.join(listeners["idle"])
+
+    house.end()
+
+    heard = {name: one.payloads("chat") for name, one in listeners.items()}
+    assert {name for name, payloads in heard.items() if payloads} == {
+        "began",
+        "session",
+        "all",
+        "page",
+    }
+    assert heard["began"][-1]["sessionKey"] == "main"
+    assert heard["page"][-1]["sessionKey"] == "agent:main:main"
+    assert all(len(payloads) <= 2 for payloads in heard.values())
+
+
+def test_alike_listeners_share_one_encoded_frame() -> None:
+    house = House()
+    listeners = [Listener(4) for _ in range(10)]
+    for listener in listeners:
+        house.join(listener).sessions.add(MAIN)
+
+    house.end()
+
+    assert len({id(listener.frames[-1]) for listener in listeners}) == 1
+
+
+def test_a_run_that_ended_is_forgotten_everywhere() -> None:
+    house, listener = House(), Listener()
+    ears = house.join(listener)
+    ears.runs["r1"] = "main"
+
+    house.start()
+    house.end()
+    count = len(listener.heard)
+    house.end()
+
+    assert dict(ears.runs) == {}
+    assert len(listener.heard) == count
+    assert not house.newsroom._stories
+
+
+def test_who_leaves_hears_nothing_more() -> None:
+    house, listener = House(), Listener()
+    ears = house.join(listener, page=True)
+    ears.runs["r1"] = "main"
+    ears.sessions.add(MAIN)
+    ears.all_sessions = True
+
+    house.audience.leave(ears)
+    house.end()
+
+    assert listener.heard == []
+    assert house.audience.everyone() == house.audience.watchers() == []
+
+
+def test_unsubscribing_works() -> None:
+    house, listener = House(), Listener()
+    ears = house.join(listener)
+    ears.sessions |= {MAIN}
+    ears.all_sessions = True
+    assert MAIN in ears.sessions
+
+    ears.sessions.discard(MAIN)
+    ears.all_sessions = False
+    house.end()
+
+    assert not ears.all_sessions
+    assert listener.heard == []
+
+
+def test_subscriptions_and_followed_runs_are_bounded() -> None:
+    house = House(Limits(subscriptions_max=2, followed_runs_max=2))
+    ears = house.join(Listener())
+    for name in ("a", "b"):
+        ears.sessions.add(SessionKey.named("main", name))
+
+    with pytest.raises(Busy, match=r"sessions\.subscribe"):
+        ears.sessions.add(MAIN)
+    for run_id in ("r1", "r2", "r3"):
+        ears.runs[run_id] = "main"
+
+    assert list(ears.runs) == ["r2", "r3"]
+    assert not house.audience.runs.get("r1")
+
+
+@pytest.mark.spec("G1")
+def test_a_slow_client_misses_deltas_and_then_hears_the_whole_text() -> None:
+    house, listener = House(), Listener()
+    house.join(listener).runs["r1"] = "main"
+
+    house.say("a", "a")
+    listener.slow = True
+    house.pass_time(200)
+    house.say("ab", "b")
+    listener.slow = False
+    house.pass_time(200)
+    house.say("abc", "c")
+    house.pass_time(200)
+    house.say("abcd", "d")
+
+    assert [(p["deltaText"], p.get("replace")) for p in listener.payloads("chat")] == [
+        ("a", None),
+        ("abc", True),
+        ("d", None),
+    ]
+
+
+# ── sessions ───────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.spec("G4")
+def test_messages_of_a_session_are_told_to_its_subscribers() -> None:
+    house, listener, all_sessions = House(), Listener(), Listener()
+    house.join(listener).sessions.add(MAIN)
+    house.join(all_sessions).all_sessions = True
+
+    house.newsroom.hear(EntryAppended(MAIN, entry(UserMessage("hi"), run_id="r1")))
+
+    (payload,) = listener.payloads("session.message")
+    assert payload["sessionKey"] == "agent:main:main"
+    assert payload["message"]["content"] == [{"type": "text", "text": "hi"}]
+    assert (payload["seq"], payload["messageId"], payload["runId"]) == (4, "e4", "r1")
+    assert all_sessions.heard == []
+
+
+def test_changes_of_sessions_are_told_to_those_who_follow_all() -> None:
+    house, listener = House(), Listener()
+    house.join(listener).all_sessions = True
+
+    house.newsroom.hear(SessionChanged(MAIN, "patch"))
+
+    assert listener.payloads("sessions.changed") == [
+        {
+            "sessionKey": "agent:main:main",
+            "agentId": "main",
+            "reason": "patch",
+            "ts": 1_000_000,
+        }
+    ]
+
+
+def test_injected_words_are_a_final_without_a_run() -> None:
+    house, page = House(), Listener(3)
+    house.join(page, page=True)
+
+    house.newsroom.hear(Injected(MAIN, entry(AssistantMessage("note", stop_reason="injected"))))
+
+    (payload,) = page.payloads("chat")
+    assert (payload["runId"], payload["seq"], payload["state"]) == ("inject-e4", 0, "final")
+    assert payload["message"]["stopReason"] == "injected"
+
+
+@pytest.mark.spec("K5")
+def test_nobody_ever_sees_the_name_of_the_shared_session() -> None:
+    house, page = House(), Listener(3)
+    house.join(page, page=True)
+
+    house.end(key=SessionKey.shared("main"))
+
+    assert page.payloads("chat")[-1]["sessionKey"] == "agent:main:main"
