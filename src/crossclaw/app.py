@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import msgspec
 
+from crossclaw import __version__
 from crossclaw.agent.execute import Agent
 from crossclaw.agent.history import History
 from crossclaw.agent.loop import Loop
@@ -17,6 +18,7 @@ from crossclaw.agent.toolbox import Toolbox
 from crossclaw.channels.contract import Channel
 from crossclaw.config import Config, Loaded, Paths
 from crossclaw.config.providers import APIS
+from crossclaw.config.token import gateway_token
 from crossclaw.delivery.outbox import Outbox
 from crossclaw.domain.clock import Clock, SystemClock
 from crossclaw.domain.events import Event, RunEnded
@@ -24,11 +26,16 @@ from crossclaw.domain.ids import Ids, RandomIds
 from crossclaw.door.dispatch import Door
 from crossclaw.door.registry import Registry
 from crossclaw.door.resolver import Resolver
+from crossclaw.gateway.around import Around
+from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Lock, gateway_lock
+from crossclaw.gateway.hello import About as AboutGateway
+from crossclaw.gateway.http.tools import tools_invoke
 from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.methods.chat import Chat
 from crossclaw.gateway.methods.runs import Runs as AgentRuns
 from crossclaw.gateway.methods.sending import Sending
 from crossclaw.gateway.methods.sessions import Sessions as SessionMethods
+from crossclaw.gateway.server import Gateway, listen_host
 from crossclaw.ledger.contract import Ledger, Timer
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.providers.contract import Provider
@@ -44,6 +51,7 @@ from crossclaw.sessions.desk import Desk
 from crossclaw.sessions.reading import Reading
 from crossclaw.sessions.send import Sends
 from crossclaw.tools.contract import Tool
+from crossclaw.tools.invoke import Invoker
 from crossclaw.tools.read import Read
 from crossclaw.tools.session_tools import session_methods, session_tools
 from crossclaw.transcripts.exporter import Exporter
@@ -85,6 +93,7 @@ class House:
     resolver: Resolver
     door: Door
     about: About
+    tools: Mapping[str, Tool[Any]]
 
 
 @asynccontextmanager
@@ -97,7 +106,7 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
         providers = _providers(config, outside)
         closing.push_async_callback(_shielded, providers.close)
         house = _build(config, paths, outside, ledger, providers)
-        agent = _agent(config, paths, outside, house, providers)
+        agent = _agent(config, outside, house, providers)
         await house.exporter.repair()
         closing.push_async_callback(_shielded, house.exporter.close)
         async with anyio.create_task_group() as tasks:
@@ -109,6 +118,56 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
                 await tasks.start(channel.serve, house.desk.receive)
             yield house
             tasks.cancel_scope.cancel()
+
+
+OnReady = Callable[[str, str], None]
+"""Called with the address and the token once the gateway listens."""
+
+
+async def run_gateway(
+    loaded: Loaded,
+    paths: Paths,
+    environ: Mapping[str, str],
+    *,
+    host: str | None = None,
+    port: int | None = None,
+    on_ready: OnReady | None = None,
+) -> None:
+    """Open the house and serve it on its port, until cancelled."""
+    settings = loaded.config.gateway
+    where = host or listen_host(settings)
+    token = gateway_token(loaded.config, paths, environ)
+    lock = gateway_lock(settings.auth, token, where)
+    connected: list[Callable[[], list[dict[str, Any]]]] = [list]
+    outside = Outside(environ=environ, loaded=loaded, presence=lambda: connected[0]())
+    async with open_house(loaded.config, paths, outside) as house:
+        gateway = _gateway(loaded.config, outside, house, lock)
+        connected[0] = gateway.presence
+        async with anyio.create_task_group() as tasks:
+            number = await tasks.start(
+                gateway.serve, where, settings.port if port is None else port
+            )
+            if on_ready is not None:
+                on_ready(f"http://{where}:{number}", token.reveal())
+
+
+def _gateway(config: Config, outside: Outside, house: House, lock: Lock) -> Gateway:
+    around = Around(clock=outside.clock, ids=outside.ids)
+    invoker = Invoker(house.tools, house.resolver, config)
+    return Gateway(
+        house.door,
+        house.feed,
+        Gatekeeper({GATEWAY: lock}, outside.clock, around.limits),
+        config.gateway,
+        AboutGateway(
+            version=__version__,
+            default_agent_id=config.agents.default_id,
+            session_scope=config.session.scope,
+        ),
+        around,
+        health=house.about.snapshot,
+        endpoints=[tools_invoke(invoker.invoke)],
+    )
 
 
 async def _shielded(close: Callable[[], Awaitable[None]]) -> None:
@@ -147,6 +206,7 @@ def _build(
             *session_methods(reading, sends),
         ]
     )
+    door = Door(registry, ledger, clock)
     return House(
         ledger=ledger,
         book=book,
@@ -159,20 +219,18 @@ def _build(
         outbox=outbox,
         exporter=exporter,
         resolver=resolver,
-        door=Door(registry, ledger, clock),
+        door=door,
         about=about,
+        tools={tool.name: tool for tool in _tools(config, paths, outside, door)},
     )
 
 
-def _agent(
-    config: Config, paths: Paths, outside: Outside, house: House, providers: Providers
-) -> Agent:
+def _agent(config: Config, outside: Outside, house: House, providers: Providers) -> Agent:
     clock, ids = outside.clock, outside.ids
     toolbox = Toolbox(house.book, house.feed, clock, ids)
-    tools = {tool.name: tool for tool in _tools(config, paths, outside, house)}
     minds = Minds(
         providers,
-        tools,
+        house.tools,
         _model_of(config, outside),
         lambda model: _output_tokens(config, model),
     )
@@ -180,9 +238,9 @@ def _agent(
     return Agent(house.ledger, minds, loop, ids)
 
 
-def _tools(config: Config, paths: Paths, outside: Outside, house: House) -> list[Tool[Any]]:
+def _tools(config: Config, paths: Paths, outside: Outside, door: Door) -> list[Tool[Any]]:
     return [
-        *session_tools(house.door),
+        *session_tools(door),
         Read(lambda agent_id: paths.workspace(agent_id, config.agents)),
         *outside.tools,
     ]

@@ -289,9 +289,7 @@ def test_only_our_own_pages_come_in_from_a_browser(
     if allowed:
         assert admitted(connect_params(), origin=origin, host=host)
         return
-    error, close = refused(
-        connection(origin, host).receive(frame("connect", connect_params()))
-    )
+    error, close = refused(connection(origin, host).receive(frame("connect", connect_params())))
     assert error["message"].startswith("origin not allowed")
     assert close.code == 1008
 

@@ -34,9 +34,7 @@ class Site:
         self.body = b""
         self.body_reads = 0
         limits = limits or Limits(body_bytes_max=100, body_time_s=0.05, attempts_overall=100_000)
-        self.keeper = Gatekeeper(
-            {"gateway": lock_for(Secret(TOKEN))}, SystemClock(), limits
-        )
+        self.keeper = Gatekeeper({"gateway": lock_for(Secret(TOKEN))}, SystemClock(), limits)
         self.app = Edge(
             [
                 health_endpoint(),
@@ -362,7 +360,7 @@ async def test_routes_are_exact(method: str, path: str, status: int) -> None:
 
 async def test_health_is_open_and_has_no_rights() -> None:
     assert await Site().ask("GET", "/health", [HOST]) == 200
-    assert not any(NOBODY.has(scope) for scope in ("operator.read", "operator.admin", "node"))  # type: ignore[arg-type]
+    assert not any(NOBODY.has(scope) for scope in ("operator.read", "operator.admin", "node"))
 
 
 @pytest.mark.parametrize(

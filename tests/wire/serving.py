@@ -138,7 +138,12 @@ async def open_gateway(
     endpoints: Iterable[Endpoint] = (),
 ) -> AsyncGenerator[Served]:
     limits = limits or Limits()
-    release, stopped, ledger, clock = anyio.Event(), anyio.Event(), RememberingLedger(), SystemClock()
+    release, stopped, ledger, clock = (
+        anyio.Event(),
+        anyio.Event(),
+        RememberingLedger(),
+        SystemClock(),
+    )
     feed = feed or Feed()
     gatekeeper = Gatekeeper({"gateway": lock_for(Secret(TOKEN))}, clock, limits)
     door = Door(Registry(methods(release)), _as_ledger(ledger), clock)

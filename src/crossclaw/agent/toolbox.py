@@ -18,7 +18,7 @@ from crossclaw.domain.sessions import NewEntry
 from crossclaw.providers.calls import raw_arguments
 from crossclaw.runs.book import Book
 from crossclaw.runs.feed import Feed
-from crossclaw.tools.contract import Tool, ToolContext
+from crossclaw.tools.contract import Tool, context_of
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class Toolbox:
                 fresh = await self._book.start_tool(run, call.id, call.name)
                 if not fresh:
                     return INTERRUPTED, True
-            return _bounded(await tool.call(ToolContext(run, call.id), params)), False
+            return _bounded(await tool.call(context_of(run, call.id), params)), False
         except (Fenced, StoreError):
             raise
         except CrossclawError as error:

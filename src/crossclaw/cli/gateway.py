@@ -2,14 +2,17 @@
 
 import logging
 import os
+import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+import anyio
 import pyjson5
+from anyio.abc import TaskStatus
 
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
-from crossclaw.cli.finding import PASSWORD_VARIABLE
+from crossclaw.cli.finding import PASSWORD_VARIABLE, local_port
 from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, json_option, positive
 from crossclaw.cli.peer import ADMIN, READ, WRITE, Peer
 from crossclaw.cli.place import Place, find_place
@@ -41,26 +44,30 @@ def _run(arguments: Arguments) -> int:
     begin_log(verbose=arguments.verbose)
     _warn(place)
 
-    async def serve() -> int:
-        await run_gateway(
+    return serve_until_stopped(
+        lambda: run_gateway(
             place.loaded,
             place.paths,
             place.environ,
             host=host_of(arguments.bind),
-            port=arguments.port,
+            port=local_port(place) if arguments.port is None else arguments.port,
             on_ready=lambda url, _token: note(f"the gateway is at {url}; Ctrl-C stops it"),
         )
+    )
+
+
+def serve_until_stopped(serve: Callable[[], Awaitable[None]]) -> int:
+    """Ctrl-C and SIGTERM are how a gateway ends, not accidents."""
+
+    async def whole() -> int:
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(_stop_on_signal, tasks.cancel_scope)
+            await serve()
+            tasks.cancel_scope.cancel()
         return Exit.OK
 
-    return serve_until_stopped(serve)
-
-
-def serve_until_stopped(serve: Any) -> int:
-    """Ctrl-C is how a gateway ends, not an accident."""
     try:
-        return run_async(serve)
-    except KeyboardInterrupt:
-        return Exit.OK
+        return run_async(whole)
     except StoreLocked as error:
         raise CommandFailed(str(error), hint="crossclaw status shows the one that runs.") from None
     except OSError as error:
@@ -68,6 +75,16 @@ def serve_until_stopped(serve: Any) -> int:
             f"the gateway cannot listen: {error.strerror or error}",
             hint="crossclaw doctor looks who has the port; --port takes another.",
         ) from None
+
+
+async def _stop_on_signal(
+    scope: anyio.CancelScope, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+) -> None:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        task_status.started()
+        async for _number in signals:
+            scope.cancel()
+            return
 
 
 def environment(arguments: Arguments) -> Mapping[str, str]:

@@ -8,10 +8,10 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from crossclaw import __version__
 from crossclaw.cli.commands import Chosen, NotChosen, choose, names_in, summary_of
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError, exit_table
 from crossclaw.cli.say import out, problem
-from crossclaw.cli.version import VERSION
 
 if TYPE_CHECKING:
     from crossclaw.cli.grammar import Command, Parser
@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(arguments: list[str]) -> int:
     if arguments[:1] in (["--version"], ["-V"], ["-v"]):
-        out(f"crossclaw {VERSION}")
+        out(f"crossclaw {__version__}")
         return Exit.OK
     chosen = choose(arguments)
     if isinstance(chosen, NotChosen):
@@ -102,7 +102,7 @@ def help_text(words: tuple[str, ...] = ()) -> str:
     parts = [f"{name}: {summary_of(words)}", f"usage: {name} <command> [options]", "\n".join(lines)]
     if not words:
         parts += ["exit codes\n" + exit_table()]
-    parts += [f"{name} <command> --help tells more." + ("" if words else f" Version {VERSION}.")]
+    parts += [f"{name} <command> --help tells more." + ("" if words else f" Version {__version__}.")]
     return "\n\n".join(parts)
 
 

@@ -39,26 +39,24 @@ def _run(arguments: Arguments) -> int:
             f"  open   {link(url, gateway_token(place.config, place.paths, place.environ).reveal())}"
         )
         return Exit.OK
-    return _serve(arguments, place)
+    return _serve(arguments, place, number)
 
 
-def _serve(arguments: Arguments, place: Place) -> int:
+def _serve(arguments: Arguments, place: Place, number: int) -> int:
     from crossclaw.app import run_gateway  # noqa: PLC0415  brings the whole house
 
     begin_log(verbose=arguments.verbose, quiet=not arguments.verbose)
 
-    async def serve() -> int:
-        await run_gateway(
+    code = serve_until_stopped(
+        lambda: run_gateway(
             place.loaded,
             place.paths,
             place.environ,
             host=host_of(arguments.bind),
-            port=arguments.port,
+            port=number,
             on_ready=lambda url, token: out(greeting(place, url, token)),
         )
-        return Exit.OK
-
-    code = serve_until_stopped(serve)
+    )
     out("\nStopped. Everything is kept; the next start goes on from here.")
     return code
 
@@ -104,8 +102,8 @@ def _model_line(model: str) -> str:
 
 def link(url: str, token: str) -> str:
     """After the #, so that it stays in the browser and out of every log."""
-    page = url.replace("ws://", "http://").replace("wss://", "https://").rstrip("/")
-    return f"{page}/#token={token}"
+    here = url.rstrip("/").replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+    return f"{here}/#token={token}"
 
 
 COMMANDS = {"run": Command(run_options, _run)}

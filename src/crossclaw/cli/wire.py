@@ -13,10 +13,10 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 
+from crossclaw import __version__
 from crossclaw.cli.exits import CommandFailed, Exit
 from crossclaw.cli.finding import Address
 from crossclaw.cli.peer import Defaults, Event, Listeners, NobodyListens, Refusal, Unreachable
-from crossclaw.cli.version import VERSION
 
 PROTOCOL = 4
 HANDSHAKE_S_MAX = (
@@ -170,7 +170,7 @@ class WirePeer:
             "client": {
                 "id": "cli",
                 "mode": "cli",
-                "version": VERSION,
+                "version": __version__,
                 "platform": sys.platform,
                 "instanceId": str(uuid4()),
             },

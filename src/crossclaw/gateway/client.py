@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 import anyio
+import msgspec
 from anyio.abc import TaskGroup
 
 from crossclaw.domain.errors import Busy, CrossclawError, Stopped
@@ -194,7 +195,7 @@ class Client:
                 log_unforeseen(f"the second answer of {request.method}", error)
             body = {**error_body(error, self.protocol), "code": "UNAVAILABLE"}
             payload = {
-                "runId": getattr(answers.first, "run_id", request.id),
+                "runId": msgspec.to_builtins(answers.first).get("runId", request.id),
                 "status": "error",
                 "summary": body["message"],
             }

@@ -171,6 +171,11 @@ class ClientSocket(WebSocketsSansIOProtocol):
         if self.response.status_code == 101:
             self.scope["crossclaw.socket"] = self  # type: ignore[typeddict-unknown-key]
 
+    async def send(self, message: Any) -> None:
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body":
+            self.handshake_complete = True  # refused is done too; uvicorn would log an error
+
     def connection_lost(self, exc: Exception | None) -> None:
         self.known()
         super().connection_lost(exc)

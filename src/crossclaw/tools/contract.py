@@ -11,7 +11,9 @@ from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
+from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Invalid
+from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Run
 from crossclaw.providers.contract import ToolSpec
 
@@ -20,10 +22,22 @@ Effect = Literal["pure", "once", "effects"]
 
 
 class ToolContext(msgspec.Struct, frozen=True):
-    """Who calls: the run, and which of its calls."""
+    """Who calls: a session with its authority, and in a run, which of its calls."""
 
-    run: Run
-    tool_use_id: str
+    key: SessionKey
+    authority: Authority
+    in_run: Run | None = None
+    tool_use_id: str | None = None
+
+    @property
+    def run(self) -> Run:
+        if self.in_run is None:
+            raise Invalid("this tool can only be called by a run")
+        return self.in_run
+
+
+def context_of(run: Run, tool_use_id: str) -> ToolContext:
+    return ToolContext(run.key, run.authority, run, tool_use_id)
 
 
 class Tool(Generic[P]):

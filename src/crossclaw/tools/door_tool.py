@@ -26,8 +26,8 @@ class DoorTool(Tool[P]):
 
     async def call(self, context: ToolContext, params: P) -> Any:
         caller = Caller(
-            principal=session_principal(context.run.key, context.run.authority),
-            run=context.run,
+            principal=session_principal(context.key, context.authority),
+            run=context.in_run,
             call_id=context.tool_use_id,
         )
         return await self._door.dispatch(caller, self._method, msgspec.to_builtins(params))

@@ -34,7 +34,7 @@ class Read(Tool[ReadParams]):
     async def call(self, context: ToolContext, params: ReadParams) -> str:
         if params.offset < 1 or params.limit < 1:
             raise Invalid("offset and limit begin at 1")
-        workspace = self._workspace_of(context.run.key.agent_id)
+        workspace = self._workspace_of(context.key.agent_id)
         return await anyio.to_thread.run_sync(_read, workspace, params)
 
 

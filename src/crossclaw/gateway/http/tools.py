@@ -7,21 +7,15 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from crossclaw.domain.errors import CrossclawError, NotFound
+from crossclaw.domain.errors import CrossclawError
 from crossclaw.door.principal import Principal
 from crossclaw.gateway.edge import Endpoint
 from crossclaw.gateway.frames import log_unforeseen
 from crossclaw.gateway.http.answers import invalid, json_answer
+from crossclaw.tools.invoke import ToolNotAvailable
 
 InvokeTool = Callable[[Principal, str, dict[str, Any], str], Awaitable[Any]]
 """(who, tool, arguments, session key) → the tool's result."""
-
-
-class ToolNotAvailable(NotFound):
-    """There is no such tool, or not for this session: the answer is the same."""
-
-    def __init__(self, tool: str) -> None:
-        super().__init__(f"Tool not available: {tool}")
 
 
 class Invocation(msgspec.Struct, frozen=True, rename="camel"):

@@ -1,0 +1,126 @@
+"""Hearing, over a real socket, with a real house behind."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from crossclaw.domain.clock import SystemClock
+from crossclaw.domain.events import ReplyPiece
+from crossclaw.domain.keys import SessionKey
+from crossclaw.gateway.limits import Limits
+from crossclaw.testing import ScriptedProvider, open_house
+from tests.wire.serving import Peer, Served, guest, open_gateway
+
+MAIN = SessionKey.main("main")
+
+
+@pytest.mark.spec("G1", "G4")
+@pytest.mark.parametrize("protocol", [3, 4])
+async def test_a_run_of_the_house_is_heard_from_start_to_end(tmp_path: Path, protocol: int) -> None:
+    model = ScriptedProvider(["Good morning, Ana!"])
+    async with (
+        open_house(tmp_path, model, clock=SystemClock(), inline=False) as house,
+        open_gateway(feed=house.feed) as served,
+        guest(served, protocol) as peer,
+    ):
+        await peer.ask("subscribe", {"key": "agent:main:main"})
+        run_id = (await house.desk.submit(MAIN, "hello")).run_id
+        final = await _final(peer)
+        session = await house.ledger.find_session(MAIN)
+        assert session is not None
+        entries = await house.ledger.list_entries(session.session_id, limit=9)
+
+    assert final["runId"] == run_id
+    assert final["message"]["content"] == [{"type": "text", "text": "Good morning, Ana!"}]
+    assert len(entries) == 2  # the reply is in the transcript before the final is told
+    names = [(frame["event"], frame["payload"].get("stream")) for frame in peer.events]
+    assert ("agent", "lifecycle") in names
+    assert ("agent", "assistant") in names
+    messages = [f["payload"]["message"] for f in peer.events if f["event"] == "session.message"]
+    assert [message["role"] for message in messages] == ["user", "assistant"]
+
+
+async def _final(peer: Peer) -> Any:
+    while True:
+        frame = await peer.event("chat")
+        if frame["payload"]["state"] == "final":
+            return frame["payload"]
+
+
+@pytest.mark.spec("G1")
+async def test_seq_grows_by_one_on_each_connection() -> None:
+    async with open_gateway() as served, guest(served) as one, guest(served) as two:
+        await one.ask("subscribe", {"key": "agent:main:main"})
+        await two.ask("subscribe", {"key": "agent:main:other"})
+        for key in (MAIN, SessionKey.named("main", "other"), MAIN, MAIN):
+            served.feed.publish(ReplyPiece(f"run {key}", key, "x", "x"))
+            await anyio.sleep(0.06)
+        await one.ask("echo")
+        await two.ask("echo")
+
+    for peer in (one, two):
+        seqs = [frame["seq"] for frame in peer.events if "seq" in frame]
+        assert seqs == list(range(1, len(seqs) + 1))
+        assert len(seqs) >= 2
+
+
+@pytest.mark.spec("G1")
+async def test_ticks_and_health_come_by_themselves() -> None:
+    limits = Limits(tick_s=0.05, health_s=0.08)
+    async with open_gateway(limits=limits) as served, guest(served) as peer:
+        assert peer.hello["policy"]["tickIntervalMs"] == 50
+        for _ in range(2):
+            tick = await peer.event("tick")
+            assert isinstance(tick["payload"]["ts"], int)
+        for _ in range(2):
+            assert (await peer.event("health"))["payload"]["ok"] is True
+
+
+async def test_text_that_waits_goes_out_without_a_further_piece() -> None:
+    async with open_gateway() as served, guest(served) as peer:
+        await peer.ask("follow", {"runId": "r1", "key": "main"})
+        served.feed.publish(ReplyPiece("r1", MAIN, "one", "one"))
+        served.feed.publish(ReplyPiece("r1", MAIN, " two", "one two"))
+        texts = [(await peer.event("chat"))["payload"]["deltaText"] for _ in range(2)]
+
+    assert texts == ["one", " two"]
+
+
+@pytest.mark.spec("G1")
+async def test_a_client_that_does_not_read_is_closed_and_others_do_not_notice() -> None:
+    limits = Limits(buffered_bytes_max_4=200_000)
+    async with open_gateway(limits=limits) as served, guest(served) as slow, guest(served) as good:
+        await slow.ask("subscribe", {"key": "agent:main:main"})
+        slow.socket.transport.pause_reading()
+        await _flood(served, good)
+        slow.socket.transport.resume_reading()
+        code, reason = await slow.closed()
+
+    assert (code, reason) == (1008, "slow consumer")
+
+
+async def test_ticks_and_deltas_are_dropped_before_a_client_is() -> None:
+    limits = Limits(buffered_bytes_max_4=50_000_000, dropping_share=0.001, tick_s=0.02)
+    async with open_gateway(limits=limits) as served, guest(served) as slow, guest(served) as good:
+        await slow.ask("subscribe", {"key": "agent:main:main"})
+        slow.socket.transport.pause_reading()
+        await _flood(served, good)
+        for _ in range(5):
+            await good.event("tick")
+        slow.socket.transport.resume_reading()
+        answer = await slow.ask("echo", {"text": "here again"})
+
+    assert answer["ok"]
+    seqs = [frame["seq"] for frame in slow.events if "seq" in frame]
+    assert seqs == list(range(1, len(seqs) + 1))
+    deltas = [frame for frame in slow.events if frame.get("event") == "chat"]
+    assert len(deltas) < 20
+
+
+async def _flood(served: Served, good: Peer) -> None:
+    """Four megabytes in forty events, more than a socket's buffers hold."""
+    for number in range(40):
+        served.feed.publish(ReplyPiece(f"r{number}", MAIN, "x" * 100_000, "x" * 100_000))
+        assert (await good.ask("echo"))["ok"]
