@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 N ?= 50
 
-.PHONY: help setup test check bench crash lock clean
+.PHONY: help setup run demo test check bench crash docs lock clean
 
 help: ## what there is to do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -17,6 +17,12 @@ $(VENV)/ready: requirements-dev.lock pyproject.toml
 	$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes -r requirements-dev.lock
 	$(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
+
+run: setup ## the gateway with its page; no key and no configuration needed
+	@$(BIN)/crossclaw run $(ARGS)
+
+demo: setup ## two agents talk with each other, live in this terminal; ends by itself
+	@$(BIN)/crossclaw demo $(ARGS)
 
 test: setup ## all tests that fit into minutes
 	$(BIN)/python -m pytest -n 2 $(ARGS)
@@ -32,6 +38,9 @@ bench: setup ## measure; prints ratios and compares with the recorded run
 
 crash: setup ## N random kill -9 under load, then the control build that must fail
 	$(BIN)/python -m tests.crash --kills $(N) $(ARGS)
+
+docs: setup ## write the generated pages anew
+	$(BIN)/python docs/generate.py
 
 lock: setup ## resolve the lock files anew
 	$(BIN)/python -m pip --disable-pip-version-check install --quiet uv

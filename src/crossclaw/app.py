@@ -19,8 +19,9 @@ from crossclaw.channels.contract import Channel
 from crossclaw.config import Config, Loaded, Paths
 from crossclaw.config.providers import APIS
 from crossclaw.config.token import gateway_token
-from crossclaw.delivery.outbox import Outbox
+from crossclaw.delivery.outbox import MayDeliver, Outbox
 from crossclaw.domain.clock import Clock, SystemClock
+from crossclaw.domain.errors import ConfigInvalid
 from crossclaw.domain.events import Event, RunEnded
 from crossclaw.domain.ids import Ids, RandomIds
 from crossclaw.door.dispatch import Door
@@ -36,8 +37,10 @@ from crossclaw.gateway.methods.runs import Runs as AgentRuns
 from crossclaw.gateway.methods.sending import Sending
 from crossclaw.gateway.methods.sessions import Sessions as SessionMethods
 from crossclaw.gateway.server import Gateway, listen_host
-from crossclaw.ledger.contract import Ledger, Timer
+from crossclaw.ledger.contract import Delivery, Ledger, Timer
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
+from crossclaw.policy.decision import Decision
+from crossclaw.policy.send import decide_send
 from crossclaw.providers.contract import Provider
 from crossclaw.providers.registry import Providers, ProviderSettings
 from crossclaw.runs.book import Book
@@ -100,6 +103,7 @@ class House:
 async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGenerator[House]:
     """Build in the order of the imports, then serve. Serving is where control comes back up: lanes
     are told who executes a run and what follows from its end, channels who receives."""
+    _refuse_unsupported(config)
     async with AsyncExitStack() as closing:
         ledger = SqliteLedger(paths.ledger_path, inline=outside.inline)
         closing.push_async_callback(_shielded, ledger.close)
@@ -170,6 +174,22 @@ def _gateway(config: Config, outside: Outside, house: House, lock: Lock) -> Gate
     )
 
 
+def _refuse_unsupported(config: Config) -> None:
+    """What was asked to be locked in must not run free because a part is not built yet."""
+    agents = config.agents
+    boxed = [each for each in agents.ids() if agents.sandbox_for(each).mode != "off"]
+    if boxed:
+        raise ConfigInvalid(
+            f"sandbox.mode is set for {', '.join(boxed)}, and this release has no sandbox yet; set it "
+            "to off to run these agents without one"
+        )
+    if config.tools.sessions.visibility != "all":
+        raise ConfigInvalid(
+            "tools.sessions.visibility can only be all in this release; the narrower ones come with "
+            "the complete session tools"
+        )
+
+
 async def _shielded(close: Callable[[], Awaitable[None]]) -> None:
     """A house that is told to stop still closes its doors properly."""
     with anyio.CancelScope(shield=True):
@@ -185,7 +205,12 @@ def _build(
     lanes = Lanes(book, slots, clock)
     waits = Waits(ledger, book, slots, clock)
     names = tuple(channel.name for channel in outside.channels)
-    outbox = Outbox(ledger, {channel.name: channel for channel in outside.channels}, clock)
+    outbox = Outbox(
+        ledger,
+        {channel.name: channel for channel in outside.channels},
+        clock,
+        _may_deliver(config, ledger),
+    )
     feed.subscribe(_waking(outbox))
     exporter = Exporter(ledger, paths.sessions_dir, clock, inline=outside.inline)
     resolver = Resolver(ledger, config)
@@ -285,6 +310,14 @@ def _timers(outside: Outside) -> Fire:
             await handler(timer)
 
     return fire
+
+
+def _may_deliver(config: Config, ledger: Ledger) -> MayDeliver:
+    async def decide(delivery: Delivery) -> Decision:
+        session = await ledger.find_session(delivery.key)
+        return decide_send(config.session.send_policy, delivery.key, session)
+
+    return decide
 
 
 def _waking(outbox: Outbox) -> Any:

@@ -9,6 +9,7 @@ from crossclaw.domain.errors import DeliveryError, DeliveryUncertain
 from crossclaw.ledger.contract import Delivery
 from crossclaw.testing import MemoryChannel, open_house
 from tests.flows.crashing import crashed_copy
+from tests.flows.talking import call
 from tests.flows.test_runs_keep_their_order import Recording
 
 
@@ -150,3 +151,18 @@ async def test_a_reply_for_a_channel_that_is_gone_is_marked_as_failed(folder: Pa
 
     assert found is not None
     assert (found.state, found.error) == ("failed", "no channel 'telegram' is set up")
+
+
+@pytest.mark.spec("Y4")
+async def test_the_send_policy_is_asked_at_the_moment_of_delivery(folder: Path) -> None:
+    chat = MemoryChannel("telegram")
+    async with open_house(folder, Recording(10.0), channels=[chat]) as house:
+        run_id = await chat.say("ana", "hi")
+        await call(house, "sessions.patch", key="main", sendPolicy="deny")
+        await house.book.wait(run_id)
+        await anyio.sleep(60)
+        found = await house.ledger.find_delivery(f"reply:{run_id}")
+
+    assert found is not None
+    assert (found.state, found.error) == ("failed", "send blocked by session policy")
+    assert chat.sent == []

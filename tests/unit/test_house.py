@@ -74,3 +74,13 @@ def test_the_error_tree_at_the_top_is_the_tree_below() -> None:
     exec(compile(module, "errors", "exec"), scope)  # noqa: S102  our own file, read above
     for name, code in drawn:
         assert scope[name].code == code, name  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", ["protocol.md", "config.md"])
+def test_generated_pages_are_what_the_code_says(name: str) -> None:
+    code = f"import sys; sys.path.insert(0, 'docs'); import generate; sys.stdout.write(generate.pages()[{name!r}])"
+    made = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+
+    assert (ROOT / "docs" / name).read_text("utf-8") == made.stdout, "run make docs"

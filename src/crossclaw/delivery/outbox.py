@@ -6,7 +6,7 @@ any other it becomes `uncertain`, is shown, and is never silently repeated.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import anyio
 import anyio.abc
@@ -22,6 +22,8 @@ from crossclaw.ledger.contract import (
     SettleDelivery,
     TakeDelivery,
 )
+from crossclaw.policy.decision import Decision
+from crossclaw.policy.send import BLOCKED
 
 log = logging.getLogger(__name__)
 
@@ -33,11 +35,22 @@ PAGE = 200  # rows looked at together
 CHATS_AT_ONCE = 64  # deliveries under way; one chat's messages go one by one, in order
 
 
+MayDeliver = Callable[[Delivery], Awaitable[Decision]]
+"""The send policy at the moment of delivery: it may have changed since the reply was written."""
+
+
 class Outbox:
-    def __init__(self, ledger: Ledger, channels: Mapping[str, Channel], clock: Clock) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        channels: Mapping[str, Channel],
+        clock: Clock,
+        may_deliver: MayDeliver,
+    ) -> None:
         self._ledger = ledger
         self._channels = channels
         self._clock = clock
+        self._may_deliver = may_deliver
         self._hint = anyio.Event()
         self._busy: set[Address] = set()
         self._places = anyio.CapacityLimiter(CHATS_AT_ONCE)
@@ -120,6 +133,8 @@ class Outbox:
             return await self._settle(
                 delivery, "failed", error=f"no channel {delivery.address.channel!r} is set up"
             )
+        if not (await self._may_deliver(delivery)).allowed:
+            return await self._settle(delivery, "failed", error=BLOCKED)
         try:
             platform_id = await channel.send(delivery.address, delivery.text, delivery.delivery_key)
         except DeliveryUncertain as error:

@@ -108,7 +108,7 @@ function again(reason) {
 
 function notLetIn(error) {
   if (!/unauthorized|pairing|identity/i.test(error.message)) {
-    complain(error);
+    tell(error.message);
     return;
   }
   sessionStorage.removeItem(TOKEN);
