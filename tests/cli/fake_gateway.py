@@ -90,6 +90,10 @@ class Chat:
     def delta(self, text: str) -> None:
         self.end("delta", message=_message(text), deltaText=text)
 
+    def piece(self, text: str) -> None:
+        payload = {**self._about, "stream": "assistant", "data": {"text": text, "delta": text}}
+        _send_event(self._socket, "agent", payload)
+
     def final(self, text: str) -> None:
         self.end("final", message=_message(text))
 

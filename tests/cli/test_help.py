@@ -2,15 +2,13 @@
 
 import subprocess
 import sys
-import tomllib
-from pathlib import Path
 
 import pytest
 
+from crossclaw import __version__
 from crossclaw.cli.exits import MEANINGS, Exit
 from tests.cli.person import Person
 
-ROOT = Path(__file__).parents[2]
 HEAVY = ["anyio", "apsw", "argparse", "asyncio", "msgspec", "pyjson5", "rich", "websockets"]
 
 
@@ -39,17 +37,8 @@ def test_help_and_version_import_nothing_heavy(argument: str) -> None:
     assert done.stderr.strip() == "[]"
 
 
-def test_the_version_is_the_package_s() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-
-    done = subprocess.run(
-        [sys.executable, "-m", "crossclaw.cli.main", "--version"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-    assert done.stdout == f"crossclaw {project['version']}\n"
+def test_the_version_is_the_package_s(person: Person) -> None:
+    assert person.types("--version", name="crossclaw").stdout == f"crossclaw {__version__}\n"
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,20 @@ def test_the_reply_streams_and_tools_are_quiet_lines_beside_it(
     assert "→ read path: notes.md\n→ read failed" in done.stderr
 
 
+def test_a_delta_that_comes_late_is_not_said_again(person: Person, gateway: FakeGateway) -> None:
+    def chat(run: Chat) -> None:
+        run.piece("Let me look.")
+        run.tool("start", "read", args={})
+        run.delta("Let me look.")
+        run.piece("Found.")
+        run.delta("Found.")
+        run.final("Found.")
+
+    gateway.chat = chat
+
+    assert person.types("message", "send", "x").stdout == "Let me look.\n\nFound.\n"
+
+
 def test_json_is_one_object_for_programs(person: Person, gateway: FakeGateway) -> None:
     def chat(run: Chat) -> None:
         run.tool("start", "read", args={"path": "a"})

@@ -99,7 +99,6 @@ async def _serve(place: Place, *, task_status: TaskStatus[tuple[str, str]]) -> N
 
 async def _watch(place: Place, wanted: Wanted) -> None:
     async with connect_peer(wanted, place, READ, WRITE, ADMIN, embed=False) as peer:
-        await peer.call("sessions.send", {"agentId": "librarian", "message": "say: Here."})
         for key in (_MAIN, _OTHER):
             await peer.call("sessions.messages.subscribe", {"key": key})
         with peer.listen() as events:

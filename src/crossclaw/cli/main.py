@@ -102,7 +102,9 @@ def help_text(words: tuple[str, ...] = ()) -> str:
     parts = [f"{name}: {summary_of(words)}", f"usage: {name} <command> [options]", "\n".join(lines)]
     if not words:
         parts += ["exit codes\n" + exit_table()]
-    parts += [f"{name} <command> --help tells more." + ("" if words else f" Version {__version__}.")]
+    parts += [
+        f"{name} <command> --help tells more." + ("" if words else f" Version {__version__}.")
+    ]
     return "\n\n".join(parts)
 
 

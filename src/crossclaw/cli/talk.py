@@ -37,6 +37,9 @@ class Told:
     error: str | None = None
     tools: list[dict[str, Any]] = field(default_factory=list)
     signalled: signal.Signals | None = None
+    by_agent_events: bool = False
+    """The words come by `agent` events, complete and in order with the tools. A `chat` delta may
+    come late, after the next tool has begun: then it is not listened to."""
 
     @property
     def exit_code(self) -> Exit:
@@ -102,6 +105,8 @@ def _hear(event: Event, told: Told, screen: Screen) -> bool:
     if event.name != "chat":
         return False
     state, text = event.payload.get("state"), message_text(event.payload.get("message"))
+    if state == "delta" and told.by_agent_events:
+        return False
     if text and state in ("delta", "final", "aborted"):
         told.reply = text
         screen.words(text)
@@ -122,7 +127,7 @@ def _hear_agent(stream: Any, data: dict[str, Any], told: Told, screen: Screen) -
     if stream == "tool":
         _hear_tool(data, told, screen)
     elif stream == "assistant" and data.get("text"):
-        told.reply = str(data["text"])
+        told.reply, told.by_agent_events = str(data["text"]), True
         screen.words(told.reply)
 
 

@@ -5,7 +5,6 @@ import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Any
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 import anyio
@@ -198,7 +197,3 @@ def _not_let_in(refusal: Refusal, address: Address) -> CommandFailed:
         )
         return CommandFailed(f"{address.url}: {text}", Exit.UNAUTHORIZED, hint=hint)
     return Unreachable(f"{address.url} does not take us in: {text}")
-
-
-def host_of(url: str) -> str:
-    return urlsplit(url).netloc

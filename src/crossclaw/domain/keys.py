@@ -48,6 +48,9 @@ class SessionKey(msgspec.Struct, frozen=True, eq=False):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SessionKey) and self.text == other.text
 
+    def __ne__(self, other: object) -> bool:  # a Struct brings its own, which compares identities
+        return not self == other
+
     def __lt__(self, other: "SessionKey") -> bool:
         return self.text < other.text
 

@@ -11,7 +11,7 @@ from crossclaw.domain.messages import Message
 EntryType = Literal["message", "compaction", "note"]
 
 
-class Session(msgspec.Struct, frozen=True, kw_only=True):
+class Session(msgspec.Struct, frozen=True):
     """A key and what it stands for now. A reset gives the key a new session id; the old
     transcript stays readable by its own."""
 
@@ -24,7 +24,6 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     label: str | None = None
     spawned_by: str | None = None
     archived_at: int | None = None
-    last_address: Address | None = None
     model: str | None = None
     thinking: str | None = None
     verbose: str | None = None
@@ -37,6 +36,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     cost_usd: float = 0.0
     system_sent: bool = False
     aborted_last_run: bool = False
+    last_address: Address | None = None
 
 
 class NewSession(msgspec.Struct, frozen=True, kw_only=True):

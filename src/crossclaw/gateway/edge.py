@@ -76,14 +76,11 @@ class Edge:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            headers = read_headers(scope)
-            scope["crossclaw.address"] = remote_address(scope, headers, self._proxies)
-            check_path(scope)
-            self._check_source(scope, headers)
             if scope["type"] == "websocket":
+                self._inspect(scope)
                 await self._upgrade(scope, receive, send)
                 return
-            answer = await self._answer(scope, headers, receive)
+            answer = await self._answer(scope, self._inspect(scope), receive)
         except Refusal as refused:
             answer = refused.response
             if scope["type"] == "websocket":
@@ -92,6 +89,13 @@ class Edge:
                 # The rest of a refused body is not worth reading.
                 refused.response.headers["connection"] = "close"
         await answer(scope, receive, send)
+
+    def _inspect(self, scope: Scope) -> Mapping[str, str]:
+        headers = read_headers(scope)
+        scope["crossclaw.address"] = remote_address(scope, headers, self._proxies)
+        check_path(scope)
+        self._check_source(scope, headers)
+        return headers
 
     def _check_source(self, scope: Scope, headers: Mapping[str, str]) -> None:
         host, local = headers.get("host"), (scope.get("server") or (None,))[0]

@@ -124,15 +124,10 @@ class Gateway:
         await receive()
         await send({"type": "websocket.accept"})
         conn_id = around.ids.new()
-        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         connection = Connection(
             handshake,
             lambda admitted: self._reception.hello(conn_id, admitted, self._door.registry.names),
-            Circumstances(
-                address=scope["crossclaw.address"],
-                host=headers.get(b"host"),
-                origin=headers.get(b"origin"),
-            ),
+            _circumstances(scope),
             nonce=around.ids.new(),
             clock=around.clock,
             limits=around.limits,
@@ -146,6 +141,15 @@ class Gateway:
             around,
         )
         await client.serve(receive)
+
+
+def _circumstances(scope: Scope) -> Circumstances:
+    headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+    return Circumstances(
+        address=scope["crossclaw.address"],
+        host=headers.get(b"host"),
+        origin=headers.get(b"origin"),
+    )
 
 
 class _Server(Server):
@@ -174,7 +178,9 @@ class _Server(Server):
 
 def bind(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio turns Nagle's algorithm off only for sockets that say they are TCP; with it on, an
+    # answer that follows an event waits 40 ms for the client's acknowledgement.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))

@@ -201,7 +201,7 @@ function hear(name, payload) {
 function hearChat(payload) {
   if (payload.sessionKey !== view.key) return;
   const text = textOf(payload.message);
-  if (payload.state === "delta") grow(payload.runId, text);
+  if (payload.state === "delta" && !view.runs.get(payload.runId)?.told) grow(payload.runId, text);
   if (payload.state === "final") finish(payload.runId, text);
   if (payload.state === "aborted") finish(payload.runId, null, "stopped");
   if (payload.state === "error") {
@@ -211,8 +211,15 @@ function hearChat(payload) {
 }
 
 function hearAgent(payload) {
-  if (payload.sessionKey !== view.key || payload.stream !== "tool") return;
+  if (payload.sessionKey !== view.key) return;
   const data = payload.data || {};
+  if (payload.stream === "assistant") {
+    grow(payload.runId, data.text);
+    const run = view.runs.get(payload.runId);
+    // These come first and complete; a delta of `chat` may come late, after the next tool has begun.
+    if (run) run.told = true;
+  }
+  if (payload.stream !== "tool") return;
   if (data.phase === "start") {
     settle(payload.runId);
     put("tool", `→ ${data.name} ${short(data.args)}`);

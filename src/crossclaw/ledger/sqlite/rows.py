@@ -27,37 +27,18 @@ def to_json(value: Any) -> str:
 
 SESSION = (
     "agent_id, key, session_id, created_at, updated_at, channel, display_name, label, spawned_by, "
-    "archived_at, last_channel, last_to, last_account_id, last_thread_id, model, thinking, verbose, "
-    "send_policy, input_tokens, output_tokens, total_tokens, context_tokens, cost_usd, system_sent, "
-    "aborted_last_run"
+    "archived_at, model, thinking, verbose, send_policy, input_tokens, output_tokens, total_tokens, "
+    "context_tokens, cost_usd, system_sent, aborted_last_run, "
+    "last_channel, last_to, last_account_id, last_thread_id"
 )
 
 
 def session_of(row: Row) -> Session:
-    channel, to = row[10], row[11]
-    return Session(
-        key=SessionKey(row[1], row[0]),
-        session_id=row[2],
-        created_at=row[3],
-        updated_at=row[4],
-        channel=row[5],
-        display_name=row[6],
-        label=row[7],
-        spawned_by=row[8],
-        archived_at=row[9],
-        last_address=Address(channel, to, row[12], row[13]) if channel and to else None,
-        model=row[14],
-        thinking=row[15],
-        verbose=row[16],
-        send_policy=row[17],
-        input_tokens=row[18],
-        output_tokens=row[19],
-        total_tokens=row[20],
-        context_tokens=row[21],
-        cost_usd=row[22],
-        system_sent=bool(row[23]),
-        aborted_last_run=bool(row[24]),
-    )
+    """By position, in the order of the struct's fields: a list has hundreds of rows."""
+    channel, to, account_id, thread_id = row[21:]
+    address = Address(channel, to, account_id, thread_id) if channel and to else None
+    fields: list[Any] = [SessionKey(row[1], row[0]), *row[2:19]]
+    return Session(*fields, bool(row[19]), bool(row[20]), address)
 
 
 RUN = (

@@ -70,8 +70,7 @@ def submit(transaction: Transaction, op: Submit) -> Submitted:
 
 def _refuse_full_lane(transaction: Transaction, key: SessionKey) -> None:
     (waiting,) = transaction.get(
-        f"SELECT count(*) FROM (SELECT 1 FROM runs WHERE key = ? AND {_OPEN} LIMIT ?)",
-        (key.text, LANE_RUNS_MAX),
+        f"SELECT count(*) FROM runs WHERE key = ? AND {_OPEN}", (key.text,)
     )
     if waiting >= LANE_RUNS_MAX:
         raise Busy(f"{key} has {LANE_RUNS_MAX} messages waiting; try again when it has caught up")

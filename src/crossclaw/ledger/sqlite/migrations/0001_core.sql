@@ -70,7 +70,6 @@ CREATE TABLE entries (
     body            BLOB NOT NULL
 );
 CREATE UNIQUE INDEX entries_in_order ON entries (session_id, seq);
-CREATE INDEX entries_of_run ON entries (run_id) WHERE run_id IS NOT NULL;
 
 CREATE TABLE runs (
     id              INTEGER PRIMARY KEY,           -- the order within every lane
@@ -101,14 +100,13 @@ CREATE INDEX runs_of_exchange ON runs (exchange_id) WHERE exchange_id IS NOT NUL
 
 -- Accepted and not yet in a transcript. A row leaves when its message has entered one.
 CREATE TABLE inbox (
-    id              INTEGER PRIMARY KEY,
+    run_id          TEXT PRIMARY KEY,
     agent_id        TEXT NOT NULL,
-    run_id          TEXT NOT NULL UNIQUE,
     key             TEXT NOT NULL,
     at              INTEGER NOT NULL,
     message         BLOB NOT NULL,
     authority       TEXT NOT NULL
-);
+) WITHOUT ROWID;
 
 CREATE TABLE tool_calls (
     run_id          TEXT NOT NULL,
