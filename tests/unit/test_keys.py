@@ -59,7 +59,7 @@ def test_inside_sessions_are_bare_and_their_long_spelling_means_the_same(
     assert key == long
     assert (str(long), long.kind, long.agent_id) == (bare, kind, "ops")
     assert hash(key) == hash(long)
-    assert not key != long
+    assert (key != long) is False
 
 
 @pytest.mark.spec("K4")

@@ -37,8 +37,9 @@ def session_of(row: Row) -> Session:
     """By position, in the order of the struct's fields: a list has hundreds of rows."""
     channel, to, account_id, thread_id = row[21:]
     address = Address(channel, to, account_id, thread_id) if channel and to else None
-    fields: list[Any] = [SessionKey(row[1], row[0]), *row[2:19]]
-    return Session(*fields, bool(row[19]), bool(row[20]), address)
+    key = SessionKey(row[1], row[0])
+    fields: list[Any] = [key, *row[2:19], bool(row[19]), bool(row[20]), address]
+    return Session(*fields)
 
 
 RUN = (
