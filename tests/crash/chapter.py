@@ -56,8 +56,7 @@ def make_plans(dice: Random, kills: int) -> list[Plan]:
     a promise of its own, which the poisonous message tries."""
     plans: list[Plan] = []
     while kills > 0:
-        early = bool(plans) and plans[-1].at not in LATE
-        plans.append(_late(dice) if early or dice.random() < 0.25 else _early(dice))
+        plans.append(_late(dice) if dice.random() < 0.4 else _early(dice))
         kills -= plans[-1].at != "stop"
     return plans
 
@@ -137,8 +136,6 @@ class Chapter:
         if plan.at != "start" and not await self._got_ready(life):
             return self._kill(life)
         await anyio.sleep(LET_LIVE_S if plan.at == "never" else plan.after_s)
-        if plan.at in LATE:
-            await self._let_the_tired_rest(life)
         if plan.at == "stop":
             return await self._stop(life)
         if plan.at == "hurry":

@@ -1,6 +1,7 @@
 """The gateway goes; its clients are told."""
 
 import signal
+import socket
 import time
 
 import anyio
@@ -72,6 +73,12 @@ async def test_signals_are_not_taken_from_us() -> None:
     async with open_gateway():
         await anyio.sleep(0.01)
         assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
+
+
+def test_answers_do_not_wait_for_acknowledgements() -> None:
+    """asyncio looks at this number before it turns Nagle's algorithm off."""
+    with bind("127.0.0.1", 0) as listener:
+        assert listener.proto == socket.IPPROTO_TCP
 
 
 def test_where_to_listen_is_asked_for_by_name() -> None:

@@ -11,7 +11,7 @@ from crossclaw.domain.events import ReplyPiece
 from crossclaw.domain.keys import SessionKey
 from crossclaw.gateway.limits import Limits
 from crossclaw.testing import ScriptedProvider, open_house
-from tests.wire.serving import Peer, Served, guest, open_gateway
+from tests.wire.serving import Peer, Served, dial, guest, open_gateway
 
 MAIN = SessionKey.main("main")
 
@@ -117,6 +117,20 @@ async def test_ticks_and_deltas_are_dropped_before_a_client_is() -> None:
     assert seqs == list(range(1, len(seqs) + 1))
     deltas = [frame for frame in slow.events if frame.get("event") == "chat"]
     assert len(deltas) < 20
+
+
+async def test_who_pings_and_does_not_read_is_cut_off() -> None:
+    limits = Limits(pongs_bytes_max=20_000)
+    async with open_gateway(limits=limits) as served, dial(served) as peer:
+        peer.socket.transport.pause_reading()
+        transport = peer.socket.transport
+        masked = b"\x89\xfd" + b"\0" * 4 + b"p" * 125
+        with anyio.move_on_after(5):
+            while not transport.is_closing():
+                transport.write(masked * 1000)
+                await anyio.sleep(0.01)
+
+        assert transport.is_closing()
 
 
 async def _flood(served: Served, good: Peer) -> None:

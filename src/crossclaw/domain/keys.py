@@ -258,7 +258,7 @@ def _refuse_odd_characters(text: str) -> None:
         raise InvalidKey("a session key must not be empty; the main session is called main")
     if len(text) > KEY_CHARS_MAX:
         raise InvalidKey(f"a session key has at most {KEY_CHARS_MAX} characters, not {len(text)}")
-    if not text.isprintable() or "/" in text.split(":")[0] or text != text.strip():
+    if not text.isprintable() or text != text.strip():
         raise InvalidKey(f"{_quote(text)} has characters that no session key has")
 
 

@@ -23,14 +23,15 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """A `connect` with a signed device has about 1.2 KiB; one with long lists of commands 8."""
 
     # ── guesses at a secret ────────────────────────────────────────────────────────────────────
-    attempts_per_address: int = 32
-    """Wrong secrets in a row from one address: a person with an old token in several programs
-    stays below. It does not protect a 256-bit token, which needs no help, but a short password."""
-    attempt_refill_s: float = 2.0
-    """Then one every two seconds: 43,200 guesses a day find no password worth its name."""
+    attempts_per_address: int = 64
+    """Wrong secrets in a row from one address. It does not protect a 256-bit token, which needs no
+    help, but a short password."""
+    attempt_refill_s: float = 0.5
+    """Then two a second. A program with an old token that comes back every second must not lock
+    out the others on its machine; 170,000 guesses a day find no password worth its name."""
     attempts_overall: int = 512
     """From all addresses together, so that many addresses do not multiply the guesses."""
-    attempt_overall_refill_s: float = 0.25
+    attempt_overall_refill_s: float = 0.1
     addresses_max: int = 4096
     """Addresses remembered with their wrong guesses; the longest silent one is forgotten first."""
     secret_chars_min: int = 32
@@ -77,6 +78,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     ping_s: float = 60.0
     """Finds peers that vanished; 10,000 connections make 167 pings a second."""
     ping_answer_s: float = 30.0
+    pongs_bytes_max: int = 512 * KIB
+    """Answers to pings that nobody reads. They are never more than a few bytes to an honest client,
+    but they follow what else it has not read."""
     close_s: float = 2.0
     """For a close to be answered; then the socket is cut."""
     last_close_s: float = 0.5

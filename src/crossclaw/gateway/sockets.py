@@ -180,6 +180,13 @@ class ClientSocket(WebSocketsSansIOProtocol):
         self.known()
         super().connection_lost(exc)
 
+    def handle_ping(self) -> None:
+        """Every ping is answered; who asks without reading the answers is cut off."""
+        if self.transport.get_write_buffer_size() > self.config.limits.pongs_bytes_max:
+            self.transport.abort()
+            return
+        super().handle_ping()
+
     def known(self) -> None:
         """No longer a stranger (or gone)."""
         if self.ticket is not None:
