@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 N ?= 50
 
-.PHONY: help setup run demo test check bench crash docs lock clean
+.PHONY: help setup run demo test check bench crash docs pictures lock clean
 
 help: ## what there is to do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -41,6 +41,9 @@ crash: setup ## N random kill -9 under load, then the control build that must fa
 
 docs: setup ## write the generated pages anew
 	$(BIN)/python docs/generate.py
+
+pictures: setup ## draw the terminal pictures of the README anew
+	$(BIN)/python docs/pictures.py
 
 lock: setup ## resolve the lock files anew
 	$(BIN)/python -m pip --disable-pip-version-check install --quiet uv

@@ -218,7 +218,16 @@ def _build(
     sends = Sends(resolver, book, waits, config, clock, ids)
     reading = Reading(ledger, resolver, config, clock, _model_of(config, outside), exporter.path_of)
     loaded = outside.loaded or Loaded(config, paths.config_path, False, {}, (), ())
-    about = About(loaded, outside.environ, ledger, providers, names, clock, outside.presence)
+    about = About(
+        loaded,
+        outside.environ,
+        ledger,
+        providers,
+        names,
+        clock,
+        outside.presence,
+        paths.ledger_path,
+    )
     registry = Registry(
         [
             *about.methods(),

@@ -2,8 +2,7 @@
 
 import os
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -11,10 +10,11 @@ from typing import Literal
 
 import anyio
 
-from tests.crash.clients import PLAIN, POISON, TRIP, Client, Door, make_clients
-from tests.crash.life import Gone, Life, Line, Nest
-from tests.crash.record import Letter, Place, Record, Sending
-from tests.crash.store import count_held
+from crossclaw.ledger.contract import ATTEMPTS_MAX
+from tests.crash.clients import HOUSE_LOAD, PLAIN, POISON, TRIP, Client, Door, Load, make_clients
+from tests.crash.life import Cradle, Line, Living
+from tests.crash.record import Letter, Outcome, Place, Record, Sending
+from tests.crash.store import HELD, find_runs
 from tests.crash.victim import Build
 
 READY_S_MAX = 5.0
@@ -24,7 +24,6 @@ LET_LIVE_S = 3600.0
 LOOK_AGAIN_S = 0.01
 LINE_S_MAX = 0.5  # a line that does not come must not keep its victim alive
 
-EARLY_S_MAX = 0.2  # from before the ledger is open until recovered runs are under way
 LOAD_S = (0.05, 0.35)
 CHANCE_STOP = 0.06  # of a graceful stop in the middle of the load
 CHANCE_HURRY = 0.06  # of a graceful stop that is not waited for
@@ -37,8 +36,6 @@ BEHIND_POISON = 3
 
 
 At = Literal["start", "ready", "sent", "stamped", "answered", "stop", "hurry", "never"]
-LINES: tuple[At, ...] = ("sent", "stamped", "answered")
-LATE: tuple[At, ...] = ("ready", "stop", "hurry")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +47,30 @@ class Plan:
     count: int = 0
 
 
-def make_plans(dice: Random, kills: int) -> list[Plan]:
-    """A victim that dies early is followed by one that lives until every run has come further: a
-    run that was cut off three times without progress is given up, whoever's fault it was. That is
-    a promise of its own, which the poisonous message tries."""
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What the victims of a chapter are, and how they are spoken with."""
+
+    cradle: Cradle
+    load: Load
+    early_s_max: float
+    """From before the ledger is open until recovered runs are under way."""
+    lines: tuple[At, ...]
+    tears: bool = False
+    """Whether transcripts lose their ends. The house mends them by itself, but in its own time, so
+    the victim must be able to be asked for it."""
+    poison: bool = False
+
+
+def house_scene(cradle: Cradle, build: Build) -> Scene:
+    lines: tuple[At, ...] = ("sent", "stamped", "answered")
+    return Scene(cradle, HOUSE_LOAD, 0.2, lines, tears=True, poison=build == "honest")
+
+
+def make_plans(dice: Random, kills: int, scene: Scene) -> list[Plan]:
     plans: list[Plan] = []
     while kills > 0:
-        plans.append(_late(dice) if dice.random() < 0.4 else _early(dice))
+        plans.append(_late(dice) if dice.random() < 0.5 else _early(dice, scene))
         kills -= plans[-1].at != "stop"
     return plans
 
@@ -69,24 +83,24 @@ def _late(dice: Random) -> Plan:
     return Plan(at, dice.uniform(*LOAD_S))
 
 
-def _early(dice: Random) -> Plan:
+def _early(dice: Random, scene: Scene) -> Plan:
     if dice.random() < 0.4:
-        return Plan("start", dice.uniform(0, EARLY_S_MAX))
-    return Plan(dice.choice(LINES), LINE_S_MAX, dice.randint(1, 25))
+        return Plan("start", dice.uniform(0, scene.early_s_max))
+    return Plan(dice.choice(scene.lines), LINE_S_MAX, dice.randint(1, 25))
 
 
 class Chapter:
-    def __init__(self, folder: Path, seed: str, build: Build, nest: Nest) -> None:
+    def __init__(self, folder: Path, seed: str, build: Build, scene: Scene) -> None:
         self.folder = folder
         self.record = Record()
         self._build = build
-        self._nest = nest
+        self._scene = scene
         self._dice = Random(seed)
         self._door = Door()
-        self._clients = make_clients(seed, self._door, self.record)
+        self._clients = make_clients(scene.load, seed, self._door, self.record)
         self._closing = anyio.Event()
         self._load_over = anyio.Event()
-        self._life: Life | None = None
+        self._life: Living | None = None
         self._end_expected = False
         self._over = False
 
@@ -95,13 +109,14 @@ class Chapter:
         self.folder.mkdir(parents=True)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._load)
-            for plan in make_plans(self._dice, kills):
+            for plan in make_plans(self._dice, kills, self._scene):
                 if time.monotonic() < until:
                     await self._live(plan)
             async with anyio.create_task_group() as last:
                 last.start_soon(self._live_on)
                 with anyio.move_on_after(DRAIN_S_MAX):
                     self.record.drain_s = await self._drain()
+                    await self._ask_once_more()
                 await self._stop_at_last()
             tasks.cancel_scope.cancel()
         return self.record
@@ -115,7 +130,7 @@ class Chapter:
     # ── one life ───────────────────────────────────────────────────────────────────────────────
 
     async def _live(self, plan: Plan) -> None:
-        life = self._life = await self._nest.bear(self.folder, self._build)
+        life = self._life = await self._scene.cradle.bear(self.folder, self._build)
         self._end_expected = False
         if self._over:
             self._kill(life)
@@ -127,12 +142,20 @@ class Chapter:
         finally:
             life.kill()
         self._account_for(plan, code)
-        if plan.at == "stop" and code == 0 and (held := count_held(self.folder)):
-            self.record.fallen.append(f"a graceful stop left {held} runs that it had claimed")
-        if plan.at != "never" and self._dice.random() < CHANCE_TEAR:
+        self._look_at_what_is_left(code)
+        if plan.at != "never" and self._scene.tears and self._dice.random() < CHANCE_TEAR:
             self._tear()
 
-    async def _end(self, life: Life, plan: Plan) -> None:
+    def _look_at_what_is_left(self, code: int) -> None:
+        held = find_runs(self.folder, HELD)
+        if code == 0 and held:
+            self.record.fallen.append(f"a graceful stop left {len(held)} runs that it had claimed")
+        last = find_runs(self.folder, f"{HELD} AND attempt >= {ATTEMPTS_MAX}")
+        self.record.given_up |= last
+        if len(last) > 1:
+            self.record.fallen.append(f"{len(last)} runs were in their last attempt at once")
+
+    async def _end(self, life: Living, plan: Plan) -> None:
         if plan.at != "start" and not await self._got_ready(life):
             return self._kill(life)
         await anyio.sleep(LET_LIVE_S if plan.at == "never" else plan.after_s)
@@ -143,7 +166,7 @@ class Chapter:
             await anyio.sleep(self._dice.uniform(0, HURRY_S_MAX))
         return self._kill(life)
 
-    async def _got_ready(self, life: Life) -> bool:
+    async def _got_ready(self, life: Living) -> bool:
         began = time.monotonic()
         with anyio.move_on_after(READY_S_MAX):
             await life.ready.wait()
@@ -152,26 +175,24 @@ class Chapter:
             self.record.fallen.append(f"a victim was not ready after {READY_S_MAX:.0f} s")
         return life.ready.is_set()
 
-    async def _let_the_tired_rest(self, life: Life) -> None:
-        with suppress(Gone), anyio.move_on_after(DRAIN_S_MAX) as patience:
-            await _until_zero(life.ask, "tired")
-        if patience.cancelled_caught:
-            self.record.fallen.append(f"runs came no further in {DRAIN_S_MAX:.0f} s")
-
-    def _hear(self, line: Line, life: Life, plan: Plan) -> None:
+    def _hear(self, line: Line, life: Living, plan: Plan) -> None:
         told = line.pop("told", "answered")
         if told == "ready":
             self._door.open(life)
         elif told == "sent":
             self.record.sendings.append(Sending(**line))
+        elif told == "ended":
+            self.record.outcomes.append(Outcome(**line))
+        elif told == "trouble":
+            self.record.fallen.append(line["text"])
         if told == plan.at and life.heard[told] == plan.count:
             self._kill(life)
 
-    def _kill(self, life: Life) -> None:
+    def _kill(self, life: Living) -> None:
         self._end_expected = True
         life.kill()
 
-    async def _stop(self, life: Life) -> None:
+    async def _stop(self, life: Living) -> None:
         began = time.monotonic()
         self._end_expected = True
         life.stop()
@@ -211,18 +232,34 @@ class Chapter:
         began = time.monotonic()
         self._closing.set()
         await self._load_over.wait()
-        await _until_zero(self._door.ask_until_told, "open")
+        await self._until_zero("open")
         drained_s = time.monotonic() - began
-        if self._build == "honest":
+        if self._scene.poison:
             await self._poison()
-            await _until_zero(self._door.ask_until_told, "open")
-        await _until_zero(self._door.ask_until_told, "verify")
+            await self._until_zero("open")
+        await self._until_zero("verify")
         return drained_s
+
+    async def _until_zero(self, what: str) -> None:
+        while (await self._door.ask_until_told({"ask": what}))[what]:
+            await anyio.sleep(LOOK_AGAIN_S)
+
+    async def _ask_once_more(self) -> None:
+        """About every run, and of a process that has carried out none of them."""
+        if self._life is not None:
+            await self._stop(self._life)
+        client = self._one_more_client("z")
+        for letter in self.record.letters:
+            for run in tuple(letter.runs):
+                await client.hear(run)
+
+    def _one_more_client(self, name: str) -> Client:
+        return Client(name, HOUSE_LOAD, [], self._dice, self._door, self.record, gives_up=0.0)
 
     async def _poison(self) -> None:
         """One message falls once and is told so; another falls always and is given up. What lies
         behind it comes to its turn."""
-        client = Client("p", [], self._dice, self._door, self.record, gives_up=0.0)
+        client = self._one_more_client("p")
         tripping, poison = client.write(TRIPPED, TRIP), client.write(POISONED, POISON)
         poison.fate = "error"
         behind = [client.write(POISONED, PLAIN) for _ in range(BEHIND_POISON)]
@@ -246,10 +283,3 @@ class Chapter:
         if self._life is not None:
             await self._stop(self._life)
             await self._life.over.wait()
-
-
-async def _until_zero(ask: Callable[[Line], Awaitable[Line]], what: str) -> None:
-    while True:
-        if (await ask({"ask": what}))[what] == 0:
-            return
-        await anyio.sleep(LOOK_AGAIN_S)

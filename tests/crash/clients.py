@@ -1,15 +1,16 @@
 """Clients: they send one message after the other, and again when no acknowledgement came."""
 
 from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
 from random import Random
 
 import anyio
 
-from tests.crash.life import Gone, Life, Line
+from tests.crash.life import Gone, HungUp, Line, Living
 from tests.crash.record import Letter, Outcome, Place, Record
 
 SESSIONS_SURE, SESSIONS_LOOSE, SESSIONS_DIRECT = 18, 18, 14
-CLIENTS = 10
 UNHEARD_MAX = 6  # messages of one client whose outcome it does not know yet: the load's limit
 PAUSE_MAX_S = 0.01
 REFUSED_PAUSE_S = 0.05
@@ -17,6 +18,7 @@ REFUSED_PAUSE_S = 0.05
 CHANCE_TWICE = 0.1  # of sending a message again although it was acknowledged
 CHANCE_GIVE_UP = 0.1  # of not sending it again although it was not
 CHANCE_SHARED = 0.15  # of writing to a session of other clients
+CHANCE_QUESTION = 0.2  # of a message whose run asks somebody else
 
 PLACES = (
     *(Place("sure", f"s{n}") for n in range(SESSIONS_SURE)),
@@ -30,10 +32,10 @@ class Door:
     """Where clients find whichever victim lives now."""
 
     def __init__(self) -> None:
-        self._life: Life | None = None
+        self._life: Living | None = None
         self._opened = anyio.Event()
 
-    def open(self, life: Life) -> None:
+    def open(self, life: Living) -> None:
         self._life = life
         self._opened.set()
 
@@ -42,11 +44,13 @@ class Door:
             await self._opened.wait()
         try:
             return await life.ask(request)
+        except HungUp:
+            raise
         except Gone:
             self._close(life)
             raise
 
-    def _close(self, life: Life) -> None:
+    def _close(self, life: Living) -> None:
         if self._life is life:
             self._life = None
             self._opened = anyio.Event()
@@ -59,10 +63,22 @@ class Door:
                 continue
 
 
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What clients send, and where to. `$` in a script stands for the message's token."""
+
+    clients: int
+    places: tuple[Place, ...]
+    scripts: tuple[str, ...]
+    question: Callable[[Random, Place, str], str | None]
+    """The tool call that asks another session with a message of this token, if there is one."""
+
+
 class Client:
     def __init__(
         self,
         name: str,
+        load: Load,
         own: list[Place],
         dice: Random,
         door: Door,
@@ -72,6 +88,7 @@ class Client:
     ) -> None:
         self._name = name
         self._gives_up = gives_up
+        self._load = load
         self._own = own
         self._dice = dice
         self._door = door
@@ -92,16 +109,15 @@ class Client:
             await self.hear(run)
 
     def write(self, place: Place, script: str | None = None) -> Letter:
-        """A new letter. `$` in its script stands for its token."""
         self._count += 1
         token = f"{self._name}x{self._count:05}"
         asks = None
-        if script is None and self._dice.random() < 0.2:
-            asks = self._choose_question(place, token)
-        if asks:
-            script = f'tool: ask {{"session":"{asks[0]}","token":"{asks[1]}"}}\nthen:\nsay: re $'
-        script = script or self._dice.choice(SCRIPTS)
-        letter = Letter(token, self._name, place, script.replace("$", token), asks)
+        if script is None and self._dice.random() < CHANCE_QUESTION:
+            asks = self._load.question(self._dice, place, f"{token}q")
+        script = f"{asks}\nthen:\nsay: re $" if asks else script
+        script = script or self._dice.choice(self._load.scripts)
+        question = f"{token}q" if asks else None
+        letter = Letter(token, self._name, place, script.replace("$", token), question)
         self._record.letters.append(letter)
         return letter
 
@@ -120,7 +136,9 @@ class Client:
 
     async def hear(self, run: str) -> Outcome:
         while True:
-            answer = await self._door.ask_until_told({"ask": "wait", "run": run})
+            answer = await self._door.ask_until_told(
+                {"ask": "wait", "client": self._name, "run": run}
+            )
             if answer.get("status", "open") != "open":
                 break
         outcome = Outcome(run, answer["status"], answer.get("reply"))
@@ -128,9 +146,15 @@ class Client:
         return outcome
 
     async def _post_once(self, letter: Letter) -> None:
-        place = letter.place._asdict()
-        request = {"ask": "submit", "token": letter.token, "place": place, "text": letter.text}
-        answer = await self._door.ask(request)
+        answer = await self._door.ask(
+            {
+                "ask": "submit",
+                "client": self._name,
+                "token": letter.token,
+                "place": letter.place._asdict(),
+                "text": letter.text,
+            }
+        )
         if "error" in answer:
             self._record.refusals.append(f"{letter.token}: {answer['error']}")
             await anyio.sleep(REFUSED_PAUSE_S)
@@ -140,12 +164,15 @@ class Client:
 
     def _choose_place(self) -> Place:
         shared = self._dice.random() < CHANCE_SHARED
-        return self._dice.choice(PLACES if shared else self._own)
+        return self._dice.choice(self._load.places if shared else self._own)
 
-    def _choose_question(self, place: Place, token: str) -> tuple[str, str] | None:
-        """Only sessions further down the list are asked, so nobody ever waits in a circle."""
-        below = [asked for asked in ASKED if PLACES.index(asked) > PLACES.index(place)]
-        return (self._dice.choice(below).chat, f"{token}q") if below else None
+
+def ask_below(dice: Random, place: Place, token: str) -> str | None:
+    """Only sessions further down the list are asked, so nobody ever waits in a circle."""
+    below = [asked for asked in ASKED if PLACES.index(asked) > PLACES.index(place)]
+    if not below:
+        return None
+    return f'tool: ask {{"session":"{dice.choice(below).chat}","token":"{token}"}}'
 
 
 SCRIPTS = (
@@ -160,13 +187,14 @@ SCRIPTS = (
 POISON = 'tool: fall {"token":"$"}\nthen:\nsay: re $'
 TRIP = 'tool: trip {"token":"$"}\nthen:\nsay: re $'
 PLAIN = SCRIPTS[0]
+HOUSE_LOAD = Load(10, PLACES, SCRIPTS, ask_below)
 
 
-def make_clients(seed: str, door: Door, record: Record) -> list[Client]:
+def make_clients(load: Load, seed: str, door: Door, record: Record) -> list[Client]:
     dice = Random(seed)
-    places = list(PLACES)
+    places = list(load.places)
     dice.shuffle(places)
     return [
-        Client(f"c{n}", places[n::CLIENTS], Random(f"{seed}/{n}"), door, record)
-        for n in range(CLIENTS)
+        Client(f"c{n}", load, places[n :: load.clients], Random(f"{seed}/{n}"), door, record)
+        for n in range(load.clients)
     ]

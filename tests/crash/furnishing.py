@@ -82,10 +82,12 @@ class Question(msgspec.Struct):
     token: str
 
 
-class Answered(msgspec.Struct):
-    run: str
+class Answered(msgspec.Struct, rename="camel"):
+    """As sessions_send answers."""
+
+    run_id: str
     status: str
-    reply: str | None
+    reply: str | None = None
 
 
 class Ask(Tool[Question]):

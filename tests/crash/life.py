@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 import anyio
 import anyio.abc
@@ -25,6 +25,30 @@ Hear = Callable[[Line], None]
 
 class Gone(Exception):
     """The process ended before it answered."""
+
+
+class HungUp(Gone):
+    """The caller hung up before it was answered; the process lives."""
+
+
+class Living(Protocol):
+    """A process that is spoken with, however: by pipe, or by WebSocket."""
+
+    ready: anyio.Event
+    over: anyio.Event
+    heard: Counter[str]
+
+    async def ask(self, request: Line) -> Line: ...
+
+    async def listen(self, hear: Hear) -> int: ...
+
+    def kill(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+class Cradle(Protocol):
+    async def bear(self, folder: Path, build: Build) -> Living: ...
 
 
 class Nest:
@@ -69,7 +93,7 @@ class Life:
         self._pid = pid
         self._to, self._from = to_victim, from_victim
         self._nest = nest
-        self._answers: dict[int, _Answer] = {}
+        self._answers: dict[int, Answer] = {}
         self._asked = 0
         self._alive = True
         self.ready = anyio.Event()
@@ -80,7 +104,7 @@ class Life:
         if not self._alive:
             raise Gone
         self._asked += 1
-        answer = self._answers[self._asked] = _Answer()
+        answer = self._answers[self._asked] = Answer()
         try:
             os.write(self._to, msgspec.json.encode({**request, "number": self._asked}) + b"\n")
         except BrokenPipeError:
@@ -132,7 +156,7 @@ class Life:
         hear(line)
 
 
-class _Answer:
+class Answer:
     __slots__ = ("come", "line")
 
     def __init__(self) -> None:

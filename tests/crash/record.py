@@ -9,6 +9,12 @@ from crossclaw.domain.keys import SessionKey
 
 Fate = Literal["ok", "error"]
 
+AGENTS = {"direct": "main", "librarian": "librarian"}
+"""Places that are no chats: sessions that are spoken to directly, and whose they are."""
+
+UNHEARD = "\0unheard"
+"""The reply of somebody who only heard how a run ended."""
+
 
 class Place(NamedTuple):
     """Where a message goes: a chat of a channel, or a session that is spoken to directly."""
@@ -18,8 +24,8 @@ class Place(NamedTuple):
 
     @property
     def key(self) -> SessionKey:
-        if self.channel == "direct":
-            return SessionKey.named("main", self.chat)
+        if self.channel in AGENTS:
+            return SessionKey.named(AGENTS[self.channel], self.chat)
         return SessionKey.group("main", self.channel, self.chat)
 
 
@@ -31,8 +37,8 @@ class Letter:
     client: str
     place: Place
     text: str
-    asks: tuple[str, str] | None = None
-    """The session and the token of a message that the run sends on and waits for."""
+    asks: str | None = None
+    """The token of a message that the run sends on and waits for."""
     runs: set[str] = field(default_factory=set)
     """What the acknowledgements said: more than one run is one too many."""
     acknowledged: bool = False
@@ -68,6 +74,8 @@ class Record:
     kills: int = 0
     falls: int = 0
     """Processes that a poisonous message took with it."""
+    given_up: set[str] = field(default_factory=set)
+    """Runs that a kill cut off in their last attempt: no house can know that it was not they."""
     fallen: list[str] = field(default_factory=list)
     """Processes that did not start, work or end as they should."""
     tears: int = 0
@@ -87,7 +95,7 @@ class Record:
 
     @property
     def tokens(self) -> set[str]:
-        questions = {letter.asks[1] for letter in self.letters if letter.asks}
+        questions = {letter.asks for letter in self.letters if letter.asks}
         return questions | {letter.token for letter in self.letters}
 
     def by_sender(self) -> dict[tuple[str, Place], list[Letter]]:

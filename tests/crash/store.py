@@ -75,10 +75,19 @@ class Store:
         return int(self.db.execute(sql).get)
 
 
-def count_held(folder: Path) -> int:
-    """Runs that a process has claimed and not given back."""
-    with closing(open_reader(folder / "state" / "crossclaw.sqlite")) as db:
-        return int(db.execute("SELECT count(*) FROM runs WHERE owner IS NOT NULL").get)
+HELD = "owner IS NOT NULL"
+"""Runs that a process has claimed and not given back."""
+OPEN = "ended_at IS NULL"
+
+
+def find_runs(folder: Path, where: str) -> set[str]:
+    path = folder / "state" / "crossclaw.sqlite"
+    if not path.exists():
+        return set()
+    with closing(open_reader(path)) as db:
+        if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'runs'").fetchall():
+            return set()
+        return {run_id for (run_id,) in db.execute(f"SELECT run_id FROM runs WHERE {where}")}
 
 
 Entries = defaultdict[str, list[Entry]]

@@ -26,7 +26,7 @@ from crossclaw.providers.contract import AssistantTurn, Turn, UserTurn
 from crossclaw.transcripts.jsonl import entry_lines, header_line
 from tests.crash.chapter import BEHIND_POISON, DRAIN_S_MAX, POISONED, STOP_S_MAX
 from tests.crash.furnishing import Answered
-from tests.crash.record import Letter, Record
+from tests.crash.record import UNHEARD, Letter, Record
 from tests.crash.store import Store
 
 Kind = Literal["lost", "doubled", "torn", "order", "stuck", "untrue", "trouble"]
@@ -60,21 +60,22 @@ def letters_arrive_once(store: Store, record: Record) -> Findings:
         if len(found) > 1:
             yield Finding("doubled", f"{letter.token} is in the transcript {len(found)} times")
         elif found:
-            yield from _letter_came_home(store, letter, found[0])
+            yield from _letter_came_home(store, record, letter, found[0])
         elif letter.acknowledged:
             yield Finding("lost", f"{letter.token} was acknowledged and is nowhere")
 
 
-def _letter_came_home(store: Store, letter: Letter, entry: Entry) -> Findings:
+def _letter_came_home(store: Store, record: Record, letter: Letter, entry: Entry) -> Findings:
     run = store.runs[entry.run_id or ""]
     if letter.runs and letter.runs != {run.run_id}:
         yield Finding("untrue", f"{letter.token} is run {run.run_id}, but {letter.runs} was told")
     if run.key != letter.place.key or run.session_id != entry.session_id:
         yield Finding("lost", f"{letter.token} came to another session: {run.key}")
-    if run.status != letter.fate:
+    fate = "error" if run.run_id in record.given_up else letter.fate
+    if run.status != fate:
         yield Finding("lost", f"the run of {letter.token} ended as {run.status}: {run.error}")
-    elif letter.fate == "error":
-        if not run.error:
+    elif fate == "error":
+        if not run.error or not any(answer.error for answer in store.answers(run.run_id)):
             yield Finding("untrue", f"the run of {letter.token} failed and does not say why")
     else:
         yield from _replied_once(store, run, letter.reply)
@@ -109,22 +110,26 @@ def questions_are_answered(store: Store, record: Record) -> Findings:
     for letter in record.letters:
         if letter.asks is None or not store.users[letter.token]:
             continue
-        run_id = f"ask-{letter.asks[1]}"
-        run = store.runs.get(run_id)
-        asked = store.users[letter.asks[1]]
-        if run is None or not asked:
-            yield Finding("lost", f"the question of {letter.token} is nowhere")
-            continue
+        asker, asked = store.users[letter.token][0].run_id or "", store.users[letter.asks]
         if len(asked) > 1:
             yield Finding("doubled", f"the question of {letter.token} was put {len(asked)} times")
+        elif asked:
+            yield from _question_came_home(store, record, letter, asker, asked[0])
+        elif asker not in record.given_up:
+            yield Finding("lost", f"the question of {letter.token} is nowhere")
+
+
+def _question_came_home(
+    store: Store, record: Record, letter: Letter, asker: str, asked: Entry
+) -> Findings:
+    run = store.runs[asked.run_id or ""]
+    if run.run_id not in record.given_up:
         if run.status != "ok":
             yield Finding("lost", f"the question of {letter.token} ended as {run.status}")
-        yield from _replied_once(store, run, f"re {letter.asks[1]}")
-        told = [
-            result.content for result in store.results(store.users[letter.token][0].run_id or "")
-        ]
-        if told != [msgspec.to_builtins(Answered(run_id, run.status, run.reply))]:
-            yield Finding("untrue", f"{letter.token} asked and was told {told}")
+        yield from _replied_once(store, run, f"re {letter.asks}")
+    told = [msgspec.convert(result.content, Answered) for result in store.results(asker)]
+    if asker not in record.given_up and told != [Answered(run.run_id, run.status, run.reply)]:
+        yield Finding("untrue", f"{letter.token} asked and was told {told}")
 
 
 def outcomes_are_true(store: Store, record: Record) -> Findings:
@@ -132,7 +137,7 @@ def outcomes_are_true(store: Store, record: Record) -> Findings:
         run = store.runs.get(outcome.run)
         if run is None:
             yield Finding("lost", f"run {outcome.run} was accepted, and nobody knows it")
-        elif (run.status, run.reply) != (outcome.status, outcome.reply):
+        elif outcome.status != run.status or outcome.reply not in (run.reply, UNHEARD):
             yield Finding("untrue", f"{outcome} was told, but it is {run.status}: {run.reply}")
 
 
@@ -152,6 +157,7 @@ def entries_have_no_holes(store: Store, record: Record) -> Findings:
 
 def tool_calls_have_one_result(store: Store, record: Record) -> Findings:
     poison = {run for letter in record.letters if letter.fate == "error" for run in letter.runs}
+    poison |= record.given_up
     stamps = Counter(store.stamps)
     for run_id in store.runs.keys() - poison:
         calls = [call for answer in store.answers(run_id) for call in answer.tool_calls]

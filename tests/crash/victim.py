@@ -8,6 +8,11 @@ controls: each breaks one promise, and the driver must find out.
     careless   carries out a tool with effects again after it was cut off
     pushing    sends a reply again after it was cut off, to a platform that shows it twice
     torn       leaves a transcript with half a line
+
+The others are of the real program, which wire.py starts:
+
+    gateway    as it is
+    eager      behind a proxy that acknowledges before it forwards
 """
 
 import logging
@@ -15,7 +20,7 @@ import os
 import signal
 import socket
 from collections.abc import AsyncGenerator
-from contextlib import aclosing, closing
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
@@ -29,18 +34,13 @@ from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.ids import RandomIds
 from crossclaw.domain.keys import SessionKey
-from crossclaw.ledger.sqlite.store import open_reader
 from crossclaw.tools.contract import Effect
 from tests.crash.furnishing import Ask, Chat, Fall, Look, Stamp, tell
 
-Build = Literal["honest", "hasty", "forgetful", "careless", "pushing", "torn"]
+Build = Literal["honest", "hasty", "forgetful", "careless", "pushing", "torn", "gateway", "eager"]
 
 RUNS_AT_ONCE = 24  # fewer than the sessions, so that slots are fought for and given back
 WAIT_S = 1.0  # a run that nobody knows must not be waited for until the end of days
-TIRED = (
-    "SELECT count(*) FROM runs "
-    "WHERE ended_at IS NULL AND (attempt > 1 OR attempt > 0 AND owner IS NULL)"
-)
 BYTES_MAX = 65_536  # what a pipe holds
 
 
@@ -80,14 +80,13 @@ class Victim:
 
     async def _answer(self, house: House, request: dict[str, Any]) -> None:
         number = request.pop("number")
+        request.pop("client", None)
         try:
             match request.pop("ask"):
                 case "submit":
                     answer = await self._submit(house, number, **request)
                 case "wait":
                     answer = await _wait(house, **request)
-                case "tired":
-                    answer = {"tired": self._count_tired()}
                 case "verify":
                     answer = await _verify(house)
                 case _:
@@ -96,11 +95,6 @@ class Victim:
             answer = {"error": f"{type(error).__name__}: {error}"}
         if answer:
             tell(number=number, **answer)
-
-    def _count_tired(self) -> int:
-        """Runs that two more kills could wear out, if the second came early."""
-        with closing(open_reader(_paths(self._folder).ledger_path)) as db:
-            return int(db.execute(TIRED).get)
 
     async def _submit(
         self, house: House, number: int, token: str, place: dict[str, str], text: str

@@ -1,11 +1,15 @@
 """The examples in our pages work as printed."""
 
+import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from crossclaw.cli.exits import MEANINGS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -58,3 +62,36 @@ def test_every_make_target_in_the_pages_exists() -> None:
     }
 
     assert named - targets <= {"it", "sure"}
+
+
+def commands_of(page: Path) -> list[list[str]]:
+    blocks = re.findall(r"```console\n(.*?)```", page.read_text("utf-8"), re.S)
+    return [
+        shlex.split(line[2:])
+        for block in blocks
+        for line in block.splitlines()
+        if line.startswith("$ ")
+    ]
+
+
+def test_the_commands_of_the_command_line_page_work_in_their_order(tmp_path: Path) -> None:
+    environ = {**os.environ, "OPENCLAW_STATE_DIR": str(tmp_path / "state"), "HOME": str(tmp_path)}
+    environ |= {"OPENCLAW_GATEWAY_PORT": "1"}  # nobody listens there: each call works alone
+    commands = commands_of(ROOT / "docs" / "cli.md")
+    assert len(commands) > 10
+
+    for _, *words in commands:
+        done = subprocess.run(
+            [sys.executable, "-m", "crossclaw.cli.main", *words],
+            capture_output=True, text=True, env=environ, cwd=tmp_path, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{words}: {done.stderr}"
+        assert done.stdout.strip()
+
+
+def test_the_exit_codes_on_the_page_are_the_programs_own() -> None:
+    rows = re.findall(r"^\| (\d+) \| (.+) \|$", (ROOT / "docs" / "cli.md").read_text("utf-8"), re.M)
+
+    assert {int(code): meaning for code, meaning in rows} == {
+        code.value: meaning for code, meaning in MEANINGS.items()
+    }

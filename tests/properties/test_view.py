@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossclaw.agent.view import INTERRUPTED, build_view
+from crossclaw.agent.view import INTERRUPTED, Prefix, build_view, extend_prefix
 from crossclaw.domain.messages import (
     AssistantMessage,
     Image,
@@ -120,6 +120,52 @@ def test_a_history_cut_anywhere_gives_legal_input(messages: list[Message], cut: 
 
     assert complaint(build_view(entries[cut:])) is None
     assert complaint(build_view(entries[:cut])) is None
+
+
+@pytest.mark.spec("M3")
+@settings(max_examples=500, deadline=None)
+@given(histories, st.lists(st.integers(0, 14), max_size=3))
+def test_a_view_that_grows_piece_by_piece_is_legal(
+    messages: list[Message], cuts: list[int]
+) -> None:
+    entries, prefix, at = entries_of(messages), Prefix(), 0
+    for cut in sorted(cuts):
+        prefix = extend_prefix(entries[at:cut], prefix)
+        at = max(at, cut)
+
+    assert complaint(build_view(entries[at:], prefix)) is None
+
+
+settled = st.builds(
+    lambda words, reply, calls: [
+        UserMessage(words),
+        *(
+            part
+            for number in range(calls)
+            for part in (
+                AssistantMessage([ToolUse(f"c{number}", "t", {})]),
+                ToolResultMessage(f"c{number}", "t", "seen"),
+            )
+        ),
+        AssistantMessage(reply),
+    ],
+    texts,
+    texts,
+    st.integers(0, 2),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(settled, max_size=5), st.integers(0, 5))
+def test_after_whole_runs_a_grown_view_equals_the_view_of_all(
+    runs: list[list[Message]], cut: int
+) -> None:
+    before = entries_of([message for run in runs[:cut] for message in run])
+    entries = entries_of([message for run in runs for message in run])
+
+    grown = build_view(entries[len(before) :], extend_prefix(before, Prefix()))
+
+    assert grown == build_view(entries)
 
 
 @pytest.mark.spec("M1")

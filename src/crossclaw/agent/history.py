@@ -1,9 +1,14 @@
-"""History: the entries of active sessions, held in memory and always as the ledger has them."""
+"""History: the entries of active sessions, held in memory and always as the ledger has them.
+
+With them is held how far their view is settled, so that a turn costs what is new, not what is old.
+"""
 
 from collections import OrderedDict
 
+from crossclaw.agent.view import Prefix, build_view, extend_prefix
 from crossclaw.domain.sessions import Entry
 from crossclaw.ledger.contract import Ledger
+from crossclaw.providers.contract import Turn
 
 PAGE = 200  # entries read together; they may be large
 # What a model could be shown at most: a window of a million tokens. Older entries stay in the ledger.
@@ -17,6 +22,8 @@ class History:
         self._ledger = ledger
         self._held: OrderedDict[str, list[Entry]] = OrderedDict()
         self._bytes: dict[str, int] = {}
+        self._settled: dict[str, tuple[int, Prefix]] = {}
+        """The first entry that was held, and the view of those that can no longer change it."""
         self._held_bytes = 0
         self._held_bytes_max = held_bytes_max
 
@@ -28,6 +35,21 @@ class History:
             held = _newest([*held, *await self._read_after(session_id, after)])
         self._hold(session_id, held)
         return held
+
+    async def view(self, session_id: str, run_id: str) -> list[Turn]:
+        """What the model of this run is shown. Entries before the run are settled."""
+        entries = await self.read(session_id)
+        if not entries:
+            return build_view(entries)
+        held_from, prefix = self._settled.get(session_id, (0, Prefix()))
+        if held_from != entries[0].seq:
+            prefix = Prefix()  # the oldest entries have left: begin anew
+        done = prefix.seq - entries[0].seq + 1 if prefix.seq else 0  # seqs have no holes
+        mine = [at for at in range(done, len(entries)) if entries[at].run_id == run_id]
+        begins = mine[0] if mine else len(entries)
+        prefix = extend_prefix(entries[done:begins], prefix)
+        self._settled[session_id] = (entries[0].seq, prefix)
+        return build_view(entries[begins:], prefix)
 
     async def _read_after(self, session_id: str, after: int) -> list[Entry]:
         """Page by page from the newest back, until there is enough."""
@@ -50,6 +72,7 @@ class History:
         while self._held_bytes > self._held_bytes_max and len(self._held) > 1:
             oldest, _ = self._held.popitem(last=False)
             self._held_bytes -= self._bytes.pop(oldest)
+            self._settled.pop(oldest, None)
 
 
 def _newest(entries: list[Entry]) -> list[Entry]:

@@ -11,12 +11,17 @@ import msgspec
 from crossclaw.agent.history import History
 from crossclaw.agent.mind import Mind
 from crossclaw.agent.toolbox import Toolbox
-from crossclaw.agent.view import build_view
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import TurnsExhausted
 from crossclaw.domain.events import ReplyPiece, ThoughtPiece
 from crossclaw.domain.ids import Ids
-from crossclaw.domain.messages import AssistantMessage, Text, ToolResultMessage, ToolUse
+from crossclaw.domain.messages import (
+    AssistantMessage,
+    Text,
+    ToolResultMessage,
+    ToolUse,
+    UserMessage,
+)
 from crossclaw.domain.runs import EndStatus, Run
 from crossclaw.domain.sessions import Entry, NewEntry
 from crossclaw.providers.contract import ModelRequest, Piece, TextPiece, ThinkingPiece, ToolPiece
@@ -46,20 +51,17 @@ class Loop:
             calls = unanswered_calls(entries, run.run_id)
             if calls:
                 await self._toolbox.run(run, mind.tools, calls)
-                entries = await self._history.read(run.session_id)
-            answer = await self._ask(run, mind, entries, progress)
+            answer = await self._ask(run, mind, progress)
             if not answer.tool_calls:
                 return answer
             await self._book.append(run, self._entry(answer))
         raise TurnsExhausted(f"no answer after {TURNS_MAX} model calls; the run was ended")
 
-    async def _ask(
-        self, run: Run, mind: Mind, entries: Sequence[Entry], progress: Progress
-    ) -> AssistantMessage:
+    async def _ask(self, run: Run, mind: Mind, progress: Progress) -> AssistantMessage:
         request = ModelRequest(
             model=mind.model,
             system=mind.system,
-            turns=build_view(entries),
+            turns=await self._history.view(run.session_id, run.run_id),
             tools=[tool.spec for tool in mind.tools.values()],
             output_tokens_max=mind.output_tokens_max,
             thinking=mind.thinking,
@@ -83,6 +85,8 @@ def unanswered_calls(entries: Sequence[Entry], run_id: str) -> list[ToolUse]:
             answered.add(entry.message.tool_use_id)
         if isinstance(entry.message, AssistantMessage):
             return [call for call in entry.message.tool_calls if call.id not in answered]
+        if isinstance(entry.message, UserMessage):
+            break  # the run's own beginning
     return []
 
 

@@ -36,21 +36,46 @@ class _Result(NamedTuple):
     is_error: bool
 
 
-def build_view(entries: Iterable[Entry]) -> list[Turn]:
-    messages = [entry.message for entry in entries if entry.message is not None]
-    results = _pair(messages)
-    turns: list[Turn] = []
-    ids: set[str] = set()
-    for position, message in enumerate(messages):
-        if isinstance(message, AssistantMessage):
-            _add_assistant(turns, ids, message, results, position)
-        elif isinstance(message, UserMessage):
-            _add_user(turns, [], _user_content(message))
+class Prefix(msgspec.Struct, frozen=True):
+    """A view of the entries up to `seq`. Nothing that comes later changes it: it ends where no call
+    waits for a result, or where a later run has begun."""
+
+    seq: int = 0
+    turns: tuple[Turn, ...] = ()
+    ids: frozenset[str] = frozenset()
+
+
+NOTHING_YET = Prefix()
+
+
+def build_view(entries: Iterable[Entry], prefix: Prefix = NOTHING_YET) -> list[Turn]:
+    """Legal input from these entries, which follow the prefix."""
+    turns = _extend(entries, prefix)[0]
     if turns and isinstance(turns[0], AssistantTurn):
         turns.insert(0, UserTurn([], [Text(NOT_SHOWN)]))
     if not turns or isinstance(turns[-1], AssistantTurn):
         turns.append(UserTurn([], [Text(GO_ON)]))
     return turns
+
+
+def extend_prefix(entries: Sequence[Entry], prefix: Prefix) -> Prefix:
+    """A prefix that covers these entries as well. They must be settled (see `Prefix`)."""
+    if not entries:
+        return prefix
+    turns, ids = _extend(entries, prefix)
+    return Prefix(entries[-1].seq, tuple(turns), frozenset(ids))
+
+
+def _extend(entries: Iterable[Entry], prefix: Prefix) -> tuple[list[Turn], set[str]]:
+    messages = [entry.message for entry in entries if entry.message is not None]
+    results = _pair(messages)
+    turns, ids = list(prefix.turns), set(prefix.ids)
+    for position, message in enumerate(messages):
+        if isinstance(message, AssistantMessage):
+            _add_assistant(turns, ids, message, results, position)
+        elif isinstance(message, UserMessage):
+            _add_user(turns, [], _user_content(message))
+    return turns, ids
 
 
 def _pair(messages: Sequence[Message]) -> dict[tuple[int, str], _Result]:

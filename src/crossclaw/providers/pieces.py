@@ -42,19 +42,21 @@ def pieces_of(blocks: Iterable[AssistantBlock]) -> Iterator[Piece]:
 
 
 def count_usage(request: ModelRequest, blocks: list[AssistantBlock]) -> Usage:
-    """One word counts as one token: coarse, but the same every time."""
-    read = _count(request.system) + sum(_count(text) for text in _texts(request))
-    return Usage(input=read, output=_count(words_of(AssistantMessage(blocks))))
+    """One word counts as one token, and a turn that was read before as one: coarse, but the same
+    every time, and no dearer in a long conversation."""
+    read = _count(request.system) + sum(_count(text) for text in _last_words(request))
+    return Usage(
+        input=read + len(request.turns) - 1, output=_count(words_of(AssistantMessage(blocks)))
+    )
 
 
-def _texts(request: ModelRequest) -> Iterator[str]:
-    for turn in request.turns:
-        match turn:
-            case UserTurn(results=results, content=content):
-                told = [part for result in results for part in result.content]
-                yield from (part.text for part in [*told, *content] if isinstance(part, Text))
-            case AssistantTurn(content=content):
-                yield words_of(AssistantMessage(content))
+def _last_words(request: ModelRequest) -> Iterator[str]:
+    match request.turns[-1]:
+        case UserTurn(results=results, content=content):
+            told = [part for result in results for part in result.content]
+            yield from (part.text for part in [*told, *content] if isinstance(part, Text))
+        case AssistantTurn(content=content):
+            yield words_of(AssistantMessage(content))
 
 
 def _count(text: str) -> int:

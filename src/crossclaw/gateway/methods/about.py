@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from crossclaw.config import Loaded
@@ -14,6 +15,15 @@ from crossclaw.providers.registry import Providers
 
 RECENT = 10  # sessions that health and status name
 HEALTH_FOR_MS = 2_000  # counting a million sessions is not free; clients ask often
+
+_NO_HEARTBEAT = {
+    "enabled": False,
+    "every": "off",
+    "everyMs": None,
+    "prompt": "",
+    "target": "none",
+    "ackMaxChars": 0,
+}
 
 
 class HealthParams(Params, frozen=True):
@@ -35,9 +45,20 @@ class ModelsResult(Result, frozen=True):
     models: list[dict[str, Any]]
 
 
+class ModelsParams(Params, frozen=True):
+    """OpenClaw's clients narrow the list or ask to look anew; ours is short and always fresh."""
+
+    agent_id: str | None = None
+    view: str | None = None
+    refresh: bool | None = None
+    prepared_only: bool | None = None
+    include_provider_capabilities: bool | None = None
+
+
 class ChannelsParams(Params, frozen=True):
     probe: bool | None = None
     timeout_ms: int | None = None
+    channel: str | None = None
 
 
 class About:
@@ -50,6 +71,7 @@ class About:
         channels: tuple[str, ...],
         clock: Clock,
         presence: Callable[[], list[dict[str, Any]]],
+        store: Path,
     ) -> None:
         self._loaded = loaded
         self._config = loaded.config
@@ -59,6 +81,7 @@ class About:
         self._channels = channels
         self._clock = clock
         self._presence = presence
+        self._store = store
         self._health: dict[str, Any] = {}
 
     async def health(self, caller: Caller, params: HealthParams) -> dict[str, Any]:
@@ -68,9 +91,9 @@ class About:
         now = self._clock.now_ms()
         if self._health and now - self._health["ts"] < HEALTH_FOR_MS:
             return self._health
-        recent = await self._ledger.list_sessions(limit=RECENT)
-        count = await self._ledger.count_sessions()
         agents = self._config.agents
+        by_agent = {agent_id: await self._stored(now, agent_id) for agent_id in agents.ids()}
+        everything = await self._stored(now)
         self._health = {
             "ok": True,
             "ts": now,
@@ -84,14 +107,22 @@ class About:
                 {
                     "agentId": agent_id,
                     "isDefault": agent_id == agents.default_id,
-                    "heartbeat": {"enabled": False, "every": "off", "everyMs": None},
-                    "sessions": {"count": await self._ledger.count_sessions(agent_id=agent_id)},
+                    "heartbeat": _NO_HEARTBEAT,
+                    "sessions": stored,
                 }
-                for agent_id in agents.ids()
+                for agent_id, stored in by_agent.items()
             ],
-            "sessions": {"count": count, "recent": [self._brief(s, now) for s in recent]},
+            "sessions": everything,
         }
         return self._health
+
+    async def _stored(self, now: int, agent_id: str | None = None) -> dict[str, Any]:
+        recent = await self._ledger.list_sessions(limit=RECENT, agent_id=agent_id)
+        return {
+            "path": str(self._store),
+            "count": await self._ledger.count_sessions(agent_id=agent_id),
+            "recent": [self._brief(session, now) for session in recent],
+        }
 
     def _brief(self, session: Session, now: int) -> dict[str, Any]:
         age = max(0, now - session.updated_at)
@@ -108,17 +139,23 @@ class About:
             "model": model,
             "rehearsal": model.startswith("rehearsal/"),
             "sessions": {
+                "paths": [str(self._store)],
                 "count": await self._ledger.count_sessions(),
-                "defaults": {"model": model},
+                "defaults": {
+                    "model": model,
+                    "contextTokens": self._config.agents.defaults.context_tokens,
+                },
                 "recent": [
                     {
                         **self._brief(session, now),
-                        "kind": session.key.kind,
+                        "kind": "group" if session.key.kind == "group" else "direct",
                         "sessionId": session.session_id,
+                        "model": session.model or model,
                         "totalTokens": session.total_tokens,
                     }
                     for session in recent
                 ],
+                "byAgent": [],
             },
         }
 
@@ -134,7 +171,7 @@ class About:
             ],
         )
 
-    async def models(self, caller: Caller, params: Nothing) -> ModelsResult:
+    async def models(self, caller: Caller, params: ModelsParams) -> ModelsResult:
         listed = [
             {
                 "id": model.id,
@@ -191,7 +228,13 @@ class About:
             ("health", HealthParams, dict, self.health, "Is the house well?"),
             ("status", Nothing, dict, self.status, "Model, channels and recent sessions."),
             ("agents.list", Nothing, AgentsResult, self.agents, "The configured agents."),
-            ("models.list", Nothing, ModelsResult, self.models, "The models that may be chosen."),
+            (
+                "models.list",
+                ModelsParams,
+                ModelsResult,
+                self.models,
+                "The models that may be chosen.",
+            ),
             (
                 "channels.status",
                 ChannelsParams,

@@ -73,6 +73,8 @@ class HistoryResult(Result, frozen=True):
 class AbortParams(Params, frozen=True):
     session_key: Filled
     run_id: str | None = None
+    preserve_side_runs: bool | None = None
+    """OpenClaw's terminal page says it with every abort; there are no side runs here."""
 
 
 class AbortResult(Result, frozen=True):
