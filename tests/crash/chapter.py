@@ -241,7 +241,9 @@ class Chapter:
         return drained_s
 
     async def _until_zero(self, what: str) -> None:
-        while (await self._door.ask_until_told({"ask": what}))[what]:
+        while True:
+            if (await self._door.ask_until_told({"ask": what}))[what] == 0:
+                return
             await anyio.sleep(LOOK_AGAIN_S)
 
     async def _ask_once_more(self) -> None:

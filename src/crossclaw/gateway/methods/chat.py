@@ -23,7 +23,7 @@ from crossclaw.runs.lanes import Lanes
 from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.desk import digest
 
-STOP_WORDS = frozenset({"/stop", "stop", "esc", "abort", "exit", "interrupt"})
+STOP_WORDS = frozenset({"/stop", "stop", "esc", "abort", "wait", "exit", "interrupt"})  # OpenClaw's
 ATTACHMENT_BYTES_MAX = 5_000_000  # OpenClaw's limit; a model takes no larger picture
 HISTORY_BYTES_MAX = 6 * 1024 * 1024  # what a client can show; the rest is a page away
 
@@ -143,7 +143,8 @@ class Chat:
         )
         session = NewSession(key=handle.key, session_id=self._ids.new(), channel="webchat")
         # One scope for chat, agent and send: a run id is unique in the store.
-        once = Dedupe("run", new.run_id, digest("chat", handle.key.text, params.message))
+        pictures = [attachment.content for attachment in params.attachments]
+        once = Dedupe("run", new.run_id, digest("chat", handle.key.text, params.message, *pictures))
         submitted = await self._book.submit(new, session, dedupe=once)
         if not submitted.duplicate:
             return SendResult(run_id=submitted.run_id, status="started")

@@ -1,0 +1,132 @@
+"""The door: nothing half-declared behind it, and refusals that say where and what."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.errors import Invalid
+from crossclaw.domain.keys import SessionKey
+from crossclaw.door.dispatch import read_params
+from crossclaw.door.principal import Principal, Scope, session_principal
+from crossclaw.door.registry import Caller, Method, Params, Registry, RegistryIncomplete
+
+
+class Inner(Params, frozen=True):
+    size: int
+
+
+class Wanted(Params, frozen=True):
+    session_key: str
+    limit: int = 5
+    inner: Inner | None = None
+
+
+async def handle(caller: Caller, params: Wanted) -> Any:
+    return params.limit
+
+
+GOOD = Method(
+    name="x",
+    params=Wanted,
+    result=int,
+    scope="operator.read",
+    effect="read",
+    handle=handle,
+    summary="X.",
+)
+
+
+class Open(msgspec.Struct):
+    anything: int = 0
+
+
+@pytest.mark.spec("B3")
+@pytest.mark.parametrize(
+    "flaw",
+    [
+        {"scope": None},
+        {"scope": "operator.everything"},
+        {"effect": None},
+        {"params": Open},
+        {"params": None},
+        {"result": None},
+        {"summary": ""},
+        {"name": ""},
+    ],
+)
+def test_a_gateway_with_a_half_declared_method_does_not_start(flaw: dict[str, Any]) -> None:
+    with pytest.raises(RegistryIncomplete):
+        Registry([msgspec.structs.replace(GOOD, **flaw)])
+
+
+def test_a_name_stands_for_one_method() -> None:
+    with pytest.raises(RegistryIncomplete, match="two methods x"):
+        Registry([GOOD, GOOD])
+
+
+def test_hidden_methods_are_not_offered_but_found() -> None:
+    registry = Registry([GOOD, msgspec.structs.replace(GOOD, name="tool.y", hidden=True)])
+
+    assert registry.names == ["x"]
+    assert registry.find("tool.y") is not None
+
+
+@pytest.mark.spec("G1")
+@pytest.mark.parametrize(
+    ("params", "complaint"),
+    [
+        ({"sessionKey": "a", "x": 1}, "invalid x params: at root: unexpected property 'x'"),
+        ({}, "invalid x params: at root: must have required property 'sessionKey'"),
+        (None, "invalid x params: at root: must have required property 'sessionKey'"),
+        ({"sessionKey": 7}, "invalid x params: at /sessionKey: Expected `str`, got `int`"),
+        ({"sessionKey": "a", "inner": {}}, "at /inner: must have required property 'size'"),
+        ([], "invalid x params: at root: Expected `object`, got `array`"),
+    ],
+)
+def test_a_refused_parameter_is_named_with_its_place(params: Any, complaint: str) -> None:
+    with pytest.raises(Invalid) as refusal:
+        read_params(GOOD, params)
+
+    assert complaint in str(refusal.value)
+
+
+@pytest.mark.spec("B3")
+@pytest.mark.parametrize(
+    ("scopes", "may"),
+    [
+        (set(), set()),
+        ({"operator.read"}, {"operator.read"}),
+        ({"operator.write"}, {"operator.read", "operator.write"}),
+        ({"operator.pairing"}, {"operator.pairing"}),
+        (
+            {"operator.admin"},
+            {
+                "operator.read",
+                "operator.write",
+                "operator.admin",
+                "operator.approvals",
+                "operator.pairing",
+            },
+        ),
+        ({"operator.everything"}, set()),
+    ],
+)
+def test_a_scope_includes_what_it_says_and_no_more(scopes: set[str], may: set[str]) -> None:
+    principal = Principal(name="p", role="operator", scopes=frozenset(scopes))
+    every: list[Scope] = [
+        "operator.read", "operator.write", "operator.admin", "operator.approvals", "operator.pairing", "node",
+    ]  # fmt: skip
+
+    assert {scope for scope in every if principal.has(scope)} == may
+
+
+@pytest.mark.spec("B3")
+def test_a_session_that_acts_through_its_tools_administers_nothing() -> None:
+    authority = Authority(sandboxed=True)
+    principal = session_principal(SessionKey.main("ops"), authority)
+
+    assert not principal.has("operator.admin")
+    assert principal.has("operator.write")
+    assert (principal.agent_id, principal.authority) == ("ops", authority)
