@@ -6,15 +6,20 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import house, ledger, reads, record, start, table
+from bench import gateway, house, ledger, reads, record, start, table
 from bench.stores import Stores
 from bench.work import Result, Work, measure
 
 
 def works(stores: Stores) -> tuple[Work, ...]:
-    """Everything there is to measure, subject by subject. The gateway's rows will stand at the end:
-    a file of its own with `WORKS`, and its name here."""
-    return (*ledger.WORKS, *reads.works(stores.many), *house.WORKS, *start.WORKS)
+    """Everything there is to measure, subject by subject."""
+    return (
+        *ledger.WORKS,
+        *reads.works(stores.many),
+        *house.WORKS,
+        *gateway.WORKS,
+        *start.WORKS,
+    )
 
 
 def main() -> None:

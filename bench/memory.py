@@ -1,8 +1,8 @@
-"""Resident memory of this process, asked for without importing anything that would add to it."""
+"""Resident memory of a process, asked for without importing anything that would add to it."""
 
 
-def resident_mb() -> float:
-    """VmRSS, as the kernel tells it."""
-    with open("/proc/self/status", encoding="ascii") as status:
+def resident_mb(pid: int | None = None) -> float:
+    """VmRSS, as the kernel tells it; of this process, if no other is named."""
+    with open(f"/proc/{pid or 'self'}/status", encoding="ascii") as status:
         line = next(line for line in status if line.startswith("VmRSS:"))
     return int(line.split()[1]) * 1_024 / 1_000_000

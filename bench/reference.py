@@ -66,13 +66,13 @@ def _encodings(_stores: Stores) -> Base:
 
 def run_python(code: str) -> tuple[str, float]:
     """What it prints, and the CPU seconds of its process."""
-    before = _children_cpu_s()
+    before = children_cpu_s()
     command = [sys.executable, "-c", code]
     told = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
-    return told, _children_cpu_s() - before
+    return told, children_cpu_s() - before
 
 
-def _children_cpu_s() -> float:
+def children_cpu_s() -> float:
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 

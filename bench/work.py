@@ -67,10 +67,11 @@ class Work(msgspec.Struct, frozen=True):
 
 
 class Stopwatch:
-    """Wall and CPU time since it was started."""
+    """Wall and CPU time since it was started; the CPU's of this process, if no other is asked."""
 
-    def __init__(self) -> None:
-        self._wall, self._cpu = time.perf_counter(), time.process_time()
+    def __init__(self, cpu_s: Callable[[], float] = time.process_time) -> None:
+        self._cpu_s = cpu_s
+        self._wall, self._cpu = time.perf_counter(), cpu_s()
         self.each_ms: list[float] = []
 
     @contextmanager
@@ -81,7 +82,7 @@ class Stopwatch:
 
     def stop(self, pieces: int | None = None) -> Spent:
         """By default as many pieces of work as were timed one by one."""
-        wall_s, cpu_s = time.perf_counter() - self._wall, time.process_time() - self._cpu
+        wall_s, cpu_s = time.perf_counter() - self._wall, self._cpu_s() - self._cpu
         count = pieces or len(self.each_ms)
         figures = {"rate": count / wall_s, **_spread(self.each_ms)}
         return Spent(figures, wall_s * 1_000 / count, cpu_s * 1_000 / count)

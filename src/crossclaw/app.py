@@ -1,8 +1,8 @@
 """The house, put together: built from the ground up, then served. The only module that knows all others."""
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,10 +18,10 @@ from crossclaw.agent.toolbox import Toolbox
 from crossclaw.channels.contract import Channel
 from crossclaw.config import Config, Loaded, Paths
 from crossclaw.config.providers import APIS
+from crossclaw.config.supported import refuse_unsupported
 from crossclaw.config.token import gateway_token
 from crossclaw.delivery.outbox import MayDeliver, Outbox
 from crossclaw.domain.clock import Clock, SystemClock
-from crossclaw.domain.errors import ConfigInvalid
 from crossclaw.domain.events import Event, RunEnded
 from crossclaw.domain.ids import Ids, RandomIds
 from crossclaw.door.dispatch import Door
@@ -103,7 +103,7 @@ class House:
 async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGenerator[House]:
     """Build in the order of the imports, then serve. Serving is where control comes back up: lanes
     are told who executes a run and what follows from its end, channels who receives."""
-    _refuse_unsupported(config)
+    refuse_unsupported(config)
     async with AsyncExitStack() as closing:
         ledger = SqliteLedger(paths.ledger_path, inline=outside.inline)
         closing.push_async_callback(_shielded, ledger.close)
@@ -151,8 +151,20 @@ async def run_gateway(
             number = await tasks.start(
                 gateway.serve, where, settings.port if port is None else port
             )
-            if on_ready is not None:
-                on_ready(f"http://{where}:{number}", token.reveal())
+            with _noted_port(paths, number):
+                if on_ready is not None:
+                    on_ready(f"http://{where}:{number}", token.reveal())
+                await anyio.sleep_forever()
+
+
+@contextmanager
+def _noted_port(paths: Paths, number: int) -> Generator[None]:
+    """So that the command line finds a gateway that was started on another port than configured."""
+    paths.port_path.write_text(f"{number}\n", "ascii")
+    try:
+        yield
+    finally:
+        paths.port_path.unlink(missing_ok=True)
 
 
 def _gateway(config: Config, outside: Outside, house: House, lock: Lock) -> Gateway:
@@ -172,22 +184,6 @@ def _gateway(config: Config, outside: Outside, house: House, lock: Lock) -> Gate
         health=house.about.snapshot,
         endpoints=[tools_invoke(invoker.invoke)],
     )
-
-
-def _refuse_unsupported(config: Config) -> None:
-    """What was asked to be locked in must not run free because a part is not built yet."""
-    agents = config.agents
-    boxed = [each for each in agents.ids() if agents.sandbox_for(each).mode != "off"]
-    if boxed:
-        raise ConfigInvalid(
-            f"sandbox.mode is set for {', '.join(boxed)}, and this release has no sandbox yet; set it "
-            "to off to run these agents without one"
-        )
-    if config.tools.sessions.visibility != "all":
-        raise ConfigInvalid(
-            "tools.sessions.visibility can only be all in this release; the narrower ones come with "
-            "the complete session tools"
-        )
 
 
 async def _shielded(close: Callable[[], Awaitable[None]]) -> None:
@@ -216,7 +212,7 @@ def _build(
     resolver = Resolver(ledger, config)
     changing = Changing(ledger, lanes, exporter, feed, clock, ids)
     sends = Sends(resolver, book, waits, config, clock, ids)
-    reading = Reading(ledger, resolver, config, clock, _model_of(config, outside), exporter.path_of)
+    reading = Reading(ledger, resolver, clock, _model_of(config, outside), exporter.path_of)
     loaded = outside.loaded or Loaded(config, paths.config_path, False, {}, (), ())
     about = About(
         loaded,
@@ -310,13 +306,15 @@ def _output_tokens(config: Config, model: str) -> int | None:
 
 def _timers(outside: Outside) -> Fire:
     handlers = outside.timers or {}
+    unknown: set[str] = set()
 
     async def fire(timer: Timer) -> None:
         handler = handlers.get(timer.kind)
-        if handler is None:
-            log.warning("nobody knows what timer %s of kind %s is for", timer.timer_key, timer.kind)
-        else:
+        if handler is not None:
             await handler(timer)
+        elif timer.kind not in unknown:
+            unknown.add(timer.kind)
+            log.warning("nobody knows what timers of kind %s are for; they stay", timer.kind)
 
     return fire
 

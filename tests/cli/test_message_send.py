@@ -70,7 +70,7 @@ def test_an_agent_that_is_not_configured_lists_those_that_are_and_how_to_add_one
     assert gateway.params_of("chat.send") == []
 
 
-@pytest.mark.parametrize("session", ["MAIN", "agent:main:", "a/b", "", "agent:helper:x"])
+@pytest.mark.parametrize("session", ["MAIN", "agent:main:", "", "agent:helper:x"])
 def test_a_name_that_is_no_key_is_refused(
     person: Person, gateway: FakeGateway, session: str
 ) -> None:

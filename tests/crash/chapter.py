@@ -151,9 +151,12 @@ class Chapter:
         if code == 0 and held:
             self.record.fallen.append(f"a graceful stop left {len(held)} runs that it had claimed")
         last = find_runs(self.folder, f"{HELD} AND attempt >= {ATTEMPTS_MAX}")
-        self.record.given_up |= last
         if len(last) > 1:
             self.record.fallen.append(f"{len(last)} runs were in their last attempt at once")
+        innocent = last - self.record.poison
+        if innocent and not self._end_expected:
+            self.record.fallen.append("poison took another run's last attempt with it")
+        self.record.given_up |= innocent
 
     async def _end(self, life: Living, plan: Plan) -> None:
         if plan.at != "start" and not await self._got_ready(life):
@@ -203,7 +206,7 @@ class Chapter:
             life.kill()
 
     def _account_for(self, plan: Plan, code: int | None) -> None:
-        if plan.at == "never" and code == -9 and not self._end_expected:
+        if self._scene.poison and code == -9 and not self._end_expected:
             self.record.falls += 1
             return
         self.record.kills += code == -9

@@ -94,6 +94,10 @@ class Record:
         return sum(letter.acknowledged for letter in self.letters)
 
     @property
+    def poison(self) -> set[str]:
+        return {run for letter in self.letters if letter.fate == "error" for run in letter.runs}
+
+    @property
     def tokens(self) -> set[str]:
         questions = {letter.asks for letter in self.letters if letter.asks}
         return questions | {letter.token for letter in self.letters}

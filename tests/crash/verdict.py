@@ -156,10 +156,8 @@ def entries_have_no_holes(store: Store, record: Record) -> Findings:
 
 
 def tool_calls_have_one_result(store: Store, record: Record) -> Findings:
-    poison = {run for letter in record.letters if letter.fate == "error" for run in letter.runs}
-    poison |= record.given_up
     stamps = Counter(store.stamps)
-    for run_id in store.runs.keys() - poison:
+    for run_id in store.runs.keys() - record.poison - record.given_up:
         calls = [call for answer in store.answers(run_id) for call in answer.tool_calls]
         results = store.results(run_id)
         if Counter(call.id for call in calls) != Counter(result.tool_use_id for result in results):

@@ -17,15 +17,16 @@ def crash(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.spec("B1", "B2")
 @pytest.mark.timeout(120)
 def test_nothing_is_lost_doubled_or_torn_by_kills() -> None:
-    done = crash("--kills", "6", "--no-control")
+    done = crash("--kills", "8", "--no-control")
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "0 lost, 0 doubled, 0 torn, 0 order, 0 stuck, 0 untrue, 0 trouble" in done.stdout
+    nothing = "0 lost, 0 doubled, 0 torn, 0 order, 0 stuck, 0 untrue, 0 trouble"
+    assert done.stdout.count(nothing) == 2  # the house, and the real gateway
 
 
 @pytest.mark.spec("B1")
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("build", ["hasty", "forgetful", "careless", "pushing", "torn"])
+@pytest.mark.parametrize("build", ["hasty", "forgetful", "careless", "pushing", "torn", "eager"])
 def test_a_build_that_breaks_its_promise_is_caught(build: str) -> None:
     done = crash("--control", build)
 

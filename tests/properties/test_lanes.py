@@ -2,6 +2,7 @@
 session waits for another."""
 
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 
 import anyio
@@ -78,7 +79,5 @@ def test_every_session_runs_in_order_without_overlap_and_without_waiting_for_oth
     assert sum(len(spans) for spans in model.spans.values()) == len(plan)
     for name, spans in model.spans.items():
         assert [number for number, _, _ in spans] == sorted(number for number, _, _ in spans)
-        assert all(
-            end <= begin for (_, _, end), (_, begin, _) in zip(spans, spans[1:], strict=False)
-        )
+        assert all(end <= begin for (_, _, end), (_, begin, _) in pairwise(spans))
         assert spans[-1][2] == pytest.approx(earliest[name], abs=0.5)

@@ -16,11 +16,13 @@ from crossclaw.domain.errors import TurnsExhausted
 from crossclaw.domain.events import ReplyPiece, ThoughtPiece
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.messages import (
+    AssistantBlock,
     AssistantMessage,
     Text,
     ToolResultMessage,
     ToolUse,
     UserMessage,
+    well_formed,
 )
 from crossclaw.domain.runs import EndStatus, Run
 from crossclaw.domain.sessions import Entry, NewEntry
@@ -51,10 +53,11 @@ class Loop:
             calls = unanswered_calls(entries, run.run_id)
             if calls:
                 await self._toolbox.run(run, mind.tools, calls)
-            answer = await self._ask(run, mind, progress)
+            answer = with_own_ids(await self._ask(run, mind, progress), entries, run.run_id)
             if not answer.tool_calls:
                 return answer
             await self._book.append(run, self._entry(answer))
+            progress.rescue = _nothing_to_rescue
         raise TurnsExhausted(f"no answer after {TURNS_MAX} model calls; the run was ended")
 
     async def _ask(self, run: Run, mind: Mind, progress: Progress) -> AssistantMessage:
@@ -69,7 +72,7 @@ class Loop:
         telling = _Telling(self._feed, run)
         progress.rescue = lambda status, error: [self._entry(_cut_off(telling.text, status, error))]
         answer = await mind.provider.complete(request, telling)
-        return msgspec.structs.replace(answer, timestamp=self._clock.now_ms())
+        return well_formed(msgspec.structs.replace(answer, timestamp=self._clock.now_ms()))
 
     def _entry(self, message: AssistantMessage) -> NewEntry:
         return NewEntry(entry_id=self._ids.short(), message=message)
@@ -88,6 +91,41 @@ def unanswered_calls(entries: Sequence[Entry], run_id: str) -> list[ToolUse]:
         if isinstance(entry.message, UserMessage):
             break  # the run's own beginning
     return []
+
+
+def with_own_ids(
+    answer: AssistantMessage, entries: Sequence[Entry], run_id: str
+) -> AssistantMessage:
+    """Some models repeat the ids of their calls. Within a run an id stands for one call: results,
+    started tools and sends are told apart by it."""
+    earlier = [entry.message for entry in entries if entry.run_id == run_id]
+    used = {
+        call.id
+        for message in earlier
+        if isinstance(message, AssistantMessage)
+        for call in message.tool_calls
+    }
+    blocks: list[AssistantBlock] = []
+    for block in answer.blocks:
+        if isinstance(block, ToolUse):
+            own = _unused(block.id or "call", used)
+            used.add(own)
+            block = msgspec.structs.replace(block, id=own)
+        blocks.append(block)
+    return msgspec.structs.replace(answer, content=blocks) if answer.tool_calls else answer
+
+
+def _unused(wanted: str, used: set[str]) -> str:
+    own, number = wanted, 1
+    while own in used:
+        number += 1
+        own = f"{wanted}_{number}"
+    return own
+
+
+def _nothing_to_rescue(status: EndStatus, error: str) -> Sequence[NewEntry]:
+    """Between two model calls nothing is being said."""
+    return ()
 
 
 class _Telling:

@@ -12,7 +12,7 @@ from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Busy, CrossclawError, Fenced, StoreError
 from crossclaw.domain.events import ToolEnded, ToolStarted
 from crossclaw.domain.ids import Ids
-from crossclaw.domain.messages import ToolResultMessage, ToolUse
+from crossclaw.domain.messages import ToolResultMessage, ToolUse, well_formed
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import NewEntry
 from crossclaw.providers.calls import raw_arguments
@@ -61,7 +61,8 @@ class Toolbox:
         result = ToolResultMessage(
             call.id, call.name, content, is_error, duration_ms=ended - began, timestamp=ended
         )
-        await self._book.append(run, NewEntry(entry_id=self._ids.short(), message=result))
+        entry = NewEntry(entry_id=self._ids.short(), message=well_formed(result))
+        await self._book.append(run, entry)
         self._feed.publish(
             ToolEnded(run.run_id, run.key, call.id, call.name, is_error, ended - began)
         )

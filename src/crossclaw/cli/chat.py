@@ -17,8 +17,8 @@ from crossclaw.cli.say import note, on_terminal, out, problem
 from crossclaw.cli.screens import choose_screen
 from crossclaw.cli.talk import talk
 
-_MORE = """/quit or Ctrl-D ends it; Ctrl-C aborts the reply that is being written. Other words with a
-slash go to the gateway: /status, /new, /stop …"""
+_MORE = """/quit or Ctrl-D ends it; Ctrl-C aborts the reply that is being written. /stop
+stops whatever runs in the session."""
 _READ_BYTES = 65_536
 _END = ("/quit", "/exit", "/q")
 

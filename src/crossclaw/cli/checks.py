@@ -14,6 +14,7 @@ from crossclaw.cli.config import located_warnings
 from crossclaw.cli.finding import local_port
 from crossclaw.cli.place import Place, find_place
 from crossclaw.config.paths import LEGACY_FOLDERS
+from crossclaw.config.supported import refuse_unsupported
 from crossclaw.config.token import TOKEN_VARIABLE
 from crossclaw.domain.errors import ConfigInvalid
 
@@ -38,6 +39,7 @@ Check = Callable[[Place], Iterator[Finding]]
 def look_at_config() -> Iterator[Finding]:
     try:
         place = find_place()
+        refuse_unsupported(place.config)
     except ConfigInvalid as error:
         yield Finding("config", "error", str(error), "Mend it; crossclaw config check looks again.")
         return

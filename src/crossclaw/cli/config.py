@@ -12,6 +12,7 @@ from crossclaw.cli.say import out, out_json
 from crossclaw.config.check import near_miss
 from crossclaw.config.positions import KeyPath
 from crossclaw.config.source import Source, dotted
+from crossclaw.config.supported import refuse_unsupported
 
 _KEY = "dotted, as agents.defaults.model or agents.list[0].name"
 
@@ -87,6 +88,7 @@ def _check(arguments: Arguments) -> int:
     if not place.loaded.exists:
         out(f"there is no {place.loaded.path}; everything is at its default")
         return Exit.OK
+    refuse_unsupported(place.config)
     for line in located_warnings(place):
         out(f"warning: {line}")
     out(f"{place.loaded.path} is good")

@@ -3,7 +3,8 @@
     --url                             only with its own --token, unless it is the local gateway
     OPENCLAW_GATEWAY_URL              with OPENCLAW_GATEWAY_TOKEN
     gateway.mode "remote"             gateway.remote.url with gateway.remote.token
-    else the local gateway            127.0.0.1, OPENCLAW_GATEWAY_PORT or gateway.port, with
+    else the local gateway            127.0.0.1, OPENCLAW_GATEWAY_PORT, or where the running one
+                                      says it listens, or gateway.port; with
                                       OPENCLAW_GATEWAY_TOKEN, gateway.auth or the kept token
 
 A credential is only ever sent to the address it was given for.
@@ -88,12 +89,30 @@ def _local(given: Address, place: Place) -> Address:
 
 
 def local_port(place: Place) -> int:
+    """Where to look for the gateway of this state folder."""
+    if place.environ.get(PORT_VARIABLE, "").strip():
+        return configured_port(place)
+    return served_port(place) or place.config.gateway.port
+
+
+def configured_port(place: Place) -> int:
+    """Where one would be started."""
     text = place.environ.get(PORT_VARIABLE, "").strip()
     if not text:
         return place.config.gateway.port
     if not text.isdecimal() or int(text) > 65_535:
         raise UsageError(f"{PORT_VARIABLE} is {text!r}, which is no port")
     return int(text)
+
+
+def served_port(place: Place) -> int | None:
+    """Where a gateway of this very state folder says that it listens. One that was killed may have
+    left it behind; then nobody answers there."""
+    try:
+        text = place.paths.port_path.read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    return int(text) if text.isdecimal() and 0 < int(text) <= 65_535 else None
 
 
 def clean_url(text: str) -> str:

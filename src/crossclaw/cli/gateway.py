@@ -12,7 +12,7 @@ import pyjson5
 from anyio.abc import TaskStatus
 
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
-from crossclaw.cli.finding import PASSWORD_VARIABLE, local_port
+from crossclaw.cli.finding import PASSWORD_VARIABLE, configured_port
 from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, json_option, positive
 from crossclaw.cli.peer import ADMIN, READ, WRITE, Peer
 from crossclaw.cli.place import Place, find_place
@@ -50,7 +50,7 @@ def _run(arguments: Arguments) -> int:
             place.paths,
             place.environ,
             host=host_of(arguments.bind),
-            port=local_port(place) if arguments.port is None else arguments.port,
+            port=configured_port(place) if arguments.port is None else arguments.port,
             on_ready=lambda url, _token: note(f"the gateway is at {url}; Ctrl-C stops it"),
         )
     )
@@ -100,7 +100,8 @@ def host_of(bind: str | None) -> str | None:
 def begin_log(*, verbose: bool, quiet: bool = False) -> None:
     level = logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO
     logging.basicConfig(level=level, format=_FORMAT, stream=sys.stderr)
-    logging.getLogger("websockets").setLevel(logging.WARNING)
+    for library in ("websockets", "httpx2"):  # each would say a line at every request
+        logging.getLogger(library).setLevel(logging.WARNING)
 
 
 def _warn(place: Place) -> None:

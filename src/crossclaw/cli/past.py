@@ -37,6 +37,9 @@ def _body(message: dict[str, Any], role: str) -> Iterator[str]:
         text = text[:RESULT_CHARS_MAX] + f"… ({len(text):,} characters)"
     if text:
         yield text
+    if error := message.get("errorMessage"):
+        what = "stopped" if message.get("stopReason") == "aborted" else "failed"
+        yield f"({what}: {cleaned(str(error))})"
     content = message.get("content")
     for block in content if isinstance(content, list) else []:
         if block.get("type") in _CALLS:

@@ -1,9 +1,13 @@
 """`run`: the first start. Makes what is missing, runs the gateway and says what to do next."""
 
+import shutil
+import sys
+from pathlib import Path
+
 from crossclaw.cli.checks import greets_as_gateway
 from crossclaw.cli.configfile import ConfigFile
 from crossclaw.cli.exits import Exit
-from crossclaw.cli.finding import local_port
+from crossclaw.cli.finding import configured_port, served_port
 from crossclaw.cli.gateway import (
     begin_log,
     environment,
@@ -31,15 +35,15 @@ _STARTER = """// Crossclaw's settings. Comments are allowed, and `crossclaw conf
 
 def _run(arguments: Arguments) -> int:
     place = prepare(find_place(environment(arguments)))
-    number = local_port(place) if arguments.port is None else arguments.port
-    if number and greets_as_gateway(number):
-        url = f"http://127.0.0.1:{number}"
-        out("A gateway is already running here.\n")
-        out(
-            f"  open   {link(url, gateway_token(place.config, place.paths, place.environ).reveal())}"
-        )
+    running = served_port(place)
+    if running and greets_as_gateway(running):
+        token = gateway_token(place.config, place.paths, place.environ)
+        out("A gateway of this state folder is already running.\n")
+        out(f"  open   {link(f'http://127.0.0.1:{running}', token.reveal())}")
         return Exit.OK
-    return _serve(arguments, place, number)
+    return _serve(
+        arguments, place, configured_port(place) if arguments.port is None else arguments.port
+    )
 
 
 def _serve(arguments: Arguments, place: Place, number: int) -> int:
@@ -82,6 +86,7 @@ def greeting(place: Place, url: str, token: str) -> str:
             f"  model   {_model_line(model)}",
             f"  state   {place.paths.state_dir}\n",
             "Try, in another terminal:",
+            *_activation(),
             '  crossclaw message send "Hola, agente"',
             "  crossclaw chat",
             "  crossclaw agents add librarian",
@@ -89,6 +94,12 @@ def greeting(place: Place, url: str, token: str) -> str:
             "Ctrl-C stops it.",
         ]
     )
+
+
+def _activation() -> list[str]:
+    """Where the command is not on everybody's path, the line that puts it there."""
+    script = Path(sys.prefix) / "bin" / "activate"
+    return [] if shutil.which("crossclaw") or not script.exists() else [f"  . {script}"]
 
 
 def _model_line(model: str) -> str:

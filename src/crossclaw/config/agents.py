@@ -136,6 +136,10 @@ class AgentDefaults(Section, frozen=True):
         " toolProgressDetail silentReply experimental tts groupChat tools runRetries"
     )
 
+    @property
+    def timeout_ms(self) -> int | None:
+        return int(self.timeout_seconds * 1000) if self.timeout_seconds else None
+
 
 class Identity(Section, frozen=True):
     name: str | None = None

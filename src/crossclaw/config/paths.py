@@ -29,6 +29,11 @@ class Paths(msgspec.Struct, frozen=True):
     def token_path(self) -> Path:
         return self.state_dir / "credentials" / "gateway-token"
 
+    @property
+    def port_path(self) -> Path:
+        """The port of the gateway that serves this folder, while it does."""
+        return self.state_dir / "gateway.port"
+
     def workspace(self, agent_id: str, agents: Agents) -> Path:
         """The agent's own setting; else the shared one for the default agent, else one each."""
         agent = agents.get(agent_id)

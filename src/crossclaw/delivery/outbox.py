@@ -14,7 +14,13 @@ import anyio.abc
 from crossclaw.channels.contract import Channel
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.errors import CrossclawError, DeliveryError, DeliveryUncertain
+from crossclaw.domain.errors import (
+    Busy,
+    CrossclawError,
+    DeliveryError,
+    DeliveryUncertain,
+    StoreError,
+)
 from crossclaw.ledger.contract import (
     Delivery,
     DeliveryState,
@@ -100,6 +106,8 @@ class Outbox:
                 if chat in seen or chat in self._busy:
                     continue
                 seen.add(chat)
+                if delivery.state == "sending":
+                    continue  # its attempt is being settled
                 if delivery.not_before > now:
                     next_at = min(next_at or delivery.not_before, delivery.not_before)
                     continue
@@ -138,19 +146,20 @@ class Outbox:
         try:
             platform_id = await channel.send(delivery.address, delivery.text, delivery.delivery_key)
         except DeliveryUncertain as error:
-            again = channel.idempotent and delivery.attempt < ATTEMPTS_MAX
-            await self._settle(delivery, "pending" if again else "uncertain", error=str(error))
+            await self._retry_or_end(delivery, error, channel.idempotent, "uncertain")
         except DeliveryError as error:
-            await self._retry_or_fail(delivery, error)
+            await self._retry_or_end(delivery, error, error.retryable, "failed")
         except Exception as error:
             log.exception("channel %s failed", channel.name)
             await self._settle(delivery, "uncertain", error=f"{type(error).__name__}: {error}")
         else:
             await self._settle(delivery, "delivered", platform_id=platform_id)
 
-    async def _retry_or_fail(self, delivery: Delivery, error: DeliveryError) -> None:
-        if not error.retryable or delivery.attempt >= ATTEMPTS_MAX:
-            return await self._settle(delivery, "failed", error=str(error))
+    async def _retry_or_end(
+        self, delivery: Delivery, error: DeliveryError, again: bool, end: DeliveryState
+    ) -> None:
+        if not again or delivery.attempt >= ATTEMPTS_MAX:
+            return await self._settle(delivery, end, error=str(error))
         wait_s = min(RETRY_MAX_S, RETRY_FIRST_S * 2 ** (delivery.attempt - 1))
         wait_s = max(wait_s, error.retry_after_s or 0.0)
         await self._settle(
@@ -170,14 +179,20 @@ class Outbox:
         platform_id: str | None = None,
         not_before: int = 0,
     ) -> None:
-        with anyio.CancelScope(shield=True):
-            await self._ledger.do(
-                SettleDelivery(
-                    delivery_id=delivery.delivery_id,
-                    state=state,
-                    at=self._clock.now_ms(),
-                    not_before=not_before,
-                    error=error,
-                    platform_id=platform_id,
-                )
-            )
+        """The outcome is known; it must be stored, however long the ledger cannot write."""
+        settle = SettleDelivery(
+            delivery_id=delivery.delivery_id,
+            state=state,
+            at=self._clock.now_ms(),
+            not_before=not_before,
+            error=error,
+            platform_id=platform_id,
+        )
+        while True:
+            try:
+                with anyio.CancelScope(shield=True):
+                    await self._ledger.do(settle)
+                return
+            except (StoreError, Busy) as trouble:
+                log.warning("delivery %s waits for the ledger: %s", delivery.delivery_id, trouble)
+                await anyio.sleep(RETRY_FIRST_S)

@@ -11,6 +11,9 @@ import msgspec
 Number = TypeVar("Number", int, float)
 
 
+HOPS_UNLIMITED = 1_000_000  # until the config is met
+
+
 class Budget(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a run and everything it causes may spend. None is "no limit of this kind"."""
 
@@ -35,8 +38,8 @@ class Authority(msgspec.Struct, frozen=True, omit_defaults=True):
     denied_tools: frozenset[str] = frozenset()
     roots: frozenset[str] | None = None
     """Sessions whose trees it may see."""
-    hops_left: int = 12
-    """Sends and spawns that may still follow; `session.agentToAgent.maxHops`."""
+    hops_left: int = HOPS_UNLIMITED
+    """Sends and spawns that may still follow; `session.agentToAgent.maxHops` at the beginning."""
     budget: Budget = Budget()
 
     def meet(self, other: "Authority") -> "Authority":

@@ -195,6 +195,8 @@ class SessionKey(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def chat_type(self) -> ChatType:
+        if ":group:" not in self.text and ":channel:" not in self.text:
+            return "direct"  # nearly all, and lists ask for it in every row
         match self.name.split(":"):
             case [_, "group", _, *_]:
                 return "group"

@@ -4,7 +4,7 @@ On disk a tool's result is a message of its own with `role: "toolResult"`; towar
 consecutive results become one user message of `tool_result` blocks (see `agent/view.py`).
 """
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -131,6 +131,8 @@ class ToolResultMessage(
 
 Message = UserMessage | AssistantMessage | ToolResultMessage
 
+M = TypeVar("M", bound=msgspec.Struct)
+
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 
@@ -141,6 +143,31 @@ def encode_message(message: Message) -> bytes:
 
 def decode_message(body: bytes | str) -> Message:
     return _decoder.decode(body)
+
+
+def well_formed_text(text: str) -> str:
+    """Half of a surrogate pair (a model cut in the middle of an emoji, a file name in another
+    encoding) is no text that can be stored; it becomes a question mark."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def well_formed(message: M) -> M:
+    """The message, with every text in it storable."""
+    try:
+        _encoder.encode(message)
+    except UnicodeEncodeError:
+        return msgspec.convert(_mended(msgspec.to_builtins(message)), type(message))
+    return message
+
+
+def _mended(value: Any) -> Any:
+    if isinstance(value, str):
+        return well_formed_text(value)
+    if isinstance(value, list):
+        return [_mended(part) for part in value]
+    if isinstance(value, dict):
+        return {_mended(key): _mended(part) for key, part in value.items()}
+    return value
 
 
 def words_of(message: Message) -> str:

@@ -36,7 +36,11 @@ class Door:
         await self._check_scope(caller.principal, name, method)
         if method is None:
             raise UnknownMethod(f"unknown method: {name}")
-        return await method.handle(caller, read_params(method, params))
+        try:
+            return await method.handle(caller, read_params(method, params))
+        except Forbidden as refusal:
+            await self._remember(caller.principal, name, str(refusal))
+            raise
 
     async def _check_scope(
         self, principal: Principal, name: str, method: Method[Any] | None

@@ -17,6 +17,7 @@ SEQ_AN_EPOCH = 1_000_000  # events of a run between two restarts; its `seq` goes
 
 # Kinds whose reply may be a token that only the house understands: nothing of them is shown before
 # the whole is known.
+CHARS_A_MS = 1_000  # of one kind of event
 _CLOSED_KINDS = frozenset({"round", "announce"})
 _CONTROL_TOKENS = frozenset({"REPLY_SKIP", "ANNOUNCE_SKIP"})
 
@@ -133,10 +134,13 @@ class Story:
         return self._open and (self._piece_chars < len(self._text) or self._chat_text != self._text)
 
     def due(self, now_ms: int, piece_ms: float, delta_ms: float) -> list[Told]:
+        """Each telling repeats the whole text, so a long one is told more rarely: a client's line
+        carries about two megabytes a second of it, however long it gets."""
+        slower = len(self._text) / CHARS_A_MS
         told: list[Told] = []
-        if now_ms - self._piece_at_ms >= piece_ms:
+        if now_ms - self._piece_at_ms >= max(piece_ms, slower):
             told += self._pieces(now_ms)
-        if now_ms - self._chat_at_ms >= delta_ms:
+        if now_ms - self._chat_at_ms >= max(delta_ms, slower):
             told += self._delta(now_ms)
         return told
 

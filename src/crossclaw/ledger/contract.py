@@ -13,6 +13,7 @@ import msgspec
 
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.authority import Authority
+from crossclaw.domain.exchanges import Exchange
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
 from crossclaw.domain.runs import Fence, NewRun, Outcome, Run
@@ -178,6 +179,21 @@ class EndWait(Op[None], frozen=True):
     target_run_id: str
 
 
+# ── exchanges ──────────────────────────────────────────────────────────────────────────────────
+
+
+class PutExchange(Op[None], frozen=True):
+    """A send begins an exchange; the same send again does not begin another."""
+
+    exchange: Exchange
+
+
+class SetExchange(Op[None], frozen=True):
+    """How far it has come. Put it into the step that ends the run before."""
+
+    exchange: Exchange
+
+
 # ── deliveries ─────────────────────────────────────────────────────────────────────────────────
 
 DeliveryState = Literal["pending", "sending", "delivered", "uncertain", "failed"]
@@ -209,10 +225,11 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PutDelivery(Op[bool], frozen=True):
-    """True when it is new."""
+    """True when it is new. Then, and only then, `mirror` enters the session's transcript."""
 
     new: NewDelivery
     at: int
+    mirror: NewEntry | None = None
 
 
 class TakeDelivery(Op[Delivery | None], frozen=True):
@@ -329,6 +346,7 @@ class Ledger(Protocol):
         *,
         limit: int,
         agent_id: str | None = None,
+        agent_ids: Sequence[str] | None = None,
         updated_after: int | None = None,
         kinds: Sequence[str] | None = None,
         label: str | None = None,
@@ -380,6 +398,8 @@ class Ledger(Protocol):
     async def list_open_deliveries(self, *, after: int = 0, limit: int) -> list[Delivery]:
         """Pending and sending ones, in the order in which they were put."""
         ...
+
+    async def find_exchange(self, exchange_id: str) -> Exchange | None: ...
 
     async def find_delivery(self, delivery_key: str) -> Delivery | None: ...
 

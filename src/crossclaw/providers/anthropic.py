@@ -98,9 +98,16 @@ class AnthropicProvider:
 
     async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
         client = await self._sdk.get()
-        answer = _Answer()
+        answer, params = _Answer(), message_params(request)
         with self._explained():
-            stream: Any = await client.messages.create(**message_params(request), stream=True)
+            # The SDK would walk through every word of them; an extra body goes out as it is.
+            stream: Any = await client.messages.create(
+                model=request.model,
+                max_tokens=params["max_tokens"],
+                messages=[],
+                stream=True,
+                extra_body=params,
+            )
             async with stream:
                 async for event in stream:
                     for piece in self._read(answer, event):

@@ -170,13 +170,13 @@ def _was_cut(played: list[Step], answer: str) -> bool:
 
 
 def _script_of(turn: UserTurn) -> list[Step]:
-    """Of several messages in one turn, the last that has directives."""
-    texts = [part.text for part in turn.content if isinstance(part, Text)]
-    return next((script for text in reversed(texts) if (script := parse_script(text))), [])
+    return parse_script(_words(turn))
 
 
 def _words(turn: UserTurn) -> str:
-    return "\n".join(part.text for part in turn.content if isinstance(part, Text)).strip()
+    """Of several messages in one turn the newest: those before it were not answered, and are over."""
+    texts = [part.text for part in turn.content if isinstance(part, Text)]
+    return texts[-1].strip() if texts else ""
 
 
 def _plain_answer(request: ModelRequest) -> str:

@@ -6,6 +6,7 @@ is none. A hint starts it; the sweep finds what a hint missed.
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from hashlib import sha256
 from typing import Any
 
 import anyio
@@ -61,7 +62,6 @@ class Lanes:
         self._tasks: anyio.abc.TaskGroup | None = None
         self._waiting: set[SessionKey] = set()
         self._suspects: set[SessionKey] = set()
-        self._one_suspect = anyio.Lock()
         book.on_work(self.wake)
 
     def wake(self, key: SessionKey) -> None:
@@ -131,7 +131,9 @@ class Lanes:
         error = f"given up after {ATTEMPTS_MAX} attempts that each ended with the process"
         outcome = Outcome("error", error=error)
         last_words = AssistantMessage([], self._clock.now_ms(), stop_reason="error", error=error)
-        entry = NewEntry(entry_id=f"end{run.epoch:05x}", message=last_words)
+        # Its own in the transcript, where other runs may have been given up before.
+        entry_id = sha256(f"end of {run.run_id}".encode()).hexdigest()[:8]
+        entry = NewEntry(entry_id=entry_id, message=last_words)
         follow = await self._finished(run, outcome)
         await self._book.end_open(run.run_id, outcome, follow, [entry])
 
@@ -139,7 +141,7 @@ class Lanes:
         if key in self._suspects:
             # Of the runs that a crash may have been the fault of, one at a time gets its last
             # attempt: should it take the process with it again, the others were not involved.
-            async with self._one_suspect:
+            async with self._slots.alone(key):
                 await self._take_one(key)
                 self._suspects.discard(key)
         while await self._take_one(key) or self._active[key]:

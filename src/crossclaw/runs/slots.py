@@ -16,6 +16,8 @@ class Slots:
         self._limiter = anyio.CapacityLimiter(min(total or RUNS_AT_ONCE_MAX, RUNS_AT_ONCE_MAX))
         self._held: set[object] = set()
         self._waits: Counter[object] = Counter()
+        self._alone: object | None = None
+        self._one_alone = anyio.Semaphore(1)
 
     @property
     def taken(self) -> int:
@@ -30,12 +32,23 @@ class Slots:
             self._give(holder)
 
     @asynccontextmanager
+    async def alone(self, holder: object) -> AsyncGenerator[None]:
+        """One holder at a time, until it waits for others: they may be next in this very row."""
+        await self._one_alone.acquire()
+        self._alone = holder
+        try:
+            yield
+        finally:
+            self._let_next(holder)
+
+    @asynccontextmanager
     async def given_back(self, holder: object) -> AsyncGenerator[None]:
         """While `holder` waits for others, they may use its slot; it queues for one afterwards. Of
         several waits side by side the first gives it and the last takes it. A holder that is
         stopped while it waits leaves without one."""
         self._waits[holder] += 1
         self._give(holder)
+        self._let_next(holder)
         try:
             yield
         finally:
@@ -45,6 +58,11 @@ class Slots:
                 del self._waits[holder]
         if last:
             await self._take(holder)
+
+    def _let_next(self, holder: object) -> None:
+        if self._alone == holder:
+            self._alone = None
+            self._one_alone.release()
 
     async def _take(self, holder: object) -> None:
         await self._limiter.acquire_on_behalf_of(holder)

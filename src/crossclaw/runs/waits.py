@@ -19,10 +19,6 @@ class Waited(msgspec.Struct, frozen=True):
     run: Run | None
     circle: Sequence[SessionKey] = ()
 
-    @property
-    def in_time(self) -> bool:
-        return self.run is not None and self.run.ended
-
 
 class Waits:
     def __init__(self, ledger: Ledger, book: Book, slots: Slots, clock: Clock) -> None:

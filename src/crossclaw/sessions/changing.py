@@ -3,7 +3,7 @@
 from typing import Any
 
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.errors import Invalid
+from crossclaw.domain.errors import Busy, Invalid
 from crossclaw.domain.events import Injected, SessionChanged
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
@@ -20,6 +20,8 @@ from crossclaw.ledger.contract import (
 from crossclaw.runs.feed import Feed
 from crossclaw.runs.lanes import Lanes
 from crossclaw.transcripts.exporter import Exporter
+
+STOP_TRIES = 5  # a session that is written to without pause is reset when its people let it
 
 
 class Changing:
@@ -46,13 +48,24 @@ class Changing:
 
     async def reset(self, key: SessionKey) -> Session:
         """A new transcript under the same key. What runs is stopped first."""
-        await self._lanes.abort_session(key, "the session was reset")
+        for tries_left in reversed(range(STOP_TRIES)):
+            await self._lanes.abort_session(key, "the session was reset")
+            try:
+                session = await self._reset(key)
+            except Busy:
+                if not tries_left:
+                    raise
+                continue  # another message came in between and is being answered already
+            self._feed.publish(SessionChanged(key, "reset"))
+            return session
+        raise AssertionError("the last try raises")
+
+    async def _reset(self, key: SessionKey) -> Session:
         at = self._clock.now_ms()
         _, session = await self._ledger.commit(
             EnsureSession(new=NewSession(key=key, session_id=self._ids.new()), at=at),
             ResetSession(key=key, session_id=self._ids.new(), at=at),
         )
-        self._feed.publish(SessionChanged(key, "reset"))
         fresh: Session = session
         return fresh
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from crossclaw.config import Config
 from crossclaw.domain.addresses import Inbound
+from crossclaw.domain.authority import Authority
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
@@ -34,7 +35,10 @@ class Desk:
             key=key,
             kind="chat",
             message=UserMessage(inbound.text, self._clock.now_ms(), provenance),
-            plan=RunPlan(reply_to=inbound.address, timeout_ms=self._timeout_ms()),
+            authority=self._authority(),
+            plan=RunPlan(
+                reply_to=inbound.address, timeout_ms=self._config.agents.defaults.timeout_ms
+            ),
         )
         session = NewSession(
             key=key,
@@ -57,12 +61,16 @@ class Desk:
             key=key,
             kind="agent",
             message=UserMessage(text, self._clock.now_ms(), Provenance("person")),
-            plan=plan or RunPlan(timeout_ms=self._timeout_ms()),
+            authority=self._authority(),
+            plan=plan or RunPlan(timeout_ms=self._config.agents.defaults.timeout_ms),
         )
         dedupe = None if run_id is None else Dedupe("run", run_id, digest(key.text, text))
         return await self._book.submit(
             new, NewSession(key=key, session_id=self._ids.new()), dedupe=dedupe
         )
+
+    def _authority(self) -> Authority:
+        return Authority(hops_left=self._config.session.agent_to_agent.max_hops)
 
     def route(self, inbound: Inbound) -> SessionKey:
         """Which session a message belongs to."""
@@ -103,10 +111,6 @@ class Desk:
             authority=run.authority,
         )
         return [PutDelivery(new=delivery, at=self._clock.now_ms())]
-
-    def _timeout_ms(self) -> int | None:
-        seconds = self._config.agents.defaults.timeout_seconds
-        return None if seconds is None else int(seconds * 1000)
 
 
 def _words_for_the_chat(outcome: Outcome) -> str:

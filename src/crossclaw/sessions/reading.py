@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
-from crossclaw.config import Config
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.keys import KINDS
@@ -14,13 +13,14 @@ from crossclaw.domain.sessions import Entry, Session
 from crossclaw.door.registry import Caller, Params, Result
 from crossclaw.door.resolver import Resolver
 from crossclaw.ledger.contract import Ledger
-from crossclaw.policy.agent_to_agent import decide_reach
 from crossclaw.sessions.rows import Row, stored_message, tool_row
 
 LIST_DEFAULT, LIST_MAX = 100, 200  # rows; a model reads no more with profit
 TAIL_MAX = 20  # messages a row; more is what sessions_history is for
+MINUTES_MAX = 10_000_000  # nineteen years
 HISTORY_DEFAULT, HISTORY_MAX = 200, 1_000
 HISTORY_BYTES_MAX = 80 * 1024  # to a model: about 20,000 tokens
+SEQ_MAX = 2**53  # what JSON carries exactly
 BEGINNING_CHARS = 400  # of a message that is over the budget all by itself
 
 
@@ -42,7 +42,7 @@ class HistoryParams(Params, frozen=True):
     session_key: str
     limit: float | None = None
     include_tools: bool = False
-    before: int | None = None
+    before: Annotated[int, msgspec.Meta(ge=1, le=SEQ_MAX)] | None = None
 
 
 class HistoryResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -62,14 +62,12 @@ class Reading:
         self,
         ledger: Ledger,
         resolver: Resolver,
-        config: Config,
         clock: Clock,
         model_of: Callable[[str], str],
         transcript_of: TranscriptPath,
     ) -> None:
         self._ledger = ledger
         self._resolver = resolver
-        self._config = config
         self._clock = clock
         self._model_of = model_of
         self._transcript_of = transcript_of
@@ -78,12 +76,12 @@ class Reading:
         clamped: list[str] = []
         limit = _clamp("limit", params.limit, LIST_DEFAULT, 1, LIST_MAX, clamped)
         tail = _clamp("messageLimit", params.message_limit, 0, 0, TAIL_MAX, clamped)
-        found = await self._ledger.list_sessions(
+        sessions = await self._ledger.list_sessions(
+            agent_ids=self._resolver.reachable_agents(caller.principal),
             limit=limit,
             kinds=_kinds(params.kinds),
             updated_after=self._after(params.active_minutes),
         )
-        sessions = [session for session in found if self._reachable(caller, session)]
         ids = [session.session_id for session in sessions]
         tails = await self._ledger.list_tails(ids, limit=tail, tool_results=False) if tail else {}
         rows = [self._row(caller, session, tails.get(session.session_id)) for session in sessions]
@@ -113,16 +111,9 @@ class Reading:
     def _after(self, minutes: float | None) -> int | None:
         if minutes is None:
             return None
-        if minutes <= 0:
-            raise Invalid("activeMinutes must be more than 0")
+        if not 0 < minutes <= MINUTES_MAX:
+            raise Invalid(f"activeMinutes must be more than 0 and at most {MINUTES_MAX}")
         return self._clock.now_ms() - int(minutes * 60_000)
-
-    def _reachable(self, caller: Caller, session: Session) -> bool:
-        agent_id = caller.principal.agent_id
-        if agent_id is None:
-            return True
-        rules = self._config.tools.agent_to_agent
-        return decide_reach(rules, agent_id, session.key.agent_id, "listing").allowed
 
     def _row(self, caller: Caller, session: Session, tail: Sequence[Entry] | None) -> Row:
         agent_id = session.key.agent_id

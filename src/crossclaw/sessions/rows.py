@@ -36,10 +36,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
 def channel_field(session: Session) -> str:
     """Groups by the channel on record, direct chats by where they were last talked to, work from
     inside as internal."""
-    if session.key.kind in ("cron", "hook", "node"):
+    kind = session.key.kind
+    if kind in ("cron", "hook", "node"):
         return "internal"
     last = session.last_address.channel if session.last_address else None
-    if session.key.kind == "group":
+    if kind == "group":
         return session.channel or session.key.channel or "unknown"
     return last or channel_of(session.key, session) or "unknown"
 

@@ -7,7 +7,7 @@ import msgspec
 from crossclaw.config import Config
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.errors import Forbidden, Invalid
+from crossclaw.domain.errors import Invalid
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Provenance, UserMessage
@@ -16,7 +16,6 @@ from crossclaw.domain.sessions import NewSession
 from crossclaw.door.registry import Caller, Params, Result
 from crossclaw.door.resolver import Resolver, SessionHandle
 from crossclaw.ledger.contract import Dedupe
-from crossclaw.policy.agent_to_agent import decide_reach
 from crossclaw.policy.send import BLOCKED, decide_send
 from crossclaw.runs.book import Book
 from crossclaw.runs.waits import Waits
@@ -77,7 +76,7 @@ class Sends:
         if len(given) > 1:
             raise Invalid("Provide either sessionKey or label (not both).")
         if params.agent_id:
-            self._check_reach(caller, self._config.agents.get(params.agent_id).id)
+            self._config.agents.get(params.agent_id)  # raises, and says which agents there are
         if params.label:
             handle = await self._resolver.resolve_label(
                 principal, params.label, params.agent_id, "send"
@@ -89,18 +88,9 @@ class Sends:
             handle = await self._resolver.resolve(principal, key.text, "send")
         else:
             raise Invalid("say where to: sessionKey, label or agentId")
-        self._check_reach(caller, handle.key.agent_id)
         if handle.key == principal.session:
             raise Invalid("a session cannot send to itself; answer in your own reply instead")
         return handle
-
-    def _check_reach(self, caller: Caller, target_agent_id: str) -> None:
-        agent_id = caller.principal.agent_id
-        if agent_id is not None:
-            rules = self._config.tools.agent_to_agent
-            decision = decide_reach(rules, agent_id, target_agent_id, "messaging")
-            if not decision.allowed:
-                raise Forbidden(decision.reason)
 
     def _run_id(self, caller: Caller) -> str:
         """The same tool call of the same run is the same send, however often it is executed."""
@@ -126,7 +116,7 @@ class Sends:
             plan=RunPlan(
                 deliver=False,
                 context=_context(requester, handle),
-                timeout_ms=self._run_timeout_ms(),
+                timeout_ms=self._config.agents.defaults.timeout_ms,
             ),
             authority=_one_hop_less(caller),
             cause=caller.run.cause.followed_by(caller.run.run_id, hops=1)
@@ -136,10 +126,6 @@ class Sends:
         session = NewSession(key=handle.key, session_id=self._ids.new())
         once = Dedupe("run", run_id, digest("send", handle.key.text, message))
         return (await self._book.submit(new, session, dedupe=once)).run_id
-
-    def _run_timeout_ms(self) -> int | None:
-        seconds = self._config.agents.defaults.timeout_seconds
-        return None if seconds is None else int(seconds * 1000)
 
     async def _outcome(
         self, caller: Caller, run_id: str, timeout_s: float, shown: str

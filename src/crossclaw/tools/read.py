@@ -11,6 +11,7 @@ from crossclaw.domain.errors import Forbidden, Invalid, NotFound
 from crossclaw.tools.contract import Tool, ToolContext
 
 LINES_DEFAULT = 2_000  # a long source file; more is asked for with offset
+NEARBY_MAX = 20  # names in a hint
 BYTES_MAX = 256 * 1024  # what is read of a file at once
 
 
@@ -39,12 +40,14 @@ class Read(Tool[ReadParams]):
 
 
 def _read(workspace: Path, params: ReadParams) -> str:
+    if "\0" in params.path:
+        raise Invalid("a path has no NUL characters")
     root = workspace.resolve()
     path = (root / params.path).resolve()
     if not path.is_relative_to(root):
         raise Forbidden(f"{params.path} is outside of your workspace")
     if not path.is_file():
-        raise NotFound(f"there is no file {params.path} in your workspace{_nearby(path)}")
+        raise NotFound(f"there is no file {params.path} in your workspace{_nearby(root, path)}")
     lines = _text(path, params.path).splitlines()
     shown = lines[params.offset - 1 : params.offset - 1 + params.limit]
     left = len(lines) - (params.offset - 1 + len(shown))
@@ -64,8 +67,9 @@ def _text(path: Path, name: str) -> str:
     return text + (f"\n[the file goes on after {BYTES_MAX} bytes]" if len(data) > BYTES_MAX else "")
 
 
-def _nearby(path: Path) -> str:
-    if not path.parent.is_dir():
+def _nearby(root: Path, path: Path) -> str:
+    folder = path if path.is_dir() else path.parent
+    if not folder.is_relative_to(root) or not folder.is_dir():
         return ""
-    names = sorted(entry.name for entry in path.parent.iterdir())[:20]
+    names = sorted(entry.name for entry in folder.iterdir())[:NEARBY_MAX]
     return f"; that folder has {', '.join(names) or 'nothing'}"

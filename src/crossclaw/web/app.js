@@ -122,6 +122,11 @@ setInterval(() => {
   if (wire?.ready && Date.now() - wire.lastHeard > 75000) wire.socket.close(4000, "tick timeout");
 }, 5000);
 
+addEventListener("hashchange", () => {
+  takeTokenFromLink();
+  wire?.socket.close();
+  connect();
+});
 addEventListener("online", () => { if (!wire) connect(); });
 
 // ── the token ───────────────────────────────────────────────────────────────────────────────
@@ -259,6 +264,7 @@ function showMessage(message) {
   const text = textOf(message);
   if (message.role === "toolResult") return;
   if (text) put(message.role, text, message.timestamp);
+  if (message.errorMessage) put("tool", `no answer: ${message.errorMessage}`);
   for (const block of Array.isArray(message.content) ? message.content : []) {
     if (block.type === "toolCall") put("tool", `→ ${block.name} ${short(block.arguments)}`);
   }

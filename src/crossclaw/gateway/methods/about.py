@@ -7,9 +7,9 @@ from typing import Any
 
 from crossclaw.config import Loaded
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import Session
 from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.gateway.events import shown_key
 from crossclaw.ledger.contract import Ledger
 from crossclaw.providers.registry import Providers
 
@@ -126,7 +126,7 @@ class About:
 
     def _brief(self, session: Session, now: int) -> dict[str, Any]:
         age = max(0, now - session.updated_at)
-        return {"key": session.key.text, "updatedAt": session.updated_at, "age": age}
+        return {"key": shown_key(session.key), "updatedAt": session.updated_at, "age": age}
 
     async def status(self, caller: Caller, params: Nothing) -> dict[str, Any]:
         now = self._clock.now_ms()
@@ -219,9 +219,6 @@ class About:
 
     async def system_presence(self, caller: Caller, params: Nothing) -> list[dict[str, Any]]:
         return self._presence()
-
-    def main_session(self) -> SessionKey:
-        return SessionKey.main(self._config.agents.default_id)
 
     def methods(self) -> list[Method[Any]]:
         table: list[tuple[str, Any, Any, Any, str]] = [

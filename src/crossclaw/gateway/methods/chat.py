@@ -2,11 +2,14 @@
 
 from base64 import b64decode
 from binascii import Error as NotBase64
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
 
 from crossclaw.config import Config
+from crossclaw.domain.agents import ThinkingLevel
+from crossclaw.domain.authority import Authority
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.ids import Ids
@@ -28,6 +31,10 @@ ATTACHMENT_BYTES_MAX = 5_000_000  # OpenClaw's limit; a model takes no larger pi
 HISTORY_BYTES_MAX = 6 * 1024 * 1024  # what a client can show; the rest is a page away
 
 Filled = Annotated[str, msgspec.Meta(min_length=1)]
+# It becomes a run id, an index entry and part of other ids; the longest that clients make is 64.
+RequestKey = Annotated[
+    str, msgspec.Meta(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f]*$")
+]
 
 
 class Attachment(Params, frozen=True):
@@ -40,8 +47,8 @@ class Attachment(Params, frozen=True):
 class SendParams(Params, frozen=True):
     session_key: Filled
     message: str
-    idempotency_key: Filled
-    thinking: str | None = None
+    idempotency_key: RequestKey
+    thinking: ThinkingLevel | None = None
     deliver: bool | None = None
     attachments: tuple[Attachment, ...] = ()
     timeout_ms: Annotated[int, msgspec.Meta(ge=0)] | None = None
@@ -123,23 +130,26 @@ class Chat:
             stopped = await self._lanes.abort_session(handle.key, "stopped by the person")
             return SendResult(ok=True, aborted=bool(stopped), run_ids=stopped)
         require_send(self._config, handle)
+        result = await self._submit(caller, handle, params)
         if caller.listening is not None:
             caller.listening.runs[params.idempotency_key] = params.session_key
-        return await self._submit(handle, params)
+        return result
 
-    async def _submit(self, handle: SessionHandle, params: SendParams) -> SendResult:
-        timeout_s = self._config.agents.defaults.timeout_seconds
-        default_ms = None if timeout_s is None else int(timeout_s * 1000)
+    async def _submit(
+        self, caller: Caller, handle: SessionHandle, params: SendParams
+    ) -> SendResult:
+        default_ms = self._config.agents.defaults.timeout_ms
         new = NewRun(
             run_id=params.idempotency_key,
             key=handle.key,
             kind="chat",
             message=UserMessage(
-                _content(params),
+                content_of(params.message, params.attachments),
                 self._clock.now_ms(),
                 Provenance("person", source_channel="webchat"),
             ),
             plan=RunPlan(thinking=params.thinking, timeout_ms=params.timeout_ms or default_ms),
+            authority=begin_authority(caller, self._config),
         )
         session = NewSession(key=handle.key, session_id=self._ids.new(), channel="webchat")
         # One scope for chat, agent and send: a run id is unique in the store.
@@ -223,6 +233,12 @@ class Chat:
         ]
 
 
+def begin_authority(caller: Caller, config: Config) -> Authority:
+    """What a run may do that this caller begins: what the caller may, within the config's hops."""
+    hops = config.session.agent_to_agent.max_hops
+    return caller.principal.authority.meet(Authority(owner=True, hops_left=hops))
+
+
 def require_send(config: Config, handle: SessionHandle) -> None:
     if not decide_send(config.session.send_policy, handle.key, handle.session).allowed:
         raise Invalid(BLOCKED)
@@ -235,11 +251,11 @@ def status_word(run: Run | None) -> str:
     return "ok" if run.status == "ok" else "error"
 
 
-def _content(params: SendParams) -> str | list[Any]:
-    if not params.attachments:
-        return params.message
-    pictures = [_picture(attachment) for attachment in params.attachments]
-    return [*([Text(params.message)] if params.message.strip() else []), *pictures]
+def content_of(message: str, attachments: Sequence[Attachment]) -> str | list[Any]:
+    if not attachments:
+        return message
+    pictures = [_picture(attachment) for attachment in attachments]
+    return [*([Text(message)] if message.strip() else []), *pictures]
 
 
 def _picture(attachment: Attachment) -> Image:

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import msgspec
 
 from crossclaw.config import Config
+from crossclaw.domain.agents import ThinkingLevel
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import CrossclawError, Invalid, NotFound
 from crossclaw.domain.ids import Ids
@@ -14,7 +15,14 @@ from crossclaw.domain.runs import NewRun, Run, RunPlan
 from crossclaw.domain.sessions import NewSession
 from crossclaw.door.registry import Caller, Method, Params, Result, TwoAnswers
 from crossclaw.door.resolver import Resolver, SessionHandle
-from crossclaw.gateway.methods.chat import Attachment, Filled, require_send
+from crossclaw.gateway.methods.chat import (
+    Attachment,
+    Filled,
+    RequestKey,
+    begin_authority,
+    content_of,
+    require_send,
+)
 from crossclaw.ledger.contract import Dedupe, Ledger
 from crossclaw.runs.book import Book
 from crossclaw.sessions.desk import digest
@@ -25,13 +33,13 @@ WAIT_MAX_MS = 24 * 3600 * 1000  # a client that waits longer asks again; the ans
 
 class AgentParams(Params, frozen=True):
     message: Filled
-    idempotency_key: Filled
+    idempotency_key: RequestKey
     agent_id: str | None = None
     to: str | None = None
     reply_to: str | None = None
     session_id: str | None = None
     session_key: str | None = None
-    thinking: str | None = None
+    thinking: ThinkingLevel | None = None
     model: str | None = None
     deliver: bool | None = None
     attachments: tuple[Attachment, ...] = ()
@@ -100,12 +108,13 @@ class Runs:
         handle = await self._resolver.resolve(caller.principal, self._target(params), "create")
         require_send(self._config, handle)
         run_id = params.idempotency_key
-        if caller.listening is not None:
-            caller.listening.runs[run_id] = params.session_key or handle.key.text
-        new = self._new_run(handle, params)
-        once = Dedupe("run", run_id, digest("agent", handle.key.text, params.message))
+        new = self._new_run(caller, handle, params)
+        payload = msgspec.json.encode(params).decode()
+        once = Dedupe("run", run_id, digest("agent", handle.key.text, payload))
         session = NewSession(key=handle.key, session_id=self._ids.new(), label=params.label)
         await self._book.submit(new, session, dedupe=once)
+        if caller.listening is not None:
+            caller.listening.runs[run_id] = params.session_key or handle.key.text
         first = Accepted(run_id=run_id, status="accepted", accepted_at=self._clock.now_ms())
         return TwoAnswers(first, lambda: self._final(run_id))
 
@@ -130,8 +139,8 @@ class Runs:
             return params.session_id
         return SessionKey.main(params.agent_id or agents.default_id).text
 
-    def _new_run(self, handle: SessionHandle, params: AgentParams) -> NewRun:
-        seconds = params.timeout or self._config.agents.defaults.timeout_seconds
+    def _new_run(self, caller: Caller, handle: SessionHandle, params: AgentParams) -> NewRun:
+        timeout_ms = params.timeout * 1000 if params.timeout else None
         address = handle.session.last_address if handle.session else None
         deliver = bool(params.deliver) and address is not None
         return NewRun(
@@ -139,7 +148,7 @@ class Runs:
             key=handle.key,
             kind="agent",
             message=UserMessage(
-                params.message,
+                content_of(params.message, params.attachments),
                 self._clock.now_ms(),
                 Provenance("person", source_channel=params.channel or "webchat"),
             ),
@@ -149,8 +158,9 @@ class Runs:
                 context=params.extra_system_prompt,
                 model=params.model,
                 thinking=params.thinking,
-                timeout_ms=int(seconds * 1000) if seconds else None,
+                timeout_ms=timeout_ms or self._config.agents.defaults.timeout_ms,
             ),
+            authority=begin_authority(caller, self._config),
         )
 
     async def _final(self, run_id: str) -> AgentResult:

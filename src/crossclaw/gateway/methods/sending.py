@@ -10,8 +10,8 @@ from crossclaw.domain.messages import AssistantMessage, Text
 from crossclaw.domain.sessions import NewEntry
 from crossclaw.door.registry import Caller, Method, Params, Result
 from crossclaw.door.resolver import Resolver
-from crossclaw.gateway.methods.chat import Filled
-from crossclaw.ledger.contract import Inject, Ledger, NewDelivery, Op, PutDelivery
+from crossclaw.gateway.methods.chat import Filled, RequestKey
+from crossclaw.ledger.contract import Ledger, NewDelivery, PutDelivery
 from crossclaw.sessions.send import SendParams as SessionSendParams
 from crossclaw.sessions.send import SendResult as SessionSendResult
 from crossclaw.sessions.send import Sends
@@ -20,7 +20,7 @@ from crossclaw.sessions.send import Sends
 class SendParams(Params, frozen=True):
     to: Filled
     message: Filled
-    idempotency_key: Filled
+    idempotency_key: RequestKey
     channel: str | None = None
     account_id: str | None = None
     session_key: str | None = None
@@ -76,14 +76,11 @@ class Sending:
         new = NewDelivery(
             delivery_key=key, key=handle.key, address=where, text=params.message, authority=caller.principal.authority
         )  # fmt: skip
-        ops: list[Op[Any]] = [PutDelivery(new=new, at=at)]
-        known = await self._ledger.find_delivery(key)
-        if known is None and params.session_key and handle.session is not None:
-            mirror = AssistantMessage([Text(params.message)], at, stop_reason="injected")
-            entry = NewEntry(entry_id=self._ids.short(), message=mirror)
-            ops.append(Inject(key=handle.key, entries=[entry], at=at))
-        fresh, *_ = await self._ledger.commit(*ops)
-        return bool(fresh)
+        mirror = None
+        if params.session_key and handle.session is not None:
+            words = AssistantMessage([Text(params.message)], at, stop_reason="injected")
+            mirror = NewEntry(entry_id=self._ids.short(), message=words)
+        return await self._ledger.do(PutDelivery(new=new, at=at, mirror=mirror))
 
     async def _refuse_another(self, key: str, where: Address, text: str) -> None:
         known = await self._ledger.find_delivery(key)

@@ -1,6 +1,7 @@
 """sessions.*: what there is, and what may be set, begun anew or ended."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,12 +9,15 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from crossclaw.config import Config
+from crossclaw.domain.addresses import Address
+from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Invalid, NotFound
 from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, words_of
 from crossclaw.domain.sessions import Entry, Session
 from crossclaw.door.registry import Caller, Method, Params, Result
 from crossclaw.door.resolver import Resolver
+from crossclaw.gateway.events import shown_key
 from crossclaw.gateway.methods.chat import Filled
 from crossclaw.ledger.contract import Ledger
 from crossclaw.sessions.changing import Changing
@@ -21,9 +25,11 @@ from crossclaw.sessions.rows import channel_field
 
 LIST_MAX = 1_000  # rows of one answer; a page asks for what it shows
 PREVIEW_KEYS_MAX = 64
+AGENTS_REMEMBERED = 1_024  # with their models; far more than anybody configures
 
 Label = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
-Count = Annotated[int, msgspec.Meta(ge=1)]
+Count = Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]
+Name = Annotated[str, msgspec.Meta(max_length=200)]
 
 
 Rows = list[dict[str, Any]]
@@ -45,12 +51,41 @@ class ListParams(Params, frozen=True):
     offset: int | None = None
 
 
+class SessionRow(Result, frozen=True):
+    """A session on the wire: keys in full, kinds direct or group."""
+
+    key: str
+    kind: str
+    channel: str
+    chat_type: str
+    updated_at: int
+    session_id: str
+    system_sent: bool
+    aborted_last_run: bool
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+    model_provider: str
+    model: str
+    label: str | None = None
+    display_name: str | None = None
+    thinking_level: str | None = None
+    verbose_level: str | None = None
+    send_policy: str | None = None
+    context_tokens: int | None = None
+    delivery_context: Address | None = None
+    last_channel: str | None = None
+    last_to: str | None = None
+    last_account_id: str | None = None
+    spawned_by: str | None = None
+
+
 class ListResult(Result, frozen=True):
     ts: int
     path: str
     count: int
     defaults: dict[str, Any]
-    sessions: list[dict[str, Any]]
+    sessions: list[SessionRow]
 
 
 class ResolveParams(Params, frozen=True):
@@ -85,7 +120,7 @@ class KeyParams(Params, frozen=True):
 
 
 class DescribeResult(msgspec.Struct, frozen=True):
-    session: dict[str, Any] | None
+    session: SessionRow | None
 
 
 class PatchParams(Params, frozen=True):
@@ -93,23 +128,23 @@ class PatchParams(Params, frozen=True):
     label: Label | UnsetType | None = UNSET
     thinking_level: str | UnsetType | None = UNSET
     verbose_level: str | UnsetType | None = UNSET
-    model: str | UnsetType | None = UNSET
+    model: Name | UnsetType | None = UNSET
     send_policy: str | UnsetType | None = UNSET
-    display_name: str | UnsetType | None = UNSET
+    display_name: Name | UnsetType | None = UNSET
 
 
 class PatchResult(Result, frozen=True):
     ok: bool
     path: str
     key: str
-    entry: dict[str, Any]
+    entry: SessionRow
     resolved: dict[str, Any]
 
 
 class ResetResult(Result, frozen=True):
     ok: bool
     key: str
-    entry: dict[str, Any]
+    entry: SessionRow
 
 
 class DeleteParams(Params, frozen=True):
@@ -158,13 +193,15 @@ class Sessions:
         self._clock = clock
         self._store = store
         self._environ = environ
+        # The same for every row of an agent, and worth a third of a long list's time.
+        self._model_of_agent = lru_cache(AGENTS_REMEMBERED)(self._find_model_of_agent)
 
     async def list(self, caller: Caller, params: ListParams) -> ListResult:
         now = self._clock.now_ms()
         after = None if params.active_minutes is None else now - params.active_minutes * 60_000
         found = await self._ledger.list_sessions(
             limit=min(params.limit or LIST_MAX, LIST_MAX),
-            agent_id=params.agent_id,
+            agent_id=normalize_agent_id(params.agent_id) if params.agent_id else None,
             updated_after=after,
             label=params.label,
             spawned_by=params.spawned_by,
@@ -179,46 +216,47 @@ class Sessions:
             sessions=rows,
         )
 
-    def row(self, session: Session) -> dict[str, Any]:
-        """A session on the wire: keys in full, kinds direct or group."""
+    def row(self, session: Session) -> SessionRow:
         provider, model = self._model(session)
-        address = session.last_address
-        row = {
-            "key": session.key.display(None) if session.key.text != "global" else "agent:main:main",
-            "kind": "group" if session.key.kind == "group" else "direct",
-            "label": session.label,
-            "displayName": session.display_name,
-            "channel": channel_field(session),
-            "chatType": session.key.chat_type,
-            "updatedAt": session.updated_at,
-            "sessionId": session.session_id,
-            "systemSent": session.system_sent,
-            "abortedLastRun": session.aborted_last_run,
-            "thinkingLevel": session.thinking,
-            "verboseLevel": session.verbose,
-            "sendPolicy": session.send_policy,
-            "inputTokens": session.input_tokens,
-            "outputTokens": session.output_tokens,
-            "totalTokens": session.total_tokens,
-            "modelProvider": provider,
-            "model": model,
-            "contextTokens": session.context_tokens,
-            "deliveryContext": msgspec.to_builtins(address) if address else None,
-            "lastChannel": address and address.channel,
-            "lastTo": address and address.to,
-            "lastAccountId": address and address.account_id,
-            "spawnedBy": session.spawned_by,
-        }
-        return {name: value for name, value in row.items() if value is not None}
+        key, address = session.key, session.last_address
+        return SessionRow(
+            key=shown_key(key),
+            kind="group" if key.kind == "group" else "direct",
+            channel=channel_field(session),
+            chat_type=key.chat_type,
+            updated_at=session.updated_at,
+            session_id=session.session_id,
+            system_sent=session.system_sent,
+            aborted_last_run=session.aborted_last_run,
+            input_tokens=session.input_tokens,
+            output_tokens=session.output_tokens,
+            total_tokens=session.total_tokens,
+            model_provider=provider,
+            model=model,
+            label=session.label,
+            display_name=session.display_name,
+            thinking_level=session.thinking,
+            verbose_level=session.verbose,
+            send_policy=session.send_policy,
+            context_tokens=session.context_tokens,
+            delivery_context=address,
+            last_channel=address.channel if address else None,
+            last_to=address.to if address else None,
+            last_account_id=address.account_id if address else None,
+            spawned_by=session.spawned_by,
+        )
 
     def _model(self, session: Session | None) -> tuple[str, str]:
         chosen = session.model if session else None
         agent_id = session.key.agent_id if session else self._config.agents.default_id
-        known = self._config.agents.find(agent_id)
-        agent_id = agent_id if known else self._config.agents.default_id
-        reference = chosen or self._config.model_for(agent_id, self._environ).primary
+        reference = chosen or self._model_of_agent(agent_id)
         provider, _, model = reference.partition("/")
         return provider, model
+
+    def _find_model_of_agent(self, agent_id: str) -> str:
+        agents = self._config.agents
+        known = agent_id if agents.find(agent_id) else agents.default_id
+        return self._config.model_for(known, self._environ).primary
 
     def _defaults(self) -> dict[str, Any]:
         provider, model = self._model(None)
@@ -244,7 +282,7 @@ class Sessions:
         except NotFound:
             what = f"with label: {params.label}" if params.label else f": {given[0]}"
             raise NotFound(f"No session found {what}".replace(" :", ":")) from None
-        return ResolveResult(ok=True, key=handle.key.text, agent_id=handle.key.agent_id)
+        return ResolveResult(ok=True, key=shown_key(handle.key), agent_id=handle.key.agent_id)
 
     async def preview(self, caller: Caller, params: PreviewParams) -> PreviewResult:
         previews: Rows = []
@@ -271,7 +309,7 @@ class Sessions:
         return PatchResult(
             ok=True,
             path=str(self._store),
-            key=handle.key.text,
+            key=shown_key(handle.key),
             entry=self.row(session),
             resolved={"modelProvider": provider, "model": model},
         )
@@ -279,7 +317,7 @@ class Sessions:
     async def reset(self, caller: Caller, params: KeyParams) -> ResetResult:
         handle = await self._resolver.resolve(caller.principal, params.key, "create")
         session = await self._changing.reset(handle.key)
-        return ResetResult(ok=True, key=handle.key.text, entry=self.row(session))
+        return ResetResult(ok=True, key=shown_key(handle.key), entry=self.row(session))
 
     async def delete(self, caller: Caller, params: DeleteParams) -> DeleteResult:
         handle = await self._resolver.find(caller.principal, params.key)
@@ -304,13 +342,13 @@ class Sessions:
             raise Invalid("only a WebSocket connection can subscribe")
         handle = await self._resolver.resolve(caller.principal, params.key, "create")
         caller.listening.sessions.add(handle.key)
-        return SubscribeResult(subscribed=True, key=handle.key.text)
+        return SubscribeResult(subscribed=True, key=shown_key(handle.key))
 
     async def unsubscribe_messages(self, caller: Caller, params: KeyParams) -> SubscribeResult:
         handle = await self._resolver.resolve(caller.principal, params.key, "create")
         if caller.listening is not None:
             caller.listening.sessions.discard(handle.key)
-        return SubscribeResult(subscribed=False, key=handle.key.text)
+        return SubscribeResult(subscribed=False, key=shown_key(handle.key))
 
     def methods(self) -> Methods:
         table: Table = [

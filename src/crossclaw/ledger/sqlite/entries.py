@@ -19,7 +19,7 @@ _ROLE_OF = {UserMessage: "user", AssistantMessage: "assistant", ToolResultMessag
 
 
 def append(transaction: Transaction, op: Append) -> list[Entry]:
-    agent_id, session_id = hold(transaction, op.fence)
+    agent_id, session_id = hold(transaction, op.fence, progress=bool(op.entries))
     return [
         put_entry(transaction, agent_id, session_id, op.fence.run_id, new, op.at)
         for new in op.entries
@@ -32,9 +32,9 @@ def inject(transaction: Transaction, op: Inject) -> list[Entry]:
     return [put_entry(transaction, agent_id, session_id, None, new, op.at) for new in op.entries]
 
 
-def hold(transaction: Transaction, fence: Fence) -> tuple[str, str]:
-    """Refuse a writer that lost its claim; for the others this is progress. Answers where the run
-    writes: its agent and session id."""
+def hold(transaction: Transaction, fence: Fence, *, progress: bool = False) -> tuple[str, str]:
+    """Refuse a writer that lost its claim. With `progress` the count of its attempts begins anew.
+    Answers where the run writes: its agent and session id."""
     row = transaction.db.execute(
         "SELECT agent_id, session_id, attempt FROM runs "
         "WHERE run_id = ? AND epoch = ? AND owner IS NOT NULL",
@@ -43,7 +43,7 @@ def hold(transaction: Transaction, fence: Fence) -> tuple[str, str]:
     if row is None:
         raise lost_claim(fence)
     agent_id, session_id, attempt = row
-    if attempt:
+    if attempt and progress:
         transaction.db.execute("UPDATE runs SET attempt = 0 WHERE run_id = ?", (fence.run_id,))
     return agent_id, session_id
 

@@ -9,13 +9,23 @@ from typing import Any, TypeVar
 import anyio.to_thread
 import apsw
 
+from crossclaw.domain.exchanges import Exchange
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Entry, Session
 from crossclaw.ledger import contract
 from crossclaw.ledger.contract import Appended, Delivery, Export, Hit, Op, Timer
-from crossclaw.ledger.sqlite import chores, entries, outbox, reading, runs, sessions, waits
+from crossclaw.ledger.sqlite import (
+    chores,
+    entries,
+    exchanges,
+    outbox,
+    reading,
+    runs,
+    sessions,
+    waits,
+)
 from crossclaw.ledger.sqlite.store import FolderLock, open_reader, open_writer
 from crossclaw.ledger.sqlite.writer import Handle, InlineWriter, ThreadWriter
 
@@ -40,6 +50,8 @@ HANDLERS: dict[type, Handle] = {
     contract.StartTool: runs.start_tool,
     contract.BeginWait: waits.begin_wait,
     contract.EndWait: waits.end_wait,
+    contract.PutExchange: exchanges.put_exchange,
+    contract.SetExchange: exchanges.set_exchange,
     contract.PutDelivery: outbox.put_delivery,
     contract.TakeDelivery: outbox.take_delivery,
     contract.SettleDelivery: outbox.settle_delivery,
@@ -105,13 +117,14 @@ class SqliteLedger:
         *,
         limit: int,
         agent_id: str | None = None,
+        agent_ids: Sequence[str] | None = None,
         updated_after: int | None = None,
         kinds: Sequence[str] | None = None,
         label: str | None = None,
         spawned_by: str | None = None,
         search: str | None = None,
     ) -> list[Session]:
-        only = sessions.Filter(agent_id, updated_after, kinds, label, spawned_by, search)
+        only = sessions.Filter(agent_id, updated_after, kinds, label, spawned_by, search, agent_ids)
         if search or kinds:  # no index answers these: they may look at every row
             return await self._scan(lambda db: sessions.list_sessions(db, limit, only))
         return sessions.list_sessions(self._reader, limit, only)
@@ -158,6 +171,9 @@ class SqliteLedger:
 
     async def list_open_deliveries(self, *, after: int = 0, limit: int) -> list[Delivery]:
         return outbox.list_open_deliveries(self._reader, after, limit)
+
+    async def find_exchange(self, exchange_id: str) -> Exchange | None:
+        return exchanges.find_exchange(self._reader, exchange_id)
 
     async def find_delivery(self, delivery_key: str) -> Delivery | None:
         return outbox.find_delivery(self._reader, delivery_key)

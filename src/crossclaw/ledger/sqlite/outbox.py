@@ -8,6 +8,7 @@ from crossclaw.ledger.contract import (
     SettleDelivery,
     TakeDelivery,
 )
+from crossclaw.ledger.sqlite.entries import put_entry, session_of_key
 from crossclaw.ledger.sqlite.rows import DELIVERY, delivery_of, to_json
 from crossclaw.ledger.sqlite.writer import Transaction
 
@@ -34,6 +35,9 @@ def put_delivery(transaction: Transaction, op: PutDelivery) -> bool:
             to_json(new.authority),
         ),
     ).fetchone()
+    if made and op.mirror is not None:
+        agent_id, session_id = session_of_key(transaction, new.key)
+        put_entry(transaction, agent_id, session_id, None, op.mirror, op.at)
     return made is not None
 
 

@@ -40,6 +40,8 @@ def ensure_session(transaction: Transaction, op: EnsureSession) -> Session:
 
 def _make(db: apsw.Connection, new: NewSession, at: int) -> None:
     key = new.key
+    if new.label is not None and _label_taken(db, key, new.label):
+        raise Invalid(f"label already in use: {new.label}")
     db.execute(
         "INSERT INTO sessions (agent_id, key, session_id, kind, chat_type, created_at, updated_at, "
         "channel, display_name, label, spawned_by) VALUES (?,?,?,?,?,?,?,?,?,?,?)",
@@ -94,6 +96,7 @@ class Filter(NamedTuple):
     label: str | None = None
     spawned_by: str | None = None
     search: str | None = None
+    agent_ids: Sequence[str] | None = None
 
     def clauses(self) -> tuple[str, list[str | int]]:
         parts: list[tuple[str, str | int | None]] = [
@@ -105,12 +108,14 @@ class Filter(NamedTuple):
                 "kind IN (SELECT value FROM json_each(?))",
                 to_json(self.kinds) if self.kinds else None,
             ),
+            (_OF_AGENTS, None if self.agent_ids is None else to_json(list(self.agent_ids))),
             (_FOUND_IN, self.search and f"%{_escaped(self.search.lower())}%"),
         ]
         used = [(text, value) for text, value in parts if value is not None]
         return "".join(f" AND {text}" for text, _ in used), [value for _, value in used]
 
 
+_OF_AGENTS = "agent_id IN (SELECT value FROM json_each(?))"
 _FOUND_IN = (
     "lower(key || ' ' || session_id || ' ' || coalesce(label, '') || ' ' || "
     "coalesce(display_name, '')) LIKE ? ESCAPE '!'"
@@ -174,6 +179,10 @@ def reset_session(transaction: Transaction, op: ResetSession) -> Session:
     before = find_session(db, op.key)
     if before is None:
         raise NotFound(f"unknown session: {op.key}")
+    if db.execute(
+        "SELECT 1 FROM runs WHERE key = ? AND owner IS NOT NULL LIMIT 1", (op.key.text,)
+    ).fetchone():
+        raise Busy(f"session {op.key} is being answered; try again in a moment")
     db.execute(
         "UPDATE transcripts SET closed_at = ? WHERE session_id = ?", (op.at, before.session_id)
     )

@@ -2,14 +2,14 @@
 
 import apsw
 
-from crossclaw.domain.messages import Message, words_of
+from crossclaw.domain.messages import Message, well_formed_text, words_of
 
 # A tool may answer megabytes; the beginning is what people look for, and indexing costs time.
 WORDS_CHARS_MAX = 20_000
 
 
 def indexed_words(message: Message) -> str:
-    return words_of(message)[:WORDS_CHARS_MAX]
+    return well_formed_text(words_of(message)[:WORDS_CHARS_MAX])
 
 
 def put_words(db: apsw.Connection, rows: list[tuple[int, str]]) -> None:

@@ -15,7 +15,7 @@ import anyio
 import anyio.lowlevel
 import apsw
 
-from crossclaw.domain.errors import Busy, CrossclawError, Stopped, StoreError
+from crossclaw.domain.errors import Busy, Stopped, StoreError
 from crossclaw.ledger.contract import Op
 from crossclaw.ledger.sqlite.words import put_words
 
@@ -87,16 +87,14 @@ def _run_step(transaction: Transaction, handlers: dict[type, Handle], step: Step
     db.execute("SAVEPOINT step")
     try:
         step.results = [handlers[type(op)](transaction, op) for op in step.ops]
-    except (CrossclawError, apsw.ConstraintError) as error:
+    except Exception as error:
+        if isinstance(error, apsw.Error) and not isinstance(error, apsw.ConstraintError):
+            raise  # the disk's trouble is everybody's; the batch is rolled back as a whole
+        # Whatever else went wrong (a refusal, a text that no encoding takes) is this step's own.
         db.execute("ROLLBACK TO step")
         del transaction.words[words_before:]
         step.error = error
-    except BaseException:
-        db.execute("ROLLBACK TO step")
-        raise
-    finally:
-        if db.in_transaction:
-            db.execute("RELEASE step")
+    db.execute("RELEASE step")
 
 
 class InlineWriter:

@@ -1,0 +1,20 @@
+"""Settings of OpenClaw that this release cannot keep yet. A lock that is asked for and missing is
+refused; ignoring it would let something run free that was meant to be locked in."""
+
+from crossclaw.config.model import Config
+from crossclaw.domain.errors import ConfigInvalid
+
+
+def refuse_unsupported(config: Config) -> None:
+    agents = config.agents
+    boxed = [each for each in agents.ids() if agents.sandbox_for(each).mode != "off"]
+    if boxed:
+        raise ConfigInvalid(
+            f"sandbox.mode is set for {', '.join(boxed)}, and this release has no sandbox yet; set it "
+            "to off to run these agents without one"
+        )
+    if config.tools.sessions.visibility != "all":
+        raise ConfigInvalid(
+            "tools.sessions.visibility can only be all in this release; the narrower ones come with "
+            "the complete session tools"
+        )

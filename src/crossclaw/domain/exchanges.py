@@ -1,0 +1,94 @@
+"""Exchanges: what follows a send. Requester and target speak in turn, then the target announces.
+
+    send ── ok ──▶ round 1 (requester) ──▶ round 2 (target) ──▶ … ──▶ announce (target) ──▶ over
+      └─ not ok ─▶ over
+
+A reply that is exactly REPLY_SKIP, an empty one and a run that fails end the rounds; the announce
+follows all the same. `next_step` is the whole rule; every step is a run of its own, so at most
+1 + turns + 1 runs belong to one send.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from crossclaw.domain.runs import Outcome, Run
+
+REPLY_SKIP = "REPLY_SKIP"
+ANNOUNCE_SKIP = "ANNOUNCE_SKIP"
+CONTROL_TOKENS = frozenset({REPLY_SKIP, ANNOUNCE_SKIP})
+
+ExchangeState = Literal["open", "announcing", "over"]
+Announced = Literal["delivered", "silent", "no address", "failed"]
+
+
+class Exchange(msgspec.Struct, frozen=True, kw_only=True):
+    exchange_id: str
+    agent_id: str
+    requester_key: str
+    target_key: str
+    run_id: str
+    request: str
+    turns_max: int
+    created_at: int
+    state: ExchangeState = "open"
+    turn: int = 0
+    """The last round that was begun; odd ones are the requester's."""
+    first_reply: str | None = None
+    latest_reply: str | None = None
+    announce: Announced | None = None
+    ended_at: int | None = None
+
+    def speaker(self, turn: int) -> str:
+        return self.requester_key if turn % 2 else self.target_key
+
+    def listener(self, turn: int) -> str:
+        return self.target_key if turn % 2 else self.requester_key
+
+
+class Round(msgspec.Struct, frozen=True):
+    """The next turn: who speaks, and what it has been told."""
+
+    turn: int
+    words: str
+
+
+class Announce(msgspec.Struct, frozen=True):
+    pass
+
+
+class Over(msgspec.Struct, frozen=True):
+    words: str | None = None
+    """What the target wants said in its chat."""
+
+
+Step = Round | Announce | Over
+
+
+def is_silent(reply: str | None) -> bool:
+    """No words for a person: nothing, or exactly one of the control tokens."""
+    words = (reply or "").strip()
+    return not words or words in CONTROL_TOKENS
+
+
+def next_step(exchange: Exchange, run: Run, outcome: Outcome) -> tuple[Exchange, Step]:
+    """What follows from the end of one of its runs, and the exchange as it is then."""
+    reply = (outcome.reply or "").strip() if outcome.status == "ok" else ""
+    if outcome.status == "aborted":
+        return _over(exchange), Over()  # whoever stopped it wants silence
+    if run.kind == "announce":
+        return _over(exchange), Over(None if is_silent(reply) else reply)
+    if run.kind == "send":
+        if outcome.status != "ok":
+            return _over(exchange), Over()
+        exchange = msgspec.structs.replace(exchange, first_reply=reply, latest_reply=reply)
+    elif reply and reply != REPLY_SKIP:
+        exchange = msgspec.structs.replace(exchange, latest_reply=reply)
+    if reply and reply != REPLY_SKIP and exchange.turn < exchange.turns_max:
+        turn = exchange.turn + 1
+        return msgspec.structs.replace(exchange, turn=turn), Round(turn, reply)
+    return msgspec.structs.replace(exchange, state="announcing"), Announce()
+
+
+def _over(exchange: Exchange) -> Exchange:
+    return msgspec.structs.replace(exchange, state="over")

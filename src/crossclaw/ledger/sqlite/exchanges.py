@@ -1,0 +1,55 @@
+"""Exchange rows: begun with a send, moved on by the step that ends each of its runs."""
+
+import apsw
+
+from crossclaw.domain.exchanges import Exchange
+from crossclaw.ledger.contract import PutExchange, SetExchange
+from crossclaw.ledger.sqlite.writer import Transaction
+
+_COLUMNS = (
+    "exchange_id, agent_id, requester_key, target_key, run_id, request, turns_max, created_at, "
+    "state, turn, first_reply, latest_reply, announce, ended_at"
+)
+
+
+def put_exchange(transaction: Transaction, op: PutExchange) -> None:
+    x = op.exchange
+    transaction.db.execute(
+        f"INSERT INTO exchanges ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?) "
+        "ON CONFLICT DO NOTHING",
+        (
+            x.exchange_id,
+            x.agent_id,
+            x.requester_key,
+            x.target_key,
+            x.run_id,
+            x.request,
+            x.turns_max,
+            x.created_at,
+            x.state,
+            x.turn,
+            x.first_reply,
+            x.latest_reply,
+            x.announce,
+            x.ended_at,
+        ),
+    )
+
+
+def set_exchange(transaction: Transaction, op: SetExchange) -> None:
+    x = op.exchange
+    transaction.db.execute(
+        "UPDATE exchanges SET state = ?, turn = ?, first_reply = ?, latest_reply = ?, announce = ?, "
+        "ended_at = ? WHERE exchange_id = ?",
+        (x.state, x.turn, x.first_reply, x.latest_reply, x.announce, x.ended_at, x.exchange_id),
+    )
+
+
+def find_exchange(db: apsw.Connection, exchange_id: str) -> Exchange | None:
+    row = db.execute(
+        f"SELECT {_COLUMNS} FROM exchanges WHERE exchange_id = ?", (exchange_id,)
+    ).fetchone()
+    if row is None:
+        return None
+    names = _COLUMNS.split(", ")
+    return Exchange(**dict(zip(names, row, strict=True)))

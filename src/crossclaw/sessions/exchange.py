@@ -1,0 +1,204 @@
+"""Exchanges at work: the runs that follow a send, each written by the step that ended the one before."""
+
+from typing import Any
+
+import msgspec
+
+from crossclaw.domain.addresses import Address
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.exchanges import (
+    ANNOUNCE_SKIP,
+    REPLY_SKIP,
+    Announce,
+    Announced,
+    Exchange,
+    Over,
+    Round,
+    next_step,
+)
+from crossclaw.domain.ids import Ids
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import Provenance, UserMessage
+from crossclaw.domain.runs import NewRun, Outcome, Run, RunKind, RunPlan
+from crossclaw.domain.sessions import NewEntry, Session
+from crossclaw.ledger.contract import (
+    Inject,
+    Ledger,
+    NewDelivery,
+    Op,
+    PutDelivery,
+    SetExchange,
+    Submit,
+)
+
+STEP_MS = 10 * 60_000  # a round or an announce that takes longer helps nobody any more
+
+
+class Exchanges:
+    def __init__(self, ledger: Ledger, clock: Clock, ids: Ids) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._ids = ids
+
+    async def follow(self, run: Run, outcome: Outcome) -> list[Op[Any]]:
+        """What the end of one of its runs brings about, to be stored with that end."""
+        exchange = await self._ledger.find_exchange(run.plan.exchange_id or "")
+        if exchange is None or exchange.state == "over":
+            return []
+        moved, step = next_step(exchange, run, outcome)
+        if isinstance(step, Round) and await self._find(moved.speaker(step.turn)) is None:
+            moved, step = msgspec.structs.replace(moved, state="announcing"), Announce()
+        target = await self._find(moved.target_key)
+        if isinstance(step, Announce) and target is None:
+            moved, step = msgspec.structs.replace(moved, state="over"), Over()
+        match step:
+            case Round():
+                return [SetExchange(exchange=moved), self._round(moved, step, run)]
+            case Announce():
+                return [SetExchange(exchange=moved), self._announce(moved, run)]
+            case Over():
+                return self._end(moved, step, run, outcome, target)
+
+    async def _find(self, key: str) -> Session | None:
+        return await self._ledger.find_session(_parsed(key))
+
+    def _round(self, exchange: Exchange, step: Round, run: Run) -> Submit:
+        speaker, listener = exchange.speaker(step.turn), exchange.listener(step.turn)
+        return self._submit(
+            exchange,
+            run,
+            kind="round",
+            run_id=f"{exchange.exchange_id}:round-{step.turn}",
+            key=_parsed(speaker),
+            source=listener,
+            words=step.words,
+            context=_round_context(exchange, step.turn),
+        )
+
+    def _announce(self, exchange: Exchange, run: Run) -> Submit:
+        return self._submit(
+            exchange,
+            run,
+            kind="announce",
+            run_id=f"{exchange.exchange_id}:announce",
+            key=_parsed(exchange.target_key),
+            source=exchange.requester_key,
+            words="The exchange with the other agent is over: this is your announce step.",
+            context=_announce_context(exchange),
+        )
+
+    def _submit(
+        self,
+        exchange: Exchange,
+        run: Run,
+        *,
+        kind: RunKind,
+        run_id: str,
+        key: SessionKey,
+        source: str,
+        words: str,
+        context: str,
+    ) -> Submit:
+        """Rounds and announces belong to their send: no hop further, and no more authority."""
+        at = self._clock.now_ms()
+        origin = Provenance("inter_session", source_session=source, source_tool="sessions_send")
+        new = NewRun(
+            run_id=run_id,
+            key=key,
+            kind=kind,
+            message=UserMessage(words, at, origin),
+            plan=RunPlan(
+                deliver=False,
+                context=context,
+                timeout_ms=STEP_MS,
+                exchange_id=exchange.exchange_id,
+            ),
+            authority=run.authority,
+            cause=run.cause.followed_by(run.run_id),
+        )
+        return Submit(new=new, at=at)
+
+    def _end(
+        self,
+        exchange: Exchange,
+        step: Over,
+        run: Run,
+        outcome: Outcome,
+        target: Session | None,
+    ) -> list[Op[Any]]:
+        at = self._clock.now_ms()
+        where = _address(target) if step.words else None
+        announced = _announced(run, outcome, step, target, where)
+        ended = msgspec.structs.replace(exchange, announce=announced, ended_at=at)
+        ops: list[Op[Any]] = [SetExchange(exchange=ended)]
+        if step.words and where is not None:
+            delivery = NewDelivery(
+                delivery_key=f"announce:{exchange.exchange_id}",
+                key=run.key,
+                address=where,
+                text=step.words,
+                run_id=run.run_id,
+                authority=run.authority,
+            )
+            ops.append(PutDelivery(new=delivery, at=at))
+        if announced == "no address":
+            note = {"about": "announce", "delivered": False, "reason": "the session has no address"}
+            entry = NewEntry(entry_id=self._ids.short(), type="note", note=dict(note))
+            ops.append(Inject(key=run.key, entries=[entry], at=at))
+        return ops
+
+
+def _announced(
+    run: Run, outcome: Outcome, step: Over, target: Session | None, where: Address | None
+) -> Announced | None:
+    if run.kind != "announce":
+        return None
+    if outcome.status != "ok":
+        return "failed"
+    if step.words is None:
+        return "silent"
+    on_page = target is not None and target.channel == "webchat"
+    return "delivered" if where is not None or on_page else "no address"
+
+
+def _address(target: Session | None) -> Address | None:
+    """Where the target's chat is: where it was last talked to, else what a group's key says."""
+    if target is None:
+        return None
+    if target.last_address is not None:
+        return target.last_address
+    if target.key.kind == "group" and target.key.channel:
+        chat = target.key.name.split(":", 2)[2].partition(":thread:")[0]
+        return Address(target.key.channel, chat, thread_id=target.key.thread_id)
+    return None
+
+
+def _parsed(key: str) -> SessionKey:
+    return SessionKey.parse(key)
+
+
+def _round_context(exchange: Exchange, turn: int) -> str:
+    role = "requester" if turn % 2 else "target"
+    return "\n".join(
+        [
+            f"You are in an exchange with another agent. You are the {role}; this is turn {turn} of "
+            f"{exchange.turns_max}.",
+            f"Requester: session {exchange.requester_key}. Target: session {exchange.target_key}.",
+            "The message you are answering is the other agent's last reply.",
+            f"If nothing is left to say, answer with exactly {REPLY_SKIP} and nothing else.",
+        ]
+    )
+
+
+def _announce_context(exchange: Exchange) -> str:
+    return "\n".join(
+        [
+            "The exchange with the other agent is over. You may now tell your own chat about it.",
+            f"Requester: session {exchange.requester_key}. Your session: {exchange.target_key}.",
+            f"The request was: {exchange.request}",
+            f"Your first reply was: {exchange.first_reply or '(none)'}",
+            f"The latest reply was: {exchange.latest_reply or '(none)'}",
+            f"To stay silent, answer with exactly {ANNOUNCE_SKIP} and nothing else.",
+            "Any other answer is posted to your chat.",
+        ]
+    )
