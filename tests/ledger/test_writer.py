@@ -79,6 +79,23 @@ def test_words_of_a_step_that_failed_are_not_found_under_its_neighbours(tmp_path
     db.close()
 
 
+def test_a_fault_in_one_step_is_that_steps_alone(tmp_path: Path) -> None:
+    db = open_writer(tmp_path / "l.sqlite")
+    broken = Inject(key=ANA, entries=[says("half \ud83d")], at=1)
+    good = Inject(key=ANA, entries=[says("whole")], at=1)
+    steps = [Step([op], anyio.Event()) for op in (session(ANA), broken, good)]
+
+    run_batch(db, HANDLERS, steps)
+
+    assert [type(step.error).__name__ for step in steps] == [
+        "NoneType",
+        "UnicodeEncodeError",
+        "NoneType",
+    ]
+    assert list(db.execute("SELECT seq FROM entries")) == [(1,)]
+    db.close()
+
+
 async def test_entries_of_many_sessions_side_by_side_keep_their_order(
     threaded: SqliteLedger,
 ) -> None:

@@ -54,8 +54,16 @@ def test_no_road_leads_out_of_the_workspace(workspace: Path, path: str) -> None:
 def test_a_missing_file_is_answered_with_what_is_there(workspace: Path) -> None:
     with pytest.raises(NotFound, match=r"that folder has a\.txt"):
         read(workspace, path="notes/b.txt")
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFound, match=r"that folder has a\.txt"):
         read(workspace, path="notes")
+
+
+def test_a_hint_never_tells_of_what_lies_outside(workspace: Path) -> None:
+    with pytest.raises(NotFound) as refusal:
+        read(workspace, path=".")
+    assert "secret" not in str(refusal.value)
+    with pytest.raises(Invalid, match="NUL"):
+        read(workspace, path="a\0b")
 
 
 def test_what_is_no_text_or_too_long_is_said(workspace: Path) -> None:

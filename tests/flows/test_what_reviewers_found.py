@@ -1,0 +1,451 @@
+"""Stories that once went wrong, each told so that it cannot happen again unnoticed."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from crossclaw.config import Config
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.errors import Busy, Forbidden, Invalid, NotFound, StoreError
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import AssistantMessage, Text, ToolUse, UserMessage
+from crossclaw.domain.sessions import NewSession
+from crossclaw.door.principal import Principal, session_principal
+from crossclaw.door.registry import Caller, Listening
+from crossclaw.ledger.contract import EnsureSession, Op, ResetSession, SettleDelivery
+from crossclaw.providers.contract import ModelRequest
+from crossclaw.providers.rehearsal import RehearsalProvider
+from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
+from crossclaw.testing.scripted import Answer
+from crossclaw.tools.contract import ToolContext
+from tests.flows.talking import OWNER, call, results_of, say, two_agents
+from tests.flows.test_runs_keep_their_order import Recording
+from tests.flows.tools import Counting, Hanging, Nothing
+
+MAIN = SessionKey.main("main")
+HALF_AN_EMOJI = "half \ud83d"
+
+
+def apart() -> Config:
+    """Two agents that may not reach each other."""
+    base = two_agents()
+    rules = msgspec.structs.replace(base.tools.agent_to_agent, enabled=False)
+    return msgspec.structs.replace(
+        base, tools=msgspec.structs.replace(base.tools, agent_to_agent=rules)
+    )
+
+
+def agent(key: SessionKey = MAIN) -> Principal:
+    return session_principal(key, Authority())
+
+
+class Broken(Counting):
+    async def call(self, context: ToolContext, params: Nothing) -> str:
+        return HALF_AN_EMOJI
+
+
+async def test_a_text_that_no_encoding_takes_is_mended_and_harms_nobody(tmp_path: Path) -> None:
+    model = ScriptedProvider(
+        [[Text(HALF_AN_EMOJI), ToolUse("c", "broken", {})], HALF_AN_EMOJI, "fine"]
+    )
+    async with open_house(tmp_path, model, tools=[Broken("broken")]) as house:
+        broken = await say(house, "main", "go", "r1")
+        fine = await say(house, "main", "again", "r2")
+        results = await results_of(house, broken)
+
+    assert (broken.status, broken.reply, results) == ("ok", "half ?", ["half ?"])
+    assert fine.reply == "fine"
+
+
+@pytest.mark.spec("H4", "S8")
+async def test_who_may_not_reach_an_agent_reads_none_of_its_sessions(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider(), config=apart()) as house:
+        run = await say(house, "agent:librarian:main", "say: secret", "r1")
+        await call(house, "sessions.patch", key="agent:librarian:main", label="shelf")
+        for key in ("agent:librarian:main", "agent:librarian:nothing"):
+            with pytest.raises(Forbidden, match=r"tools\.agentToAgent\.enabled"):
+                await call(house, "tool.sessions_history", agent(), sessionKey=key)
+            with pytest.raises(Forbidden, match=r"tools\.agentToAgent\.enabled"):
+                await call(house, "tool.sessions_send", agent(), sessionKey=key, message="hi")
+        refusals = []
+        for session_id in (run.session_id, "6374de98-20a9-4373-89f1-59b8eba01ca0"):
+            with pytest.raises(NotFound) as refusal:
+                await call(house, "tool.sessions_history", agent(), sessionKey=session_id)
+            refusals.append(str(refusal.value).replace(session_id, "ID"))
+        with pytest.raises(NotFound):
+            await call(house, "tool.sessions_send", agent(), label="shelf", message="hi")
+
+    assert refusals[0] == refusals[1]
+
+
+@pytest.mark.spec("L2")
+async def test_what_may_not_be_seen_does_not_use_up_the_limit(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider(), config=apart()) as house:
+        await say(house, "main", "say: mine", "r0")
+        for number in range(3):
+            await say(house, f"agent:librarian:s{number}", "say: theirs", f"r{number + 1}")
+        listed = await call(house, "tool.sessions_list", agent(), limit=2)
+
+    assert [row["key"] for row in listed["sessions"]] == ["main"]
+
+
+@pytest.mark.spec("S1")
+async def test_an_agent_cannot_create_a_session_by_naming_it(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+        for key in ("agent:librarian:new", "agent:main:new", "cron:x"):
+            with pytest.raises(NotFound, match="unknown session"):
+                await call(house, "tool.sessions_send", agent(), sessionKey=key, message="hi")
+            with pytest.raises(NotFound, match="unknown session"):
+                await house.resolver.resolve(agent(), key, "create")
+        listed = await call(house, "sessions.list")
+
+    assert listed["count"] == 0
+
+
+async def test_a_delivery_whose_outcome_could_not_be_stored_is_settled_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat = MemoryChannel()
+    settles = 0
+    async with open_house(tmp_path, Recording(), channels=[chat]) as house:
+        real = house.ledger.do
+
+        async def full_disk(op: Op[object]) -> object:
+            nonlocal settles
+            if isinstance(op, SettleDelivery):
+                settles += 1
+                if settles <= 2:
+                    raise StoreError("the disk is full")
+            return await real(op)
+
+        monkeypatch.setattr(house.ledger, "do", full_disk)
+        first = await chat.say("ana", "one")
+        await house.book.wait(first)
+        await house.book.wait(await chat.say("ana", "two"))
+        await anyio.sleep(60)
+        found = await house.ledger.find_delivery(f"reply:{first}")
+
+    assert found is not None
+    assert (found.state, settles) == ("delivered", 4)
+    assert chat.sent == [("ana", "re: one"), ("ana", "re: two")]
+
+
+async def test_an_abort_during_a_tool_call_does_not_repeat_the_words_before_it(
+    tmp_path: Path,
+) -> None:
+    hang = Hanging()
+    model = ScriptedProvider([[Text("Let me look."), ToolUse("c", "hang", {})]])
+    async with open_house(tmp_path, model, tools=[hang]) as house:
+        await call(house, "chat.send", sessionKey="main", message="go", idempotencyKey="r1")
+        await hang.begun.wait()
+        await house.lanes.abort("r1", "enough")
+        run = await house.book.find("r1")
+        entries = await house.ledger.list_entries(run.session_id, limit=9)  # type: ignore[union-attr]
+
+    said = [e.message.text for e in entries if isinstance(e.message, AssistantMessage)]
+    assert said == ["Let me look."]
+
+
+@pytest.mark.spec("S1")
+async def test_a_model_that_repeats_its_call_ids_loses_nothing(tmp_path: Path) -> None:
+    def send(text: str) -> list[ToolUse]:
+        return [ToolUse("call_0", "sessions_send", {"agentId": "librarian", "message": text})]
+
+    script: list[Answer] = [send("one"), "re", send("two"), "re", send("one"), "re", "done"]
+    async with open_house(tmp_path, ScriptedProvider(script), config=two_agents()) as house:
+        run = await say(house, "main", "go", "r1")
+        results = await results_of(house, run)
+        session = await house.ledger.find_session(SessionKey.main("librarian"))
+        entries = await house.ledger.list_entries(session.session_id, limit=20)  # type: ignore[union-attr]
+
+    assert [result["status"] for result in results] == ["ok", "ok", "ok"]
+    assert [e.message.content for e in entries if isinstance(e.message, UserMessage)] == [
+        "one",
+        "two",
+        "one",
+    ]
+
+
+@pytest.mark.spec("K5")
+async def test_nobody_ever_sees_the_word_global(tmp_path: Path) -> None:
+    raw = {
+        "agents": {"list": [{"id": "work", "default": True}, {"id": "home"}]},
+        "session": {"scope": "global"},
+    }
+    async with open_house(
+        tmp_path, RehearsalProvider(), config=msgspec.convert(raw, Config)
+    ) as house:
+        await say(house, "main", "say: hi", "r1")
+        answers = [
+            await call(house, "sessions.list"),
+            await call(house, "sessions.resolve", key="main"),
+            await call(house, "sessions.patch", key="main", label="x"),
+            await call(house, "sessions.describe", key="agent:home:main"),
+            await call(house, "sessions.reset", key="main"),
+            await call(house, "health"),
+            (await call(house, "status"))["sessions"],
+            await call(house, "tool.sessions_list", agent(SessionKey.main("home"))),
+            await call(
+                house, "tool.sessions_history", agent(SessionKey.main("home")), sessionKey="main"
+            ),
+        ]
+
+    assert answers[0]["sessions"][0]["key"] == "agent:work:main"
+    assert answers[7]["sessions"][0]["key"] == "main"
+    assert not [answer for answer in answers if '"global"' in msgspec.json.encode(answer).decode()]
+
+
+@pytest.mark.spec("B3", "B4")
+async def test_a_run_has_the_authority_of_whoever_began_it_and_the_configs_hops(
+    tmp_path: Path,
+) -> None:
+    limited = Principal(
+        name="limited", role="operator", scopes=frozenset({"operator.admin"}),
+        authority=Authority(denied_tools=frozenset({"read"}), sandboxed=True),
+    )  # fmt: skip
+    config = two_agents(agentToAgent={"maxHops": 3})
+    async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
+        for method in ("chat.send", "agent"):
+            await call(
+                house,
+                method,
+                limited,
+                sessionKey="agent:main:x",
+                message="say: hi",
+                idempotencyKey=method,
+            )
+            run = await house.book.wait(method, timeout_s=60)
+            assert run is not None
+            assert run.authority == Authority(
+                denied_tools=frozenset({"read"}), sandboxed=True, hops_left=3
+            )
+
+
+@pytest.mark.spec("B4")
+async def test_a_chain_of_agents_that_ask_on_and_on_ends_with_its_hops(tmp_path: Path) -> None:
+    """Each agent passes the question on to the next, round and round; nobody waits."""
+    names = ["main", "a", "b", "c"]
+    raw = {
+        "agents": {"list": [{"id": name} for name in names]},
+        "session": {"agentToAgent": {"maxHops": 5, "maxPingPongTurns": 0}},
+    }
+    sends = 0
+
+    def pass_on(request: ModelRequest) -> list[ToolUse] | str:
+        nonlocal sends
+        if request.turns[-1].results:  # type: ignore[union-attr]
+            return "ANNOUNCE_SKIP"
+        sends += 1
+        me = request.system.split("'")[1]
+        other = names[(names.index(me) + 1) % len(names)]
+        return [
+            ToolUse(
+                f"c{sends}",
+                "sessions_send",
+                {"agentId": other, "message": "on", "timeoutSeconds": 0},
+            )
+        ]
+
+    async with open_house(
+        tmp_path, ScriptedProvider(pass_on), config=msgspec.convert(raw, Config)
+    ) as house:
+        await say(house, "main", "go", "r1")
+        await anyio.sleep(600)
+        assert await house.ledger.lanes_with_work() == []
+        listed = await call(house, "sessions.list")
+
+    assert listed["count"] == 4
+    assert sends <= 6 + 6  # five hops, and whoever is refused once more; announce steps say nothing
+
+
+async def test_a_send_with_one_key_is_one_message_and_one_mirror(tmp_path: Path) -> None:
+    chat = MemoryChannel("telegram")
+    async with open_house(tmp_path, RehearsalProvider(), channels=[chat]) as house:
+        await say(house, "agent:main:notes", "say: hi", "r1")
+        params: dict[str, Any] = {
+            "to": "42",
+            "message": "news",
+            "sessionKey": "agent:main:notes",
+            "idempotencyKey": "k",
+        }
+        async with anyio.create_task_group() as tasks:
+            for _ in range(5):
+                tasks.start_soon(lambda: call(house, "send", **params))
+        with pytest.raises(Invalid, match="idempotency key"):
+            await call(house, "send", **{**params, "message": "other news"})
+        await chat.wait_sent()
+        await anyio.sleep(30)
+        history = await call(house, "chat.history", sessionKey="agent:main:notes")
+
+    assert chat.sent == [("42", "news")]
+    assert [m["content"][0]["text"] for m in history["messages"]].count("news") == 1
+
+
+async def test_an_agent_call_carries_its_picture_and_another_payload_is_refused(
+    tmp_path: Path,
+) -> None:
+    picture = {"type": "image", "mimeType": "image/png", "content": "aGk="}
+    async with open_house(tmp_path, RehearsalProvider()) as house:
+        await call(house, "agent", message="see", attachments=[picture], idempotencyKey="k")
+        with pytest.raises(Invalid, match="idempotency key"):
+            await call(
+                house,
+                "agent",
+                message="see",
+                attachments=[picture],
+                extraSystemPrompt="x",
+                idempotencyKey="k",
+            )
+        history = await call(house, "chat.history", sessionKey="main")
+
+    assert [block["type"] for block in history["messages"][0]["content"]] == ["text", "image"]
+
+
+async def test_a_message_that_arrives_during_a_reset_is_in_the_transcript_that_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_house(tmp_path, Recording(5.0)) as house:
+        await say(house, "main", "old", "r1")
+        real, late = house.lanes.abort_session, list[bool]()
+
+        async def slow_abort(key: SessionKey, reason: str) -> list[str]:
+            stopped = await real(key, reason)
+            if not late:
+                late.append(True)
+                await call(
+                    house, "chat.send", sessionKey="main", message="new", idempotencyKey="r2"
+                )
+                await anyio.sleep(1)
+            return stopped
+
+        monkeypatch.setattr(
+            type(house.lanes), "abort_session", lambda self, key, reason: slow_abort(key, reason)
+        )
+        await call(house, "sessions.reset", key="main")
+        run = await house.book.wait("r2", timeout_s=60)
+        session = await house.ledger.find_session(MAIN)
+
+    assert run is not None
+    assert session is not None
+    assert run.ended  # it was stopped by the reset, in the old transcript, and not left half-way
+
+
+async def test_a_session_that_is_being_answered_is_not_reset_under_its_run(tmp_path: Path) -> None:
+    async with open_house(tmp_path, Recording(50.0)) as house:
+        await call(house, "chat.send", sessionKey="main", message="hi", idempotencyKey="r1")
+        await anyio.sleep(1)
+        with pytest.raises(Busy):
+            await house.ledger.do(ResetSession(key=MAIN, session_id="fresh", at=1))
+
+
+@pytest.mark.spec("B1")
+async def test_a_message_queued_before_a_reset_is_answered_in_the_new_transcript(
+    tmp_path: Path,
+) -> None:
+    async with open_house(tmp_path, Recording()) as house:
+        await house.ledger.do(EnsureSession(new=NewSession(key=MAIN, session_id="old"), at=1))
+        house.book.on_work(lambda key: None)  # nobody is told yet
+        await call(
+            house, "chat.send", sessionKey="main", message="wait for me", idempotencyKey="r1"
+        )
+        await house.ledger.do(ResetSession(key=MAIN, session_id="new", at=2))
+        house.lanes.wake(MAIN)
+        run = await house.book.wait("r1", timeout_s=60)
+
+    assert run is not None
+    assert (run.session_id, run.reply) == ("new", "re: wait for me")
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("sessions.list", {"activeMinutes": 10**18}),
+        ("tool.sessions_list", {"activeMinutes": 1e20}),
+        ("tool.sessions_history", {"sessionKey": "main", "before": 2**63}),
+        ("chat.send", {"sessionKey": "main", "message": "x", "idempotencyKey": "k" * 257}),
+        ("chat.send", {"sessionKey": "main", "message": "x", "idempotencyKey": "a\0b"}),
+        (
+            "chat.send",
+            {"sessionKey": "main", "message": "x", "idempotencyKey": "k", "thinking": "banana"},
+        ),
+        ("sessions.patch", {"key": "main", "displayName": "x" * 201}),
+        ("agent.wait", {"runId": "x", "timeoutMs": -1}),
+    ],
+)
+async def test_numbers_and_names_out_of_all_proportion_are_refused_by_name(
+    tmp_path: Path, method: str, params: dict[str, Any]
+) -> None:
+    async with open_house(tmp_path, RehearsalProvider()) as house:
+        with pytest.raises(Invalid):
+            await call(house, method, **params)
+
+
+async def test_a_refused_request_does_not_follow_somebody_elses_run(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+        await say(house, "agent:librarian:main", "say: theirs", "k1")
+        ears = Listening()
+        params = {"sessionKey": "main", "message": "mine", "idempotencyKey": "k1"}
+        with pytest.raises(Invalid):
+            await house.door.dispatch(Caller(principal=OWNER, listening=ears), "chat.send", params)
+
+    assert dict(ears.runs) == {}
+
+
+async def test_a_client_cannot_abort_a_run_of_another_session_by_its_id(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+        await call(
+            house,
+            "chat.send",
+            sessionKey="agent:librarian:main",
+            message="wait: 50",
+            idempotencyKey="r1",
+        )
+        await anyio.sleep(1)
+        with pytest.raises(Invalid, match="runId does not match sessionKey"):
+            await call(house, "chat.abort", sessionKey="main", runId="r1")
+        stopped = await call(house, "chat.abort", sessionKey="agent:librarian:main", runId="r1")
+
+    assert stopped["aborted"] is True
+
+
+async def test_labels_name_one_session_of_an_agent(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider()) as house:
+        await call(
+            house,
+            "agent",
+            sessionKey="agent:main:a",
+            message="say: x",
+            label="one",
+            idempotencyKey="k1",
+        )
+        with pytest.raises(Invalid, match="label already in use"):
+            await call(
+                house,
+                "agent",
+                sessionKey="agent:main:b",
+                message="say: x",
+                label="one",
+                idempotencyKey="k2",
+            )
+        found = await call(house, "sessions.resolve", label="one", agentId="MAIN")
+
+    assert found["key"] == "agent:main:a"
+
+
+async def test_refusals_between_agents_are_written_down(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider(), config=apart()) as house:
+        with pytest.raises(Forbidden):
+            await call(
+                house,
+                "tool.sessions_send",
+                agent(),
+                sessionKey="agent:librarian:main",
+                message="hi",
+            )
+        reader = house.ledger._reader  # type: ignore[attr-defined]
+        rows = list(reader.execute("SELECT principal, action, allowed FROM audit"))
+
+    assert rows == [("agent:main:main", "tool.sessions_send", 0)]

@@ -1,0 +1,69 @@
+"""Tools called from outside: as a session, with its rights, and only those that are offered."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from crossclaw.config import Config
+from crossclaw.domain.errors import CrossclawError, Forbidden, NotFound
+from crossclaw.door.principal import Principal
+from crossclaw.providers.rehearsal import RehearsalProvider
+from crossclaw.testing import open_house
+from crossclaw.tools.invoke import Invoker, ToolNotAvailable
+from tests.flows.talking import OWNER, say
+
+READER = Principal(name="reader", role="operator", scopes=frozenset({"operator.read"}))
+
+
+async def invoke(
+    folder: Path, tool: str, arguments: dict[str, Any], *, session: str = "main", who: Principal = OWNER,
+    raw: dict[str, Any] | None = None,
+) -> Any:  # fmt: skip
+    config = msgspec.convert(raw or {}, Config)
+    failure: CrossclawError | None = None
+    async with open_house(folder, RehearsalProvider(), config=config) as house:
+        await say(house, "agent:main:notes", "say: hi", "r1")
+        invoker = Invoker(house.tools, house.resolver, config)
+        try:
+            return await invoker.invoke(who, tool, arguments, session)
+        except CrossclawError as error:
+            failure = error  # raised below: inside, a task group would wrap it
+    raise failure
+
+
+async def test_a_tool_acts_as_the_session_that_is_named(tmp_path: Path) -> None:
+    result = await invoke(
+        tmp_path, "sessions_send", {"sessionKey": "agent:main:notes", "message": "say: yes"}
+    )
+
+    assert (result.status, result.reply) == ("ok", "yes")
+
+
+async def test_a_session_that_is_not_there_is_unknown_and_not_made(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="unknown session"):
+        await invoke(tmp_path, "sessions_list", {}, session="agent:main:new")
+
+
+async def test_a_denied_tool_and_an_unknown_one_are_the_same(tmp_path: Path) -> None:
+    with pytest.raises(ToolNotAvailable, match="Tool not available: nope"):
+        await invoke(tmp_path / "1", "nope", {})
+    with pytest.raises(ToolNotAvailable, match="Tool not available: sessions_send"):
+        await invoke(
+            tmp_path / "2",
+            "sessions_send",
+            {},
+            raw={"gateway": {"tools": {"deny": ["sessions_send"]}}},
+        )
+
+
+async def test_reading_needs_the_right_to_read_and_sending_the_right_to_write(
+    tmp_path: Path,
+) -> None:
+    listed = await invoke(tmp_path / "1", "sessions_list", {}, who=READER)
+    assert listed.count == 1
+    with pytest.raises(Forbidden, match="operator"):
+        await invoke(
+            tmp_path / "2", "sessions_send", {"sessionKey": "main", "message": "x"}, who=READER
+        )
