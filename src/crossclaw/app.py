@@ -51,6 +51,7 @@ from crossclaw.runs.sweep import Fire, Sweep
 from crossclaw.runs.waits import Waits
 from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.desk import Desk
+from crossclaw.sessions.exchange import Exchanges
 from crossclaw.sessions.reading import Reading
 from crossclaw.sessions.send import Sends
 from crossclaw.tools.contract import Tool
@@ -243,7 +244,7 @@ def _build(
         lanes=lanes,
         waits=waits,
         slots=slots,
-        desk=Desk(config, book, clock, ids),
+        desk=Desk(config, book, Exchanges(ledger, clock, ids), clock, ids),
         feed=feed,
         sweep=Sweep(ledger, lanes.wake, clock),
         outbox=outbox,

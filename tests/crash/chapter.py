@@ -151,8 +151,12 @@ class Chapter:
         if code == 0 and held:
             self.record.fallen.append(f"a graceful stop left {len(held)} runs that it had claimed")
         last = find_runs(self.folder, f"{HELD} AND attempt >= {ATTEMPTS_MAX}")
-        if len(last) > 1:
-            self.record.fallen.append(f"{len(last)} runs were in their last attempt at once")
+        # One that waits for others lets the next suspect go on: it may be the one it waits for.
+        at_once = find_runs(
+            self.folder, f"{HELD} AND attempt >= {ATTEMPTS_MAX} AND status = 'running'"
+        )
+        if len(at_once) > 1:
+            self.record.fallen.append(f"{len(at_once)} runs were in their last attempt at once")
         innocent = last - self.record.poison
         if innocent and not self._end_expected:
             self.record.fallen.append("poison took another run's last attempt with it")

@@ -93,6 +93,11 @@ def find_runs(folder: Path, where: str) -> set[str]:
 Entries = defaultdict[str, list[Entry]]
 
 
+def is_step(run_id: str) -> bool:
+    """A round or an announce: nobody outside sent its message, the house wrote it."""
+    return run_id.endswith(":announce") or ":round-" in run_id
+
+
 def _sort(db: apsw.Connection, tokens: set[str]) -> tuple[Entries, Entries, Entries]:
     by_session: Entries = defaultdict(list)
     by_run: Entries = defaultdict(list)
@@ -101,7 +106,7 @@ def _sort(db: apsw.Connection, tokens: set[str]) -> tuple[Entries, Entries, Entr
         entry = entry_of(row)
         by_session[entry.session_id].append(entry)
         by_run[entry.run_id or ""].append(entry)
-        if isinstance(entry.message, UserMessage):
+        if isinstance(entry.message, UserMessage) and not is_step(entry.run_id or ""):
             # The last word is `re <token>`: those before it may name the token of a question.
             token = words_of(entry.message).split()[-1]
             by_token[token if token in tokens else "?"].append(entry)

@@ -313,11 +313,30 @@ def nobody_complains(store: Store, record: Record) -> Findings:
         yield Finding("trouble", text)
 
 
+def exchanges_go_on_and_end(store: Store, record: Record) -> Findings:
+    """Each round and the announce once, and none missing: whatever died when."""
+    for exchange_id, state, turn in store.db.execute(
+        "SELECT exchange_id, state, turn FROM exchanges"
+    ):
+        if state != "over":
+            yield Finding("lost", f"exchange {exchange_id} is {state} at turn {turn}")
+        steps = [f"{exchange_id}:round-{number}" for number in range(1, turn + 1)]
+        if store.runs[exchange_id].status == "ok":
+            steps.append(f"{exchange_id}:announce")
+        for run_id in steps:
+            said = [e for e in store.of_run[run_id] if isinstance(e.message, UserMessage)]
+            if run_id not in store.runs or not said:
+                yield Finding("lost", f"there is no {run_id}")
+            elif len(said) > 1:
+                yield Finding("doubled", f"{run_id} was begun {len(said)} times")
+
+
 CHECKS: Sequence[Callable[[Store, Record], Findings]] = (
     letters_arrive_once,
     no_message_from_nowhere,
     letters_keep_their_order,
     questions_are_answered,
+    exchanges_go_on_and_end,
     outcomes_are_true,
     entries_have_no_holes,
     tool_calls_have_one_result,

@@ -56,12 +56,18 @@ class Book:
     # ── accepting ──────────────────────────────────────────────────────────────────────────────
 
     async def submit(
-        self, new: NewRun, session: NewSession, *, dedupe: Dedupe | None = None
+        self,
+        new: NewRun,
+        session: NewSession,
+        *,
+        dedupe: Dedupe | None = None,
+        also: Sequence[Op[Any]] = (),
     ) -> Submitted:
-        """Accept a run. On return its message is durable; it will run, in its lane's order."""
+        """Accept a run, and what belongs to it. On return its message is durable; it will run, in
+        its lane's order."""
         at = self._clock.now_ms()
-        _, submitted = await self._ledger.commit(
-            EnsureSession(new=session, at=at), Submit(new=new, at=at, dedupe=dedupe)
+        _, submitted, *_ = await self._ledger.commit(
+            EnsureSession(new=session, at=at), Submit(new=new, at=at, dedupe=dedupe), *also
         )
         if not submitted.duplicate:
             self._feed.publish(RunAccepted(submitted.run_id, new.key))

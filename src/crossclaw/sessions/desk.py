@@ -15,12 +15,16 @@ from crossclaw.domain.runs import NewRun, Outcome, Run, RunPlan
 from crossclaw.domain.sessions import NewSession
 from crossclaw.ledger.contract import Dedupe, NewDelivery, Op, PutDelivery, Submitted
 from crossclaw.runs.book import Book
+from crossclaw.sessions.exchange import Exchanges
 
 
 class Desk:
-    def __init__(self, config: Config, book: Book, clock: Clock, ids: Ids) -> None:
+    def __init__(
+        self, config: Config, book: Book, exchanges: Exchanges, clock: Clock, ids: Ids
+    ) -> None:
         self._config = config
         self._book = book
+        self._exchanges = exchanges
         self._clock = clock
         self._ids = ids
 
@@ -97,7 +101,10 @@ class Desk:
         )
 
     async def finished(self, run: Run, outcome: Outcome) -> Sequence[Op[Any]]:
-        """What follows from an end, to be stored with it: the reply on its way to its chat."""
+        """What follows from an end, to be stored with it: the next step of an exchange, or the reply
+        on its way to its chat."""
+        if run.plan.exchange_id is not None:
+            return await self._exchanges.follow(run, outcome)
         address = run.plan.reply_to
         text = _words_for_the_chat(outcome)
         if address is None or not run.plan.deliver or not text:

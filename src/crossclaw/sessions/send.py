@@ -8,14 +8,15 @@ from crossclaw.config import Config
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Invalid
+from crossclaw.domain.exchanges import Exchange
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.messages import Provenance, UserMessage
+from crossclaw.domain.messages import Provenance, UserMessage, words_of
 from crossclaw.domain.runs import Cause, NewRun, Run, RunPlan
 from crossclaw.domain.sessions import NewSession
 from crossclaw.door.registry import Caller, Params, Result
 from crossclaw.door.resolver import Resolver, SessionHandle
-from crossclaw.ledger.contract import Dedupe
+from crossclaw.ledger.contract import Dedupe, PutExchange
 from crossclaw.policy.send import BLOCKED, decide_send
 from crossclaw.runs.book import Book
 from crossclaw.runs.waits import Waits
@@ -117,6 +118,7 @@ class Sends:
                 deliver=False,
                 context=_context(requester, handle),
                 timeout_ms=self._config.agents.defaults.timeout_ms,
+                exchange_id=run_id if requester else None,
             ),
             authority=_one_hop_less(caller),
             cause=caller.run.cause.followed_by(caller.run.run_id, hops=1)
@@ -125,7 +127,21 @@ class Sends:
         )
         session = NewSession(key=handle.key, session_id=self._ids.new())
         once = Dedupe("run", run_id, digest("send", handle.key.text, message))
-        return (await self._book.submit(new, session, dedupe=once)).run_id
+        begin = [PutExchange(exchange=self._exchange(requester, new))] if requester else []
+        return (await self._book.submit(new, session, dedupe=once, also=begin)).run_id
+
+    def _exchange(self, requester: SessionKey, new: NewRun) -> Exchange:
+        """A send between agents begins one; a person who sends gets the reply and that is all."""
+        return Exchange(
+            exchange_id=new.run_id,
+            agent_id=new.key.agent_id,
+            requester_key=requester.text,
+            target_key=new.key.text,
+            run_id=new.run_id,
+            request=words_of(new.message),
+            turns_max=self._config.session.agent_to_agent.max_ping_pong_turns,
+            created_at=self._clock.now_ms(),
+        )
 
     async def _outcome(
         self, caller: Caller, run_id: str, timeout_s: float, shown: str

@@ -32,9 +32,7 @@ HISTORY_BYTES_MAX = 6 * 1024 * 1024  # what a client can show; the rest is a pag
 
 Filled = Annotated[str, msgspec.Meta(min_length=1)]
 # It becomes a run id, an index entry and part of other ids; the longest that clients make is 64.
-RequestKey = Annotated[
-    str, msgspec.Meta(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f]*$")
-]
+RequestKey = Annotated[str, msgspec.Meta(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f]*$")]
 
 
 class Attachment(Params, frozen=True):
