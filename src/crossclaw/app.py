@@ -18,7 +18,7 @@ from crossclaw.agent.toolbox import Toolbox
 from crossclaw.channels.contract import Channel
 from crossclaw.config import Config, Loaded, Paths
 from crossclaw.config.providers import APIS
-from crossclaw.config.supported import refuse_unsupported
+from crossclaw.config.supported import not_yet, refuse_unsupported
 from crossclaw.config.token import gateway_token
 from crossclaw.delivery.outbox import MayDeliver, Outbox
 from crossclaw.domain.clock import Clock, SystemClock
@@ -139,6 +139,8 @@ async def run_gateway(
     on_ready: OnReady | None = None,
 ) -> None:
     """Open the house and serve it on its port, until cancelled."""
+    for text in not_yet(loaded.config):
+        log.warning("a setting has no effect yet: %s", text)
     settings = loaded.config.gateway
     where = host or listen_host(settings)
     token = gateway_token(loaded.config, paths, environ)
@@ -231,7 +233,7 @@ def _build(
             *Chat(config, ledger, resolver, book, lanes, changing, clock, ids).methods(),
             *AgentRuns(config, ledger, resolver, book, clock, ids).methods(),
             *SessionMethods(
-                config, ledger, resolver, changing, clock, paths.ledger_path, outside.environ
+                config, ledger, resolver, changing, clock, ids, paths.ledger_path, outside.environ
             ).methods(),
             *Sending(ledger, resolver, sends, names, outbox.wake, clock, ids).methods(),
             *session_methods(reading, sends),

@@ -450,3 +450,24 @@ async def test_refusals_between_agents_are_written_down(tmp_path: Path) -> None:
         rows = list(reader.execute("SELECT principal, action, allowed FROM audit"))
 
     assert rows == [("agent:main:main", "tool.sessions_send", 0)]
+
+
+async def test_a_client_makes_sessions_and_pages_through_them(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+        named = await call(house, "sessions.create", key="tui-1", agentId="librarian", label="desk")
+        ours = await call(house, "sessions.create")
+        for number in range(3):
+            await call(house, "sessions.create", key=f"s{number}")
+            await anyio.sleep(1)
+        pages = [
+            [
+                row["key"]
+                for row in (await call(house, "sessions.list", limit=2, offset=offset))["sessions"]
+            ]
+            for offset in (0, 2, 4)
+        ]
+
+    assert (named["key"], named["entry"]["label"]) == ("agent:librarian:tui-1", "desk")
+    assert ours["key"].startswith("agent:main:chat-")
+    assert pages[0] == ["agent:main:s2", "agent:main:s1"]
+    assert len({key for page in pages for key in page}) == 5

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from crossclaw.config import Config
+from crossclaw.config.supported import not_yet
 from crossclaw.domain.errors import ConfigInvalid
 from crossclaw.testing import ScriptedProvider, open_house
 
@@ -24,3 +25,13 @@ async def test_a_lock_that_is_not_built_yet_is_refused_rather_than_ignored(
     with pytest.raises(ConfigInvalid, match=names):
         async with open_house(tmp_path, ScriptedProvider([]), config=msgspec.convert(raw, Config)):
             pass
+
+
+def test_settings_without_effect_are_named() -> None:
+    raw = {
+        "session": {"reset": {"mode": "daily"}},
+        "agents": {"defaults": {"thinkingDefault": "high"}},
+    }
+
+    assert len(not_yet(msgspec.convert(raw, Config))) == 2
+    assert not_yet(Config()) == []

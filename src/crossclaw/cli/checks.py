@@ -14,7 +14,7 @@ from crossclaw.cli.config import located_warnings
 from crossclaw.cli.finding import local_port
 from crossclaw.cli.place import Place, find_place
 from crossclaw.config.paths import LEGACY_FOLDERS
-from crossclaw.config.supported import refuse_unsupported
+from crossclaw.config.supported import not_yet, refuse_unsupported
 from crossclaw.config.token import TOKEN_VARIABLE
 from crossclaw.domain.errors import ConfigInvalid
 
@@ -48,6 +48,8 @@ def look_at_config() -> Iterator[Finding]:
         yield Finding("config", "ok", f"none at {path}; everything at its default")
         return
     yield Finding("config", "ok", f"{path} is good")
+    for line in not_yet(place.config):
+        yield Finding("config", "warning", line, "Leave it: a later release will honour it.")
     for line in located_warnings(place):
         yield Finding("config", "warning", line, "Remove the key, or leave it: it does no harm.")
     yield from _private("config", path, 0o600)

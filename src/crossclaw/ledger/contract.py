@@ -352,6 +352,7 @@ class Ledger(Protocol):
         label: str | None = None,
         spawned_by: str | None = None,
         search: str | None = None,
+        offset: int = 0,
     ) -> list[Session]:
         """Newest first, without archived ones. Filters count before the limit; `search` is looked
         for in key, id, label and name."""

@@ -13,6 +13,8 @@ from crossclaw.domain.addresses import Address
 from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Invalid, NotFound
+from crossclaw.domain.ids import Ids
+from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, words_of
 from crossclaw.domain.sessions import Entry, Session
 from crossclaw.door.registry import Caller, Method, Params, Result
@@ -48,7 +50,7 @@ class ListParams(Params, frozen=True):
     spawned_by: str | None = None
     agent_id: str | None = None
     search: str | None = None
-    offset: int | None = None
+    offset: Annotated[int, msgspec.Meta(ge=0, le=10_000_000)] = 0
 
 
 class SessionRow(Result, frozen=True):
@@ -159,6 +161,25 @@ class DeleteResult(Result, frozen=True):
     archived: list[str]
 
 
+class CreateParams(Params, frozen=True):
+    """`parentSessionKey`, `succeedsParent` and `emitCommandHooks` are OpenClaw's and change nothing here."""
+
+    key: str | None = None
+    agent_id: str | None = None
+    label: Label | None = None
+    model: Name | None = None
+    parent_session_key: str | None = None
+    succeeds_parent: bool | None = None
+    emit_command_hooks: bool | None = None
+
+
+class CreateResult(Result, frozen=True):
+    ok: bool
+    key: str
+    session_id: str
+    entry: SessionRow
+
+
 class SubscribeParams(Params, frozen=True):
     pass
 
@@ -183,6 +204,7 @@ class Sessions:
         resolver: Resolver,
         changing: Changing,
         clock: Clock,
+        ids: Ids,
         store: Path,
         environ: Mapping[str, str],
     ) -> None:
@@ -191,6 +213,7 @@ class Sessions:
         self._resolver = resolver
         self._changing = changing
         self._clock = clock
+        self._ids = ids
         self._store = store
         self._environ = environ
         # The same for every row of an agent, and worth a third of a long list's time.
@@ -206,6 +229,7 @@ class Sessions:
             label=params.label,
             spawned_by=params.spawned_by,
             search=params.search,
+            offset=params.offset,
         )
         rows = [self.row(session) for session in found]
         return ListResult(
@@ -314,6 +338,20 @@ class Sessions:
             resolved={"modelProvider": provider, "model": model},
         )
 
+    async def create(self, caller: Caller, params: CreateParams) -> CreateResult:
+        """A session by a name of the client's, or by one of ours."""
+        agent = self._config.agents.get(params.agent_id or self._config.agents.default_id)
+        name = params.key or f"chat-{self._ids.short()}"
+        reference = name if ":" in name else SessionKey.named(agent.id, name).text
+        handle = await self._resolver.resolve(caller.principal, reference, "create")
+        given = {"label": params.label, "model": params.model}
+        changes = {column: value for column, value in given.items() if value is not None}
+        session = await self._changing.patch(handle.key, changes)
+        key = shown_key(session.key)
+        return CreateResult(
+            ok=True, key=key, session_id=session.session_id, entry=self.row(session)
+        )
+
     async def reset(self, caller: Caller, params: KeyParams) -> ResetResult:
         handle = await self._resolver.resolve(caller.principal, params.key, "create")
         session = await self._changing.reset(handle.key)
@@ -362,6 +400,8 @@ class Sessions:
              "One session's row."),
             ("sessions.patch", PatchParams, PatchResult, "operator.admin", "change", self.patch,
              "Change a session's settings; null clears. Makes the session if need be."),
+            ("sessions.create", CreateParams, CreateResult, "operator.write", "change", self.create,
+             "Make a session, by a name of yours or one of ours."),
             ("sessions.reset", KeyParams, ResetResult, "operator.admin", "change", self.reset,
              "Begin anew under the same key; the old transcript stays."),
             ("sessions.delete", DeleteParams, DeleteResult, "operator.admin", "change", self.delete,

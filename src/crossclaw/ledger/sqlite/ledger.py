@@ -123,11 +123,12 @@ class SqliteLedger:
         label: str | None = None,
         spawned_by: str | None = None,
         search: str | None = None,
+        offset: int = 0,
     ) -> list[Session]:
         only = sessions.Filter(agent_id, updated_after, kinds, label, spawned_by, search, agent_ids)
         if search or kinds:  # no index answers these: they may look at every row
-            return await self._scan(lambda db: sessions.list_sessions(db, limit, only))
-        return sessions.list_sessions(self._reader, limit, only)
+            return await self._scan(lambda db: sessions.list_sessions(db, limit, only, offset))
+        return sessions.list_sessions(self._reader, limit, only, offset)
 
     async def count_sessions(self, *, agent_id: str | None = None) -> int:
         return await self._scan(lambda db: sessions.count_sessions(db, agent_id))

@@ -126,12 +126,12 @@ def _escaped(words: str) -> str:
     return words.replace("!", "!!").replace("%", "!%").replace("_", "!_")
 
 
-def list_sessions(db: apsw.Connection, limit: int, only: Filter) -> list[Session]:
+def list_sessions(db: apsw.Connection, limit: int, only: Filter, offset: int = 0) -> list[Session]:
     clauses, values = only.clauses()
     rows = db.execute(
         f"SELECT {SESSION} FROM sessions WHERE archived_at IS NULL{clauses} "
-        "ORDER BY updated_at DESC LIMIT ?",
-        (*values, limit),
+        "ORDER BY updated_at DESC LIMIT ? OFFSET ?",
+        (*values, limit, offset),
     )
     return [session_of(row) for row in rows]
 
