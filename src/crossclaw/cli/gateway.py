@@ -1,5 +1,6 @@
 """`gateway run` serves until it is told to stop; `gateway call` asks one method of a running one."""
 
+import gc
 import logging
 import os
 import signal
@@ -21,6 +22,7 @@ from crossclaw.cli.say import note, out_json
 from crossclaw.config.token import TOKEN_VARIABLE
 from crossclaw.domain.errors import StoreLocked
 
+GARBAGE_THRESHOLD = 10_000  # new objects before a look at the youngest; a few megabytes at most
 CALL_MS = 10_000  # OpenClaw's default
 _HOSTS = {"loopback": "127.0.0.1", "lan": "0.0.0.0"}
 _SCOPES = (ADMIN, READ, WRITE, "operator.approvals", "operator.pairing")
@@ -62,6 +64,7 @@ def serve_until_stopped(serve: Callable[[], Awaitable[None]]) -> int:
     async def whole() -> int:
         async with anyio.create_task_group() as tasks:
             await tasks.start(_stop_on_signal, tasks.cancel_scope)
+            _spare_the_collector()
             await serve()
             tasks.cancel_scope.cancel()
         return Exit.OK
@@ -75,6 +78,14 @@ def serve_until_stopped(serve: Callable[[], Awaitable[None]]) -> int:
             f"the gateway cannot listen: {error.strerror or error}",
             hint="crossclaw doctor looks who has the port; --port takes another.",
         ) from None
+
+
+def _spare_the_collector() -> None:
+    """What was imported lives as long as the process: looking through it again and again for garbage
+    took a tenth of every turn."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GARBAGE_THRESHOLD, 20, 20)
 
 
 async def _stop_on_signal(
