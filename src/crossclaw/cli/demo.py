@@ -20,6 +20,7 @@ from crossclaw.cli.place import Place, find_place
 from crossclaw.cli.running import run_async
 from crossclaw.cli.say import cleaned, dimmed, out
 from crossclaw.cli.talk import message_text
+from crossclaw.domain.exchanges import ANNOUNCE_STEP, CONTROL_TOKENS
 
 DEMO_S_MAX = 20.0
 QUIET_S = 1.5  # nothing more was said for so long: the conversation is over
@@ -141,12 +142,17 @@ def _asked(who: str, message: dict[str, Any]) -> list[str]:
     """Only what an agent was asked by another; the person's own words were shown before."""
     if who == "main":
         return []
-    return [f"{dimmed('main → ' + who + ':')} {_first_line(message)}"]
+    words = _first_line(message)
+    if words == ANNOUNCE_STEP:
+        return [dimmed(f"  {who} may now tell its own chat about it")]
+    return [f"{dimmed('main → ' + who + ':')} {words}"]
 
 
 def _said(who: str, message: dict[str, Any]) -> list[str]:
     calls = [b for b in message.get("content") or [] if b.get("type") in ("toolCall", "tool_use")]
     words = cleaned(message_text(message)).strip()
+    if words in CONTROL_TOKENS:
+        return [dimmed(f"  {who} has nothing to add")]
     lines = [f"{dimmed(who + ' says:')} {words}"] if words else []
     return lines + [dimmed(f"  {who} calls {call.get('name')} and waits") for call in calls]
 

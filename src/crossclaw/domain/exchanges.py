@@ -17,6 +17,7 @@ from crossclaw.domain.runs import Outcome, Run
 REPLY_SKIP = "REPLY_SKIP"
 ANNOUNCE_SKIP = "ANNOUNCE_SKIP"
 CONTROL_TOKENS = frozenset({REPLY_SKIP, ANNOUNCE_SKIP})
+ANNOUNCE_STEP = "The exchange with the other agent is over: this is your announce step."
 
 ExchangeState = Literal["open", "announcing", "over"]
 Announced = Literal["delivered", "silent", "no address", "failed"]

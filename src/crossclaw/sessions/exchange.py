@@ -8,6 +8,7 @@ from crossclaw.domain.addresses import Address
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.exchanges import (
     ANNOUNCE_SKIP,
+    ANNOUNCE_STEP,
     REPLY_SKIP,
     Announce,
     Announced,
@@ -83,7 +84,7 @@ class Exchanges:
             run_id=f"{exchange.exchange_id}:announce",
             key=_parsed(exchange.target_key),
             source=exchange.requester_key,
-            words="The exchange with the other agent is over: this is your announce step.",
+            words=ANNOUNCE_STEP,
             context=_announce_context(exchange),
         )
 
