@@ -90,7 +90,7 @@ def _unknown(wanted: NotChosen) -> UsageError:
     before = " ".join((program(), *wanted.words))
     kind = "option" if word.startswith("-") else "command"
     meant = nearest(word, known)
-    where = " ".join((*wanted.words, ""))
+    where = f"{' '.join(wanted.words)}: " if wanted.words else ""
     text = f"{where}there is no {kind} {word!r}" + (f"; did you mean {meant}?" if meant else "")
     return UsageError(text, hint=f"{before} --help lists them.")
 

@@ -242,7 +242,7 @@ def _with_hint(error: Unauthorized, client: ClientSays) -> Unauthorized:
     if client.id == "cli":
         hint = "set gateway.remote.token to the gateway's token"
     elif client.mode == "webchat":
-        hint = "paste the gateway's token in the page's settings"
+        hint = "open the link that crossclaw run prints, or put its token into the page's field"
     else:
         hint = "send the gateway's token as auth.token"
     error.args = (f"{error} ({hint})",)
