@@ -242,7 +242,7 @@ def _with_hint(error: Unauthorized, client: ClientSays) -> Unauthorized:
     if client.id == "cli":
         hint = "set gateway.remote.token to the gateway's token"
     elif client.mode == "webchat":
-        hint = "open the link that crossclaw run prints, or put its token into the page's field"
+        hint = "put the gateway's token into the page's field or settings"
     else:
         hint = "send the gateway's token as auth.token"
     error.args = (f"{error} ({hint})",)
