@@ -41,6 +41,7 @@ from crossclaw.ledger.contract import Delivery, Ledger, Timer
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.policy.decision import Decision
 from crossclaw.policy.send import decide_send
+from crossclaw.policy.subagents import may_use_tool
 from crossclaw.providers.contract import Provider
 from crossclaw.providers.registry import Providers, ProviderSettings
 from crossclaw.runs.book import Book
@@ -49,11 +50,17 @@ from crossclaw.runs.lanes import Lanes
 from crossclaw.runs.slots import Slots
 from crossclaw.runs.sweep import Fire, Sweep
 from crossclaw.runs.waits import Waits
+from crossclaw.sessions.announce import ARCHIVE, CLEANUP, Announces
+from crossclaw.sessions.archive import Archive
 from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.desk import Desk
+from crossclaw.sessions.ending import Endings
 from crossclaw.sessions.exchange import Exchanges
 from crossclaw.sessions.reading import Reading
 from crossclaw.sessions.send import Sends
+from crossclaw.sessions.spawn import CheckModel, Spawns
+from crossclaw.sessions.status import Standing
+from crossclaw.sessions.stopping import Stopping
 from crossclaw.tools.contract import Tool
 from crossclaw.tools.invoke import Invoker
 from crossclaw.tools.read import Read
@@ -90,6 +97,8 @@ class House:
     waits: Waits
     slots: Slots
     desk: Desk
+    endings: Endings
+    archive: Archive
     feed: Feed
     sweep: Sweep
     outbox: Outbox
@@ -116,9 +125,9 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
         closing.push_async_callback(_shielded, house.exporter.close)
         async with anyio.create_task_group() as tasks:
             await tasks.start(house.exporter.serve)
-            await tasks.start(house.lanes.serve, agent.execute, house.desk.finished)
+            await tasks.start(house.lanes.serve, agent.execute, house.endings.finished)
             await tasks.start(house.outbox.serve)
-            tasks.start_soon(house.sweep.serve, _timers(outside), name="sweep")
+            tasks.start_soon(house.sweep.serve, _timers(outside, house), name="sweep")
             for channel in outside.channels:
                 await tasks.start(channel.serve, house.desk.receive)
             yield house
@@ -210,11 +219,23 @@ def _build(
         clock,
         _may_deliver(config, ledger),
     )
-    feed.subscribe(_waking(outbox))
+    sweep = Sweep(ledger, lanes.wake, clock)
+    feed.subscribe(_waking(outbox, sweep))
     exporter = Exporter(ledger, paths.sessions_dir, clock, inline=outside.inline)
     resolver = Resolver(ledger, config)
-    changing = Changing(ledger, lanes, exporter, feed, clock, ids)
+    stopping = Stopping(ledger, lanes)
+    changing = Changing(ledger, stopping, exporter, feed, clock, ids)
     sends = Sends(resolver, book, waits, config, clock, ids)
+    check = _check_model(config, providers)
+    spawns = Spawns(ledger, resolver, book, config, check, clock, ids)
+    standing = Standing(config, ledger, resolver, changing, _model_of(config, outside), check)
+    endings = Endings(
+        config,
+        ledger,
+        Exchanges(ledger, clock, ids),
+        Announces(ledger, config, exporter.path_of, clock, ids),
+        clock,
+    )
     reading = Reading(ledger, resolver, clock, _model_of(config, outside), exporter.path_of)
     loaded = outside.loaded or Loaded(config, paths.config_path, False, {}, (), ())
     about = About(
@@ -230,13 +251,13 @@ def _build(
     registry = Registry(
         [
             *about.methods(),
-            *Chat(config, ledger, resolver, book, lanes, changing, clock, ids).methods(),
+            *Chat(config, ledger, resolver, book, lanes, stopping, changing, clock, ids).methods(),
             *AgentRuns(config, ledger, resolver, book, clock, ids).methods(),
             *SessionMethods(
                 config, ledger, resolver, changing, clock, ids, paths.ledger_path, outside.environ
             ).methods(),
-            *Sending(ledger, resolver, sends, names, outbox.wake, clock, ids).methods(),
-            *session_methods(reading, sends),
+            *Sending(ledger, resolver, sends, spawns, names, outbox.wake, clock, ids).methods(),
+            *session_methods(reading, sends, spawns, standing),
         ]
     )
     door = Door(registry, ledger, clock)
@@ -246,9 +267,11 @@ def _build(
         lanes=lanes,
         waits=waits,
         slots=slots,
-        desk=Desk(config, book, Exchanges(ledger, clock, ids), clock, ids),
+        desk=Desk(config, book, clock, ids),
+        endings=endings,
+        archive=Archive(ledger, changing, feed, clock),
         feed=feed,
-        sweep=Sweep(ledger, lanes.wake, clock),
+        sweep=sweep,
         outbox=outbox,
         exporter=exporter,
         resolver=resolver,
@@ -266,6 +289,7 @@ def _agent(config: Config, outside: Outside, house: House, providers: Providers)
         house.tools,
         _model_of(config, outside),
         lambda model: _output_tokens(config, model),
+        lambda run, tool: may_use_tool(config, run.key, run.authority, tool),
     )
     loop = Loop(house.book, History(house.ledger), toolbox, house.feed, clock, ids)
     return Agent(house.ledger, minds, loop, ids)
@@ -281,6 +305,17 @@ def _tools(config: Config, paths: Paths, outside: Outside, door: Door) -> list[T
 
 def _model_of(config: Config, outside: Outside) -> Callable[[str], str]:
     return lambda agent_id: config.model_for(agent_id, outside.environ).primary
+
+
+def _check_model(config: Config, providers: Providers) -> CheckModel:
+    """A short name stands for what `agents.defaults.models` says; anything else must be known."""
+
+    def check(name: str) -> str:
+        chosen = config.agents.aliases().get(name.strip().lower(), name.strip())
+        providers.get(chosen)
+        return chosen
+
+    return check
 
 
 def _providers(config: Config, outside: Outside) -> Providers:
@@ -307,8 +342,12 @@ def _output_tokens(config: Config, model: str) -> int | None:
     return found.max_tokens if found else None
 
 
-def _timers(outside: Outside) -> Fire:
-    handlers = outside.timers or {}
+def _timers(outside: Outside, house: House) -> Fire:
+    handlers: dict[str, Fire] = {
+        ARCHIVE: house.archive.put_away,
+        CLEANUP: house.archive.clean_up,
+        **(outside.timers or {}),
+    }
     unknown: set[str] = set()
 
     async def fire(timer: Timer) -> None:
@@ -330,9 +369,14 @@ def _may_deliver(config: Config, ledger: Ledger) -> MayDeliver:
     return decide
 
 
-def _waking(outbox: Outbox) -> Any:
+def _waking(outbox: Outbox, sweep: Sweep) -> Any:
     def listen(event: Event) -> None:
-        if isinstance(event, RunEnded) and event.run.plan.reply_to is not None:
+        if not isinstance(event, RunEnded):
+            return
+        plan = event.run.plan
+        if plan.reply_to is not None or plan.exchange_id is not None or plan.spawned:
             outbox.wake()
+        if plan.spawned:
+            sweep.wake()  # a child may have to be put away at once
 
     return listen

@@ -37,18 +37,18 @@ class Minds:
         tools: Mapping[str, Tool[Any]],
         model_of: Callable[[str], str],
         output_tokens_of: Callable[[str], int | None],
+        may_use: Callable[[Run, str], bool],
     ) -> None:
         self._providers = providers
         self._tools = tools
         self._model_of = model_of
         self._output_tokens_of = output_tokens_of
+        self._may_use = may_use
 
     def choose(self, run: Run, session: Session | None) -> Mind:
         chosen = run.plan.model or (session and session.model) or self._model_of(run.key.agent_id)
         provider, model = self._providers.get(chosen)
-        allowed = {
-            name: tool for name, tool in self._tools.items() if run.authority.allows_tool(name)
-        }
+        allowed = {name: tool for name, tool in self._tools.items() if self._may_use(run, name)}
         return Mind(
             provider,
             model,

@@ -71,6 +71,8 @@ class SessionChanged(msgspec.Struct, frozen=True):
 
 class RunEnded(msgspec.Struct, frozen=True):
     run: Run
+    withheld: bool = False
+    """The send policy keeps the reply from the session's chats."""
 
 
 Event = (

@@ -40,6 +40,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     thinking: str | None = None
     timeout_ms: int | None = None
     exchange_id: str | None = None
+    spawned: bool = False
+    """Whether the end of this run is a step of its session's spawn."""
 
 
 class NewRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,4 +96,5 @@ class Outcome(msgspec.Struct, frozen=True):
 
     status: EndStatus
     reply: str | None = None
+    """The words of the run; of one that was cut off, those that it had said."""
     error: str | None = None

@@ -22,11 +22,12 @@ from crossclaw.domain.events import (
     ToolStarted,
 )
 from crossclaw.domain.keys import SHARED, SessionKey
+from crossclaw.domain.messages import Message, UserMessage, words_of
 from crossclaw.domain.sessions import Entry
 from crossclaw.gateway.audience import Audience, Hearer
 from crossclaw.gateway.frames import EventFrame, event
 from crossclaw.gateway.limits import Limits
-from crossclaw.gateway.messages import wire_message
+from crossclaw.gateway.messages import text_message, wire_message
 from crossclaw.gateway.stories import Story, Told
 
 EVENT_NAMES = (
@@ -119,7 +120,7 @@ class Newsroom:
         run = heard.run
         story = self._stories.pop(run.run_id, None) or Story(run.run_id)
         self._unfinished.pop(run.run_id, None)
-        self._tell(run.run_id, run.key, story.ended(run, now_ms))
+        self._tell(run.run_id, run.key, story.ended(run, now_ms, withheld=heard.withheld))
         self._audience.ended(run.run_id)
         self._gaps = {gap for gap in self._gaps if gap[1] != run.run_id}
 
@@ -194,7 +195,7 @@ class Newsroom:
             "runId": f"inject-{entry.entry_id}",
             "seq": 0,
             "state": "final",
-            "message": wire_message(entry.message, entry.at),
+            "message": _as_said(entry.message, entry.at),
         }
         self._tell(f"inject-{entry.entry_id}", key, [Told("chat", payload)])
 
@@ -211,6 +212,13 @@ class Newsroom:
         frame = event("sessions.changed", payload)
         for ears in tuple(listeners):
             ears.hearer.push(frame)
+
+
+def _as_said(message: Message, at: int) -> dict[str, Any]:
+    """Chats show what is said to them; a report of a sub-agent is said, though it is no assistant's."""
+    if isinstance(message, UserMessage):
+        return text_message(words_of(message), at)
+    return wire_message(message, at)
 
 
 def shown_key(key: SessionKey) -> str:

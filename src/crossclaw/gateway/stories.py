@@ -113,13 +113,13 @@ class Story:
         }
         return [self._agent("tool", data, now_ms, tools_only=True)]
 
-    def ended(self, run: Run, now_ms: int) -> list[Told]:
+    def ended(self, run: Run, now_ms: int, *, withheld: bool = False) -> list[Told]:
         self._count_on(run)
         told: list[Told] = []
         if run.kind != "command":
-            told += self._last_pieces(run, now_ms)
+            told += [] if withheld else self._last_pieces(run, now_ms)
             told.append(self._agent("lifecycle", _end_data(run), now_ms))
-        told.append(self._chat(_end_chat(run, now_ms)))
+        told.append(self._chat({"state": "final"} if withheld else _end_chat(run, now_ms)))
         return told
 
     def _count_on(self, run: Run) -> None:

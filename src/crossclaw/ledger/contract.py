@@ -18,6 +18,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
 from crossclaw.domain.runs import Fence, NewRun, Outcome, Run
 from crossclaw.domain.sessions import Entry, NewEntry, NewSession, Session
+from crossclaw.domain.spawns import Spawn
 
 R = TypeVar("R")
 
@@ -60,6 +61,14 @@ class DeleteSession(Op[list[str]], frozen=True):
     """Forget a session and all its transcripts. Answers their session ids."""
 
     key: SessionKey
+
+
+class ArchiveSession(Op[Session | None], frozen=True):
+    """Put a session away: not listed, not written to, still readable. None when it is not there or
+    has been put away before; one with open runs is Busy."""
+
+    key: SessionKey
+    at: int
 
 
 # ── runs ───────────────────────────────────────────────────────────────────────────────────────
@@ -111,11 +120,15 @@ class Append(Op[list[Entry]], frozen=True):
 
 
 class Inject(Op[list[Entry]], frozen=True):
-    """Entries by somebody else: an announce, a note from a client."""
+    """Entries by somebody else: an announce, a note from a client. With `if_there` a session that
+    was deleted meanwhile gets none, and nobody minds."""
 
     key: SessionKey
     entries: list[NewEntry]
     at: int
+    if_there: bool = False
+    shown: bool = False
+    """Whether the session's chats are told, as words that came from no run."""
 
 
 class EndRun(Op[Run], frozen=True):
@@ -192,6 +205,21 @@ class SetExchange(Op[None], frozen=True):
     """How far it has come. Put it into the step that ends the run before."""
 
     exchange: Exchange
+
+
+# ── spawns ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class PutSpawn(Op[None], frozen=True):
+    """A task is given to a child; the same spawn again does not give it twice."""
+
+    spawn: Spawn
+
+
+class SetSpawn(Op[None], frozen=True):
+    """How far it has come. Put it into the step that ends the run before."""
+
+    spawn: Spawn
 
 
 # ── deliveries ─────────────────────────────────────────────────────────────────────────────────
@@ -401,6 +429,12 @@ class Ledger(Protocol):
         ...
 
     async def find_exchange(self, exchange_id: str) -> Exchange | None: ...
+
+    async def find_spawn(self, child_key: SessionKey) -> Spawn | None: ...
+
+    async def list_spawns(self, parent_key: SessionKey, *, open_only: bool = False) -> list[Spawn]:
+        """A session's children, oldest first; `open_only`: those whose end is not yet reported."""
+        ...
 
     async def find_delivery(self, delivery_key: str) -> Delivery | None: ...
 

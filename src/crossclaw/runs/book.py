@@ -6,9 +6,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import anyio
+import msgspec
 
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.events import EntryAppended, RunAccepted, RunEnded, RunStarted
+from crossclaw.domain.events import EntryAppended, Injected, RunAccepted, RunEnded, RunStarted
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import NewRun, Outcome, Run
 from crossclaw.domain.sessions import Entry, NewEntry, NewSession
@@ -20,6 +21,7 @@ from crossclaw.ledger.contract import (
     EndOpenRun,
     EndRun,
     EnsureSession,
+    Inject,
     Ledger,
     Op,
     Recover,
@@ -38,6 +40,17 @@ log = logging.getLogger(__name__)
 LOOK_AGAIN_S = 5.0
 
 Wake = Callable[[SessionKey], None]
+
+
+class Follow(msgspec.Struct, frozen=True):
+    """What follows from an end, to be stored with it."""
+
+    ops: Sequence[Op[Any]] = ()
+    withheld: bool = False
+    """The send policy keeps the reply from the session's chats."""
+
+
+NOTHING = Follow()
 
 
 class Book:
@@ -123,18 +136,18 @@ class Book:
         )
 
     async def end(
-        self, run: Run, outcome: Outcome, entries: Sequence[NewEntry], follow: Sequence[Op[Any]]
+        self, run: Run, outcome: Outcome, entries: Sequence[NewEntry], follow: Follow = NOTHING
     ) -> Run:
         """The run's last words, its end and all that follows from it: one step."""
         at = self._clock.now_ms()
-        stored, ended, *_ = await self._ledger.commit(
+        stored, ended, *answers = await self._ledger.commit(
             Append(fence=run.fence, entries=list(entries), at=at),
             EndRun(fence=run.fence, outcome=outcome, at=at),
-            *follow,
+            *follow.ops,
         )
         self._tell_entries(run.key, stored)
-        self._tell_end(ended)
-        self._wake_targets(follow)
+        self._tell_end(ended, withheld=follow.withheld)
+        self._tell_what_follows(follow.ops, answers)
         done: Run = ended
         return done
 
@@ -142,17 +155,17 @@ class Book:
         self,
         run_id: str,
         outcome: Outcome,
-        follow: Sequence[Op[Any]] = (),
+        follow: Follow = NOTHING,
         entries: Sequence[NewEntry] = (),
     ) -> Run | None:
         """End a run that nobody carries out; None when it had already ended."""
         at = self._clock.now_ms()
         end = EndOpenRun(run_id=run_id, outcome=outcome, at=at, entries=tuple(entries))
-        ended, *_ = await self._ledger.commit(end, *follow)
+        ended, *answers = await self._ledger.commit(end, *follow.ops)
         if ended is not None:
-            self._tell_end(ended)
+            self._tell_end(ended, withheld=follow.withheld)
             self._wake(ended.key)
-            self._wake_targets(follow)
+            self._tell_what_follows(follow.ops, answers)
         done: Run | None = ended
         return done
 
@@ -176,13 +189,17 @@ class Book:
         for entry in entries:
             self._feed.publish(EntryAppended(key, entry))
 
-    def _tell_end(self, run: Run) -> None:
+    def _tell_end(self, run: Run, *, withheld: bool) -> None:
         for event in self._ended.get(run.run_id, ()):
             event.set()
-        self._feed.publish(RunEnded(run))
+        self._feed.publish(RunEnded(run, withheld))
 
-    def _wake_targets(self, follow: Sequence[Op[Any]]) -> None:
-        for op in follow:
+    def _tell_what_follows(self, ops: Sequence[Op[Any]], answers: Sequence[Any]) -> None:
+        for op, answer in zip(ops, answers, strict=True):
             if isinstance(op, Submit):
                 self._feed.publish(RunAccepted(op.new.run_id, op.new.key))
                 self._wake(op.new.key)
+            elif isinstance(op, Inject):
+                tell = Injected if op.shown else EntryAppended
+                for entry in answer:
+                    self._feed.publish(tell(op.key, entry))

@@ -7,20 +7,26 @@ is none. A hint starts it; the sweep finds what a hint missed.
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from hashlib import sha256
-from typing import Any
 
 import anyio
 import anyio.abc
 import msgspec
 
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.errors import Busy, CrossclawError, Fenced, Stopped, StoreError
+from crossclaw.domain.errors import (
+    Busy,
+    CrossclawError,
+    Fenced,
+    NotFound,
+    Stopped,
+    StoreError,
+)
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage
 from crossclaw.domain.runs import EndStatus, Outcome, Run
 from crossclaw.domain.sessions import NewEntry
-from crossclaw.ledger.contract import ATTEMPTS_MAX, Op
-from crossclaw.runs.book import Book
+from crossclaw.ledger.contract import ATTEMPTS_MAX
+from crossclaw.runs.book import NOTHING, Book, Follow
 from crossclaw.runs.slots import Slots
 
 log = logging.getLogger(__name__)
@@ -48,7 +54,7 @@ class Progress:
 
 
 Execute = Callable[[Run, Progress], Awaitable[Ending]]
-Finished = Callable[[Run, Outcome], Awaitable[Sequence[Op[Any]]]]
+Finished = Callable[[Run, Outcome], Awaitable[Follow]]
 
 
 class Lanes:
@@ -107,7 +113,7 @@ class Lanes:
                 return under_way.ended_as == "aborted"
         outcome = Outcome("aborted", error=reason)
         run = await self._book.find(run_id)
-        follow = [] if run is None or run.ended else await self._finished(run, outcome)
+        follow = NOTHING if run is None or run.ended else await self._finished(run, outcome)
         ended = await self._book.end_open(run_id, outcome, follow)
         if ended is not None and (begun := self._under_way.get(run_id)) is not None:
             begun.stop(outcome)
@@ -193,8 +199,7 @@ class Lanes:
         self._under_way[run.run_id] = under_way
         try:
             ending = await self._run_to_its_end(run, under_way)
-            follow = await self._finished(run, ending.outcome)
-            await self._book.end(run, ending.outcome, ending.entries, follow)
+            await self._end(run, ending)
             under_way.ended_as = ending.outcome.status
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
@@ -203,6 +208,14 @@ class Lanes:
         finally:
             del self._under_way[run.run_id]
             under_way.over.set()
+
+    async def _end(self, run: Run, ending: Ending) -> None:
+        follow = await self._finished(run, ending.outcome)
+        try:
+            await self._book.end(run, ending.outcome, ending.entries, follow)
+        except NotFound:  # a session was deleted since it was asked what follows: ask again
+            follow = await self._finished(run, ending.outcome)
+            await self._book.end(run, ending.outcome, ending.entries, follow)
 
     async def _run_to_its_end(self, run: Run, under_way: "_UnderWay") -> Ending:
         progress = Progress()
@@ -244,7 +257,9 @@ class _UnderWay:
 
 
 def _cut_off(progress: Progress, outcome: Outcome) -> Ending:
-    return Ending(outcome, progress.rescue(outcome.status, outcome.error or outcome.status))
+    entries = progress.rescue(outcome.status, outcome.error or outcome.status)
+    said = [e.message.text for e in entries if isinstance(e.message, AssistantMessage)]
+    return Ending(msgspec.structs.replace(outcome, reply="".join(said) or None), entries)
 
 
 def _over_time(run: Run) -> Outcome:

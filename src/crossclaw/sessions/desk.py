@@ -1,8 +1,6 @@
-"""The desk: messages come in and become runs; a run that ends says what follows from it."""
+"""The desk: messages come in and become runs."""
 
-from collections.abc import Sequence
 from hashlib import sha256
-from typing import Any
 
 from crossclaw.config import Config
 from crossclaw.domain.addresses import Inbound
@@ -11,20 +9,16 @@ from crossclaw.domain.clock import Clock
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Provenance, UserMessage
-from crossclaw.domain.runs import NewRun, Outcome, Run, RunPlan
+from crossclaw.domain.runs import NewRun, RunPlan
 from crossclaw.domain.sessions import NewSession
-from crossclaw.ledger.contract import Dedupe, NewDelivery, Op, PutDelivery, Submitted
+from crossclaw.ledger.contract import Dedupe, Submitted
 from crossclaw.runs.book import Book
-from crossclaw.sessions.exchange import Exchanges
 
 
 class Desk:
-    def __init__(
-        self, config: Config, book: Book, exchanges: Exchanges, clock: Clock, ids: Ids
-    ) -> None:
+    def __init__(self, config: Config, book: Book, clock: Clock, ids: Ids) -> None:
         self._config = config
         self._book = book
-        self._exchanges = exchanges
         self._clock = clock
         self._ids = ids
 
@@ -99,33 +93,6 @@ class Desk:
             account_id=where.account_id or "default",
             links=session.identity_links,
         )
-
-    async def finished(self, run: Run, outcome: Outcome) -> Sequence[Op[Any]]:
-        """What follows from an end, to be stored with it: the next step of an exchange, or the reply
-        on its way to its chat."""
-        if run.plan.exchange_id is not None:
-            return await self._exchanges.follow(run, outcome)
-        address = run.plan.reply_to
-        text = _words_for_the_chat(outcome)
-        if address is None or not run.plan.deliver or not text:
-            return []
-        delivery = NewDelivery(
-            delivery_key=f"reply:{run.run_id}",
-            key=run.key,
-            address=address,
-            text=text,
-            run_id=run.run_id,
-            authority=run.authority,
-        )
-        return [PutDelivery(new=delivery, at=self._clock.now_ms())]
-
-
-def _words_for_the_chat(outcome: Outcome) -> str:
-    if outcome.status == "ok":
-        return (outcome.reply or "").strip()
-    if outcome.status == "aborted":
-        return ""  # whoever stopped it knows
-    return f"⚠️ No answer this time: {outcome.error}"
 
 
 def digest(*parts: str) -> str:

@@ -8,6 +8,7 @@ from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Forbidden, NotFound
 from crossclaw.door.principal import Principal, Scope
 from crossclaw.door.resolver import Resolver
+from crossclaw.policy.subagents import may_use_tool
 from crossclaw.tools.contract import Tool, ToolContext
 
 
@@ -34,6 +35,8 @@ class Invoker:
         handle = await self._resolver.resolve(principal, session_key, "send")
         hops = self._config.session.agent_to_agent.max_hops
         context = ToolContext(handle.key, Authority(hops_left=hops))
+        if not may_use_tool(self._config, handle.key, context.authority, name):
+            raise ToolNotAvailable(name)
         return await tool.call(context, tool.read(arguments))
 
     def _find(self, name: str) -> Tool[Any]:

@@ -25,6 +25,7 @@ from crossclaw.runs.book import Book
 from crossclaw.runs.lanes import Lanes
 from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.desk import digest
+from crossclaw.sessions.stopping import Stopping
 
 STOP_WORDS = frozenset({"/stop", "stop", "esc", "abort", "wait", "exit", "interrupt"})  # OpenClaw's
 ATTACHMENT_BYTES_MAX = 5_000_000  # OpenClaw's limit; a model takes no larger picture
@@ -107,6 +108,7 @@ class Chat:
         resolver: Resolver,
         book: Book,
         lanes: Lanes,
+        stopping: Stopping,
         changing: Changing,
         clock: Clock,
         ids: Ids,
@@ -116,6 +118,7 @@ class Chat:
         self._resolver = resolver
         self._book = book
         self._lanes = lanes
+        self._stopping = stopping
         self._changing = changing
         self._clock = clock
         self._ids = ids
@@ -125,7 +128,7 @@ class Chat:
         if not params.message.strip() and not params.attachments:
             raise Invalid("message or attachment required")
         if params.message.strip().lower() in STOP_WORDS:
-            stopped = await self._lanes.abort_session(handle.key, "stopped by the person")
+            stopped = await self._stopping.stop(handle.key, "stopped by the person")
             return SendResult(ok=True, aborted=bool(stopped), run_ids=stopped)
         require_send(self._config, handle)
         result = await self._submit(caller, handle, params)
@@ -177,7 +180,7 @@ class Chat:
     async def abort(self, caller: Caller, params: AbortParams) -> AbortResult:
         handle = await self._resolver.resolve(caller.principal, params.session_key, "create")
         if params.run_id is None:
-            stopped = await self._lanes.abort_session(handle.key, "stopped by the client")
+            stopped = await self._stopping.stop(handle.key, "stopped by the client")
             return AbortResult(ok=True, aborted=bool(stopped), run_ids=stopped)
         run = await self._book.find(params.run_id)
         if run is not None and run.key != handle.key:

@@ -27,6 +27,13 @@ def append(transaction: Transaction, op: Append) -> list[Entry]:
 
 
 def inject(transaction: Transaction, op: Inject) -> list[Entry]:
+    if (
+        op.if_there
+        and not transaction.db.execute(
+            "SELECT 1 FROM sessions WHERE key = ?", (op.key.text,)
+        ).fetchone()
+    ):
+        return []
     agent_id, session_id = session_of_key(transaction, op.key)
     transaction.db.execute("UPDATE sessions SET updated_at = ? WHERE key = ?", (op.at, op.key.text))
     return [put_entry(transaction, agent_id, session_id, None, new, op.at) for new in op.entries]

@@ -14,6 +14,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Entry, Session
+from crossclaw.domain.spawns import Spawn
 from crossclaw.ledger import contract
 from crossclaw.ledger.contract import Appended, Delivery, Export, Hit, Op, Timer
 from crossclaw.ledger.sqlite import (
@@ -24,6 +25,7 @@ from crossclaw.ledger.sqlite import (
     reading,
     runs,
     sessions,
+    spawns,
     waits,
 )
 from crossclaw.ledger.sqlite.store import FolderLock, open_reader, open_writer
@@ -39,6 +41,7 @@ HANDLERS: dict[type, Handle] = {
     contract.PatchSession: sessions.patch_session,
     contract.ResetSession: sessions.reset_session,
     contract.DeleteSession: sessions.delete_session,
+    contract.ArchiveSession: sessions.archive_session,
     contract.Submit: runs.submit,
     contract.Claim: runs.claim,
     contract.Append: entries.append,
@@ -52,6 +55,8 @@ HANDLERS: dict[type, Handle] = {
     contract.EndWait: waits.end_wait,
     contract.PutExchange: exchanges.put_exchange,
     contract.SetExchange: exchanges.set_exchange,
+    contract.PutSpawn: spawns.put_spawn,
+    contract.SetSpawn: spawns.set_spawn,
     contract.PutDelivery: outbox.put_delivery,
     contract.TakeDelivery: outbox.take_delivery,
     contract.SettleDelivery: outbox.settle_delivery,
@@ -175,6 +180,12 @@ class SqliteLedger:
 
     async def find_exchange(self, exchange_id: str) -> Exchange | None:
         return exchanges.find_exchange(self._reader, exchange_id)
+
+    async def find_spawn(self, child_key: SessionKey) -> Spawn | None:
+        return spawns.find_spawn(self._reader, child_key)
+
+    async def list_spawns(self, parent_key: SessionKey, *, open_only: bool = False) -> list[Spawn]:
+        return spawns.list_spawns(self._reader, parent_key, open_only)
 
     async def find_delivery(self, delivery_key: str) -> Delivery | None:
         return outbox.find_delivery(self._reader, delivery_key)

@@ -2,10 +2,10 @@
 
 import apsw
 
-from crossclaw.domain.errors import Busy, Invalid, KeyReused
+from crossclaw.domain.errors import Busy, Invalid, KeyReused, NotFound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage, decode_message, encode_message
-from crossclaw.domain.runs import Run
+from crossclaw.domain.runs import NewRun, Run
 from crossclaw.domain.sessions import NewEntry
 from crossclaw.ledger.contract import (
     ATTEMPTS_MAX,
@@ -22,7 +22,7 @@ from crossclaw.ledger.contract import (
     Submitted,
 )
 from crossclaw.ledger.sqlite.entries import hold, lost_claim, put_entry, session_of_key
-from crossclaw.ledger.sqlite.rows import RUN, run_of, to_json
+from crossclaw.ledger.sqlite.rows import NO_BOUND, RUN, bound_of, run_of, to_json
 from crossclaw.ledger.sqlite.writer import Transaction
 
 _BY_ID = f"SELECT {RUN} FROM runs WHERE run_id = ?"
@@ -33,11 +33,10 @@ def submit(transaction: Transaction, op: Submit) -> Submitted:
     db, new = transaction.db, op.new
     if op.dedupe is not None and (known := _find_duplicate(transaction, op)) is not None:
         return Submitted(known, duplicate=True)
-    agent_id, session_id = session_of_key(transaction, new.key)
+    agent_id, session_id, authority = _accepting_session(transaction, new)
     if db.execute("SELECT 1 FROM runs WHERE run_id = ?", (new.run_id,)).fetchone():
         raise KeyReused(f"there is a run {new.run_id} already; use another idempotency key")
     _refuse_full_lane(transaction, new.key)
-    authority = to_json(new.authority)
     db.execute(
         "INSERT INTO runs (agent_id, run_id, key, session_id, kind, status, plan, authority, "
         "cause, hops, exchange_id, created_at) VALUES (?,?,?,?,?,'queued',?,?,?,?,?,?)",
@@ -66,6 +65,19 @@ def submit(transaction: Transaction, op: Submit) -> Submitted:
             (op.dedupe.scope, op.dedupe.key, agent_id, op.dedupe.digest, new.run_id, op.at),
         )
     return Submitted(new.run_id)
+
+
+def _accepting_session(transaction: Transaction, new: NewRun) -> tuple[str, str, str]:
+    """Its agent, its session id, and what the run may do: no more than the session itself."""
+    row = transaction.db.execute(
+        "SELECT agent_id, session_id, authority, archived_at FROM sessions WHERE key = ?",
+        (new.key.text,),
+    ).fetchone()
+    if row is None or row[3] is not None:
+        raise NotFound(f"unknown session: {new.key}")
+    bound = row[2]
+    authority = new.authority if bound == NO_BOUND else new.authority.meet(bound_of(bound))
+    return row[0], row[1], to_json(authority)
 
 
 def _refuse_full_lane(transaction: Transaction, key: SessionKey) -> None:

@@ -7,9 +7,15 @@ import apsw
 
 from crossclaw.domain.errors import Busy, Invalid, NotFound
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.sessions import NewSession, Session
-from crossclaw.ledger.contract import DeleteSession, EnsureSession, PatchSession, ResetSession
-from crossclaw.ledger.sqlite.rows import SESSION, session_of, to_json
+from crossclaw.domain.sessions import UNBOUND, NewSession, Session
+from crossclaw.ledger.contract import (
+    ArchiveSession,
+    DeleteSession,
+    EnsureSession,
+    PatchSession,
+    ResetSession,
+)
+from crossclaw.ledger.sqlite.rows import NO_BOUND, SESSION, session_of, to_json
 from crossclaw.ledger.sqlite.writer import Transaction
 
 _BY_KEY = f"SELECT {SESSION} FROM sessions WHERE key = ?"
@@ -44,7 +50,7 @@ def _make(db: apsw.Connection, new: NewSession, at: int) -> None:
         raise Invalid(f"label already in use: {new.label}")
     db.execute(
         "INSERT INTO sessions (agent_id, key, session_id, kind, chat_type, created_at, updated_at, "
-        "channel, display_name, label, spawned_by) VALUES (?,?,?,?,?,?,?,?,?,?,?)",
+        "channel, display_name, label, spawned_by, authority) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)",
         (
             key.agent_id,
             key.text,
@@ -57,6 +63,7 @@ def _make(db: apsw.Connection, new: NewSession, at: int) -> None:
             new.display_name,
             new.label,
             new.spawned_by,
+            NO_BOUND if new.authority == UNBOUND else to_json(new.authority),
         ),
     )
     db.execute(
@@ -215,3 +222,21 @@ def delete_session(transaction: Transaction, op: DeleteSession) -> list[str]:
     db.execute("DELETE FROM transcripts WHERE key = ?", (key,))
     db.execute("DELETE FROM sessions WHERE key = ?", (key,))
     return ids
+
+
+def archive_session(transaction: Transaction, op: ArchiveSession) -> Session | None:
+    db, key = transaction.db, op.key.text
+    found = find_session(db, op.key)
+    if found is None or found.archived_at is not None:
+        return None
+    if db.execute(
+        "SELECT 1 FROM runs WHERE key = ? AND ended_at IS NULL LIMIT 1", (key,)
+    ).fetchone():
+        raise Busy(f"session {key} is still active; try again in a moment")
+    db.execute(
+        "UPDATE transcripts SET closed_at = ? WHERE session_id = ?", (op.at, found.session_id)
+    )
+    row = transaction.get(
+        f"UPDATE sessions SET archived_at = ? WHERE key = ? RETURNING {SESSION}", (op.at, key)
+    )
+    return session_of(row)
