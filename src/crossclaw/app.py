@@ -25,14 +25,14 @@ from crossclaw.domain.clock import Clock, SystemClock
 from crossclaw.domain.events import Event, RunEnded
 from crossclaw.domain.ids import Ids, RandomIds
 from crossclaw.door.dispatch import Door
-from crossclaw.door.registry import Registry
+from crossclaw.door.registry import Caller, Registry
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.around import Around
 from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Lock, gateway_lock
 from crossclaw.gateway.hello import About as AboutGateway
 from crossclaw.gateway.http.tools import tools_invoke
 from crossclaw.gateway.methods.about import About
-from crossclaw.gateway.methods.chat import Chat
+from crossclaw.gateway.methods.chat import Chat, Talk
 from crossclaw.gateway.methods.runs import Runs as AgentRuns
 from crossclaw.gateway.methods.sending import Sending
 from crossclaw.gateway.methods.sessions import Sessions as SessionMethods
@@ -53,9 +53,11 @@ from crossclaw.runs.waits import Waits
 from crossclaw.sessions.announce import ARCHIVE, CLEANUP, Announces
 from crossclaw.sessions.archive import Archive
 from crossclaw.sessions.changing import Changing
+from crossclaw.sessions.commands import Commands
 from crossclaw.sessions.desk import Desk
 from crossclaw.sessions.ending import Endings
 from crossclaw.sessions.exchange import Exchanges
+from crossclaw.sessions.freshness import Freshness
 from crossclaw.sessions.reading import Reading
 from crossclaw.sessions.send import Sends
 from crossclaw.sessions.spawn import CheckModel, Spawns
@@ -248,11 +250,26 @@ def _build(
         outside.presence,
         paths.ledger_path,
     )
+    doors: list[Door] = []
+
+    async def dispatch(caller: Caller, method: str, params: Any) -> Any:
+        return await doors[0].dispatch(caller, method, params)
+
+    freshness = Freshness(config, clock, ids)
+    commands = Commands(config, book, dispatch, clock, ids)
     registry = Registry(
         [
             *about.methods(),
-            *Chat(config, ledger, resolver, book, lanes, stopping, changing, clock, ids).methods(),
-            *AgentRuns(config, ledger, resolver, book, clock, ids).methods(),
+            *Chat(
+                config,
+                ledger,
+                resolver,
+                book,
+                Talk(commands, freshness, stopping, changing),
+                clock,
+                ids,
+            ).methods(),
+            *AgentRuns(config, ledger, resolver, book, freshness, clock, ids).methods(),
             *SessionMethods(
                 config, ledger, resolver, changing, clock, ids, paths.ledger_path, outside.environ
             ).methods(),
@@ -261,13 +278,14 @@ def _build(
         ]
     )
     door = Door(registry, ledger, clock)
+    doors.append(door)  # commands do what methods do: through the door that knows them all
     return House(
         ledger=ledger,
         book=book,
         lanes=lanes,
         waits=waits,
         slots=slots,
-        desk=Desk(config, book, clock, ids),
+        desk=Desk(config, book, commands, freshness, clock, ids),
         endings=endings,
         archive=Archive(ledger, changing, feed, clock),
         feed=feed,

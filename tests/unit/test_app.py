@@ -29,8 +29,7 @@ async def test_a_lock_that_is_not_built_yet_is_refused_rather_than_ignored(
 
 def test_settings_without_effect_are_named() -> None:
     raw = {
-        "session": {"reset": {"mode": "daily"}},
-        "agents": {"defaults": {"thinkingDefault": "high"}},
+        "agents": {"defaults": {"thinkingDefault": "high", "subagents": {"maxConcurrent": 2}}},
     }
 
     assert len(not_yet(msgspec.convert(raw, Config))) == 2

@@ -22,12 +22,13 @@ def refuse_unsupported(config: Config) -> None:
 
 def not_yet(config: Config) -> list[str]:
     """Settings that are understood and have no effect in this release. Nothing is unlocked by that."""
-    session, defaults = config.session, config.agents.defaults
-    resets = session.reset or session.idle_minutes or session.reset_by_channel
+    defaults = config.agents.defaults
     found = {
-        "session.reset: sessions are not reset by themselves yet": bool(resets),
         "agents.defaults.thinkingDefault: choose the level in each message or session": bool(
             defaults.thinking_default
+        ),
+        "agents.defaults.subagents.maxConcurrent: use agents.defaults.maxConcurrent": bool(
+            defaults.subagents.max_concurrent
         ),
     }
     return [text for text, is_set in found.items() if is_set]

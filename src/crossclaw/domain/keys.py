@@ -88,6 +88,11 @@ class SessionKey(msgspec.Struct, frozen=True, eq=False):
         return cls.named(agent, ":".join(rest))
 
     @classmethod
+    def stored(cls, text: str) -> "SessionKey":
+        """A key that the house itself has written down: `global` among them."""
+        return cls.shared() if text == SHARED else cls.parse(text)
+
+    @classmethod
     def _inside(cls, agent_id: str, rest: str) -> "SessionKey":
         if rest in _INSIDE or not all(rest.split(":")):
             raise InvalidKey(f"{_quote(rest)} is incomplete; say which one: {rest}<id>")

@@ -55,6 +55,8 @@ class ResetSession(Op[Session], frozen=True):
     key: SessionKey
     session_id: str
     at: int
+    if_untouched_since: int | None = None
+    """Only when it was last changed then and nothing is queued; otherwise it stays as it is."""
 
 
 class DeleteSession(Op[list[str]], frozen=True):
@@ -389,6 +391,10 @@ class Ledger(Protocol):
     async def count_sessions(self, *, agent_id: str | None = None) -> int: ...
 
     async def find_run(self, run_id: str) -> Run | None: ...
+
+    async def find_deduped(self, scope: str, key: str) -> str | None:
+        """The run id behind a dedupe key."""
+        ...
 
     async def list_open_runs(self, key: SessionKey) -> list[Run]:
         """In lane order; the first may be running."""

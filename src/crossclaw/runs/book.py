@@ -12,7 +12,7 @@ from crossclaw.domain.clock import Clock
 from crossclaw.domain.events import EntryAppended, Injected, RunAccepted, RunEnded, RunStarted
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import NewRun, Outcome, Run
-from crossclaw.domain.sessions import Entry, NewEntry, NewSession
+from crossclaw.domain.sessions import Entry, NewEntry, NewSession, Session
 from crossclaw.ledger.contract import (
     Append,
     Claim,
@@ -74,19 +74,47 @@ class Book:
         session: NewSession,
         *,
         dedupe: Dedupe | None = None,
+        before: Sequence[Op[Any]] = (),
         also: Sequence[Op[Any]] = (),
     ) -> Submitted:
-        """Accept a run, and what belongs to it. On return its message is durable; it will run, in
-        its lane's order."""
+        """Accept a run, what has to happen before and what belongs to it. On return its message is
+        durable; it will run, in its lane's order."""
         at = self._clock.now_ms()
-        _, submitted, *_ = await self._ledger.commit(
-            EnsureSession(new=session, at=at), Submit(new=new, at=at, dedupe=dedupe), *also
+        answers = await self._ledger.commit(
+            EnsureSession(new=session, at=at),
+            *before,
+            Submit(new=new, at=at, dedupe=dedupe),
+            *also,
         )
+        submitted = answers[1 + len(before)]
         if not submitted.duplicate:
             self._feed.publish(RunAccepted(submitted.run_id, new.key))
         self._wake(new.key)
         answer: Submitted = submitted
         return answer
+
+    async def record_command(
+        self,
+        new: NewRun,
+        session: NewSession,
+        answer: str,
+        note: NewEntry,
+        *,
+        dedupe: Dedupe,
+        also: Sequence[Op[Any]] = (),
+    ) -> Submitted:
+        """A command has no lane to wait in: it is accepted and ended in one step."""
+        at, outcome = self._clock.now_ms(), Outcome("ok", reply=answer)
+        _, submitted, ended, *_ = await self._ledger.commit(
+            EnsureSession(new=session, at=at),
+            Submit(new=new, at=at, dedupe=dedupe),
+            EndOpenRun(run_id=new.run_id, outcome=outcome, at=at, entries=(note,)),
+            *also,
+        )
+        if ended is not None:
+            self._tell_end(ended, withheld=False)
+        recorded: Submitted = submitted
+        return recorded
 
     # ── waiting ────────────────────────────────────────────────────────────────────────────────
 
@@ -175,6 +203,13 @@ class Book:
 
     async def find(self, run_id: str) -> Run | None:
         return await self._ledger.find_run(run_id)
+
+    async def session(self, key: SessionKey) -> Session | None:
+        return await self._ledger.find_session(key)
+
+    async def find_accepted(self, scope: str, key: str) -> str | None:
+        """The run that a request with this dedupe key has become."""
+        return await self._ledger.find_deduped(scope, key)
 
     async def list_open(self, key: SessionKey) -> list[Run]:
         return await self._ledger.list_open_runs(key)

@@ -111,7 +111,7 @@ class Announces:
         at = self._clock.now_ms()
         told = msgspec.structs.replace(spawn, announced_at=at)
         ops: list[Op[Any]] = [SetSpawn(spawn=told), *self._put_away(spawn, run.key, at)]
-        parent = await self._ledger.find_session(SessionKey.parse(spawn.parent_key))
+        parent = await self._ledger.find_session(SessionKey.stored(spawn.parent_key))
         if parent is None:
             return ops
         status = spawn.status or "error"

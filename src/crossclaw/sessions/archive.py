@@ -59,4 +59,4 @@ class Archive:
 
 
 def _key(timer: Timer) -> SessionKey:
-    return SessionKey.parse(timer.payload["key"])
+    return SessionKey.stored(timer.payload["key"])

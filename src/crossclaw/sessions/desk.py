@@ -2,6 +2,8 @@
 
 from hashlib import sha256
 
+import msgspec
+
 from crossclaw.config import Config
 from crossclaw.domain.addresses import Inbound
 from crossclaw.domain.authority import Authority
@@ -11,43 +13,78 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Provenance, UserMessage
 from crossclaw.domain.runs import NewRun, RunPlan
 from crossclaw.domain.sessions import NewSession
+from crossclaw.door.principal import Principal
+from crossclaw.door.registry import Caller
 from crossclaw.ledger.contract import Dedupe, Submitted
+from crossclaw.policy.owner import decide_owner
 from crossclaw.runs.book import Book
+from crossclaw.sessions.commands import Commands
+from crossclaw.sessions.freshness import Freshness
+from crossclaw.sessions.route import route
 
 
 class Desk:
-    def __init__(self, config: Config, book: Book, clock: Clock, ids: Ids) -> None:
+    def __init__(
+        self,
+        config: Config,
+        book: Book,
+        commands: Commands,
+        freshness: Freshness,
+        clock: Clock,
+        ids: Ids,
+    ) -> None:
         self._config = config
         self._book = book
+        self._commands = commands
+        self._freshness = freshness
         self._clock = clock
         self._ids = ids
 
     async def receive(self, inbound: Inbound) -> str:
         """A message from a channel becomes a run. The same platform message twice is one run."""
-        key = self.route(inbound)
-        provenance = Provenance(
-            "person", source_channel=inbound.address.channel, sender=inbound.sender
+        key, where = route(self._config, inbound), inbound.address
+        session = NewSession(
+            key=key,
+            session_id=self._ids.new(),
+            channel=where.channel,
+            display_name=inbound.chat_name,
+            address=where,
         )
+        # The platform's id says that it is the same message; its words may have been edited since.
+        once = Dedupe("inbound", inbound.dedupe_key, "")
+        if (known := await self._book.find_accepted(once.scope, once.key)) is not None:
+            return known
+        text, caller = inbound.text, self._sender(inbound)
+        provenance = Provenance("person", source_channel=where.channel, sender=inbound.sender)
+        if (command := self._commands.find(text)) is not None:
+            answer = await self._commands.run(caller, key, command)
+            if answer.go_on_with is None:
+                said = UserMessage(text, self._clock.now_ms(), provenance)
+                return (await self._commands.record(caller, session, said, answer, once)).run_id
+            text = answer.go_on_with
         new = NewRun(
             run_id=self._ids.new(),
             key=key,
             kind="chat",
-            message=UserMessage(inbound.text, self._clock.now_ms(), provenance),
-            authority=self._authority(),
-            plan=RunPlan(
-                reply_to=inbound.address, timeout_ms=self._config.agents.defaults.timeout_ms
-            ),
+            message=UserMessage(text, self._clock.now_ms(), provenance),
+            authority=caller.principal.authority,
+            plan=RunPlan(reply_to=where, timeout_ms=self._config.agents.defaults.timeout_ms),
         )
-        session = NewSession(
-            key=key,
-            session_id=self._ids.new(),
-            channel=inbound.address.channel,
-            display_name=inbound.chat_name,
-            address=inbound.address,
+        before = self._freshness.before_message(await self._book.session(key))
+        return (await self._book.submit(new, session, dedupe=once, before=before)).run_id
+
+    def _sender(self, inbound: Inbound) -> Caller:
+        """A person on a chat may what a message may; the owner may all."""
+        channel = inbound.address.channel
+        owner = decide_owner(self._config.commands, channel, inbound.sender).allowed
+        scope = "operator.admin" if owner else "operator.write"
+        principal = Principal(
+            name=f"{channel}:{inbound.sender}",
+            role="operator",
+            scopes=frozenset({scope}),
+            authority=msgspec.structs.replace(self._authority(), owner=owner),
         )
-        # The platform's id says that it is the same message; its words may have been edited since.
-        dedupe = Dedupe("inbound", inbound.dedupe_key, "")
-        return (await self._book.submit(new, session, dedupe=dedupe)).run_id
+        return Caller(principal=principal)
 
     async def submit(
         self, key: SessionKey, text: str, *, run_id: str | None = None, plan: RunPlan | None = None
@@ -69,30 +106,6 @@ class Desk:
 
     def _authority(self) -> Authority:
         return Authority(hops_left=self._config.session.agent_to_agent.max_hops)
-
-    def route(self, inbound: Inbound) -> SessionKey:
-        """Which session a message belongs to."""
-        agent_id, where, session = (
-            self._config.agents.default_id,
-            inbound.address,
-            self._config.session,
-        )
-        if inbound.chat_type in ("group", "channel"):
-            return SessionKey.group(
-                agent_id,
-                where.channel,
-                inbound.chat_id or where.to,
-                chat_type="group" if inbound.chat_type == "group" else "channel",
-                thread_id=where.thread_id,
-            )
-        return SessionKey.direct(
-            agent_id,
-            where.channel,
-            inbound.sender,
-            scope=session.dm_scope,
-            account_id=where.account_id or "default",
-            links=session.identity_links,
-        )
 
 
 def digest(*parts: str) -> str:

@@ -62,7 +62,7 @@ class Exchanges:
                 return self._end(moved, step, run, outcome, target)
 
     async def _find(self, key: str) -> Session | None:
-        found = await self._ledger.find_session(_parsed(key))
+        found = await self._ledger.find_session(SessionKey.stored(key))
         return None if found is None or found.archived_at is not None else found
 
     def _round(self, exchange: Exchange, step: Round, run: Run) -> Submit:
@@ -72,7 +72,7 @@ class Exchanges:
             run,
             kind="round",
             run_id=f"{exchange.exchange_id}:round-{step.turn}",
-            key=_parsed(speaker),
+            key=SessionKey.stored(speaker),
             source=listener,
             words=step.words,
             context=_round_context(exchange, step.turn),
@@ -84,7 +84,7 @@ class Exchanges:
             run,
             kind="announce",
             run_id=f"{exchange.exchange_id}:announce",
-            key=_parsed(exchange.target_key),
+            key=SessionKey.stored(exchange.target_key),
             source=exchange.requester_key,
             words=ANNOUNCE_STEP,
             context=_announce_context(exchange),
@@ -162,10 +162,6 @@ def _announced(
         return "silent"
     on_page = target is not None and target.channel == "webchat"
     return "delivered" if where is not None or on_page else "no address"
-
-
-def _parsed(key: str) -> SessionKey:
-    return SessionKey.parse(key)
 
 
 def _round_context(exchange: Exchange, turn: int) -> str:

@@ -14,9 +14,12 @@ class Stopping:
         """The session first, so that it begins no further child meanwhile."""
         stopped = await self._lanes.abort_session(key, reason)
         for spawn in await self._ledger.list_spawns(key, open_only=True):
-            child = SessionKey.parse(spawn.child_key)
+            child = SessionKey.stored(spawn.child_key)
             stopped += await self._lanes.abort_session(child, f"its parent: {reason}")
         return stopped
+
+    async def stop_run(self, run_id: str, reason: str) -> bool:
+        return await self._lanes.abort(run_id, reason)
 
     async def stop_alone(self, key: SessionKey, reason: str) -> list[str]:
         return await self._lanes.abort_session(key, reason)

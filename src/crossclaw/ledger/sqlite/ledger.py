@@ -146,6 +146,9 @@ class SqliteLedger:
     async def find_run(self, run_id: str) -> Run | None:
         return runs.find_run(self._reader, run_id)
 
+    async def find_deduped(self, scope: str, key: str) -> str | None:
+        return runs.find_deduped(self._reader, scope, key)
+
     async def list_open_runs(self, key: SessionKey) -> list[Run]:
         return runs.list_open_runs(self._reader, key)
 

@@ -156,6 +156,8 @@ def end_open_run(transaction: Transaction, op: EndOpenRun) -> Run | None:
     letter = _open_letter(transaction, op.run_id)
     if letter is not None:
         agent_id, session_id = session_of_key(transaction, before.key)
+    if before.kind == "command":
+        letter = None  # its note says it; a model has no use for it
     for entry in (*filter(None, [letter]), *op.entries):
         put_entry(transaction, agent_id, session_id, op.run_id, entry, op.at)
     return _end(transaction, op.run_id, before.epoch, op)
@@ -257,3 +259,10 @@ def tool_was_started(db: apsw.Connection, run_id: str, tool_use_id: str) -> bool
         "SELECT 1 FROM tool_calls WHERE run_id = ? AND tool_use_id = ?", (run_id, tool_use_id)
     ).fetchone()
     return row is not None
+
+
+def find_deduped(db: apsw.Connection, scope: str, key: str) -> str | None:
+    row = db.execute(
+        "SELECT run_id FROM dedupe WHERE scope = ? AND key = ?", (scope, key)
+    ).fetchone()
+    return row and row[0]

@@ -186,6 +186,10 @@ def reset_session(transaction: Transaction, op: ResetSession) -> Session:
     before = find_session(db, op.key)
     if before is None:
         raise NotFound(f"unknown session: {op.key}")
+    if op.if_untouched_since is not None and (
+        before.updated_at != op.if_untouched_since or _has_open_runs(db, op.key)
+    ):
+        return before
     if db.execute(
         "SELECT 1 FROM runs WHERE key = ? AND owner IS NOT NULL LIMIT 1", (op.key.text,)
     ).fetchone():
@@ -208,9 +212,7 @@ def reset_session(transaction: Transaction, op: ResetSession) -> Session:
 
 def delete_session(transaction: Transaction, op: DeleteSession) -> list[str]:
     db, key = transaction.db, op.key.text
-    if db.execute(
-        "SELECT 1 FROM runs WHERE key = ? AND ended_at IS NULL LIMIT 1", (key,)
-    ).fetchone():
+    if _has_open_runs(db, op.key):
         raise Busy(f"session {key} is still active; try again in a moment")
     ids = [row[0] for row in db.execute("SELECT session_id FROM transcripts WHERE key = ?", (key,))]
     for session_id in ids:
@@ -229,9 +231,7 @@ def archive_session(transaction: Transaction, op: ArchiveSession) -> Session | N
     found = find_session(db, op.key)
     if found is None or found.archived_at is not None:
         return None
-    if db.execute(
-        "SELECT 1 FROM runs WHERE key = ? AND ended_at IS NULL LIMIT 1", (key,)
-    ).fetchone():
+    if _has_open_runs(db, op.key):
         raise Busy(f"session {key} is still active; try again in a moment")
     db.execute(
         "UPDATE transcripts SET closed_at = ? WHERE session_id = ?", (op.at, found.session_id)
@@ -240,3 +240,10 @@ def archive_session(transaction: Transaction, op: ArchiveSession) -> Session | N
         f"UPDATE sessions SET archived_at = ? WHERE key = ? RETURNING {SESSION}", (op.at, key)
     )
     return session_of(row)
+
+
+def _has_open_runs(db: apsw.Connection, key: SessionKey) -> bool:
+    row = db.execute(
+        "SELECT 1 FROM runs WHERE key = ? AND ended_at IS NULL LIMIT 1", (key.text,)
+    ).fetchone()
+    return row is not None
