@@ -301,7 +301,7 @@ def _build(
 
 def _agent(config: Config, outside: Outside, house: House, providers: Providers) -> Agent:
     clock, ids = outside.clock, outside.ids
-    toolbox = Toolbox(house.book, house.feed, clock, ids)
+    toolbox = Toolbox(house.book, house.feed, config.agents, clock, ids)
     minds = Minds(
         providers,
         house.tools,

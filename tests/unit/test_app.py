@@ -16,7 +16,6 @@ from crossclaw.testing import ScriptedProvider, open_house
     [
         ({"agents": {"defaults": {"sandbox": {"mode": "all"}}}}, "no sandbox yet"),
         ({"agents": {"list": [{"id": "ops", "sandbox": {"mode": "non-main"}}]}}, "set for ops"),
-        ({"tools": {"sessions": {"visibility": "tree"}}}, "tools.sessions.visibility"),
     ],
 )
 async def test_a_lock_that_is_not_built_yet_is_refused_rather_than_ignored(

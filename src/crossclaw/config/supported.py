@@ -13,11 +13,6 @@ def refuse_unsupported(config: Config) -> None:
             f"sandbox.mode is set for {', '.join(boxed)}, and this release has no sandbox yet; set it "
             "to off to run these agents without one"
         )
-    if config.tools.sessions.visibility != "all":
-        raise ConfigInvalid(
-            "tools.sessions.visibility can only be all in this release; the narrower ones come with "
-            "the complete session tools"
-        )
 
 
 def not_yet(config: Config) -> list[str]:

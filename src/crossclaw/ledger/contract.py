@@ -18,6 +18,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
 from crossclaw.domain.runs import Fence, NewRun, Outcome, Run
 from crossclaw.domain.sessions import Entry, NewEntry, NewSession, Session
+from crossclaw.domain.sight import Sight
 from crossclaw.domain.spawns import Spawn
 
 R = TypeVar("R")
@@ -368,15 +369,19 @@ class Ledger(Protocol):
     async def find_session_by_id(self, session_id: str) -> Session | None: ...
 
     async def find_sessions_by_label(
-        self, label: str, *, agent_id: str | None = None
+        self, label: str, *, agent_id: str | None = None, sight: Sight | None = None
     ) -> list[Session]: ...
+
+    async def list_line(self, key: SessionKey) -> frozenset[str]:
+        """The key and those of all sessions above it; of a session that is not there, the key."""
+        ...
 
     async def list_sessions(
         self,
         *,
         limit: int,
         agent_id: str | None = None,
-        agent_ids: Sequence[str] | None = None,
+        sight: Sight | None = None,
         updated_after: int | None = None,
         kinds: Sequence[str] | None = None,
         label: str | None = None,
@@ -384,11 +389,13 @@ class Ledger(Protocol):
         search: str | None = None,
         offset: int = 0,
     ) -> list[Session]:
-        """Newest first, without archived ones. Filters count before the limit; `search` is looked
-        for in key, id, label and name."""
+        """Newest first, without archived ones. Filters and sight count before the limit; `search`
+        is looked for in key, id, label and name."""
         ...
 
-    async def count_sessions(self, *, agent_id: str | None = None) -> int: ...
+    async def count_sessions(
+        self, *, agent_id: str | None = None, sight: Sight | None = None
+    ) -> int: ...
 
     async def find_run(self, run_id: str) -> Run | None: ...
 
@@ -426,7 +433,9 @@ class Ledger(Protocol):
         """The newest `limit` entries of each of many sessions, in one read."""
         ...
 
-    async def search(self, words: str, *, limit: int, agent_id: str | None = None) -> list[Hit]: ...
+    async def search(
+        self, words: str, *, limit: int, agent_id: str | None = None, sight: Sight | None = None
+    ) -> list[Hit]: ...
 
     async def tool_was_started(self, run_id: str, tool_use_id: str) -> bool: ...
 

@@ -77,14 +77,19 @@ class Reading:
         limit = _clamp("limit", params.limit, LIST_DEFAULT, 1, LIST_MAX, clamped)
         tail = _clamp("messageLimit", params.message_limit, 0, 0, TAIL_MAX, clamped)
         sessions = await self._ledger.list_sessions(
-            agent_ids=self._resolver.reachable_agents(caller.principal),
+            sight=self._resolver.sight(caller.principal),
             limit=limit,
             kinds=_kinds(params.kinds),
             updated_after=self._after(params.active_minutes),
         )
         ids = [session.session_id for session in sessions]
         tails = await self._ledger.list_tails(ids, limit=tail, tool_results=False) if tail else {}
-        rows = [self._row(caller, session, tails.get(session.session_id)) for session in sessions]
+        viewer = self._resolver.viewer(caller.principal)
+        sandboxed = viewer is not None and viewer.sandboxed
+        rows = [
+            self._row(caller, session, tails.get(session.session_id), with_path=not sandboxed)
+            for session in sessions
+        ]
         return ListResult(count=len(rows), sessions=rows, clamped=tuple(clamped))
 
     async def history(self, caller: Caller, params: HistoryParams) -> HistoryResult:
@@ -115,15 +120,16 @@ class Reading:
             raise Invalid(f"activeMinutes must be more than 0 and at most {MINUTES_MAX}")
         return self._clock.now_ms() - int(minutes * 60_000)
 
-    def _row(self, caller: Caller, session: Session, tail: Sequence[Entry] | None) -> Row:
+    def _row(
+        self, caller: Caller, session: Session, tail: Sequence[Entry] | None, *, with_path: bool
+    ) -> Row:
         agent_id = session.key.agent_id
-        sandboxed = caller.principal.authority.sandboxed
         messages = None if tail is None else [stored_message(e) for e in tail if e.message]
         return tool_row(
             session,
             caller_agent_id=caller.principal.agent_id,
             model=self._model_of(agent_id),
-            transcript=None if sandboxed else self._transcript_of(agent_id, session.session_id),
+            transcript=self._transcript_of(agent_id, session.session_id) if with_path else None,
             messages=messages,
         )
 

@@ -20,7 +20,7 @@ from crossclaw.domain.spawns import Cleanup, Spawn
 from crossclaw.door.registry import Caller, Params, Result
 from crossclaw.door.resolver import Resolver
 from crossclaw.ledger.contract import Dedupe, EnsureSession, Ledger, Op, PatchSession, PutSpawn
-from crossclaw.policy.sandbox import decide_sandbox
+from crossclaw.policy.sandbox import confined
 from crossclaw.policy.subagents import decide_spawn
 from crossclaw.runs.book import Book
 from crossclaw.sessions.desk import digest
@@ -227,10 +227,9 @@ class Spawns:
 
     def _authority(self, caller: Caller, parent: SessionKey) -> Authority:
         """What the parent may, a hop less, and nothing that only a person or a parent may do."""
-        mine = caller.principal.authority
-        boxed = decide_sandbox(self._config.agents.sandbox_for(parent.agent_id), parent, mine)
+        mine = confined(self._config.agents, parent, caller.principal.authority)
         hops = min(mine.hops_left, self._config.session.agent_to_agent.max_hops)
-        return mine.meet(Authority(sandboxed=boxed.allowed, may_spawn=False, hops_left=hops - 1))
+        return mine.meet(Authority(may_spawn=False, hops_left=hops - 1))
 
     def _begin(self, parent: SessionKey, child: SessionKey, task: _Task, at: int) -> list[Op[Any]]:
         """A client may spawn for a main session that nobody has talked to yet."""

@@ -225,6 +225,7 @@ class Sessions:
         found = await self._ledger.list_sessions(
             limit=min(params.limit or LIST_MAX, LIST_MAX),
             agent_id=normalize_agent_id(params.agent_id) if params.agent_id else None,
+            sight=self._resolver.sight(caller.principal),
             updated_after=after,
             label=params.label,
             spawned_by=params.spawned_by,

@@ -14,6 +14,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Entry, Session
+from crossclaw.domain.sight import Sight
 from crossclaw.domain.spawns import Spawn
 from crossclaw.ledger import contract
 from crossclaw.ledger.contract import Appended, Delivery, Export, Hit, Op, Timer
@@ -67,6 +68,7 @@ HANDLERS: dict[type, Handle] = {
     contract.PruneDedupe: chores.prune_dedupe,
 }
 
+SAME_LABEL_MAX = 8  # sessions with one label that an error names; labels are unique in an agent
 SCANS_AT_ONCE = 2  # reads that may take long run in threads, each with a connection of its own
 
 
@@ -113,16 +115,20 @@ class SqliteLedger:
         return sessions.find_session_by_id(self._reader, session_id)
 
     async def find_sessions_by_label(
-        self, label: str, *, agent_id: str | None = None
+        self, label: str, *, agent_id: str | None = None, sight: Sight | None = None
     ) -> list[Session]:
-        return sessions.find_sessions_by_label(self._reader, label, agent_id)
+        only = sessions.Filter(agent_id, label=label, sight=sight)
+        return sessions.list_sessions(self._reader, SAME_LABEL_MAX, only)
+
+    async def list_line(self, key: SessionKey) -> frozenset[str]:
+        return sessions.list_line(self._reader, key)
 
     async def list_sessions(
         self,
         *,
         limit: int,
         agent_id: str | None = None,
-        agent_ids: Sequence[str] | None = None,
+        sight: Sight | None = None,
         updated_after: int | None = None,
         kinds: Sequence[str] | None = None,
         label: str | None = None,
@@ -130,13 +136,16 @@ class SqliteLedger:
         search: str | None = None,
         offset: int = 0,
     ) -> list[Session]:
-        only = sessions.Filter(agent_id, updated_after, kinds, label, spawned_by, search, agent_ids)
+        only = sessions.Filter(agent_id, updated_after, kinds, label, spawned_by, search, sight)
         if search or kinds:  # no index answers these: they may look at every row
             return await self._scan(lambda db: sessions.list_sessions(db, limit, only, offset))
         return sessions.list_sessions(self._reader, limit, only, offset)
 
-    async def count_sessions(self, *, agent_id: str | None = None) -> int:
-        return await self._scan(lambda db: sessions.count_sessions(db, agent_id))
+    async def count_sessions(
+        self, *, agent_id: str | None = None, sight: Sight | None = None
+    ) -> int:
+        only = sessions.Filter(agent_id, sight=sight)
+        return await self._scan(lambda db: sessions.count_sessions(db, only))
 
     async def list_tails(
         self, session_ids: Sequence[str], *, limit: int, tool_results: bool = True
@@ -172,8 +181,10 @@ class SqliteLedger:
     ) -> list[Entry]:
         return reading.list_entries(self._reader, session_id, limit, before, after, tool_results)
 
-    async def search(self, words: str, *, limit: int, agent_id: str | None = None) -> list[Hit]:
-        return await self._scan(lambda db: reading.search(db, words, limit, agent_id))
+    async def search(
+        self, words: str, *, limit: int, agent_id: str | None = None, sight: Sight | None = None
+    ) -> list[Hit]:
+        return await self._scan(lambda db: reading.search(db, words, limit, agent_id, sight))
 
     async def tool_was_started(self, run_id: str, tool_use_id: str) -> bool:
         return runs.tool_was_started(self._reader, run_id, tool_use_id)

@@ -8,6 +8,7 @@ import apsw
 from crossclaw.domain.errors import Busy, Invalid, NotFound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import UNBOUND, NewSession, Session
+from crossclaw.domain.sight import Sight
 from crossclaw.ledger.contract import (
     ArchiveSession,
     DeleteSession,
@@ -16,6 +17,7 @@ from crossclaw.ledger.contract import (
     ResetSession,
 )
 from crossclaw.ledger.sqlite.rows import NO_BOUND, SESSION, session_of, to_json
+from crossclaw.ledger.sqlite.sights import LINE, conditions
 from crossclaw.ledger.sqlite.writer import Transaction
 
 _BY_KEY = f"SELECT {SESSION} FROM sessions WHERE key = ?"
@@ -85,13 +87,8 @@ def find_session_by_id(db: apsw.Connection, session_id: str) -> Session | None:
     return row and session_of(row)
 
 
-def find_sessions_by_label(db: apsw.Connection, label: str, agent_id: str | None) -> list[Session]:
-    rows = db.execute(
-        f"SELECT {SESSION} FROM sessions WHERE label = ?1 AND archived_at IS NULL "
-        "AND (?2 IS NULL OR agent_id = ?2) ORDER BY updated_at DESC LIMIT 8",
-        (label, agent_id),
-    )
-    return [session_of(row) for row in rows]
+def list_line(db: apsw.Connection, key: SessionKey) -> frozenset[str]:
+    return frozenset(row[0] for row in db.execute(LINE, (key.text,)))
 
 
 class Filter(NamedTuple):
@@ -103,7 +100,7 @@ class Filter(NamedTuple):
     label: str | None = None
     spawned_by: str | None = None
     search: str | None = None
-    agent_ids: Sequence[str] | None = None
+    sight: Sight | None = None
 
     def clauses(self) -> tuple[str, list[str | int]]:
         parts: list[tuple[str, str | int | None]] = [
@@ -115,14 +112,13 @@ class Filter(NamedTuple):
                 "kind IN (SELECT value FROM json_each(?))",
                 to_json(self.kinds) if self.kinds else None,
             ),
-            (_OF_AGENTS, None if self.agent_ids is None else to_json(list(self.agent_ids))),
+            *conditions(self.sight),
             (_FOUND_IN, self.search and f"%{_escaped(self.search.lower())}%"),
         ]
         used = [(text, value) for text, value in parts if value is not None]
         return "".join(f" AND {text}" for text, _ in used), [value for _, value in used]
 
 
-_OF_AGENTS = "agent_id IN (SELECT value FROM json_each(?))"
 _FOUND_IN = (
     "lower(key || ' ' || session_id || ' ' || coalesce(label, '') || ' ' || "
     "coalesce(display_name, '')) LIKE ? ESCAPE '!'"
@@ -143,8 +139,8 @@ def list_sessions(db: apsw.Connection, limit: int, only: Filter, offset: int = 0
     return [session_of(row) for row in rows]
 
 
-def count_sessions(db: apsw.Connection, agent_id: str | None) -> int:
-    clauses, values = Filter(agent_id).clauses()
+def count_sessions(db: apsw.Connection, only: Filter) -> int:
+    clauses, values = only.clauses()
     row = db.execute(
         f"SELECT count(*) FROM sessions WHERE archived_at IS NULL{clauses}", tuple(values)
     ).fetchone()
