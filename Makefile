@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 N ?= 50
 
-.PHONY: help setup run demo test check bench crash docs pictures lock clean
+.PHONY: help setup run demo test proof check bench crash docs pictures lock clean
 
 help: ## what there is to do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -26,6 +26,9 @@ demo: setup ## two agents talk with each other, live in this terminal; ends by i
 
 test: setup ## all tests that fit into minutes
 	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+proof: setup ## the proofs by enumeration at full size, of which `make test` runs a sample
+	CROSSCLAW_PROOF=full $(BIN)/python -m pytest -n 2 --timeout 0 tests/proof $(ARGS)
 
 check: setup ## style, types and the direction of imports
 	$(BIN)/ruff check .
