@@ -33,6 +33,7 @@ from crossclaw.gateway.hello import About as AboutGateway
 from crossclaw.gateway.http.tools import tools_invoke
 from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.methods.chat import Chat, Talk
+from crossclaw.gateway.methods.explaining import explain_methods
 from crossclaw.gateway.methods.runs import Runs as AgentRuns
 from crossclaw.gateway.methods.sending import Sending
 from crossclaw.gateway.methods.sessions import Sessions as SessionMethods
@@ -57,6 +58,7 @@ from crossclaw.sessions.commands import Commands
 from crossclaw.sessions.desk import Desk
 from crossclaw.sessions.ending import Endings
 from crossclaw.sessions.exchange import Exchanges
+from crossclaw.sessions.explain import Explaining
 from crossclaw.sessions.freshness import Freshness
 from crossclaw.sessions.reading import Reading
 from crossclaw.sessions.send import Sends
@@ -275,6 +277,7 @@ def _build(
             ).methods(),
             *Sending(ledger, resolver, sends, spawns, names, outbox.wake, clock, ids).methods(),
             *session_methods(reading, sends, spawns, standing),
+            *explain_methods(Explaining(config, ledger, resolver)),
         ]
     )
     door = Door(registry, ledger, clock)

@@ -53,14 +53,15 @@ class Resolver:
         """A key or a session id. With the right `create`, a person may name what is not there yet."""
         text = reference.strip()
         if _UUID.fullmatch(text):
-            found = await self._ledger.find_session_by_id(text.lower())
-            return await self._handle(principal, found, text, right)
-        key = self._key(principal, text)
-        self._refuse_unreachable(principal, key.agent_id, right)
-        session = await self._ledger.find_session(key)
-        if session is None and await self._may_begin(principal, key, right):
+            key, session = None, await self._ledger.find_session_by_id(text.lower())
+        else:
+            key = self._key(principal, text)
+            self._refuse_unreachable(principal, key.agent_id, right)
+            session = await self._ledger.find_session(key)
+        visible = await self._sees(principal, session.key if session else key or _NOBODY, session)
+        if visible and session is None and key and self._may_begin(principal, key, right):
             return SessionHandle(key, None, right)
-        return await self._handle(principal, session, text, right)
+        return _handle(session if visible else None, text, right)
 
     async def resolve_label(
         self, principal: Principal, label: str, agent_id: str | None, right: Right
@@ -74,7 +75,7 @@ class Resolver:
         if len(found) > 1:
             keys = ", ".join(session.key.display(principal.agent_id) for session in found)
             raise Invalid(f"several sessions have the label {label!r}: {keys}; say which key")
-        return await self._handle(principal, found[0] if found else None, label, right)
+        return _handle(found[0] if found else None, label, right)
 
     async def find(self, principal: Principal, reference: str) -> SessionHandle | None:
         try:
@@ -138,25 +139,21 @@ class Resolver:
             return SessionKey.shared(agents.default_id)
         return key
 
-    async def _may_begin(self, principal: Principal, key: SessionKey, right: Right) -> bool:
+    def _may_begin(self, principal: Principal, key: SessionKey, right: Right) -> bool:
         """A person's client may name a new session; an agent only the main one of a configured
-        agent, and only where it would see it."""
+        agent."""
         if key.kind not in _INSIDE_KINDS:
             self._refuse_unconfigured(principal, key.agent_id)
         if right == "create":
             return principal.role == "operator"
-        known = self._config.agents.find(key.agent_id) is not None
-        main = right == "send" and key.kind == "main" and known
-        return main and await self._sees(principal, key, None)
+        configured = self._config.agents.find(key.agent_id) is not None
+        return right == "send" and key.kind == "main" and configured
 
-    async def _handle(
-        self, principal: Principal, session: Session | None, reference: str, right: Right
-    ) -> SessionHandle:
-        key = session.key if session else _NOBODY
-        visible = await self._sees(principal, key, session)
-        if session is None or not visible or (right == "send" and session.archived_at is not None):
-            raise NotFound(f"unknown session: {reference}")
-        return SessionHandle(session.key, session, right)
+
+def _handle(session: Session | None, reference: str, right: Right) -> SessionHandle:
+    if session is None or (right == "send" and session.archived_at is not None):
+        raise NotFound(f"unknown session: {reference}")
+    return SessionHandle(session.key, session, right)
 
 
 _NOBODY = SessionKey.named("main", "nobody")
