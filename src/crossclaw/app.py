@@ -37,6 +37,7 @@ from crossclaw.gateway.methods.explaining import explain_methods
 from crossclaw.gateway.methods.runs import Runs as AgentRuns
 from crossclaw.gateway.methods.sending import Sending
 from crossclaw.gateway.methods.sessions import Sessions as SessionMethods
+from crossclaw.gateway.methods.upkeep import Upkeep
 from crossclaw.gateway.server import Gateway, listen_host
 from crossclaw.ledger.contract import Delivery, Ledger, Timer
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
@@ -257,6 +258,7 @@ def _build(
     async def dispatch(caller: Caller, method: str, params: Any) -> Any:
         return await doors[0].dispatch(caller, method, params)
 
+    archive = Archive(ledger, changing, feed, clock)
     freshness = Freshness(config, clock, ids)
     commands = Commands(config, book, dispatch, clock, ids)
     registry = Registry(
@@ -277,6 +279,7 @@ def _build(
             ).methods(),
             *Sending(ledger, resolver, sends, spawns, names, outbox.wake, clock, ids).methods(),
             *session_methods(reading, sends, spawns, standing),
+            *Upkeep(ledger, resolver, stopping, archive, changing, clock).methods(),
             *explain_methods(Explaining(config, ledger, resolver)),
         ]
     )
@@ -290,7 +293,7 @@ def _build(
         slots=slots,
         desk=Desk(config, book, commands, freshness, clock, ids),
         endings=endings,
-        archive=Archive(ledger, changing, feed, clock),
+        archive=archive,
         feed=feed,
         sweep=sweep,
         outbox=outbox,

@@ -397,6 +397,12 @@ class Ledger(Protocol):
         self, *, agent_id: str | None = None, sight: Sight | None = None
     ) -> int: ...
 
+    async def list_archived(
+        self, *, before: int, agent_id: str | None = None, limit: int
+    ) -> list[Session]:
+        """Sessions that were put away before that time, the oldest first."""
+        ...
+
     async def find_run(self, run_id: str) -> Run | None: ...
 
     async def find_deduped(self, scope: str, key: str) -> str | None:

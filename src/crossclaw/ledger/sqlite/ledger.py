@@ -152,6 +152,11 @@ class SqliteLedger:
     ) -> dict[str, list[Entry]]:
         return await self._scan(lambda db: reading.list_tails(db, session_ids, limit, tool_results))
 
+    async def list_archived(
+        self, *, before: int, agent_id: str | None = None, limit: int
+    ) -> list[Session]:
+        return await self._scan(lambda db: sessions.list_archived(db, before, agent_id, limit))
+
     async def find_run(self, run_id: str) -> Run | None:
         return runs.find_run(self._reader, run_id)
 
