@@ -18,11 +18,11 @@ from crossclaw.providers.rehearsal import RehearsalProvider
 Api = Literal["anthropic-messages", "openai-completions"]
 
 CALLS_MAX = 64
-"""At once and per provider: more would queue in the SDK's connection pool, out of sight and under
-its timeouts, and run into the service's rate limit together."""
+"""At once and per provider: each holds a connection, and more would run into the service's rate limit
+together."""
 
 NO_KEY = "none"
-"""What a server of one's own gets when it needs no key: the SDKs refuse to send nothing."""
+"""What a server of one's own gets when it needs no key: some refuse to be sent nothing."""
 
 
 class ProviderSettings(msgspec.Struct, frozen=True):
@@ -117,5 +117,5 @@ class Capped:
 
 
 def _base_url_variable(name: str) -> str:
-    """`ANTHROPIC_BASE_URL`, `OPENAI_BASE_URL`: the names that the SDKs know."""
+    """`ANTHROPIC_BASE_URL`, `OPENAI_BASE_URL`: the names that the official SDKs know."""
     return key_variable(name).removesuffix("_API_KEY") + "_BASE_URL"
