@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import anyio
@@ -38,6 +38,11 @@ log = logging.getLogger(__name__)
 LOOK_AGAIN_S = 5.0
 
 Wake = Callable[[SessionKey], None]
+Take = Callable[[Claimed], None]
+"""Carry out a run that has been claimed."""
+Taking = Callable[[SessionKey], AbstractContextManager[Take | None]]
+"""Holds a session's lane while a run is accepted into it. With an idle one comes the way to take the
+run at once; any other one hears that there is work."""
 
 
 class Book:
@@ -48,10 +53,17 @@ class Book:
         self._owner = owner
         self._ended: dict[str, list[anyio.Event]] = {}
         self._wake: Wake = lambda key: None
+        self._taking: Taking = self._take_none
 
-    def on_work(self, wake: Wake) -> None:
-        """Who is told that a lane has work."""
+    def on_work(self, wake: Wake, taking: Taking | None = None) -> None:
+        """Who is told that a lane has work, and who may take it in the step that accepts it."""
         self._wake = wake
+        self._taking = taking or self._take_none
+
+    @contextmanager
+    def _take_none(self, key: SessionKey) -> Generator[None]:
+        yield
+        self._wake(key)
 
     # ── accepting ──────────────────────────────────────────────────────────────────────────────
 
@@ -65,15 +77,33 @@ class Book:
     ) -> Submitted:
         """Accept a run, and what belongs to it. On return its message is durable; it will run, in
         its lane's order."""
+        with self._taking(new.key) as take:
+            submitted, claimed = await self._accept(new, session, dedupe, also, claim=bool(take))
+            if not submitted.duplicate:
+                self._feed.publish(RunAccepted(submitted.run_id, new.key))
+            if take and claimed:
+                take(claimed)
+        return submitted
+
+    async def _accept(
+        self,
+        new: NewRun,
+        session: NewSession,
+        dedupe: Dedupe | None,
+        also: Sequence[Op[Any]],
+        *,
+        claim: bool,
+    ) -> tuple[Submitted, Claimed | None]:
         at = self._clock.now_ms()
-        _, submitted, *_ = await self._ledger.commit(
-            EnsureSession(new=session, at=at), Submit(new=new, at=at, dedupe=dedupe), *also
-        )
-        if not submitted.duplicate:
-            self._feed.publish(RunAccepted(submitted.run_id, new.key))
-        self._wake(new.key)
-        answer: Submitted = submitted
-        return answer
+        claims = [Claim(key=new.key, owner=self._owner, at=at)] if claim else []
+        with anyio.CancelScope(shield=claim):  # a claim that nobody hears of is never given back
+            _, submitted, *results = await self._ledger.commit(
+                EnsureSession(new=session, at=at),
+                Submit(new=new, at=at, dedupe=dedupe),
+                *also,
+                *claims,
+            )
+        return submitted, results[-1] if claim else None
 
     # ── waiting ────────────────────────────────────────────────────────────────────────────────
 
@@ -102,12 +132,12 @@ class Book:
     # ── a run's own writes ─────────────────────────────────────────────────────────────────────
 
     async def claim(self, key: SessionKey) -> Claimed | None:
-        claimed = await self._ledger.do(Claim(key=key, owner=self._owner, at=self._clock.now_ms()))
-        if claimed is not None:
-            if claimed.entry is not None:
-                self._feed.publish(EntryAppended(key, claimed.entry))
-            self._feed.publish(RunStarted(claimed.run))
-        return claimed
+        return await self._ledger.do(Claim(key=key, owner=self._owner, at=self._clock.now_ms()))
+
+    def tell_start(self, claimed: Claimed) -> None:
+        if claimed.entry is not None:
+            self._feed.publish(EntryAppended(claimed.run.key, claimed.entry))
+        self._feed.publish(RunStarted(claimed.run))
 
     async def append(self, run: Run, *entries: NewEntry) -> list[Entry]:
         stored = await self._ledger.do(
@@ -162,6 +192,9 @@ class Book:
 
     async def find(self, run_id: str) -> Run | None:
         return await self._ledger.find_run(run_id)
+
+    async def has_open(self, key: SessionKey) -> bool:
+        return await self._ledger.has_open_run(key)
 
     async def list_open(self, key: SessionKey) -> list[Run]:
         return await self._ledger.list_open_runs(key)

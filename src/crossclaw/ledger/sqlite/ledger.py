@@ -141,6 +141,9 @@ class SqliteLedger:
     async def find_run(self, run_id: str) -> Run | None:
         return runs.find_run(self._reader, run_id)
 
+    async def has_open_run(self, key: SessionKey) -> bool:
+        return runs.has_open_run(self._reader, key)
+
     async def list_open_runs(self, key: SessionKey) -> list[Run]:
         return runs.list_open_runs(self._reader, key)
 
