@@ -176,7 +176,7 @@ async def test_aborting_a_session_stops_the_running_and_the_queued(tmp_path: Pat
 
 async def status_of(house: House, run_id: str) -> str | None:
     run = await house.book.find(run_id)
-    return run and run.status
+    return run.status if run else None
 
 
 async def test_a_message_to_an_idle_session_begins_in_the_step_that_accepts_it(

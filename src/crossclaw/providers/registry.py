@@ -109,8 +109,14 @@ class Capped:
         self._calls = anyio.CapacityLimiter(calls_max)
 
     async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
-        async with self._calls:
+        try:
+            self._calls.acquire_nowait()  # where there is room, without a turn of the loop
+        except anyio.WouldBlock:
+            await self._calls.acquire()
+        try:
             return await self._provider.complete(request, tell)
+        finally:
+            self._calls.release()
 
     async def close(self) -> None:
         await self._provider.close()
