@@ -315,7 +315,9 @@ def _agent(config: Config, outside: Outside, house: House, providers: Providers)
         lambda model: _output_tokens(config, model),
         lambda run, tool: may_use_tool(config, run.key, run.authority, tool),
     )
-    loop = Loop(house.book, History(house.ledger), toolbox, house.feed, clock, ids)
+    history = History(house.ledger)
+    house.feed.subscribe(history.hear)
+    loop = Loop(house.book, history, toolbox, house.feed, clock, ids)
     return Agent(house.ledger, minds, loop, ids)
 
 

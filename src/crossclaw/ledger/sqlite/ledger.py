@@ -163,6 +163,9 @@ class SqliteLedger:
     async def find_deduped(self, scope: str, key: str) -> str | None:
         return runs.find_deduped(self._reader, scope, key)
 
+    async def has_open_run(self, key: SessionKey) -> bool:
+        return runs.has_open_run(self._reader, key)
+
     async def list_open_runs(self, key: SessionKey) -> list[Run]:
         return runs.list_open_runs(self._reader, key)
 
