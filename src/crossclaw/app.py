@@ -31,6 +31,7 @@ from crossclaw.gateway.around import Around
 from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Lock, gateway_lock
 from crossclaw.gateway.hello import About as AboutGateway
 from crossclaw.gateway.http.tools import tools_invoke
+from crossclaw.gateway.methods import display
 from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.methods.chat import Chat, Talk
 from crossclaw.gateway.methods.explaining import explain_methods
@@ -278,6 +279,7 @@ def _build(
             *Sending(ledger, resolver, sends, spawns, names, outbox.wake, clock, ids).methods(),
             *session_methods(reading, sends, spawns, standing),
             *explain_methods(Explaining(config, ledger, resolver)),
+            *display.methods(),
         ]
     )
     door = Door(registry, ledger, clock)

@@ -13,7 +13,7 @@ from crossclaw.cli.grammar import (
     seconds,
 )
 from crossclaw.cli.naming import find_session
-from crossclaw.cli.past import shown_message
+from crossclaw.cli.past import show_past
 from crossclaw.cli.peer import ADMIN, READ, WRITE, Peer
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import cleaned, out, out_json, problem
@@ -97,9 +97,8 @@ def _history(arguments: Arguments) -> int:
         answer = await peer.call("chat.history", params, timeout_s=arguments.timeout)
         if arguments.json:
             out_json(answer)
-            return Exit.OK
-        shown = (shown_message(each, tools=arguments.tools) for each in answer["messages"])
-        out("\n\n".join(text for text in shown if text) or "nothing was said yet")
+        else:
+            show_past(answer["messages"], tools=arguments.tools)
         return Exit.OK
 
     return ask(arguments, READ, work=work)

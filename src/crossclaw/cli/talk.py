@@ -12,7 +12,8 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 
 from crossclaw.cli.exits import Exit
 from crossclaw.cli.peer import Event, Peer, Unreachable
-from crossclaw.cli.screens import Screen, tool_line
+from crossclaw.cli.screens import Screen
+from crossclaw.display.conversation import message_text, progress_line
 
 Status = Literal["ok", "error", "aborted", "timeout"]
 
@@ -135,18 +136,9 @@ def _hear_tool(data: dict[str, Any], told: Told, screen: Screen) -> None:
     name = str(data.get("name") or "tool")
     if data.get("phase") == "start":
         told.tools.append({"name": name, "arguments": data.get("args")})
-        screen.tool(tool_line(name, data.get("args")))
+        screen.tool(progress_line(name, data.get("args")))
     elif data.get("phase") == "result" and data.get("isError"):
-        screen.tool(f"→ {name} failed")
-
-
-def message_text(message: Any) -> str:
-    """The words of a message, its text blocks joined."""
-    content = message.get("content") if isinstance(message, dict) else None
-    if isinstance(content, str):
-        return content
-    blocks = content if isinstance(content, list) else []
-    return "".join(str(b.get("text") or "") for b in blocks if b.get("type") == "text")
+        screen.tool(progress_line(name, None, "failed"))
 
 
 async def _heed_signals(
