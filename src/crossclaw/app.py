@@ -45,6 +45,7 @@ from crossclaw.policy.decision import Decision
 from crossclaw.policy.send import decide_send
 from crossclaw.policy.subagents import may_use_tool
 from crossclaw.providers.contract import Provider
+from crossclaw.providers.prices import Prices
 from crossclaw.providers.registry import Providers, ProviderSettings
 from crossclaw.runs.book import Book
 from crossclaw.runs.feed import Feed
@@ -310,7 +311,8 @@ def _agent(config: Config, outside: Outside, house: House, providers: Providers)
     minds = Minds(
         providers,
         house.tools,
-        _model_of(config, outside),
+        lambda agent_id: config.model_for(agent_id, outside.environ),
+        config.agents.thinking_for,
         lambda model: _output_tokens(config, model),
         lambda run, tool: may_use_tool(config, run.key, run.authority, tool),
     )
@@ -349,13 +351,19 @@ def _providers(config: Config, outside: Outside) -> Providers:
                 "api": entry.api,
                 "base_url": entry.base_url,
                 "api_key": entry.api_key.reveal() if entry.api_key else None,
+                "calls_max": entry.max_concurrent,
             },
             ProviderSettings,
         )
         for name, entry in config.models.providers.items()
         if entry.api in APIS  # the config has warned about others
     }
-    return Providers(settings, config.environment(outside.environ), extra=outside.providers)
+    return Providers(
+        settings,
+        config.environment(outside.environ),
+        extra=outside.providers,
+        prices=Prices(config.models),
+    )
 
 
 def _output_tokens(config: Config, model: str) -> int | None:

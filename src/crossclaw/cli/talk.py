@@ -127,6 +127,8 @@ def _bad_end(payload: dict[str, Any]) -> tuple[Status, str]:
 def _hear_agent(stream: Any, data: dict[str, Any], told: Told, screen: Screen) -> None:
     if stream == "tool":
         _hear_tool(data, told, screen)
+    elif stream == "model":
+        screen.tool(_trouble_line(data))
     elif stream == "assistant" and data.get("text"):
         told.reply, told.by_agent_events = str(data["text"]), True
         screen.words(told.reply)
@@ -139,6 +141,12 @@ def _hear_tool(data: dict[str, Any], told: Told, screen: Screen) -> None:
         screen.tool(progress_line(name, data.get("args")))
     elif data.get("phase") == "result" and data.get("isError"):
         screen.tool(progress_line(name, None, "failed"))
+
+
+def _trouble_line(data: dict[str, Any]) -> str:
+    then = f"asking {data['model']}" if data.get("model") else "trying again"
+    wait_s = (data.get("waitMs") or 0) / 1000
+    return f"→ {data.get('reason')}; {then}{f' in {wait_s:.0f} s' if wait_s >= 1 else ''}"
 
 
 async def _heed_signals(
