@@ -1,17 +1,25 @@
 """Models that fail, fall back and think, seen from a house."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
+import anyio
 import msgspec
 import pytest
 
 from crossclaw import app
 from crossclaw.config import Config, Paths
-from crossclaw.domain.errors import ProviderOverloaded, ProviderRefused
+from crossclaw.domain.errors import (
+    ContextOverflow,
+    ProviderError,
+    ProviderOverloaded,
+    ProviderRefused,
+)
 from crossclaw.domain.events import CallRepeated, Event, ReplyPiece
 from crossclaw.domain.messages import AssistantMessage, Text, ToolUse
 from crossclaw.providers.contract import UserTurn
+from crossclaw.providers.retry import RetryBudget
 from crossclaw.testing import ScriptedProvider, VirtualClock, open_house
 from crossclaw.testing.scripted import Answer, Answerer, CutOff
 from tests.flows.talking import call, say
@@ -146,3 +154,40 @@ def _reads_then_tells(asked: Any) -> Any:
     if not last.results:
         return [ToolUse("c1", "read", {"path": "notes.md"})]
     return "".join(part.text for part in last.results[0].content if isinstance(part, Text))
+
+
+async def test_sessions_in_trouble_all_end_and_do_not_slow_the_others(tmp_path: Path) -> None:
+    """Forty sessions meet every fault there is, again and again; a hundred others meet none."""
+    faults: list[Answer] = [
+        ProviderOverloaded("429", 2.0),
+        ProviderOverloaded("529"),
+        ProviderOverloaded("silent for 120 s"),
+        CutOff("half a", ProviderOverloaded("cut")),
+        CutOff("half a", ProviderError("malformed")),
+        ProviderError("never a stream"),
+        ProviderRefused("no credit"),
+        ContextOverflow("too long"),
+        AssistantMessage([], stop_reason="end_turn"),
+        ProviderOverloaded("an hour, please", 3600.0),
+    ]
+    numbers = itertools.count()
+
+    def answer(asked: Any) -> Answer:
+        troubled = "troubled" in asked.turns[-1].content[-1].text
+        return faults[next(numbers) % len(faults)] if troubled else "fine"
+
+    model = ScriptedProvider(answer, delay_s=1.0)
+    async with open_house(tmp_path, model) as house:
+        began_s = anyio.current_time()
+        for n in range(140):
+            text = f"troubled {n}" if n < 40 else f"well {n}"
+            key = f"agent:main:s{n}"
+            await call(house, "chat.send", sessionKey=key, message=text, idempotencyKey=f"r{n}")
+        well = [await house.book.wait(f"r{n}", timeout_s=600) for n in range(40, 140)]
+        well_after_s = anyio.current_time() - began_s
+        troubled = [await house.book.wait(f"r{n}", timeout_s=600) for n in range(40)]
+    assert all(run is not None and (run.status, run.reply) == ("ok", "fine") for run in well)
+    assert well_after_s < 10  # virtual: three rounds of 64 calls, a second each
+    assert all(run is not None and run.status in ("ok", "error") for run in troubled)
+    assert all(run is not None and run.error for run in troubled if run and run.status == "error")
+    assert len(model.seen) <= 140 * (1 + RetryBudget.share) + RetryBudget.held_max

@@ -510,3 +510,17 @@ def test_a_call_that_is_made_again_is_told_with_its_reason() -> None:
         {"phase": "retry", "reason": "too many requests", "waitMs": 1500},
         {"phase": "fallback", "reason": "still too many", "waitMs": 0, "model": "openai/x"},
     ]
+
+
+def test_an_answer_begun_anew_in_the_middle_replaces_what_was_told_of_it() -> None:
+    house, client = House(), Listener()
+    house.join(client, page=True)
+    house.start()
+    house.say("part one, half a", "half a")
+    house.pass_time(5_000)
+    house.say("part one, two", "two", restarted=True)
+    house.pass_time(5_000)
+
+    told = [each["data"]["text"] for each in client.payloads("agent") if "text" in each["data"]]
+    assert told == ["part one, half a", "part one, two"]
+    assert client.payloads("chat")[-1]["replace"] is True

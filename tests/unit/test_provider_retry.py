@@ -15,9 +15,10 @@ from crossclaw.domain.errors import (
     ProviderOverloaded,
     ProviderRefused,
 )
-from crossclaw.domain.messages import AssistantMessage, Text, Usage
+from crossclaw.domain.messages import AssistantMessage, Text, Thinking, Usage
 from crossclaw.providers.contract import (
     Again,
+    AssistantTurn,
     ModelRequest,
     Piece,
     Provider,
@@ -234,6 +235,17 @@ async def test_a_conversation_too_long_is_no_reason_for_another_model() -> None:
     second = ScriptedProvider([], name="second")
     with pytest.raises(ContextOverflow):
         await Fallbacks(several(first, second), CHOICES, Rests()).complete(REQUEST, ignore)
+
+
+async def test_thoughts_of_one_model_are_not_shown_to_another() -> None:
+    thought = AssistantTurn([Thinking("hm", signature="sealed"), Text("so")])
+    turns = [*REQUEST.turns, thought, *REQUEST.turns]
+    first = ScriptedProvider([ProviderRefused("no")], name="first")
+    second = ScriptedProvider(["I can"], name="second")
+    request = msgspec.structs.replace(REQUEST, turns=turns)
+    await Fallbacks(several(first, second), CHOICES, Rests()).complete(request, ignore)
+    assert first.seen[0].turns[1] == thought
+    assert second.seen[0].turns[1] == AssistantTurn([Text("so")])
 
 
 async def test_a_first_choice_that_is_not_configured_falls_back_too() -> None:

@@ -87,7 +87,8 @@ class Story:
         if not self._open:
             return []
         told: list[Told] = []
-        if len(piece.text) == len(piece.piece) and self._text:
+        begins = piece.restarted or len(piece.text) == len(piece.piece)
+        if begins and self._text:
             told = self._pieces(now_ms)
             self._piece_chars = 0
         self._replace |= piece.restarted

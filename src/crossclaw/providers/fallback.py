@@ -11,8 +11,15 @@ import anyio
 import msgspec
 
 from crossclaw.domain.errors import ContextOverflow, ProviderError, ProviderOverloaded
-from crossclaw.domain.messages import AssistantMessage
-from crossclaw.providers.contract import Again, ModelRequest, Provider, Tell
+from crossclaw.domain.messages import AssistantMessage, Thinking
+from crossclaw.providers.contract import (
+    Again,
+    AssistantTurn,
+    ModelRequest,
+    Provider,
+    Tell,
+    Turn,
+)
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +88,8 @@ class Fallbacks:
         asked = msgspec.structs.replace(
             request, model=model, output_tokens_max=choice.output_tokens_max
         )
+        if choice != self._choices[0]:
+            asked = _without_thoughts(asked)
         answer = await provider.complete(asked, tell)
         self._rests.end(choice.address)
         return answer
@@ -89,6 +98,17 @@ class Fallbacks:
         address = self._order[0].address
         log.warning("%s failed (%s): asking %s", failed.address, type(error).__name__, address)
         tell(Again(str(error), model=address))
+
+
+def _without_thoughts(request: ModelRequest) -> ModelRequest:
+    """Thoughts are sealed by the model that had them; another one refuses the seal."""
+    turns: list[Turn] = [
+        AssistantTurn([block for block in turn.content if not isinstance(block, Thinking)])
+        if isinstance(turn, AssistantTurn)
+        else turn
+        for turn in request.turns
+    ]
+    return msgspec.structs.replace(request, turns=turns)
 
 
 def _all_failed(troubles: Sequence[tuple[str, ProviderError]]) -> ProviderError:
