@@ -26,6 +26,15 @@ def show_past(messages: Sequence[dict[str, Any]], *, tools: bool) -> None:
         out("\n\n".join(map(plain_text, said)))
 
 
+def show_words(markdown: str) -> None:
+    if not on_terminal():
+        out(cleaned(markdown))
+        return
+    from rich.console import Console  # noqa: PLC0415  40 ms, and only on a terminal
+
+    Console(highlight=False).print(to_terminal(cleaned(markdown)))
+
+
 def plain_text(said: Said) -> str:
     return "\n".join([_head(said), *(line for part in said.parts for line in _plain(part))])
 

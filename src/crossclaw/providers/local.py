@@ -70,7 +70,8 @@ class LocalProvider:
         return answer.message(self.name)
 
     async def close(self) -> None:
-        await anyio.to_thread.run_sync(self._model.close)
+        if self._model.used:
+            await anyio.to_thread.run_sync(self._model.close)
 
 
 class _Model:
@@ -79,6 +80,7 @@ class _Model:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._server: Any = None
+        self.used = False
 
     def complete(
         self, body: Chunk, hear: Callable[[Chunk], None], stopped: threading.Event
@@ -92,12 +94,13 @@ class _Model:
         with self._lock:
             if stopped.is_set():
                 return
+            self.used = True
             self._server = self._server or _load()
             self._server.handle_chat_completions(body, on_chunk)
 
     def close(self) -> None:
         with self._lock:
-            self._server = None
+            self._server, self.used = None, False
 
 
 def model_path() -> Path:
@@ -112,7 +115,7 @@ def model_path() -> Path:
 
 def _load() -> Any:
     path = model_path()
-    import xllamacpp  # type: ignore[import-not-found,unused-ignore]  # noqa: PLC0415  100 MB
+    import xllamacpp  # noqa: PLC0415  100 MB
 
     params = xllamacpp.CommonParams()
     params.model.path = str(path)

@@ -14,6 +14,7 @@ from crossclaw.domain.messages import AssistantMessage, Usage
 from crossclaw.providers.contract import ModelRequest, Provider, Tell
 
 PACKAGE = "genai_prices"
+UNLISTED_MAX = 1_000  # more models than anybody names; further ones are looked up each time
 _MILLION = 1_000_000
 
 
@@ -21,6 +22,8 @@ class Prices:
     def __init__(self, models: Models) -> None:
         self._models = models
         self._tables: Any = None
+        self._unlisted: set[tuple[str, str | None, str]] = set()
+        """What the tables do not know, so that a server of one's own costs no search a call."""
 
     async def cost(
         self, provider: str, base_url: str | None, model: str, usage: Usage
@@ -29,11 +32,15 @@ class Prices:
         found = entry and entry.find_model(model)
         if found and found.cost is not None:
             return _own_cost(found.cost, usage)
-        if not _has_tables():
+        asked = (provider, base_url, model)
+        if asked in self._unlisted or not _has_tables():
             return None
-        if self._tables is None:  # 0.2 s, off the loop; then some tens of microseconds a call
+        if self._tables is None:  # 0.2 s, off the loop; then a tenth of a millisecond a call
             self._tables = await anyio.to_thread.run_sync(importlib.import_module, PACKAGE)
-        return _listed_cost(self._tables, provider, base_url, model, usage)
+        cost = _listed_cost(self._tables, *asked, usage)
+        if cost is None and len(self._unlisted) < UNLISTED_MAX:
+            self._unlisted.add(asked)
+        return cost
 
 
 class Priced:
