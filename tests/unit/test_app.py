@@ -28,8 +28,8 @@ async def test_a_lock_that_is_not_built_yet_is_refused_rather_than_ignored(
 
 def test_settings_without_effect_are_named() -> None:
     raw = {
-        "agents": {"defaults": {"thinkingDefault": "high", "subagents": {"maxConcurrent": 2}}},
+        "agents": {"defaults": {"subagents": {"maxConcurrent": 2}}},
     }
 
-    assert len(not_yet(msgspec.convert(raw, Config))) == 2
+    assert len(not_yet(msgspec.convert(raw, Config))) == 1
     assert not_yet(Config()) == []

@@ -13,7 +13,7 @@ from crossclaw.agent.mind import Mind
 from crossclaw.agent.toolbox import Toolbox
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import TurnsExhausted
-from crossclaw.domain.events import ReplyPiece, ThoughtPiece
+from crossclaw.domain.events import CallRepeated, ReplyPiece, ThoughtPiece
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.messages import (
     AssistantBlock,
@@ -26,7 +26,14 @@ from crossclaw.domain.messages import (
 )
 from crossclaw.domain.runs import EndStatus, Run
 from crossclaw.domain.sessions import Entry, NewEntry
-from crossclaw.providers.contract import ModelRequest, Piece, TextPiece, ThinkingPiece, ToolPiece
+from crossclaw.providers.contract import (
+    Again,
+    ModelRequest,
+    Piece,
+    TextPiece,
+    ThinkingPiece,
+    ToolPiece,
+)
 from crossclaw.runs.book import Book
 from crossclaw.runs.feed import Feed
 from crossclaw.runs.lanes import Progress
@@ -133,13 +140,14 @@ class _Telling:
 
     def __init__(self, feed: Feed, run: Run) -> None:
         self._feed, self._run = feed, run
+        self._begins_anew = run.attempt > 1
         self.text = ""
 
     def __call__(self, piece: Piece) -> None:
         match piece:
             case TextPiece(text=text):
-                restarted = not self.text and self._run.attempt > 1
-                self.text += text
+                restarted, self._begins_anew = self._begins_anew, False
+                self.text = text if restarted else self.text + text
                 self._feed.publish(
                     ReplyPiece(self._run.run_id, self._run.key, text, self.text, restarted)
                 )
@@ -147,6 +155,12 @@ class _Telling:
                 self._feed.publish(ThoughtPiece(self._run.run_id, self._run.key, thinking))
             case ToolPiece():
                 pass  # a call is told when it runs
+            case Again(reason=reason, wait_s=wait_s, model=model):
+                # The words so far stay until others come: they are all there is, should none come.
+                self._begins_anew = True
+                self._feed.publish(
+                    CallRepeated(self._run.run_id, self._run.key, reason, wait_s, model)
+                )
 
 
 def _cut_off(text: str, status: EndStatus, error: str) -> AssistantMessage:

@@ -13,10 +13,10 @@ from crossclaw.cli.grammar import (
     seconds,
 )
 from crossclaw.cli.naming import find_session
-from crossclaw.cli.past import shown_message
+from crossclaw.cli.past import show_past, show_words
 from crossclaw.cli.peer import ADMIN, READ, WRITE, Peer
 from crossclaw.cli.running import ask
-from crossclaw.cli.say import cleaned, out, out_json, problem
+from crossclaw.cli.say import out, out_json, problem
 from crossclaw.cli.tables import ago, pairs, table
 
 _HEAD = ("session", "kind", "channel", "model", "tokens", "updated")
@@ -97,9 +97,8 @@ def _history(arguments: Arguments) -> int:
         answer = await peer.call("chat.history", params, timeout_s=arguments.timeout)
         if arguments.json:
             out_json(answer)
-            return Exit.OK
-        shown = (shown_message(each, tools=arguments.tools) for each in answer["messages"])
-        out("\n\n".join(text for text in shown if text) or "nothing was said yet")
+        else:
+            show_past(answer["messages"], tools=arguments.tools)
         return Exit.OK
 
     return ask(arguments, READ, work=work)
@@ -124,7 +123,7 @@ def _send(arguments: Arguments) -> int:
         if arguments.json:
             out_json(answer)
         elif answer.get("reply"):
-            out(cleaned(answer["reply"]))
+            show_words(answer["reply"])
         elif answer["status"] == "accepted":
             out(f"accepted as run {answer['runId']}")
         if answer.get("error") and not arguments.json:

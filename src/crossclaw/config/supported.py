@@ -19,9 +19,6 @@ def not_yet(config: Config) -> list[str]:
     """Settings that are understood and have no effect in this release. Nothing is unlocked by that."""
     defaults = config.agents.defaults
     found = {
-        "agents.defaults.thinkingDefault: choose the level in each message or session": bool(
-            defaults.thinking_default
-        ),
         "agents.defaults.subagents.maxConcurrent: use agents.defaults.maxConcurrent": bool(
             defaults.subagents.max_concurrent
         ),

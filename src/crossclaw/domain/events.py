@@ -33,6 +33,16 @@ class ThoughtPiece(msgspec.Struct, frozen=True):
     piece: str
 
 
+class CallRepeated(msgspec.Struct, frozen=True):
+    """A model call failed and is made anew after `wait_s`, by another `model` if one is named."""
+
+    run_id: str
+    key: SessionKey
+    reason: str
+    wait_s: float
+    model: str | None = None
+
+
 class ToolStarted(msgspec.Struct, frozen=True):
     run_id: str
     key: SessionKey
@@ -80,6 +90,7 @@ Event = (
     | RunStarted
     | ReplyPiece
     | ThoughtPiece
+    | CallRepeated
     | ToolStarted
     | ToolEnded
     | EntryAppended

@@ -11,6 +11,7 @@ import anyio
 
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.events import (
+    CallRepeated,
     EntryAppended,
     Event,
     Injected,
@@ -68,6 +69,9 @@ class Newsroom:
             case RunEnded(run=run):
                 self._ended(heard, now_ms)
                 self._changed(run.key, "agent.run.ended", now_ms)
+            case CallRepeated():
+                told = self._story(heard.run_id).call_repeated(heard, now_ms)
+                self._tell(heard.run_id, heard.key, told)
             case ToolStarted():
                 arguments = _shortened(heard.arguments, self._limits.tool_text_chars_max)
                 told = self._story(heard.run_id).tool_started(heard, arguments, now_ms)
