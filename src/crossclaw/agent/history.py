@@ -5,7 +5,7 @@ With them is held how far their view is settled, so that a turn costs what is ne
 
 from collections import OrderedDict
 
-from crossclaw.agent.view import Prefix, build_view, extend_prefix
+from crossclaw.agent.view import Prefix, Thinker, build_view, extend_prefix
 from crossclaw.domain.sessions import Entry
 from crossclaw.ledger.contract import Ledger
 from crossclaw.providers.contract import Turn
@@ -36,7 +36,9 @@ class History:
         self._hold(session_id, held)
         return held
 
-    async def view(self, session_id: str, run_id: str) -> list[Turn]:
+    async def view(
+        self, session_id: str, run_id: str, thinker: Thinker | None = None
+    ) -> list[Turn]:
         """What the model of this run is shown. Entries before the run are settled."""
         entries = await self.read(session_id)
         if not entries:
@@ -49,7 +51,7 @@ class History:
         begins = mine[0] if mine else len(entries)
         prefix = extend_prefix(entries[done:begins], prefix)
         self._settled[session_id] = (entries[0].seq, prefix)
-        return build_view(entries[begins:], prefix)
+        return build_view(entries[begins:], prefix, thinker)
 
     async def _read_after(self, session_id: str, after: int) -> list[Entry]:
         """Page by page from the newest back, until there is enough."""

@@ -8,6 +8,14 @@ from collections.abc import Sequence
 
 import msgspec
 
+from crossclaw.agent.continuation import (
+    CONTINUATIONS_MAX,
+    STILL_CUT,
+    joined,
+    open_pieces,
+    piece_entry,
+    with_cut_call,
+)
 from crossclaw.agent.history import History
 from crossclaw.agent.mind import Mind
 from crossclaw.agent.toolbox import Toolbox
@@ -50,29 +58,47 @@ class Loop:
         """The run's final message. It is not stored yet: it belongs into the step that ends the run."""
         for _turn in range(TURNS_MAX):
             entries = await self._history.read(run.session_id)
-            calls = unanswered_calls(entries, run.run_id)
-            if calls:
+            if calls := unanswered_calls(entries, run.run_id):
                 await self._toolbox.run(run, mind.tools, calls)
-            answer = with_own_ids(await self._ask(run, mind, progress), entries, run.run_id)
-            if not answer.tool_calls:
-                return answer
-            await self._book.append(run, self._entry(answer))
-            progress.rescue = _nothing_to_rescue
+            pieces = open_pieces(entries, run.run_id)
+            answer = with_own_ids(await self._ask(run, mind, pieces, progress), entries, run.run_id)
+            whole = joined(pieces, answer)
+            if answer.tool_calls:
+                await self._book.append(run, self._entry(whole))
+                progress.rescue = _nothing_to_rescue
+            elif answer.stop_reason != "max_tokens":
+                return whole
+            elif len(pieces) == CONTINUATIONS_MAX:
+                return _with_words(whole, STILL_CUT)
+            else:
+                self._rescue(progress, whole)
+                await self._book.append(run, piece_entry(self._ids.short(), answer))
         raise TurnsExhausted(f"no answer after {TURNS_MAX} model calls; the run was ended")
 
-    async def _ask(self, run: Run, mind: Mind, progress: Progress) -> AssistantMessage:
+    async def _ask(
+        self, run: Run, mind: Mind, pieces: Sequence[AssistantMessage], progress: Progress
+    ) -> AssistantMessage:
         request = ModelRequest(
             model=mind.model,
             system=mind.system,
-            turns=await self._history.view(run.session_id, run.run_id),
+            turns=await self._history.view(run.session_id, run.run_id, mind.thinker),
             tools=[tool.spec for tool in mind.tools.values()],
             output_tokens_max=mind.output_tokens_max,
             thinking=mind.thinking,
         )
-        telling = _Telling(self._feed, run)
-        progress.rescue = lambda status, error: [self._entry(_cut_off(telling.text, status, error))]
+        telling = _Telling(self._feed, run, "".join(piece.text for piece in pieces))
+        progress.rescue = lambda status, error: [
+            self._entry(joined(pieces, _cut_off(telling.text, status, error)))
+        ]
         answer = await mind.provider.complete(request, telling)
-        return well_formed(msgspec.structs.replace(answer, timestamp=self._clock.now_ms()))
+        stamped = msgspec.structs.replace(answer, timestamp=self._clock.now_ms())
+        return well_formed(with_cut_call(stamped))
+
+    def _rescue(self, progress: Progress, said: AssistantMessage) -> None:
+        """Should the run be cut off before the model goes on, this is what it has said."""
+        progress.rescue = lambda status, error: [
+            self._entry(joined([said], _cut_off("", status, error)))
+        ]
 
     def _entry(self, message: AssistantMessage) -> NewEntry:
         return NewEntry(entry_id=self._ids.short(), message=message)
@@ -129,10 +155,11 @@ def _nothing_to_rescue(status: EndStatus, error: str) -> Sequence[NewEntry]:
 
 
 class _Telling:
-    """Passes a turn's pieces on to whoever listens, and keeps the words so far."""
+    """Passes a turn's pieces on to whoever listens, and keeps the words so far. `before` is what was
+    said of the same message before the output limit cut it: listeners hear one growing text."""
 
-    def __init__(self, feed: Feed, run: Run) -> None:
-        self._feed, self._run = feed, run
+    def __init__(self, feed: Feed, run: Run, before: str) -> None:
+        self._feed, self._run, self._before = feed, run, before
         self.text = ""
 
     def __call__(self, piece: Piece) -> None:
@@ -140,13 +167,18 @@ class _Telling:
             case TextPiece(text=text):
                 restarted = not self.text and self._run.attempt > 1
                 self.text += text
+                so_far = self._before + self.text
                 self._feed.publish(
-                    ReplyPiece(self._run.run_id, self._run.key, text, self.text, restarted)
+                    ReplyPiece(self._run.run_id, self._run.key, text, so_far, restarted)
                 )
             case ThinkingPiece(thinking=thinking):
                 self._feed.publish(ThoughtPiece(self._run.run_id, self._run.key, thinking))
             case ToolPiece():
                 pass  # a call is told when it runs
+
+
+def _with_words(message: AssistantMessage, words: str) -> AssistantMessage:
+    return msgspec.structs.replace(message, content=[*message.blocks, Text(words)])
 
 
 def _cut_off(text: str, status: EndStatus, error: str) -> AssistantMessage:

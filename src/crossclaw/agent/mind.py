@@ -6,6 +6,7 @@ from typing import Any, Protocol, get_args
 import msgspec
 
 from crossclaw.agent.prompt import system_prompt
+from crossclaw.agent.view import Thinker
 from crossclaw.domain.agents import ThinkingLevel
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Session
@@ -22,6 +23,10 @@ class Mind(msgspec.Struct, frozen=True):
     tools: Mapping[str, Tool[Any]]
     thinking: ThinkingLevel = "off"
     output_tokens_max: int = OUTPUT_TOKENS_MAX
+
+    @property
+    def thinker(self) -> Thinker:
+        return Thinker(self.provider.name, self.model)
 
 
 class FindProvider(Protocol):

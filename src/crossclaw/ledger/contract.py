@@ -382,14 +382,16 @@ class Ledger(Protocol):
         before: int | None = None,
         after: int = 0,
         tool_results: bool = True,
+        notes: bool = True,
     ) -> list[Entry]:
-        """The newest `limit` entries with after < seq < before, oldest first."""
+        """The newest `limit` entries with after < seq < before, oldest first. Without `notes` only
+        messages count."""
         ...
 
     async def list_tails(
         self, session_ids: Sequence[str], *, limit: int, tool_results: bool = True
     ) -> dict[str, list[Entry]]:
-        """The newest `limit` entries of each of many sessions, in one read."""
+        """The newest `limit` messages of each of many sessions, in one read."""
         ...
 
     async def search(self, words: str, *, limit: int, agent_id: str | None = None) -> list[Hit]: ...

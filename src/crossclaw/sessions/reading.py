@@ -96,6 +96,7 @@ class Reading:
             limit=limit,
             before=params.before,
             tool_results=params.include_tools,
+            notes=False,
         )
         shown = [entry for entry in entries if entry.message is not None]
         kept, dropped = _within_budget(shown)

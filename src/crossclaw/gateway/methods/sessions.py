@@ -315,7 +315,9 @@ class Sessions:
             if handle is None or handle.session is None:
                 previews.append({"key": key, "status": "missing", "items": []})
                 continue
-            entries = await self._ledger.list_entries(handle.session.session_id, limit=params.limit)
+            entries = await self._ledger.list_entries(
+                handle.session.session_id, limit=params.limit, notes=False
+            )
             items = [_preview(entry, params.max_chars) for entry in entries if entry.message]
             status = "ok" if items else "empty"
             previews.append({"key": key, "status": status, "items": items})

@@ -122,5 +122,5 @@ def _count_tokens(transaction: Transaction, session_id: str, message: AssistantM
     transaction.db.execute(
         "UPDATE sessions SET input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, "
         "total_tokens = ?, cost_usd = cost_usd + ? WHERE session_id = ?",
-        (usage.input, usage.output, usage.prompt + usage.output, usage.cost or 0.0, session_id),
+        (usage.input, usage.output, usage.window, usage.cost or 0.0, session_id),
     )

@@ -161,8 +161,10 @@ class SqliteLedger:
         before: int | None = None,
         after: int = 0,
         tool_results: bool = True,
+        notes: bool = True,
     ) -> list[Entry]:
-        return reading.list_entries(self._reader, session_id, limit, before, after, tool_results)
+        only = reading.Only(tool_results, notes)
+        return reading.list_entries(self._reader, session_id, limit, before, after, only)
 
     async def search(self, words: str, *, limit: int, agent_id: str | None = None) -> list[Hit]:
         return await self._scan(lambda db: reading.search(db, words, limit, agent_id))
