@@ -14,6 +14,7 @@ from crossclaw.agent.execute import Agent
 from crossclaw.agent.history import History
 from crossclaw.agent.loop import Loop
 from crossclaw.agent.mind import Minds
+from crossclaw.agent.prompt import Prompts, PromptSettings
 from crossclaw.agent.toolbox import Toolbox
 from crossclaw.channels.contract import Channel
 from crossclaw.config import Config, Loaded, Paths
@@ -111,7 +112,7 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
         providers = _providers(config, outside)
         closing.push_async_callback(_shielded, providers.close)
         house = _build(config, paths, outside, ledger, providers)
-        agent = _agent(config, outside, house, providers)
+        agent = _agent(config, paths, outside, house, providers)
         await house.exporter.repair()
         closing.push_async_callback(_shielded, house.exporter.close)
         async with anyio.create_task_group() as tasks:
@@ -258,17 +259,28 @@ def _build(
     )
 
 
-def _agent(config: Config, outside: Outside, house: House, providers: Providers) -> Agent:
+def _agent(
+    config: Config, paths: Paths, outside: Outside, house: House, providers: Providers
+) -> Agent:
     clock, ids = outside.clock, outside.ids
     toolbox = Toolbox(house.book, house.feed, clock, ids)
     minds = Minds(
         providers,
         house.tools,
+        _prompts(config, paths, clock),
         _model_of(config, outside),
         lambda model: _output_tokens(config, model),
     )
     loop = Loop(house.book, History(house.ledger), toolbox, house.feed, clock, ids)
     return Agent(house.ledger, minds, loop, ids)
+
+
+def _prompts(config: Config, paths: Paths, clock: Clock) -> Prompts:
+    defaults = config.agents.defaults
+    settings = PromptSettings(
+        defaults.bootstrap_max_chars, defaults.bootstrap_total_max_chars, defaults.user_timezone
+    )
+    return Prompts(lambda agent_id: paths.workspace(agent_id, config.agents), settings, clock)
 
 
 def _tools(config: Config, paths: Paths, outside: Outside, door: Door) -> list[Tool[Any]]:

@@ -80,7 +80,7 @@ class Loop:
     ) -> AssistantMessage:
         request = ModelRequest(
             model=mind.model,
-            system=mind.system,
+            system=mind.prompt(),
             turns=await self._history.view(run.session_id, run.run_id, mind.thinker),
             tools=[tool.spec for tool in mind.tools.values()],
             output_tokens_max=mind.output_tokens_max,

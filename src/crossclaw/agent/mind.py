@@ -1,11 +1,12 @@
 """A mind: what a run thinks with. Model, system prompt and tools, chosen anew for each run."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Protocol, get_args
 
 import msgspec
 
-from crossclaw.agent.prompt import system_prompt
+from crossclaw.agent.prompt import Prompts
 from crossclaw.agent.view import Thinker
 from crossclaw.domain.agents import ThinkingLevel
 from crossclaw.domain.runs import Run
@@ -19,7 +20,8 @@ OUTPUT_TOKENS_MAX = 8_192  # where the model's own limit is not known
 class Mind(msgspec.Struct, frozen=True):
     provider: Provider
     model: str
-    system: str
+    prompt: Callable[[], str]
+    """The system prompt, made anew for each request."""
     tools: Mapping[str, Tool[Any]]
     thinking: ThinkingLevel = "off"
     output_tokens_max: int = OUTPUT_TOKENS_MAX
@@ -40,11 +42,13 @@ class Minds:
         self,
         providers: FindProvider,
         tools: Mapping[str, Tool[Any]],
+        prompts: Prompts,
         model_of: Callable[[str], str],
         output_tokens_of: Callable[[str], int | None],
     ) -> None:
         self._providers = providers
         self._tools = tools
+        self._prompts = prompts
         self._model_of = model_of
         self._output_tokens_of = output_tokens_of
 
@@ -57,7 +61,7 @@ class Minds:
         return Mind(
             provider,
             model,
-            system_prompt(run, allowed),
+            partial(self._prompts.system, run, session, allowed),
             allowed,
             _thinking(run.plan.thinking or (session.thinking if session else None)),
             self._output_tokens_of(chosen) or OUTPUT_TOKENS_MAX,

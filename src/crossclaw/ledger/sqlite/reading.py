@@ -41,8 +41,9 @@ def list_entries(
     after: int,
     only: Only,
 ) -> list[Entry]:
+    clauses = only.clauses
     rows = db.execute(
-        f"SELECT {ENTRY} FROM entries WHERE session_id = ? AND seq < ? AND seq > ? {only.clauses} "
+        f"SELECT {ENTRY} FROM entries WHERE session_id = ? AND seq < ? AND seq > ? {clauses} "
         "ORDER BY seq DESC LIMIT ?",
         (session_id, SEQ_MAX if before is None else before, after, limit),
     )
