@@ -10,11 +10,13 @@ import anyio
 import msgspec
 
 from crossclaw import __version__
+from crossclaw.agent.compaction import RESERVE_TOKENS, CompactionSettings, Compactor
 from crossclaw.agent.execute import Agent
 from crossclaw.agent.history import History
 from crossclaw.agent.loop import Loop
 from crossclaw.agent.mind import Minds
 from crossclaw.agent.prompt import Prompts, PromptSettings
+from crossclaw.agent.summary import TIMEOUT_S
 from crossclaw.agent.toolbox import Toolbox
 from crossclaw.channels.contract import Channel
 from crossclaw.config import Config, Loaded, Paths
@@ -34,6 +36,7 @@ from crossclaw.gateway.hello import About as AboutGateway
 from crossclaw.gateway.http.tools import tools_invoke
 from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.methods.chat import Chat
+from crossclaw.gateway.methods.memory import Memory as MemoryMethods
 from crossclaw.gateway.methods.runs import Runs as AgentRuns
 from crossclaw.gateway.methods.sending import Sending
 from crossclaw.gateway.methods.sessions import Sessions as SessionMethods
@@ -51,6 +54,7 @@ from crossclaw.runs.slots import Slots
 from crossclaw.runs.sweep import Fire, Sweep
 from crossclaw.runs.waits import Waits
 from crossclaw.sessions.changing import Changing
+from crossclaw.sessions.compacting import Compacting
 from crossclaw.sessions.desk import Desk
 from crossclaw.sessions.exchange import Exchanges
 from crossclaw.sessions.reading import Reading
@@ -216,7 +220,9 @@ def _build(
     resolver = Resolver(ledger, config)
     changing = Changing(ledger, lanes, exporter, feed, clock, ids)
     sends = Sends(resolver, book, waits, config, clock, ids)
-    reading = Reading(ledger, resolver, clock, _model_of(config, outside), exporter.path_of)
+    reading = Reading(
+        ledger, resolver, clock, _model_of(config, outside), config.window_for, exporter.path_of
+    )
     loaded = outside.loaded or Loaded(config, paths.config_path, False, {}, (), ())
     about = About(
         loaded,
@@ -236,6 +242,7 @@ def _build(
             *SessionMethods(
                 config, ledger, resolver, changing, clock, ids, paths.ledger_path, outside.environ
             ).methods(),
+            *MemoryMethods(config, resolver, Compacting(ledger, book, feed, clock, ids)).methods(),
             *Sending(ledger, resolver, sends, names, outbox.wake, clock, ids).methods(),
             *session_methods(reading, sends),
         ]
@@ -270,9 +277,26 @@ def _agent(
         _prompts(config, paths, clock),
         _model_of(config, outside),
         lambda model: _output_tokens(config, model),
+        config.window_for,
     )
-    loop = Loop(house.book, History(house.ledger), toolbox, house.feed, clock, ids)
-    return Agent(house.ledger, minds, loop, ids)
+    history = History(house.ledger)
+    compactor = Compactor(
+        house.ledger, history, house.book, house.feed, ids, _compaction(config), providers.get
+    )
+    loop = Loop(house.book, history, compactor, toolbox, house.feed, clock, ids)
+    return Agent(house.ledger, minds, loop, compactor, ids)
+
+
+def _compaction(config: Config) -> CompactionSettings:
+    written = config.agents.defaults.compaction
+    return CompactionSettings(
+        reserve_tokens=max(written.reserve_tokens or RESERVE_TOKENS, written.reserve_tokens_floor),
+        keep_recent_tokens=written.keep_recent_tokens,
+        share=written.max_history_share,
+        instructions=written.custom_instructions,
+        model=written.model,
+        timeout_s=written.timeout_seconds or TIMEOUT_S,
+    )
 
 
 def _prompts(config: Config, paths: Paths, clock: Clock) -> Prompts:

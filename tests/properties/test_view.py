@@ -403,9 +403,8 @@ def test_old_results_make_room_and_recent_and_pinned_ones_stay() -> None:
     entries = entries_of(
         [UserMessage("go"), *(m for pair in zip(calls, results, strict=True) for m in pair)]
     )
-    entries[2] = msgspec.structs.replace(entries[2], pinned=True)
 
-    turns = build_view(entries, Prefix(cleared_through=5))
+    turns = build_view(entries, Prefix(cleared_through=5, pinned=frozenset({3})))
 
     shown = [r.content[0] for t in turns if isinstance(t, UserTurn) for r in t.results]
     assert shown == [Text("result 0 " * 50), Text(CLEARED), Text("result 2 " * 50)]

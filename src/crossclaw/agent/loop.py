@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from crossclaw.agent.compaction import OVERFLOWS_MAX, Compactor
 from crossclaw.agent.continuation import (
     CONTINUATIONS_MAX,
     STILL_CUT,
@@ -20,7 +21,7 @@ from crossclaw.agent.history import History
 from crossclaw.agent.mind import Mind
 from crossclaw.agent.toolbox import Toolbox
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.errors import TurnsExhausted
+from crossclaw.domain.errors import ContextOverflow, TurnsExhausted
 from crossclaw.domain.events import ReplyPiece, ThoughtPiece
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.messages import (
@@ -45,10 +46,18 @@ TURNS_MAX = 100
 
 class Loop:
     def __init__(
-        self, book: Book, history: History, toolbox: Toolbox, feed: Feed, clock: Clock, ids: Ids
+        self,
+        book: Book,
+        history: History,
+        compactor: Compactor,
+        toolbox: Toolbox,
+        feed: Feed,
+        clock: Clock,
+        ids: Ids,
     ) -> None:
         self._book = book
         self._history = history
+        self._compactor = compactor
         self._toolbox = toolbox
         self._feed = feed
         self._clock = clock
@@ -78,14 +87,39 @@ class Loop:
     async def _ask(
         self, run: Run, mind: Mind, pieces: Sequence[AssistantMessage], progress: Progress
     ) -> AssistantMessage:
-        request = ModelRequest(
+        """A request that is too much, as we think or as the model says, is made smaller first."""
+        request = await self._request(run, mind)
+        if await self._compactor.is_full(run, mind, request) and await self._compactor.make_room(
+            run, mind, request
+        ):
+            request = await self._request(run, mind)
+        for overflows in range(1, OVERFLOWS_MAX + 1):
+            try:
+                return await self._complete(run, mind, request, pieces, progress)
+            except ContextOverflow:
+                if not await self._compactor.make_room(run, mind, request, overflows):
+                    raise
+            request = await self._request(run, mind)
+        return await self._complete(run, mind, request, pieces, progress)
+
+    async def _request(self, run: Run, mind: Mind) -> ModelRequest:
+        return ModelRequest(
             model=mind.model,
             system=mind.prompt(),
-            turns=await self._history.view(run.session_id, run.run_id, mind.thinker),
+            turns=await self._history.view(run, mind.thinker),
             tools=[tool.spec for tool in mind.tools.values()],
             output_tokens_max=mind.output_tokens_max,
             thinking=mind.thinking,
         )
+
+    async def _complete(
+        self,
+        run: Run,
+        mind: Mind,
+        request: ModelRequest,
+        pieces: Sequence[AssistantMessage],
+        progress: Progress,
+    ) -> AssistantMessage:
         telling = _Telling(self._feed, run, "".join(piece.text for piece in pieces))
         progress.rescue = lambda status, error: [
             self._entry(joined(pieces, _cut_off(telling.text, status, error)))

@@ -25,6 +25,8 @@ class Mind(msgspec.Struct, frozen=True):
     tools: Mapping[str, Tool[Any]]
     thinking: ThinkingLevel = "off"
     output_tokens_max: int = OUTPUT_TOKENS_MAX
+    window: int = 200_000
+    """Tokens that the model can read and write at once."""
 
     @property
     def thinker(self) -> Thinker:
@@ -36,7 +38,8 @@ class FindProvider(Protocol):
 
 
 class Minds:
-    """`model_of` answers the configured model of an agent as `provider/model`."""
+    """`model_of` answers the configured model of an agent as `provider/model`; `window_of` how much of
+    a model's window an agent may fill."""
 
     def __init__(
         self,
@@ -45,12 +48,14 @@ class Minds:
         prompts: Prompts,
         model_of: Callable[[str], str],
         output_tokens_of: Callable[[str], int | None],
+        window_of: Callable[[str, str], int],
     ) -> None:
         self._providers = providers
         self._tools = tools
         self._prompts = prompts
         self._model_of = model_of
         self._output_tokens_of = output_tokens_of
+        self._window_of = window_of
 
     def choose(self, run: Run, session: Session | None) -> Mind:
         chosen = run.plan.model or (session and session.model) or self._model_of(run.key.agent_id)
@@ -65,6 +70,7 @@ class Minds:
             allowed,
             _thinking(run.plan.thinking or (session.thinking if session else None)),
             self._output_tokens_of(chosen) or OUTPUT_TOKENS_MAX,
+            self._window_of(run.key.agent_id, chosen),
         )
 
 

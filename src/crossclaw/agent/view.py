@@ -57,7 +57,8 @@ class Prefix(msgspec.Struct, frozen=True):
     turns: tuple[Turn, ...] = ()
     ids: frozenset[str] = frozenset()
     cleared_through: int = 0
-    """Results of tools up to this seq have made room."""
+    """Results of tools up to this seq have made room, but for pinned ones."""
+    pinned: frozenset[int] = frozenset()
 
 
 NOTHING_YET = Prefix()
@@ -80,13 +81,15 @@ def extend_prefix(entries: Sequence[Entry], prefix: Prefix) -> Prefix:
     if not entries:
         return prefix
     turns, ids = _extend(entries, prefix, None)
-    return Prefix(entries[-1].seq, tuple(turns), frozenset(ids), prefix.cleared_through)
+    return msgspec.structs.replace(
+        prefix, seq=entries[-1].seq, turns=tuple(turns), ids=frozenset(ids)
+    )
 
 
 def _extend(
     entries: Sequence[Entry], prefix: Prefix, thinker: Thinker | None
 ) -> tuple[list[Turn], set[str]]:
-    shown = list(_shown(entries, prefix.cleared_through))
+    shown = list(_shown(entries, prefix))
     results = _pair([message for message, _ in shown])
     turns, ids = list(prefix.turns), set(prefix.ids)
     for position, (message, to_be_continued) in enumerate(shown):
@@ -99,7 +102,7 @@ def _extend(
     return turns, ids
 
 
-def _shown(entries: Sequence[Entry], cleared_through: int) -> Iterator[tuple[Message, bool]]:
+def _shown(entries: Sequence[Entry], prefix: Prefix) -> Iterator[tuple[Message, bool]]:
     """The messages, and the pieces of one that the output limit cut and that nothing has followed
     yet; of those, True for each after which the model was or is asked to go on."""
     whole_later: set[str | None] = set()
@@ -109,7 +112,7 @@ def _shown(entries: Sequence[Entry], cleared_through: int) -> Iterator[tuple[Mes
     for entry in reversed(entries):
         message = entry.message
         if message is not None:
-            cleared = entry.seq <= cleared_through and not entry.pinned
+            cleared = entry.seq <= prefix.cleared_through and entry.seq not in prefix.pinned
             shown.append((_without_results(message) if cleared else message, False))
             later |= {entry.run_id} if entry.run_id else set()
             if isinstance(message, AssistantMessage) and message.content:

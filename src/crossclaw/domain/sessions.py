@@ -37,6 +37,7 @@ class Session(msgspec.Struct, frozen=True):
     system_sent: bool = False
     aborted_last_run: bool = False
     last_address: Address | None = None
+    compactions: int = 0
 
 
 class NewSession(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from crossclaw.domain.events import ReplyPiece, ToolEnded, ToolStarted
+from crossclaw.domain.events import Compacting, ReplyPiece, ToolEnded, ToolStarted
 from crossclaw.domain.runs import Run
 from crossclaw.gateway.messages import text_message
 
@@ -112,6 +112,12 @@ class Story:
             "durationMs": event.duration_ms,
         }
         return [self._agent("tool", data, now_ms, tools_only=True)]
+
+    def compacting(self, event: Compacting, now_ms: int) -> list[Told]:
+        data: dict[str, Any] = {"phase": event.phase}
+        if event.phase == "end":
+            data["willRetry"] = event.retries
+        return [*self._pieces(now_ms), self._agent("compaction", data, now_ms)]
 
     def ended(self, run: Run, now_ms: int) -> list[Told]:
         self._count_on(run)

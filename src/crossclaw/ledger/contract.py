@@ -13,6 +13,7 @@ import msgspec
 
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.authority import Authority
+from crossclaw.domain.compactions import Obligation
 from crossclaw.domain.exchanges import Exchange
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
@@ -116,6 +117,19 @@ class Inject(Op[list[Entry]], frozen=True):
     key: SessionKey
     entries: list[NewEntry]
     at: int
+
+
+# A pin is carried by every request for ever: what a small model can still bear.
+PINS_MAX = 20
+PINNED_BYTES_MAX = 64 * 1024
+
+
+class PinEntry(Op[Entry], frozen=True):
+    """Mark a message, so that no compaction takes it out of the view; or take the mark away."""
+
+    session_id: str
+    entry_id: str
+    pinned: bool = True
 
 
 class EndRun(Op[Run], frozen=True):
@@ -386,6 +400,17 @@ class Ledger(Protocol):
     ) -> list[Entry]:
         """The newest `limit` entries with after < seq < before, oldest first. Without `notes` only
         messages count."""
+        ...
+
+    async def find_compaction(self, session_id: str) -> Entry | None:
+        """The newest one, which tells the whole."""
+        ...
+
+    async def list_pinned(self, session_id: str) -> list[Entry]: ...
+
+    async def list_obligations(self, key: SessionKey) -> list[Obligation]:
+        """Children that work, sends that are not over, timers that name the session (`sessionKey`
+        in their payload)."""
         ...
 
     async def list_tails(

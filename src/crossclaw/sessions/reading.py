@@ -64,12 +64,14 @@ class Reading:
         resolver: Resolver,
         clock: Clock,
         model_of: Callable[[str], str],
+        window_of: Callable[[str, str], int],
         transcript_of: TranscriptPath,
     ) -> None:
         self._ledger = ledger
         self._resolver = resolver
         self._clock = clock
         self._model_of = model_of
+        self._window_of = window_of
         self._transcript_of = transcript_of
 
     async def list(self, caller: Caller, params: ListParams) -> ListResult:
@@ -119,11 +121,13 @@ class Reading:
     def _row(self, caller: Caller, session: Session, tail: Sequence[Entry] | None) -> Row:
         agent_id = session.key.agent_id
         sandboxed = caller.principal.authority.sandboxed
+        model = session.model or self._model_of(agent_id)
         messages = None if tail is None else [stored_message(e) for e in tail if e.message]
         return tool_row(
             session,
             caller_agent_id=caller.principal.agent_id,
-            model=self._model_of(agent_id),
+            model=model,
+            window=self._window_of(agent_id, model),
             transcript=None if sandboxed else self._transcript_of(agent_id, session.session_id),
             messages=messages,
         )

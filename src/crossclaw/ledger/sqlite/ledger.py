@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import anyio.to_thread
 import apsw
 
+from crossclaw.domain.compactions import Obligation
 from crossclaw.domain.exchanges import Exchange
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
@@ -20,6 +21,7 @@ from crossclaw.ledger.sqlite import (
     chores,
     entries,
     exchanges,
+    memory,
     outbox,
     reading,
     runs,
@@ -43,6 +45,7 @@ HANDLERS: dict[type, Handle] = {
     contract.Claim: runs.claim,
     contract.Append: entries.append,
     contract.Inject: entries.inject,
+    contract.PinEntry: memory.pin_entry,
     contract.EndRun: runs.end_run,
     contract.EndOpenRun: runs.end_open_run,
     contract.ReleaseRun: runs.release_run,
@@ -165,6 +168,15 @@ class SqliteLedger:
     ) -> list[Entry]:
         only = reading.Only(tool_results, notes)
         return reading.list_entries(self._reader, session_id, limit, before, after, only)
+
+    async def find_compaction(self, session_id: str) -> Entry | None:
+        return memory.find_compaction(self._reader, session_id)
+
+    async def list_pinned(self, session_id: str) -> list[Entry]:
+        return memory.list_pinned(self._reader, session_id)
+
+    async def list_obligations(self, key: SessionKey) -> list[Obligation]:
+        return memory.list_obligations(self._reader, key)
 
     async def search(self, words: str, *, limit: int, agent_id: str | None = None) -> list[Hit]:
         return await self._scan(lambda db: reading.search(db, words, limit, agent_id))
