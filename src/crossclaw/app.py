@@ -216,7 +216,13 @@ def _build(
         _may_deliver(config, ledger),
     )
     feed.subscribe(_waking(outbox))
-    exporter = Exporter(ledger, paths.sessions_dir, clock, inline=outside.inline)
+    exporter = Exporter(
+        ledger,
+        paths.sessions_dir,
+        clock,
+        inline=outside.inline,
+        compress_after_ms=_days_ms(config.session.compress_after_days),
+    )
     resolver = Resolver(ledger, config)
     changing = Changing(ledger, lanes, exporter, feed, clock, ids)
     sends = Sends(resolver, book, waits, config, clock, ids)
@@ -297,6 +303,10 @@ def _compaction(config: Config) -> CompactionSettings:
         model=written.model,
         timeout_s=written.timeout_seconds or TIMEOUT_S,
     )
+
+
+def _days_ms(days: float | None) -> int | None:
+    return None if days is None else int(days * 86_400_000)
 
 
 def _prompts(config: Config, paths: Paths, clock: Clock) -> Prompts:

@@ -53,6 +53,8 @@ class Resolver:
         text = reference.strip()
         if _UUID.fullmatch(text):
             found = await self._ledger.find_session_by_id(text.lower())
+            if found is None and right == "read":
+                found = await self._find_former(text.lower())
             return self._handle(principal, found, text, right)
         key = self._key(principal, text)
         self._refuse_unreachable(principal, key, right)
@@ -125,6 +127,14 @@ class Resolver:
         if right == "create":
             return principal.role == "operator"
         return right == "send" and key.kind == "main"
+
+    async def _find_former(self, session_id: str) -> Session | None:
+        """A session as it was before a reset: it can be read by its old id, and nothing else."""
+        former = await self._ledger.find_export(session_id)
+        if former is None:
+            return None
+        session = await self._ledger.find_session(SessionKey(former.key, former.agent_id))
+        return session and msgspec.structs.replace(session, session_id=session_id)
 
     def _handle(
         self, principal: Principal, session: Session | None, reference: str, right: Right

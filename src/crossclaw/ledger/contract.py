@@ -296,9 +296,20 @@ class Export(msgspec.Struct, frozen=True):
     last_seq: int
     exported_seq: int
     exported_bytes: int
+    compressed_at: int | None = None
+
+
+class MarkCompressed(Op[bool], frozen=True):
+    """The copy is compressed; False when entries have come since `seq`."""
+
+    session_id: str
+    seq: int
+    at: int
 
 
 class MarkExported(Op[None], frozen=True):
+    """A plain copy has come so far."""
+
     exports: list[tuple[str, int, int]]
     """(session id, last exported seq, bytes of the file)"""
 
@@ -437,6 +448,15 @@ class Ledger(Protocol):
 
     async def list_exports(self, *, behind: bool, after: str = "", limit: int) -> list[Export]:
         """Transcripts by session id; `behind`: only those whose copy lacks entries."""
+        ...
+
+    async def list_old_exports(self, *, before: int, after: str = "", limit: int) -> list[Export]:
+        """Whole plain copies of transcripts that were closed or last written to before that moment,
+        or whose session is archived. By session id."""
+        ...
+
+    async def list_compressed(self, session_ids: Sequence[str]) -> set[str]:
+        """Those of them whose copy is compressed."""
         ...
 
     async def find_export(self, session_id: str) -> Export | None: ...

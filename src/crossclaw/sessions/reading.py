@@ -54,7 +54,8 @@ class HistoryResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Pass it as `before` to read further back; null at the beginning."""
 
 
-TranscriptPath = Callable[[str, str], Path]
+TranscriptPath = Callable[[str, str, bool], Path]
+"""Of an agent's session id, compressed or not."""
 
 
 class Reading:
@@ -86,7 +87,11 @@ class Reading:
         )
         ids = [session.session_id for session in sessions]
         tails = await self._ledger.list_tails(ids, limit=tail, tool_results=False) if tail else {}
-        rows = [self._row(caller, session, tails.get(session.session_id)) for session in sessions]
+        old = await self._ledger.list_compressed(ids)
+        rows = [
+            self._row(caller, session, tails.get(session.session_id), session.session_id in old)
+            for session in sessions
+        ]
         return ListResult(count=len(rows), sessions=rows, clamped=tuple(clamped))
 
     async def history(self, caller: Caller, params: HistoryParams) -> HistoryResult:
@@ -118,7 +123,9 @@ class Reading:
             raise Invalid(f"activeMinutes must be more than 0 and at most {MINUTES_MAX}")
         return self._clock.now_ms() - int(minutes * 60_000)
 
-    def _row(self, caller: Caller, session: Session, tail: Sequence[Entry] | None) -> Row:
+    def _row(
+        self, caller: Caller, session: Session, tail: Sequence[Entry] | None, compressed: bool
+    ) -> Row:
         agent_id = session.key.agent_id
         sandboxed = caller.principal.authority.sandboxed
         model = session.model or self._model_of(agent_id)
@@ -128,7 +135,9 @@ class Reading:
             caller_agent_id=caller.principal.agent_id,
             model=model,
             window=self._window_of(agent_id, model),
-            transcript=None if sandboxed else self._transcript_of(agent_id, session.session_id),
+            transcript=None
+            if sandboxed
+            else self._transcript_of(agent_id, session.session_id, compressed),
             messages=messages,
         )
 

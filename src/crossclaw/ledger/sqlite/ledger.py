@@ -60,6 +60,7 @@ HANDLERS: dict[type, Handle] = {
     contract.SettleDelivery: outbox.settle_delivery,
     contract.ArmTimer: chores.arm_timer,
     contract.TakeTimer: chores.take_timer,
+    contract.MarkCompressed: chores.mark_compressed,
     contract.MarkExported: chores.mark_exported,
     contract.Audit: chores.write_audit,
     contract.PruneDedupe: chores.prune_dedupe,
@@ -201,6 +202,12 @@ class SqliteLedger:
 
     async def list_exports(self, *, behind: bool, after: str = "", limit: int) -> list[Export]:
         return chores.list_exports(self._reader, behind, after, limit)
+
+    async def list_old_exports(self, *, before: int, after: str = "", limit: int) -> list[Export]:
+        return await self._scan(lambda db: chores.list_old_exports(db, before, after, limit))
+
+    async def list_compressed(self, session_ids: Sequence[str]) -> set[str]:
+        return chores.list_compressed(self._reader, session_ids)
 
     async def find_export(self, session_id: str) -> Export | None:
         return chores.find_export(self._reader, session_id)

@@ -119,7 +119,9 @@ def timer_of(row: Row) -> Timer:
     )
 
 
-EXPORT = "agent_id, session_id, key, created_at, last_seq, exported_seq, exported_bytes"
+EXPORT = (
+    "agent_id, session_id, key, created_at, last_seq, exported_seq, exported_bytes, compressed_at"
+)
 
 
 def export_of(row: Row) -> Export:

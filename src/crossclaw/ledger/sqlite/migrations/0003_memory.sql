@@ -4,4 +4,3 @@ CREATE INDEX entries_compacted ON entries (session_id, seq) WHERE type = 'compac
 CREATE INDEX entries_pinned ON entries (session_id, seq) WHERE pinned;
 CREATE INDEX exchanges_under_way ON exchanges (requester_key) WHERE state <> 'over';
 CREATE INDEX timers_of_session ON timers (payload ->> '$.sessionKey');
-CREATE INDEX transcripts_uncompressed ON transcripts (closed_at) WHERE compressed_at IS NULL AND closed_at IS NOT NULL;
