@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import apsw
 import msgspec
 import pytest
 
@@ -18,7 +19,7 @@ from crossclaw.domain.errors import ContextOverflow, Invalid, NotFound, Provider
 from crossclaw.domain.events import Compacting, Event
 from crossclaw.domain.exchanges import Exchange
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.messages import ToolUse, UserMessage
+from crossclaw.domain.messages import Text, ToolUse, UserMessage
 from crossclaw.domain.runs import Run
 from crossclaw.ledger.contract import PINS_MAX, ArmTimer, PutExchange, Timer
 from crossclaw.providers.contract import ModelRequest, UserTurn
@@ -399,3 +400,48 @@ async def test_a_compaction_by_hand_leaves_no_message_behind(tmp_path: Path) -> 
 
     assert len([e for e in entries if isinstance(e.message, UserMessage)]) == 5
     assert entries[-1].type == "compaction"
+
+
+@pytest.mark.spec("M5")
+async def test_a_child_that_works_is_never_forgotten(tmp_path: Path) -> None:
+    model = remembering()
+    async with open_house(tmp_path, model, config=small()) as house:
+        await say(house, "main", "hi", "first")
+        await _put_spawn(tmp_path, "agent:main:main")
+        for number in range(30):
+            await say(house, "main", f"turn {number} {LONG}", f"r{number}")
+
+    assert "agent:main:subagent:c1 is at work" in words(model.seen[-1])
+    assert "count the sheep" in words(model.seen[-1])
+
+
+async def _put_spawn(folder: Path, parent: str) -> None:
+    with apsw.Connection(str(folder / "state" / "crossclaw.sqlite")) as db:
+        db.execute(
+            "INSERT INTO spawns (child_key, agent_id, parent_key, run_id, task, cleanup, state, "
+            "created_at) VALUES ('agent:main:subagent:c1', 'main', ?, 'c1', 'count the sheep', "
+            "'keep', 'running', 1)",
+            (parent,),
+        )
+    db.close()
+
+
+@pytest.mark.spec("M5")
+async def test_the_request_under_way_stays_through_a_long_chain_of_tools(tmp_path: Path) -> None:
+    count = Counting("count")
+    calls: list[Answer] = [
+        [Text(f"step {n} {LONG}"), ToolUse(f"c{n}", "count", {})] for n in range(60)
+    ]
+    model = remembering("hello", *calls, "done")
+    async with open_house(tmp_path, model, config=small(), tools=[count]) as house:
+        await say(house, "main", "good morning", "first")
+        run = await say(house, "main", "do the long task", "r1")
+        made = await compactions(house, run)
+
+    last = words(model.seen[-1])
+    assert run.reply == "done"
+    assert len(made) > 2
+    assert all(complaint(request.turns) is None for request in model.seen)
+    assert last.index("good morning") < last.index("THE STORY") < last.index("do the long task")
+    assert "step 59" in last
+    assert count.calls == 60

@@ -378,7 +378,7 @@ def test_thinking_goes_back_to_its_model_while_its_calls_are_answered() -> None:
 @pytest.mark.spec("M1")
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=40), st.sampled_from(["inter_session", "hook", "cron", "announce"]))
-def test_no_words_from_elsewhere_can_end_their_own_fence(words: str, kind: str) -> None:
+def test_no_words_from_elsewhere_can_contain_their_own_end_mark(words: str, kind: str) -> None:
     first = said(UserMessage(words, provenance=Provenance(kind)))[0].content  # type: ignore[arg-type]
     end = first[-1]
     assert isinstance(end, Text)

@@ -7,6 +7,7 @@ appended in one step; the history is never rewritten, and every tool still reads
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -125,7 +126,8 @@ class Compactor:
         found = await self._ledger.find_compaction(run.session_id)
         before = compaction_of(found) if found else None
         first = before.first_kept_seq if before else 0
-        return Scene([entry for entry in entries if entry.seq >= first], before)
+        shown = [entry for entry in entries if entry.seq >= first]
+        return Scene(shown, before, found.run_id if found else None)
 
     async def _clear(
         self,
@@ -157,8 +159,8 @@ class Compactor:
 
     async def _older(self, scene: "Scene", cut: int, run: Run) -> int:
         """Tokens that a summary would take the place of."""
-        keep = await self._keep(scene, cut, run)
-        older = [e for e in scene.entries[:cut] if e.message and e.seq not in keep]
+        kept = await self._kept(scene, cut, run)
+        older = [e for e in scene.entries[:cut] if e.message and e.seq not in kept]
         return sum(weigh(entry, scene.cleared_through) for entry in older)
 
     async def _summarize(
@@ -180,6 +182,7 @@ class Compactor:
             before.summary if before else None,
             [entry.message for entry in older if entry.message is not None],
         )
+        kept = await self._kept(scene, cut, run)
         first_kept, through = scene.entries[cut], scene.entries[cut - 1].seq
         left = filled - sum(weigh(entry, scene.cleared_through) for entry in older)
         return Compaction(
@@ -190,7 +193,8 @@ class Compactor:
             summary=summary.text,
             first_kept_seq=first_kept.seq,
             first_kept_entry_id=first_kept.entry_id,
-            keep=tuple(sorted(await self._keep(scene, cut, run))),
+            first_request=kept.first_request,
+            asked=kept.asked,
             summarized=len(older) + (before.summarized if before else 0),
             usage=summary.usage,
         )
@@ -206,19 +210,18 @@ class Compactor:
         instructions = "\n".join(filter(None, [settings.instructions, wishes]))
         return Summarizer(provider, model, chars, instructions or None, settings.timeout_s)
 
-    async def _keep(self, scene: "Scene", cut: int, run: Run) -> set[int]:
-        """Messages before the cut that stay: the first request, and the one under way."""
-        first = await self._ledger.list_entries(
+    async def _kept(self, scene: "Scene", cut: int, run: Run) -> "Kept":
+        """Messages before the cut that stay as they are."""
+        beginning = await self._ledger.list_entries(
             run.session_id, limit=FIRST_ENTRIES, before=FIRST_ENTRIES + 1
         )
-        requests = [
-            next((e for e in first if isinstance(e.message, UserMessage)), None),
-            next((e for e in scene.entries if _asks(e, run)), None),
-        ]
-        first_kept = scene.entries[cut].seq if cut < len(scene.entries) else 0
-        found = {entry.seq for entry in requests if entry and entry.seq < first_kept}
-        under_way = set(scene.before.keep) if scene.before and requests[1] is None else set()
-        return found | {seq for seq in under_way if seq < first_kept}
+        first_kept = scene.entries[cut].seq if scene.entries else 0
+        first = next((e.seq for e in beginning if isinstance(e.message, UserMessage)), 0)
+        asked = next((e.seq for e in scene.entries if _asks(e, run)), 0) or scene.asked_by(run)
+        return Kept(
+            first if first < first_kept and first != asked else 0,
+            asked if asked < first_kept else 0,
+        )
 
     async def _put(self, run: Run, compaction: Compaction) -> None:
         await self._book.append(run, compaction.entry(self._ids.short()))
@@ -233,13 +236,27 @@ def _asks(entry: Entry, run: Run) -> bool:
     return entry.run_id == run.run_id and isinstance(entry.message, UserMessage)
 
 
+class Kept(NamedTuple):
+    """Seqs; 0 is none."""
+
+    first_request: int
+    asked: int
+
+
 class Scene:
     """What the model sees now: the entries after the last summary."""
 
-    def __init__(self, entries: Sequence[Entry], before: Compaction | None) -> None:
+    def __init__(
+        self, entries: Sequence[Entry], before: Compaction | None, made_by: str | None = None
+    ) -> None:
         self.entries = entries
         self.before = before
+        self._made_by = made_by
         self.cleared_through = before.cleared_through if before else 0
+
+    def asked_by(self, run: Run) -> int:
+        """The request of this run, where an earlier compaction of the same run has it."""
+        return self.before.asked if self.before and self._made_by == run.run_id else 0
 
     def filled(self, request: ModelRequest | None) -> int:
         """Tokens in use: the larger of what was counted and what we estimate."""

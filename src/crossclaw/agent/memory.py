@@ -1,9 +1,10 @@
 """Memory: what a model sees of the conversation before its last compaction.
 
-First the messages that stay as they were (the first request, pins, the request under way), then the
-summary, then what the session has under way, read from the ledger and not from the summary: that a
-child works or a message awaits its answer cannot be forgotten. All of it stands in the user's role
-at the beginning, where it changes seldom and a prompt cache can keep it.
+First the messages that stay as they were (the first request, pins), then the summary, then what the
+session has under way, read from the ledger and not from the summary: that a child works or a message
+awaits its answer cannot be forgotten; last the request that is being worked on, should it be older
+than what is kept. All of it stands in the user's role at the beginning, where it changes seldom and a
+prompt cache can keep it.
 """
 
 import msgspec
@@ -46,40 +47,37 @@ class Memory:
             return Prefix()
         compaction = compaction_of(entry)
         pinned = await self._ledger.list_pinned(session_id)
-        kept = await self._kept(session_id, compaction, pinned)
         obligations = await self._ledger.list_obligations(key)
-        prefix = _beginning(compaction, kept, obligations)
-        return msgspec.structs.replace(prefix, pinned=frozenset(pin.seq for pin in pinned))
+        older = [pin for pin in pinned if pin.seq < compaction.first_kept_seq]
+        first = await self._find(session_id, compaction.first_request)
+        asked = await self._find(session_id, compaction.asked)
+        kept = {entry.seq: entry for entry in [*older, *first] if entry.seq != compaction.asked}
+        note = [*_summary(compaction), *_under_way(obligations)]
+        shown = [
+            *(_alone(kept[seq]) for seq in sorted(kept)),
+            *([_note("\n\n".join(note))] if note else []),
+            *map(_alone, asked),
+        ]
+        return _beginning(compaction, shown, frozenset(pin.seq for pin in pinned))
 
-    async def _kept(
-        self, session_id: str, compaction: Compaction, pinned: list[Entry]
-    ) -> list[Entry]:
-        """Older messages that stay as they are."""
-        found = {entry.seq: entry for entry in pinned if entry.seq < compaction.first_kept_seq}
-        for seq in compaction.keep:
-            for entry in await self._ledger.list_entries(
-                session_id, limit=1, after=seq - 1, before=seq + 1
-            ):
-                found[seq] = entry
-        return [found[seq] for seq in sorted(found)]
+    async def _find(self, session_id: str, seq: int) -> list[Entry]:
+        if not seq:
+            return []
+        return await self._ledger.list_entries(session_id, limit=1, after=seq - 1, before=seq + 1)
 
 
-def _beginning(compaction: Compaction, kept: list[Entry], obligations: list[Obligation]) -> Prefix:
-    shown = [
-        msgspec.structs.replace(entry, message=_alone(entry.message))
-        for entry in kept
-        if entry.message is not None
-    ]
-    words = [*_summary(compaction), *_under_way(obligations)]
-    if words:
-        note = UserMessage("\n\n".join(words))
-        shown.append(Entry(session_id="", seq=0, entry_id="", at=0, type="message", message=note))
-    prefix = extend_prefix(shown, Prefix())
+def _beginning(compaction: Compaction, shown: list[Entry], pinned: frozenset[int]) -> Prefix:
     return msgspec.structs.replace(
-        prefix,
+        extend_prefix(shown, Prefix()),
         seq=max(0, compaction.first_kept_seq - 1),
         cleared_through=compaction.cleared_through,
+        pinned=pinned,
     )
+
+
+def _note(words: str) -> Entry:
+    message = UserMessage(words)
+    return Entry(session_id="", seq=0, entry_id="", at=0, type="message", message=message)
 
 
 def _summary(compaction: Compaction) -> list[str]:
@@ -94,15 +92,23 @@ def _summary(compaction: Compaction) -> list[str]:
 def _under_way(obligations: list[Obligation]) -> list[str]:
     if not obligations:
         return []
-    lines = [_ABOUT[each.kind].format(name=each.name, about=each.about) for each in obligations]
+    lines = [
+        _ABOUT[each.kind].format(name=each.name, about=" ".join(each.about.split()))
+        for each in obligations
+    ]
     return [
         "\n- ".join(["[What this session has under way now, as the gateway knows it:", *lines])
         + "]"
     ]
 
 
-def _alone(message: Message) -> Message:
+def _alone(entry: Entry) -> Entry:
     """A message as it was, without calls and results, whose other halves are not shown."""
+    message = entry.message
+    return entry if message is None else msgspec.structs.replace(entry, message=_words(message))
+
+
+def _words(message: Message) -> Message:
     if isinstance(message, ToolResultMessage):
         return UserMessage(
             f"[A result of {message.tool_name}, kept.]\n{_bounded(words_of(message))}"

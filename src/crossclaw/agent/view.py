@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from crossclaw.agent.continuation import piece_of
-from crossclaw.agent.fence import fenced
+from crossclaw.agent.origin import with_origin
 from crossclaw.domain.messages import (
     AssistantMessage,
     Image,
@@ -250,7 +250,7 @@ def _user_content(message: UserMessage) -> list[Text | Image]:
         if not blocks and message.content:
             return []  # only results: they stand with their calls
     shown = [block for block in blocks if not isinstance(block, Text) or block.text.strip()]
-    return fenced(message.provenance, shown or [Text(NO_WORDS)])
+    return with_origin(message.provenance, shown or [Text(NO_WORDS)])
 
 
 def _result_content(content: Any) -> list[Text | Image]:

@@ -33,6 +33,7 @@ TREE: dict[str, Leaf | Group] = {
             "show": Leaf("one session in detail", "sessions"),
             "history": Leaf("the messages of a session", "sessions"),
             "send": Leaf("send into a session and wait for the reply", "sessions"),
+            "compact": Leaf("summarise older turns for the model", "sessions"),
             "reset": Leaf("begin a session anew; the old transcript stays", "sessions"),
             "delete": Leaf("delete a session", "sessions"),
         },

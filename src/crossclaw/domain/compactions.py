@@ -22,8 +22,10 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     first_kept_seq: int = 0
     first_kept_entry_id: str | None = None
     """With a summary: what is older is in it, but for pins and `keep`."""
-    keep: tuple[int, ...] = ()
-    """Seqs of older messages that stay as they are: the first request, the one under way."""
+    first_request: int = 0
+    asked: int = 0
+    """Seqs of older messages that stay as they are: the first request of all, shown before the
+    summary, and the one of the run that made this, shown after it."""
     summarized: int = 0
     """Messages that are now in the summary."""
     usage: Usage | None = None

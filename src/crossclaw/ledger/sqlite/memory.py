@@ -13,7 +13,7 @@ from crossclaw.ledger.contract import PINNED_BYTES_MAX, PINS_MAX, PinEntry
 from crossclaw.ledger.sqlite.rows import ENTRY, entry_of
 from crossclaw.ledger.sqlite.writer import Transaction
 
-OBLIGATIONS_MAX = 50  # of each kind; whoever has more under way is told of the newest
+OBLIGATIONS_MAX = 20  # of each kind; whoever has more under way is told of the newest
 ABOUT_CHARS = 200
 
 

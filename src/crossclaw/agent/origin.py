@@ -1,4 +1,4 @@
-"""The fence around words that no person at this chat has written: who speaks, where it ends.
+"""Origin: words that no person at this chat has written are marked with who speaks and where it ends.
 
 They stay in the user role, between two marks. The marks carry a number made from the words
 themselves, so that no words can contain their own end.
@@ -13,7 +13,7 @@ from crossclaw.domain.messages import Image, Provenance, Text
 Told = list[Text | Image]
 
 
-def fenced(provenance: Provenance | None, content: Told) -> Told:
+def with_origin(provenance: Provenance | None, content: Told) -> Told:
     if provenance is None or provenance.kind == "person":
         return content
     source = _one_line(provenance.source_session or provenance.sender or "inside")
