@@ -10,10 +10,13 @@ import anyio
 import msgspec
 
 from crossclaw import __version__
+from crossclaw.agent.compaction import RESERVE_TOKENS, CompactionSettings, Compactor
 from crossclaw.agent.execute import Agent
 from crossclaw.agent.history import History
 from crossclaw.agent.loop import Loop
 from crossclaw.agent.mind import Minds
+from crossclaw.agent.prompt import Prompts, PromptSettings
+from crossclaw.agent.summary import TIMEOUT_S
 from crossclaw.agent.toolbox import Toolbox
 from crossclaw.channels.contract import Channel
 from crossclaw.config import Config, Loaded, Paths
@@ -35,6 +38,7 @@ from crossclaw.gateway.methods import display
 from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.methods.chat import Chat, Talk
 from crossclaw.gateway.methods.explaining import explain_methods
+from crossclaw.gateway.methods.memory import Memory as MemoryMethods
 from crossclaw.gateway.methods.runs import Runs as AgentRuns
 from crossclaw.gateway.methods.sending import Sending
 from crossclaw.gateway.methods.sessions import Sessions as SessionMethods
@@ -58,6 +62,7 @@ from crossclaw.sessions.announce import ARCHIVE, CLEANUP, Announces
 from crossclaw.sessions.archive import Archive
 from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.commands import Commands
+from crossclaw.sessions.compacting import Compacting
 from crossclaw.sessions.desk import Desk
 from crossclaw.sessions.ending import Endings
 from crossclaw.sessions.exchange import Exchanges
@@ -127,7 +132,7 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
         providers = _providers(config, outside)
         closing.push_async_callback(_shielded, providers.close)
         house = _build(config, paths, outside, ledger, providers)
-        agent = _agent(config, outside, house, providers)
+        agent = _agent(config, paths, outside, house, providers)
         await house.exporter.repair()
         closing.push_async_callback(_shielded, house.exporter.close)
         async with anyio.create_task_group() as tasks:
@@ -228,7 +233,13 @@ def _build(
     )
     sweep = Sweep(ledger, lanes.wake, clock)
     feed.subscribe(_waking(outbox, sweep))
-    exporter = Exporter(ledger, paths.sessions_dir, clock, inline=outside.inline)
+    exporter = Exporter(
+        ledger,
+        paths.sessions_dir,
+        clock,
+        inline=outside.inline,
+        compress_after_ms=_days_ms(config.session.compress_after_days),
+    )
     resolver = Resolver(ledger, config)
     stopping = Stopping(ledger, lanes)
     changing = Changing(ledger, stopping, exporter, feed, clock, ids)
@@ -243,7 +254,15 @@ def _build(
         Announces(ledger, config, exporter.path_of, clock, ids),
         clock,
     )
-    reading = Reading(ledger, resolver, clock, _model_of(config, outside), exporter.path_of)
+    reading = Reading(
+        ledger,
+        resolver,
+        clock,
+        _model_of(config, outside),
+        config.window_for,
+        exporter.path_of,
+        history_bytes=config.tools.sessions.history_bytes,
+    )
     loaded = outside.loaded or Loaded(config, paths.config_path, False, {}, (), ())
     about = About(
         loaded,
@@ -279,6 +298,7 @@ def _build(
             *SessionMethods(
                 config, ledger, resolver, changing, clock, ids, paths.ledger_path, outside.environ
             ).methods(),
+            *MemoryMethods(config, resolver, Compacting(ledger, book, feed, clock, ids)).methods(),
             *Sending(ledger, resolver, sends, spawns, names, outbox.wake, clock, ids).methods(),
             *session_methods(reading, sends, spawns, standing),
             *Upkeep(ledger, resolver, stopping, archive, changing, clock).methods(),
@@ -308,21 +328,52 @@ def _build(
     )
 
 
-def _agent(config: Config, outside: Outside, house: House, providers: Providers) -> Agent:
+def _agent(
+    config: Config, paths: Paths, outside: Outside, house: House, providers: Providers
+) -> Agent:
     clock, ids = outside.clock, outside.ids
     toolbox = Toolbox(house.book, house.feed, config.agents, clock, ids)
     minds = Minds(
         providers,
         house.tools,
+        _prompts(config, paths, clock),
         lambda agent_id: config.model_for(agent_id, outside.environ),
         config.agents.thinking_for,
         lambda model: _output_tokens(config, model),
+        config.window_for,
         lambda run, tool: may_use_tool(config, run.key, run.authority, tool),
     )
     history = History(house.ledger)
     house.feed.subscribe(history.hear)
-    loop = Loop(house.book, history, toolbox, house.feed, clock, ids)
-    return Agent(house.ledger, minds, loop, ids)
+    compactor = Compactor(
+        house.ledger, history, house.book, house.feed, ids, _compaction(config), providers.get
+    )
+    loop = Loop(house.book, history, compactor, toolbox, house.feed, clock, ids)
+    return Agent(house.ledger, minds, loop, compactor, ids)
+
+
+def _compaction(config: Config) -> CompactionSettings:
+    written = config.agents.defaults.compaction
+    return CompactionSettings(
+        reserve_tokens=max(written.reserve_tokens or RESERVE_TOKENS, written.reserve_tokens_floor),
+        keep_recent_tokens=written.keep_recent_tokens,
+        share=written.max_history_share,
+        instructions=written.custom_instructions,
+        model=written.model,
+        timeout_s=written.timeout_seconds or TIMEOUT_S,
+    )
+
+
+def _days_ms(days: float | None) -> int | None:
+    return None if days is None else int(days * 86_400_000)
+
+
+def _prompts(config: Config, paths: Paths, clock: Clock) -> Prompts:
+    defaults = config.agents.defaults
+    settings = PromptSettings(
+        defaults.bootstrap_max_chars, defaults.bootstrap_total_max_chars, defaults.user_timezone
+    )
+    return Prompts(lambda agent_id: paths.workspace(agent_id, config.agents), settings, clock)
 
 
 def _tools(config: Config, paths: Paths, outside: Outside, door: Door) -> list[Tool[Any]]:

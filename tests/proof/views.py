@@ -44,7 +44,14 @@ def open_door(ledger: Any, setting: Setting) -> Door:
     resolver = Resolver(ledger, config)
     book = Book(ledger, Feed(), clock, "nobody")
     sends = Sends(resolver, book, Waits(ledger, book, Slots(), clock), config, clock, ids)
-    reading = Reading(ledger, resolver, clock, lambda agent: "m", lambda agent, name: Path(name))
+    reading = Reading(
+        ledger,
+        resolver,
+        clock,
+        lambda agent: "m",
+        lambda agent, model: 1,
+        lambda agent, name, compressed: Path(name),
+    )
     methods: list[tuple[str, Any, Callable[[Caller, Any], Awaitable[Any]]]] = [
         ("sessions_list", ListParams, reading.list),
         ("sessions_history", HistoryParams, reading.history),

@@ -5,9 +5,11 @@ With them is held how far their view is settled, so that a turn costs what is ne
 
 from collections import OrderedDict
 
-from crossclaw.agent.view import Prefix, build_view, extend_prefix
+from crossclaw.agent.memory import Memory
+from crossclaw.agent.view import Prefix, Thinker, build_view, extend_prefix
 from crossclaw.domain.events import EntryAppended, Event
 from crossclaw.domain.messages import ToolResultMessage
+from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Entry
 from crossclaw.ledger.contract import Ledger
 from crossclaw.providers.contract import Turn
@@ -24,8 +26,10 @@ class History:
         self._ledger = ledger
         self._held: OrderedDict[str, list[Entry]] = OrderedDict()
         self._bytes: dict[str, int] = {}
-        self._settled: dict[str, tuple[int, Prefix]] = {}
-        """The first entry that was held, and the view of those that can no longer change it."""
+        self._memory = Memory(ledger)
+        self._settled: dict[str, tuple[int, Prefix, Prefix]] = {}
+        """The first entry that was held, what a compaction left of those before, and the view of
+        those that can no longer change it."""
         self._held_bytes = 0
         self._held_bytes_max = held_bytes_max
 
@@ -50,20 +54,26 @@ class History:
         if held and event.entry.seq == held[-1].seq + 1:
             self._add(event.entry.session_id, [event.entry])
 
-    async def view(self, session_id: str, run_id: str) -> list[Turn]:
+    def held_bytes(self, session_id: str) -> int:
+        """Of the entries that were last read."""
+        return self._bytes.get(session_id, 0)
+
+    async def view(self, run: Run, thinker: Thinker | None = None) -> list[Turn]:
         """What the model of this run is shown. Entries before the run are settled."""
+        session_id = run.session_id
         entries = await self.read(session_id)
         if not entries:
             return build_view(entries)
-        held_from, prefix = self._settled.get(session_id, (0, Prefix()))
-        if held_from != entries[0].seq:
-            prefix = Prefix()  # the oldest entries have left: begin anew
-        done = prefix.seq - entries[0].seq + 1 if prefix.seq else 0  # seqs have no holes
-        mine = [at for at in range(done, len(entries)) if entries[at].run_id == run_id]
+        begin = await self._memory.begin(session_id, run.key)
+        held_from, held_begin, prefix = self._settled.get(session_id, (0, begin, begin))
+        if held_from != entries[0].seq or held_begin != begin:
+            prefix = begin  # the oldest entries have left, or a compaction: begin anew
+        done = max(0, prefix.seq - entries[0].seq + 1)  # seqs have no holes
+        mine = [at for at in range(done, len(entries)) if entries[at].run_id == run.run_id]
         begins = mine[0] if mine else len(entries)
         prefix = extend_prefix(entries[done:begins], prefix)
-        self._settled[session_id] = (entries[0].seq, prefix)
-        return build_view(entries[begins:], prefix)
+        self._settled[session_id] = (entries[0].seq, begin, prefix)
+        return build_view(entries[begins:], prefix, thinker)
 
     async def _read_after(self, session_id: str, after: int) -> list[Entry]:
         """Page by page from the newest back, until there is enough."""

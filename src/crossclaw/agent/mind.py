@@ -1,11 +1,13 @@
 """A mind: what a run thinks with. Model, system prompt and tools, chosen anew for each run."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol, get_args
 
 import msgspec
 
-from crossclaw.agent.prompt import system_prompt
+from crossclaw.agent.prompt import Prompts
+from crossclaw.agent.view import Thinker
 from crossclaw.config.model import ChosenModel
 from crossclaw.domain.agents import ThinkingLevel
 from crossclaw.domain.runs import Run
@@ -20,10 +22,17 @@ OUTPUT_TOKENS_MAX = 8_192  # where the model's own limit is not known
 class Mind(msgspec.Struct, frozen=True):
     provider: Provider
     model: str
-    system: str
+    prompt: Callable[[], str]
+    """The system prompt, made anew for each request."""
     tools: Mapping[str, Tool[Any]]
     thinking: ThinkingLevel = "off"
     output_tokens_max: int = OUTPUT_TOKENS_MAX
+    window: int = 200_000
+    """Tokens that the model can read and write at once."""
+
+    @property
+    def thinker(self) -> Thinker:
+        return Thinker(self.provider.name, self.model)
 
 
 class FindProvider(Protocol):
@@ -32,22 +41,27 @@ class FindProvider(Protocol):
 
 class Minds:
     """`model_of` answers the configured models of an agent, `thinking_of` its level of thinking,
-    `output_tokens_of` how much a model, named as `provider/model`, says at most."""
+    `output_tokens_of` how much a model, named as `provider/model`, says at most, and `window_of` how
+    much of a model's window an agent may fill."""
 
     def __init__(
         self,
         providers: FindProvider,
         tools: Mapping[str, Tool[Any]],
+        prompts: Prompts,
         model_of: Callable[[str], ChosenModel],
         thinking_of: Callable[[str], ThinkingLevel | None],
         output_tokens_of: Callable[[str], int | None],
+        window_of: Callable[[str, str], int],
         may_use: Callable[[Run, str], bool],
     ) -> None:
         self._providers = providers
         self._tools = tools
+        self._prompts = prompts
         self._model_of = model_of
         self._thinking_of = thinking_of
         self._output_tokens_of = output_tokens_of
+        self._window_of = window_of
         self._may_use = may_use
         self._rests = Rests()
 
@@ -59,10 +73,11 @@ class Minds:
         return Mind(
             provider,
             model,
-            system_prompt(run, allowed),
+            partial(self._prompts.system, run, session, allowed),
             allowed,
             self._thinking(run, session),
             self._output_tokens(chosen),
+            self._window_of(run.key.agent_id, chosen),
         )
 
     def _provider(self, chosen: str, fallbacks: Sequence[str]) -> tuple[Provider, str]:

@@ -1,4 +1,4 @@
-"""`sessions spawn|abort|archive|compact|cleanup`: what agents do with sessions, for scripts and people."""
+"""`sessions spawn|abort|archive|cleanup`: what agents do with sessions, for scripts and people."""
 
 from typing import Any
 
@@ -75,13 +75,6 @@ def _archive(arguments: Arguments) -> int:
     return _change(arguments, "sessions.archive", lambda key, _: f"{key} is put away")
 
 
-def _compact(arguments: Arguments) -> int:
-    def shown(key: str, answer: dict[str, Any]) -> str:
-        return f"{key} is compacted" if answer.get("compacted") else f"{key}: nothing to compact"
-
-    return _change(arguments, "sessions.compact", shown)
-
-
 def _change(arguments: Arguments, method: str, shown: Any) -> int:
     async def work(peer: Peer) -> int:
         key = await find_session(peer, arguments.session)
@@ -120,6 +113,5 @@ COMMANDS = {
     "spawn": Command(_spawn_arguments, _spawn),
     "abort": Command(_one_arguments, _abort),
     "archive": Command(_one_arguments, _archive),
-    "compact": Command(_one_arguments, _compact),
     "cleanup": Command(_cleanup_arguments, _cleanup),
 }

@@ -1,5 +1,7 @@
 """Events: what the house tells whoever listens, after it is durable. Losing one loses nothing."""
 
+from typing import Literal
+
 import msgspec
 
 from crossclaw.domain.keys import SessionKey
@@ -79,6 +81,15 @@ class SessionChanged(msgspec.Struct, frozen=True):
     reason: str
 
 
+class Compacting(msgspec.Struct, frozen=True):
+    """A run makes room in its model's window. `retries`: it asks the model again afterwards."""
+
+    run_id: str
+    key: SessionKey
+    phase: Literal["start", "end"]
+    retries: bool = False
+
+
 class RunEnded(msgspec.Struct, frozen=True):
     run: Run
     withheld: bool = False
@@ -96,5 +107,6 @@ Event = (
     | EntryAppended
     | Injected
     | SessionChanged
+    | Compacting
     | RunEnded
 )

@@ -42,6 +42,7 @@ class Session(msgspec.Struct, frozen=True):
     system_sent: bool = False
     aborted_last_run: bool = False
     last_address: Address | None = None
+    compactions: int = 0
     authority: Authority = UNBOUND
     """What any run of this session may do at most."""
 

@@ -12,6 +12,7 @@ import anyio
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.events import (
     CallRepeated,
+    Compacting,
     EntryAppended,
     Event,
     Injected,
@@ -78,6 +79,9 @@ class Newsroom:
                 self._tell(heard.run_id, heard.key, told)
             case ToolEnded():
                 told = self._story(heard.run_id).tool_ended(heard, now_ms)
+                self._tell(heard.run_id, heard.key, told)
+            case Compacting():
+                told = self._story(heard.run_id).compacting(heard, now_ms)
                 self._tell(heard.run_id, heard.key, told)
             case EntryAppended(key=key, entry=entry):
                 self._entry(key, entry)

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from crossclaw.domain.events import CallRepeated, ReplyPiece, ToolEnded, ToolStarted
+from crossclaw.domain.events import CallRepeated, Compacting, ReplyPiece, ToolEnded, ToolStarted
 from crossclaw.domain.runs import Run
 from crossclaw.gateway.messages import text_message
 
@@ -120,6 +120,12 @@ class Story:
             "durationMs": event.duration_ms,
         }
         return [self._agent("tool", data, now_ms, tools_only=True)]
+
+    def compacting(self, event: Compacting, now_ms: int) -> list[Told]:
+        data: dict[str, Any] = {"phase": event.phase}
+        if event.phase == "end":
+            data["willRetry"] = event.retries
+        return [*self._pieces(now_ms), self._agent("compaction", data, now_ms)]
 
     def ended(self, run: Run, now_ms: int, *, withheld: bool = False) -> list[Told]:
         self._count_on(run)

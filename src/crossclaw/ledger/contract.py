@@ -13,6 +13,7 @@ import msgspec
 
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.authority import Authority
+from crossclaw.domain.compactions import Obligation
 from crossclaw.domain.exchanges import Exchange
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
@@ -132,6 +133,19 @@ class Inject(Op[list[Entry]], frozen=True):
     if_there: bool = False
     shown: bool = False
     """Whether the session's chats are told, as words that came from no run."""
+
+
+# A pin is carried by every request for ever: what a small model can still bear.
+PINS_MAX = 20
+PINNED_BYTES_MAX = 64 * 1024
+
+
+class PinEntry(Op[Entry], frozen=True):
+    """Mark a message, so that no compaction takes it out of the view; or take the mark away."""
+
+    session_id: str
+    entry_id: str
+    pinned: bool = True
 
 
 class EndRun(Op[Run], frozen=True):
@@ -313,9 +327,20 @@ class Export(msgspec.Struct, frozen=True):
     last_seq: int
     exported_seq: int
     exported_bytes: int
+    compressed_at: int | None = None
+
+
+class MarkCompressed(Op[bool], frozen=True):
+    """The copy is compressed; False when entries have come since `seq`."""
+
+    session_id: str
+    seq: int
+    at: int
 
 
 class MarkExported(Op[None], frozen=True):
+    """A plain copy has come so far."""
+
     exports: list[tuple[str, int, int]]
     """(session id, last exported seq, bytes of the file)"""
 
@@ -431,14 +456,27 @@ class Ledger(Protocol):
         before: int | None = None,
         after: int = 0,
         tool_results: bool = True,
+        notes: bool = True,
     ) -> list[Entry]:
-        """The newest `limit` entries with after < seq < before, oldest first."""
+        """The newest `limit` entries with after < seq < before, oldest first. Without `notes` only
+        messages count."""
+        ...
+
+    async def find_compaction(self, session_id: str) -> Entry | None:
+        """The newest one, which tells the whole."""
+        ...
+
+    async def list_pinned(self, session_id: str) -> list[Entry]: ...
+
+    async def list_obligations(self, key: SessionKey) -> list[Obligation]:
+        """Children that work, sends that are not over, timers that name the session (`sessionKey`
+        in their payload)."""
         ...
 
     async def list_tails(
         self, session_ids: Sequence[str], *, limit: int, tool_results: bool = True
     ) -> dict[str, list[Entry]]:
-        """The newest `limit` entries of each of many sessions, in one read."""
+        """The newest `limit` messages of each of many sessions, in one read."""
         ...
 
     async def search(
@@ -467,6 +505,15 @@ class Ledger(Protocol):
 
     async def list_exports(self, *, behind: bool, after: str = "", limit: int) -> list[Export]:
         """Transcripts by session id; `behind`: only those whose copy lacks entries."""
+        ...
+
+    async def list_old_exports(self, *, before: int, after: str = "", limit: int) -> list[Export]:
+        """Whole plain copies of transcripts that were closed or last written to before that moment,
+        or whose session is archived. By session id."""
+        ...
+
+    async def list_compressed(self, session_ids: Sequence[str]) -> set[str]:
+        """Those of them whose copy is compressed."""
         ...
 
     async def find_export(self, session_id: str) -> Export | None: ...

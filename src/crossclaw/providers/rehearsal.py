@@ -49,6 +49,9 @@ _DIRECTIVE = re.compile(
 )
 """A channel may have put its `[sender, time]` in front of the first line."""
 
+_END_MARK = re.compile(r"\[end of message [0-9a-f]{16}\]")
+"""Stands behind words that came from elsewhere."""
+
 _DIRECTIVES = "say: tool: think: wait: fail: long: cut: then:"
 _REPORT = "`Result:`"
 """Whoever is asked for a result repeats its last words."""
@@ -178,7 +181,8 @@ def _script_of(turn: UserTurn) -> list[Step]:
 def _words(turn: UserTurn) -> str:
     """Of several messages in one turn the newest: those before it were not answered, and are over."""
     texts = [part.text for part in turn.content if isinstance(part, Text)]
-    return texts[-1].strip() if texts else ""
+    said = [text for text in texts if not _END_MARK.fullmatch(text)]
+    return said[-1].strip() if said else ""
 
 
 def _plain_answer(request: ModelRequest) -> str:

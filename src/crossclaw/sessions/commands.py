@@ -223,8 +223,11 @@ class Commands:
         return Answer(f"⚙️ Send policy set to {said}.")
 
     async def _compact(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
-        told = await self._call(caller, "sessions.compact", key=key.text)
-        return Answer("Compacted." if told.get("compacted") else "There is nothing to compact yet.")
+        asked = {"instructions": argument} if argument else {}
+        told = await self._call(caller, "sessions.compact", key=key.text, **asked)
+        if told.get("compacted"):
+            return Answer("Compacted: older turns are a summary now; the history stays whole.")
+        return Answer(f"Not compacted: {told.get('reason') or 'there is nothing to shorten'}.")
 
     async def _pin(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
         await self._call(caller, "sessions.pin", key=key.text)

@@ -138,7 +138,7 @@ class Sends:
             requester_key=requester.text,
             target_key=new.key.text,
             run_id=new.run_id,
-            request=words_of(new.message),
+            request=words_of(new.message) if new.message else "",
             turns_max=self._config.session.agent_to_agent.max_ping_pong_turns,
             created_at=self._clock.now_ms(),
         )

@@ -202,7 +202,9 @@ class Chat:
         session = handle.session
         if session is None:
             return HistoryResult(session_key=params.session_key, messages=[])
-        entries = await self._ledger.list_entries(session.session_id, limit=params.limit)
+        entries = await self._ledger.list_entries(
+            session.session_id, limit=params.limit, notes=False
+        )
         messages = [wire_message(e.message, e.at) for e in entries if e.message is not None]
         return HistoryResult(
             session_key=params.session_key,

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import anyio.to_thread
 import apsw
 
+from crossclaw.domain.compactions import Obligation
 from crossclaw.domain.exchanges import Exchange
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
@@ -22,6 +23,7 @@ from crossclaw.ledger.sqlite import (
     chores,
     entries,
     exchanges,
+    memory,
     outbox,
     reading,
     runs,
@@ -47,6 +49,7 @@ HANDLERS: dict[type, Handle] = {
     contract.Claim: runs.claim,
     contract.Append: entries.append,
     contract.Inject: entries.inject,
+    contract.PinEntry: memory.pin_entry,
     contract.EndRun: runs.end_run,
     contract.EndOpenRun: runs.end_open_run,
     contract.ReleaseRun: runs.release_run,
@@ -63,6 +66,7 @@ HANDLERS: dict[type, Handle] = {
     contract.SettleDelivery: outbox.settle_delivery,
     contract.ArmTimer: chores.arm_timer,
     contract.TakeTimer: chores.take_timer,
+    contract.MarkCompressed: chores.mark_compressed,
     contract.MarkExported: chores.mark_exported,
     contract.Audit: chores.write_audit,
     contract.PruneDedupe: chores.prune_dedupe,
@@ -186,8 +190,19 @@ class SqliteLedger:
         before: int | None = None,
         after: int = 0,
         tool_results: bool = True,
+        notes: bool = True,
     ) -> list[Entry]:
-        return reading.list_entries(self._reader, session_id, limit, before, after, tool_results)
+        only = reading.Only(tool_results, notes)
+        return reading.list_entries(self._reader, session_id, limit, before, after, only)
+
+    async def find_compaction(self, session_id: str) -> Entry | None:
+        return memory.find_compaction(self._reader, session_id)
+
+    async def list_pinned(self, session_id: str) -> list[Entry]:
+        return memory.list_pinned(self._reader, session_id)
+
+    async def list_obligations(self, key: SessionKey) -> list[Obligation]:
+        return memory.list_obligations(self._reader, key)
 
     async def search(
         self, words: str, *, limit: int, agent_id: str | None = None, sight: Sight | None = None
@@ -220,6 +235,12 @@ class SqliteLedger:
 
     async def list_exports(self, *, behind: bool, after: str = "", limit: int) -> list[Export]:
         return chores.list_exports(self._reader, behind, after, limit)
+
+    async def list_old_exports(self, *, before: int, after: str = "", limit: int) -> list[Export]:
+        return await self._scan(lambda db: chores.list_old_exports(db, before, after, limit))
+
+    async def list_compressed(self, session_ids: Sequence[str]) -> set[str]:
+        return chores.list_compressed(self._reader, session_ids)
 
     async def find_export(self, session_id: str) -> Export | None:
         return chores.find_export(self._reader, session_id)

@@ -1,6 +1,7 @@
 """Reading entries: tails of transcripts and searches."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import apsw
 
@@ -13,6 +14,18 @@ from crossclaw.ledger.sqlite.sights import conditions
 from crossclaw.ledger.sqlite.words import match_expression
 
 SEQ_MAX = 2**62
+
+
+class Only(NamedTuple):
+    """Which entries are read."""
+
+    tool_results: bool = True
+    notes: bool = True
+
+    @property
+    def clauses(self) -> str:
+        without_results = "" if self.tool_results else " AND role IS NOT 'toolResult'"
+        return without_results + ("" if self.notes else " AND type = 'message'")
 
 
 def last_seq(db: apsw.Connection, session_id: str) -> int:
@@ -28,11 +41,11 @@ def list_entries(
     limit: int,
     before: int | None,
     after: int,
-    tool_results: bool,
+    only: Only,
 ) -> list[Entry]:
-    without = "" if tool_results else "AND role IS NOT 'toolResult'"
+    clauses = only.clauses
     rows = db.execute(
-        f"SELECT {ENTRY} FROM entries WHERE session_id = ? AND seq < ? AND seq > ? {without} "
+        f"SELECT {ENTRY} FROM entries WHERE session_id = ? AND seq < ? AND seq > ? {clauses} "
         "ORDER BY seq DESC LIMIT ?",
         (session_id, SEQ_MAX if before is None else before, after, limit),
     )
@@ -43,7 +56,7 @@ def list_tails(
     db: apsw.Connection, session_ids: Sequence[str], limit: int, tool_results: bool
 ) -> dict[str, list[Entry]]:
     """One statement for all of them: each session's newest ids come from the index alone."""
-    without = "" if tool_results else "AND role IS NOT 'toolResult'"
+    without = Only(tool_results, notes=False).clauses
     columns = ", ".join(f"e.{name}" for name in ENTRY.split(", "))
     rows = db.execute(
         f"SELECT {columns} FROM json_each(?) s JOIN entries e ON e.id IN ("

@@ -32,16 +32,17 @@ SESSION = (
     "agent_id, key, session_id, created_at, updated_at, channel, display_name, label, spawned_by, "
     "archived_at, model, thinking, verbose, send_policy, input_tokens, output_tokens, total_tokens, "
     "context_tokens, cost_usd, system_sent, aborted_last_run, "
-    "last_channel, last_to, last_account_id, last_thread_id, authority"
+    "last_channel, last_to, last_account_id, last_thread_id, compactions, authority"
 )
 
 
 def session_of(row: Row) -> Session:
     """By position, in the order of the struct's fields: a list has hundreds of rows."""
-    channel, to, account_id, thread_id, bound = row[21:]
+    channel, to, account_id, thread_id, compactions, bound = row[21:]
     address = Address(channel, to, account_id, thread_id) if channel and to else None
     key = SessionKey(row[1], row[0])
-    fields: list[Any] = [key, *row[2:19], bool(row[19]), bool(row[20]), address, bound_of(bound)]
+    flags = bool(row[19]), bool(row[20])
+    fields: list[Any] = [key, *row[2:19], *flags, address, compactions, bound_of(bound)]
     return Session(*fields)
 
 
@@ -127,7 +128,9 @@ def timer_of(row: Row) -> Timer:
     )
 
 
-EXPORT = "agent_id, session_id, key, created_at, last_seq, exported_seq, exported_bytes"
+EXPORT = (
+    "agent_id, session_id, key, created_at, last_seq, exported_seq, exported_bytes, compressed_at"
+)
 
 
 def export_of(row: Row) -> Export:

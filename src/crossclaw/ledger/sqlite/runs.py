@@ -54,10 +54,12 @@ def submit(transaction: Transaction, op: Submit) -> Submitted:
             op.at,
         ),
     )
-    db.execute(
-        "INSERT INTO inbox (agent_id, run_id, key, at, message, authority) VALUES (?,?,?,?,?,?)",
-        (agent_id, new.run_id, new.key.text, op.at, encode_message(new.message), authority),
-    )
+    if new.message is not None:
+        db.execute(
+            "INSERT INTO inbox (agent_id, run_id, key, at, message, authority) "
+            "VALUES (?,?,?,?,?,?)",
+            (agent_id, new.run_id, new.key.text, op.at, encode_message(new.message), authority),
+        )
     db.execute("UPDATE sessions SET updated_at = ? WHERE key = ?", (op.at, new.key.text))
     if op.dedupe is not None:
         db.execute(
