@@ -49,15 +49,20 @@ from crossclaw.runs.lanes import Lanes
 from crossclaw.runs.slots import Slots
 from crossclaw.runs.sweep import Fire, Sweep
 from crossclaw.runs.waits import Waits
+from crossclaw.sandbox.places import Places
 from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.desk import Desk
 from crossclaw.sessions.exchange import Exchanges
 from crossclaw.sessions.reading import Reading
 from crossclaw.sessions.send import Sends
 from crossclaw.tools.contract import Tool
+from crossclaw.tools.edit import Edit
+from crossclaw.tools.exec import Exec
 from crossclaw.tools.invoke import Invoker
 from crossclaw.tools.read import Read
 from crossclaw.tools.session_tools import session_methods, session_tools
+from crossclaw.tools.toolset import Toolsets
+from crossclaw.tools.write import Write
 from crossclaw.transcripts.exporter import Exporter
 
 log = logging.getLogger(__name__)
@@ -97,7 +102,8 @@ class House:
     resolver: Resolver
     door: Door
     about: About
-    tools: Mapping[str, Tool[Any]]
+    places: Places
+    toolsets: Toolsets
 
 
 @asynccontextmanager
@@ -111,6 +117,7 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
         providers = _providers(config, outside)
         closing.push_async_callback(_shielded, providers.close)
         house = _build(config, paths, outside, ledger, providers)
+        await house.places.prepare()
         agent = _agent(config, outside, house, providers)
         await house.exporter.repair()
         closing.push_async_callback(_shielded, house.exporter.close)
@@ -172,7 +179,7 @@ def _noted_port(paths: Paths, number: int) -> Generator[None]:
 
 def _gateway(config: Config, outside: Outside, house: House, lock: Lock) -> Gateway:
     around = Around(clock=outside.clock, ids=outside.ids)
-    invoker = Invoker(house.tools, house.resolver, config)
+    invoker = Invoker(house.toolsets, house.resolver, config, _model_of(config, outside))
     return Gateway(
         house.door,
         house.feed,
@@ -240,6 +247,14 @@ def _build(
         ]
     )
     door = Door(registry, ledger, clock)
+    places = Places(
+        config.agents,
+        config.tools,
+        lambda agent_id: paths.workspace(agent_id, config.agents),
+        paths.state_dir,
+        outside.environ,
+    )
+    tools = [*session_tools(door), *_own_tools(config, places), *outside.tools]
     return House(
         ledger=ledger,
         book=book,
@@ -254,7 +269,8 @@ def _build(
         resolver=resolver,
         door=door,
         about=about,
-        tools={tool.name: tool for tool in _tools(config, paths, outside, door)},
+        places=places,
+        toolsets=Toolsets(tools, config, places.decide),
     )
 
 
@@ -263,7 +279,7 @@ def _agent(config: Config, outside: Outside, house: House, providers: Providers)
     toolbox = Toolbox(house.book, house.feed, clock, ids)
     minds = Minds(
         providers,
-        house.tools,
+        house.toolsets,
         _model_of(config, outside),
         lambda model: _output_tokens(config, model),
     )
@@ -271,11 +287,12 @@ def _agent(config: Config, outside: Outside, house: House, providers: Providers)
     return Agent(house.ledger, minds, loop, ids)
 
 
-def _tools(config: Config, paths: Paths, outside: Outside, door: Door) -> list[Tool[Any]]:
+def _own_tools(config: Config, places: Places) -> list[Tool[Any]]:
     return [
-        *session_tools(door),
-        Read(lambda agent_id: paths.workspace(agent_id, config.agents)),
-        *outside.tools,
+        Read(places),
+        Write(places),
+        Edit(places),
+        Exec(places, lambda agent_id: config.agents.exec_for(agent_id, config.tools.exec)),
     ]
 
 

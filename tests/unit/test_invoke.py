@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from crossclaw.config import Config
-from crossclaw.domain.errors import CrossclawError, Forbidden, NotFound
+from crossclaw.domain.errors import CrossclawError, Forbidden, Invalid, NotFound
 from crossclaw.door.principal import Principal
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import open_house
@@ -25,7 +25,7 @@ async def invoke(
     failure: CrossclawError | None = None
     async with open_house(folder, RehearsalProvider(), config=config) as house:
         await say(house, "agent:main:notes", "say: hi", "r1")
-        invoker = Invoker(house.tools, house.resolver, config)
+        invoker = Invoker(house.toolsets, house.resolver, config, lambda agent_id: "x/y")
         try:
             return await invoker.invoke(who, tool, arguments, session)
         except CrossclawError as error:
@@ -67,3 +67,18 @@ async def test_reading_needs_the_right_to_read_and_sending_the_right_to_write(
         await invoke(
             tmp_path / "2", "sessions_send", {"sessionKey": "main", "message": "x"}, who=READER
         )
+
+
+@pytest.mark.parametrize("tool", ["exec", "write", "edit"])
+async def test_tools_that_change_the_machine_are_closed_until_they_are_opened(
+    tmp_path: Path, tool: str
+) -> None:
+    with pytest.raises(ToolNotAvailable, match=f"Tool not available: {tool}"):
+        await invoke(tmp_path / "1", tool, {})
+    with pytest.raises(Invalid, match="it takes"):
+        await invoke(tmp_path / "2", tool, {}, raw={"gateway": {"tools": {"allow": [tool]}}})
+
+
+async def test_the_sessions_own_policy_holds_outside_too(tmp_path: Path) -> None:
+    with pytest.raises(ToolNotAvailable, match="Tool not available: read"):
+        await invoke(tmp_path, "read", {"path": "a"}, raw={"tools": {"deny": ["group:fs"]}})

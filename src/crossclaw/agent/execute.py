@@ -18,7 +18,8 @@ class Agent:
 
     async def execute(self, run: Run, progress: Progress) -> Ending:
         session = await self._ledger.find_session(run.key)
-        answer = await self._loop.run(run, self._minds.choose(run, session), progress)
+        mind = await self._minds.choose(run, session)
+        answer = await self._loop.run(run, mind, progress)
         last_words = NewEntry(entry_id=self._ids.short(), message=answer)
         if answer.stop_reason == "error":
             return Ending(Outcome("error", error=answer.error or "the model refused"), [last_words])

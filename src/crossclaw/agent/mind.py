@@ -1,7 +1,7 @@
 """A mind: what a run thinks with. Model, system prompt and tools, chosen anew for each run."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol, get_args
+from collections.abc import Callable
+from typing import Protocol, get_args
 
 import msgspec
 
@@ -10,7 +10,7 @@ from crossclaw.domain.agents import ThinkingLevel
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Session
 from crossclaw.providers.contract import Provider
-from crossclaw.tools.contract import Tool
+from crossclaw.tools.toolset import Toolset, Toolsets
 
 OUTPUT_TOKENS_MAX = 8_192  # where the model's own limit is not known
 
@@ -19,7 +19,7 @@ class Mind(msgspec.Struct, frozen=True):
     provider: Provider
     model: str
     system: str
-    tools: Mapping[str, Tool[Any]]
+    tools: Toolset
     thinking: ThinkingLevel = "off"
     output_tokens_max: int = OUTPUT_TOKENS_MAX
 
@@ -34,21 +34,19 @@ class Minds:
     def __init__(
         self,
         providers: FindProvider,
-        tools: Mapping[str, Tool[Any]],
+        toolsets: Toolsets,
         model_of: Callable[[str], str],
         output_tokens_of: Callable[[str], int | None],
     ) -> None:
         self._providers = providers
-        self._tools = tools
+        self._toolsets = toolsets
         self._model_of = model_of
         self._output_tokens_of = output_tokens_of
 
-    def choose(self, run: Run, session: Session | None) -> Mind:
+    async def choose(self, run: Run, session: Session | None) -> Mind:
         chosen = run.plan.model or (session and session.model) or self._model_of(run.key.agent_id)
         provider, model = self._providers.get(chosen)
-        allowed = {
-            name: tool for name, tool in self._tools.items() if run.authority.allows_tool(name)
-        }
+        allowed = await self._toolsets.of(run.key, run.authority, chosen)
         return Mind(
             provider,
             model,

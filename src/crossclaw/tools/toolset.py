@@ -1,0 +1,62 @@
+"""Toolsets: the tools that one run gets, and the reason why it does not get the others."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from crossclaw.config import Config
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.keys import SessionKey
+from crossclaw.policy.decision import Decision
+from crossclaw.policy.tools import decide_tool, tool_layers
+from crossclaw.tools.contract import Tool
+
+IsSandboxed = Callable[[SessionKey, Authority], Decision]
+
+
+class Toolset(Mapping[str, Tool[Any]]):
+    def __init__(self, offered: Mapping[str, Tool[Any]], refused: Mapping[str, str]) -> None:
+        self._offered = offered
+        self._refused = refused
+
+    def __getitem__(self, name: str) -> Tool[Any]:
+        return self._offered[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._offered)
+
+    def __len__(self) -> int:
+        return len(self._offered)
+
+    def why_not(self, name: str) -> str:
+        there_are = f"there are: {', '.join(self) or 'none'}"
+        if name in self._refused:
+            return f"the tool {name!r} is not available here: {self._refused[name]}; {there_are}"
+        return f"there is no tool {name!r}; {there_are}"
+
+
+class Toolsets:
+    """Everything there is, and the policy over it."""
+
+    def __init__(
+        self, tools: Iterable[Tool[Any]], config: Config, is_sandboxed: IsSandboxed
+    ) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+        self._config = config
+        self._is_sandboxed = is_sandboxed
+
+    def find(self, name: str) -> Tool[Any] | None:
+        return self._tools.get(name)
+
+    async def of(self, key: SessionKey, authority: Authority, model: str) -> Toolset:
+        """`model` is `provider/model`: some settings are for one of them only."""
+        layers = tool_layers(
+            self._config,
+            key.agent_id,
+            model=model,
+            sandboxed=self._is_sandboxed(key, authority).allowed,
+        )
+        found = {name: decide_tool(name, layers, authority) for name in self._tools}
+        return Toolset(
+            {name: tool for name, tool in self._tools.items() if found[name].allowed},
+            {name: each.reason for name, each in found.items() if not each.allowed},
+        )
