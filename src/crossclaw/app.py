@@ -57,11 +57,13 @@ from crossclaw.sessions.reading import Reading
 from crossclaw.sessions.send import Sends
 from crossclaw.tools.contract import Tool
 from crossclaw.tools.edit import Edit
+from crossclaw.tools.egress import Egress, is_installed
 from crossclaw.tools.exec import Exec
 from crossclaw.tools.invoke import Invoker
 from crossclaw.tools.read import Read
 from crossclaw.tools.session_tools import session_methods, session_tools
 from crossclaw.tools.toolset import Toolsets
+from crossclaw.tools.web_fetch import WebFetch
 from crossclaw.tools.write import Write
 from crossclaw.transcripts.exporter import Exporter
 
@@ -293,6 +295,7 @@ def _own_tools(config: Config, places: Places) -> list[Tool[Any]]:
         Write(places),
         Edit(places),
         Exec(places, lambda agent_id: config.agents.exec_for(agent_id, config.tools.exec)),
+        *([WebFetch(Egress(), config.tools.web.fetch)] if is_installed() else []),
     ]
 
 
