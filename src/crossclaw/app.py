@@ -60,6 +60,7 @@ from crossclaw.tools.edit import Edit
 from crossclaw.tools.egress import Egress, is_installed
 from crossclaw.tools.exec import Exec
 from crossclaw.tools.invoke import Invoker
+from crossclaw.tools.mcp_servers import McpServers
 from crossclaw.tools.read import Read
 from crossclaw.tools.session_tools import session_methods, session_tools
 from crossclaw.tools.toolset import Toolsets
@@ -105,6 +106,7 @@ class House:
     door: Door
     about: About
     places: Places
+    servers: McpServers
     toolsets: Toolsets
 
 
@@ -125,6 +127,7 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
         closing.push_async_callback(_shielded, house.exporter.close)
         async with anyio.create_task_group() as tasks:
             await tasks.start(house.exporter.serve)
+            await tasks.start(house.servers.serve)
             await tasks.start(house.lanes.serve, agent.execute, house.desk.finished)
             await tasks.start(house.outbox.serve)
             tasks.start_soon(house.sweep.serve, _timers(outside), name="sweep")
@@ -256,6 +259,7 @@ def _build(
         paths.state_dir,
         outside.environ,
     )
+    servers = McpServers(config.mcp.servers)
     tools = [*session_tools(door), *_own_tools(config, places), *outside.tools]
     return House(
         ledger=ledger,
@@ -272,7 +276,8 @@ def _build(
         door=door,
         about=about,
         places=places,
-        toolsets=Toolsets(tools, config, places.decide),
+        servers=servers,
+        toolsets=Toolsets(tools, config, places.decide, servers),
     )
 
 

@@ -64,6 +64,12 @@ class Layer(msgspec.Struct, frozen=True):
             return Decision(False, f"{self.setting} does not allow it")
         return Decision(True, f"{self.setting} allows it")
 
+    def may_allow(self, prefix: str) -> bool:
+        """Whether any tool whose name begins so could pass."""
+        if _matching(f"{prefix}*", self.deny) and not _meets(prefix, self.unless):
+            return False
+        return self.allow is None or _meets(prefix, self.allow)
+
 
 def decide_tool(tool: str, layers: Iterable[Layer], authority: Authority | None = None) -> Decision:
     for layer in layers:
@@ -77,6 +83,14 @@ def decide_tool(tool: str, layers: Iterable[Layer], authority: Authority | None 
 
 def allowed_tools(names: Iterable[str], layers: Sequence[Layer]) -> frozenset[str]:
     return frozenset(name for name in names if decide_tool(name, layers).allowed)
+
+
+def may_allow_any(prefix: str, layers: Iterable[Layer], authority: Authority) -> bool:
+    """Whether it is worth asking a server for its tools, whose names begin with `prefix`."""
+    given = authority.tools
+    if given is not None and not any(name.startswith(prefix) for name in given):
+        return False
+    return all(layer.may_allow(prefix) for layer in layers)
 
 
 def layer_of(setting: str, policy: ToolPolicy) -> Layer:
@@ -153,6 +167,11 @@ def _matching(tool: str, rules: Iterable[str]) -> str | None:
         if any(fnmatchcase(name, pattern) for pattern in GROUPS.get(plain, (plain,))):
             return rule
     return None
+
+
+def _meets(prefix: str, rules: Iterable[str]) -> bool:
+    whole = f"{prefix}*"
+    return any(_matching(whole, (rule,)) or _plain(rule).startswith(prefix) for rule in rules)
 
 
 def _plain(name: str) -> str:

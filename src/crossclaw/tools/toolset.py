@@ -7,8 +7,9 @@ from crossclaw.config import Config
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.keys import SessionKey
 from crossclaw.policy.decision import Decision
-from crossclaw.policy.tools import decide_tool, tool_layers
+from crossclaw.policy.tools import decide_tool, may_allow_any, tool_layers
 from crossclaw.tools.contract import Tool
+from crossclaw.tools.mcp_servers import McpServers
 
 IsSandboxed = Callable[[SessionKey, Authority], Decision]
 
@@ -38,11 +39,16 @@ class Toolsets:
     """Everything there is, and the policy over it."""
 
     def __init__(
-        self, tools: Iterable[Tool[Any]], config: Config, is_sandboxed: IsSandboxed
+        self,
+        tools: Iterable[Tool[Any]],
+        config: Config,
+        is_sandboxed: IsSandboxed,
+        servers: McpServers,
     ) -> None:
         self._tools = {tool.name: tool for tool in tools}
         self._config = config
         self._is_sandboxed = is_sandboxed
+        self._servers = servers
 
     def find(self, name: str) -> Tool[Any] | None:
         return self._tools.get(name)
@@ -55,8 +61,13 @@ class Toolsets:
             model=model,
             sandboxed=self._is_sandboxed(key, authority).allowed,
         )
-        found = {name: decide_tool(name, layers, authority) for name in self._tools}
+        tools = dict(self._tools)
+        for tool in await self._servers.tools(
+            lambda prefix: may_allow_any(prefix, layers, authority)
+        ):
+            tools.setdefault(tool.name, tool)
+        found = {name: decide_tool(name, layers, authority) for name in tools}
         return Toolset(
-            {name: tool for name, tool in self._tools.items() if found[name].allowed},
+            {name: tool for name, tool in tools.items() if found[name].allowed},
             {name: each.reason for name, each in found.items() if not each.allowed},
         )
