@@ -41,7 +41,7 @@ class Invoker:
     async def invoke(
         self, principal: Principal, name: str, arguments: dict[str, Any], session_key: str
     ) -> Any:
-        known = self._toolsets.find(name)
+        known = self._toolsets.known.get(name)
         self._refuse_closed(name)
         if known is not None:
             _refuse_without_scope(principal, known)

@@ -45,13 +45,10 @@ class Toolsets:
         is_sandboxed: IsSandboxed,
         servers: McpServers,
     ) -> None:
-        self._tools = {tool.name: tool for tool in tools}
+        self.known = {tool.name: tool for tool in tools}
         self._config = config
         self._is_sandboxed = is_sandboxed
         self._servers = servers
-
-    def find(self, name: str) -> Tool[Any] | None:
-        return self._tools.get(name)
 
     async def of(self, key: SessionKey, authority: Authority, model: str) -> Toolset:
         """`model` is `provider/model`: some settings are for one of them only."""
@@ -61,7 +58,7 @@ class Toolsets:
             model=model,
             sandboxed=self._is_sandboxed(key, authority).allowed,
         )
-        tools = dict(self._tools)
+        tools = dict(self.known)
         for tool in await self._servers.tools(
             lambda prefix: may_allow_any(prefix, layers, authority)
         ):
