@@ -39,6 +39,8 @@ class Places:
         self._program = shutil.which("bwrap", path=environ.get("PATH"))
         self._checked = False
         self._writing: dict[Path, anyio.Lock] = {}
+        self._settings: dict[str, Sandbox] = {}
+        """By agent; asked for in every run."""
 
     async def prepare(self) -> None:
         """At the start: where an agent is to be sandboxed, the sandbox must work."""
@@ -48,7 +50,7 @@ class Places:
                 await self._check()
 
     def decide(self, key: SessionKey, authority: Authority) -> Decision:
-        return decide_sandbox(self._agents.sandbox_for(key.agent_id), key, authority)
+        return decide_sandbox(self._settings_of(key.agent_id), key, authority)
 
     async def of(self, key: SessionKey, authority: Authority) -> Place:
         passed = self._agents.exec_for(key.agent_id, self._tools.exec).pass_env or ()
@@ -56,7 +58,7 @@ class Places:
         if not self.decide(key, authority).allowed:
             host = Host(self._environ, passed)
             return Place(folder, str(folder), True, True, False, host)
-        settings = self._agents.sandbox_for(key.agent_id)
+        settings = self._settings_of(key.agent_id)
         self._refuse_open_state(key.agent_id)
         await self._check()
         access = settings.workspace_access
@@ -73,6 +75,11 @@ class Places:
         """One writer at a time in a folder: two edits of one file must not lose one of them. As many
         locks as folders are in use, which are as many as agents (or sessions, by sandbox.scope)."""
         return self._writing.setdefault(place.folder, anyio.Lock())
+
+    def _settings_of(self, agent_id: str) -> Sandbox:
+        if agent_id not in self._settings:
+            self._settings[agent_id] = self._agents.sandbox_for(agent_id)
+        return self._settings[agent_id]
 
     async def _check(self) -> None:
         if not self._checked:

@@ -16,7 +16,7 @@ import anyio
 import anyio.abc
 import msgspec
 
-from crossclaw.domain.errors import SandboxMissing, ToolFailed
+from crossclaw.domain.errors import ToolFailed
 from crossclaw.sandbox.contract import Wrapped
 
 KEPT_BYTES = 100_000  # of a command's output, half from its beginning: what a model can use
@@ -67,8 +67,6 @@ async def _start(wrapped: Wrapped) -> anyio.abc.Process:
             env=wrapped.environ,
             start_new_session=True,
         )
-    except FileNotFoundError as error:
-        raise SandboxMissing(f"the command cannot be started: {error}") from None
     except (OSError, ValueError) as error:
         raise ToolFailed(f"the command cannot be started: {error}") from None
 

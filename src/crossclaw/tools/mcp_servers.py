@@ -44,6 +44,10 @@ class McpServers:
             if settings.enabled and not settings.disabled
         }
 
+    @property
+    def are_there(self) -> bool:
+        return bool(self._servers)
+
     async def serve(
         self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
     ) -> None:

@@ -1,15 +1,18 @@
 """Toolsets: the tools that one run gets, and the reason why it does not get the others."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from crossclaw.config import Config
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.keys import SessionKey
 from crossclaw.policy.decision import Decision
-from crossclaw.policy.tools import decide_tool, may_allow_any, tool_layers
+from crossclaw.policy.tools import Layer, decide_tool, may_allow_any, tool_layers
 from crossclaw.tools.contract import Tool
 from crossclaw.tools.mcp_servers import McpServers
+
+CHOICES_MAX = 1_024  # remembered: agents, models and authorities in use are far fewer
 
 IsSandboxed = Callable[[SessionKey, Authority], Decision]
 
@@ -27,6 +30,10 @@ class Toolset(Mapping[str, Tool[Any]]):
 
     def __len__(self) -> int:
         return len(self._offered)
+
+    def joined(self, others: "Toolset") -> "Toolset":
+        """A name that both have is this one's."""
+        return Toolset({**others._offered, **self._offered}, {**others._refused, **self._refused})
 
     def why_not(self, name: str) -> str:
         there_are = f"there are: {', '.join(self) or 'none'}"
@@ -49,22 +56,28 @@ class Toolsets:
         self._config = config
         self._is_sandboxed = is_sandboxed
         self._servers = servers
+        self._chosen = lru_cache(CHOICES_MAX)(self._choose)
 
     async def of(self, key: SessionKey, authority: Authority, model: str) -> Toolset:
         """`model` is `provider/model`: some settings are for one of them only."""
-        layers = tool_layers(
-            self._config,
-            key.agent_id,
-            model=model,
-            sandboxed=self._is_sandboxed(key, authority).allowed,
-        )
-        tools = dict(self.known)
-        for tool in await self._servers.tools(
-            lambda prefix: may_allow_any(prefix, layers, authority)
-        ):
-            tools.setdefault(tool.name, tool)
-        found = {name: decide_tool(name, layers, authority) for name in tools}
-        return Toolset(
-            {name: tool for name, tool in tools.items() if found[name].allowed},
-            {name: each.reason for name, each in found.items() if not each.allowed},
-        )
+        sandboxed = self._is_sandboxed(key, authority).allowed
+        given = Authority(tools=authority.tools, denied_tools=authority.denied_tools)
+        layers, chosen = self._chosen(key.agent_id, model, sandboxed, given)
+        if not self._servers.are_there:
+            return chosen
+        borrowed = await self._servers.tools(lambda prefix: may_allow_any(prefix, layers, given))
+        return chosen.joined(_decided({tool.name: tool for tool in borrowed}, layers, given))
+
+    def _choose(
+        self, agent_id: str, model: str, sandboxed: bool, given: Authority
+    ) -> tuple[tuple[Layer, ...], Toolset]:
+        layers = tool_layers(self._config, agent_id, model=model, sandboxed=sandboxed)
+        return layers, _decided(self.known, layers, given)
+
+
+def _decided(tools: Mapping[str, Tool[Any]], layers: Sequence[Layer], given: Authority) -> Toolset:
+    found = {name: decide_tool(name, layers, given) for name in tools}
+    return Toolset(
+        {name: tool for name, tool in tools.items() if found[name].allowed},
+        {name: each.reason for name, each in found.items() if not each.allowed},
+    )
