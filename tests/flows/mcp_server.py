@@ -5,7 +5,7 @@ import os
 import sys
 
 import anyio
-from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver import Context, Image, MCPServer
 
 server = MCPServer("little")
 
@@ -27,6 +27,12 @@ async def slow(ctx: Context) -> str:
 def fail() -> str:
     """Always fails."""
     raise ValueError("no luck")
+
+
+@server.tool()
+def picture(size: int) -> Image:
+    """An image of so many bytes."""
+    return Image(data=b"x" * size, format="png")
 
 
 @server.tool()

@@ -114,6 +114,27 @@ def test_an_agent_uses_the_tools_of_a_server(tmp_path: Path) -> None:
     in_a_house(tmp_path, {"little": STDIO}, story, script)
 
 
+@pytest.mark.spec("M1")
+def test_an_image_of_a_server_is_shown_unless_it_is_too_large(tmp_path: Path) -> None:
+    async def story(house: House) -> None:
+        run = await say(house, "main", "look", "r1")
+        small, large = await results_of(house, run)
+        assert small == [
+            {
+                "type": "image",
+                "source": {"type": "base64", "media_type": "image/png", "data": "eHh4"},
+            }
+        ]
+        assert "too large" in large
+
+    script = [
+        ToolUse("c1", "little__picture", {"size": 3}),
+        ToolUse("c2", "little__picture", {"size": 3_000_000}),
+        "seen",
+    ]
+    in_a_house(tmp_path, {"little": STDIO}, story, script)
+
+
 def test_a_server_over_http_gets_its_headers_and_answers(tmp_path: Path, port: int) -> None:
     async def story(house: House) -> None:
         run = await say(house, "main", "add", "r1")
@@ -164,7 +185,7 @@ def test_a_server_that_cannot_be_started_costs_only_its_tools(
         run = await say(house, "main", "go", "r1")
         assert run.reply == "fine without"
         assert await mcp_names(house) == [f"little__{name}" for name in
-                                          ("add", "die", "fail", "hang", "slow", "variables")]  # fmt: skip
+                                          ("add", "die", "fail", "hang", "picture", "slow", "variables")]  # fmt: skip
 
     in_a_house(tmp_path, {"bad": settings, "little": STDIO}, story, ["fine without"])
 

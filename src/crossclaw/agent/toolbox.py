@@ -83,7 +83,7 @@ class Toolbox:
         except (Fenced, StoreError):
             raise
         except CrossclawError as error:
-            return str(error), True
+            return _bounded(str(error)), True
         except Exception as error:
             log.exception("tool %s failed in run %s", call.name, run.run_id)
             return f"{call.name} failed: {type(error).__name__}: {error}", True

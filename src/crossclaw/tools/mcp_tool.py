@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 SEPARATOR = "__"
 NAME_CHARS_MAX = 64  # what providers accept
+IMAGE_CHARS_MAX = 3_000_000  # in base64; about what `read` shows, and what every provider takes
 
 CallServer = Callable[[str, dict[str, Any], Tell], Awaitable["types.CallToolResult"]]
 
@@ -73,6 +74,8 @@ def _block(part: "types.ContentBlock") -> Text | Image:
     match part.type:
         case "text":
             return Text(part.text)
+        case "image" if len(part.data) > IMAGE_CHARS_MAX:
+            return Text("[an image that is too large to be shown]")
         case "image":
             return Image(ImageSource("base64", part.mime_type, part.data))
         case "resource":
