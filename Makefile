@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 N ?= 50
 
-.PHONY: help setup run demo test proof check bench crash local-model local-demo docs pictures lock clean
+.PHONY: help setup run demo bubblewrap test proof check bench crash local-model local-demo docs pictures lock clean
 
 help: ## what there is to do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -24,7 +24,14 @@ run: setup ## the gateway with its page; no key and no configuration needed
 demo: setup ## two agents talk with each other, live in this terminal; ends by itself
 	@$(BIN)/crossclaw demo $(ARGS)
 
-test: setup ## all tests that fit into minutes
+bubblewrap: ## the sandbox's program, which the tests need; installed where apt and the right to use it are there
+	@command -v bwrap >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get install --yes --quiet=2 bubblewrap || { apt-get update --quiet=2 && apt-get install --yes --quiet=2 bubblewrap; }; \
+	  fi; }
+	@command -v bwrap >/dev/null || { echo "The tests need bubblewrap, the sandbox's program: install it with your package manager (apt, dnf, pacman: bubblewrap) and try again."; exit 1; }
+
+test: setup bubblewrap ## all tests that fit into minutes
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
 proof: setup ## the proofs by enumeration at full size, of which `make test` runs a sample

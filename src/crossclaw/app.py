@@ -48,7 +48,6 @@ from crossclaw.ledger.contract import Delivery, Ledger, Timer
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.policy.decision import Decision
 from crossclaw.policy.send import decide_send
-from crossclaw.policy.subagents import may_use_tool
 from crossclaw.providers.contract import Provider
 from crossclaw.providers.prices import Prices
 from crossclaw.providers.registry import Providers, ProviderSettings
@@ -58,6 +57,7 @@ from crossclaw.runs.lanes import Lanes
 from crossclaw.runs.slots import Slots
 from crossclaw.runs.sweep import Fire, Sweep
 from crossclaw.runs.waits import Waits
+from crossclaw.sandbox.places import Places
 from crossclaw.sessions.announce import ARCHIVE, CLEANUP, Announces
 from crossclaw.sessions.archive import Archive
 from crossclaw.sessions.changing import Changing
@@ -74,9 +74,16 @@ from crossclaw.sessions.spawn import CheckModel, Spawns
 from crossclaw.sessions.status import Standing
 from crossclaw.sessions.stopping import Stopping
 from crossclaw.tools.contract import Tool
+from crossclaw.tools.edit import Edit
+from crossclaw.tools.egress import Egress, is_installed
+from crossclaw.tools.exec import Exec
 from crossclaw.tools.invoke import Invoker
+from crossclaw.tools.mcp_servers import McpServers
 from crossclaw.tools.read import Read
 from crossclaw.tools.session_tools import session_methods, session_tools
+from crossclaw.tools.toolset import Toolsets
+from crossclaw.tools.web_fetch import WebFetch
+from crossclaw.tools.write import Write
 from crossclaw.transcripts.exporter import Exporter
 
 log = logging.getLogger(__name__)
@@ -118,7 +125,9 @@ class House:
     resolver: Resolver
     door: Door
     about: About
-    tools: Mapping[str, Tool[Any]]
+    places: Places
+    servers: McpServers
+    toolsets: Toolsets
 
 
 @asynccontextmanager
@@ -132,11 +141,13 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
         providers = _providers(config, outside)
         closing.push_async_callback(_shielded, providers.close)
         house = _build(config, paths, outside, ledger, providers)
+        await house.places.prepare()
         agent = _agent(config, paths, outside, house, providers)
         await house.exporter.repair()
         closing.push_async_callback(_shielded, house.exporter.close)
         async with anyio.create_task_group() as tasks:
             await tasks.start(house.exporter.serve)
+            await tasks.start(house.servers.serve)
             await tasks.start(house.lanes.serve, agent.execute, house.endings.finished)
             await tasks.start(house.outbox.serve)
             tasks.start_soon(house.sweep.serve, _timers(outside, house), name="sweep")
@@ -193,7 +204,7 @@ def _noted_port(paths: Paths, number: int) -> Generator[None]:
 
 def _gateway(config: Config, outside: Outside, house: House, lock: Lock) -> Gateway:
     around = Around(clock=outside.clock, ids=outside.ids)
-    invoker = Invoker(house.tools, house.resolver, config)
+    invoker = Invoker(house.toolsets, house.resolver, config, _model_of(config, outside))
     return Gateway(
         house.door,
         house.feed,
@@ -308,6 +319,15 @@ def _build(
     )
     door = Door(registry, ledger, clock)
     doors.append(door)  # commands do what methods do: through the door that knows them all
+    places = Places(
+        config.agents,
+        config.tools,
+        lambda agent_id: paths.workspace(agent_id, config.agents),
+        paths.state_dir,
+        outside.environ,
+    )
+    servers = McpServers(config.mcp.servers)
+    tools = [*session_tools(door), *_own_tools(config, places), *outside.tools]
     return House(
         ledger=ledger,
         book=book,
@@ -324,7 +344,9 @@ def _build(
         resolver=resolver,
         door=door,
         about=about,
-        tools={tool.name: tool for tool in _tools(config, paths, outside, door)},
+        places=places,
+        servers=servers,
+        toolsets=Toolsets(tools, config, places.decide, servers),
     )
 
 
@@ -335,13 +357,12 @@ def _agent(
     toolbox = Toolbox(house.book, house.feed, config.agents, clock, ids)
     minds = Minds(
         providers,
-        house.tools,
+        house.toolsets,
         _prompts(config, paths, clock),
         lambda agent_id: config.model_for(agent_id, outside.environ),
         config.agents.thinking_for,
         lambda model: _output_tokens(config, model),
         config.window_for,
-        lambda run, tool: may_use_tool(config, run.key, run.authority, tool),
     )
     history = History(house.ledger)
     house.feed.subscribe(history.hear)
@@ -376,11 +397,13 @@ def _prompts(config: Config, paths: Paths, clock: Clock) -> Prompts:
     return Prompts(lambda agent_id: paths.workspace(agent_id, config.agents), settings, clock)
 
 
-def _tools(config: Config, paths: Paths, outside: Outside, door: Door) -> list[Tool[Any]]:
+def _own_tools(config: Config, places: Places) -> list[Tool[Any]]:
     return [
-        *session_tools(door),
-        Read(lambda agent_id: paths.workspace(agent_id, config.agents)),
-        *outside.tools,
+        Read(places),
+        Write(places),
+        Edit(places),
+        Exec(places, lambda agent_id: config.agents.exec_for(agent_id, config.tools.exec)),
+        *([WebFetch(Egress(), config.tools.web.fetch)] if is_installed() else []),
     ]
 
 

@@ -20,7 +20,14 @@ from crossclaw.cli.say import note
 from crossclaw.domain import events as house_events
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import CrossclawError
-from crossclaw.domain.events import ReplyPiece, RunEnded, RunStarted, ToolEnded, ToolStarted
+from crossclaw.domain.events import (
+    ReplyPiece,
+    RunEnded,
+    RunStarted,
+    ToolEnded,
+    ToolProgress,
+    ToolStarted,
+)
 from crossclaw.domain.keys import SessionKey
 from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller, Listening, TwoAnswers
@@ -93,6 +100,8 @@ class EmbeddedPeer:
                 return [*story.said(heard, now_ms), *story.due(now_ms, 0, 0)]
             case ToolStarted(run_id=run_id):
                 return self._story(run_id).tool_started(heard, heard.arguments, now_ms)
+            case ToolProgress(run_id=run_id):
+                return self._story(run_id).tool_progress(heard, now_ms)
             case ToolEnded(run_id=run_id):
                 return self._story(run_id).tool_ended(heard, now_ms)
             case RunEnded(run=run):

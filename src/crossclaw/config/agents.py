@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from crossclaw.config.section import Count, Loose, Positive, Section, Share, names
-from crossclaw.config.tools import AgentTools
+from crossclaw.config.tools import AgentTools, ExecTool
 from crossclaw.domain.agents import DEFAULT_AGENT_ID, ThinkingLevel, normalize_agent_id
 from crossclaw.domain.errors import NotFound
 
@@ -16,6 +16,7 @@ VerboseLevel = Literal["off", "on", "full"]
 SandboxMode = Literal["off", "non-main", "all"]
 WorkspaceAccess = Literal["none", "ro", "rw"]
 SpawnedVisibility = Literal["spawned", "all"]
+SandboxNetwork = Literal["none", "host"]
 
 _NEAREST_LEVEL: dict[ThinkingName, ThinkingLevel] = {
     "adaptive": "medium",
@@ -68,15 +69,15 @@ class Sandbox(Section, frozen=True):
     mode: SandboxMode = "off"
     workspace_access: WorkspaceAccess = "rw"
     session_tools_visibility: SpawnedVisibility = "spawned"
-    network: bool = False
+    network: SandboxNetwork = "none"
     scope: Literal["session", "agent", "shared"] = "agent"
     docker: Loose = msgspec.field(default_factory=Loose)
     unused = _FOREIGN_SANDBOX
 
     @property
     def allows_network(self) -> bool:
-        """`network: true`, or OpenClaw's way to say it: a docker network other than none."""
-        return self.network or self.docker.get("network", "none") != "none"
+        """`network: host`, or OpenClaw's way to say it: a docker network other than none."""
+        return self.network == "host" or self.docker.get("network", "none") != "none"
 
 
 class AgentSandbox(Section, frozen=True):
@@ -85,7 +86,7 @@ class AgentSandbox(Section, frozen=True):
     mode: SandboxMode | None = None
     workspace_access: WorkspaceAccess | None = None
     session_tools_visibility: SpawnedVisibility | None = None
-    network: bool | None = None
+    network: SandboxNetwork | None = None
     scope: Literal["session", "agent", "shared"] | None = None
     docker: Loose | None = None
     unused = _FOREIGN_SANDBOX
@@ -221,6 +222,11 @@ class Agents(Section, frozen=True):
             name: value for name, value in msgspec.structs.asdict(own).items() if value is not None
         }
         return msgspec.structs.replace(self.defaults.sandbox, **changes)
+
+    def exec_for(self, agent_id: str, shared: ExecTool) -> ExecTool:
+        own = msgspec.structs.asdict(self.get(agent_id).tools.exec)
+        changes = {name: value for name, value in own.items() if value is not None}
+        return msgspec.structs.replace(shared, **changes)
 
     def thinking_for(self, agent_id: str) -> ThinkingLevel | None:
         name = self.get(agent_id).thinking_default or self.defaults.thinking_default

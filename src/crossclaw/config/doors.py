@@ -104,7 +104,9 @@ class McpServer(Section, frozen=True):
     url: str | None = None
     transport: str | None = None
     headers: Secrets = msgspec.field(default_factory=Secrets)
-    unused = names("workingDirectory enabled disabled type oauth auth timeout tools codex")
+    enabled: bool = True
+    disabled: bool = False
+    unused = names("workingDirectory type oauth auth timeout tools codex")
 
 
 class Mcp(Section, frozen=True):

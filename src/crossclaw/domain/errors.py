@@ -19,6 +19,8 @@ CrossclawError                UNAVAILABLE       something failed inside; the tex
 │   ├── ProviderOverloaded    UNAVAILABLE       rate limit or outage; trying later helps
 │   └── ContextOverflow       UNAVAILABLE       the input does not fit the model's window
 ├── TurnsExhausted            UNAVAILABLE       a run asked the model too often
+├── ToolFailed                UNAVAILABLE       a tool did not come to its end; the text has what there is
+├── SandboxMissing            UNAVAILABLE       a sandbox is wanted and cannot be had; nothing runs without
 └── DeliveryError             UNAVAILABLE       a channel did not take a message
     └── DeliveryUncertain     UNAVAILABLE       nobody knows whether it did
 
@@ -107,6 +109,14 @@ class ContextOverflow(ProviderError):
 
 
 class TurnsExhausted(CrossclawError):
+    pass
+
+
+class ToolFailed(CrossclawError):
+    pass
+
+
+class SandboxMissing(CrossclawError):
     pass
 
 

@@ -53,6 +53,16 @@ class ToolStarted(msgspec.Struct, frozen=True):
     arguments: dict[str, object]
 
 
+class ToolProgress(msgspec.Struct, frozen=True):
+    """A sign of life of a tool that takes its time: the end of what it has put out so far."""
+
+    run_id: str
+    key: SessionKey
+    tool_use_id: str
+    name: str
+    text: str
+
+
 class ToolEnded(msgspec.Struct, frozen=True):
     run_id: str
     key: SessionKey
@@ -103,6 +113,7 @@ Event = (
     | ThoughtPiece
     | CallRepeated
     | ToolStarted
+    | ToolProgress
     | ToolEnded
     | EntryAppended
     | Injected

@@ -21,6 +21,7 @@ from crossclaw.domain.events import (
     RunStarted,
     SessionChanged,
     ToolEnded,
+    ToolProgress,
     ToolStarted,
 )
 from crossclaw.domain.keys import SHARED, SessionKey
@@ -76,6 +77,9 @@ class Newsroom:
             case ToolStarted():
                 arguments = _shortened(heard.arguments, self._limits.tool_text_chars_max)
                 told = self._story(heard.run_id).tool_started(heard, arguments, now_ms)
+                self._tell(heard.run_id, heard.key, told)
+            case ToolProgress():
+                told = self._story(heard.run_id).tool_progress(heard, now_ms)
                 self._tell(heard.run_id, heard.key, told)
             case ToolEnded():
                 told = self._story(heard.run_id).tool_ended(heard, now_ms)

@@ -9,7 +9,14 @@ from typing import Any
 
 import msgspec
 
-from crossclaw.domain.events import CallRepeated, Compacting, ReplyPiece, ToolEnded, ToolStarted
+from crossclaw.domain.events import (
+    CallRepeated,
+    Compacting,
+    ReplyPiece,
+    ToolEnded,
+    ToolProgress,
+    ToolStarted,
+)
 from crossclaw.domain.runs import Run
 from crossclaw.gateway.messages import text_message
 
@@ -110,6 +117,15 @@ class Story:
             "args": arguments,
         }
         return [*self._pieces(now_ms), self._agent("tool", data, now_ms, tools_only=True)]
+
+    def tool_progress(self, event: ToolProgress, now_ms: int) -> list[Told]:
+        data = {
+            "phase": "update",
+            "name": event.name,
+            "toolCallId": event.tool_use_id,
+            "partialResult": {"content": [{"type": "text", "text": event.text}]},
+        }
+        return [self._agent("tool", data, now_ms, tools_only=True)]
 
     def tool_ended(self, event: ToolEnded, now_ms: int) -> list[Told]:
         data = {
