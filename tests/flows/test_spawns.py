@@ -251,7 +251,7 @@ async def test_a_child_that_calls_the_spawn_tool_anyway_hears_that_there_is_none
         spawn = await reported(house)
 
         assert spawn.outcome is not None
-        assert "there is no tool" in (spawn.outcome.reply or "")
+        assert "is not available here: being a sub-agent" in (spawn.outcome.reply or "")
         assert len(await children(house)) == 1
 
 

@@ -391,7 +391,10 @@ class Ledger(Protocol):
 
     async def find_session(self, key: SessionKey) -> Session | None: ...
 
-    async def find_session_by_id(self, session_id: str) -> Session | None: ...
+    async def find_session_by_id(self, session_id: str, *, former: bool = False) -> Session | None:
+        """With `former` also by an id that it had before a reset: the session as it is now, under
+        that id."""
+        ...
 
     async def find_sessions_by_label(
         self, label: str, *, agent_id: str | None = None, sight: Sight | None = None

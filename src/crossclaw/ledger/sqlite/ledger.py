@@ -115,8 +115,8 @@ class SqliteLedger:
     async def find_session(self, key: SessionKey) -> Session | None:
         return sessions.find_session(self._reader, key)
 
-    async def find_session_by_id(self, session_id: str) -> Session | None:
-        return sessions.find_session_by_id(self._reader, session_id)
+    async def find_session_by_id(self, session_id: str, *, former: bool = False) -> Session | None:
+        return sessions.find_session_by_id(self._reader, session_id, former=former)
 
     async def find_sessions_by_label(
         self, label: str, *, agent_id: str | None = None, sight: Sight | None = None
