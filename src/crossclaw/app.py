@@ -1,7 +1,7 @@
 """The house, put together: built from the ground up, then served. The only module that knows all others."""
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,8 +24,9 @@ from crossclaw.delivery.outbox import MayDeliver, Outbox
 from crossclaw.domain.clock import Clock, SystemClock
 from crossclaw.domain.events import Event, RunEnded
 from crossclaw.domain.ids import Ids, RandomIds
+from crossclaw.domain.runs import Outcome, Run
 from crossclaw.door.dispatch import Door
-from crossclaw.door.registry import Registry
+from crossclaw.door.registry import Method, Registry
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.around import Around
 from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Lock, gateway_lock
@@ -33,11 +34,13 @@ from crossclaw.gateway.hello import About as AboutGateway
 from crossclaw.gateway.http.tools import tools_invoke
 from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.methods.chat import Chat
+from crossclaw.gateway.methods.cron import CronMethods
 from crossclaw.gateway.methods.runs import Runs as AgentRuns
 from crossclaw.gateway.methods.sending import Sending
 from crossclaw.gateway.methods.sessions import Sessions as SessionMethods
+from crossclaw.gateway.methods.waking import Waking
 from crossclaw.gateway.server import Gateway, listen_host
-from crossclaw.ledger.contract import Delivery, Ledger, Timer
+from crossclaw.ledger.contract import Delivery, Ledger, Op, Timer
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.policy.decision import Decision
 from crossclaw.policy.send import decide_send
@@ -45,10 +48,16 @@ from crossclaw.providers.contract import Provider
 from crossclaw.providers.registry import Providers, ProviderSettings
 from crossclaw.runs.book import Book
 from crossclaw.runs.feed import Feed
-from crossclaw.runs.lanes import Lanes
+from crossclaw.runs.lanes import Finished, Lanes
 from crossclaw.runs.slots import Slots
 from crossclaw.runs.sweep import Fire, Sweep
 from crossclaw.runs.waits import Waits
+from crossclaw.schedule.clockwork import Clockwork
+from crossclaw.schedule.heartbeats import Heartbeats
+from crossclaw.schedule.jobs import Jobs
+from crossclaw.schedule.notices import Notices
+from crossclaw.schedule.work import Work
+from crossclaw.schedule.zones import local_zone, user_zone
 from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.desk import Desk
 from crossclaw.sessions.exchange import Exchanges
@@ -80,6 +89,17 @@ class Outside:
     """Who is connected, as the gateway knows it."""
     inline: bool = False
     """No threads: for virtual time."""
+    keeps_time: bool = True
+    """Whether jobs run here. A house that is opened for one call leaves them to the gateway."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    notices: Notices
+    heartbeats: Heartbeats
+    work: Work
+    clockwork: Clockwork
+    jobs: Jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +117,7 @@ class House:
     resolver: Resolver
     door: Door
     about: About
+    schedule: Schedule
     tools: Mapping[str, Tool[Any]]
 
 
@@ -116,11 +137,13 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
         closing.push_async_callback(_shielded, house.exporter.close)
         async with anyio.create_task_group() as tasks:
             await tasks.start(house.exporter.serve)
-            await tasks.start(house.lanes.serve, agent.execute, house.desk.finished)
+            await tasks.start(house.lanes.serve, agent.execute, _finished(house))
             await tasks.start(house.outbox.serve)
             tasks.start_soon(house.sweep.serve, _timers(outside), name="sweep")
             for channel in outside.channels:
                 await tasks.start(channel.serve, house.desk.receive)
+            if outside.keeps_time and config.cron.enabled:
+                await tasks.start(house.schedule.clockwork.serve)
             yield house
             tasks.cancel_scope.cancel()
 
@@ -216,6 +239,7 @@ def _build(
     changing = Changing(ledger, lanes, exporter, feed, clock, ids)
     sends = Sends(resolver, book, waits, config, clock, ids)
     reading = Reading(ledger, resolver, clock, _model_of(config, outside), exporter.path_of)
+    schedule = _schedule(config, paths, outside, ledger, book, feed)
     loaded = outside.loaded or Loaded(config, paths.config_path, False, {}, (), ())
     about = About(
         loaded,
@@ -236,6 +260,7 @@ def _build(
                 config, ledger, resolver, changing, clock, ids, paths.ledger_path, outside.environ
             ).methods(),
             *Sending(ledger, resolver, sends, names, outbox.wake, clock, ids).methods(),
+            *_schedule_methods(config, paths, outside, ledger, schedule),
             *session_methods(reading, sends),
         ]
     )
@@ -254,8 +279,49 @@ def _build(
         resolver=resolver,
         door=door,
         about=about,
+        schedule=schedule,
         tools={tool.name: tool for tool in _tools(config, paths, outside, door)},
     )
+
+
+def _schedule(
+    config: Config, paths: Paths, outside: Outside, ledger: Ledger, book: Book, feed: Feed
+) -> Schedule:
+    clock, ids = outside.clock, outside.ids
+    local = user_zone(config.agents.defaults.user_timezone, local_zone(outside.environ))
+    notices = Notices(config, ledger, book, clock, ids)
+    heartbeats = Heartbeats(
+        config,
+        ledger,
+        notices,
+        lambda agent_id: paths.workspace(agent_id, config.agents),
+        clock,
+        local,
+    )
+    work = Work(config, ledger, notices, heartbeats, clock, ids)
+    clockwork = Clockwork(
+        ledger, book, feed, work, heartbeats, clock, local, config.cron.max_concurrent_runs
+    )
+    jobs = Jobs(config, ledger, clockwork, feed, clock, ids, local)
+    return Schedule(notices, heartbeats, work, clockwork, jobs)
+
+
+def _schedule_methods(
+    config: Config, paths: Paths, outside: Outside, ledger: Ledger, schedule: Schedule
+) -> list[Method[Any]]:
+    waking = Waking(config, ledger, schedule.notices, schedule.heartbeats, outside.clock)
+    cron = CronMethods(config, schedule.jobs, paths.ledger_path)
+    return [*cron.methods(), *waking.methods()]
+
+
+def _finished(house: House) -> Finished:
+    """What follows from an end, as the desk sees it and as the schedule does."""
+
+    async def finished(run: Run, outcome: Outcome) -> Sequence[Op[Any]]:
+        follow = await house.desk.finished(run, outcome)
+        return [*follow, *await house.schedule.work.follow(run, outcome)]
+
+    return finished
 
 
 def _agent(config: Config, outside: Outside, house: House, providers: Providers) -> Agent:

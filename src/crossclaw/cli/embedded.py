@@ -20,7 +20,15 @@ from crossclaw.cli.say import note
 from crossclaw.domain import events as house_events
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import CrossclawError
-from crossclaw.domain.events import ReplyPiece, RunEnded, RunStarted, ToolEnded, ToolStarted
+from crossclaw.domain.events import (
+    HeartbeatNews,
+    JobNews,
+    ReplyPiece,
+    RunEnded,
+    RunStarted,
+    ToolEnded,
+    ToolStarted,
+)
 from crossclaw.domain.keys import SessionKey
 from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller, Listening, TwoAnswers
@@ -45,7 +53,7 @@ async def open_embedded(place: Place) -> AsyncGenerator["EmbeddedPeer"]:
 
 
 def _outside(place: Place) -> Outside:
-    return Outside(environ=place.environ, loaded=place.loaded)
+    return Outside(environ=place.environ, loaded=place.loaded, keeps_time=False)
 
 
 class EmbeddedPeer:
@@ -106,4 +114,5 @@ class EmbeddedPeer:
 
 
 def _key_of(heard: house_events.Event) -> SessionKey:
+    assert not isinstance(heard, JobNews | HeartbeatNews), "no story tells of these"
     return heard.run.key if isinstance(heard, RunStarted | RunEnded) else heard.key

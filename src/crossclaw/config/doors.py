@@ -77,7 +77,7 @@ class Hooks(Section, frozen=True):
 class Cron(Section, frozen=True):
     enabled: bool = True
     store: str | None = None
-    max_concurrent_runs: Positive = 1
+    max_concurrent_runs: Positive | None = None
     unused = names(
         "retry webhook webhookToken sessionRetention runLog failureAlert failureDestination"
         " triggers minIntervalMs"

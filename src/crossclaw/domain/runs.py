@@ -6,6 +6,7 @@ import msgspec
 
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.authority import Authority
+from crossclaw.domain.jobs import TickId
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
 
@@ -40,6 +41,10 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     thinking: str | None = None
     timeout_ms: int | None = None
     exchange_id: str | None = None
+    tick: TickId | None = None
+    """The job's tick that this run is for."""
+    ack_chars_max: int | None = None
+    """Set where HEARTBEAT_OK means silence: how much may be said beside it."""
 
 
 class NewRun(msgspec.Struct, frozen=True, kw_only=True):

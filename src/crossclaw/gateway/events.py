@@ -13,7 +13,9 @@ from crossclaw.domain.clock import Clock
 from crossclaw.domain.events import (
     EntryAppended,
     Event,
+    HeartbeatNews,
     Injected,
+    JobNews,
     ReplyPiece,
     RunEnded,
     RunStarted,
@@ -38,6 +40,8 @@ EVENT_NAMES = (
     "presence",
     "tick",
     "health",
+    "cron",
+    "heartbeat",
     "shutdown",
 )
 
@@ -81,6 +85,10 @@ class Newsroom:
                 self._injected(key, entry)
             case SessionChanged(key=key, reason=reason):
                 self._changed(key, reason, now_ms)
+            case JobNews():
+                self._tell_watchers("cron", heard)
+            case HeartbeatNews():
+                self._tell_watchers("heartbeat", heard)
             case _:
                 pass
 
@@ -197,6 +205,12 @@ class Newsroom:
             "message": wire_message(entry.message, entry.at),
         }
         self._tell(f"inject-{entry.entry_id}", key, [Told("chat", payload)])
+
+    def _tell_watchers(self, name: str, payload: Any) -> None:
+        if watchers := self._audience.watchers():
+            frame = event(name, payload, droppable=True)
+            for hearer in watchers:
+                hearer.push(frame)
 
     def _changed(self, key: SessionKey, reason: str, now_ms: int) -> None:
         listeners = self._audience.of_all_sessions

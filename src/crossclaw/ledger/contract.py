@@ -14,6 +14,7 @@ import msgspec
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.exchanges import Exchange
+from crossclaw.domain.jobs import Job, Tick, TickId, TickStatus
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
 from crossclaw.domain.runs import Fence, NewRun, Outcome, Run
@@ -250,6 +251,51 @@ class SettleDelivery(Op[None], frozen=True):
     platform_id: str | None = None
 
 
+# ── jobs ───────────────────────────────────────────────────────────────────────────────────────
+
+TICKS_KEPT = 1_000  # of one job; its log is for people, who look at the last few
+
+
+class PutJob(Op[None], frozen=True):
+    """Make a job, or change it."""
+
+    job: Job
+
+
+class DeleteJob(Op[bool], frozen=True):
+    """Its ticks stay readable."""
+
+    job_id: str
+
+
+class TakeTick(Op[None], frozen=True):
+    """A due tick begins: put what it brings about into the same step. Fenced when the job is no longer
+    as it was read; TickTaken when this tick was taken before. Either voids the step."""
+
+    job: Job
+    tick: Tick
+    next_at: int | None
+    moves: bool = True
+    """False for one by hand: the schedule stays as it is."""
+    missed: tuple[Tick, ...] = ()
+
+
+class MoveJob(Op[None], frozen=True):
+    """The schedule goes on without a tick. Fenced when the job is no longer as it was read."""
+
+    job: Job
+    next_at: int | None
+
+
+class SettleTick(Op[bool], frozen=True):
+    """How a tick ended; False when it had before. A job that has no further tick is switched off."""
+
+    tick: TickId
+    status: TickStatus
+    at: int
+    summary: str | None = None
+
+
 # ── timers, exports, housekeeping ──────────────────────────────────────────────────────────────
 
 
@@ -403,6 +449,22 @@ class Ledger(Protocol):
     async def find_exchange(self, exchange_id: str) -> Exchange | None: ...
 
     async def find_delivery(self, delivery_key: str) -> Delivery | None: ...
+
+    async def find_job(self, job_id: str) -> Job | None: ...
+
+    async def list_jobs(self) -> list[Job]: ...
+
+    async def list_due_jobs(self, *, due_before: int, limit: int) -> list[Job]:
+        """The longest due first."""
+        ...
+
+    async def next_job_at(self, *, after: int) -> int | None: ...
+
+    async def list_ticks(
+        self, job_id: str | None, *, limit: int, status: TickStatus | None = None
+    ) -> list[Tick]:
+        """Of one job or of all, the newest first."""
+        ...
 
     async def list_timers(self, *, due_before: int, limit: int) -> list[Timer]: ...
 

@@ -9,6 +9,7 @@ from crossclaw.domain.addresses import Inbound
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.ids import Ids
+from crossclaw.domain.jobs import beyond_heartbeat
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Provenance, UserMessage
 from crossclaw.domain.runs import NewRun, Outcome, Run, RunPlan
@@ -106,7 +107,7 @@ class Desk:
         if run.plan.exchange_id is not None:
             return await self._exchanges.follow(run, outcome)
         address = run.plan.reply_to
-        text = _words_for_the_chat(outcome)
+        text = _words_for_the_chat(run, outcome)
         if address is None or not run.plan.deliver or not text:
             return []
         delivery = NewDelivery(
@@ -120,9 +121,10 @@ class Desk:
         return [PutDelivery(new=delivery, at=self._clock.now_ms())]
 
 
-def _words_for_the_chat(outcome: Outcome) -> str:
+def _words_for_the_chat(run: Run, outcome: Outcome) -> str:
     if outcome.status == "ok":
-        return (outcome.reply or "").strip()
+        words, ack_chars_max = (outcome.reply or "").strip(), run.plan.ack_chars_max
+        return words if ack_chars_max is None else beyond_heartbeat(words, ack_chars_max)
     if outcome.status == "aborted":
         return ""  # whoever stopped it knows
     return f"⚠️ No answer this time: {outcome.error}"
