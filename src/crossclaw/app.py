@@ -26,11 +26,15 @@ from crossclaw.domain.events import Event, RunEnded
 from crossclaw.domain.ids import Ids, RandomIds
 from crossclaw.domain.runs import Outcome, Run
 from crossclaw.door.dispatch import Door
-from crossclaw.door.registry import Method, Registry
+from crossclaw.door.principal import Principal
+from crossclaw.door.registry import Caller, Method, Registry
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.around import Around
 from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Lock, gateway_lock
+from crossclaw.gateway.edge import HOOKS
 from crossclaw.gateway.hello import About as AboutGateway
+from crossclaw.gateway.http.hooks import Dispatch as HookDispatch
+from crossclaw.gateway.http.hooks import hook_endpoints, hook_lock
 from crossclaw.gateway.http.tools import tools_invoke
 from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.methods.chat import Chat
@@ -54,6 +58,7 @@ from crossclaw.runs.sweep import Fire, Sweep
 from crossclaw.runs.waits import Waits
 from crossclaw.schedule.clockwork import Clockwork
 from crossclaw.schedule.heartbeats import Heartbeats
+from crossclaw.schedule.hooks import Hooks
 from crossclaw.schedule.jobs import Jobs
 from crossclaw.schedule.notices import Notices
 from crossclaw.schedule.work import Work
@@ -100,6 +105,7 @@ class Schedule:
     work: Work
     clockwork: Clockwork
     jobs: Jobs
+    hooks: Hooks
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,11 +173,13 @@ async def run_gateway(
     settings = loaded.config.gateway
     where = host or listen_host(settings)
     token = gateway_token(loaded.config, paths, environ)
-    lock = gateway_lock(settings.auth, token, where)
+    locks = {GATEWAY: gateway_lock(settings.auth, token, where)}
+    if (hooks := hook_lock(loaded.config.hooks, token, where)) is not None:
+        locks[HOOKS] = hooks
     connected: list[Callable[[], list[dict[str, Any]]]] = [list]
     outside = Outside(environ=environ, loaded=loaded, presence=lambda: connected[0]())
     async with open_house(loaded.config, paths, outside) as house:
-        gateway = _gateway(loaded.config, outside, house, lock)
+        gateway = _gateway(loaded.config, outside, house, locks)
         connected[0] = gateway.presence
         async with anyio.create_task_group() as tasks:
             number = await tasks.start(
@@ -193,13 +201,13 @@ def _noted_port(paths: Paths, number: int) -> Generator[None]:
         paths.port_path.unlink(missing_ok=True)
 
 
-def _gateway(config: Config, outside: Outside, house: House, lock: Lock) -> Gateway:
+def _gateway(config: Config, outside: Outside, house: House, locks: Mapping[str, Lock]) -> Gateway:
     around = Around(clock=outside.clock, ids=outside.ids)
     invoker = Invoker(house.tools, house.resolver, config)
     return Gateway(
         house.door,
         house.feed,
-        Gatekeeper({GATEWAY: lock}, outside.clock, around.limits),
+        Gatekeeper(locks, outside.clock, around.limits),
         config.gateway,
         AboutGateway(
             version=__version__,
@@ -208,8 +216,18 @@ def _gateway(config: Config, outside: Outside, house: House, lock: Lock) -> Gate
         ),
         around,
         health=house.about.snapshot,
-        endpoints=[tools_invoke(invoker.invoke)],
+        endpoints=[
+            tools_invoke(invoker.invoke),
+            *hook_endpoints(config.hooks, _dispatching(house)),
+        ],
     )
+
+
+def _dispatching(house: House) -> HookDispatch:
+    async def dispatch(principal: Principal, method: str, params: dict[str, Any]) -> Any:
+        return await house.door.dispatch(Caller(principal=principal), method, params)
+
+    return dispatch
 
 
 async def _shielded(close: Callable[[], Awaitable[None]]) -> None:
@@ -239,7 +257,7 @@ def _build(
     changing = Changing(ledger, lanes, exporter, feed, clock, ids)
     sends = Sends(resolver, book, waits, config, clock, ids)
     reading = Reading(ledger, resolver, clock, _model_of(config, outside), exporter.path_of)
-    schedule = _schedule(config, paths, outside, ledger, book, feed)
+    schedule = _schedule(config, paths, outside, ledger, resolver, book, feed)
     loaded = outside.loaded or Loaded(config, paths.config_path, False, {}, (), ())
     about = About(
         loaded,
@@ -285,7 +303,13 @@ def _build(
 
 
 def _schedule(
-    config: Config, paths: Paths, outside: Outside, ledger: Ledger, book: Book, feed: Feed
+    config: Config,
+    paths: Paths,
+    outside: Outside,
+    ledger: Ledger,
+    resolver: Resolver,
+    book: Book,
+    feed: Feed,
 ) -> Schedule:
     clock, ids = outside.clock, outside.ids
     local = user_zone(config.agents.defaults.user_timezone, local_zone(outside.environ))
@@ -303,7 +327,8 @@ def _schedule(
         ledger, book, feed, work, heartbeats, clock, local, config.cron.max_concurrent_runs
     )
     jobs = Jobs(config, ledger, clockwork, feed, clock, ids, local)
-    return Schedule(notices, heartbeats, work, clockwork, jobs)
+    hooks = Hooks(config, ledger, resolver, book, notices, clock, ids)
+    return Schedule(notices, heartbeats, work, clockwork, jobs, hooks)
 
 
 def _schedule_methods(
@@ -311,15 +336,19 @@ def _schedule_methods(
 ) -> list[Method[Any]]:
     waking = Waking(config, ledger, schedule.notices, schedule.heartbeats, outside.clock)
     cron = CronMethods(config, schedule.jobs, paths.ledger_path)
-    return [*cron.methods(), *waking.methods()]
+    return [*cron.methods(), *waking.methods(), *schedule.hooks.methods()]
 
 
 def _finished(house: House) -> Finished:
     """What follows from an end, as the desk sees it and as the schedule does."""
 
     async def finished(run: Run, outcome: Outcome) -> Sequence[Op[Any]]:
-        follow = await house.desk.finished(run, outcome)
-        return [*follow, *await house.schedule.work.follow(run, outcome)]
+        schedule = house.schedule
+        return [
+            *await house.desk.finished(run, outcome),
+            *await schedule.work.follow(run, outcome),
+            *await schedule.hooks.follow(run, outcome),
+        ]
 
     return finished
 

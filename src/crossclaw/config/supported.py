@@ -18,6 +18,11 @@ def refuse_unsupported(config: Config) -> None:
             "tools.sessions.visibility can only be all in this release; the narrower ones come with "
             "the complete session tools"
         )
+    if config.hooks.enabled and any(mapping.transform for mapping in config.hooks.mappings):
+        raise ConfigInvalid(
+            "hooks.mappings[].transform names a module of Node.js, which cannot run here; what it does "
+            "must be said with messageTemplate, textTemplate and match, or by a program in between"
+        )
 
 
 def not_yet(config: Config) -> list[str]:
