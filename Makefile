@@ -38,6 +38,7 @@ bench: setup ## measure; prints ratios and compares with the recorded run
 
 crash: setup ## N random kill -9 under load, then the control build that must fail
 	$(BIN)/python -m tests.crash --kills $(N) $(ARGS)
+	$(BIN)/python -m tests.crash.ticks --kills $(N)
 
 docs: setup ## write the generated pages anew
 	$(BIN)/python docs/generate.py
