@@ -86,6 +86,7 @@ TREE: dict[str, Leaf | Group] = {
             "check": Leaf("whether it is good, with file and line", "config"),
         },
     ),
+    "import": Leaf("bring the sessions of an OpenClaw state folder in", "import_"),
     "logs": Leaf("the last lines of the gateway's log", "logs"),
 }
 
