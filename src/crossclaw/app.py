@@ -31,6 +31,7 @@ from crossclaw.door.registry import Caller, Method, Registry
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.around import Around
 from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Lock, gateway_lock
+from crossclaw.gateway.client import Client
 from crossclaw.gateway.edge import HOOKS
 from crossclaw.gateway.hello import About as AboutGateway
 from crossclaw.gateway.http.hooks import Dispatch as HookDispatch
@@ -39,6 +40,7 @@ from crossclaw.gateway.http.tools import tools_invoke
 from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.methods.chat import Chat
 from crossclaw.gateway.methods.cron import CronMethods
+from crossclaw.gateway.methods.nodes import Nodes
 from crossclaw.gateway.methods.runs import Runs as AgentRuns
 from crossclaw.gateway.methods.sending import Sending
 from crossclaw.gateway.methods.sessions import Sessions as SessionMethods
@@ -92,6 +94,8 @@ class Outside:
     """Where the config came from, for those who ask."""
     presence: Callable[[], list[dict[str, Any]]] = list
     """Who is connected, as the gateway knows it."""
+    clients: Callable[[], list[Client]] = list
+    """Their connections."""
     inline: bool = False
     """No threads: for virtual time."""
     keeps_time: bool = True
@@ -176,11 +180,16 @@ async def run_gateway(
     locks = {GATEWAY: gateway_lock(settings.auth, token, where)}
     if (hooks := hook_lock(loaded.config.hooks, token, where)) is not None:
         locks[HOOKS] = hooks
-    connected: list[Callable[[], list[dict[str, Any]]]] = [list]
-    outside = Outside(environ=environ, loaded=loaded, presence=lambda: connected[0]())
+    connected: list[Gateway] = []
+    outside = Outside(
+        environ=environ,
+        loaded=loaded,
+        presence=lambda: [each for gateway in connected for each in gateway.presence()],
+        clients=lambda: [each for gateway in connected for each in gateway.clients()],
+    )
     async with open_house(loaded.config, paths, outside) as house:
         gateway = _gateway(loaded.config, outside, house, locks)
-        connected[0] = gateway.presence
+        connected.append(gateway)
         async with anyio.create_task_group() as tasks:
             number = await tasks.start(
                 gateway.serve, where, settings.port if port is None else port
@@ -279,6 +288,7 @@ def _build(
             ).methods(),
             *Sending(ledger, resolver, sends, names, outbox.wake, clock, ids).methods(),
             *_schedule_methods(config, paths, outside, ledger, schedule),
+            *Nodes(config, resolver, book, schedule.notices, outside.clients, clock, ids).methods(),
             *session_methods(reading, sends),
         ]
     )

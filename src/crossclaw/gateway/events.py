@@ -42,6 +42,7 @@ EVENT_NAMES = (
     "health",
     "cron",
     "heartbeat",
+    "node.invoke.request",
     "shutdown",
 )
 
