@@ -50,6 +50,7 @@ async def test_a_heartbeat_comes_every_so_often_and_speaks_only_when_there_is_so
         assert (await call(house, "cron.list", includeDisabled=True))["jobs"] == []
         last = await call(house, "last-heartbeat")
         assert last["status"] == "sent"
+        assert (await call(house, "health"))["heartbeatSeconds"] == 600
 
 
 @pytest.mark.anyio

@@ -19,7 +19,7 @@ from crossclaw.testing import ScriptedProvider
 from crossclaw.testing.house import config_for
 from tests.wire.serving import TOKEN, guest
 
-PHONE = {
+PHONE: dict[str, Any] = {
     "client": {
         "id": "node-host",
         "version": "1",
