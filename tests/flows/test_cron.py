@@ -341,3 +341,21 @@ async def test_a_tick_whose_run_ended_without_it_is_settled_and_the_job_goes_on(
         assert "stopped by hand" in entry["error"]
         await anyio.sleep(60)
         assert len(provider.seen) == 2
+
+
+@pytest.mark.anyio
+@pytest.mark.spec("K3")
+async def test_a_job_that_can_no_longer_be_is_switched_off_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider = ScriptedProvider(lambda _: "ok")
+    async with open_house(tmp_path, provider) as house:
+        zoned = {"kind": "cron", "expr": "* * * * *", "tz": "Europe/Vienna"}
+        bad, good = await add(house, schedule=zoned), await add(house)
+        monkeypatch.setattr("crossclaw.schedule.times.ZoneInfo", {}.__getitem__)  # gone since
+        await anyio.sleep(130)
+        (entry,) = await entries(house, bad["id"])
+        assert "no time zone" in entry["error"]
+        assert [e["status"] for e in await entries(house, good["id"])] == ["ok", "ok"]
+        jobs = (await call(house, "cron.list", includeDisabled=True))["jobs"]
+        assert {job["id"]: job["enabled"] for job in jobs} == {bad["id"]: False, good["id"]: True}

@@ -13,7 +13,7 @@ import anyio
 import anyio.abc
 
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.errors import Busy, CrossclawError, Fenced, TickTaken
+from crossclaw.domain.errors import Busy, CrossclawError, Fenced, Invalid, TickTaken
 from crossclaw.domain.events import Event, HeartbeatNews, JobNews, RunEnded
 from crossclaw.domain.jobs import Job, Tick, TickId, beyond_heartbeat
 from crossclaw.domain.runs import Run
@@ -103,6 +103,17 @@ class Clockwork:
             self.wake()  # changed meanwhile: the next look sees it as it is now
         except Busy as busy:
             log.info("job %s waits: %s", job.job_id, busy)
+        except Invalid as error:
+            await self._give_up(job, str(error))
+
+    async def _give_up(self, job: Job, reason: str) -> None:
+        """What can no longer be (a zone that this machine does not know) is told once and switched
+        off, so that the other jobs go on."""
+        log.warning("job %s is switched off: %s", job.job_id, reason)
+        now, at = self._clock.now_ms(), job.next_at or 0
+        tick = Tick(job_id=job.job_id, at=at, status="error", summary=reason, ended_at=now)
+        settled = SettleTick(tick=TickId(job.job_id, at), status="error", at=now, summary=reason)
+        await self._ledger.commit(TakeTick(job=job, tick=tick, next_at=None), settled)
 
     async def _take(self, job: Job, due: Due, next_at: int | None, skip: str | None) -> None:
         missed = _missed(job, due, self._clock.now_ms())
