@@ -359,3 +359,28 @@ async def test_a_job_that_can_no_longer_be_is_switched_off_and_the_others_go_on(
         assert [e["status"] for e in await entries(house, good["id"])] == ["ok", "ok"]
         jobs = (await call(house, "cron.list", includeDisabled=True))["jobs"]
         assert {job["id"]: job["enabled"] for job in jobs} == {bad["id"]: False, good["id"]: True}
+
+
+@pytest.mark.anyio
+@pytest.mark.spec("K3", "B1")
+@pytest.mark.parametrize("years", [10, -10])
+@pytest.mark.parametrize(
+    "schedule", [EVERY_MINUTE, {"kind": "cron", "expr": "* * * * *", "tz": "Europe/Vienna"}]
+)
+async def test_a_clock_that_was_wrong_by_years_for_a_while_silences_no_job(
+    tmp_path: Path, years: int, schedule: dict[str, Any]
+) -> None:
+    clock = SetClock()
+    async with open_house(tmp_path, ScriptedProvider(lambda _: "ok"), clock=clock) as house:
+        job = await add(house, schedule=schedule)
+        await anyio.sleep(70)
+        clock.shift_ms = years * 365 * 24 * 60 * MINUTE
+        await anyio.sleep(70)
+        wrong = await add(house, schedule=EVERY_MINUTE, name="made meanwhile")
+        clock.shift_ms = 0
+        await anyio.sleep(130)
+        for each in (job, wrong):
+            ran = [e for e in await entries(house, each["id"]) if e["status"] == "ok"]
+            assert len(ran) == len({e["runAtMs"] for e in ran})
+            since = [e for e in ran if NOON_MS + 140_000 < e["runAtMs"] < NOON_MS + 300_000]
+            assert len(since) == 2, each["name"]

@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 
 LOOK_AGAIN_S = 5.0  # a clock that was set, or a hint that was missed, is noticed within this time
 PAUSE_MIN_S = 0.02
+SET_BACK_MS = 1_000  # less is what clocks are corrected by all day
 JOBS_AT_ONCE = 200  # a page of due jobs; the next follows at once
 BY_HAND_TRIES = 100  # milliseconds that may be taken already when a job is run by hand
 
@@ -53,6 +54,8 @@ class Clockwork:
         self._local = local
         self._runs_at_once = runs_at_once
         self._hint = anyio.Event()
+        self._ahead_ms: float | None = None
+        """How far the wall clock was ahead of the time that only goes forward, at the last look."""
         feed.subscribe(self._hear)
 
     def wake(self) -> None:
@@ -75,9 +78,32 @@ class Clockwork:
                 await self._hint.wait()
 
     async def once(self) -> None:
+        if self._was_set_back():
+            await self._look_back()
         now = self._clock.now_ms()
         for job in await self._ledger.list_due_jobs(due_before=now, limit=JOBS_AT_ONCE):
             await self._look_at(job, now)
+
+    def _was_set_back(self) -> bool:
+        """Since the last look; at the first one nobody knows."""
+        ahead_ms, before = self._clock.now_ms() - anyio.current_time() * 1000, self._ahead_ms
+        self._ahead_ms = ahead_ms
+        return before is None or ahead_ms < before - SET_BACK_MS
+
+    async def _look_back(self) -> None:
+        """After a clock was set back, ticks of the time that comes again are due once more, but for
+        those that were taken. Without this, a clock that was ahead for a moment would silence jobs
+        until that moment."""
+        now = self._clock.now_ms()
+        for job in await self._ledger.list_jobs():
+            if not job.enabled or job.next_at is None or job.next_at <= now:
+                continue
+            try:
+                sooner = next_after(job.spec.schedule, now, job.created_at, self._local)
+                if sooner is not None and sooner < job.next_at:
+                    await self._ledger.do(MoveJob(job=job, next_at=sooner))
+            except (Fenced, Invalid) as error:
+                log.info("job %s keeps its time: %s", job.job_id, error)
 
     async def _pause_s(self) -> float:
         """Until the next tick. What is due and waits (for its run before) is woken by that one's end."""

@@ -61,8 +61,10 @@ def next_after(schedule: Schedule, after: int, made_at: int, local: tzinfo) -> i
             due = parse_at(at)
             return due if due > after else None
         case Every(every_ms=every_ms, anchor_ms=anchor_ms):
+            if anchor_ms is not None and after < anchor_ms:
+                return anchor_ms
             anchor = made_at if anchor_ms is None else anchor_ms
-            return anchor + every_ms * max(1 if anchor_ms is None else 0, (after - anchor) // every_ms + 1)  # fmt: skip
+            return anchor + every_ms * ((after - anchor) // every_ms + 1)
         case Cron():
             return next(_cron_ticks(schedule, after, local), None)
 
