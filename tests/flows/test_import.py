@@ -83,7 +83,7 @@ LINES: list[dict[str, Any]] = [
     ),
     {"type": "compaction", "id": "ff", "summary": "they looked for a book", "tokensBefore": 9},
 ]
-ENTRY = {
+ENTRY: dict[str, Any] = {
     "sessionId": MAIN,
     "updatedAt": 1_794_724_695_805,
     "label": "reading",
@@ -210,7 +210,14 @@ async def test_a_transcript_that_has_grown_there_brings_what_is_new(tmp_path: Pa
     await bring(folder, state)
     with (folder / "agents/main/sessions" / f"{MAIN}.jsonl").open("ab") as file:
         file.write(lines(message(9, {"role": "user", "content": "And now?"})))
+    newer = {**ENTRY, "updatedAt": ENTRY["updatedAt"] + 5, "totalTokens": 99}
+    write(folder, {"agent:main:main": newer})
     assert (await bring(folder, state)).messages == 1
+    ledger = SqliteLedger(state / "crossclaw.sqlite", inline=True)
+    session = await ledger.find_session_by_id(MAIN)
+    await ledger.close()
+    assert session is not None
+    assert (session.total_tokens, session.updated_at) == (99, newer["updatedAt"])
 
 
 async def test_a_session_that_was_talked_in_here_since_stays_as_it_is(tmp_path: Path) -> None:

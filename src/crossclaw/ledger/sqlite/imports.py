@@ -48,12 +48,26 @@ def begin_import(transaction: Transaction, op: BeginImport) -> ImportState | Non
     db, session = transaction.db, op.session
     known = _state(db, session.session_id)
     if known is not None:
+        if known.last_seq == known.entries:
+            _refresh(db, session)
         return known
     if _transcript_is_there(db, session.session_id):
         return None
     remarks = () if session.past else _put_session(db, session)
     _put_transcript(db, session, op)
     return ImportState(remarks=remarks)
+
+
+def _refresh(db: apsw.Connection, session: ImportedSession) -> None:
+    """What was set there since, unless somebody did something here later. A label stays as it is: it
+    may be another's by now."""
+    columns = {name: v for name, v in session.columns.items() if name in _KEPT - {"label"}}
+    names = "".join(f"{name} = ?, " for name in columns)
+    values = [to_json(v) if isinstance(v, dict) else v for v in columns.values()]
+    db.execute(
+        f"UPDATE sessions SET {names} updated_at = ? WHERE session_id = ? AND updated_at < ?",
+        (*values, session.updated_at, session.session_id, session.updated_at),
+    )
 
 
 def _state(db: apsw.Connection, session_id: str) -> ImportState | None:
