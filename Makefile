@@ -48,6 +48,7 @@ bench: setup ## measure; prints ratios and compares with the recorded run
 
 crash: setup ## N random kill -9 under load, then the control build that must fail
 	$(BIN)/python -m tests.crash --kills $(N) $(ARGS)
+	$(BIN)/python -m tests.crash.ticks --kills $(N)
 
 $(VENV)/local: $(VENV)/ready requirements-local.lock
 	$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes --no-deps -r requirements-local.lock

@@ -27,22 +27,31 @@ from crossclaw.delivery.outbox import MayDeliver, Outbox
 from crossclaw.domain.clock import Clock, SystemClock
 from crossclaw.domain.events import Event, RunEnded
 from crossclaw.domain.ids import Ids, RandomIds
+from crossclaw.domain.runs import Outcome, Run
 from crossclaw.door.dispatch import Door
-from crossclaw.door.registry import Caller, Registry
+from crossclaw.door.principal import Principal
+from crossclaw.door.registry import Caller, Method, Registry
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.around import Around
 from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Lock, gateway_lock
+from crossclaw.gateway.client import Client
+from crossclaw.gateway.edge import HOOKS
 from crossclaw.gateway.hello import About as AboutGateway
+from crossclaw.gateway.http.hooks import Dispatch as HookDispatch
+from crossclaw.gateway.http.hooks import hook_endpoints, hook_lock
 from crossclaw.gateway.http.tools import tools_invoke
 from crossclaw.gateway.methods import display
 from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.methods.chat import Chat, Talk
+from crossclaw.gateway.methods.cron import CronMethods
 from crossclaw.gateway.methods.explaining import explain_methods
 from crossclaw.gateway.methods.memory import Memory as MemoryMethods
+from crossclaw.gateway.methods.nodes import Nodes
 from crossclaw.gateway.methods.runs import Runs as AgentRuns
 from crossclaw.gateway.methods.sending import Sending
 from crossclaw.gateway.methods.sessions import Sessions as SessionMethods
 from crossclaw.gateway.methods.upkeep import Upkeep
+from crossclaw.gateway.methods.waking import Waking
 from crossclaw.gateway.server import Gateway, listen_host
 from crossclaw.ledger.contract import Delivery, Ledger, Timer
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
@@ -51,13 +60,20 @@ from crossclaw.policy.send import decide_send
 from crossclaw.providers.contract import Provider
 from crossclaw.providers.prices import Prices
 from crossclaw.providers.registry import Providers, ProviderSettings
-from crossclaw.runs.book import Book
+from crossclaw.runs.book import Book, Follow
 from crossclaw.runs.feed import Feed
-from crossclaw.runs.lanes import Lanes
+from crossclaw.runs.lanes import Finished, Lanes
 from crossclaw.runs.slots import Slots
 from crossclaw.runs.sweep import Fire, Sweep
 from crossclaw.runs.waits import Waits
 from crossclaw.sandbox.places import Places
+from crossclaw.schedule.clockwork import Clockwork
+from crossclaw.schedule.heartbeats import Heartbeats
+from crossclaw.schedule.hooks import Hooks
+from crossclaw.schedule.jobs import Jobs
+from crossclaw.schedule.notices import Notices
+from crossclaw.schedule.work import Work
+from crossclaw.schedule.zones import local_zone, user_zone
 from crossclaw.sessions.announce import ARCHIVE, CLEANUP, Announces
 from crossclaw.sessions.archive import Archive
 from crossclaw.sessions.changing import Changing
@@ -104,8 +120,22 @@ class Outside:
     """Where the config came from, for those who ask."""
     presence: Callable[[], list[dict[str, Any]]] = list
     """Who is connected, as the gateway knows it."""
+    clients: Callable[[], list[Client]] = list
+    """Their connections."""
     inline: bool = False
     """No threads: for virtual time."""
+    keeps_time: bool = True
+    """Whether jobs run here. A house that is opened for one call leaves them to the gateway."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    notices: Notices
+    heartbeats: Heartbeats
+    work: Work
+    clockwork: Clockwork
+    jobs: Jobs
+    hooks: Hooks
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +158,7 @@ class House:
     places: Places
     servers: McpServers
     toolsets: Toolsets
+    schedule: Schedule
 
 
 @asynccontextmanager
@@ -148,11 +179,13 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
         async with anyio.create_task_group() as tasks:
             await tasks.start(house.exporter.serve)
             await tasks.start(house.servers.serve)
-            await tasks.start(house.lanes.serve, agent.execute, house.endings.finished)
+            await tasks.start(house.lanes.serve, agent.execute, _finished(house))
             await tasks.start(house.outbox.serve)
             tasks.start_soon(house.sweep.serve, _timers(outside, house), name="sweep")
             for channel in outside.channels:
                 await tasks.start(channel.serve, house.desk.receive)
+            if outside.keeps_time and config.cron.enabled:
+                await tasks.start(house.schedule.clockwork.serve)
             yield house
             tasks.cancel_scope.cancel()
 
@@ -176,12 +209,19 @@ async def run_gateway(
     settings = loaded.config.gateway
     where = host or listen_host(settings)
     token = gateway_token(loaded.config, paths, environ)
-    lock = gateway_lock(settings.auth, token, where)
-    connected: list[Callable[[], list[dict[str, Any]]]] = [list]
-    outside = Outside(environ=environ, loaded=loaded, presence=lambda: connected[0]())
+    locks = {GATEWAY: gateway_lock(settings.auth, token, where)}
+    if (hooks := hook_lock(loaded.config.hooks, token, where)) is not None:
+        locks[HOOKS] = hooks
+    connected: list[Gateway] = []
+    outside = Outside(
+        environ=environ,
+        loaded=loaded,
+        presence=lambda: [each for gateway in connected for each in gateway.presence()],
+        clients=lambda: [each for gateway in connected for each in gateway.clients()],
+    )
     async with open_house(loaded.config, paths, outside) as house:
-        gateway = _gateway(loaded.config, outside, house, lock)
-        connected[0] = gateway.presence
+        gateway = _gateway(loaded.config, outside, house, locks)
+        connected.append(gateway)
         async with anyio.create_task_group() as tasks:
             number = await tasks.start(
                 gateway.serve, where, settings.port if port is None else port
@@ -202,13 +242,13 @@ def _noted_port(paths: Paths, number: int) -> Generator[None]:
         paths.port_path.unlink(missing_ok=True)
 
 
-def _gateway(config: Config, outside: Outside, house: House, lock: Lock) -> Gateway:
+def _gateway(config: Config, outside: Outside, house: House, locks: Mapping[str, Lock]) -> Gateway:
     around = Around(clock=outside.clock, ids=outside.ids)
     invoker = Invoker(house.toolsets, house.resolver, config, _model_of(config, outside))
     return Gateway(
         house.door,
         house.feed,
-        Gatekeeper({GATEWAY: lock}, outside.clock, around.limits),
+        Gatekeeper(locks, outside.clock, around.limits),
         config.gateway,
         AboutGateway(
             version=__version__,
@@ -217,8 +257,18 @@ def _gateway(config: Config, outside: Outside, house: House, lock: Lock) -> Gate
         ),
         around,
         health=house.about.snapshot,
-        endpoints=[tools_invoke(invoker.invoke)],
+        endpoints=[
+            tools_invoke(invoker.invoke),
+            *hook_endpoints(config.hooks, _dispatching(house)),
+        ],
     )
+
+
+def _dispatching(house: House) -> HookDispatch:
+    async def dispatch(principal: Principal, method: str, params: dict[str, Any]) -> Any:
+        return await house.door.dispatch(Caller(principal=principal), method, params)
+
+    return dispatch
 
 
 async def _shielded(close: Callable[[], Awaitable[None]]) -> None:
@@ -274,6 +324,7 @@ def _build(
         exporter.path_of,
         history_bytes=config.tools.sessions.history_bytes,
     )
+    schedule = _schedule(config, paths, outside, ledger, resolver, book, feed)
     loaded = outside.loaded or Loaded(config, paths.config_path, False, {}, (), ())
     about = About(
         loaded,
@@ -315,6 +366,8 @@ def _build(
             *Upkeep(ledger, resolver, stopping, archive, changing, clock).methods(),
             *explain_methods(Explaining(config, ledger, resolver)),
             *display.methods(),
+            *_schedule_methods(config, paths, outside, ledger, schedule),
+            *Nodes(config, resolver, book, schedule.notices, outside.clients, clock, ids).methods(),
         ]
     )
     door = Door(registry, ledger, clock)
@@ -347,7 +400,61 @@ def _build(
         places=places,
         servers=servers,
         toolsets=Toolsets(tools, config, places.decide, servers),
+        schedule=schedule,
     )
+
+
+def _schedule(
+    config: Config,
+    paths: Paths,
+    outside: Outside,
+    ledger: Ledger,
+    resolver: Resolver,
+    book: Book,
+    feed: Feed,
+) -> Schedule:
+    clock, ids = outside.clock, outside.ids
+    local = user_zone(config.agents.defaults.user_timezone, local_zone(outside.environ))
+    notices = Notices(config, ledger, book, clock, ids)
+    heartbeats = Heartbeats(
+        config,
+        ledger,
+        notices,
+        lambda agent_id: paths.workspace(agent_id, config.agents),
+        clock,
+        local,
+    )
+    work = Work(config, ledger, notices, heartbeats, clock, ids)
+    clockwork = Clockwork(
+        ledger, book, feed, work, heartbeats, clock, local, config.cron.max_concurrent_runs
+    )
+    jobs = Jobs(config, ledger, clockwork, feed, clock, ids, local)
+    hooks = Hooks(config, ledger, resolver, book, notices, clock, ids)
+    return Schedule(notices, heartbeats, work, clockwork, jobs, hooks)
+
+
+def _schedule_methods(
+    config: Config, paths: Paths, outside: Outside, ledger: Ledger, schedule: Schedule
+) -> list[Method[Any]]:
+    waking = Waking(config, ledger, schedule.notices, schedule.heartbeats, outside.clock)
+    cron = CronMethods(config, schedule.jobs, paths.ledger_path)
+    return [*cron.methods(), *waking.methods(), *schedule.hooks.methods()]
+
+
+def _finished(house: House) -> Finished:
+    """What follows from an end, as sessions see it and as the schedule does."""
+
+    async def finished(run: Run, outcome: Outcome) -> Follow:
+        schedule = house.schedule
+        follow = await house.endings.finished(run, outcome)
+        ops = [
+            *follow.ops,
+            *await schedule.work.follow(run, outcome),
+            *await schedule.hooks.follow(run, outcome),
+        ]
+        return Follow(ops, follow.withheld)
+
+    return finished
 
 
 def _agent(

@@ -55,6 +55,21 @@ TREE: dict[str, Leaf | Group] = {
     "models": Group(
         "what they think with", {"list": Leaf("the models on offer", "models")}, default="list"
     ),
+    "cron": Group(
+        "jobs: what is to be done when",
+        {
+            "list": Leaf("the jobs and when they are due", "cron"),
+            "add": Leaf("make a job", "cron"),
+            "edit": Leaf("change a job", "cron"),
+            "rm": Leaf("remove a job", "cron"),
+            "run": Leaf("run a job now", "cron"),
+            "runs": Leaf("what became of a job's ticks", "cron"),
+            "enable": Leaf("switch a job on", "cron"),
+            "disable": Leaf("switch a job off", "cron"),
+            "status": Leaf("whether jobs run, and when the next one is due", "cron"),
+        },
+        default="list",
+    ),
     "gateway": Group(
         "run the gateway, or call one of its methods",
         {
@@ -77,6 +92,7 @@ TREE: dict[str, Leaf | Group] = {
             "check": Leaf("whether it is good, with file and line", "config"),
         },
     ),
+    "import": Leaf("bring the sessions of an OpenClaw state folder in", "import_"),
     "logs": Leaf("the last lines of the gateway's log", "logs"),
 }
 

@@ -21,6 +21,8 @@ from crossclaw.domain import events as house_events
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.events import (
+    HeartbeatNews,
+    JobNews,
     ReplyPiece,
     RunEnded,
     RunStarted,
@@ -52,7 +54,7 @@ async def open_embedded(place: Place) -> AsyncGenerator["EmbeddedPeer"]:
 
 
 def _outside(place: Place) -> Outside:
-    return Outside(environ=place.environ, loaded=place.loaded)
+    return Outside(environ=place.environ, loaded=place.loaded, keeps_time=False)
 
 
 class EmbeddedPeer:
@@ -115,4 +117,5 @@ class EmbeddedPeer:
 
 
 def _key_of(heard: house_events.Event) -> SessionKey:
+    assert not isinstance(heard, JobNews | HeartbeatNews), "no story tells of these"
     return heard.run.key if isinstance(heard, RunStarted | RunEnded) else heard.key

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from crossclaw.config.heartbeat import Heartbeat
 from crossclaw.config.section import Count, Loose, Positive, Section, Share, names
 from crossclaw.config.tools import AgentTools, ExecTool
 from crossclaw.domain.agents import DEFAULT_AGENT_ID, ThinkingLevel, normalize_agent_id
@@ -125,7 +126,7 @@ class AgentDefaults(Section, frozen=True):
     sandbox: Sandbox = Sandbox()
     compaction: Compaction = Compaction()
     context_pruning: Loose = msgspec.field(default_factory=Loose)
-    heartbeat: Loose = msgspec.field(default_factory=Loose)
+    heartbeat: Heartbeat | None = None
     unused = names(
         "imageModel imageGenerationModel videoGenerationModel musicGenerationModel pdfModel"
         " pdfMaxBytesMb pdfMaxPages utilityModel voiceModel modelPolicy params skills skillsLimits"
@@ -168,7 +169,7 @@ class Agent(Section, frozen=True):
     verbose_default: VerboseLevel | None = None
     context_tokens: Positive | None = None
     group_chat: Loose = msgspec.field(default_factory=Loose)
-    heartbeat: Loose = msgspec.field(default_factory=Loose)
+    heartbeat: Heartbeat | None = None
     unused = names(
         "agentDir utilityModel models modelPolicy reasoningDefault fastModeDefault params skills"
         " skillsLimits memory memorySearch humanDelay typingMode typingIntervalSeconds tts"
@@ -240,6 +241,13 @@ class Agents(Section, frozen=True):
             name if name == "*" else normalize_agent_id(name)
             for name in map(str.strip, allowed or ())
         )
+
+    def heartbeats(self) -> dict[str, Heartbeat]:
+        """Who has one: the agents that say so themselves, or else the default agent when the
+        defaults say so. Nobody is set to work, and nothing is spent, by silence."""
+        shared = self.defaults.heartbeat
+        own = {each.id: each.heartbeat.over(shared) for each in self.all() if each.heartbeat}
+        return own or ({self.default_id: shared} if shared is not None else {})
 
     def aliases(self) -> dict[str, str]:
         """Short names of models, lower-case, to `provider/model`."""

@@ -9,6 +9,11 @@ from crossclaw.domain.errors import ConfigInvalid
 def refuse_unsupported(config: Config) -> None:
     for agent_id in config.agents.ids():
         _refuse_exec_locks(agent_id, config.agents.exec_for(agent_id, config.tools.exec))
+    if config.hooks.enabled and any(mapping.transform for mapping in config.hooks.mappings):
+        raise ConfigInvalid(
+            "hooks.mappings[].transform names a module of Node.js, which cannot run here; what it does "
+            "must be said with messageTemplate, textTemplate and match, or by a program in between"
+        )
 
 
 def _refuse_exec_locks(agent_id: str, settings: ExecTool) -> None:

@@ -9,6 +9,7 @@ CrossclawError                UNAVAILABLE       something failed inside; the tex
 ├── Forbidden                 FORBIDDEN         known and refused; names the setting that would allow it
 ├── Busy                      UNAVAILABLE       a limit is reached; the same call works later
 ├── Fenced                    UNAVAILABLE       a write by a run that no longer owns its work
+│   └── TickTaken             UNAVAILABLE       this tick of a job was taken before
 ├── Stopped                   UNAVAILABLE       this part of the house is closed
 ├── StoreError                UNAVAILABLE       the ledger cannot be opened or written
 │   ├── StoreLocked           UNAVAILABLE       another gateway has this state folder
@@ -65,6 +66,10 @@ class Busy(CrossclawError):
 
 
 class Fenced(CrossclawError):
+    pass
+
+
+class TickTaken(Fenced):
     pass
 
 

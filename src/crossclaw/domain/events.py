@@ -106,6 +106,32 @@ class RunEnded(msgspec.Struct, frozen=True):
     """The send policy keeps the reply from the session's chats."""
 
 
+class JobNews(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Something happened to a job; the names are those of the wire's `cron` event."""
+
+    job_id: str
+    action: Literal["added", "updated", "removed", "started", "finished"]
+    run_at_ms: int | None = None
+    duration_ms: int | None = None
+    status: str | None = None
+    error: str | None = None
+    summary: str | None = None
+    session_id: str | None = None
+    session_key: str | None = None
+    next_run_at_ms: int | None = None
+
+
+class HeartbeatNews(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """An agent looked around, or did not; the names are those of the wire's `heartbeat` event."""
+
+    ts: int
+    status: Literal["sent", "ok-empty", "ok-token", "skipped", "failed"]
+    agent_id: str
+    reason: str | None = None
+    preview: str | None = None
+    duration_ms: int | None = None
+
+
 Event = (
     RunAccepted
     | RunStarted
@@ -120,4 +146,6 @@ Event = (
     | SessionChanged
     | Compacting
     | RunEnded
+    | JobNews
+    | HeartbeatNews
 )

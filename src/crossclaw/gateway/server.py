@@ -61,6 +61,9 @@ class Gateway:
     def presence(self) -> list[dict[str, Any]]:
         return self._reception.presence.entries()
 
+    def clients(self) -> list[Client]:
+        return self._reception.clients
+
     def rotate(self, locks: Mapping[str, Lock]) -> None:
         """New secrets: whoever came in with the old ones is sent away at once."""
         self._gatekeeper.rotate(locks)

@@ -17,6 +17,7 @@ from crossclaw.domain.events import (
     ToolProgress,
     ToolStarted,
 )
+from crossclaw.domain.jobs import beyond_heartbeat
 from crossclaw.domain.runs import Run
 from crossclaw.gateway.messages import text_message
 
@@ -85,7 +86,7 @@ class Story:
     # ── what happens ───────────────────────────────────────────────────────────────────────────
 
     def started(self, run: Run, now_ms: int) -> list[Told]:
-        self._open = run.kind not in _CLOSED_KINDS
+        self._open = run.kind not in _CLOSED_KINDS and run.plan.ack_chars_max is None
         self._count_on(run)
         return [self._agent("lifecycle", {"phase": "start", "startedAt": run.started_at}, now_ms)]
 
@@ -241,6 +242,8 @@ def _end_chat(run: Run, now_ms: int) -> dict[str, Any]:
     if run.status != "ok":
         return {"state": "aborted", "stopReason": "timeout" if run.status == "timeout" else "rpc"}
     words = run.reply or ""
+    if run.plan.ack_chars_max is not None:
+        words = beyond_heartbeat(words, run.plan.ack_chars_max)
     if not words or (run.kind in _CLOSED_KINDS and words.strip() in _CONTROL_TOKENS):
         return {"state": "final"}
     return {"state": "final", "message": text_message(words, run.ended_at or now_ms)}
