@@ -38,6 +38,7 @@ from crossclaw.gateway.methods.explaining import explain_methods
 from crossclaw.gateway.methods.runs import Runs as AgentRuns
 from crossclaw.gateway.methods.sending import Sending
 from crossclaw.gateway.methods.sessions import Sessions as SessionMethods
+from crossclaw.gateway.methods.upkeep import Upkeep
 from crossclaw.gateway.server import Gateway, listen_host
 from crossclaw.ledger.contract import Delivery, Ledger, Timer
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
@@ -259,6 +260,7 @@ def _build(
     async def dispatch(caller: Caller, method: str, params: Any) -> Any:
         return await doors[0].dispatch(caller, method, params)
 
+    archive = Archive(ledger, changing, feed, clock)
     freshness = Freshness(config, clock, ids)
     commands = Commands(config, book, dispatch, clock, ids)
     registry = Registry(
@@ -279,6 +281,7 @@ def _build(
             ).methods(),
             *Sending(ledger, resolver, sends, spawns, names, outbox.wake, clock, ids).methods(),
             *session_methods(reading, sends, spawns, standing),
+            *Upkeep(ledger, resolver, stopping, archive, changing, clock).methods(),
             *explain_methods(Explaining(config, ledger, resolver)),
             *display.methods(),
         ]
@@ -293,7 +296,7 @@ def _build(
         slots=slots,
         desk=Desk(config, book, commands, freshness, clock, ids),
         endings=endings,
-        archive=Archive(ledger, changing, feed, clock),
+        archive=archive,
         feed=feed,
         sweep=sweep,
         outbox=outbox,
@@ -316,7 +319,9 @@ def _agent(config: Config, outside: Outside, house: House, providers: Providers)
         lambda model: _output_tokens(config, model),
         lambda run, tool: may_use_tool(config, run.key, run.authority, tool),
     )
-    loop = Loop(house.book, History(house.ledger), toolbox, house.feed, clock, ids)
+    history = History(house.ledger)
+    house.feed.subscribe(history.hear)
+    loop = Loop(house.book, history, toolbox, house.feed, clock, ids)
     return Agent(house.ledger, minds, loop, ids)
 
 

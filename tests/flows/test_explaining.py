@@ -121,7 +121,7 @@ async def test_the_send_policy_is_explained_for_sends_and_deliveries(tmp_path: P
         ("main", "main", []),
         ("main", "ops", []),
         ("main", "agent:ops:main", []),
-        ("agent:ops:main", "main", ["agent"]),
+        ("agent:ops:main", "main", ["sub-agents"]),
         ("main", "nobody", ["agent"]),
         (CHILD.text, "main", ["sub-agents"]),
     ],

@@ -483,7 +483,7 @@ async def test_a_child_is_archived_an_hour_after_its_end_and_stays_readable(tmp_
         for reference in (child.key.text, child.session_id):
             read = await call(house, "tool.sessions_history", sessionKey=reference)
             assert len(read["messages"]) == 4
-        with pytest.raises(Exception, match="unknown session"):
+        with pytest.raises(Exception, match="is archived"):
             await say(house, child.key.text, "hello?", "r2")
 
 

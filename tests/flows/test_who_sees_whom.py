@@ -262,7 +262,8 @@ async def test_a_circle_does_not_name_sessions_that_the_caller_cannot_see(tmp_pa
     def send(to: str) -> str:
         return f'tool: sessions_send {{"sessionKey": "{to}", "message": "say: x"}}'
 
-    async with open_house(tmp_path, RehearsalProvider(), config=config()) as house:
+    given_back = config(subagents={"tools": {"alsoAllow": ["sessions_send"]}})
+    async with open_house(tmp_path, RehearsalProvider(), config=given_back) as house:
         await settle(house)
         begin: list[tuple[Principal, str, str]] = [
             (limited, "main", f"wait: 20\n{send(CHILD.text)}"),

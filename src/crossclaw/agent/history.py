@@ -6,6 +6,8 @@ With them is held how far their view is settled, so that a turn costs what is ne
 from collections import OrderedDict
 
 from crossclaw.agent.view import Prefix, build_view, extend_prefix
+from crossclaw.domain.events import EntryAppended, Event
+from crossclaw.domain.messages import ToolResultMessage
 from crossclaw.domain.sessions import Entry
 from crossclaw.ledger.contract import Ledger
 from crossclaw.providers.contract import Turn
@@ -32,9 +34,21 @@ class History:
         held = self._held.get(session_id, [])
         after = held[-1].seq if held else 0
         if await self._ledger.last_seq(session_id) > after:
-            held = _newest([*held, *await self._read_after(session_id, after)])
-        self._hold(session_id, held)
+            return self._add(session_id, await self._read_after(session_id, after))
+        if held:
+            self._held.move_to_end(session_id)
         return held
+
+    def hear(self, event: Event) -> None:
+        """A listener of the feed: what was just stored need not be read again. Results of tools are
+        read: only the ledger says how a value of any kind looks once it was stored."""
+        if not isinstance(event, EntryAppended) or isinstance(
+            event.entry.message, ToolResultMessage
+        ):
+            return
+        held = self._held.get(event.entry.session_id)
+        if held and event.entry.seq == held[-1].seq + 1:
+            self._add(event.entry.session_id, [event.entry])
 
     async def view(self, session_id: str, run_id: str) -> list[Turn]:
         """What the model of this run is shown. Entries before the run are settled."""
@@ -64,11 +78,21 @@ class History:
                 break
         return fresh
 
-    def _hold(self, session_id: str, entries: list[Entry]) -> None:
-        size = sum(entry.size for entry in entries)
-        self._held_bytes += size - self._bytes.get(session_id, 0)
+    def _add(self, session_id: str, fresh: list[Entry]) -> list[Entry]:
+        """A new list: whoever has the old one keeps what was true when it asked."""
+        entries = [*self._held.get(session_id, ()), *fresh]
+        before = self._bytes.get(session_id, 0)
+        size = before + sum(entry.size for entry in fresh)
+        if size > SESSION_BYTES_MAX:
+            entries = _newest(entries)
+            size = sum(entry.size for entry in entries)
+        self._held_bytes += size - before
         self._held[session_id], self._bytes[session_id] = entries, size
         self._held.move_to_end(session_id)
+        self._let_oldest_go()
+        return entries
+
+    def _let_oldest_go(self) -> None:
         while self._held_bytes > self._held_bytes_max and len(self._held) > 1:
             oldest, _ = self._held.popitem(last=False)
             self._held_bytes -= self._bytes.pop(oldest)

@@ -103,6 +103,8 @@ class Newsroom:
     def _piece(self, piece: ReplyPiece, now_ms: int) -> None:
         story = self._story(piece.run_id)
         self._tell(piece.run_id, piece.key, story.said(piece, now_ms))
+        if piece.run_id in self._unfinished:
+            return  # it goes out with the text that waits already
         self._tell(piece.run_id, piece.key, self._due(story, now_ms))
         if story.waiting:
             self._unfinished[piece.run_id] = piece.key

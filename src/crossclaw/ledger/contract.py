@@ -397,11 +397,19 @@ class Ledger(Protocol):
         self, *, agent_id: str | None = None, sight: Sight | None = None
     ) -> int: ...
 
+    async def list_archived(
+        self, *, before: int, agent_id: str | None = None, limit: int
+    ) -> list[Session]:
+        """Sessions that were put away before that time, the oldest first."""
+        ...
+
     async def find_run(self, run_id: str) -> Run | None: ...
 
     async def find_deduped(self, scope: str, key: str) -> str | None:
         """The run id behind a dedupe key."""
         ...
+
+    async def has_open_run(self, key: SessionKey) -> bool: ...
 
     async def list_open_runs(self, key: SessionKey) -> list[Run]:
         """In lane order; the first may be running."""

@@ -29,7 +29,8 @@ def decide_spawn(agents: Agents, parent: SessionKey, agent_id: str) -> Decision:
         return Decision(False, "a sub-agent cannot spawn sub-agents of its own; answer its parent")
     if agent_id == parent.agent_id:
         return Decision(True, "an agent may always spawn its own")
-    allowed = agents.spawn_allowed(parent.agent_id)
+    known = agents.find(parent.agent_id) is not None  # a session may outlive its agent
+    allowed = agents.spawn_allowed(parent.agent_id) if known else ()
     if "*" in allowed or agent_id in allowed:
         return Decision(True, f"subagents.allowAgents of {parent.agent_id} names it")
     names = ", ".join([parent.agent_id, *allowed])

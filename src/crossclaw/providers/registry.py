@@ -26,11 +26,11 @@ from crossclaw.providers.retry import Patience, Retrying
 Api = Literal["anthropic-messages", "openai-completions"]
 
 CALLS_MAX = 64
-"""At once and per provider: more would queue in the SDK's connection pool, out of sight and under
-its timeouts, and run into the service's rate limit together."""
+"""At once and per provider: each holds a connection, and more would run into the service's rate limit
+together."""
 
 NO_KEY = "none"
-"""What a server of one's own gets when it needs no key: the SDKs refuse to send nothing."""
+"""What a server of one's own gets when it needs no key: some refuse to be sent nothing."""
 
 
 class ProviderSettings(msgspec.Struct, frozen=True):
@@ -106,7 +106,7 @@ class Providers:
         settings = self._settings[name]
         base_url = settings.base_url or self._environ.get(_base_url_variable(name))
         make = AnthropicProvider if settings.api == "anthropic-messages" else OpenAIProvider
-        # The SDKs would try again on their own, unseen and each for itself.
+        # It could try again on its own, but unseen and each call for itself.
         made = make(name, base_url, self._key(settings, base_url), retries=0)
         return Priced(made, base_url, self._prices)
 
@@ -130,13 +130,19 @@ class Capped:
         self._calls = anyio.CapacityLimiter(calls_max)
 
     async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
-        async with self._calls:
+        try:
+            self._calls.acquire_nowait()  # where there is room, without a turn of the loop
+        except anyio.WouldBlock:
+            await self._calls.acquire()
+        try:
             return await self._provider.complete(request, tell)
+        finally:
+            self._calls.release()
 
     async def close(self) -> None:
         await self._provider.close()
 
 
 def _base_url_variable(name: str) -> str:
-    """`ANTHROPIC_BASE_URL`, `OPENAI_BASE_URL`: the names that the SDKs know."""
+    """`ANTHROPIC_BASE_URL`, `OPENAI_BASE_URL`: the names that the official SDKs know."""
     return key_variable(name).removesuffix("_API_KEY") + "_BASE_URL"

@@ -50,6 +50,8 @@ _DIRECTIVE = re.compile(
 """A channel may have put its `[sender, time]` in front of the first line."""
 
 _DIRECTIVES = "say: tool: think: wait: fail: long: cut: then:"
+_REPORT = "`Result:`"
+"""Whoever is asked for a result repeats its last words."""
 _SILENCE = ("ANNOUNCE_SKIP", "REPLY_SKIP")
 
 
@@ -184,6 +186,8 @@ def _plain_answer(request: ModelRequest) -> str:
     words = _words(last)
     if last.results and not words:
         return "(rehearsal) " + "; ".join(_quoted_results(request, last))
+    if _REPORT in request.system and (said := _last_words(request)):
+        return f"Result: {said}"
     for token in _SILENCE:
         if token in request.system:
             return token
@@ -191,6 +195,15 @@ def _plain_answer(request: ModelRequest) -> str:
         f"You said: “{_shorten(words)}”. This is the rehearsal model, it only plays scripts"
         f" ({_DIRECTIVES}). For a real one set ANTHROPIC_API_KEY or OPENAI_API_KEY."
     )
+
+
+def _last_words(request: ModelRequest) -> str:
+    said = [
+        "".join(block.text for block in turn.content if isinstance(block, Text))
+        for turn in request.turns
+        if isinstance(turn, AssistantTurn)
+    ]
+    return said[-1].strip() if said else ""
 
 
 def _quoted_results(request: ModelRequest, turn: UserTurn) -> Iterator[str]:

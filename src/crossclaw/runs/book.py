@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import anyio
@@ -40,6 +40,11 @@ log = logging.getLogger(__name__)
 LOOK_AGAIN_S = 5.0
 
 Wake = Callable[[SessionKey], None]
+Take = Callable[[Claimed], None]
+"""Carry out a run that has been claimed."""
+Taking = Callable[[SessionKey], AbstractContextManager[Take | None]]
+"""Holds a session's lane while a run is accepted into it. With an idle one comes the way to take the
+run at once; any other one hears that there is work."""
 
 
 class Follow(msgspec.Struct, frozen=True):
@@ -61,10 +66,17 @@ class Book:
         self._owner = owner
         self._ended: dict[str, list[anyio.Event]] = {}
         self._wake: Wake = lambda key: None
+        self._taking: Taking = self._take_none
 
-    def on_work(self, wake: Wake) -> None:
-        """Who is told that a lane has work."""
+    def on_work(self, wake: Wake, taking: Taking | None = None) -> None:
+        """Who is told that a lane has work, and who may take it in the step that accepts it."""
         self._wake = wake
+        self._taking = taking or self._take_none
+
+    @contextmanager
+    def _take_none(self, key: SessionKey) -> Generator[None]:
+        yield
+        self._wake(key)
 
     # ── accepting ──────────────────────────────────────────────────────────────────────────────
 
@@ -79,19 +91,31 @@ class Book:
     ) -> Submitted:
         """Accept a run, what has to happen before and what belongs to it. On return its message is
         durable; it will run, in its lane's order."""
-        at = self._clock.now_ms()
-        answers = await self._ledger.commit(
-            EnsureSession(new=session, at=at),
-            *before,
-            Submit(new=new, at=at, dedupe=dedupe),
-            *also,
-        )
-        submitted = answers[1 + len(before)]
-        if not submitted.duplicate:
-            self._feed.publish(RunAccepted(submitted.run_id, new.key))
-        self._wake(new.key)
-        answer: Submitted = submitted
-        return answer
+        with self._taking(new.key) as take:
+            accept = Submit(new=new, at=self._clock.now_ms(), dedupe=dedupe)
+            submitted, claimed = await self._accept(accept, session, before, also, claim=bool(take))
+            if not submitted.duplicate:
+                self._feed.publish(RunAccepted(submitted.run_id, new.key))
+            if take and claimed:
+                take(claimed)
+        return submitted
+
+    async def _accept(
+        self,
+        accept: Submit,
+        session: NewSession,
+        before: Sequence[Op[Any]],
+        also: Sequence[Op[Any]],
+        *,
+        claim: bool,
+    ) -> tuple[Submitted, Claimed | None]:
+        key, at = accept.new.key, accept.at
+        claims = [Claim(key=key, owner=self._owner, at=at)] if claim else []
+        with anyio.CancelScope(shield=claim):  # a claim that nobody hears of is never given back
+            answers = await self._ledger.commit(
+                EnsureSession(new=session, at=at), *before, accept, *also, *claims
+            )
+        return answers[1 + len(before)], answers[-1] if claim else None
 
     async def record_command(
         self,
@@ -143,12 +167,12 @@ class Book:
     # ── a run's own writes ─────────────────────────────────────────────────────────────────────
 
     async def claim(self, key: SessionKey) -> Claimed | None:
-        claimed = await self._ledger.do(Claim(key=key, owner=self._owner, at=self._clock.now_ms()))
-        if claimed is not None:
-            if claimed.entry is not None:
-                self._feed.publish(EntryAppended(key, claimed.entry))
-            self._feed.publish(RunStarted(claimed.run))
-        return claimed
+        return await self._ledger.do(Claim(key=key, owner=self._owner, at=self._clock.now_ms()))
+
+    def tell_start(self, claimed: Claimed) -> None:
+        if claimed.entry is not None:
+            self._feed.publish(EntryAppended(claimed.run.key, claimed.entry))
+        self._feed.publish(RunStarted(claimed.run))
 
     async def append(self, run: Run, *entries: NewEntry) -> list[Entry]:
         stored = await self._ledger.do(
@@ -210,6 +234,9 @@ class Book:
     async def find_accepted(self, scope: str, key: str) -> str | None:
         """The run that a request with this dedupe key has become."""
         return await self._ledger.find_deduped(scope, key)
+
+    async def has_open(self, key: SessionKey) -> bool:
+        return await self._ledger.has_open_run(key)
 
     async def list_open(self, key: SessionKey) -> list[Run]:
         return await self._ledger.list_open_runs(key)

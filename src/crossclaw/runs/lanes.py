@@ -5,12 +5,14 @@ is none. A hint starts it; the sweep finds what a hint missed.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 
 import anyio
 import anyio.abc
 import msgspec
+from anyio.abc import TaskGroup
 
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import (
@@ -25,8 +27,8 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage
 from crossclaw.domain.runs import EndStatus, Outcome, Run
 from crossclaw.domain.sessions import NewEntry
-from crossclaw.ledger.contract import ATTEMPTS_MAX
-from crossclaw.runs.book import NOTHING, Book, Follow
+from crossclaw.ledger.contract import ATTEMPTS_MAX, Claimed
+from crossclaw.runs.book import NOTHING, Book, Follow, Take
 from crossclaw.runs.slots import Slots
 
 log = logging.getLogger(__name__)
@@ -65,10 +67,10 @@ class Lanes:
         self._active: dict[SessionKey, bool] = {}
         """Lanes with a task; True: there was a hint since it last looked."""
         self._under_way: dict[str, _UnderWay] = {}
-        self._tasks: anyio.abc.TaskGroup | None = None
+        self._tasks: TaskGroup | None = None
         self._waiting: set[SessionKey] = set()
         self._suspects: set[SessionKey] = set()
-        book.on_work(self.wake)
+        book.on_work(self.wake, self._taking)
 
     def wake(self, key: SessionKey) -> None:
         """There may be work for this session. Cheap, and never wrong to call."""
@@ -78,7 +80,7 @@ class Lanes:
             self._active[key] = True
         else:
             self._active[key] = False
-            self._tasks.start_soon(self._drain, key, name=f"lane {key}")
+            self._start(self._tasks, key)
 
     async def serve(
         self,
@@ -143,16 +145,61 @@ class Lanes:
         follow = await self._finished(run, outcome)
         await self._book.end_open(run.run_id, outcome, follow, [entry])
 
-    async def _drain(self, key: SessionKey) -> None:
-        if key in self._suspects:
+    @contextmanager
+    def _taking(self, key: SessionKey) -> Generator[Take | None]:
+        """An idle lane is held for the caller, with a slot for its run."""
+        tasks, claims = self._tasks, list[Claimed]()
+        if tasks is None or not self._is_free(key):
+            yield None
+            self.wake(key)
+            return
+        self._active[key] = False
+        try:
+            yield claims.append
+        finally:
+            self._let_go(key, tasks, claims)
+
+    def _is_free(self, key: SessionKey) -> bool:
+        idle = key not in self._active and key not in self._suspects
+        return idle and self._slots.take_free(key)
+
+    def _let_go(self, key: SessionKey, tasks: TaskGroup, claims: list[Claimed]) -> None:
+        hinted = self._active.pop(key, False)
+        if claims and self._tasks is tasks:
+            self._active[key] = hinted
+            self._start(tasks, key, claims[0])
+            return
+        # A run that was claimed while the lanes closed is found by the next start, as after a crash.
+        self._slots.give(key)
+        if hinted:
+            self.wake(key)
+
+    def _start(self, tasks: TaskGroup, key: SessionKey, claimed: Claimed | None = None) -> None:
+        tasks.start_soon(self._drain, key, claimed, name=f"lane {key}")
+
+    async def _drain(self, key: SessionKey, claimed: Claimed | None) -> None:
+        if claimed is not None:
+            await self._take_over(key, claimed)
+        elif key in self._suspects:
             # Of the runs that a crash may have been the fault of, one at a time gets its last
             # attempt: should it take the process with it again, the others were not involved.
             async with self._slots.alone(key):
                 await self._take_one(key)
                 self._suspects.discard(key)
-        while await self._take_one(key) or self._active[key]:
-            pass
+        else:
+            await self._take_one(key)
+        # To look is cheaper than a claim that finds nothing.
+        while self._active[key] or await self._book.has_open(key):
+            if not await self._take_one(key) and not self._active[key]:
+                break
         del self._active[key]
+
+    async def _take_over(self, key: SessionKey, claimed: Claimed) -> None:
+        try:
+            self._book.tell_start(claimed)
+            await self._keep_going(claimed.run)
+        finally:
+            self._slots.give(key)
 
     async def _take_one(self, key: SessionKey) -> bool:
         self._active[key] = False
@@ -168,6 +215,7 @@ class Lanes:
             await anyio.sleep(STORE_PATIENCE_S)
             return True
         if claimed is not None:
+            self._book.tell_start(claimed)
             await self._keep_going(claimed.run)
         return claimed is not None
 

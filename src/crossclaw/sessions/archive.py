@@ -41,6 +41,13 @@ class Archive:
         if archived is not None:
             self._feed.publish(SessionChanged(key, "archive"))
 
+    async def now(self, key: SessionKey) -> bool:
+        """By hand; False when it had been put away before. One with open runs is Busy."""
+        archived = await self._ledger.do(ArchiveSession(key=key, at=self._clock.now_ms()))
+        if archived is not None:
+            self._feed.publish(SessionChanged(key, "archive"))
+        return archived is not None
+
     async def clean_up(self, timer: Timer) -> None:
         """Deleted, whatever is queued in it: its parent has its report."""
         session = await self._ledger.find_session(_key(timer))

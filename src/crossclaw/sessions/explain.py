@@ -16,6 +16,7 @@ from crossclaw.ledger.contract import Ledger
 from crossclaw.policy.agent_to_agent import decide_reach
 from crossclaw.policy.sandbox import why_sandboxed
 from crossclaw.policy.send import decide_send
+from crossclaw.policy.subagents import decide_spawn
 from crossclaw.policy.visibility import decide_visible, viewer_of
 
 Verb = Literal["see", "read", "send", "spawn", "deliver"]
@@ -156,31 +157,19 @@ class Explaining:
         )
 
     def _spawn(self, source: SessionKey, to: str) -> list[Reason]:
-        return [
-            Reason(
-                about="sub-agents",
-                allowed=not source.is_subagent,
-                reason="a sub-agent never spawns" if source.is_subagent else "it is no sub-agent",
-            ),
-            self._allowed_agent(source, to),
-            self._hops(),
-        ]
-
-    def _allowed_agent(self, source: SessionKey, to: str) -> Reason:
-        agents = self._config.agents
         wanted = SessionKey.parse(to).agent_id if ":" in to else to
+        return [self._may_spawn(source, wanted), self._hops()]
+
+    def _may_spawn(self, source: SessionKey, wanted: str) -> Reason:
+        agents = self._config.agents
         try:
-            agent_id = agents.get(wanted).id
+            decision = decide_spawn(agents, source, agents.get(wanted).id)
         except NotFound as error:
             return Reason(about="agent", allowed=False, reason=str(error), setting="agents.list")
-        named = agents.spawn_allowed(source.agent_id) if agents.find(source.agent_id) else ()
-        own = agent_id == source.agent_id
         return Reason(
-            about="agent",
-            allowed=own or agent_id in named or "*" in named,
-            reason="its own agent"
-            if own
-            else f"subagents.allowAgents of {source.agent_id} names {', '.join(named) or 'nobody'}",
+            about="sub-agents",
+            allowed=decision.allowed,
+            reason=decision.reason,
             setting="agents.list[].subagents.allowAgents",
         )
 

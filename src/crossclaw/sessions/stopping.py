@@ -18,6 +18,11 @@ class Stopping:
             stopped += await self._lanes.abort_session(child, f"its parent: {reason}")
         return stopped
 
+    async def stop_running(self, key: SessionKey, reason: str) -> list[str]:
+        """Only what is at work now; what is queued behind it comes next."""
+        begun = [run for run in await self._ledger.list_open_runs(key) if run.status != "queued"]
+        return [run.run_id for run in begun if await self._lanes.abort(run.run_id, reason)]
+
     async def stop_run(self, run_id: str, reason: str) -> bool:
         return await self._lanes.abort(run_id, reason)
 

@@ -152,11 +152,19 @@ class SqliteLedger:
     ) -> dict[str, list[Entry]]:
         return await self._scan(lambda db: reading.list_tails(db, session_ids, limit, tool_results))
 
+    async def list_archived(
+        self, *, before: int, agent_id: str | None = None, limit: int
+    ) -> list[Session]:
+        return await self._scan(lambda db: sessions.list_archived(db, before, agent_id, limit))
+
     async def find_run(self, run_id: str) -> Run | None:
         return runs.find_run(self._reader, run_id)
 
     async def find_deduped(self, scope: str, key: str) -> str | None:
         return runs.find_deduped(self._reader, scope, key)
+
+    async def has_open_run(self, key: SessionKey) -> bool:
+        return runs.has_open_run(self._reader, key)
 
     async def list_open_runs(self, key: SessionKey) -> list[Run]:
         return runs.list_open_runs(self._reader, key)

@@ -229,6 +229,13 @@ def find_run(db: apsw.Connection, run_id: str) -> Run | None:
     return row and run_of(row)
 
 
+def has_open_run(db: apsw.Connection, key: SessionKey) -> bool:
+    row = db.execute(
+        f"SELECT 1 FROM runs WHERE key = ? AND {_OPEN} LIMIT 1", (key.text,)
+    ).fetchone()
+    return row is not None
+
+
 def list_open_runs(db: apsw.Connection, key: SessionKey) -> list[Run]:
     rows = db.execute(
         f"SELECT {RUN} FROM runs WHERE key = ? AND {_OPEN} ORDER BY id",

@@ -243,3 +243,14 @@ def _has_open_runs(db: apsw.Connection, key: SessionKey) -> bool:
         "SELECT 1 FROM runs WHERE key = ? AND ended_at IS NULL LIMIT 1", (key.text,)
     ).fetchone()
     return row is not None
+
+
+def list_archived(
+    db: apsw.Connection, before: int, agent_id: str | None, limit: int
+) -> list[Session]:
+    rows = db.execute(
+        f"SELECT {SESSION} FROM sessions WHERE archived_at < ?1 AND (?2 IS NULL OR agent_id = ?2) "
+        "ORDER BY archived_at LIMIT ?3",
+        (before, agent_id, limit),
+    )
+    return [session_of(row) for row in rows]
