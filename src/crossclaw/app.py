@@ -24,12 +24,14 @@ from crossclaw.delivery.outbox import MayDeliver, Outbox
 from crossclaw.domain.clock import Clock, SystemClock
 from crossclaw.domain.events import Event, RunEnded
 from crossclaw.domain.ids import Ids, RandomIds
+from crossclaw.domain.runs import Run
 from crossclaw.door.dispatch import Door
 from crossclaw.door.registry import Registry
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.around import Around
 from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Lock, gateway_lock
 from crossclaw.gateway.hello import About as AboutGateway
+from crossclaw.gateway.http.mcp import mcp_endpoint
 from crossclaw.gateway.http.tools import tools_invoke
 from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.methods.chat import Chat
@@ -45,16 +47,18 @@ from crossclaw.providers.contract import Provider
 from crossclaw.providers.registry import Providers, ProviderSettings
 from crossclaw.runs.book import Book
 from crossclaw.runs.feed import Feed
-from crossclaw.runs.lanes import Lanes
+from crossclaw.runs.lanes import Ending, Execute, Lanes, Progress
 from crossclaw.runs.slots import Slots
 from crossclaw.runs.sweep import Fire, Sweep
 from crossclaw.runs.waits import Waits
 from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.desk import Desk
 from crossclaw.sessions.exchange import Exchanges
+from crossclaw.sessions.guests import Guests
 from crossclaw.sessions.reading import Reading
 from crossclaw.sessions.send import Sends
 from crossclaw.tools.contract import Tool
+from crossclaw.tools.guests import GuestTools, guest_methods
 from crossclaw.tools.invoke import Invoker
 from crossclaw.tools.read import Read
 from crossclaw.tools.session_tools import session_methods, session_tools
@@ -98,6 +102,7 @@ class House:
     door: Door
     about: About
     tools: Mapping[str, Tool[Any]]
+    guests: Guests
 
 
 @asynccontextmanager
@@ -116,7 +121,8 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
         closing.push_async_callback(_shielded, house.exporter.close)
         async with anyio.create_task_group() as tasks:
             await tasks.start(house.exporter.serve)
-            await tasks.start(house.lanes.serve, agent.execute, house.desk.finished)
+            execute = _executing(agent, house.guests)
+            await tasks.start(house.lanes.serve, execute, house.desk.finished)
             await tasks.start(house.outbox.serve)
             tasks.start_soon(house.sweep.serve, _timers(outside), name="sweep")
             for channel in outside.channels:
@@ -173,6 +179,7 @@ def _noted_port(paths: Paths, number: int) -> Generator[None]:
 def _gateway(config: Config, outside: Outside, house: House, lock: Lock) -> Gateway:
     around = Around(clock=outside.clock, ids=outside.ids)
     invoker = Invoker(house.tools, house.resolver, config)
+    guest_tools = GuestTools(house.door, house.tools, house.guests, config, outside.ids)
     return Gateway(
         house.door,
         house.feed,
@@ -185,7 +192,7 @@ def _gateway(config: Config, outside: Outside, house: House, lock: Lock) -> Gate
         ),
         around,
         health=house.about.snapshot,
-        endpoints=[tools_invoke(invoker.invoke)],
+        endpoints=[tools_invoke(invoker.invoke), mcp_endpoint(guest_tools)],
     )
 
 
@@ -215,6 +222,7 @@ def _build(
     resolver = Resolver(ledger, config)
     changing = Changing(ledger, lanes, exporter, feed, clock, ids)
     sends = Sends(resolver, book, waits, config, clock, ids)
+    guests = Guests(ledger, book, slots, clock, ids)
     reading = Reading(ledger, resolver, clock, _model_of(config, outside), exporter.path_of)
     loaded = outside.loaded or Loaded(config, paths.config_path, False, {}, (), ())
     about = About(
@@ -237,6 +245,7 @@ def _build(
             ).methods(),
             *Sending(ledger, resolver, sends, names, outbox.wake, clock, ids).methods(),
             *session_methods(reading, sends),
+            *guest_methods(guests),
         ]
     )
     door = Door(registry, ledger, clock)
@@ -255,6 +264,7 @@ def _build(
         door=door,
         about=about,
         tools={tool.name: tool for tool in _tools(config, paths, outside, door)},
+        guests=guests,
     )
 
 
@@ -269,6 +279,15 @@ def _agent(config: Config, outside: Outside, house: House, providers: Providers)
     )
     loop = Loop(house.book, History(house.ledger), toolbox, house.feed, clock, ids)
     return Agent(house.ledger, minds, loop, ids)
+
+
+def _executing(agent: Agent, guests: Guests) -> Execute:
+    """Who carries out a run: the agent loop, or, where an agent lives outside, that one."""
+
+    async def execute(run: Run, progress: Progress) -> Ending:
+        return await (guests if run.key.is_guest else agent).execute(run, progress)
+
+    return execute
 
 
 def _tools(config: Config, paths: Paths, outside: Outside, door: Door) -> list[Tool[Any]]:
