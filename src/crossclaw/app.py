@@ -30,8 +30,14 @@ from crossclaw.door.registry import Registry
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.around import Around
 from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Lock, gateway_lock
+from crossclaw.gateway.edge import Endpoint
 from crossclaw.gateway.hello import About as AboutGateway
+from crossclaw.gateway.http.following import Followers
 from crossclaw.gateway.http.mcp import mcp_endpoint
+from crossclaw.gateway.http.metrics import Meter, metrics_endpoint
+from crossclaw.gateway.http.openai import Asking
+from crossclaw.gateway.http.openai_chat import chat_endpoints
+from crossclaw.gateway.http.openai_responses import responses_endpoint
 from crossclaw.gateway.http.tools import tools_invoke
 from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.methods.chat import Chat
@@ -154,7 +160,7 @@ async def run_gateway(
     connected: list[Callable[[], list[dict[str, Any]]]] = [list]
     outside = Outside(environ=environ, loaded=loaded, presence=lambda: connected[0]())
     async with open_house(loaded.config, paths, outside) as house:
-        gateway = _gateway(loaded.config, outside, house, lock)
+        gateway = build_gateway(loaded.config, outside, house, lock)
         connected[0] = gateway.presence
         async with anyio.create_task_group() as tasks:
             number = await tasks.start(
@@ -176,10 +182,8 @@ def _noted_port(paths: Paths, number: int) -> Generator[None]:
         paths.port_path.unlink(missing_ok=True)
 
 
-def _gateway(config: Config, outside: Outside, house: House, lock: Lock) -> Gateway:
+def build_gateway(config: Config, outside: Outside, house: House, lock: Lock) -> Gateway:
     around = Around(clock=outside.clock, ids=outside.ids)
-    invoker = Invoker(house.tools, house.resolver, config)
-    guest_tools = GuestTools(house.door, house.tools, house.guests, config, outside.ids)
     return Gateway(
         house.door,
         house.feed,
@@ -192,8 +196,32 @@ def _gateway(config: Config, outside: Outside, house: House, lock: Lock) -> Gate
         ),
         around,
         health=house.about.snapshot,
-        endpoints=[tools_invoke(invoker.invoke), mcp_endpoint(guest_tools)],
+        endpoints=_endpoints(config, outside, house),
     )
+
+
+def _endpoints(config: Config, outside: Outside, house: House) -> list[Endpoint]:
+    """What is served over HTTP beside the page and the sign of life."""
+    door, ids, clock = house.door, outside.ids, outside.clock
+    invoker = Invoker(house.tools, house.resolver, config)
+    guest_tools = GuestTools(door, house.tools, house.guests, config, ids)
+    asking = Asking(door, Followers(house.feed), config, ids)
+    meter = Meter(house.feed, lambda: house.slots.taken, lambda: len(outside.presence()) - 1)
+    chat, responses = (
+        config.gateway.http.endpoints.chat_completions,
+        config.gateway.http.endpoints.responses,
+    )
+    return [
+        tools_invoke(invoker.invoke),
+        mcp_endpoint(guest_tools),
+        metrics_endpoint(meter, door),
+        *(chat_endpoints(asking, clock, chat.max_body_bytes) if chat.enabled else []),
+        *(
+            [responses_endpoint(asking, clock, responses.max_body_bytes)]
+            if responses.enabled
+            else []
+        ),
+    ]
 
 
 async def _shielded(close: Callable[[], Awaitable[None]]) -> None:

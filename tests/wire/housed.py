@@ -9,8 +9,11 @@ from typing import Any
 import anyio
 import msgspec
 
-from crossclaw.app import run_gateway
+from crossclaw import app
 from crossclaw.config import Config, Loaded, Paths
+from crossclaw.domain.secret import Secret
+from crossclaw.gateway.auth import lock_for
+from crossclaw.gateway.server import Gateway
 
 TOKEN = "a-token-that-is-long-enough-to-be-taken-seriously"
 
@@ -46,10 +49,19 @@ async def serve_house(folder: Path, *, port: int = 0, **sections: Any) -> AsyncG
 
     async def serve() -> None:
         environ = {"OPENCLAW_GATEWAY_TOKEN": TOKEN}
-        await run_gateway(loaded, paths, environ, port=port, on_ready=on_ready)
+        await app.run_gateway(loaded, paths, environ, port=port, on_ready=on_ready)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(serve)
         await ready.wait()
         yield Housed(found[0], int(found[0].rpartition(":")[2]), folder)
         tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def open_gateway(folder: Path) -> AsyncGenerator[tuple[app.House, Gateway]]:
+    """House and gateway, to be looked at; nothing is served."""
+    paths = Paths(home=folder, state_dir=folder / "state", config_path=folder / "openclaw.json")
+    outside = app.Outside(environ={})
+    async with app.open_house(Config(), paths, outside) as house:
+        yield house, app.build_gateway(Config(), outside, house, lock_for(Secret(TOKEN)))
