@@ -25,6 +25,10 @@ class Housed:
     folder: Path
 
     @property
+    def ws(self) -> str:
+        return self.url.replace("http", "ws", 1)
+
+    @property
     def environ(self) -> dict[str, str]:
         """For programs that look for a gateway."""
         return {

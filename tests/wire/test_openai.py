@@ -9,7 +9,7 @@ import pytest
 
 from tests.wire.housed import TOKEN, Housed, serve_house
 
-TWO = {"agents": {"list": [{"id": "main"}, {"id": "helper"}]}}
+TWO: dict[str, Any] = {"agents": {"list": [{"id": "main"}, {"id": "helper"}]}}
 DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
