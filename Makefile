@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 N ?= 50
 
-.PHONY: help setup run demo test check bench crash docs pictures lock clean
+.PHONY: help setup run demo test check bench crash conformance docs pictures lock clean
 
 help: ## what there is to do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -38,6 +38,10 @@ bench: setup ## measure; prints ratios and compares with the recorded run
 
 crash: setup ## N random kill -9 under load, then the control build that must fail
 	$(BIN)/python -m tests.crash --kills $(N) $(ARGS)
+
+conformance: setup ## OpenClaw's real clients, from npm, against a live gateway (Linux; needs npm and chromium)
+	$(BIN)/python -m pip --disable-pip-version-check install --quiet playwright
+	$(BIN)/python -m tests.conformance $(ARGS)
 
 docs: setup ## write the generated pages anew
 	$(BIN)/python docs/generate.py

@@ -41,6 +41,7 @@ from crossclaw.gateway.http.openai_responses import responses_endpoint
 from crossclaw.gateway.http.tools import tools_invoke
 from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.methods.chat import Chat
+from crossclaw.gateway.methods.clients import Clients
 from crossclaw.gateway.methods.runs import Runs as AgentRuns
 from crossclaw.gateway.methods.sending import Sending
 from crossclaw.gateway.methods.sessions import Sessions as SessionMethods
@@ -263,15 +264,17 @@ def _build(
         outside.presence,
         paths.ledger_path,
     )
+    chat = Chat(config, ledger, resolver, book, lanes, changing, clock, ids)
     registry = Registry(
         [
             *about.methods(),
-            *Chat(config, ledger, resolver, book, lanes, changing, clock, ids).methods(),
+            *chat.methods(),
+            *Clients(config, chat, sends, paths.log_path(config.logging), ids).methods(),
             *AgentRuns(config, ledger, resolver, book, clock, ids).methods(),
             *SessionMethods(
                 config, ledger, resolver, changing, clock, ids, paths.ledger_path, outside.environ
             ).methods(),
-            *Sending(ledger, resolver, sends, names, outbox.wake, clock, ids).methods(),
+            *Sending(ledger, resolver, names, outbox.wake, clock, ids).methods(),
             *session_methods(reading, sends),
             *guest_methods(guests),
         ]
