@@ -44,7 +44,8 @@ def control_ui(gateway: "Gateway") -> None:
             executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
         )
         page = browser.new_page()
-        page.goto(f"{page_url}/chat?gatewayUrl={quote(gateway.url)}&token={quote(gateway.token)}")
+        page.goto(f"{page_url}/?gatewayUrl={quote(gateway.url)}&token={quote(gateway.token)}")
+        page.get_by_role("button", name="Confirm").click(timeout=60_000)
         words = page.locator("textarea").first
         words.wait_for(timeout=60_000)
         page.wait_for_function("!document.querySelector('textarea').disabled", timeout=60_000)
