@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from tests.conformance.everything import everything
 from tests.conformance.installing import NEW, OLD, node, package
 from tests.conformance.terminal import terminal
 
@@ -168,6 +169,7 @@ def checks() -> dict[str, Check]:
     return found | {
         f"Control UI of {OLD} in Chromium": control_ui,
         "@openclaw/gateway-client 2026.9.1": library,
+        "every method of protocol 4, for the record": everything,
         "openai, the Python library": openai_sdk,
         "mcp, the Python library": mcp_sdk,
     }
