@@ -1,7 +1,5 @@
 """Following a run over HTTP: its words as they are said, until it has ended."""
 
-from collections.abc import AsyncGenerator
-
 import anyio
 
 from crossclaw.domain.events import Event, ReplyPiece, RunEnded, ToolStarted
@@ -20,7 +18,7 @@ class Following:
         self._paused = False
         self._said = False
         self._changed = anyio.Event()
-        self.over = False
+        self._ended = False
 
     def hear(self, event: Event) -> None:
         match event:
@@ -32,22 +30,24 @@ class Following:
             case ToolStarted():
                 self._paused = True
             case RunEnded():
-                self.over = True
+                self._ended = True
             case _:
                 return
         self._changed.set()
 
-    async def pieces(self) -> AsyncGenerator[str]:
-        """An empty piece is a moment in which nothing was said: time to look whether it goes on."""
-        while True:
-            with anyio.move_on_after(LOOK_AGAIN_S):
-                await self._changed.wait()
-            self._changed = anyio.Event()
-            piece, self._unread = self._unread, ""
-            over = self.over
-            yield piece
-            if over:
-                return
+    @property
+    def over(self) -> bool:
+        """It has ended, and all that it said was read."""
+        return self._ended and not self._unread
+
+    async def next(self) -> str:
+        """What was said next. Nothing: it ended, or for a while nobody spoke, and it is time to look
+        whether it goes on."""
+        with anyio.move_on_after(LOOK_AGAIN_S):
+            await self._changed.wait()
+        self._changed = anyio.Event()
+        piece, self._unread = self._unread, ""
+        return piece
 
 
 class Followers:

@@ -129,7 +129,10 @@ class Asking:
         return found.id
 
     async def said(self, begun: Begun) -> Said:
-        done = await begun.answers.later()
+        try:
+            done = await begun.answers.later()
+        finally:
+            self._followers.leave(begun.run_id, begun.following)
         payloads = done.result["payloads"]
         usage = done.result["meta"]["agentMeta"]["usage"]
         return Said(
@@ -142,9 +145,12 @@ class Asking:
         """Pieces as they are said (an empty one: it goes on), at last what became of it."""
         spoken = False
         try:
-            async for piece in begun.following.pieces():
+            while True:
+                piece = await begun.following.next()
                 spoken = spoken or bool(piece)
                 yield piece
+                if begun.following.over:
+                    break
                 if not piece and await self._has_ended(principal, begun.run_id):
                     break
         finally:
