@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 N ?= 50
 
-.PHONY: help setup run demo bubblewrap test proof check bench crash local-model local-demo docs pictures lock clean
+.PHONY: help setup run demo bubblewrap test proof check bench crash conformance local-model local-demo docs pictures lock clean
 
 help: ## what there is to do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -62,6 +62,10 @@ local-demo: $(VENV)/local ## a conversation with it, in a folder of its own
 	echo '{agents: {defaults: {model: "local/smollm2"}}}' > "$$folder/openclaw.json" && \
 	for words in "Say hello in one sentence." "What did I ask you to say?"; do echo "> $$words"; $(BIN)/crossclaw message send "$$words" || exit 1; done && \
 	$(BIN)/crossclaw sessions show main
+
+conformance: setup ## OpenClaw's real clients, from npm, against a live gateway (Linux; needs npm and chromium)
+	$(BIN)/python -m pip --disable-pip-version-check install --quiet playwright
+	$(BIN)/python -m tests.conformance $(ARGS)
 
 docs: setup ## write the generated pages anew
 	$(BIN)/python docs/generate.py

@@ -35,14 +35,21 @@ from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.around import Around
 from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Lock, gateway_lock
 from crossclaw.gateway.client import Client
-from crossclaw.gateway.edge import HOOKS
+from crossclaw.gateway.edge import HOOKS, Endpoint
 from crossclaw.gateway.hello import About as AboutGateway
+from crossclaw.gateway.http.following import Followers
 from crossclaw.gateway.http.hooks import Dispatch as HookDispatch
 from crossclaw.gateway.http.hooks import hook_endpoints, hook_lock
+from crossclaw.gateway.http.mcp import mcp_endpoint
+from crossclaw.gateway.http.metrics import Meter, metrics_endpoint
+from crossclaw.gateway.http.openai import Asking
+from crossclaw.gateway.http.openai_chat import chat_endpoints
+from crossclaw.gateway.http.openai_responses import responses_endpoint
 from crossclaw.gateway.http.tools import tools_invoke
 from crossclaw.gateway.methods import display
 from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.methods.chat import Chat, Talk
+from crossclaw.gateway.methods.clients import Clients
 from crossclaw.gateway.methods.cron import CronMethods
 from crossclaw.gateway.methods.explaining import explain_methods
 from crossclaw.gateway.methods.memory import Memory as MemoryMethods
@@ -62,7 +69,7 @@ from crossclaw.providers.prices import Prices
 from crossclaw.providers.registry import Providers, ProviderSettings
 from crossclaw.runs.book import Book, Follow
 from crossclaw.runs.feed import Feed
-from crossclaw.runs.lanes import Finished, Lanes
+from crossclaw.runs.lanes import Ending, Execute, Finished, Lanes, Progress
 from crossclaw.runs.slots import Slots
 from crossclaw.runs.sweep import Fire, Sweep
 from crossclaw.runs.waits import Waits
@@ -84,6 +91,7 @@ from crossclaw.sessions.ending import Endings
 from crossclaw.sessions.exchange import Exchanges
 from crossclaw.sessions.explain import Explaining
 from crossclaw.sessions.freshness import Freshness
+from crossclaw.sessions.guests import Guests
 from crossclaw.sessions.reading import Reading
 from crossclaw.sessions.send import Sends
 from crossclaw.sessions.spawn import CheckModel, Spawns
@@ -93,6 +101,7 @@ from crossclaw.tools.contract import Tool
 from crossclaw.tools.edit import Edit
 from crossclaw.tools.egress import Egress, is_installed
 from crossclaw.tools.exec import Exec
+from crossclaw.tools.guests import GuestTools, guest_methods
 from crossclaw.tools.invoke import Invoker
 from crossclaw.tools.mcp_servers import McpServers
 from crossclaw.tools.read import Read
@@ -159,6 +168,7 @@ class House:
     servers: McpServers
     toolsets: Toolsets
     schedule: Schedule
+    guests: Guests
 
 
 @asynccontextmanager
@@ -179,7 +189,8 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
         async with anyio.create_task_group() as tasks:
             await tasks.start(house.exporter.serve)
             await tasks.start(house.servers.serve)
-            await tasks.start(house.lanes.serve, agent.execute, _finished(house))
+            execute = _executing(agent, house.guests)
+            await tasks.start(house.lanes.serve, execute, _finished(house))
             await tasks.start(house.outbox.serve)
             tasks.start_soon(house.sweep.serve, _timers(outside, house), name="sweep")
             for channel in outside.channels:
@@ -220,7 +231,7 @@ async def run_gateway(
         clients=lambda: [each for gateway in connected for each in gateway.clients()],
     )
     async with open_house(loaded.config, paths, outside) as house:
-        gateway = _gateway(loaded.config, outside, house, locks)
+        gateway = build_gateway(loaded.config, outside, house, locks)
         connected.append(gateway)
         async with anyio.create_task_group() as tasks:
             number = await tasks.start(
@@ -242,9 +253,10 @@ def _noted_port(paths: Paths, number: int) -> Generator[None]:
         paths.port_path.unlink(missing_ok=True)
 
 
-def _gateway(config: Config, outside: Outside, house: House, locks: Mapping[str, Lock]) -> Gateway:
+def build_gateway(
+    config: Config, outside: Outside, house: House, locks: Mapping[str, Lock]
+) -> Gateway:
     around = Around(clock=outside.clock, ids=outside.ids)
-    invoker = Invoker(house.toolsets, house.resolver, config, _model_of(config, outside))
     return Gateway(
         house.door,
         house.feed,
@@ -257,11 +269,33 @@ def _gateway(config: Config, outside: Outside, house: House, locks: Mapping[str,
         ),
         around,
         health=house.about.snapshot,
-        endpoints=[
-            tools_invoke(invoker.invoke),
-            *hook_endpoints(config.hooks, _dispatching(house)),
-        ],
+        endpoints=_endpoints(config, outside, house),
     )
+
+
+def _endpoints(config: Config, outside: Outside, house: House) -> list[Endpoint]:
+    """What is served over HTTP beside the page and the sign of life."""
+    door, ids, clock = house.door, outside.ids, outside.clock
+    invoker = Invoker(house.toolsets, house.resolver, config, _model_of(config, outside))
+    guest_tools = GuestTools(door, house.toolsets.known, house.guests, config, ids)
+    asking = Asking(door, Followers(house.feed), config, ids)
+    meter = Meter(house.feed, lambda: house.slots.taken, lambda: len(outside.presence()) - 1)
+    chat, responses = (
+        config.gateway.http.endpoints.chat_completions,
+        config.gateway.http.endpoints.responses,
+    )
+    return [
+        tools_invoke(invoker.invoke),
+        mcp_endpoint(guest_tools),
+        metrics_endpoint(meter, door),
+        *hook_endpoints(config.hooks, _dispatching(house)),
+        *(chat_endpoints(asking, clock, chat.max_body_bytes) if chat.enabled else []),
+        *(
+            [responses_endpoint(asking, clock, responses.max_body_bytes)]
+            if responses.enabled
+            else []
+        ),
+    ]
 
 
 def _dispatching(house: House) -> HookDispatch:
@@ -325,6 +359,7 @@ def _build(
         history_bytes=config.tools.sessions.history_bytes,
     )
     schedule = _schedule(config, paths, outside, ledger, resolver, book, feed)
+    guests = Guests(ledger, book, slots, clock, ids)
     loaded = outside.loaded or Loaded(config, paths.config_path, False, {}, (), ())
     about = About(
         loaded,
@@ -344,30 +379,27 @@ def _build(
     archive = Archive(ledger, changing, feed, clock)
     freshness = Freshness(config, clock, ids)
     commands = Commands(config, book, dispatch, clock, ids)
+    talk = Talk(commands, freshness, stopping, changing)
+    chat = Chat(config, ledger, resolver, book, talk, clock, ids)
+    log_path = paths.log_path(config.logging)
     registry = Registry(
         [
             *about.methods(),
-            *Chat(
-                config,
-                ledger,
-                resolver,
-                book,
-                Talk(commands, freshness, stopping, changing),
-                clock,
-                ids,
-            ).methods(),
+            *chat.methods(),
+            *Clients(config, chat, sends, spawns, log_path, ids).methods(),
             *AgentRuns(config, ledger, resolver, book, freshness, clock, ids).methods(),
             *SessionMethods(
                 config, ledger, resolver, changing, clock, ids, paths.ledger_path, outside.environ
             ).methods(),
             *MemoryMethods(config, resolver, Compacting(ledger, book, feed, clock, ids)).methods(),
-            *Sending(ledger, resolver, sends, spawns, names, outbox.wake, clock, ids).methods(),
+            *Sending(ledger, resolver, names, outbox.wake, clock, ids).methods(),
             *session_methods(reading, sends, spawns, standing),
             *Upkeep(ledger, resolver, stopping, archive, changing, clock).methods(),
             *explain_methods(Explaining(config, ledger, resolver)),
             *display.methods(),
             *_schedule_methods(config, paths, outside, ledger, schedule),
             *Nodes(config, resolver, book, schedule.notices, outside.clients, clock, ids).methods(),
+            *guest_methods(guests),
         ]
     )
     door = Door(registry, ledger, clock)
@@ -401,6 +433,7 @@ def _build(
         servers=servers,
         toolsets=Toolsets(tools, config, places.decide, servers),
         schedule=schedule,
+        guests=guests,
     )
 
 
@@ -502,6 +535,15 @@ def _prompts(config: Config, paths: Paths, clock: Clock) -> Prompts:
         defaults.bootstrap_max_chars, defaults.bootstrap_total_max_chars, defaults.user_timezone
     )
     return Prompts(lambda agent_id: paths.workspace(agent_id, config.agents), settings, clock)
+
+
+def _executing(agent: Agent, guests: Guests) -> Execute:
+    """Who carries out a run: the agent loop, or, where an agent lives outside, that one."""
+
+    async def execute(run: Run, progress: Progress) -> Ending:
+        return await (guests if run.key.is_guest else agent).execute(run, progress)
+
+    return execute
 
 
 def _own_tools(config: Config, places: Places) -> list[Tool[Any]]:

@@ -68,7 +68,7 @@ async def opened(folder: Path, **hooks: Any) -> AsyncGenerator[Open]:
     ) as house:
         locks = {GATEWAY: lock_for(Secret(TOKEN)), HOOKS: lock_for(Secret(HOOK_TOKEN))}
         outside = app.Outside(environ={}, clock=clock)
-        gateway = app._gateway(config_for(provider, config), outside, house, locks)
+        gateway = app.build_gateway(config_for(provider, config), outside, house, locks)
         async with anyio.create_task_group() as tasks:
             port = await tasks.start(gateway.serve, "127.0.0.1", 0)
             yield Open(house=house, port=port, provider=provider, channel=channel)

@@ -48,7 +48,7 @@ async def opened(folder: Path) -> AsyncGenerator[Any]:
     paths = Paths(home=folder, state_dir=folder / "state", config_path=folder / "openclaw.json")
     config = config_for(provider, Config())
     async with app.open_house(config, paths, outside) as house:
-        gateway = app._gateway(config, outside, house, {GATEWAY: lock_for(Secret(TOKEN))})
+        gateway = app.build_gateway(config, outside, house, {GATEWAY: lock_for(Secret(TOKEN))})
         gateways.append(gateway)
         async with anyio.create_task_group() as tasks:
             port = await tasks.start(gateway.serve, "127.0.0.1", 0)

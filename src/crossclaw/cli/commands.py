@@ -78,6 +78,11 @@ TREE: dict[str, Leaf | Group] = {
         },
         default="run",
     ),
+    "mcp": Leaf("the session tools as an MCP server on stdin and stdout", "mcp"),
+    "protocol": Group(
+        "what the gateway understands, for those who write clients",
+        {"schema": Leaf("every method and event as JSON Schema", "protocol")},
+    ),
     "run": Leaf("first start: gateway, page and a link to open", "run"),
     "demo": Leaf("two agents talk, here and now, without key or network", "demo"),
     "status": Leaf("the gateway, its agents and sessions at a glance", "status"),

@@ -250,9 +250,10 @@ class About:
                 self.channels,
                 "The channels and their state.",
             ),
+            ("config.get", Nothing, dict, self.config, "The config in force, without secrets."),
             ("system-presence", Nothing, list, self.system_presence, "Who is connected."),
         ]
-        read = [
+        return [
             Method(
                 name=n,
                 params=p,
@@ -264,13 +265,3 @@ class About:
             )
             for n, p, r, h, t in table
         ]
-        config = Method(
-            name="config.get",
-            params=Nothing,
-            result=dict,
-            scope="operator.admin",
-            effect="read",
-            handle=self.config,
-            summary="The config in force, without secrets.",
-        )
-        return [*read, config]
