@@ -25,7 +25,7 @@ from crossclaw.domain.clock import Clock, SystemClock
 from crossclaw.domain.events import Event, RunEnded
 from crossclaw.domain.ids import Ids, RandomIds
 from crossclaw.door.dispatch import Door
-from crossclaw.door.registry import Registry
+from crossclaw.door.registry import Method, Registry
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.around import Around
 from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Lock, gateway_lock
@@ -33,9 +33,13 @@ from crossclaw.gateway.hello import About as AboutGateway
 from crossclaw.gateway.http.tools import tools_invoke
 from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.methods.chat import Chat
+from crossclaw.gateway.methods.map import Map
 from crossclaw.gateway.methods.runs import Runs as AgentRuns
+from crossclaw.gateway.methods.search import Search
 from crossclaw.gateway.methods.sending import Sending
 from crossclaw.gateway.methods.sessions import Sessions as SessionMethods
+from crossclaw.gateway.methods.table import Table
+from crossclaw.gateway.methods.trace import Trace
 from crossclaw.gateway.server import Gateway, listen_host
 from crossclaw.ledger.contract import Delivery, Ledger, Timer
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
@@ -237,6 +241,7 @@ def _build(
             ).methods(),
             *Sending(ledger, resolver, sends, names, outbox.wake, clock, ids).methods(),
             *session_methods(reading, sends),
+            *_for_onlookers(ledger, resolver, clock, _model_of(config, outside)),
         ]
     )
     door = Door(registry, ledger, clock)
@@ -256,6 +261,19 @@ def _build(
         about=about,
         tools={tool.name: tool for tool in _tools(config, paths, outside, door)},
     )
+
+
+def _for_onlookers(
+    ledger: Ledger, resolver: Resolver, clock: Clock, model_of: Callable[[str], str]
+) -> list[Method[Any]]:
+    """What the control page asks beyond OpenClaw's methods."""
+    table = Table(ledger.watching, resolver, clock, model_of)
+    return [
+        *table.methods(),
+        *Search(ledger, resolver).methods(),
+        *Map(ledger.watching, resolver, table, clock).methods(),
+        *Trace(ledger, resolver).methods(),
+    ]
 
 
 def _agent(config: Config, outside: Outside, house: House, providers: Providers) -> Agent:

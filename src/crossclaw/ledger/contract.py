@@ -18,6 +18,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
 from crossclaw.domain.runs import Fence, NewRun, Outcome, Run
 from crossclaw.domain.sessions import Entry, NewEntry, NewSession, Session
+from crossclaw.ledger.watching import Watching
 
 R = TypeVar("R")
 
@@ -320,6 +321,9 @@ Appended = Callable[[set[str]], None]
 
 class Ledger(Protocol):
     """Reads see everything that was committed before they began."""
+
+    watching: Watching
+    """For those who look at the whole house."""
 
     async def commit(self, *ops: Op[Any]) -> list[Any]:
         """One step: all of it or nothing, durable on return. Answers one result an operation."""
