@@ -180,11 +180,13 @@ async def test_a_send_is_shown_step_by_step_with_what_each_step_cost(tmp_path: P
         await settled(house)
         name = await exchange_id(house, "r1")
         trace = await call(house, "exchanges.trace", id=name)
+        (listed,) = (await call(house, "exchanges.list"))["exchanges"]
         same = await call(house, "exchanges.trace", id=trace["steps"][2]["run"]["runId"])
         with pytest.raises(NotFound, match="no exchange, run or child session"):
             await call(house, "exchanges.trace", id="nothing")
 
     assert same == trace
+    assert (listed["id"], listed["kind"], listed["request"]) == (name, "send", "where?")
     assert (trace["requester"], trace["target"]) == (MAIN.text, LIBRARIAN.text)
     assert trace["state"] == "over"
     told = [(step["run"]["kind"], step["text"], step["reply"]) for step in trace["steps"][:3]]

@@ -9,6 +9,7 @@ import msgspec
 from crossclaw.domain.sessions import Entry, Session
 
 RUNS_MAX = 5_000  # of one look; an hour of a busy house, and about a megabyte on the wire
+REQUEST_CHARS = 400  # of a request in a list
 CAUSED_WITHIN = 20_000  # runs after a run among which its effects are looked for
 
 Order = Literal["updated", "cost", "tokens"]
@@ -55,6 +56,20 @@ class SeenSpawn(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel")
     outcome: str | None = None
     ended_at: int | None = None
     announced_at: int | None = None
+
+
+class SeenExchange(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """A send or a spawn in one line."""
+
+    id: str
+    kind: Literal["send", "spawn"]
+    requester: str
+    target: str
+    state: str
+    request: str
+    created_at: int
+    turn: int = 0
+    ended_at: int | None = None
 
 
 class SeenDelivery(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -122,6 +137,12 @@ class Watching(Protocol):
         ...
 
     async def of_exchange(self, exchange_id: str) -> list[SeenRun]: ...
+
+    async def exchanges(
+        self, *, limit: int, agent_ids: Sequence[str] | None = None
+    ) -> list[SeenExchange]:
+        """The newest first."""
+        ...
 
     async def waits(self, *, limit: int = RUNS_MAX) -> list[SeenWait]: ...
 

@@ -14,11 +14,17 @@ from crossclaw.door.registry import Caller, Method, Params, Result
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.messages import wire_message
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.watching import SeenDelivery, SeenRun, SeenSpawn
+from crossclaw.ledger.watching import SeenDelivery, SeenExchange, SeenRun, SeenSpawn
 
 CHAIN_MAX = 200  # runs of a cause; a cascade ends within twelve hops and a few rounds each
 
+LIST_MAX = 200  # exchanges of one answer; older ones are found from their sessions
+
 Filled = Annotated[str, msgspec.Meta(min_length=1, max_length=600)]
+
+
+Methods = list[Method[Any]]
+Entries = list[Entry]
 
 
 class RunParams(Params, frozen=True):
@@ -28,6 +34,14 @@ class RunParams(Params, frozen=True):
 class ExchangeParams(Params, frozen=True):
     id: Filled
     """An exchange, a run that belongs to one, or the key of a child session."""
+
+
+class ListParams(Params, frozen=True):
+    limit: Annotated[int, msgspec.Meta(ge=1, le=LIST_MAX)] = 50
+
+
+class ListResult(Result, frozen=True):
+    exchanges: list[SeenExchange]
 
 
 class TraceEntry(Result, frozen=True):
@@ -112,6 +126,12 @@ class Trace:
             model=run.plan.model or _model(entries),
         )
 
+    async def list(self, caller: Caller, params: ListParams) -> ListResult:
+        found = await self._watching.exchanges(
+            limit=params.limit, agent_ids=self._resolver.reachable_agents(caller.principal)
+        )
+        return ListResult(exchanges=found)
+
     async def exchange(self, caller: Caller, params: ExchangeParams) -> ExchangeTrace:
         exchange = await self._find_exchange(params.id)
         if exchange is not None:
@@ -153,19 +173,19 @@ class Trace:
             deliveries=await self._watching.deliveries_of_run(run.key.text, run.run_id),
         )
 
-    async def _message(self, run: Run, entries: list[Entry]) -> UserMessage | None:
+    async def _message(self, run: Run, entries: Entries) -> UserMessage | None:
         said = [each.message for each in entries if isinstance(each.message, UserMessage)]
         return said[0] if said else await self._ledger.find_inbox(run.run_id)
 
-    async def _asked(self, run: Run, entries: list[Entry]) -> dict[str, Any] | None:
+    async def _asked(self, run: Run, entries: Entries) -> dict[str, Any] | None:
         message = await self._message(run, entries)
         return wire_message(message, run.created_at) if message else None
 
-    async def _words(self, run: Run, entries: list[Entry]) -> str:
+    async def _words(self, run: Run, entries: Entries) -> str:
         message = await self._message(run, entries)
         return words_of(message) if message else ""
 
-    def methods(self) -> list[Method[Any]]:
+    def methods(self) -> Methods:
         return [
             Method(
                 name="runs.trace",
@@ -175,6 +195,15 @@ class Trace:
                 effect="read",
                 handle=self.run,
                 summary="Ours: one run from its cause to its effects, with every turn and tool call.",
+            ),
+            Method(
+                name="exchanges.list",
+                params=ListParams,
+                result=ListResult,
+                scope="operator.read",
+                effect="read",
+                handle=self.list,
+                summary="Ours: the newest sends and spawns between sessions.",
             ),
             Method(
                 name="exchanges.trace",

@@ -10,11 +10,13 @@ from crossclaw.ledger.sqlite.rows import ENTRY, SESSION, entry_of, session_of, t
 from crossclaw.ledger.sqlite.sessions import Filter
 from crossclaw.ledger.watching import (
     CAUSED_WITHIN,
+    REQUEST_CHARS,
     RUNS_MAX,
     Lane,
     Order,
     Page,
     SeenDelivery,
+    SeenExchange,
     SeenRun,
     SeenSpawn,
     SeenWait,
@@ -35,6 +37,21 @@ _ORDERS: dict[Order, str] = {
 _SPAWN = (
     "SELECT child_key, parent_key, run_id, task, state, created_at, label, outcome, ended_at, "
     "announced_at FROM spawns"
+)
+
+_SENDS = (
+    "SELECT x.exchange_id, 'send', x.requester_key, x.target_key, x.state, "
+    "substr(x.request, 1, ?1), x.created_at, x.turn, x.ended_at FROM runs r "
+    "JOIN exchanges x ON x.run_id = r.run_id WHERE r.exchange_id IS NOT NULL AND r.kind = 'send' "
+    "AND x.requester_key IS NOT NULL "
+    "AND (?2 IS NULL OR x.agent_id IN (SELECT value FROM json_each(?2))) "
+    "ORDER BY r.id DESC LIMIT ?3"
+)
+_SPAWNS = (
+    "SELECT s.child_key, 'spawn', s.parent_key, s.child_key, s.state, substr(s.task, 1, ?1), "
+    "s.created_at, 0, s.ended_at FROM spawns s "
+    "WHERE (?2 IS NULL OR s.agent_id IN (SELECT value FROM json_each(?2))) "
+    "ORDER BY s.created_at DESC LIMIT ?3"
 )
 
 
@@ -95,6 +112,16 @@ class SqliteWatching:
         return await self._all(
             f"{_SEEN} WHERE r.exchange_id = ? ORDER BY r.id", (exchange_id,), _seen
         )
+
+    async def exchanges(
+        self, *, limit: int, agent_ids: Sequence[str] | None = None
+    ) -> list[SeenExchange]:
+        agents = None if agent_ids is None else _json(agent_ids)
+        values = (REQUEST_CHARS, agents, limit)
+        # By the numbers of their first runs: those are in the order of time, ids are not.
+        found = await self._all(_SENDS, values, lambda row: SeenExchange(*row))
+        found += await self._all(_SPAWNS, values, lambda row: SeenExchange(*row))
+        return sorted(found, key=lambda each: -each.created_at)[:limit]
 
     async def waits(self, *, limit: int = RUNS_MAX) -> list[SeenWait]:
         sql = (
