@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 N ?= 50
 
-.PHONY: help setup run demo test check bench crash docs pictures lock clean
+.PHONY: help setup run demo test check browser bench crash docs pictures lock clean
 
 help: ## what there is to do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -25,7 +25,15 @@ demo: setup ## two agents talk with each other, live in this terminal; ends by i
 	@$(BIN)/crossclaw demo $(ARGS)
 
 test: setup ## all tests that fit into minutes
-	$(BIN)/python -m pytest -n 2 $(ARGS)
+	$(BIN)/python -m pytest -n 2 --ignore=tests/browser $(ARGS)
+
+browser: $(VENV)/browser ## the page in a real Chromium: every view, keyboard, contrast, narrow and dark
+	$(BIN)/python -m pytest tests/browser $(ARGS)
+
+$(VENV)/browser: $(VENV)/ready tests/browser/requirements.lock
+	$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes -r tests/browser/requirements.lock
+	@command -v chromium || command -v chromium-browser || command -v google-chrome || { apt-get update -qq && apt-get install -y -qq chromium; } || { echo "The page's tests need Chromium; on Debian: apt-get install chromium"; exit 1; }
+	@touch $@
 
 check: setup ## style, types and the direction of imports
 	$(BIN)/ruff check .
@@ -42,13 +50,15 @@ crash: setup ## N random kill -9 under load, then the control build that must fa
 docs: setup ## write the generated pages anew
 	$(BIN)/python docs/generate.py
 
-pictures: setup ## draw the terminal pictures of the README anew
+pictures: $(VENV)/browser ## draw the pictures of the README anew: terminal and page
 	$(BIN)/python docs/pictures.py
+	CROSSCLAW_PICTURES=docs/pictures $(BIN)/python -m pytest -q tests/browser/test_pictures.py
 
 lock: setup ## resolve the lock files anew
 	$(BIN)/python -m pip --disable-pip-version-check install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url pyproject.toml -o requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --extra dev pyproject.toml -o requirements-dev.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url tests/browser/requirements.in -o tests/browser/requirements.lock
 
 clean: ## remove the environment and all caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build

@@ -69,7 +69,7 @@ class Sessions extends Part {
     if (this.words.value.trim() && this.modes.value === "names") this.asked.search = this.words.value.trim();
     if (this.kind.value) this.asked.kinds = [this.kind.value];
     if (this.agent.value) this.asked.agentId = this.agent.value;
-    if (gently) {
+    if (gently && this.count !== null && this.count !== undefined) {
       for (const page of this.pages?.values() || []) page.stale = true;
       this.draw();
       return;
