@@ -13,17 +13,14 @@ import apsw
 
 from tests.process.program import Client, Folder, Program
 
-CONFIG = json.dumps(
-    {
-        "agents": {
-            "list": [
-                {"id": "main", "default": True, "name": "Main"},
-                {"id": "librarian", "name": "The librarian"},
-                {"id": "harbour", "name": "Harbour master"},
-            ]
-        }
-    }
-)
+AGENTS: dict[str, Any] = {
+    "list": [
+        {"id": "main", "default": True, "name": "Main"},
+        {"id": "librarian", "name": "The librarian"},
+        {"id": "harbour", "name": "Harbour master"},
+    ]
+}
+CONFIG = json.dumps({"agents": AGENTS})
 MAIN, LIBRARIAN, HARBOUR = (f"agent:{name}:main" for name in ("main", "librarian", "harbour"))
 PATIENCE_MS = 10_000
 
@@ -56,7 +53,8 @@ class Place:
         """Said by somebody else, and answered on return."""
         run_id = str(uuid4())
         self.client.say(key, text, run_id)
-        assert self.client.wait(run_id) == "ok"
+        statuses = (self.client.wait(run_id, timeout_ms=5_000) for _ in range(6))
+        assert next(status for status in statuses if status != "timeout") == "ok"
         return run_id
 
     def settle(self) -> None:
@@ -74,8 +72,8 @@ class Place:
 
 
 @contextmanager
-def open_place(path: Path) -> Generator[Place]:
-    folder = Folder(path, CONFIG)
+def open_place(path: Path, config: str = CONFIG) -> Generator[Place]:
+    folder = Folder(path, config)
     with folder.serve() as program, program.client() as client:
         yield Place(folder, program, client)
 

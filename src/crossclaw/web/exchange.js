@@ -4,7 +4,7 @@ import { complain, house, showWords } from "./house.js";
 import { Lost, wire } from "./wire.js";
 
 const SILENT = new Set(["REPLY_SKIP", "ANNOUNCE_SKIP"]);
-const ANNOUNCED = { delivered: "posted to its chat", silent: "kept silent", "no address": "not posted: the session has no chat", failed: "the announce failed" };
+const ANNOUNCED = { "no address": "not posted: the session has no chat", failed: "the announce failed" };
 
 class Exchanges extends Part {
   open() {
@@ -115,7 +115,7 @@ function stepsOf(trace, lanes) {
       steps.push({ run, at: sent.createdAt, from: run.key, to: chat, kind: sent.state, text: sent.text, answer: true });
     }
   });
-  if (trace.announce && trace.announce !== "delivered") steps.push({ at: trace.endedAt, from: trace.target, to: trace.target, kind: "over", text: ANNOUNCED[trace.announce] || trace.announce });
+  if (["no address", "failed"].includes(trace.announce)) steps.push({ at: trace.endedAt, from: trace.target, to: trace.target, kind: "over", text: ANNOUNCED[trace.announce] || trace.announce });
   if (trace.spawn?.announcedAt) steps.push({ at: trace.spawn.announcedAt, from: trace.target, to: trace.requester, kind: "announce", text: trace.spawn.outcome || trace.spawn.state, answer: true });
   return steps;
 }

@@ -9,6 +9,7 @@ const FLIGHT = 1100; // milliseconds that a message is seen on its way
 const GLOW = 9000; // and its road shines after it
 const STUCK = 60_000; // a wait worth a red word
 const GAP = 52; // between the nodes of one agent
+const WIDE_GAP = 88; // while there is room for their names
 const LISTED = 40;
 const LABELS_MAX = 70;
 const SPEEDS = [10, 60, 300];
@@ -134,20 +135,20 @@ class MapView extends Part {
    * birth. Places depend on nothing that moves, so the map stays as people remember it. */
   layout() {
     this.unplaced = false;
-    const agents = new Map();
+    const agents = new Map(), gap = this.nodes.size <= LABELS_MAX ? WIDE_GAP : GAP;
     for (const node of this.nodes.values()) {
       const id = node.row.agentId || agentOf(node.row.key);
       if (!agents.has(id)) agents.set(id, []);
       agents.get(id).push(node);
     }
-    this.circles = [...agents].map(([id, nodes]) => ({ id, nodes, r: GAP * Math.sqrt(Math.max(0, nodes.length - 1)) + 46 }));
+    this.circles = [...agents].map(([id, nodes]) => ({ id, nodes, r: gap * Math.sqrt(Math.max(0, nodes.length - 1)) + 50 }));
     this.circles.sort((a, b) => (a.id < b.id ? -1 : 1));
     placeCircles(this.circles);
     for (const circle of this.circles) {
       const isMain = (node) => (node.row.key === `agent:${circle.id}:main` ? 0 : 1);
       circle.nodes.sort((a, b) => isMain(a) - isMain(b) || a.row.createdAt - b.row.createdAt || (a.row.key < b.row.key ? -1 : 1));
       circle.nodes.forEach((node, i) => {
-        const r = GAP * Math.sqrt(i), turn = i * 2.39996;
+        const r = gap * Math.sqrt(i), turn = i * 2.39996;
         node.tx = circle.x + r * Math.cos(turn);
         node.ty = circle.y + r * Math.sin(turn);
         if (node.fresh) [node.x, node.y, node.fresh] = [node.tx, node.ty, false];
