@@ -36,7 +36,9 @@ class Line(NamedTuple):
     @property
     def text(self) -> str:
         clock = datetime.fromtimestamp(self.at / 1000).astimezone().strftime("%H:%M:%S")
-        return f"{dimmed(clock)}  {self.route:<{ROUTE_CHARS}}  {self.what:<10}  {self.words}".rstrip()
+        return (
+            f"{dimmed(clock)}  {self.route:<{ROUTE_CHARS}}  {self.what:<10}  {self.words}".rstrip()
+        )
 
     def has(self, words: list[str]) -> bool:
         text = f"{self.route} {self.what} {self.words}".lower()
@@ -61,6 +63,7 @@ async def _follow(peer: Peer, arguments: Arguments) -> int:
         shown = 0
         for line in await watcher.begin():
             note(line.text)
+        note(f"watching {peer.place}; Ctrl-C ends it")
         async for event in events:
             for line in await watcher.hear(event):
                 if not line.has(arguments.words):
