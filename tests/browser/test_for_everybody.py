@@ -109,7 +109,7 @@ def test_everything_is_reached_by_keyboard_and_seen_when_it_is(
 
 STEPS_MAX = 45
 NAME = """const named = (element) => `${element.localName} ${
-  element.getAttribute("aria-label") || element.name || element.textContent.slice(0, 12)}`;"""
+  element.getAttribute("href") || element.getAttribute("aria-label") || element.name || element.id}`;"""
 FOCUSABLE = f"""() => {{
   {NAME}
   const all = "a[href], button, input, select, textarea, summary, [tabindex='0']";
