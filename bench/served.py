@@ -105,7 +105,13 @@ def _free_port() -> int:
 
 @contextmanager
 def instant_model() -> Generator[Config]:
-    """A config whose model answers at once over HTTP, through the official SDK."""
+    """A config whose model answers at once over HTTP."""
+    with instant_model_url() as url:
+        yield _config(url)
+
+
+@contextmanager
+def instant_model_url() -> Generator[str]:
     process = subprocess.Popen(
         [sys.executable, "-m", "bench.model"],
         cwd=reference.ROOT,
@@ -115,7 +121,7 @@ def instant_model() -> Generator[Config]:
     )
     try:
         assert process.stdout is not None
-        yield _config(process.stdout.readline().strip())
+        yield process.stdout.readline().strip()
     finally:
         process.communicate()
 

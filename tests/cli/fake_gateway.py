@@ -101,6 +101,9 @@ class Chat:
         data = {"phase": phase, "name": name, "toolCallId": "1", **more}
         _send_event(self._socket, "agent", {**self._about, "stream": "tool", "data": data})
 
+    def trouble(self, **data: Any) -> None:
+        _send_event(self._socket, "agent", {**self._about, "stream": "model", "data": data})
+
     def end(self, state: str, **more: Any) -> None:
         _send_event(self._socket, "chat", {**self._about, "state": state, **more})
 

@@ -144,6 +144,20 @@ def test_the_reply_streams_and_tools_are_quiet_lines_beside_it(
     assert "→ read path: notes.md\n→ read failed" in done.stderr
 
 
+def test_a_person_sees_why_the_reply_takes_longer(person: Person, gateway: FakeGateway) -> None:
+    def chat(run: Chat) -> None:
+        run.trouble(phase="retry", reason="anthropic is overloaded", waitMs=2100)
+        run.trouble(phase="fallback", reason="anthropic is overloaded", waitMs=0, model="openai/x")
+        run.final("Here I am.")
+
+    gateway.chat = chat
+    done = person.types("message", "send", "x")
+
+    assert done.stdout == "Here I am.\n"
+    assert "→ anthropic is overloaded; trying again in 2 s\n" in done.stderr
+    assert "→ anthropic is overloaded; asking openai/x\n" in done.stderr
+
+
 def test_a_delta_that_comes_late_is_not_said_again(person: Person, gateway: FakeGateway) -> None:
     def chat(run: Chat) -> None:
         run.piece("Let me look.")

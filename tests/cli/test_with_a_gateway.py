@@ -141,3 +141,21 @@ def test_the_demo_shows_a_conversation_and_ends(person: Person) -> None:
     assert "librarian says: Shelf nine" in done.stdout
     for path in re.findall(r"\S+\.jsonl", done.stdout):
         assert Path(path).exists()
+
+
+@pytest.mark.spec("C2")
+def test_a_script_spawns_and_reads_the_report(person: Person) -> None:
+    spawned = person.reads_json("sessions", "spawn", "say: done", "--label", "errand")
+    assert spawned["status"] == "accepted"
+    for _ in range(100):
+        told = person.types("sessions", "history", "main").stdout
+        if "Status: success" in told:
+            break
+    assert "Status: success" in told
+    assert spawned["childSessionKey"] in told
+    refused = person.types("sessions", "spawn", "say: no", "--agent", "my-agent")
+    assert refused.returncode == Exit.FAILED
+    assert "allowAgents" in refused.stderr
+    assert "nothing was running" in person.types("sessions", "abort", "main").stdout
+    assert "is put away" in person.types("sessions", "archive", spawned["childSessionKey"]).stdout
+    assert "0 archived" in person.types("sessions", "cleanup").stdout

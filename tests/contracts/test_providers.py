@@ -1,4 +1,4 @@
-"""Every provider that talks to a service keeps the contract: real SDK, real wire, a fake service on loopback."""
+"""Every provider that talks to a service keeps the contract: real HTTP, real wire, a fake service on loopback."""
 
 import subprocess
 import sys
@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import anyio
+import anyio.abc
 import msgspec
 import pytest
 
@@ -44,7 +45,6 @@ from crossclaw.providers.contract import (
     UserTurn,
 )
 from crossclaw.providers.openai import OpenAIProvider
-from crossclaw.providers.sdk import LazyClient
 from crossclaw.testing.fake_models import Broken, FakeModelServer, Raw, Refuse
 from crossclaw.testing.fake_wires import Reply
 
@@ -55,7 +55,7 @@ READ = ToolSpec("read", "Reads a file.", {"properties": {"path": {"type": "strin
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """The SDKs are used on asyncio, and a real wire needs real time."""
+    """As in production, and a real wire needs real time."""
     return "asyncio"
 
 
@@ -401,11 +401,31 @@ async def test_an_overloaded_service_says_when_to_come_back(
     assert failure.value.retry_after_s == seconds
 
 
-async def test_a_short_trouble_is_tried_again_by_the_sdk(api: str, server: FakeModelServer) -> None:
+async def test_a_short_trouble_is_tried_again(api: str, server: FakeModelServer) -> None:
     provider = make(api, server, retries=1)
     server.queue(Refuse("overloaded", retry_after="0.01"), "here I am")
     assert (await complete(provider)).text == "here I am"
     await provider.close()
+
+
+async def test_a_line_that_breaks_before_the_answer_is_tried_again() -> None:
+    answer = b'data: {"choices": [{"delta": {"content": "at last"}, "finish_reason": "stop"}]}\n\n'
+    lines = [b"", b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n" + answer]
+
+    async def serve(stream: anyio.abc.SocketStream) -> None:
+        async with stream:
+            await stream.receive()
+            await stream.send(lines.pop(0))
+
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
+        port = listener.extra(anyio.abc.SocketAttribute.local_port)
+        provider = OpenAIProvider("openai", f"http://127.0.0.1:{port}", KEY, retries=1)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(listener.serve, serve)
+            assert (await complete(provider)).text == "at last"
+            tasks.cancel_scope.cancel()
+    await provider.close()
+    assert not lines
 
 
 async def test_a_long_wait_is_told_and_not_slept(api: str, server: FakeModelServer) -> None:
@@ -515,6 +535,36 @@ def call_part(arguments: str | None = None, name: str | None = None, **part: Any
 FINISH = chunk({}, finish_reason="stop")
 
 
+async def test_a_stream_under_another_name_is_read_all_the_same(
+    openai: Provider, server: FakeModelServer
+) -> None:
+    server.queue(Raw([chunk({"content": "hi"}), FINISH], "text/plain; charset=latin-1"))
+    assert (await complete(openai)).text == "hi"
+
+
+async def test_an_answer_is_whole_although_the_server_never_ends_it(
+    provider: Provider, server: FakeModelServer
+) -> None:
+    server.queue(Broken("silence", after=100, seconds=30, reply=Reply([Text("that is all")])))
+    with anyio.fail_after(10):
+        assert (await complete(provider)).text == "that is all"
+    assert (await complete(provider)).text == "Hello from the fake model."
+
+
+async def test_half_a_surrogate_pair_spoils_no_answer(
+    openai: Provider, server: FakeModelServer
+) -> None:
+    half = b'data: {"choices": [{"delta": {"content": "crab \\ud83e"}}]}\n\n'
+    server.queue(Raw([half, FINISH]))
+    assert (await complete(openai)).text == "crab \ud83e"
+
+
+async def test_an_error_event_need_not_be_json(provider: Provider, server: FakeModelServer) -> None:
+    server.queue(Raw([b"event: error\ndata: the upstream is gone\n\n"]))
+    with pytest.raises(ProviderError, match="the upstream is gone"):
+        await complete(provider)
+
+
 async def test_missing_usage_is_no_usage(openai: Provider, server: FakeModelServer) -> None:
     server.queue(Raw([chunk({"content": "hi"}), FINISH]))
     answer = await complete(openai)
@@ -621,21 +671,17 @@ async def test_an_anthropic_call_cut_by_the_output_limit_is_raw_text_too(
 
 
 @pytest.mark.parametrize("module", ["anthropic", "openai", "registry"])
-def test_importing_a_provider_does_not_import_its_sdk(module: str) -> None:
-    code = (
-        f"import sys, crossclaw.providers.{module};"
-        "sys.exit(bool({'anthropic', 'openai', 'httpx2'} & set(sys.modules)))"
-    )
+def test_importing_a_provider_does_not_import_the_http_client(module: str) -> None:
+    code = f"import sys, crossclaw.providers.{module};sys.exit('httpx2' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-async def test_a_missing_package_says_what_to_install() -> None:
-    def never() -> Any:
-        raise AssertionError
-
-    client = LazyClient[Any]("no_such_sdk", never)
-    with pytest.raises(ProviderMissing, match=r"pip install 'crossclaw\[no_such_sdk\]'"):
-        await client.get()
+async def test_a_missing_package_says_what_to_install(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "httpx2", None)  # Python's own way to say that it is not there
+    with pytest.raises(ProviderMissing, match=r"pip install 'crossclaw\[models\]'"):
+        await complete(provider)
 
 
 async def test_a_closed_provider_may_be_used_again(provider: Provider) -> None:

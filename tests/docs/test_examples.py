@@ -95,3 +95,20 @@ def test_the_exit_codes_on_the_page_are_the_programs_own() -> None:
     assert {int(code): meaning for code, meaning in rows} == {
         code.value: meaning for code, meaning in MEANINGS.items()
     }
+
+
+@pytest.mark.spec("V2")
+def test_the_explanation_on_the_visibility_page_is_what_is_printed(tmp_path: Path) -> None:
+    environ = {**os.environ, "OPENCLAW_STATE_DIR": str(tmp_path / "state"), "HOME": str(tmp_path)}
+    environ |= {"OPENCLAW_GATEWAY_PORT": "1"}  # nobody listens there: each call works alone
+    page = ROOT / "docs" / "visibility.md"
+    (printed,) = re.findall(r"```text\n(.*?)```", page.read_text("utf-8"), re.S)
+
+    for _, *words in commands_of(page):
+        done = subprocess.run(
+            [sys.executable, "-m", "crossclaw.cli.main", *words],
+            capture_output=True, text=True, env=environ, cwd=tmp_path, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{words}: {done.stderr}"
+
+    assert done.stdout == printed

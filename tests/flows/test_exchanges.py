@@ -129,7 +129,7 @@ async def test_the_target_is_told_who_asks_outside_of_the_words(tmp_path: Path) 
     )
     assert "agent:main:main" in asked.system
     assert "agent:librarian:main" in asked.system
-    marker, words = asked.turns[-1].content
+    marker, words, _end = asked.turns[-1].content
     assert isinstance(marker, Text)
     assert "agent:main:main through sessions_send" in marker.text
     assert words == Text("where?")

@@ -172,3 +172,81 @@ async def test_aborting_a_session_stops_the_running_and_the_queued(tmp_path: Pat
     assert [run.status for run in runs if run] == ["aborted"] * 3
     texts = [entry.message.content for entry in entries if isinstance(entry.message, UserMessage)]
     assert sorted(texts) == ["m0", "m1", "m2"]  # nothing accepted is lost
+
+
+async def status_of(house: House, run_id: str) -> str | None:
+    run = await house.book.find(run_id)
+    return run.status if run else None
+
+
+async def test_a_message_to_an_idle_session_begins_in_the_step_that_accepts_it(
+    tmp_path: Path,
+) -> None:
+    async with open_house(tmp_path, Recording()) as house:
+        first = await house.desk.submit(ANA, "m0")
+        assert await status_of(house, first.run_id) == "running"
+        second = await house.desk.submit(ANA, "m1")
+        assert await status_of(house, second.run_id) == "queued"
+        assert await house.book.wait(second.run_id)
+        third = await house.desk.submit(ANA, "m2")  # while the lane looks whether there is more
+        last = await house.book.wait(third.run_id)
+
+    assert last is not None
+    assert last.reply == "re: m2"
+
+
+async def test_a_message_begins_after_it_was_accepted_in_the_words_of_the_feed(
+    tmp_path: Path,
+) -> None:
+    told: list[str] = []
+    async with open_house(tmp_path, Recording()) as house:
+        house.feed.subscribe(lambda event: told.append(type(event).__name__))
+        submitted = await house.desk.submit(ANA, "hi")
+        assert told == ["RunAccepted"]  # whoever submits may say that it listens before more comes
+        await house.book.wait(submitted.run_id)
+
+    assert told[:3] == ["RunAccepted", "EntryAppended", "RunStarted"]
+
+
+async def test_without_a_free_slot_a_message_is_accepted_and_waits(tmp_path: Path) -> None:
+    config = Config()
+    defaults = msgspec.structs.replace(config.agents.defaults, max_concurrent=1)
+    agents = msgspec.structs.replace(config.agents, defaults=defaults)
+    config = msgspec.structs.replace(config, agents=agents)
+    async with open_house(tmp_path, Recording(), config=config) as house:
+        first = await house.desk.submit(ANA, "first")
+        second = await house.desk.submit(SessionKey.named("main", "ben"), "second")
+        assert await status_of(house, first.run_id) == "running"
+        assert await status_of(house, second.run_id) == "queued"
+        ended = await house.book.wait(second.run_id)
+
+    assert ended is not None
+    assert ended.status == "ok"
+    assert house.slots.taken == 0
+
+
+async def test_a_message_that_is_refused_leaves_its_lane_free(tmp_path: Path) -> None:
+    async with open_house(tmp_path, Recording()) as house:
+        await house.book.wait((await house.desk.submit(ANA, "hi", run_id="mine")).run_id)
+        await anyio.sleep(1)
+        with pytest.raises(KeyReused):
+            await house.desk.submit(ANA, "something else", run_id="mine")
+        assert house.slots.taken == 0
+        run = await ask(house, ANA, "and now?")
+
+    assert run.reply == "re: and now?"
+
+
+async def test_a_caller_who_leaves_while_its_message_is_accepted_is_answered_all_the_same(
+    tmp_path: Path,
+) -> None:
+    async with open_house(tmp_path, Recording()) as house:
+        with anyio.CancelScope() as gone:
+            gone.cancel()
+            await house.desk.submit(ANA, "hi", run_id="mine")
+        run = await house.book.wait("mine", timeout_s=30)
+        after = await ask(house, ANA, "and me?")
+
+    assert run is not None
+    assert (run.reply, after.reply) == ("re: hi", "re: and me?")
+    assert house.slots.taken == 0

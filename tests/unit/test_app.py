@@ -16,7 +16,6 @@ from crossclaw.testing import ScriptedProvider, open_house
     [
         ({"agents": {"defaults": {"sandbox": {"mode": "all"}}}}, "no sandbox yet"),
         ({"agents": {"list": [{"id": "ops", "sandbox": {"mode": "non-main"}}]}}, "set for ops"),
-        ({"tools": {"sessions": {"visibility": "tree"}}}, "tools.sessions.visibility"),
     ],
 )
 async def test_a_lock_that_is_not_built_yet_is_refused_rather_than_ignored(
@@ -29,9 +28,8 @@ async def test_a_lock_that_is_not_built_yet_is_refused_rather_than_ignored(
 
 def test_settings_without_effect_are_named() -> None:
     raw = {
-        "session": {"reset": {"mode": "daily"}},
-        "agents": {"defaults": {"thinkingDefault": "high"}},
+        "agents": {"defaults": {"subagents": {"maxConcurrent": 2}}},
     }
 
-    assert len(not_yet(msgspec.convert(raw, Config))) == 2
+    assert len(not_yet(msgspec.convert(raw, Config))) == 1
     assert not_yet(Config()) == []

@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from crossclaw.cli.screens import MarkdownScreen, PlainScreen, open_block, tool_line
+from crossclaw.cli.screens import MarkdownScreen, PlainScreen
 from crossclaw.cli.tables import ago, table
+from crossclaw.display.conversation import progress_line
+from crossclaw.display.terminal import open_block
 
 REPLY = "# Title\n\nSome **bold** words\nover two lines.\n\n- one\n- two\n\n```py\nx = 1\n\ny = 2\n```\n\nEnd."
 
@@ -52,7 +54,7 @@ def test_a_tool_line_stands_between_the_words_of_two_turns() -> None:
     console = a_console()
     screen = MarkdownScreen(console)
     screen.words("Let me look.")
-    screen.tool(tool_line("read", {"path": "a.md"}))
+    screen.tool(progress_line("read", {"path": "a.md"}))
     screen.words("Found.")
     screen.close()
 
@@ -77,7 +79,7 @@ def test_plain_text_is_written_once_however_it_arrives(reply: str, data: st.Data
 
 
 def test_long_arguments_are_one_short_line() -> None:
-    line = tool_line("write", {"path": "a\nb", "text": "x" * 500})
+    line = progress_line("write", {"path": "a\nb", "text": "x" * 500})
 
     assert line.startswith("→ write path: a b, text: xxx")
     assert line.endswith("…")

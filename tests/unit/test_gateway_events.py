@@ -8,6 +8,7 @@ import pytest
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Busy
 from crossclaw.domain.events import (
+    CallRepeated,
     EntryAppended,
     Injected,
     ReplyPiece,
@@ -495,3 +496,31 @@ def test_nobody_ever_sees_the_name_of_the_shared_session() -> None:
     house.end(key=SessionKey.shared("main"))
 
     assert page.payloads("chat")[-1]["sessionKey"] == "agent:main:main"
+
+
+def test_a_call_that_is_made_again_is_told_with_its_reason() -> None:
+    house, page = House(), Listener()
+    house.join(page, page=True)
+    house.start()
+    house.newsroom.hear(CallRepeated("r1", MAIN, "too many requests", 1.5))
+    house.newsroom.hear(CallRepeated("r1", MAIN, "still too many", 0.0, "openai/x"))
+
+    told = [each for each in page.payloads("agent") if each["stream"] == "model"]
+    assert [each["data"] for each in told] == [
+        {"phase": "retry", "reason": "too many requests", "waitMs": 1500},
+        {"phase": "fallback", "reason": "still too many", "waitMs": 0, "model": "openai/x"},
+    ]
+
+
+def test_an_answer_begun_anew_in_the_middle_replaces_what_was_told_of_it() -> None:
+    house, client = House(), Listener()
+    house.join(client, page=True)
+    house.start()
+    house.say("part one, half a", "half a")
+    house.pass_time(5_000)
+    house.say("part one, two", "two", restarted=True)
+    house.pass_time(5_000)
+
+    told = [each["data"]["text"] for each in client.payloads("agent") if "text" in each["data"]]
+    assert told == ["part one, half a", "part one, two"]
+    assert client.payloads("chat")[-1]["replace"] is True

@@ -58,6 +58,19 @@ async def test_a_denied_tool_and_an_unknown_one_are_the_same(tmp_path: Path) -> 
         )
 
 
+@pytest.mark.spec("V1")
+async def test_a_sandboxed_session_stays_restricted(tmp_path: Path) -> None:
+    """It has spawned nothing, so it sees nothing, its own session included."""
+    async with open_house(tmp_path, RehearsalProvider()) as house:
+        await say(house, "agent:main:notes", "say: hi", "r1")
+        boxed = {"agents": {"defaults": {"sandbox": {"mode": "non-main"}}}}
+        invoker = Invoker(house.tools, house.resolver, msgspec.convert(boxed, Config))
+        locked_in = await invoker.invoke(OWNER, "sessions_list", {}, "agent:main:notes")
+        free = await invoker.invoke(OWNER, "sessions_list", {}, "main")
+
+    assert (locked_in.count, free.count) == (0, 1)
+
+
 async def test_reading_needs_the_right_to_read_and_sending_the_right_to_write(
     tmp_path: Path,
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 from crossclaw.agent import history as bounds
 from crossclaw.agent.history import History
 from crossclaw.agent.toolbox import RESULT_CHARS_MAX, _bounded
-from crossclaw.domain.events import Event, RunAccepted
+from crossclaw.domain.events import EntryAppended, Event, RunAccepted
 from crossclaw.domain.keys import SessionKey
 from crossclaw.ledger.contract import ArmTimer, Inject, TakeTimer, Timer
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
@@ -139,6 +139,29 @@ async def test_history_reads_only_the_tail_that_a_model_could_see(
     assert [entry.seq for entry in again][-2:] == [30, 31]
     assert sum(entry.size for entry in again) <= 3_000
     assert list(history._held) == ["id-of-ben"]  # both together are over the limit: the older left
+    await ledger.close()
+
+
+async def test_history_hears_of_entries_and_reads_what_it_did_not_hear_of(tmp_path: Path) -> None:
+    ledger = SqliteLedger(tmp_path / "l.sqlite", inline=True)
+    history = History(ledger)
+    await ledger.do(session(ANA))
+
+    async def store(text: str, *, heard: bool) -> None:
+        (entry,) = await ledger.do(Inject(key=ANA, entries=[says(text)], at=1))
+        if heard:
+            history.hear(EntryAppended(ANA, entry))
+
+    await store("first", heard=True)  # nothing of this session is held yet
+    before = await history.read("id-of-ana")
+    await store("second", heard=True)
+    await store("third", heard=False)
+    await store("fourth", heard=True)  # does not follow what is held
+    after = await history.read("id-of-ana")
+
+    assert [entry.seq for entry in before] == [1]
+    assert after == await ledger.list_entries("id-of-ana", limit=9)
+    assert history._held_bytes == sum(entry.size for entry in after)
     await ledger.close()
 
 

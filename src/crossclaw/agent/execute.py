@@ -1,5 +1,6 @@
 """A run around the loop: chooses what to think with, and puts the outcome into words."""
 
+from crossclaw.agent.compaction import Compactor
 from crossclaw.agent.loop import Loop
 from crossclaw.agent.mind import Minds
 from crossclaw.domain.ids import Ids
@@ -10,15 +11,22 @@ from crossclaw.runs.lanes import Ending, Progress
 
 
 class Agent:
-    def __init__(self, ledger: Ledger, minds: Minds, loop: Loop, ids: Ids) -> None:
+    def __init__(
+        self, ledger: Ledger, minds: Minds, loop: Loop, compactor: Compactor, ids: Ids
+    ) -> None:
         self._ledger = ledger
         self._minds = minds
         self._loop = loop
+        self._compactor = compactor
         self._ids = ids
 
     async def execute(self, run: Run, progress: Progress) -> Ending:
         session = await self._ledger.find_session(run.key)
-        answer = await self._loop.run(run, self._minds.choose(run, session), progress)
+        mind = self._minds.choose(run, session)
+        if run.kind == "compact":
+            await self._compactor.by_hand(run, mind)
+            return Ending(Outcome("ok"))
+        answer = await self._loop.run(run, mind, progress)
         last_words = NewEntry(entry_id=self._ids.short(), message=answer)
         if answer.stop_reason == "error":
             return Ending(Outcome("error", error=answer.error or "the model refused"), [last_words])

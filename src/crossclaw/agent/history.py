@@ -5,7 +5,11 @@ With them is held how far their view is settled, so that a turn costs what is ne
 
 from collections import OrderedDict
 
-from crossclaw.agent.view import Prefix, build_view, extend_prefix
+from crossclaw.agent.memory import Memory
+from crossclaw.agent.view import Prefix, Thinker, build_view, extend_prefix
+from crossclaw.domain.events import EntryAppended, Event
+from crossclaw.domain.messages import ToolResultMessage
+from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Entry
 from crossclaw.ledger.contract import Ledger
 from crossclaw.providers.contract import Turn
@@ -22,8 +26,10 @@ class History:
         self._ledger = ledger
         self._held: OrderedDict[str, list[Entry]] = OrderedDict()
         self._bytes: dict[str, int] = {}
-        self._settled: dict[str, tuple[int, Prefix]] = {}
-        """The first entry that was held, and the view of those that can no longer change it."""
+        self._memory = Memory(ledger)
+        self._settled: dict[str, tuple[int, Prefix, Prefix]] = {}
+        """The first entry that was held, what a compaction left of those before, and the view of
+        those that can no longer change it."""
         self._held_bytes = 0
         self._held_bytes_max = held_bytes_max
 
@@ -32,24 +38,42 @@ class History:
         held = self._held.get(session_id, [])
         after = held[-1].seq if held else 0
         if await self._ledger.last_seq(session_id) > after:
-            held = _newest([*held, *await self._read_after(session_id, after)])
-        self._hold(session_id, held)
+            return self._add(session_id, await self._read_after(session_id, after))
+        if held:
+            self._held.move_to_end(session_id)
         return held
 
-    async def view(self, session_id: str, run_id: str) -> list[Turn]:
+    def hear(self, event: Event) -> None:
+        """A listener of the feed: what was just stored need not be read again. Results of tools are
+        read: only the ledger says how a value of any kind looks once it was stored."""
+        if not isinstance(event, EntryAppended) or isinstance(
+            event.entry.message, ToolResultMessage
+        ):
+            return
+        held = self._held.get(event.entry.session_id)
+        if held and event.entry.seq == held[-1].seq + 1:
+            self._add(event.entry.session_id, [event.entry])
+
+    def held_bytes(self, session_id: str) -> int:
+        """Of the entries that were last read."""
+        return self._bytes.get(session_id, 0)
+
+    async def view(self, run: Run, thinker: Thinker | None = None) -> list[Turn]:
         """What the model of this run is shown. Entries before the run are settled."""
+        session_id = run.session_id
         entries = await self.read(session_id)
         if not entries:
             return build_view(entries)
-        held_from, prefix = self._settled.get(session_id, (0, Prefix()))
-        if held_from != entries[0].seq:
-            prefix = Prefix()  # the oldest entries have left: begin anew
-        done = prefix.seq - entries[0].seq + 1 if prefix.seq else 0  # seqs have no holes
-        mine = [at for at in range(done, len(entries)) if entries[at].run_id == run_id]
+        begin = await self._memory.begin(session_id, run.key)
+        held_from, held_begin, prefix = self._settled.get(session_id, (0, begin, begin))
+        if held_from != entries[0].seq or held_begin != begin:
+            prefix = begin  # the oldest entries have left, or a compaction: begin anew
+        done = max(0, prefix.seq - entries[0].seq + 1)  # seqs have no holes
+        mine = [at for at in range(done, len(entries)) if entries[at].run_id == run.run_id]
         begins = mine[0] if mine else len(entries)
         prefix = extend_prefix(entries[done:begins], prefix)
-        self._settled[session_id] = (entries[0].seq, prefix)
-        return build_view(entries[begins:], prefix)
+        self._settled[session_id] = (entries[0].seq, begin, prefix)
+        return build_view(entries[begins:], prefix, thinker)
 
     async def _read_after(self, session_id: str, after: int) -> list[Entry]:
         """Page by page from the newest back, until there is enough."""
@@ -64,11 +88,21 @@ class History:
                 break
         return fresh
 
-    def _hold(self, session_id: str, entries: list[Entry]) -> None:
-        size = sum(entry.size for entry in entries)
-        self._held_bytes += size - self._bytes.get(session_id, 0)
+    def _add(self, session_id: str, fresh: list[Entry]) -> list[Entry]:
+        """A new list: whoever has the old one keeps what was true when it asked."""
+        entries = [*self._held.get(session_id, ()), *fresh]
+        before = self._bytes.get(session_id, 0)
+        size = before + sum(entry.size for entry in fresh)
+        if size > SESSION_BYTES_MAX:
+            entries = _newest(entries)
+            size = sum(entry.size for entry in entries)
+        self._held_bytes += size - before
         self._held[session_id], self._bytes[session_id] = entries, size
         self._held.move_to_end(session_id)
+        self._let_oldest_go()
+        return entries
+
+    def _let_oldest_go(self) -> None:
         while self._held_bytes > self._held_bytes_max and len(self._held) > 1:
             oldest, _ = self._held.popitem(last=False)
             self._held_bytes -= self._bytes.pop(oldest)

@@ -8,12 +8,21 @@ from collections.abc import Sequence
 
 import msgspec
 
+from crossclaw.agent.compaction import OVERFLOWS_MAX, Compactor
+from crossclaw.agent.continuation import (
+    CONTINUATIONS_MAX,
+    STILL_CUT,
+    joined,
+    open_pieces,
+    piece_entry,
+    with_cut_call,
+)
 from crossclaw.agent.history import History
 from crossclaw.agent.mind import Mind
 from crossclaw.agent.toolbox import Toolbox
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.errors import TurnsExhausted
-from crossclaw.domain.events import ReplyPiece, ThoughtPiece
+from crossclaw.domain.errors import ContextOverflow, TurnsExhausted
+from crossclaw.domain.events import CallRepeated, ReplyPiece, ThoughtPiece
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.messages import (
     AssistantBlock,
@@ -26,7 +35,14 @@ from crossclaw.domain.messages import (
 )
 from crossclaw.domain.runs import EndStatus, Run
 from crossclaw.domain.sessions import Entry, NewEntry
-from crossclaw.providers.contract import ModelRequest, Piece, TextPiece, ThinkingPiece, ToolPiece
+from crossclaw.providers.contract import (
+    Again,
+    ModelRequest,
+    Piece,
+    TextPiece,
+    ThinkingPiece,
+    ToolPiece,
+)
 from crossclaw.runs.book import Book
 from crossclaw.runs.feed import Feed
 from crossclaw.runs.lanes import Progress
@@ -37,10 +53,18 @@ TURNS_MAX = 100
 
 class Loop:
     def __init__(
-        self, book: Book, history: History, toolbox: Toolbox, feed: Feed, clock: Clock, ids: Ids
+        self,
+        book: Book,
+        history: History,
+        compactor: Compactor,
+        toolbox: Toolbox,
+        feed: Feed,
+        clock: Clock,
+        ids: Ids,
     ) -> None:
         self._book = book
         self._history = history
+        self._compactor = compactor
         self._toolbox = toolbox
         self._feed = feed
         self._clock = clock
@@ -50,29 +74,72 @@ class Loop:
         """The run's final message. It is not stored yet: it belongs into the step that ends the run."""
         for _turn in range(TURNS_MAX):
             entries = await self._history.read(run.session_id)
-            calls = unanswered_calls(entries, run.run_id)
-            if calls:
+            if calls := unanswered_calls(entries, run.run_id):
                 await self._toolbox.run(run, mind.tools, calls)
-            answer = with_own_ids(await self._ask(run, mind, progress), entries, run.run_id)
-            if not answer.tool_calls:
-                return answer
-            await self._book.append(run, self._entry(answer))
-            progress.rescue = _nothing_to_rescue
+            pieces = open_pieces(entries, run.run_id)
+            answer = with_own_ids(await self._ask(run, mind, pieces, progress), entries, run.run_id)
+            whole = joined(pieces, answer)
+            if answer.tool_calls:
+                await self._book.append(run, self._entry(whole))
+                progress.rescue = _nothing_to_rescue
+            elif answer.stop_reason != "max_tokens":
+                return whole
+            elif len(pieces) == CONTINUATIONS_MAX:
+                return _with_words(whole, STILL_CUT)
+            else:
+                self._rescue(progress, whole)
+                await self._book.append(run, piece_entry(self._ids.short(), answer))
         raise TurnsExhausted(f"no answer after {TURNS_MAX} model calls; the run was ended")
 
-    async def _ask(self, run: Run, mind: Mind, progress: Progress) -> AssistantMessage:
-        request = ModelRequest(
+    async def _ask(
+        self, run: Run, mind: Mind, pieces: Sequence[AssistantMessage], progress: Progress
+    ) -> AssistantMessage:
+        """A request that is too much, as we think or as the model says, is made smaller first."""
+        request = await self._request(run, mind)
+        if await self._compactor.is_full(run, mind, request) and await self._compactor.make_room(
+            run, mind, request
+        ):
+            request = await self._request(run, mind)
+        for overflows in range(1, OVERFLOWS_MAX + 1):
+            try:
+                return await self._complete(run, mind, request, pieces, progress)
+            except ContextOverflow:
+                if not await self._compactor.make_room(run, mind, request, overflows):
+                    raise
+            request = await self._request(run, mind)
+        return await self._complete(run, mind, request, pieces, progress)
+
+    async def _request(self, run: Run, mind: Mind) -> ModelRequest:
+        return ModelRequest(
             model=mind.model,
-            system=mind.system,
-            turns=await self._history.view(run.session_id, run.run_id),
+            system=mind.prompt(),
+            turns=await self._history.view(run, mind.thinker),
             tools=[tool.spec for tool in mind.tools.values()],
             output_tokens_max=mind.output_tokens_max,
             thinking=mind.thinking,
         )
-        telling = _Telling(self._feed, run)
-        progress.rescue = lambda status, error: [self._entry(_cut_off(telling.text, status, error))]
+
+    async def _complete(
+        self,
+        run: Run,
+        mind: Mind,
+        request: ModelRequest,
+        pieces: Sequence[AssistantMessage],
+        progress: Progress,
+    ) -> AssistantMessage:
+        telling = _Telling(self._feed, run, "".join(piece.text for piece in pieces))
+        progress.rescue = lambda status, error: [
+            self._entry(joined(pieces, _cut_off(telling.text, status, error)))
+        ]
         answer = await mind.provider.complete(request, telling)
-        return well_formed(msgspec.structs.replace(answer, timestamp=self._clock.now_ms()))
+        stamped = msgspec.structs.replace(answer, timestamp=self._clock.now_ms())
+        return well_formed(with_cut_call(stamped))
+
+    def _rescue(self, progress: Progress, said: AssistantMessage) -> None:
+        """Should the run be cut off before the model goes on, this is what it has said."""
+        progress.rescue = lambda status, error: [
+            self._entry(joined([said], _cut_off("", status, error)))
+        ]
 
     def _entry(self, message: AssistantMessage) -> NewEntry:
         return NewEntry(entry_id=self._ids.short(), message=message)
@@ -129,24 +196,37 @@ def _nothing_to_rescue(status: EndStatus, error: str) -> Sequence[NewEntry]:
 
 
 class _Telling:
-    """Passes a turn's pieces on to whoever listens, and keeps the words so far."""
+    """Passes a turn's pieces on to whoever listens, and keeps the words so far. `before` is what was
+    said of the same message before the output limit cut it: listeners hear one growing text."""
 
-    def __init__(self, feed: Feed, run: Run) -> None:
-        self._feed, self._run = feed, run
+    def __init__(self, feed: Feed, run: Run, before: str) -> None:
+        self._feed, self._run, self._before = feed, run, before
+        self._begins_anew = run.attempt > 1
         self.text = ""
 
     def __call__(self, piece: Piece) -> None:
         match piece:
             case TextPiece(text=text):
-                restarted = not self.text and self._run.attempt > 1
-                self.text += text
+                restarted, self._begins_anew = self._begins_anew, False
+                self.text = text if restarted else self.text + text
+                so_far = self._before + self.text
                 self._feed.publish(
-                    ReplyPiece(self._run.run_id, self._run.key, text, self.text, restarted)
+                    ReplyPiece(self._run.run_id, self._run.key, text, so_far, restarted)
                 )
             case ThinkingPiece(thinking=thinking):
                 self._feed.publish(ThoughtPiece(self._run.run_id, self._run.key, thinking))
             case ToolPiece():
                 pass  # a call is told when it runs
+            case Again(reason=reason, wait_s=wait_s, model=model):
+                # The words so far stay until others come: they are all there is, should none come.
+                self._begins_anew = True
+                self._feed.publish(
+                    CallRepeated(self._run.run_id, self._run.key, reason, wait_s, model)
+                )
+
+
+def _with_words(message: AssistantMessage, words: str) -> AssistantMessage:
+    return msgspec.structs.replace(message, content=[*message.blocks, Text(words)])
 
 
 def _cut_off(text: str, status: EndStatus, error: str) -> AssistantMessage:

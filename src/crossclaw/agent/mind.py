@@ -1,15 +1,19 @@
 """A mind: what a run thinks with. Model, system prompt and tools, chosen anew for each run."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol, get_args
 
 import msgspec
 
-from crossclaw.agent.prompt import system_prompt
+from crossclaw.agent.prompt import Prompts
+from crossclaw.agent.view import Thinker
+from crossclaw.config.model import ChosenModel
 from crossclaw.domain.agents import ThinkingLevel
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Session
 from crossclaw.providers.contract import Provider
+from crossclaw.providers.fallback import Choice, Fallbacks, Rests
 from crossclaw.tools.contract import Tool
 
 OUTPUT_TOKENS_MAX = 8_192  # where the model's own limit is not known
@@ -18,10 +22,17 @@ OUTPUT_TOKENS_MAX = 8_192  # where the model's own limit is not known
 class Mind(msgspec.Struct, frozen=True):
     provider: Provider
     model: str
-    system: str
+    prompt: Callable[[], str]
+    """The system prompt, made anew for each request."""
     tools: Mapping[str, Tool[Any]]
     thinking: ThinkingLevel = "off"
     output_tokens_max: int = OUTPUT_TOKENS_MAX
+    window: int = 200_000
+    """Tokens that the model can read and write at once."""
+
+    @property
+    def thinker(self) -> Thinker:
+        return Thinker(self.provider.name, self.model)
 
 
 class FindProvider(Protocol):
@@ -29,35 +40,61 @@ class FindProvider(Protocol):
 
 
 class Minds:
-    """`model_of` answers the configured model of an agent as `provider/model`."""
+    """`model_of` answers the configured models of an agent, `thinking_of` its level of thinking,
+    `output_tokens_of` how much a model, named as `provider/model`, says at most, and `window_of` how
+    much of a model's window an agent may fill."""
 
     def __init__(
         self,
         providers: FindProvider,
         tools: Mapping[str, Tool[Any]],
-        model_of: Callable[[str], str],
+        prompts: Prompts,
+        model_of: Callable[[str], ChosenModel],
+        thinking_of: Callable[[str], ThinkingLevel | None],
         output_tokens_of: Callable[[str], int | None],
+        window_of: Callable[[str, str], int],
+        may_use: Callable[[Run, str], bool],
     ) -> None:
         self._providers = providers
         self._tools = tools
+        self._prompts = prompts
         self._model_of = model_of
+        self._thinking_of = thinking_of
         self._output_tokens_of = output_tokens_of
+        self._window_of = window_of
+        self._may_use = may_use
+        self._rests = Rests()
 
     def choose(self, run: Run, session: Session | None) -> Mind:
-        chosen = run.plan.model or (session and session.model) or self._model_of(run.key.agent_id)
-        provider, model = self._providers.get(chosen)
-        allowed = {
-            name: tool for name, tool in self._tools.items() if run.authority.allows_tool(name)
-        }
+        configured = self._model_of(run.key.agent_id)
+        chosen = run.plan.model or (session and session.model) or configured.primary
+        provider, model = self._provider(chosen, configured.fallbacks)
+        allowed = {name: tool for name, tool in self._tools.items() if self._may_use(run, name)}
         return Mind(
             provider,
             model,
-            system_prompt(run, allowed),
+            partial(self._prompts.system, run, session, allowed),
             allowed,
-            _thinking(run.plan.thinking or (session.thinking if session else None)),
-            self._output_tokens_of(chosen) or OUTPUT_TOKENS_MAX,
+            self._thinking(run, session),
+            self._output_tokens(chosen),
+            self._window_of(run.key.agent_id, chosen),
         )
 
+    def _provider(self, chosen: str, fallbacks: Sequence[str]) -> tuple[Provider, str]:
+        """Where there are fallbacks, a first choice that is not even configured is one that failed."""
+        addresses = dict.fromkeys((chosen, *fallbacks))
+        if len(addresses) == 1:
+            return self._providers.get(chosen)
+        choices = [Choice(address, self._output_tokens(address)) for address in addresses]
+        model = chosen.partition("/")[2]
+        return Fallbacks(self._providers.get, choices, self._rests), model
 
-def _thinking(level: str | None) -> ThinkingLevel:
-    return level if level in get_args(ThinkingLevel) else "off"  # type: ignore[return-value]
+    def _output_tokens(self, address: str) -> int:
+        return self._output_tokens_of(address) or OUTPUT_TOKENS_MAX
+
+    def _thinking(self, run: Run, session: Session | None) -> ThinkingLevel:
+        """What the message says, else the session, else the agent."""
+        level = run.plan.thinking or (session.thinking if session else None)
+        if level in get_args(ThinkingLevel):
+            return level  # type: ignore[return-value]
+        return self._thinking_of(run.key.agent_id) or "off"

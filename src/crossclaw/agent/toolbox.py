@@ -8,6 +8,7 @@ import anyio
 import msgspec
 
 from crossclaw.agent.view import INTERRUPTED
+from crossclaw.config.agents import Agents
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Busy, CrossclawError, Fenced, StoreError
 from crossclaw.domain.events import ToolEnded, ToolStarted
@@ -15,6 +16,7 @@ from crossclaw.domain.ids import Ids
 from crossclaw.domain.messages import ToolResultMessage, ToolUse, well_formed
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import NewEntry
+from crossclaw.policy.sandbox import confined
 from crossclaw.providers.calls import raw_arguments
 from crossclaw.runs.book import Book
 from crossclaw.runs.feed import Feed
@@ -29,8 +31,9 @@ RESULT_CHARS_MAX = 400_000  # about half of a large window; more would push out 
 
 
 class Toolbox:
-    def __init__(self, book: Book, feed: Feed, clock: Clock, ids: Ids) -> None:
+    def __init__(self, book: Book, feed: Feed, agents: Agents, clock: Clock, ids: Ids) -> None:
         self._book = book
+        self._agents = agents
         self._feed = feed
         self._clock = clock
         self._ids = ids
@@ -79,7 +82,8 @@ class Toolbox:
                 fresh = await self._book.start_tool(run, call.id, call.name)
                 if not fresh:
                     return INTERRUPTED, True
-            return _bounded(await tool.call(context_of(run, call.id), params)), False
+            authority = confined(self._agents, run.key, run.authority)
+            return _bounded(await tool.call(context_of(run, call.id, authority), params)), False
         except (Fenced, StoreError):
             raise
         except CrossclawError as error:

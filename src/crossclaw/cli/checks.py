@@ -158,17 +158,11 @@ def _model(place: Place, subject: str, chosen: str) -> Iterator[Finding]:
         yield Finding(subject, "error", f"{chosen}: no such provider is configured", todo)
     elif variable and not (entry and entry.api_key) and not _variable(place, variable):
         yield Finding(subject, "error", f"{chosen} has no key", f"export {variable}=…")
-    elif importlib.util.find_spec(package := _package(place, provider)) is None:
-        todo = f"pip install 'crossclaw[{package}]'"
-        yield Finding(subject, "error", f"{chosen} needs the package {package}", todo)
+    elif importlib.util.find_spec("httpx2") is None:
+        todo = "pip install 'crossclaw[models]'"
+        yield Finding(subject, "error", f"{chosen} needs the package httpx2", todo)
     else:
         yield Finding(subject, "ok", chosen)
-
-
-def _package(place: Place, provider: str) -> str:
-    entry = place.config.models.providers.get(provider)
-    api = entry.api if entry else f"{provider}-"
-    return "anthropic" if api.startswith("anthropic") else "openai"
 
 
 def _variable(place: Place, name: str) -> str | None:

@@ -19,7 +19,7 @@ from crossclaw.cli.peer import ADMIN, READ, WRITE, Event, Peer, connect_peer
 from crossclaw.cli.place import Place, find_place
 from crossclaw.cli.running import run_async
 from crossclaw.cli.say import cleaned, dimmed, out
-from crossclaw.cli.talk import message_text
+from crossclaw.display.conversation import message_text
 from crossclaw.domain.exchanges import ANNOUNCE_STEP, CONTROL_TOKENS
 
 DEMO_S_MAX = 20.0

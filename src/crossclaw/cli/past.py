@@ -1,46 +1,83 @@
-"""The past: a stored message as text for people. Tool calls are one line, results only on demand."""
+"""The past: a conversation for people, in Markdown on a terminal and as plain text in a pipe."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from crossclaw.cli.say import cleaned
-from crossclaw.cli.screens import tool_line
-from crossclaw.cli.talk import message_text
+from crossclaw.cli.say import cleaned, on_terminal, out
+from crossclaw.display.conversation import Part, Progress, Said, Trouble, Words, conversation
+from crossclaw.display.dialects import PLAIN
+from crossclaw.display.reading import read
+from crossclaw.display.terminal import to_terminal
 
-RESULT_CHARS_MAX = 2_000  # about a screen; the transcript has it whole
-
-_CALLS = ("toolCall", "tool_use")
-_RESULT_ROLES = ("toolResult", "tool")
-
-
-def shown_message(message: dict[str, Any], *, tools: bool) -> str:
-    role = str(message.get("role") or "?")
-    if role in _RESULT_ROLES and not tools:
-        return ""
-    body = "\n".join(_body(message, role))
-    return f"{_head(message, role)}\n{body}" if body else ""
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
-def _head(message: dict[str, Any], role: str) -> str:
-    who = f"{message.get('toolName') or 'tool'} answered" if role in _RESULT_ROLES else role
-    at = message.get("timestamp")
-    if not isinstance(at, int | float):
-        return who
-    when = datetime.fromtimestamp(at / 1000).astimezone()
-    return f"{who}, {when:%Y-%m-%d %H:%M:%S}"
+def show_past(messages: Sequence[dict[str, Any]], *, tools: bool) -> None:
+    said = conversation(messages, results=tools)
+    if not said:
+        out("nothing was said yet")
+    elif on_terminal():
+        from rich.console import Console  # noqa: PLC0415  40 ms, and only on a terminal
+
+        draw(said, Console(highlight=False))
+    else:
+        out("\n\n".join(map(plain_text, said)))
 
 
-def _body(message: dict[str, Any], role: str) -> Iterator[str]:
-    text = cleaned(message_text(message)).strip()
-    if role in _RESULT_ROLES and len(text) > RESULT_CHARS_MAX:
-        text = text[:RESULT_CHARS_MAX] + f"… ({len(text):,} characters)"
-    if text:
-        yield text
-    if error := message.get("errorMessage"):
-        what = "stopped" if message.get("stopReason") == "aborted" else "failed"
-        yield f"({what}: {cleaned(str(error))})"
-    content = message.get("content")
-    for block in content if isinstance(content, list) else []:
-        if block.get("type") in _CALLS:
-            yield tool_line(str(block.get("name")), block.get("arguments") or block.get("input"))
+def show_words(markdown: str) -> None:
+    if not on_terminal():
+        out(cleaned(markdown))
+        return
+    from rich.console import Console  # noqa: PLC0415  40 ms, and only on a terminal
+
+    Console(highlight=False).print(to_terminal(cleaned(markdown)))
+
+
+def plain_text(said: Said) -> str:
+    return "\n".join([_head(said), *(line for part in said.parts for line in _plain(part))])
+
+
+def _plain(part: Part) -> Iterator[str]:
+    match part:
+        case Words(markdown=markdown):
+            yield cleaned(markdown).strip()  # as it was said: a pipe may want its Markdown
+        case Progress(line=line, result=result):
+            yield cleaned(line)
+            if result:
+                yield _indented(PLAIN.write(read(cleaned(result))))
+        case Trouble(text=text):
+            yield f"({cleaned(text)})"
+
+
+def draw(said: Sequence[Said], console: "Console") -> None:
+    for number, each in enumerate(said):
+        if number:
+            console.print()
+        console.print(_head(each), style="bold", markup=False)
+        for part in each.parts:
+            _draw_part(part, console)
+
+
+def _draw_part(part: Part, console: "Console") -> None:
+    match part:
+        case Words(markdown=markdown):
+            console.print(to_terminal(cleaned(markdown)))
+        case Progress(line=line, result=result):
+            console.print(cleaned(line), style="dim", markup=False)
+            if result:
+                console.print(to_terminal(cleaned(result)))
+        case Trouble(text=text):
+            console.print(f"({cleaned(text)})", style="red", markup=False)
+
+
+def _head(said: Said) -> str:
+    if said.at is None:
+        return said.who
+    when = datetime.fromtimestamp(said.at / 1000).astimezone()
+    return f"{said.who}, {when:%Y-%m-%d %H:%M:%S}"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}".rstrip() for line in text.split("\n"))

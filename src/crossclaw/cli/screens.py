@@ -4,12 +4,12 @@ nothing at all for programs that want one JSON value at the end."""
 from typing import TYPE_CHECKING, Protocol
 
 from crossclaw.cli.say import cleaned, note, on_terminal, out
+from crossclaw.display.terminal import open_block, to_terminal
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.live import Live
 
-ARGUMENTS_CHARS_MAX = 72  # one line on a usual terminal
 REFRESH_HZ = 12
 
 
@@ -62,7 +62,7 @@ class PlainScreen:
 
     def tool(self, line: str) -> None:
         self._end_paragraph()
-        note(line)
+        note(cleaned(line))
 
     def close(self) -> None:
         self._end_paragraph()
@@ -102,7 +102,7 @@ class MarkdownScreen:
 
     def tool(self, line: str) -> None:
         self._settle()
-        self._console.print(line, style="dim", markup=False)
+        self._console.print(cleaned(line), style="dim", markup=False)
 
     def close(self) -> None:
         self._settle()
@@ -116,15 +116,12 @@ class MarkdownScreen:
         self._stop()
         if not markdown.strip():
             return
-        from rich.markdown import Markdown  # noqa: PLC0415
-
         self._gap()
-        self._console.print(Markdown(markdown))
+        self._console.print(to_terminal(markdown))
         self._needs_gap = True
 
     def _draw(self, markdown: str) -> None:
         from rich.live import Live  # noqa: PLC0415
-        from rich.markdown import Markdown  # noqa: PLC0415
 
         if not markdown.strip():
             return
@@ -132,7 +129,7 @@ class MarkdownScreen:
             self._gap()
             self._live = Live(console=self._console, transient=True, refresh_per_second=REFRESH_HZ)
             self._live.start()
-        self._live.update(Markdown(markdown))
+        self._live.update(to_terminal(markdown))
 
     def _gap(self) -> None:
         """One empty line between blocks."""
@@ -144,32 +141,3 @@ class MarkdownScreen:
         if self._live is not None:
             self._live.stop()
             self._live = None
-
-
-def open_block(markdown: str) -> int:
-    """Where the last block begins: everything before it will not change any more."""
-    from markdown_it import MarkdownIt  # noqa: PLC0415
-
-    tokens = MarkdownIt("commonmark").enable("table").parse(markdown)
-    tops = [token.map[0] for token in tokens if token.level == 0 and token.map]
-    if not tops:
-        return 0
-    lines = markdown.splitlines(keepends=True)
-    return sum(map(len, lines[: tops[-1]]))
-
-
-def tool_line(name: str, arguments: object) -> str:
-    shown = _arguments(arguments)
-    return f"→ {name} {shown}".rstrip()
-
-
-def _arguments(arguments: object) -> str:
-    if not isinstance(arguments, dict):
-        return ""
-    text = ", ".join(f"{name}: {_short(value)}" for name, value in arguments.items())
-    text = cleaned(" ".join(text.split()))
-    return text if len(text) <= ARGUMENTS_CHARS_MAX else text[: ARGUMENTS_CHARS_MAX - 1] + "…"
-
-
-def _short(value: object) -> str:
-    return value if isinstance(value, str) else repr(value)

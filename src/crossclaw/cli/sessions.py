@@ -1,4 +1,4 @@
-"""`sessions`: the conversations of a gateway, listed, read, sent to, reset and deleted."""
+"""`sessions`: the conversations of a gateway, listed, read, sent to, compacted, reset and deleted."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from crossclaw.cli.grammar import (
     seconds,
 )
 from crossclaw.cli.naming import find_session
-from crossclaw.cli.past import shown_message
+from crossclaw.cli.past import show_past, show_words
 from crossclaw.cli.peer import ADMIN, READ, WRITE, Peer
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import cleaned, out, out_json, problem
@@ -21,6 +21,7 @@ from crossclaw.cli.tables import ago, pairs, table
 
 _HEAD = ("session", "kind", "channel", "model", "tokens", "updated")
 _SEND_S = 30.0  # as the tool sessions_send waits
+_COMPACT_S = 40.0  # the gateway answers within 25, compacted or not
 _SEND_EXITS = {"ok": Exit.OK, "accepted": Exit.OK, "timeout": Exit.TIMEOUT}
 
 
@@ -97,9 +98,8 @@ def _history(arguments: Arguments) -> int:
         answer = await peer.call("chat.history", params, timeout_s=arguments.timeout)
         if arguments.json:
             out_json(answer)
-            return Exit.OK
-        shown = (shown_message(each, tools=arguments.tools) for each in answer["messages"])
-        out("\n\n".join(text for text in shown if text) or "nothing was said yet")
+        else:
+            show_past(answer["messages"], tools=arguments.tools)
         return Exit.OK
 
     return ask(arguments, READ, work=work)
@@ -124,7 +124,7 @@ def _send(arguments: Arguments) -> int:
         if arguments.json:
             out_json(answer)
         elif answer.get("reply"):
-            out(cleaned(answer["reply"]))
+            show_words(answer["reply"])
         elif answer["status"] == "accepted":
             out(f"accepted as run {answer['runId']}")
         if answer.get("error") and not arguments.json:
@@ -156,6 +156,24 @@ def _delete(arguments: Arguments) -> int:
     return _change(arguments, "sessions.delete", "is deleted")
 
 
+def _compact(arguments: Arguments) -> int:
+    async def work(peer: Peer) -> int:
+        key = await find_session(peer, arguments.session)
+        answer = await peer.call(
+            "sessions.compact", {"key": key}, timeout_s=max(arguments.timeout, _COMPACT_S)
+        )
+        told = (
+            f"{key} is compacted: its model sees the last {answer['kept']} entries and a summary; "
+            "the history stays whole"
+            if answer["compacted"]
+            else f"{key} was not compacted: {answer.get('reason')}"
+        )
+        out_json(answer) if arguments.json else out(cleaned(told))
+        return Exit.OK
+
+    return ask(arguments, READ, WRITE, ADMIN, work=work)
+
+
 def _change(arguments: Arguments, method: str, done: str) -> int:
     async def work(peer: Peer) -> int:
         key = await find_session(peer, arguments.session)
@@ -171,6 +189,7 @@ COMMANDS = {
     "show": Command(_one_arguments, _show),
     "history": Command(_history_arguments, _history),
     "send": Command(_send_arguments, _send),
+    "compact": Command(_one_arguments, _compact),
     "reset": Command(_one_arguments, _reset),
     "delete": Command(_one_arguments, _delete),
 }

@@ -1,53 +1,46 @@
 """Tables: columns that fit the terminal, and times as people say them."""
 
 import shutil
-import unicodedata
 from collections.abc import Sequence
 
 from crossclaw.cli.say import cleaned, on_terminal
+from crossclaw.display.columns import GAP, padded, width
 
-_GAP = "  "
 _CELL_CHARS_MIN = 12  # narrower than this, a cut key says nothing
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """One line a row. On a terminal the widest column gives way; in a pipe nothing is cut."""
     cells = [[_cell(value) for value in row] for row in ([*head], *rows)]
-    widths = [max(map(_width, column)) for column in zip(*cells, strict=True)]
+    widths = [max(map(width, column)) for column in zip(*cells, strict=True)]
     if on_terminal():
         _fit(widths, shutil.get_terminal_size().columns)
     return "\n".join(_line(row, widths) for row in cells)
 
 
 def _fit(widths: list[int], columns: int) -> None:
-    over = sum(widths) + len(_GAP) * (len(widths) - 1) - columns
+    over = sum(widths) + len(GAP) * (len(widths) - 1) - columns
     if over > 0:
         widest = widths.index(max(widths))
         widths[widest] = max(widths[widest] - over, _CELL_CHARS_MIN)
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    padded = (_padded(text, width) for text, width in zip(row, widths, strict=True))
-    return _GAP.join(padded).rstrip()
+    cells = (padded(_cut(text, wide), wide) for text, wide in zip(row, widths, strict=True))
+    return GAP.join(cells).rstrip()
 
 
-def _padded(text: str, width: int) -> str:
-    if _width(text) > width:
-        text = text[: width - 1] + "…"
-    return text + " " * (width - _width(text))
+def _cut(text: str, wide: int) -> str:
+    return text if width(text) <= wide else text[: wide - 1] + "…"
 
 
 def _cell(value: object) -> str:
     return "–" if value is None else " ".join(cleaned(str(value)).split())
 
 
-def _width(text: str) -> int:
-    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
-
-
 def pairs(entries: Sequence[tuple[str, object]]) -> str:
-    width = max(len(name) for name, _ in entries)
-    return "\n".join(f"{name:<{width}}  {_cell(value)}" for name, value in entries)
+    wide = max(len(name) for name, _ in entries)
+    return "\n".join(f"{name:<{wide}}  {_cell(value)}" for name, value in entries)
 
 
 def ago(then_ms: float | None, now_ms: float) -> str | None:

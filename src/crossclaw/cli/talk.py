@@ -12,7 +12,8 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 
 from crossclaw.cli.exits import Exit
 from crossclaw.cli.peer import Event, Peer, Unreachable
-from crossclaw.cli.screens import Screen, tool_line
+from crossclaw.cli.screens import Screen
+from crossclaw.display.conversation import message_text, progress_line
 
 Status = Literal["ok", "error", "aborted", "timeout"]
 
@@ -126,6 +127,8 @@ def _bad_end(payload: dict[str, Any]) -> tuple[Status, str]:
 def _hear_agent(stream: Any, data: dict[str, Any], told: Told, screen: Screen) -> None:
     if stream == "tool":
         _hear_tool(data, told, screen)
+    elif stream == "model":
+        screen.tool(_trouble_line(data))
     elif stream == "assistant" and data.get("text"):
         told.reply, told.by_agent_events = str(data["text"]), True
         screen.words(told.reply)
@@ -135,18 +138,15 @@ def _hear_tool(data: dict[str, Any], told: Told, screen: Screen) -> None:
     name = str(data.get("name") or "tool")
     if data.get("phase") == "start":
         told.tools.append({"name": name, "arguments": data.get("args")})
-        screen.tool(tool_line(name, data.get("args")))
+        screen.tool(progress_line(name, data.get("args")))
     elif data.get("phase") == "result" and data.get("isError"):
-        screen.tool(f"→ {name} failed")
+        screen.tool(progress_line(name, None, "failed"))
 
 
-def message_text(message: Any) -> str:
-    """The words of a message, its text blocks joined."""
-    content = message.get("content") if isinstance(message, dict) else None
-    if isinstance(content, str):
-        return content
-    blocks = content if isinstance(content, list) else []
-    return "".join(str(b.get("text") or "") for b in blocks if b.get("type") == "text")
+def _trouble_line(data: dict[str, Any]) -> str:
+    then = f"asking {data['model']}" if data.get("model") else "trying again"
+    wait_s = (data.get("waitMs") or 0) / 1000
+    return f"→ {data.get('reason')}; {then}{f' in {wait_s:.0f} s' if wait_s >= 1 else ''}"
 
 
 async def _heed_signals(

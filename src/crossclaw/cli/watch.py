@@ -15,8 +15,7 @@ from crossclaw.cli.grammar import (
 from crossclaw.cli.peer import READ, Event, Peer, Unreachable
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import cleaned, dimmed, note, out
-from crossclaw.cli.screens import tool_line
-from crossclaw.cli.talk import message_text
+from crossclaw.display.conversation import message_text, progress_line
 from crossclaw.domain.exchanges import is_silent
 
 ROUTE_CHARS = 40
@@ -147,7 +146,9 @@ def _tool(payload: dict[str, Any]) -> list[Line]:
     if data.get("phase") == "result" and not data.get("isError"):
         return []
     failed = data.get("phase") == "result"
-    words = f"{data.get('name')} failed" if failed else tool_line(data["name"], data.get("args"))
+    words = (
+        f"{data.get('name')} failed" if failed else progress_line(data["name"], data.get("args"))
+    )
     return [Line(payload["ts"], short_key(payload["sessionKey"]), "tool", words)]
 
 

@@ -118,6 +118,7 @@ class AgentDefaults(Section, frozen=True):
     thinking_default: ThinkingName | None = None
     verbose_default: VerboseLevel | None = None
     bootstrap_max_chars: Positive = 20_000
+    bootstrap_total_max_chars: Positive = 60_000
     skip_bootstrap: bool = False
     subagents: SubagentDefaults = SubagentDefaults()
     sandbox: Sandbox = Sandbox()
@@ -127,7 +128,7 @@ class AgentDefaults(Section, frozen=True):
     unused = names(
         "imageModel imageGenerationModel videoGenerationModel musicGenerationModel pdfModel"
         " pdfMaxBytesMb pdfMaxPages utilityModel voiceModel modelPolicy params skills skillsLimits"
-        " repoRoot bootstrapTotalMaxChars bootstrapPromptTruncationWarning timeFormat"
+        " repoRoot bootstrapPromptTruncationWarning timeFormat"
         " envelopeTimezone envelopeTimestamp envelopeElapsed cliBackends memorySearch memory"
         " embeddedPi embeddedAgent elevatedDefault reasoningDefault fastModeDefault"
         " blockStreamingDefault blockStreamingBreak blockStreamingChunk blockStreamingCoalesce"

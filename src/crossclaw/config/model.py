@@ -6,13 +6,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from crossclaw.config.agents import Agents, fallbacks_of, primary_of
+from crossclaw.config.agents import Agents, fallbacks_of, primary_of, thinking_level
 from crossclaw.config.doors import Binding, Commands, Cron, Env, Hooks, Mcp, Messages
 from crossclaw.config.gateway import Gateway
-from crossclaw.config.providers import Models
+from crossclaw.config.providers import Models, known_window
 from crossclaw.config.section import Loose, Section, names
 from crossclaw.config.session import Session
 from crossclaw.config.tools import Tools
+from crossclaw.domain.agents import ThinkingLevel
 
 ANTHROPIC_MODEL = "anthropic/claude-opus-5-5"
 OPENAI_MODEL = "openai/gpt-6-astra"
@@ -60,10 +61,25 @@ class Config(Section, frozen=True):
             fallbacks = fallbacks_of(shared) or ()
         return ChosenModel(primary_of(own) or default_model(self, environ), fallbacks)
 
+    def window_for(self, agent_id: str, model: str) -> int:
+        """Tokens of a model's window that an agent may fill. `model` is `provider/model`."""
+        provider, _, model_id = model.partition("/")
+        entry = self.models.providers.get(provider)
+        written = entry.find_model(model_id) if entry else None
+        window = written.context_window if written else known_window(model_id)
+        agent = self.agents.find(agent_id)
+        cap = (agent.context_tokens if agent else None) or self.agents.defaults.context_tokens
+        return min(window, cap) if cap else window
+
     def subagent_model_for(self, agent_id: str) -> str | None:
         """What children of this agent use; None means the same as their agent."""
         own = self.agents.get(agent_id).subagents.model
         return primary_of(own) or primary_of(self.agents.defaults.subagents.model)
+
+    def subagent_thinking_for(self, agent_id: str) -> ThinkingLevel | None:
+        own = self.agents.get(agent_id).subagents.thinking
+        name = own or self.agents.defaults.subagents.thinking
+        return thinking_level(name) if name else None
 
     def redacted(self) -> dict[str, Any]:
         """The whole config as plain values with every secret left out, fit to be shown."""

@@ -53,6 +53,24 @@ class ProviderEntry(Section, frozen=True):
         return next((model for model in self.models if model.id == model_id), None)
 
 
+# Where the config does not say. One that is too large here is corrected by the model itself: it
+# refuses, and the conversation is compacted.
+_WINDOWS = (
+    ("claude-", 200_000),
+    ("gpt-4o", 128_000),
+    ("gpt-4.1", 1_000_000),
+    ("gemini-", 1_000_000),
+    ("smollm2", 8_192),
+)
+WINDOW_DEFAULT = 200_000
+
+
+def known_window(model_id: str) -> int:
+    """By the model's name, also behind a router's prefix: `openrouter/anthropic/claude-…`."""
+    name = model_id.rpartition("/")[2].lower()
+    return next((window for start, window in _WINDOWS if name.startswith(start)), WINDOW_DEFAULT)
+
+
 class Models(Section, frozen=True):
     mode: str = "merge"
     providers: dict[str, ProviderEntry] = msgspec.field(default_factory=dict)

@@ -83,6 +83,8 @@ class Session(Section, frozen=True):
     reset_triggers: tuple[str, ...] = ("/new", "/reset")
     send_policy: SendPolicy = SendPolicy()
     agent_to_agent: Exchange = Exchange()
+    compress_after_days: Annotated[float, msgspec.Meta(ge=0)] | None = 30
+    """Transcripts that were not written to for so long are compressed; null: never."""
     store: str | None = None
     """OpenClaw's sessions.json; read by `crossclaw import` only."""
     unused = names(

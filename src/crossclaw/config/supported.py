@@ -13,21 +13,14 @@ def refuse_unsupported(config: Config) -> None:
             f"sandbox.mode is set for {', '.join(boxed)}, and this release has no sandbox yet; set it "
             "to off to run these agents without one"
         )
-    if config.tools.sessions.visibility != "all":
-        raise ConfigInvalid(
-            "tools.sessions.visibility can only be all in this release; the narrower ones come with "
-            "the complete session tools"
-        )
 
 
 def not_yet(config: Config) -> list[str]:
     """Settings that are understood and have no effect in this release. Nothing is unlocked by that."""
-    session, defaults = config.session, config.agents.defaults
-    resets = session.reset or session.idle_minutes or session.reset_by_channel
+    defaults = config.agents.defaults
     found = {
-        "session.reset: sessions are not reset by themselves yet": bool(resets),
-        "agents.defaults.thinkingDefault: choose the level in each message or session": bool(
-            defaults.thinking_default
+        "agents.defaults.subagents.maxConcurrent: use agents.defaults.maxConcurrent": bool(
+            defaults.subagents.max_concurrent
         ),
     }
     return [text for text, is_set in found.items() if is_set]

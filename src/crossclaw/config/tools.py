@@ -1,10 +1,13 @@
 """Tools: which ones an agent gets, and whom the session tools may reach."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from crossclaw.config.section import Loose, Section, names
+
+HISTORY_BYTES = 80 * 1024  # to a model: about 20,000 tokens
+HISTORY_BYTES_MIN = 4 * 1024  # below, hardly a message fits
 
 Profile = Literal["minimal", "coding", "messaging", "full"]
 Visibility = Literal["self", "tree", "agent", "all"]
@@ -28,6 +31,8 @@ class AgentToAgent(Section, frozen=True):
 
 class SessionTools(Section, frozen=True):
     visibility: Visibility = "all"
+    history_bytes: Annotated[int, msgspec.Meta(ge=HISTORY_BYTES_MIN)] = HISTORY_BYTES
+    """How much sessions_history answers at once."""
 
 
 class SubagentTools(Section, frozen=True):

@@ -1,5 +1,7 @@
 """Events: what the house tells whoever listens, after it is durable. Losing one loses nothing."""
 
+from typing import Literal
+
 import msgspec
 
 from crossclaw.domain.keys import SessionKey
@@ -31,6 +33,16 @@ class ThoughtPiece(msgspec.Struct, frozen=True):
     run_id: str
     key: SessionKey
     piece: str
+
+
+class CallRepeated(msgspec.Struct, frozen=True):
+    """A model call failed and is made anew after `wait_s`, by another `model` if one is named."""
+
+    run_id: str
+    key: SessionKey
+    reason: str
+    wait_s: float
+    model: str | None = None
 
 
 class ToolStarted(msgspec.Struct, frozen=True):
@@ -69,8 +81,19 @@ class SessionChanged(msgspec.Struct, frozen=True):
     reason: str
 
 
+class Compacting(msgspec.Struct, frozen=True):
+    """A run makes room in its model's window. `retries`: it asks the model again afterwards."""
+
+    run_id: str
+    key: SessionKey
+    phase: Literal["start", "end"]
+    retries: bool = False
+
+
 class RunEnded(msgspec.Struct, frozen=True):
     run: Run
+    withheld: bool = False
+    """The send policy keeps the reply from the session's chats."""
 
 
 Event = (
@@ -78,10 +101,12 @@ Event = (
     | RunStarted
     | ReplyPiece
     | ThoughtPiece
+    | CallRepeated
     | ToolStarted
     | ToolEnded
     | EntryAppended
     | Injected
     | SessionChanged
+    | Compacting
     | RunEnded
 )

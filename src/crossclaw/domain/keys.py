@@ -14,6 +14,7 @@ every agent's main chat, and everybody sees it as `main`.
 
 import unicodedata
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -86,6 +87,11 @@ class SessionKey(msgspec.Struct, frozen=True, eq=False):
                 "agents_list shows the ids"
             )
         return cls.named(agent, ":".join(rest))
+
+    @classmethod
+    def stored(cls, text: str) -> "SessionKey":
+        """A key that the house itself has written down: `global` among them."""
+        return cls.shared() if text == SHARED else cls.parse(text)
 
     @classmethod
     def _inside(cls, agent_id: str, rest: str) -> "SessionKey":
@@ -183,15 +189,7 @@ class SessionKey(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def kind(self) -> Kind:
-        if self.text == SHARED or self.name == MAIN:
-            return "main"
-        if self.text.startswith("cron:"):
-            return "cron"
-        if self.text.startswith("hook:"):
-            return "hook"
-        if self.text.startswith("node-"):
-            return "node"
-        return "group" if self.chat_type != "direct" else "other"
+        return _kind_of(self.text)
 
     @property
     def chat_type(self) -> ChatType:
@@ -273,3 +271,18 @@ def _refuse_lookalike(word: str) -> None:
 
 def _quote(text: str) -> str:
     return repr(text if len(text) <= 80 else text[:79] + "…")
+
+
+# Lists ask for it in every row, mostly for the same sessions; some two megabytes at most.
+@lru_cache(maxsize=10_000)
+def _kind_of(text: str) -> Kind:
+    key = SessionKey(text, DEFAULT_AGENT_ID)  # the kind is in the text alone
+    if text == SHARED or key.name == MAIN:
+        return "main"
+    if text.startswith("cron:"):
+        return "cron"
+    if text.startswith("hook:"):
+        return "hook"
+    if text.startswith("node-"):
+        return "node"
+    return "group" if key.chat_type != "direct" else "other"

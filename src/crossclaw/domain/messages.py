@@ -69,6 +69,13 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     cache_write: int = 0
     cost: float | None = None
     """US dollars, where the model has a price."""
+    filled: int = 0
+    """What the last call left in the window, where several calls made one message."""
+
+    @property
+    def window(self) -> int:
+        """Tokens of the model's window in use after the call."""
+        return self.filled or self.prompt + self.output
 
     @property
     def prompt(self) -> int:

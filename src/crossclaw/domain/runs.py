@@ -10,7 +10,17 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
 
 RunKind = Literal[
-    "chat", "agent", "send", "round", "announce", "spawn", "cron", "hook", "node", "command"
+    "chat",
+    "agent",
+    "send",
+    "round",
+    "announce",
+    "spawn",
+    "cron",
+    "hook",
+    "node",
+    "command",
+    "compact",
 ]
 RunStatus = Literal["queued", "running", "waiting", "ok", "error", "timeout", "aborted"]
 OPEN: tuple[RunStatus, ...] = ("queued", "running", "waiting")
@@ -40,15 +50,20 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     thinking: str | None = None
     timeout_ms: int | None = None
     exchange_id: str | None = None
+    spawned: bool = False
+    """Whether the end of this run is a step of its session's spawn."""
+    keep_messages: int | None = None
+    """Of a compaction by hand: how many of the newest messages stay as they are."""
 
 
 class NewRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run to be accepted: its message goes into the inbox, and later into the transcript."""
+    """A run to be accepted: its message goes into the inbox, and later into the transcript. Only a
+    compaction has none."""
 
     run_id: str
     key: SessionKey
     kind: RunKind
-    message: UserMessage
+    message: UserMessage | None
     plan: RunPlan = RunPlan()
     authority: Authority = Authority()
     cause: Cause = Cause()
@@ -94,4 +109,5 @@ class Outcome(msgspec.Struct, frozen=True):
 
     status: EndStatus
     reply: str | None = None
+    """The words of the run; of one that was cut off, those that it had said."""
     error: str | None = None

@@ -5,10 +5,15 @@ from typing import Literal
 import msgspec
 
 from crossclaw.domain.addresses import Address
+from crossclaw.domain.authority import Authority
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Message
 
 EntryType = Literal["message", "compaction", "note"]
+
+
+UNBOUND = Authority(owner=True)
+"""The bound of a session that has none: every run keeps the authority it came with."""
 
 
 class Session(msgspec.Struct, frozen=True):
@@ -37,6 +42,9 @@ class Session(msgspec.Struct, frozen=True):
     system_sent: bool = False
     aborted_last_run: bool = False
     last_address: Address | None = None
+    compactions: int = 0
+    authority: Authority = UNBOUND
+    """What any run of this session may do at most."""
 
 
 class NewSession(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +57,7 @@ class NewSession(msgspec.Struct, frozen=True, kw_only=True):
     label: str | None = None
     spawned_by: str | None = None
     address: Address | None = None
+    authority: Authority = UNBOUND
 
 
 class NewEntry(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """The one resolver: from a key, a session id or a label, and the one who asks, to a handle.
 
 Nothing else in the house turns a caller's text into a session. What a caller may not see and what is
-not there give the same answer.
+not there give the same answer, after the same reads.
 """
 
 import re
@@ -14,10 +14,11 @@ from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.errors import Forbidden, Invalid, InvalidKey, NotFound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import Session
+from crossclaw.domain.sight import Sight
 from crossclaw.door.principal import Principal
 from crossclaw.ledger.contract import Ledger
 from crossclaw.policy.agent_to_agent import decide_reach
-from crossclaw.policy.decision import Decision
+from crossclaw.policy.visibility import Viewer, decide_visible, sight_of, viewer_of
 
 Right = Literal["see", "read", "send", "change", "create"]
 
@@ -52,25 +53,31 @@ class Resolver:
         """A key or a session id. With the right `create`, a person may name what is not there yet."""
         text = reference.strip()
         if _UUID.fullmatch(text):
-            found = await self._ledger.find_session_by_id(text.lower())
-            return self._handle(principal, found, text, right)
-        key = self._key(principal, text)
-        self._refuse_unreachable(principal, key, right)
-        session = await self._ledger.find_session(key)
-        if session is None and self._may_begin(principal, key, right):
+            key, session = None, await self._ledger.find_session_by_id(text.lower())
+            if session is None and right == "read":
+                session = await self._find_former(text.lower())
+        else:
+            key = self._key(principal, text)
+            self._refuse_unreachable(principal, key.agent_id, right)
+            session = await self._ledger.find_session(key)
+        visible = await self._sees(principal, session.key if session else key or _NOBODY, session)
+        if visible and session is None and key and self._may_begin(principal, key, right):
             return SessionHandle(key, None, right)
-        return self._handle(principal, session, text, right)
+        return _handle(session if visible else None, text, right)
 
     async def resolve_label(
         self, principal: Principal, label: str, agent_id: str | None, right: Right
     ) -> SessionHandle:
         agent = normalize_agent_id(agent_id) if agent_id else None
-        listed = await self._ledger.find_sessions_by_label(label.strip(), agent_id=agent)
-        found = [session for session in listed if self.reaches(principal, session.key, right)]
+        if agent is not None:
+            self.check_agent(principal, agent, right)
+        found = await self._ledger.find_sessions_by_label(
+            label.strip(), agent_id=agent, sight=self.sight(principal)
+        )
         if len(found) > 1:
             keys = ", ".join(session.key.display(principal.agent_id) for session in found)
             raise Invalid(f"several sessions have the label {label!r}: {keys}; say which key")
-        return self._handle(principal, found[0] if found else None, label, right)
+        return _handle(found[0] if found else None, label, right)
 
     async def find(self, principal: Principal, reference: str) -> SessionHandle | None:
         try:
@@ -78,31 +85,48 @@ class Resolver:
         except NotFound:
             return None
 
-    def reaches(self, principal: Principal, key: SessionKey, right: Right) -> bool:
-        return self._decide(principal, key, right).allowed
+    def check_agent(self, principal: Principal, agent_id: str, right: Right) -> None:
+        """Refuse what the name of an agent alone tells."""
+        agent = normalize_agent_id(agent_id)
+        self._refuse_unreachable(principal, agent, right)
+        self._refuse_unconfigured(principal, agent)
 
-    def reachable_agents(self, principal: Principal) -> list[str] | None:
-        """Whose sessions may be listed; None is everybody's."""
-        own, rules = principal.agent_id, self._config.tools.agent_to_agent
-        if own is None or (rules.enabled and "*" in rules.allow):
+    def viewer(self, principal: Principal) -> Viewer | None:
+        """The session that looks, if a session does; a person sees everything."""
+        if principal.session is None:
             return None
-        others = self._config.agents.ids()
-        return [
-            own,
-            *(each for each in others if decide_reach(rules, own, each, "listing").allowed),
-        ]
+        return viewer_of(self._config, principal.session, principal.authority)
 
-    def _decide(self, principal: Principal, key: SessionKey, right: Right) -> Decision:
-        if principal.agent_id is None:
-            return Decision(True, "a person's client")
-        rules = self._config.tools.agent_to_agent
-        return decide_reach(rules, principal.agent_id, key.agent_id, _VERBS[right])
+    def sight(self, principal: Principal) -> Sight | None:
+        """What may be listed, counted and searched; None is everything."""
+        viewer = self.viewer(principal)
+        return None if viewer is None else sight_of(viewer)
 
-    def _refuse_unreachable(self, principal: Principal, key: SessionKey, right: Right) -> None:
+    async def sees(self, principal: Principal, key: SessionKey) -> bool:
+        return await self._sees(principal, key, await self._ledger.find_session(key))
+
+    async def _sees(self, principal: Principal, key: SessionKey, session: Session | None) -> bool:
+        viewer = self.viewer(principal)
+        if viewer is None:
+            return True
+        line = await self._ledger.list_line(key) if viewer.needs_line else frozenset[str]()
+        spawned_by = session.spawned_by if session else None
+        return decide_visible(viewer, key, spawned_by, line).allowed
+
+    def _refuse_unreachable(self, principal: Principal, agent_id: str, right: Right) -> None:
         """What the spelled key alone tells is refused before anybody looks whether it is there."""
-        decision = self._decide(principal, key, right)
+        if principal.agent_id is None:
+            return
+        rules = self._config.tools.agent_to_agent
+        decision = decide_reach(rules, principal.agent_id, agent_id, _VERBS[right])
         if not decision.allowed:
             raise Forbidden(decision.reason)
+
+    def _refuse_unconfigured(self, principal: Principal, agent_id: str) -> None:
+        """Says which agents there are, but only to those who may see the sessions of all."""
+        viewer = self.viewer(principal)
+        if viewer is None or viewer.sees_every_agent:
+            self._config.agents.get(agent_id)
 
     def _key(self, principal: Principal, text: str) -> SessionKey:
         agents = self._config.agents
@@ -120,15 +144,27 @@ class Resolver:
     def _may_begin(self, principal: Principal, key: SessionKey, right: Right) -> bool:
         """A person's client may name a new session; an agent only the main one of a configured
         agent."""
-        if self._config.agents.find(key.agent_id) is None and key.kind not in _INSIDE_KINDS:
-            self._config.agents.get(key.agent_id)  # raises, and says which agents there are
+        if key.kind not in _INSIDE_KINDS:
+            self._refuse_unconfigured(principal, key.agent_id)
         if right == "create":
             return principal.role == "operator"
-        return right == "send" and key.kind == "main"
+        configured = self._config.agents.find(key.agent_id) is not None
+        return right == "send" and key.kind == "main" and configured
 
-    def _handle(
-        self, principal: Principal, session: Session | None, reference: str, right: Right
-    ) -> SessionHandle:
-        if session is None or not self.reaches(principal, session.key, right):
-            raise NotFound(f"unknown session: {reference}")
-        return SessionHandle(session.key, session, right)
+    async def _find_former(self, session_id: str) -> Session | None:
+        """A session as it was before a reset: it can be read by its old id, and nothing else."""
+        former = await self._ledger.find_export(session_id)
+        if former is None:
+            return None
+        session = await self._ledger.find_session(SessionKey(former.key, former.agent_id))
+        return session and msgspec.structs.replace(session, session_id=session_id)
+
+
+def _handle(session: Session | None, reference: str, right: Right) -> SessionHandle:
+    if session is None or (right == "send" and session.archived_at is not None):
+        raise NotFound(f"unknown session: {reference}")
+    return SessionHandle(session.key, session, right)
+
+
+_NOBODY = SessionKey.named("main", "nobody")
+"""Looked up in place of a session that is not there, so that both answers take the same reads."""

@@ -11,6 +11,8 @@ import anyio
 
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.events import (
+    CallRepeated,
+    Compacting,
     EntryAppended,
     Event,
     Injected,
@@ -22,11 +24,12 @@ from crossclaw.domain.events import (
     ToolStarted,
 )
 from crossclaw.domain.keys import SHARED, SessionKey
+from crossclaw.domain.messages import Message, UserMessage, words_of
 from crossclaw.domain.sessions import Entry
 from crossclaw.gateway.audience import Audience, Hearer
 from crossclaw.gateway.frames import EventFrame, event
 from crossclaw.gateway.limits import Limits
-from crossclaw.gateway.messages import wire_message
+from crossclaw.gateway.messages import text_message, wire_message
 from crossclaw.gateway.stories import Story, Told
 
 EVENT_NAMES = (
@@ -67,12 +70,18 @@ class Newsroom:
             case RunEnded(run=run):
                 self._ended(heard, now_ms)
                 self._changed(run.key, "agent.run.ended", now_ms)
+            case CallRepeated():
+                told = self._story(heard.run_id).call_repeated(heard, now_ms)
+                self._tell(heard.run_id, heard.key, told)
             case ToolStarted():
                 arguments = _shortened(heard.arguments, self._limits.tool_text_chars_max)
                 told = self._story(heard.run_id).tool_started(heard, arguments, now_ms)
                 self._tell(heard.run_id, heard.key, told)
             case ToolEnded():
                 told = self._story(heard.run_id).tool_ended(heard, now_ms)
+                self._tell(heard.run_id, heard.key, told)
+            case Compacting():
+                told = self._story(heard.run_id).compacting(heard, now_ms)
                 self._tell(heard.run_id, heard.key, told)
             case EntryAppended(key=key, entry=entry):
                 self._entry(key, entry)
@@ -98,6 +107,8 @@ class Newsroom:
     def _piece(self, piece: ReplyPiece, now_ms: int) -> None:
         story = self._story(piece.run_id)
         self._tell(piece.run_id, piece.key, story.said(piece, now_ms))
+        if piece.run_id in self._unfinished:
+            return  # it goes out with the text that waits already
         self._tell(piece.run_id, piece.key, self._due(story, now_ms))
         if story.waiting:
             self._unfinished[piece.run_id] = piece.key
@@ -119,7 +130,7 @@ class Newsroom:
         run = heard.run
         story = self._stories.pop(run.run_id, None) or Story(run.run_id)
         self._unfinished.pop(run.run_id, None)
-        self._tell(run.run_id, run.key, story.ended(run, now_ms))
+        self._tell(run.run_id, run.key, story.ended(run, now_ms, withheld=heard.withheld))
         self._audience.ended(run.run_id)
         self._gaps = {gap for gap in self._gaps if gap[1] != run.run_id}
 
@@ -194,7 +205,7 @@ class Newsroom:
             "runId": f"inject-{entry.entry_id}",
             "seq": 0,
             "state": "final",
-            "message": wire_message(entry.message, entry.at),
+            "message": _as_said(entry.message, entry.at),
         }
         self._tell(f"inject-{entry.entry_id}", key, [Told("chat", payload)])
 
@@ -211,6 +222,13 @@ class Newsroom:
         frame = event("sessions.changed", payload)
         for ears in tuple(listeners):
             ears.hearer.push(frame)
+
+
+def _as_said(message: Message, at: int) -> dict[str, Any]:
+    """Chats show what is said to them; a report of a sub-agent is said, though it is no assistant's."""
+    if isinstance(message, UserMessage):
+        return text_message(words_of(message), at)
+    return wire_message(message, at)
 
 
 def shown_key(key: SessionKey) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from crossclaw.domain.events import ReplyPiece, ToolEnded, ToolStarted
+from crossclaw.domain.events import CallRepeated, Compacting, ReplyPiece, ToolEnded, ToolStarted
 from crossclaw.domain.runs import Run
 from crossclaw.gateway.messages import text_message
 
@@ -87,12 +87,20 @@ class Story:
         if not self._open:
             return []
         told: list[Told] = []
-        if len(piece.text) == len(piece.piece) and self._text:
+        begins = piece.restarted or len(piece.text) == len(piece.piece)
+        if begins and self._text:
             told = self._pieces(now_ms)
             self._piece_chars = 0
         self._replace |= piece.restarted
         self._text = piece.text
         return told
+
+    def call_repeated(self, event: CallRepeated, now_ms: int) -> list[Told]:
+        """Ours, not OpenClaw's: its clients pass over streams that they do not know."""
+        data = {"phase": "retry", "reason": event.reason, "waitMs": round(event.wait_s * 1000)}
+        if event.model is not None:
+            data = {**data, "phase": "fallback", "model": event.model}
+        return [self._agent("model", data, now_ms)]
 
     def tool_started(self, event: ToolStarted, arguments: Any, now_ms: int) -> list[Told]:
         data = {
@@ -113,13 +121,19 @@ class Story:
         }
         return [self._agent("tool", data, now_ms, tools_only=True)]
 
-    def ended(self, run: Run, now_ms: int) -> list[Told]:
+    def compacting(self, event: Compacting, now_ms: int) -> list[Told]:
+        data: dict[str, Any] = {"phase": event.phase}
+        if event.phase == "end":
+            data["willRetry"] = event.retries
+        return [*self._pieces(now_ms), self._agent("compaction", data, now_ms)]
+
+    def ended(self, run: Run, now_ms: int, *, withheld: bool = False) -> list[Told]:
         self._count_on(run)
         told: list[Told] = []
         if run.kind != "command":
-            told += self._last_pieces(run, now_ms)
+            told += [] if withheld else self._last_pieces(run, now_ms)
             told.append(self._agent("lifecycle", _end_data(run), now_ms))
-        told.append(self._chat(_end_chat(run, now_ms)))
+        told.append(self._chat({"state": "final"} if withheld else _end_chat(run, now_ms)))
         return told
 
     def _count_on(self, run: Run) -> None:

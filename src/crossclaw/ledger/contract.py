@@ -13,11 +13,14 @@ import msgspec
 
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.authority import Authority
+from crossclaw.domain.compactions import Obligation
 from crossclaw.domain.exchanges import Exchange
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
 from crossclaw.domain.runs import Fence, NewRun, Outcome, Run
 from crossclaw.domain.sessions import Entry, NewEntry, NewSession, Session
+from crossclaw.domain.sight import Sight
+from crossclaw.domain.spawns import Spawn
 from crossclaw.ledger.watching import Watching
 
 R = TypeVar("R")
@@ -55,12 +58,22 @@ class ResetSession(Op[Session], frozen=True):
     key: SessionKey
     session_id: str
     at: int
+    if_untouched_since: int | None = None
+    """Only when it was last changed then and nothing is queued; otherwise it stays as it is."""
 
 
 class DeleteSession(Op[list[str]], frozen=True):
     """Forget a session and all its transcripts. Answers their session ids."""
 
     key: SessionKey
+
+
+class ArchiveSession(Op[Session | None], frozen=True):
+    """Put a session away: not listed, not written to, still readable. None when it is not there or
+    has been put away before; one with open runs is Busy."""
+
+    key: SessionKey
+    at: int
 
 
 # ── runs ───────────────────────────────────────────────────────────────────────────────────────
@@ -112,11 +125,28 @@ class Append(Op[list[Entry]], frozen=True):
 
 
 class Inject(Op[list[Entry]], frozen=True):
-    """Entries by somebody else: an announce, a note from a client."""
+    """Entries by somebody else: an announce, a note from a client. With `if_there` a session that
+    was deleted meanwhile gets none, and nobody minds."""
 
     key: SessionKey
     entries: list[NewEntry]
     at: int
+    if_there: bool = False
+    shown: bool = False
+    """Whether the session's chats are told, as words that came from no run."""
+
+
+# A pin is carried by every request for ever: what a small model can still bear.
+PINS_MAX = 20
+PINNED_BYTES_MAX = 64 * 1024
+
+
+class PinEntry(Op[Entry], frozen=True):
+    """Mark a message, so that no compaction takes it out of the view; or take the mark away."""
+
+    session_id: str
+    entry_id: str
+    pinned: bool = True
 
 
 class EndRun(Op[Run], frozen=True):
@@ -193,6 +223,21 @@ class SetExchange(Op[None], frozen=True):
     """How far it has come. Put it into the step that ends the run before."""
 
     exchange: Exchange
+
+
+# ── spawns ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class PutSpawn(Op[None], frozen=True):
+    """A task is given to a child; the same spawn again does not give it twice."""
+
+    spawn: Spawn
+
+
+class SetSpawn(Op[None], frozen=True):
+    """How far it has come. Put it into the step that ends the run before."""
+
+    spawn: Spawn
 
 
 # ── deliveries ─────────────────────────────────────────────────────────────────────────────────
@@ -283,9 +328,20 @@ class Export(msgspec.Struct, frozen=True):
     last_seq: int
     exported_seq: int
     exported_bytes: int
+    compressed_at: int | None = None
+
+
+class MarkCompressed(Op[bool], frozen=True):
+    """The copy is compressed; False when entries have come since `seq`."""
+
+    session_id: str
+    seq: int
+    at: int
 
 
 class MarkExported(Op[None], frozen=True):
+    """A plain copy has come so far."""
+
     exports: list[tuple[str, int, int]]
     """(session id, last exported seq, bytes of the file)"""
 
@@ -342,15 +398,19 @@ class Ledger(Protocol):
     async def find_session_by_id(self, session_id: str) -> Session | None: ...
 
     async def find_sessions_by_label(
-        self, label: str, *, agent_id: str | None = None
+        self, label: str, *, agent_id: str | None = None, sight: Sight | None = None
     ) -> list[Session]: ...
+
+    async def list_line(self, key: SessionKey) -> frozenset[str]:
+        """The key and those of all sessions above it; of a session that is not there, the key."""
+        ...
 
     async def list_sessions(
         self,
         *,
         limit: int,
         agent_id: str | None = None,
-        agent_ids: Sequence[str] | None = None,
+        sight: Sight | None = None,
         updated_after: int | None = None,
         kinds: Sequence[str] | None = None,
         label: str | None = None,
@@ -358,13 +418,27 @@ class Ledger(Protocol):
         search: str | None = None,
         offset: int = 0,
     ) -> list[Session]:
-        """Newest first, without archived ones. Filters count before the limit; `search` is looked
-        for in key, id, label and name."""
+        """Newest first, without archived ones. Filters and sight count before the limit; `search`
+        is looked for in key, id, label and name."""
         ...
 
-    async def count_sessions(self, *, agent_id: str | None = None) -> int: ...
+    async def count_sessions(
+        self, *, agent_id: str | None = None, sight: Sight | None = None
+    ) -> int: ...
+
+    async def list_archived(
+        self, *, before: int, agent_id: str | None = None, limit: int
+    ) -> list[Session]:
+        """Sessions that were put away before that time, the oldest first."""
+        ...
 
     async def find_run(self, run_id: str) -> Run | None: ...
+
+    async def find_deduped(self, scope: str, key: str) -> str | None:
+        """The run id behind a dedupe key."""
+        ...
+
+    async def has_open_run(self, key: SessionKey) -> bool: ...
 
     async def list_open_runs(self, key: SessionKey) -> list[Run]:
         """In lane order; the first may be running."""
@@ -386,17 +460,32 @@ class Ledger(Protocol):
         before: int | None = None,
         after: int = 0,
         tool_results: bool = True,
+        notes: bool = True,
     ) -> list[Entry]:
-        """The newest `limit` entries with after < seq < before, oldest first."""
+        """The newest `limit` entries with after < seq < before, oldest first. Without `notes` only
+        messages count."""
+        ...
+
+    async def find_compaction(self, session_id: str) -> Entry | None:
+        """The newest one, which tells the whole."""
+        ...
+
+    async def list_pinned(self, session_id: str) -> list[Entry]: ...
+
+    async def list_obligations(self, key: SessionKey) -> list[Obligation]:
+        """Children that work, sends that are not over, timers that name the session (`sessionKey`
+        in their payload)."""
         ...
 
     async def list_tails(
         self, session_ids: Sequence[str], *, limit: int, tool_results: bool = True
     ) -> dict[str, list[Entry]]:
-        """The newest `limit` entries of each of many sessions, in one read."""
+        """The newest `limit` messages of each of many sessions, in one read."""
         ...
 
-    async def search(self, words: str, *, limit: int, agent_id: str | None = None) -> list[Hit]: ...
+    async def search(
+        self, words: str, *, limit: int, agent_id: str | None = None, sight: Sight | None = None
+    ) -> list[Hit]: ...
 
     async def tool_was_started(self, run_id: str, tool_use_id: str) -> bool: ...
 
@@ -406,6 +495,12 @@ class Ledger(Protocol):
 
     async def find_exchange(self, exchange_id: str) -> Exchange | None: ...
 
+    async def find_spawn(self, child_key: SessionKey) -> Spawn | None: ...
+
+    async def list_spawns(self, parent_key: SessionKey, *, open_only: bool = False) -> list[Spawn]:
+        """A session's children, oldest first; `open_only`: those whose end is not yet reported."""
+        ...
+
     async def find_delivery(self, delivery_key: str) -> Delivery | None: ...
 
     async def list_timers(self, *, due_before: int, limit: int) -> list[Timer]: ...
@@ -414,6 +509,15 @@ class Ledger(Protocol):
 
     async def list_exports(self, *, behind: bool, after: str = "", limit: int) -> list[Export]:
         """Transcripts by session id; `behind`: only those whose copy lacks entries."""
+        ...
+
+    async def list_old_exports(self, *, before: int, after: str = "", limit: int) -> list[Export]:
+        """Whole plain copies of transcripts that were closed or last written to before that moment,
+        or whose session is archived. By session id."""
+        ...
+
+    async def list_compressed(self, session_ids: Sequence[str]) -> set[str]:
+        """Those of them whose copy is compressed."""
         ...
 
     async def find_export(self, session_id: str) -> Export | None: ...

@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from crossclaw.domain.sessions import Entry, Session
+from crossclaw.domain.sight import Sight
 
 RUNS_MAX = 5_000  # of one look; an hour of a busy house, and about a megabyte on the wire
 REQUEST_CHARS = 400  # of a request in a list
@@ -106,7 +107,8 @@ class Watching(Protocol):
         limit: int,
         offset: int = 0,
         order: Order = "updated",
-        agent_ids: Sequence[str] | None = None,
+        agent_id: str | None = None,
+        sight: Sight | None = None,
         kinds: Sequence[str] | None = None,
         search: str | None = None,
         archived: bool = False,
@@ -138,9 +140,7 @@ class Watching(Protocol):
 
     async def of_exchange(self, exchange_id: str) -> list[SeenRun]: ...
 
-    async def exchanges(
-        self, *, limit: int, agent_ids: Sequence[str] | None = None
-    ) -> list[SeenExchange]:
+    async def exchanges(self, *, limit: int) -> list[SeenExchange]:
         """The newest first."""
         ...
 

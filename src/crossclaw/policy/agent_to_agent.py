@@ -1,6 +1,6 @@
 """Agent to agent: may one agent reach into another's sessions?"""
 
-from fnmatch import fnmatchcase
+import re
 
 from crossclaw.config.tools import AgentToAgent
 from crossclaw.policy.decision import Decision
@@ -16,7 +16,7 @@ def decide_reach(settings: AgentToAgent, requester: str, target: str, verb: str)
             f"agent-to-agent {verb} is switched off; set tools.agentToAgent.enabled=true to allow it",
         )
     for agent_id in (requester, target):
-        if settings.allow and not any(_fits(pattern, agent_id) for pattern in settings.allow):
+        if not _named(settings, agent_id):
             return Decision(
                 False,
                 f"agent-to-agent {verb} is denied: tools.agentToAgent.allow does not name {agent_id}",
@@ -24,5 +24,22 @@ def decide_reach(settings: AgentToAgent, requester: str, target: str, verb: str)
     return Decision(True, "tools.agentToAgent allows it")
 
 
+def reachable(settings: AgentToAgent, requester: str) -> tuple[str, ...] | None:
+    """The same rule for all targets at once, as names and patterns of agents; None is everybody."""
+    if not settings.enabled or not _named(settings, requester):
+        return (requester,)
+    if not settings.allow or "*" in settings.allow:
+        return None
+    return (requester, *(each.lower() if "*" in each else each for each in settings.allow))
+
+
+def _named(settings: AgentToAgent, agent_id: str) -> bool:
+    return not settings.allow or any(_fits(pattern, agent_id) for pattern in settings.allow)
+
+
 def _fits(pattern: str, agent_id: str) -> bool:
-    return fnmatchcase(agent_id, pattern.lower()) if "*" in pattern else pattern == agent_id
+    """A name, letter by letter, or a pattern in which only `*` is special."""
+    if "*" not in pattern:
+        return pattern == agent_id
+    parts = map(re.escape, pattern.lower().split("*"))
+    return re.fullmatch(".*".join(parts), agent_id) is not None

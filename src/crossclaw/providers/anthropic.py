@@ -1,14 +1,10 @@
-"""Anthropic: the Messages API through its official SDK, for Claude and for servers that speak like it.
+"""Anthropic: the Messages API, for Claude and for servers that speak like it.
 
 The request is translated by plain functions, the stream of events is put together by `_Answer`.
-For asyncio, as production runs; on trio the SDK works too, but nothing promises it.
 """
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from json import JSONDecodeError
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from crossclaw.domain.agents import ThinkingLevel
 from crossclaw.domain.messages import (
@@ -35,23 +31,20 @@ from crossclaw.providers.contract import (
     Turn,
     UserTurn,
 )
-from crossclaw.providers.failures import Answer, Failures, error_parts
-from crossclaw.providers.sdk import (
+from crossclaw.providers.failures import Failures
+from crossclaw.providers.service import (
     CONNECT_S,
     RETRIES,
     SILENCE_S,
-    LazyClient,
+    Patience,
+    Service,
     clean_key,
     host_of,
-    refuse_long_waits,
-    transport_failure,
 )
-
-if TYPE_CHECKING:
-    from anthropic import AsyncAnthropic
 
 WIRE = "the Anthropic Messages API"
 BASE_URL = "https://api.anthropic.com"
+VERSION = "2023-06-01"
 
 _THINKING_TOKENS: dict[ThinkingLevel, int] = {
     "off": 0,
@@ -87,85 +80,30 @@ class AnthropicProvider:
         silence_timeout_s: float = SILENCE_S,
     ) -> None:
         self.name = name
-        # The SDK adds /v1 itself; people copy base URLs with it.
-        self._base_url = (base_url or BASE_URL).rstrip("/").removesuffix("/v1")
-        self._api_key = clean_key(name, api_key)
-        self._retries = retries
-        self._connect_timeout_s = connect_timeout_s
-        self._silence_timeout_s = silence_timeout_s
-        self._failures = Failures(name, host_of(name, self._base_url), WIRE, self._api_key)
-        self._sdk = LazyClient("anthropic", self._open_client)
+        # People copy base URLs with and without /v1.
+        address = (base_url or BASE_URL).rstrip("/").removesuffix("/v1")
+        key = clean_key(name, api_key)
+        self._service = Service(
+            Failures(name, host_of(name, address), WIRE, key),
+            f"{address}/v1/messages",
+            _headers(key, is_anthropic=address == BASE_URL),
+            Patience(retries, connect_timeout_s, silence_timeout_s),
+        )
 
     async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
-        client = await self._sdk.get()
-        answer, params = _Answer(), message_params(request)
-        with self._explained():
-            # The SDK would walk through every word of them; an extra body goes out as it is.
-            stream: Any = await client.messages.create(
-                model=request.model,
-                max_tokens=params["max_tokens"],
-                messages=[],
-                stream=True,
-                extra_body=params,
-            )
-            async with stream:
-                async for event in stream:
-                    for piece in self._read(answer, event):
-                        tell(piece)
-        if not answer.finished:
-            raise self._failures.unfinished(stream.response.headers.get("content-type", ""))
+        answer = _Answer()
+        await self._service.ask(message_params(request), answer, tell)
         return answer.message(self.name, request.model)
 
     async def close(self) -> None:
-        await self._sdk.close()
-
-    def _open_client(self) -> "AsyncAnthropic":
-        import anthropic  # noqa: PLC0415  # 1.8 s: paid in a thread, by those who use it
-
-        client = anthropic.AsyncAnthropic(
-            base_url=self._base_url,
-            api_key=self._api_key,
-            default_headers=self._extra_headers(),
-            max_retries=self._retries,
-            timeout=anthropic.Timeout(self._silence_timeout_s, connect=self._connect_timeout_s),
-            http_client=anthropic.DefaultAsyncHttpxClient(
-                event_hooks={"response": [refuse_long_waits]}
-            ),
-        )
-        _ = client.messages  # loads a further part of the SDK, here and not on the loop
-        return client
-
-    def _extra_headers(self) -> dict[str, str]:
-        """The SDK sends the key as a bearer token; servers that imitate the service may still look
-        for it under its older name."""
-        return {} if self._base_url == BASE_URL else {"X-Api-Key": self._api_key}
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """SDK errors become ours, `from None`: theirs may quote the key in a traceback."""
-        import anthropic  # noqa: PLC0415  # loaded by now
-        import httpx2  # noqa: PLC0415  # the SDK lets its errors through in the middle of a stream
-
-        try:
-            yield
-        except anthropic.APIStatusError as error:
-            raise self._failures.answered(_answer_of(error)) from None
-        except (anthropic.APIConnectionError, httpx2.TransportError) as error:
-            raise transport_failure(self._failures, error, self._silence_timeout_s) from None
-        except (anthropic.AnthropicError, JSONDecodeError, UnicodeDecodeError):
-            raise self._failures.garbled() from None
-
-    def _read(self, answer: "_Answer", event: Any) -> list[Piece]:
-        try:
-            return answer.add(event)
-        except (AttributeError, KeyError, TypeError):
-            # The SDK builds its events unchecked: a missing field shows when it is read.
-            raise self._failures.garbled() from None
+        await self._service.close()
 
 
-def _answer_of(error: Any) -> Answer:
-    kinds, message = error_parts(error.body)
-    return Answer(error.status_code, kinds, message or error.message, error.response.headers)
+def _headers(key: str, *, is_anthropic: bool) -> dict[str, str]:
+    """The key goes as a bearer token, as the official SDK sends it; servers that imitate the service
+    may still look for it under its older name."""
+    headers = {"anthropic-version": VERSION, "Authorization": f"Bearer {key}"}
+    return headers if is_anthropic else {**headers, "X-Api-Key": key}
 
 
 class _Answer:
@@ -180,16 +118,16 @@ class _Answer:
         self._stop = "end_turn"
 
     def add(self, event: Any) -> list[Piece]:
-        match event.type:
+        match event["type"]:
             case "message_start":
-                self._count(event.message.usage)
+                self._count(event["message"].get("usage"))
             case "content_block_start":
-                return self._start(event.index, event.content_block)
+                return self._start(event["index"], event["content_block"])
             case "content_block_delta":
-                return self._extend(event.index, event.delta)
+                return self._extend(event["index"], event["delta"])
             case "message_delta":
-                self._count(event.usage)
-                self._stop = event.delta.stop_reason or self._stop
+                self._count(event.get("usage"))
+                self._stop = event["delta"].get("stop_reason") or self._stop
             case "message_stop":
                 self.finished = True
         return []
@@ -211,25 +149,25 @@ class _Answer:
     def _start(self, index: int, block: Any) -> list[Piece]:
         self._started[index] = block
         self._parts[index] = []
-        match block.type:
-            case "text" if block.text:
-                return self._say(index, block.text)
-            case "thinking" if block.thinking:
-                return self._think(index, block.thinking)
+        match block["type"]:
+            case "text" if block["text"]:
+                return self._say(index, block["text"])
+            case "thinking" if block["thinking"]:
+                return self._think(index, block["thinking"])
             case "tool_use":
-                return [ToolPiece(block.id, block.name)]
+                return [ToolPiece(block["id"], block["name"])]
         return []
 
     def _extend(self, index: int, delta: Any) -> list[Piece]:
-        match delta.type:
+        match delta["type"]:
             case "text_delta":
-                return self._say(index, delta.text)
+                return self._say(index, delta["text"])
             case "thinking_delta":
-                return self._think(index, delta.thinking)
+                return self._think(index, delta["thinking"])
             case "signature_delta":
-                self._signatures[index] = delta.signature
+                self._signatures[index] = delta["signature"]
             case "input_json_delta":
-                self._parts[index].append(delta.partial_json)
+                self._parts[index].append(delta["partial_json"])
         return []
 
     def _say(self, index: int, text: str) -> list[Piece]:
@@ -242,22 +180,23 @@ class _Answer:
 
     def _block(self, index: int) -> AssistantBlock | None:
         started, written = self._started[index], "".join(self._parts[index])
-        match started.type:
+        match started["type"]:
             case "text" if written:
                 return Text(written)
             case "thinking":
-                signature = self._signatures.get(index) or started.signature
+                signature = self._signatures.get(index) or started.get("signature")
                 return Thinking(written, signature=signature or None)
             case "redacted_thinking":
-                return Thinking("", redacted=started.data)
+                return Thinking("", redacted=started.get("data", ""))
             case "tool_use":
-                given = started.input if isinstance(started.input, dict) else {}
-                return ToolUse(started.id, started.name, parse_arguments(written) or given)
+                given = started.get("input")
+                arguments = parse_arguments(written) or (given if isinstance(given, dict) else {})
+                return ToolUse(started["id"], started["name"], arguments)
         return None
 
     def _count(self, usage: Any) -> None:
         """Counts are totals so far; one that is left out keeps its earlier value."""
-        for name, count in (usage.to_dict() if usage else {}).items():
+        for name, count in (usage or {}).items():
             if isinstance(count, int):
                 self._usage[name] = count
 
@@ -273,13 +212,14 @@ class _Answer:
 
 
 def message_params(request: ModelRequest) -> dict[str, Any]:
-    """The keyword arguments of `messages.create`. Three marks for the prompt cache: after the tools,
+    """The body of a request. Three marks for the prompt cache: after the tools,
     which change least, after the system prompt, and after the conversation so far."""
     headroom = _THINKING_TOKENS[request.thinking]
     params: dict[str, Any] = {
         "model": request.model,
         "max_tokens": request.output_tokens_max + headroom,  # thinking counts as output
         "messages": [_turn(turn) for turn in request.turns],
+        "stream": True,
         **_thinking(request),
     }
     if request.system.strip():

@@ -69,7 +69,16 @@ class ToolPiece(msgspec.Struct, frozen=True):
     name: str
 
 
-Piece = TextPiece | ThinkingPiece | ToolPiece
+class Again(msgspec.Struct, frozen=True):
+    """The call failed and is made anew: what was told of this answer so far no longer counts."""
+
+    reason: str
+    wait_s: float = 0.0
+    model: str | None = None
+    """`provider/model`, when another one is asked instead."""
+
+
+Piece = TextPiece | ThinkingPiece | ToolPiece | Again
 Tell = Callable[[Piece], None]
 
 

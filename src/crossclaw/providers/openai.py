@@ -1,15 +1,11 @@
-"""OpenAI: chat completions through the official SDK, at any base URL (llama.cpp, vLLM, Ollama, gateways).
+"""OpenAI: chat completions, at any base URL (llama.cpp, vLLM, Ollama, gateways).
 
 Servers that imitate this API differ in what they leave out, so the reading is liberal: usage, ids and
 indexes of tool calls may be missing, reasoning comes under two names. One thing must come, the
 finish reason: without it nobody could tell an answer from the beginning of one.
-For asyncio: on trio the SDK answers too, but leaves its generators to the garbage collector.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from json import JSONDecodeError
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -37,20 +33,16 @@ from crossclaw.providers.contract import (
     Turn,
     UserTurn,
 )
-from crossclaw.providers.failures import Answer, Failures, error_parts
-from crossclaw.providers.sdk import (
+from crossclaw.providers.failures import Failures
+from crossclaw.providers.service import (
     CONNECT_S,
     RETRIES,
     SILENCE_S,
-    LazyClient,
+    Patience,
+    Service,
     clean_key,
     host_of,
-    refuse_long_waits,
-    transport_failure,
 )
-
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI
 
 WIRE = "OpenAI chat completions"
 BASE_URL = "https://api.openai.com/v1"
@@ -77,85 +69,22 @@ class OpenAIProvider:
     ) -> None:
         self.name = name
         self._base_url = (base_url or BASE_URL).rstrip("/")
-        self._api_key = clean_key(name, api_key)
-        self._retries = retries
-        self._connect_timeout_s = connect_timeout_s
-        self._silence_timeout_s = silence_timeout_s
-        self._failures = Failures(name, host_of(name, self._base_url), WIRE, self._api_key)
-        self._sdk = LazyClient("openai", self._open_client)
+        key = clean_key(name, api_key)
+        self._service = Service(
+            Failures(name, host_of(name, self._base_url), WIRE, key),
+            f"{self._base_url}/chat/completions",
+            {"Authorization": f"Bearer {key}"},
+            Patience(retries, connect_timeout_s, silence_timeout_s),
+        )
 
     async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
-        client = await self._sdk.get()
-        import openai  # noqa: PLC0415  # loaded by now
-
         answer = _Answer(request)
         params = completion_params(request, is_openai=self._base_url == BASE_URL)
-        with self._explained():
-            # `chat.completions.create` walks through every word of the request and builds a model of
-            # every chunk: three quarters of a call's time. This is its own next step.
-            stream: Any = await client.post(
-                "/chat/completions",
-                body=params,
-                options={"security": {"bearer_auth": True}},
-                cast_to=object,
-                stream=True,
-                stream_cls=openai.AsyncStream[object],
-            )
-            async with stream:
-                async for chunk in stream:
-                    for piece in self._read(answer, chunk):
-                        tell(piece)
-        if not answer.finished:
-            raise self._failures.unfinished(stream.response.headers.get("content-type", ""))
+        await self._service.ask(params, answer, tell)
         return answer.message(self.name, request.model)
 
     async def close(self) -> None:
-        await self._sdk.close()
-
-    def _open_client(self) -> "AsyncOpenAI":
-        import openai  # noqa: PLC0415  # 0.7 s: paid in a thread, by those who use it
-
-        client = openai.AsyncOpenAI(
-            base_url=self._base_url,
-            api_key=self._api_key,
-            max_retries=self._retries,
-            timeout=openai.Timeout(self._silence_timeout_s, connect=self._connect_timeout_s),
-            http_client=openai.DefaultAsyncHttpxClient(
-                event_hooks={"response": [refuse_long_waits]}
-            ),
-        )
-        _ = client.chat.completions  # loads a further part of the SDK, here and not on the loop
-        return client
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """SDK errors become ours, `from None`: theirs may quote the key in a traceback."""
-        import openai  # noqa: PLC0415  # loaded by now
-
-        try:
-            yield
-        except openai.APIConnectionError as error:
-            raise transport_failure(self._failures, error, self._silence_timeout_s) from None
-        except openai.APIError as error:
-            raise self._failures.answered(_answer_of(error)) from None
-        except (openai.OpenAIError, JSONDecodeError, UnicodeDecodeError):
-            raise self._failures.garbled() from None
-
-    def _read(self, answer: "_Answer", chunk: Any) -> list[Piece]:
-        try:
-            return answer.add(chunk)
-        except (AttributeError, TypeError):
-            # Chunks come as they are: a wrong shape shows when it is read.
-            raise self._failures.garbled() from None
-
-
-def _answer_of(error: Any) -> Answer:
-    """Inside a stream the SDK raises its base error, which has no response."""
-    kinds, message = error_parts(error.body)
-    response = getattr(error, "response", None)
-    status = response.status_code if response is not None else 200
-    headers = response.headers if response is not None else {}
-    return Answer(status, kinds, message or error.message, headers)
+        await self._service.close()
 
 
 class _Call:
@@ -275,7 +204,7 @@ def _usage(usage: Any) -> Usage | None:
 
 
 def completion_params(request: ModelRequest, *, is_openai: bool) -> dict[str, Any]:
-    """The keyword arguments of `chat.completions.create`."""
+    """The body of a request."""
     # OpenAI's newer models refuse the old name, other servers do not all know the new one.
     limit = "max_completion_tokens" if is_openai else "max_tokens"
     params: dict[str, Any] = {

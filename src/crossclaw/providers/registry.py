@@ -1,4 +1,8 @@
-"""The providers of a house by name: `anthropic/claude-x` → who answers, and the model's own name."""
+"""The providers of a house by name: `anthropic/claude-x` → who answers, and the model's own name.
+
+Around each of them: its price list, then a cap on calls at once, then retries, whose waits take no
+place under the cap.
+"""
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -7,22 +11,26 @@ from typing import Literal
 import anyio
 import msgspec
 
+from crossclaw.config.providers import Models
 from crossclaw.domain.errors import ProviderMissing, ProviderRefused
 from crossclaw.domain.messages import AssistantMessage
 from crossclaw.providers.anthropic import AnthropicProvider
 from crossclaw.providers.contract import ModelRequest, Provider, Tell
 from crossclaw.providers.failures import key_variable, where_the_key_goes
+from crossclaw.providers.local import LocalProvider
 from crossclaw.providers.openai import OpenAIProvider
+from crossclaw.providers.prices import Priced, Prices
 from crossclaw.providers.rehearsal import RehearsalProvider
+from crossclaw.providers.retry import Patience, Retrying
 
 Api = Literal["anthropic-messages", "openai-completions"]
 
 CALLS_MAX = 64
-"""At once and per provider: more would queue in the SDK's connection pool, out of sight and under
-its timeouts, and run into the service's rate limit together."""
+"""At once and per provider: each holds a connection, and more would run into the service's rate limit
+together."""
 
 NO_KEY = "none"
-"""What a server of one's own gets when it needs no key: the SDKs refuse to send nothing."""
+"""What a server of one's own gets when it needs no key: some refuse to be sent nothing."""
 
 
 class ProviderSettings(msgspec.Struct, frozen=True):
@@ -30,6 +38,7 @@ class ProviderSettings(msgspec.Struct, frozen=True):
     api: Api
     base_url: str | None = None
     api_key: str | None = None
+    calls_max: int = CALLS_MAX
 
 
 _BUILT_IN = {
@@ -47,11 +56,17 @@ class Providers:
         environ: Mapping[str, str],
         *,
         extra: Mapping[str, Provider] | None = None,
+        prices: Prices | None = None,
+        patience: Patience | None = None,
         calls_max: int = CALLS_MAX,
     ) -> None:
         self._settings = {**_BUILT_IN, **settings}
         self._environ = environ
-        self._extra = {"rehearsal": RehearsalProvider(), **(extra or {})}
+        own: dict[str, Provider] = {"rehearsal": RehearsalProvider(), "local": LocalProvider()}
+        free = {name: provider for name, provider in own.items() if name not in settings}
+        self._extra = {**free, **(extra or {})}
+        self._prices = prices or Prices(Models())
+        self._patience = patience
         self._calls_max = calls_max
         self._made: dict[str, Provider] = {}
 
@@ -67,7 +82,7 @@ class Providers:
                 f" anthropic/claude-opus-4-8; providers here: {', '.join(self.names)}"
             )
         if name not in self._made:
-            self._made[name] = Capped(self._make(name), self._calls_max)
+            self._made[name] = Retrying(self._capped(name), self._patience)
         return self._made[name], model
 
     async def close(self) -> None:
@@ -75,6 +90,10 @@ class Providers:
         async with AsyncExitStack() as closing:  # one that fails does not leave the others open
             for provider in made.values():
                 closing.push_async_callback(provider.close)
+
+    def _capped(self, name: str) -> "Capped":
+        provider, settings = self._make(name), self._settings.get(name)
+        return Capped(provider, settings.calls_max if settings else self._calls_max)
 
     def _make(self, name: str) -> Provider:
         if name in self._extra:
@@ -87,7 +106,9 @@ class Providers:
         settings = self._settings[name]
         base_url = settings.base_url or self._environ.get(_base_url_variable(name))
         make = AnthropicProvider if settings.api == "anthropic-messages" else OpenAIProvider
-        return make(name, base_url, self._key(settings, base_url))
+        # The SDKs would try again on their own, unseen and each for itself.
+        made = make(name, base_url, self._key(settings, base_url), retries=0)
+        return Priced(made, base_url, self._prices)
 
     def _key(self, settings: ProviderSettings, base_url: str | None) -> str:
         key = settings.api_key or self._environ.get(key_variable(settings.name))
@@ -109,13 +130,19 @@ class Capped:
         self._calls = anyio.CapacityLimiter(calls_max)
 
     async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
-        async with self._calls:
+        try:
+            self._calls.acquire_nowait()  # where there is room, without a turn of the loop
+        except anyio.WouldBlock:
+            await self._calls.acquire()
+        try:
             return await self._provider.complete(request, tell)
+        finally:
+            self._calls.release()
 
     async def close(self) -> None:
         await self._provider.close()
 
 
 def _base_url_variable(name: str) -> str:
-    """`ANTHROPIC_BASE_URL`, `OPENAI_BASE_URL`: the names that the SDKs know."""
+    """`ANTHROPIC_BASE_URL`, `OPENAI_BASE_URL`: the names that the official SDKs know."""
     return key_variable(name).removesuffix("_API_KEY") + "_BASE_URL"

@@ -49,7 +49,12 @@ _DIRECTIVE = re.compile(
 )
 """A channel may have put its `[sender, time]` in front of the first line."""
 
+_END_MARK = re.compile(r"\[end of message [0-9a-f]{16}\]")
+"""Stands behind words that came from elsewhere."""
+
 _DIRECTIVES = "say: tool: think: wait: fail: long: cut: then:"
+_REPORT = "`Result:`"
+"""Whoever is asked for a result repeats its last words."""
 _SILENCE = ("ANNOUNCE_SKIP", "REPLY_SKIP")
 
 
@@ -176,7 +181,8 @@ def _script_of(turn: UserTurn) -> list[Step]:
 def _words(turn: UserTurn) -> str:
     """Of several messages in one turn the newest: those before it were not answered, and are over."""
     texts = [part.text for part in turn.content if isinstance(part, Text)]
-    return texts[-1].strip() if texts else ""
+    said = [text for text in texts if not _END_MARK.fullmatch(text)]
+    return said[-1].strip() if said else ""
 
 
 def _plain_answer(request: ModelRequest) -> str:
@@ -184,6 +190,8 @@ def _plain_answer(request: ModelRequest) -> str:
     words = _words(last)
     if last.results and not words:
         return "(rehearsal) " + "; ".join(_quoted_results(request, last))
+    if _REPORT in request.system and (said := _last_words(request)):
+        return f"Result: {said}"
     for token in _SILENCE:
         if token in request.system:
             return token
@@ -191,6 +199,15 @@ def _plain_answer(request: ModelRequest) -> str:
         f"You said: “{_shorten(words)}”. This is the rehearsal model, it only plays scripts"
         f" ({_DIRECTIVES}). For a real one set ANTHROPIC_API_KEY or OPENAI_API_KEY."
     )
+
+
+def _last_words(request: ModelRequest) -> str:
+    said = [
+        "".join(block.text for block in turn.content if isinstance(block, Text))
+        for turn in request.turns
+        if isinstance(turn, AssistantTurn)
+    ]
+    return said[-1].strip() if said else ""
 
 
 def _quoted_results(request: ModelRequest, turn: UserTurn) -> Iterator[str]:

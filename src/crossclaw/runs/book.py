@@ -2,16 +2,17 @@
 
 import logging
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import anyio
+import msgspec
 
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.events import EntryAppended, RunAccepted, RunEnded, RunStarted
+from crossclaw.domain.events import EntryAppended, Injected, RunAccepted, RunEnded, RunStarted
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import NewRun, Outcome, Run
-from crossclaw.domain.sessions import Entry, NewEntry, NewSession
+from crossclaw.domain.sessions import Entry, NewEntry, NewSession, Session
 from crossclaw.ledger.contract import (
     Append,
     Claim,
@@ -20,6 +21,7 @@ from crossclaw.ledger.contract import (
     EndOpenRun,
     EndRun,
     EnsureSession,
+    Inject,
     Ledger,
     Op,
     Recover,
@@ -38,6 +40,22 @@ log = logging.getLogger(__name__)
 LOOK_AGAIN_S = 5.0
 
 Wake = Callable[[SessionKey], None]
+Take = Callable[[Claimed], None]
+"""Carry out a run that has been claimed."""
+Taking = Callable[[SessionKey], AbstractContextManager[Take | None]]
+"""Holds a session's lane while a run is accepted into it. With an idle one comes the way to take the
+run at once; any other one hears that there is work."""
+
+
+class Follow(msgspec.Struct, frozen=True):
+    """What follows from an end, to be stored with it."""
+
+    ops: Sequence[Op[Any]] = ()
+    withheld: bool = False
+    """The send policy keeps the reply from the session's chats."""
+
+
+NOTHING = Follow()
 
 
 class Book:
@@ -48,10 +66,17 @@ class Book:
         self._owner = owner
         self._ended: dict[str, list[anyio.Event]] = {}
         self._wake: Wake = lambda key: None
+        self._taking: Taking = self._take_none
 
-    def on_work(self, wake: Wake) -> None:
-        """Who is told that a lane has work."""
+    def on_work(self, wake: Wake, taking: Taking | None = None) -> None:
+        """Who is told that a lane has work, and who may take it in the step that accepts it."""
         self._wake = wake
+        self._taking = taking or self._take_none
+
+    @contextmanager
+    def _take_none(self, key: SessionKey) -> Generator[None]:
+        yield
+        self._wake(key)
 
     # ── accepting ──────────────────────────────────────────────────────────────────────────────
 
@@ -61,19 +86,59 @@ class Book:
         session: NewSession,
         *,
         dedupe: Dedupe | None = None,
+        before: Sequence[Op[Any]] = (),
         also: Sequence[Op[Any]] = (),
     ) -> Submitted:
-        """Accept a run, and what belongs to it. On return its message is durable; it will run, in
-        its lane's order."""
-        at = self._clock.now_ms()
-        _, submitted, *_ = await self._ledger.commit(
-            EnsureSession(new=session, at=at), Submit(new=new, at=at, dedupe=dedupe), *also
+        """Accept a run, what has to happen before and what belongs to it. On return its message is
+        durable; it will run, in its lane's order."""
+        with self._taking(new.key) as take:
+            accept = Submit(new=new, at=self._clock.now_ms(), dedupe=dedupe)
+            submitted, claimed = await self._accept(accept, session, before, also, claim=bool(take))
+            if not submitted.duplicate:
+                self._feed.publish(RunAccepted(submitted.run_id, new.key))
+            if take and claimed:
+                take(claimed)
+        return submitted
+
+    async def _accept(
+        self,
+        accept: Submit,
+        session: NewSession,
+        before: Sequence[Op[Any]],
+        also: Sequence[Op[Any]],
+        *,
+        claim: bool,
+    ) -> tuple[Submitted, Claimed | None]:
+        key, at = accept.new.key, accept.at
+        claims = [Claim(key=key, owner=self._owner, at=at)] if claim else []
+        with anyio.CancelScope(shield=claim):  # a claim that nobody hears of is never given back
+            answers = await self._ledger.commit(
+                EnsureSession(new=session, at=at), *before, accept, *also, *claims
+            )
+        return answers[1 + len(before)], answers[-1] if claim else None
+
+    async def record_command(
+        self,
+        new: NewRun,
+        session: NewSession,
+        answer: str,
+        note: NewEntry,
+        *,
+        dedupe: Dedupe,
+        also: Sequence[Op[Any]] = (),
+    ) -> Submitted:
+        """A command has no lane to wait in: it is accepted and ended in one step."""
+        at, outcome = self._clock.now_ms(), Outcome("ok", reply=answer)
+        _, submitted, ended, *_ = await self._ledger.commit(
+            EnsureSession(new=session, at=at),
+            Submit(new=new, at=at, dedupe=dedupe),
+            EndOpenRun(run_id=new.run_id, outcome=outcome, at=at, entries=(note,)),
+            *also,
         )
-        if not submitted.duplicate:
-            self._feed.publish(RunAccepted(submitted.run_id, new.key))
-        self._wake(new.key)
-        answer: Submitted = submitted
-        return answer
+        if ended is not None:
+            self._tell_end(ended, withheld=False)
+        recorded: Submitted = submitted
+        return recorded
 
     # ── waiting ────────────────────────────────────────────────────────────────────────────────
 
@@ -102,12 +167,12 @@ class Book:
     # ── a run's own writes ─────────────────────────────────────────────────────────────────────
 
     async def claim(self, key: SessionKey) -> Claimed | None:
-        claimed = await self._ledger.do(Claim(key=key, owner=self._owner, at=self._clock.now_ms()))
-        if claimed is not None:
-            if claimed.entry is not None:
-                self._feed.publish(EntryAppended(key, claimed.entry))
-            self._feed.publish(RunStarted(claimed.run))
-        return claimed
+        return await self._ledger.do(Claim(key=key, owner=self._owner, at=self._clock.now_ms()))
+
+    def tell_start(self, claimed: Claimed) -> None:
+        if claimed.entry is not None:
+            self._feed.publish(EntryAppended(claimed.run.key, claimed.entry))
+        self._feed.publish(RunStarted(claimed.run))
 
     async def append(self, run: Run, *entries: NewEntry) -> list[Entry]:
         stored = await self._ledger.do(
@@ -123,18 +188,18 @@ class Book:
         )
 
     async def end(
-        self, run: Run, outcome: Outcome, entries: Sequence[NewEntry], follow: Sequence[Op[Any]]
+        self, run: Run, outcome: Outcome, entries: Sequence[NewEntry], follow: Follow = NOTHING
     ) -> Run:
         """The run's last words, its end and all that follows from it: one step."""
         at = self._clock.now_ms()
-        stored, ended, *_ = await self._ledger.commit(
+        stored, ended, *answers = await self._ledger.commit(
             Append(fence=run.fence, entries=list(entries), at=at),
             EndRun(fence=run.fence, outcome=outcome, at=at),
-            *follow,
+            *follow.ops,
         )
         self._tell_entries(run.key, stored)
-        self._tell_end(ended)
-        self._wake_targets(follow)
+        self._tell_end(ended, withheld=follow.withheld)
+        self._tell_what_follows(follow.ops, answers)
         done: Run = ended
         return done
 
@@ -142,17 +207,17 @@ class Book:
         self,
         run_id: str,
         outcome: Outcome,
-        follow: Sequence[Op[Any]] = (),
+        follow: Follow = NOTHING,
         entries: Sequence[NewEntry] = (),
     ) -> Run | None:
         """End a run that nobody carries out; None when it had already ended."""
         at = self._clock.now_ms()
         end = EndOpenRun(run_id=run_id, outcome=outcome, at=at, entries=tuple(entries))
-        ended, *_ = await self._ledger.commit(end, *follow)
+        ended, *answers = await self._ledger.commit(end, *follow.ops)
         if ended is not None:
-            self._tell_end(ended)
+            self._tell_end(ended, withheld=follow.withheld)
             self._wake(ended.key)
-            self._wake_targets(follow)
+            self._tell_what_follows(follow.ops, answers)
         done: Run | None = ended
         return done
 
@@ -162,6 +227,16 @@ class Book:
 
     async def find(self, run_id: str) -> Run | None:
         return await self._ledger.find_run(run_id)
+
+    async def session(self, key: SessionKey) -> Session | None:
+        return await self._ledger.find_session(key)
+
+    async def find_accepted(self, scope: str, key: str) -> str | None:
+        """The run that a request with this dedupe key has become."""
+        return await self._ledger.find_deduped(scope, key)
+
+    async def has_open(self, key: SessionKey) -> bool:
+        return await self._ledger.has_open_run(key)
 
     async def list_open(self, key: SessionKey) -> list[Run]:
         return await self._ledger.list_open_runs(key)
@@ -176,13 +251,17 @@ class Book:
         for entry in entries:
             self._feed.publish(EntryAppended(key, entry))
 
-    def _tell_end(self, run: Run) -> None:
+    def _tell_end(self, run: Run, *, withheld: bool) -> None:
         for event in self._ended.get(run.run_id, ()):
             event.set()
-        self._feed.publish(RunEnded(run))
+        self._feed.publish(RunEnded(run, withheld))
 
-    def _wake_targets(self, follow: Sequence[Op[Any]]) -> None:
-        for op in follow:
+    def _tell_what_follows(self, ops: Sequence[Op[Any]], answers: Sequence[Any]) -> None:
+        for op, answer in zip(ops, answers, strict=True):
             if isinstance(op, Submit):
                 self._feed.publish(RunAccepted(op.new.run_id, op.new.key))
                 self._wake(op.new.key)
+            elif isinstance(op, Inject):
+                tell = Injected if op.shown else EntryAppended
+                for entry in answer:
+                    self._feed.publish(tell(op.key, entry))

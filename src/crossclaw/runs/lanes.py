@@ -5,22 +5,30 @@ is none. A hint starts it; the sweep finds what a hint missed.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
-from typing import Any
 
 import anyio
 import anyio.abc
 import msgspec
+from anyio.abc import TaskGroup
 
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.errors import Busy, CrossclawError, Fenced, Stopped, StoreError
+from crossclaw.domain.errors import (
+    Busy,
+    CrossclawError,
+    Fenced,
+    NotFound,
+    Stopped,
+    StoreError,
+)
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage
 from crossclaw.domain.runs import EndStatus, Outcome, Run
 from crossclaw.domain.sessions import NewEntry
-from crossclaw.ledger.contract import ATTEMPTS_MAX, Op
-from crossclaw.runs.book import Book
+from crossclaw.ledger.contract import ATTEMPTS_MAX, Claimed
+from crossclaw.runs.book import NOTHING, Book, Follow, Take
 from crossclaw.runs.slots import Slots
 
 log = logging.getLogger(__name__)
@@ -48,7 +56,7 @@ class Progress:
 
 
 Execute = Callable[[Run, Progress], Awaitable[Ending]]
-Finished = Callable[[Run, Outcome], Awaitable[Sequence[Op[Any]]]]
+Finished = Callable[[Run, Outcome], Awaitable[Follow]]
 
 
 class Lanes:
@@ -59,10 +67,10 @@ class Lanes:
         self._active: dict[SessionKey, bool] = {}
         """Lanes with a task; True: there was a hint since it last looked."""
         self._under_way: dict[str, _UnderWay] = {}
-        self._tasks: anyio.abc.TaskGroup | None = None
+        self._tasks: TaskGroup | None = None
         self._waiting: set[SessionKey] = set()
         self._suspects: set[SessionKey] = set()
-        book.on_work(self.wake)
+        book.on_work(self.wake, self._taking)
 
     def wake(self, key: SessionKey) -> None:
         """There may be work for this session. Cheap, and never wrong to call."""
@@ -72,7 +80,7 @@ class Lanes:
             self._active[key] = True
         else:
             self._active[key] = False
-            self._tasks.start_soon(self._drain, key, name=f"lane {key}")
+            self._start(self._tasks, key)
 
     async def serve(
         self,
@@ -107,7 +115,7 @@ class Lanes:
                 return under_way.ended_as == "aborted"
         outcome = Outcome("aborted", error=reason)
         run = await self._book.find(run_id)
-        follow = [] if run is None or run.ended else await self._finished(run, outcome)
+        follow = NOTHING if run is None or run.ended else await self._finished(run, outcome)
         ended = await self._book.end_open(run_id, outcome, follow)
         if ended is not None and (begun := self._under_way.get(run_id)) is not None:
             begun.stop(outcome)
@@ -137,16 +145,61 @@ class Lanes:
         follow = await self._finished(run, outcome)
         await self._book.end_open(run.run_id, outcome, follow, [entry])
 
-    async def _drain(self, key: SessionKey) -> None:
-        if key in self._suspects:
+    @contextmanager
+    def _taking(self, key: SessionKey) -> Generator[Take | None]:
+        """An idle lane is held for the caller, with a slot for its run."""
+        tasks, claims = self._tasks, list[Claimed]()
+        if tasks is None or not self._is_free(key):
+            yield None
+            self.wake(key)
+            return
+        self._active[key] = False
+        try:
+            yield claims.append
+        finally:
+            self._let_go(key, tasks, claims)
+
+    def _is_free(self, key: SessionKey) -> bool:
+        idle = key not in self._active and key not in self._suspects
+        return idle and self._slots.take_free(key)
+
+    def _let_go(self, key: SessionKey, tasks: TaskGroup, claims: list[Claimed]) -> None:
+        hinted = self._active.pop(key, False)
+        if claims and self._tasks is tasks:
+            self._active[key] = hinted
+            self._start(tasks, key, claims[0])
+            return
+        # A run that was claimed while the lanes closed is found by the next start, as after a crash.
+        self._slots.give(key)
+        if hinted:
+            self.wake(key)
+
+    def _start(self, tasks: TaskGroup, key: SessionKey, claimed: Claimed | None = None) -> None:
+        tasks.start_soon(self._drain, key, claimed, name=f"lane {key}")
+
+    async def _drain(self, key: SessionKey, claimed: Claimed | None) -> None:
+        if claimed is not None:
+            await self._take_over(key, claimed)
+        elif key in self._suspects:
             # Of the runs that a crash may have been the fault of, one at a time gets its last
             # attempt: should it take the process with it again, the others were not involved.
             async with self._slots.alone(key):
                 await self._take_one(key)
                 self._suspects.discard(key)
-        while await self._take_one(key) or self._active[key]:
-            pass
+        else:
+            await self._take_one(key)
+        # To look is cheaper than a claim that finds nothing.
+        while self._active[key] or await self._book.has_open(key):
+            if not await self._take_one(key) and not self._active[key]:
+                break
         del self._active[key]
+
+    async def _take_over(self, key: SessionKey, claimed: Claimed) -> None:
+        try:
+            self._book.tell_start(claimed)
+            await self._keep_going(claimed.run)
+        finally:
+            self._slots.give(key)
 
     async def _take_one(self, key: SessionKey) -> bool:
         self._active[key] = False
@@ -162,6 +215,7 @@ class Lanes:
             await anyio.sleep(STORE_PATIENCE_S)
             return True
         if claimed is not None:
+            self._book.tell_start(claimed)
             await self._keep_going(claimed.run)
         return claimed is not None
 
@@ -193,8 +247,7 @@ class Lanes:
         self._under_way[run.run_id] = under_way
         try:
             ending = await self._run_to_its_end(run, under_way)
-            follow = await self._finished(run, ending.outcome)
-            await self._book.end(run, ending.outcome, ending.entries, follow)
+            await self._end(run, ending)
             under_way.ended_as = ending.outcome.status
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
@@ -203,6 +256,14 @@ class Lanes:
         finally:
             del self._under_way[run.run_id]
             under_way.over.set()
+
+    async def _end(self, run: Run, ending: Ending) -> None:
+        follow = await self._finished(run, ending.outcome)
+        try:
+            await self._book.end(run, ending.outcome, ending.entries, follow)
+        except NotFound:  # a session was deleted since it was asked what follows: ask again
+            follow = await self._finished(run, ending.outcome)
+            await self._book.end(run, ending.outcome, ending.entries, follow)
 
     async def _run_to_its_end(self, run: Run, under_way: "_UnderWay") -> Ending:
         progress = Progress()
@@ -244,7 +305,9 @@ class _UnderWay:
 
 
 def _cut_off(progress: Progress, outcome: Outcome) -> Ending:
-    return Ending(outcome, progress.rescue(outcome.status, outcome.error or outcome.status))
+    entries = progress.rescue(outcome.status, outcome.error or outcome.status)
+    said = [e.message.text for e in entries if isinstance(e.message, AssistantMessage)]
+    return Ending(msgspec.structs.replace(outcome, reply="".join(said) or None), entries)
 
 
 def _over_time(run: Run) -> Outcome:

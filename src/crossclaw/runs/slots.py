@@ -29,7 +29,16 @@ class Slots:
         try:
             yield
         finally:
-            self._give(holder)
+            self.give(holder)
+
+    def take_free(self, holder: object) -> bool:
+        """A slot at once, if one is free and nobody waits for it; to be given with `give`."""
+        try:
+            self._limiter.acquire_on_behalf_of_nowait(holder)
+        except anyio.WouldBlock:
+            return False
+        self._held.add(holder)
+        return True
 
     @asynccontextmanager
     async def alone(self, holder: object) -> AsyncGenerator[None]:
@@ -47,7 +56,7 @@ class Slots:
         several waits side by side the first gives it and the last takes it. A holder that is
         stopped while it waits leaves without one."""
         self._waits[holder] += 1
-        self._give(holder)
+        self.give(holder)
         self._let_next(holder)
         try:
             yield
@@ -68,7 +77,7 @@ class Slots:
         await self._limiter.acquire_on_behalf_of(holder)
         self._held.add(holder)
 
-    def _give(self, holder: object) -> None:
+    def give(self, holder: object) -> None:
         if holder in self._held:
             self._held.remove(holder)
             self._limiter.release_on_behalf_of(holder)

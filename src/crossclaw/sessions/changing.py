@@ -18,7 +18,7 @@ from crossclaw.ledger.contract import (
     ResetSession,
 )
 from crossclaw.runs.feed import Feed
-from crossclaw.runs.lanes import Lanes
+from crossclaw.sessions.stopping import Stopping
 from crossclaw.transcripts.exporter import Exporter
 
 STOP_TRIES = 5  # a session that is written to without pause is reset when its people let it
@@ -26,10 +26,16 @@ STOP_TRIES = 5  # a session that is written to without pause is reset when its p
 
 class Changing:
     def __init__(
-        self, ledger: Ledger, lanes: Lanes, exporter: Exporter, feed: Feed, clock: Clock, ids: Ids
+        self,
+        ledger: Ledger,
+        stopping: Stopping,
+        exporter: Exporter,
+        feed: Feed,
+        clock: Clock,
+        ids: Ids,
     ) -> None:
         self._ledger = ledger
-        self._lanes = lanes
+        self._stopping = stopping
         self._exporter = exporter
         self._feed = feed
         self._clock = clock
@@ -47,9 +53,10 @@ class Changing:
         return patched
 
     async def reset(self, key: SessionKey) -> Session:
-        """A new transcript under the same key. What runs is stopped first."""
+        """A new transcript under the same key. What runs is stopped first; its children work on, and
+        report into the new transcript."""
         for tries_left in reversed(range(STOP_TRIES)):
-            await self._lanes.abort_session(key, "the session was reset")
+            await self._stopping.stop_alone(key, "the session was reset")
             try:
                 session = await self._reset(key)
             except Busy:
@@ -74,7 +81,7 @@ class Changing:
         key = session.key
         if key.kind == "main":
             raise Invalid(f"Cannot delete the main session ({key}).")
-        await self._lanes.abort_session(key, "the session was deleted")
+        await self._stopping.stop(key, "the session was deleted")
         await self._exporter.flush()
         ids = await self._ledger.do(DeleteSession(key=key))
         kept = [await self._exporter.set_aside(key.agent_id, each) for each in ids]

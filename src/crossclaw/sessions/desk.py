@@ -1,8 +1,8 @@
-"""The desk: messages come in and become runs; a run that ends says what follows from it."""
+"""The desk: messages come in and become runs."""
 
-from collections.abc import Sequence
 from hashlib import sha256
-from typing import Any
+
+import msgspec
 
 from crossclaw.config import Config
 from crossclaw.domain.addresses import Inbound
@@ -11,49 +11,80 @@ from crossclaw.domain.clock import Clock
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Provenance, UserMessage
-from crossclaw.domain.runs import NewRun, Outcome, Run, RunPlan
+from crossclaw.domain.runs import NewRun, RunPlan
 from crossclaw.domain.sessions import NewSession
-from crossclaw.ledger.contract import Dedupe, NewDelivery, Op, PutDelivery, Submitted
+from crossclaw.door.principal import Principal
+from crossclaw.door.registry import Caller
+from crossclaw.ledger.contract import Dedupe, Submitted
+from crossclaw.policy.owner import decide_owner
 from crossclaw.runs.book import Book
-from crossclaw.sessions.exchange import Exchanges
+from crossclaw.sessions.commands import Commands
+from crossclaw.sessions.freshness import Freshness
+from crossclaw.sessions.route import route
 
 
 class Desk:
     def __init__(
-        self, config: Config, book: Book, exchanges: Exchanges, clock: Clock, ids: Ids
+        self,
+        config: Config,
+        book: Book,
+        commands: Commands,
+        freshness: Freshness,
+        clock: Clock,
+        ids: Ids,
     ) -> None:
         self._config = config
         self._book = book
-        self._exchanges = exchanges
+        self._commands = commands
+        self._freshness = freshness
         self._clock = clock
         self._ids = ids
 
     async def receive(self, inbound: Inbound) -> str:
         """A message from a channel becomes a run. The same platform message twice is one run."""
-        key = self.route(inbound)
-        provenance = Provenance(
-            "person", source_channel=inbound.address.channel, sender=inbound.sender
+        key, where = route(self._config, inbound), inbound.address
+        session = NewSession(
+            key=key,
+            session_id=self._ids.new(),
+            channel=where.channel,
+            display_name=inbound.chat_name,
+            address=where,
         )
+        # The platform's id says that it is the same message; its words may have been edited since.
+        once = Dedupe("inbound", inbound.dedupe_key, "")
+        if (known := await self._book.find_accepted(once.scope, once.key)) is not None:
+            return known
+        text, caller = inbound.text, self._sender(inbound)
+        provenance = Provenance("person", source_channel=where.channel, sender=inbound.sender)
+        if (command := self._commands.find(text)) is not None:
+            answer = await self._commands.run(caller, key, command)
+            if answer.go_on_with is None:
+                said = UserMessage(text, self._clock.now_ms(), provenance)
+                return (await self._commands.record(caller, session, said, answer, once)).run_id
+            text = answer.go_on_with
         new = NewRun(
             run_id=self._ids.new(),
             key=key,
             kind="chat",
-            message=UserMessage(inbound.text, self._clock.now_ms(), provenance),
-            authority=self._authority(),
-            plan=RunPlan(
-                reply_to=inbound.address, timeout_ms=self._config.agents.defaults.timeout_ms
-            ),
+            message=UserMessage(text, self._clock.now_ms(), provenance),
+            authority=caller.principal.authority,
+            plan=RunPlan(reply_to=where, timeout_ms=self._config.agents.defaults.timeout_ms),
         )
-        session = NewSession(
-            key=key,
-            session_id=self._ids.new(),
-            channel=inbound.address.channel,
-            display_name=inbound.chat_name,
-            address=inbound.address,
+        before = self._freshness.before_message(await self._book.session(key))
+        return (await self._book.submit(new, session, dedupe=once, before=before)).run_id
+
+    def _sender(self, inbound: Inbound) -> Caller:
+        """A person on a chat may what a message may; the owner may all."""
+        channel = inbound.address.channel
+        owner = decide_owner(self._config.commands, channel, inbound.sender).allowed
+        scope = "operator.admin" if owner else "operator.write"
+        principal = Principal(
+            name=f"{channel}:{inbound.sender}",
+            role="operator",
+            scopes=frozenset({scope}),
+            authority=msgspec.structs.replace(self._authority(), owner=owner),
         )
-        # The platform's id says that it is the same message; its words may have been edited since.
-        dedupe = Dedupe("inbound", inbound.dedupe_key, "")
-        return (await self._book.submit(new, session, dedupe=dedupe)).run_id
+        return Caller(principal=principal)
 
     async def submit(
         self, key: SessionKey, text: str, *, run_id: str | None = None, plan: RunPlan | None = None
@@ -75,57 +106,6 @@ class Desk:
 
     def _authority(self) -> Authority:
         return Authority(hops_left=self._config.session.agent_to_agent.max_hops)
-
-    def route(self, inbound: Inbound) -> SessionKey:
-        """Which session a message belongs to."""
-        agent_id, where, session = (
-            self._config.agents.default_id,
-            inbound.address,
-            self._config.session,
-        )
-        if inbound.chat_type in ("group", "channel"):
-            return SessionKey.group(
-                agent_id,
-                where.channel,
-                inbound.chat_id or where.to,
-                chat_type="group" if inbound.chat_type == "group" else "channel",
-                thread_id=where.thread_id,
-            )
-        return SessionKey.direct(
-            agent_id,
-            where.channel,
-            inbound.sender,
-            scope=session.dm_scope,
-            account_id=where.account_id or "default",
-            links=session.identity_links,
-        )
-
-    async def finished(self, run: Run, outcome: Outcome) -> Sequence[Op[Any]]:
-        """What follows from an end, to be stored with it: the next step of an exchange, or the reply
-        on its way to its chat."""
-        if run.plan.exchange_id is not None:
-            return await self._exchanges.follow(run, outcome)
-        address = run.plan.reply_to
-        text = _words_for_the_chat(outcome)
-        if address is None or not run.plan.deliver or not text:
-            return []
-        delivery = NewDelivery(
-            delivery_key=f"reply:{run.run_id}",
-            key=run.key,
-            address=address,
-            text=text,
-            run_id=run.run_id,
-            authority=run.authority,
-        )
-        return [PutDelivery(new=delivery, at=self._clock.now_ms())]
-
-
-def _words_for_the_chat(outcome: Outcome) -> str:
-    if outcome.status == "ok":
-        return (outcome.reply or "").strip()
-    if outcome.status == "aborted":
-        return ""  # whoever stopped it knows
-    return f"⚠️ No answer this time: {outcome.error}"
 
 
 def digest(*parts: str) -> str:

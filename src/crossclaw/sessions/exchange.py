@@ -31,6 +31,7 @@ from crossclaw.ledger.contract import (
     SetExchange,
     Submit,
 )
+from crossclaw.sessions.where import address_of
 
 STEP_MS = 10 * 60_000  # a round or an announce that takes longer helps nobody any more
 
@@ -61,7 +62,8 @@ class Exchanges:
                 return self._end(moved, step, run, outcome, target)
 
     async def _find(self, key: str) -> Session | None:
-        return await self._ledger.find_session(_parsed(key))
+        found = await self._ledger.find_session(SessionKey.stored(key))
+        return None if found is None or found.archived_at is not None else found
 
     def _round(self, exchange: Exchange, step: Round, run: Run) -> Submit:
         speaker, listener = exchange.speaker(step.turn), exchange.listener(step.turn)
@@ -70,7 +72,7 @@ class Exchanges:
             run,
             kind="round",
             run_id=f"{exchange.exchange_id}:round-{step.turn}",
-            key=_parsed(speaker),
+            key=SessionKey.stored(speaker),
             source=listener,
             words=step.words,
             context=_round_context(exchange, step.turn),
@@ -82,7 +84,7 @@ class Exchanges:
             run,
             kind="announce",
             run_id=f"{exchange.exchange_id}:announce",
-            key=_parsed(exchange.target_key),
+            key=SessionKey.stored(exchange.target_key),
             source=exchange.requester_key,
             words=ANNOUNCE_STEP,
             context=_announce_context(exchange),
@@ -128,7 +130,7 @@ class Exchanges:
         target: Session | None,
     ) -> list[Op[Any]]:
         at = self._clock.now_ms()
-        where = _address(target) if step.words else None
+        where = address_of(target) if step.words else None
         announced = _announced(run, outcome, step, target, where)
         ended = msgspec.structs.replace(exchange, announce=announced, ended_at=at)
         ops: list[Op[Any]] = [SetExchange(exchange=ended)]
@@ -160,22 +162,6 @@ def _announced(
         return "silent"
     on_page = target is not None and target.channel == "webchat"
     return "delivered" if where is not None or on_page else "no address"
-
-
-def _address(target: Session | None) -> Address | None:
-    """Where the target's chat is: where it was last talked to, else what a group's key says."""
-    if target is None:
-        return None
-    if target.last_address is not None:
-        return target.last_address
-    if target.key.kind == "group" and target.key.channel:
-        chat = target.key.name.split(":", 2)[2].partition(":thread:")[0]
-        return Address(target.key.channel, chat, thread_id=target.key.thread_id)
-    return None
-
-
-def _parsed(key: str) -> SessionKey:
-    return SessionKey.parse(key)
 
 
 def _round_context(exchange: Exchange, turn: int) -> str:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from crossclaw.config.tools import HISTORY_BYTES
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.keys import KINDS
@@ -19,7 +20,6 @@ LIST_DEFAULT, LIST_MAX = 100, 200  # rows; a model reads no more with profit
 TAIL_MAX = 20  # messages a row; more is what sessions_history is for
 MINUTES_MAX = 10_000_000  # nineteen years
 HISTORY_DEFAULT, HISTORY_MAX = 200, 1_000
-HISTORY_BYTES_MAX = 80 * 1024  # to a model: about 20,000 tokens
 SEQ_MAX = 2**53  # what JSON carries exactly
 BEGINNING_CHARS = 400  # of a message that is over the budget all by itself
 
@@ -54,7 +54,8 @@ class HistoryResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Pass it as `before` to read further back; null at the beginning."""
 
 
-TranscriptPath = Callable[[str, str], Path]
+TranscriptPath = Callable[[str, str, bool], Path]
+"""Of an agent's session id, compressed or not."""
 
 
 class Reading:
@@ -64,12 +65,17 @@ class Reading:
         resolver: Resolver,
         clock: Clock,
         model_of: Callable[[str], str],
+        window_of: Callable[[str, str], int],
         transcript_of: TranscriptPath,
+        *,
+        history_bytes: int = HISTORY_BYTES,
     ) -> None:
+        self._history_bytes = history_bytes
         self._ledger = ledger
         self._resolver = resolver
         self._clock = clock
         self._model_of = model_of
+        self._window_of = window_of
         self._transcript_of = transcript_of
 
     async def list(self, caller: Caller, params: ListParams) -> ListResult:
@@ -77,14 +83,25 @@ class Reading:
         limit = _clamp("limit", params.limit, LIST_DEFAULT, 1, LIST_MAX, clamped)
         tail = _clamp("messageLimit", params.message_limit, 0, 0, TAIL_MAX, clamped)
         sessions = await self._ledger.list_sessions(
-            agent_ids=self._resolver.reachable_agents(caller.principal),
+            sight=self._resolver.sight(caller.principal),
             limit=limit,
             kinds=_kinds(params.kinds),
             updated_after=self._after(params.active_minutes),
         )
         ids = [session.session_id for session in sessions]
         tails = await self._ledger.list_tails(ids, limit=tail, tool_results=False) if tail else {}
-        rows = [self._row(caller, session, tails.get(session.session_id)) for session in sessions]
+        viewer = self._resolver.viewer(caller.principal)
+        boxed = viewer is not None and viewer.sandboxed
+        old = frozenset() if boxed else await self._ledger.list_compressed(ids)
+        rows = [
+            self._row(
+                caller,
+                session,
+                tails.get(session.session_id),
+                None if boxed else self._path(session, session.session_id in old),
+            )
+            for session in sessions
+        ]
         return ListResult(count=len(rows), sessions=rows, clamped=tuple(clamped))
 
     async def history(self, caller: Caller, params: HistoryParams) -> HistoryResult:
@@ -96,9 +113,10 @@ class Reading:
             limit=limit,
             before=params.before,
             tool_results=params.include_tools,
+            notes=False,
         )
         shown = [entry for entry in entries if entry.message is not None]
-        kept, dropped = _within_budget(shown)
+        kept, dropped = _within_budget(shown, self._history_bytes)
         first = shown[-len(kept)].seq if kept else 0
         return HistoryResult(
             session_key=handle.key.display(caller.principal.agent_id),
@@ -115,15 +133,21 @@ class Reading:
             raise Invalid(f"activeMinutes must be more than 0 and at most {MINUTES_MAX}")
         return self._clock.now_ms() - int(minutes * 60_000)
 
-    def _row(self, caller: Caller, session: Session, tail: Sequence[Entry] | None) -> Row:
+    def _path(self, session: Session, compressed: bool) -> Path:
+        return self._transcript_of(session.key.agent_id, session.session_id, compressed)
+
+    def _row(
+        self, caller: Caller, session: Session, tail: Sequence[Entry] | None, path: Path | None
+    ) -> Row:
         agent_id = session.key.agent_id
-        sandboxed = caller.principal.authority.sandboxed
+        model = session.model or self._model_of(agent_id)
         messages = None if tail is None else [stored_message(e) for e in tail if e.message]
         return tool_row(
             session,
             caller_agent_id=caller.principal.agent_id,
-            model=self._model_of(agent_id),
-            transcript=None if sandboxed else self._transcript_of(agent_id, session.session_id),
+            model=model,
+            window=self._window_of(agent_id, model),
+            transcript=path,
             messages=messages,
         )
 
@@ -147,14 +171,14 @@ def _kinds(kinds: list[str] | str | None) -> list[str] | None:
     return wanted or None
 
 
-def _within_budget(entries: list[Entry]) -> tuple[list[dict[str, Any]], int]:
+def _within_budget(entries: list[Entry], bytes_max: int) -> tuple[list[dict[str, Any]], int]:
     """The newest messages that fit, oldest first, and how many did not."""
     kept: list[dict[str, Any]] = []
-    room = HISTORY_BYTES_MAX
+    room = bytes_max
     for entry in reversed(entries):
         message = stored_message(entry)
         size = len(msgspec.json.encode(message))
-        if size > HISTORY_BYTES_MAX:
+        if size > bytes_max:
             message = _beginning(message, size)
             size = len(msgspec.json.encode(message))
         if size > room:

@@ -50,6 +50,7 @@ def tool_row(
     *,
     caller_agent_id: str | None,
     model: str,
+    window: int,
     transcript: Path | None,
     messages: list[Any] | None = None,
 ) -> Row:
@@ -65,8 +66,8 @@ def tool_row(
         session_id=session.session_id,
         display_name=session.display_name,
         label=session.label,
-        model=session.model or model,
-        context_tokens=session.context_tokens,
+        model=model,
+        context_tokens=session.context_tokens or window,
         total_tokens=session.total_tokens,
         thinking_level=session.thinking,
         verbose_level=session.verbose,

@@ -77,7 +77,7 @@ class Sends:
         if len(given) > 1:
             raise Invalid("Provide either sessionKey or label (not both).")
         if params.agent_id:
-            self._config.agents.get(params.agent_id)  # raises, and says which agents there are
+            self._resolver.check_agent(principal, params.agent_id, "send")
         if params.label:
             handle = await self._resolver.resolve_label(
                 principal, params.label, params.agent_id, "send"
@@ -138,7 +138,7 @@ class Sends:
             requester_key=requester.text,
             target_key=new.key.text,
             run_id=new.run_id,
-            request=words_of(new.message),
+            request=words_of(new.message) if new.message else "",
             turns_max=self._config.session.agent_to_agent.max_ping_pong_turns,
             created_at=self._clock.now_ms(),
         )
@@ -154,7 +154,7 @@ class Sends:
         else:
             run = await self._book.wait(run_id, timeout_s)
         if run is None or not run.ended:
-            names = " → ".join(key.display(caller.principal.agent_id) for key in circle)
+            names = " → ".join([await self._name(caller, key, shown) for key in circle])
             error = (
                 f"waiting would never end: {names} wait for each other; the message is queued"
                 if circle
@@ -162,6 +162,12 @@ class Sends:
             )
             return SendResult(run_id=run_id, status="timeout", error=error, session_key=shown)
         return _ended(run, shown)
+
+    async def _name(self, caller: Caller, key: SessionKey, target: str) -> str:
+        """A session in a circle, named only to those who know it anyway."""
+        name, who = key.display(caller.principal.agent_id), caller.principal
+        known = key == who.session or name == target or await self._resolver.sees(who, key)
+        return name if known else "another session"
 
 
 def _ended(run: Run, shown: str) -> SendResult:

@@ -5,12 +5,21 @@ from collections.abc import Callable, Iterable, Sequence
 
 import anyio
 import anyio.lowlevel
+import msgspec
 
 from crossclaw.domain.messages import AssistantBlock, AssistantMessage, Text, ToolUse
 from crossclaw.providers.contract import ModelRequest, Tell
 from crossclaw.providers.pieces import count_usage, pieces_of
 
-Answer = AssistantMessage | str | ToolUse | Sequence[AssistantBlock] | Exception
+
+class CutOff(msgspec.Struct, frozen=True):
+    """Some words, and then the line is gone."""
+
+    words: str
+    error: Exception
+
+
+Answer = AssistantMessage | str | ToolUse | Sequence[AssistantBlock] | Exception | CutOff
 Answerer = Callable[[ModelRequest], Answer]
 
 
@@ -45,6 +54,10 @@ class ScriptedProvider:
         answer = line(request) if callable(line) else line
         if isinstance(answer, Exception):
             raise answer
+        if isinstance(answer, CutOff):
+            for piece in pieces_of([Text(answer.words)]):
+                tell(piece)
+            raise answer.error
         message = self._message(request, answer)
         for piece in pieces_of(message.blocks):
             tell(piece)
@@ -66,7 +79,11 @@ class ScriptedProvider:
             )
         return self._lines.popleft()
 
-    def _message(self, request: ModelRequest, answer: Answer) -> AssistantMessage:
+    def _message(
+        self,
+        request: ModelRequest,
+        answer: AssistantMessage | str | ToolUse | Sequence[AssistantBlock],
+    ) -> AssistantMessage:
         if isinstance(answer, AssistantMessage):
             return answer
         blocks = _blocks(answer)
@@ -80,13 +97,11 @@ class ScriptedProvider:
         )
 
 
-def _blocks(answer: str | ToolUse | Sequence[AssistantBlock] | Exception) -> list[AssistantBlock]:
+def _blocks(answer: str | ToolUse | Sequence[AssistantBlock]) -> list[AssistantBlock]:
     match answer:
         case str(text):
             return [Text(text)]
         case ToolUse():
             return [answer]
-        case Exception():
-            raise answer
         case _:
             return list(answer)

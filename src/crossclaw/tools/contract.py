@@ -36,8 +36,9 @@ class ToolContext(msgspec.Struct, frozen=True):
         return self.in_run
 
 
-def context_of(run: Run, tool_use_id: str) -> ToolContext:
-    return ToolContext(run.key, run.authority, run, tool_use_id)
+def context_of(run: Run, tool_use_id: str, authority: Authority) -> ToolContext:
+    """`authority` is the run's as its sandbox leaves it."""
+    return ToolContext(run.key, authority, run, tool_use_id)
 
 
 class Tool(Generic[P]):

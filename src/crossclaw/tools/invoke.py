@@ -6,8 +6,11 @@ from typing import Any
 from crossclaw.config import Config
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Forbidden, NotFound
+from crossclaw.domain.sessions import UNBOUND
 from crossclaw.door.principal import Principal, Scope
 from crossclaw.door.resolver import Resolver
+from crossclaw.policy.sandbox import confined
+from crossclaw.policy.subagents import may_use_tool
 from crossclaw.tools.contract import Tool, ToolContext
 
 
@@ -33,7 +36,11 @@ class Invoker:
             raise Forbidden(f"missing scope: {needed}")
         handle = await self._resolver.resolve(principal, session_key, "send")
         hops = self._config.session.agent_to_agent.max_hops
-        context = ToolContext(handle.key, Authority(hops_left=hops))
+        bound = handle.session.authority if handle.session else UNBOUND
+        allowed = Authority(hops_left=hops).meet(bound)
+        context = ToolContext(handle.key, confined(self._config.agents, handle.key, allowed))
+        if not may_use_tool(self._config, handle.key, context.authority, name):
+            raise ToolNotAvailable(name)
         return await tool.call(context, tool.read(arguments))
 
     def _find(self, name: str) -> Tool[Any]:

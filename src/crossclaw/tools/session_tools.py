@@ -1,4 +1,4 @@
-"""The session tools: list sessions, read them, send into them."""
+"""The session tools: list sessions, read them, send into them, spawn sub-agents."""
 
 from typing import Any
 
@@ -12,11 +12,21 @@ from crossclaw.sessions.reading import (
     Reading,
 )
 from crossclaw.sessions.send import SendParams, SendResult, Sends
+from crossclaw.sessions.spawn import SpawnParams, SpawnResult, Spawns
+from crossclaw.sessions.status import (
+    AgentsParams,
+    AgentsResult,
+    Standing,
+    StatusParams,
+    StatusResult,
+)
 from crossclaw.tools.contract import Effect, Tool
 from crossclaw.tools.door_tool import PREFIX, DoorTool
 
 
-def session_methods(reading: Reading, sends: Sends) -> list[Method[Any]]:
+def session_methods(
+    reading: Reading, sends: Sends, spawns: Spawns, standing: Standing
+) -> list[Method[Any]]:
     return [
         Method(
             name=f"{PREFIX}sessions_list",
@@ -51,6 +61,39 @@ def session_methods(reading: Reading, sends: Sends) -> list[Method[Any]]:
             summary="Send a message into another session and wait for its reply. Name it by sessionKey, "
             "label, or agentId (that agent's main session). timeoutSeconds: how long to wait, 0 = not.",
         ),
+        Method(
+            name=f"{PREFIX}sessions_spawn",
+            params=SpawnParams,
+            result=SpawnResult,
+            scope="operator.write",
+            effect="run",
+            handle=spawns.spawn,
+            hidden=True,
+            summary="Give a task to a sub-agent with a session of its own, and go on at once; its report "
+            "comes to you and to your chat when it is done. agentId: one that agents_list names. "
+            "runTimeoutSeconds: stop it after that, 0 = never. cleanup: delete or keep its session.",
+        ),
+        Method(
+            name=f"{PREFIX}agents_list",
+            params=AgentsParams,
+            result=AgentsResult,
+            scope="operator.read",
+            effect="read",
+            handle=standing.agents,
+            hidden=True,
+            summary="Which agents sessions_spawn may give a task to.",
+        ),
+        Method(
+            name=f"{PREFIX}session_status",
+            params=StatusParams,
+            result=StatusResult,
+            scope="operator.write",
+            effect="change",
+            handle=standing.status,
+            hidden=True,
+            summary="How a session stands: state, model, tokens. sessionKey: default your own. model: set "
+            "its model, or default to take that back.",
+        ),
     ]
 
 
@@ -58,6 +101,9 @@ _EFFECTS: dict[str, Effect] = {
     "sessions_list": "pure",
     "sessions_history": "pure",
     "sessions_send": "once",
+    "sessions_spawn": "once",
+    "agents_list": "pure",
+    "session_status": "once",
 }
 
 

@@ -85,7 +85,7 @@ class Copies:
             return None
         copy = Copy(export)
         seq, size = self.progress(export)
-        if size:
+        if size and export.compressed_at is None:
             await self._recall(copy, seq, size)
         return self._keep(copy)
 

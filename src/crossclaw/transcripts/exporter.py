@@ -9,6 +9,7 @@ tried again later and hurts nobody else.
 import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
+from itertools import count
 from pathlib import Path
 
 import anyio
@@ -17,7 +18,8 @@ import msgspec
 
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import CrossclawError
-from crossclaw.ledger.contract import Export, Ledger
+from crossclaw.ledger.contract import Export, Ledger, MarkExported
+from crossclaw.transcripts.compressing import Compressing
 from crossclaw.transcripts.copies import Chunk, Copies, Copy
 from crossclaw.transcripts.disk import Disk
 from crossclaw.transcripts.files import Differs, Files, Name, Piece
@@ -35,6 +37,7 @@ MEND_EVERY_S = 60.0  # each may leave a damaged copy: whoever fights us must not
 PAGE = 200  # sessions looked at in one go: about a millisecond of stat calls
 VERIFY_AFTER_S = 2.0  # a start has the disk to itself
 VERIFY_PAUSE_S = 0.05  # between pages: 100,000 files in half a minute, unnoticed by the rest
+COMPRESS_EVERY = 60  # sweeps: once an hour is often enough for what is days old
 SWEEP_EVERY_S = 60.0  # finds what a hint missed
 
 Failure = OSError | CrossclawError | msgspec.MsgspecError
@@ -45,7 +48,13 @@ class Exporter:
     that there are; no entry waits in memory, because the ledger has it."""
 
     def __init__(
-        self, ledger: Ledger, sessions_dir: Path, clock: Clock, *, inline: bool = False
+        self,
+        ledger: Ledger,
+        sessions_dir: Path,
+        clock: Clock,
+        *,
+        inline: bool = False,
+        compress_after_ms: int | None = None,
     ) -> None:
         self.files = Files(sessions_dir)
         self._ledger = ledger
@@ -53,6 +62,8 @@ class Exporter:
         self._disk = Disk(inline=inline)
         self._copies = Copies(ledger)
         self._mending = Mending(self._copies, self.files, self._disk, clock)
+        self._compressing = Compressing(ledger, self._copies, self.files, self._disk, clock)
+        self._compress_after_ms = compress_after_ms
         self._dirty: set[str] = set()
         self._resting: dict[str, tuple[float, float]] = {}
         """Sessions that failed: when to try again, and how long the rest is."""
@@ -63,9 +74,10 @@ class Exporter:
         """Held for a step: a file has one writer, whoever asked for it."""
         ledger.on_append(self._hear)
 
-    def path_of(self, agent_id: str, session_id: str) -> Path:
+    def path_of(self, agent_id: str, session_id: str, compressed: bool = False) -> Path:
         """For display; nothing here takes a path back."""
-        return self.files.path_of(Name(agent_id, session_id))
+        name = Name(agent_id, session_id)
+        return self.files.path_of(name.compressed if compressed else name)
 
     async def repair(self) -> None:
         """Before serving: whatever the ledger says is behind. The others are not looked at."""
@@ -103,6 +115,35 @@ class Exporter:
             await self._bring_up_to_date(self._dirty | self._resting.keys())
             await self._mark()
 
+    async def compress(self, session_id: str) -> bool:
+        """Compress the copy of a session that has come to rest; False when it could not be now."""
+        async with self._lock:
+            await self._bring_up_to_date([session_id])
+            await self._mark()
+            export = await self._ledger.find_export(session_id)
+            if export is None or not export.last_seq or export.exported_seq < export.last_seq:
+                return False
+            return export.compressed_at is not None or await self._compressing.compress(export)
+
+    async def compress_old(self) -> int:
+        """All that is old enough, or archived. Answers how many there were."""
+        if self._compress_after_ms is None:
+            return 0
+        before, after, count = self._clock.now_ms() - self._compress_after_ms, "", 0
+        while page := await self._ledger.list_old_exports(before=before, after=after, limit=PAGE):
+            for export in page:
+                count += await self._try_compress(export.session_id)
+            after = page[-1].session_id
+            await anyio.sleep(VERIFY_PAUSE_S)
+        return count
+
+    async def _try_compress(self, session_id: str) -> bool:
+        try:
+            return await self.compress(session_id)
+        except (OSError, CrossclawError) as error:
+            log.warning("the transcript of session %s stays as it is: %s", session_id, error)
+            return False
+
     async def set_aside(self, agent_id: str, session_id: str) -> Path | None:
         """The session is gone from the ledger; its file stays beside under another name."""
         async with self._lock:
@@ -110,9 +151,12 @@ class Exporter:
             self._dirty.discard(session_id)
             self._resting.pop(session_id, None)
             stamp = iso_time(self._clock.now_ms()).replace(":", "-")
-            return await self._disk.run(
-                self.files.set_aside, Name(agent_id, session_id), f"deleted.{stamp}"
-            )
+            name = Name(agent_id, session_id)
+            kept = [
+                await self._disk.run(self.files.set_aside, each, f"deleted.{stamp}")
+                for each in (name, name.compressed)
+            ]
+            return kept[0] or kept[1]
 
     async def close(self) -> None:
         with anyio.CancelScope(shield=True):
@@ -142,7 +186,9 @@ class Exporter:
         """What hints do not tell of: damaged files, and entries whose hint was lost."""
         await anyio.sleep(VERIFY_AFTER_S)
         await self.verify()
-        while True:
+        for minute in count():
+            if minute % COMPRESS_EVERY == 0:
+                await self.compress_old()
             await anyio.sleep(SWEEP_EVERY_S)
             await self.repair()
 
@@ -206,6 +252,11 @@ class Exporter:
     async def _find_work(self, session_id: str) -> tuple[Copy, Chunk] | None:
         try:
             copy = await self._copies.find(session_id)
+            if copy and copy.export.compressed_at is not None:
+                if _is_at_rest(copy):
+                    self._copies.forget(session_id)  # it is looked at anew when it goes on
+                    return None
+                await self._compressing.make_plain(copy)
             chunk = copy and await self._copies.read(copy)
             if copy and chunk and not chunk.entries and session_id in self._resting:
                 # Nothing to append, and yet it failed: when its file was looked at.
@@ -235,11 +286,21 @@ class Exporter:
     # ── what is wrong ──────────────────────────────────────────────────────────────────────────
 
     async def _verify_page(self, page: Sequence[Export], deep: bool) -> None:
+        await self._tidy([export for export in page if export.compressed_at is not None])
+        page = [export for export in page if export.compressed_at is None]
         wrong = [export.session_id for export in page] if deep else await self._list_wrong(page)
         mended = [session_id for session_id in wrong if await self._mend(session_id, whole=deep)]
         await self._bring_up_to_date(mended)
         if wrong:
             await self._mark()
+
+    async def _tidy(self, compressed: Sequence[Export]) -> None:
+        for export in compressed:
+            if not await self._compressing.tidy(export):
+                # Its mark goes back to the beginning: the next step writes it anew.
+                await self._ledger.do(MarkExported(exports=[(export.session_id, 0, 0)]))
+                self._copies.forget(export.session_id)
+                self._hear({export.session_id})
 
     async def _list_wrong(self, page: Sequence[Export]) -> list[str]:
         names = [Name(export.agent_id, export.session_id) for export in page]
@@ -295,6 +356,12 @@ class Exporter:
             await self._copies.mark()
         except CrossclawError as error:
             log.info("the ledger will hear later how far the transcripts have come: %s", error)
+
+
+def _is_at_rest(copy: Copy) -> bool:
+    """Compressed, and nothing has been said since."""
+    export = copy.export
+    return export.compressed_at is not None and export.exported_seq == export.last_seq
 
 
 def _cause_of(error: Failure) -> str:

@@ -47,6 +47,11 @@ class Name(NamedTuple):
 
     agent_id: str
     session_id: str
+    ending: str = ".jsonl"
+
+    @property
+    def compressed(self) -> "Name":
+        return self._replace(ending=".jsonl.zst")
 
     @property
     def folder(self) -> str:
@@ -58,7 +63,7 @@ class Name(NamedTuple):
     def file(self) -> str:
         if not _SESSION_ID.fullmatch(self.session_id):
             raise Invalid("a transcript is named by a session id that the gateway made")
-        return f"{self.session_id}.jsonl"
+        return f"{self.session_id}{self.ending}"
 
 
 class Piece(NamedTuple):
@@ -142,6 +147,14 @@ class Files:
         folder, other = self._folder(name.folder), f"{name.file}.{ending}"
         os.rename(name.file, other, src_dir_fd=folder, dst_dir_fd=folder)
         return self._root_path / name.folder / other
+
+    def remove(self, name: Name) -> None:
+        if self._files.find(name) is not None:
+            self._files.drop(name)
+        folder = self._folder(name.folder)
+        with suppress(FileNotFoundError):
+            os.unlink(name.file, dir_fd=folder)
+            os.fsync(folder)
 
     def draft(self, name: Name) -> "Draft":
         return Draft(self._folder(name.folder), name.file)
@@ -282,6 +295,13 @@ class Draft:
         os.fsync(self._folder)
         os.close(self._fd)
         return kept
+
+    def replace(self) -> None:
+        """Take the place of the file, if there is one, and leave nothing of it."""
+        os.fsync(self._fd)
+        self._rename(self._draft, self._file)
+        os.fsync(self._folder)
+        os.close(self._fd)
 
     def drop(self) -> None:
         os.close(self._fd)

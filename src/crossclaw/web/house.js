@@ -80,7 +80,8 @@ export const house = new House();
 
 // ── Markdown: rendered and sanitised by the gateway, many at once ───────────────────────────
 
-const BATCH = 50;
+const BATCH_CHARS = 100_000; // of one call; the gateway takes a little more
+const BATCH = 100;
 let queue = [];
 
 /** Shows the text at once and, where the gateway renders, replaces it by its Markdown. */
@@ -99,8 +100,13 @@ export function showWords(element, text) {
 async function renderQueue() {
   const waiting = [...new Set(queue)];
   queue = [];
-  for (let at = 0; at < waiting.length; at += BATCH) {
-    const batch = waiting.slice(at, at + BATCH);
+  while (waiting.length) {
+    const batch = [];
+    let room = BATCH_CHARS;
+    do {
+      room -= waiting[0].said.length;
+      batch.push(waiting.shift());
+    } while (waiting.length && batch.length < BATCH && room >= waiting[0].said.length);
     const asked = batch.map((element) => element.said);
     try {
       const answer = await wire.call("display.render", { items: asked.map((markdown, id) => ({ id: String(id), markdown })) });

@@ -22,11 +22,12 @@ from crossclaw.gateway.messages import wire_message
 from crossclaw.ledger.contract import Dedupe, Ledger
 from crossclaw.policy.send import BLOCKED, decide_send
 from crossclaw.runs.book import Book
-from crossclaw.runs.lanes import Lanes
 from crossclaw.sessions.changing import Changing
+from crossclaw.sessions.commands import Answer, Command, Commands
 from crossclaw.sessions.desk import digest
+from crossclaw.sessions.freshness import Freshness
+from crossclaw.sessions.stopping import Stopping
 
-STOP_WORDS = frozenset({"/stop", "stop", "esc", "abort", "wait", "exit", "interrupt"})  # OpenClaw's
 ATTACHMENT_BYTES_MAX = 5_000_000  # OpenClaw's limit; a model takes no larger picture
 HISTORY_BYTES_MAX = 6 * 1024 * 1024  # what a client can show; the rest is a page away
 
@@ -99,6 +100,15 @@ class InjectResult(Result, frozen=True):
     message_id: str
 
 
+class Talk(msgspec.Struct, frozen=True):
+    """What a chat can do beside accepting a message."""
+
+    commands: Commands
+    freshness: Freshness
+    stopping: Stopping
+    changing: Changing
+
+
 class Chat:
     def __init__(
         self,
@@ -106,8 +116,7 @@ class Chat:
         ledger: Ledger,
         resolver: Resolver,
         book: Book,
-        lanes: Lanes,
-        changing: Changing,
+        talk: Talk,
         clock: Clock,
         ids: Ids,
     ) -> None:
@@ -115,8 +124,7 @@ class Chat:
         self._ledger = ledger
         self._resolver = resolver
         self._book = book
-        self._lanes = lanes
-        self._changing = changing
+        self._talk = talk
         self._clock = clock
         self._ids = ids
 
@@ -124,14 +132,43 @@ class Chat:
         handle = await self._resolver.resolve(caller.principal, params.session_key, "create")
         if not params.message.strip() and not params.attachments:
             raise Invalid("message or attachment required")
-        if params.message.strip().lower() in STOP_WORDS:
-            stopped = await self._lanes.abort_session(handle.key, "stopped by the person")
-            return SendResult(ok=True, aborted=bool(stopped), run_ids=stopped)
+        command = None if params.attachments else self._talk.commands.find(params.message)
+        if command is not None:
+            return await self._command(caller, handle, params, command)
         require_send(self._config, handle)
         result = await self._submit(caller, handle, params)
+        self._listen(caller, params)
+        return result
+
+    def _listen(self, caller: Caller, params: SendParams) -> None:
         if caller.listening is not None:
             caller.listening.runs[params.idempotency_key] = params.session_key
-        return result
+
+    async def _command(
+        self, caller: Caller, handle: SessionHandle, params: SendParams, command: Command
+    ) -> SendResult:
+        """Asked again under the same key it is not done again."""
+        key, run_id = handle.key, params.idempotency_key
+        if command.name == "stop" and handle.session is None:
+            return SendResult(ok=True, aborted=False, run_ids=[])
+        known = await self._book.find(run_id)
+        answer = Answer("") if known else await self._talk.commands.run(caller, key, command)
+        rest = command.argument.strip() if command.name in ("new", "reset") else ""
+        if answer.go_on_with or (known and known.kind == "chat" and rest):
+            words = msgspec.structs.replace(params, message=rest)
+            fresh = await self._resolver.resolve(caller.principal, key.text, "create")
+            require_send(self._config, fresh)
+            self._listen(caller, params)
+            return await self._submit(caller, fresh, words)
+        self._listen(caller, params)
+        session = NewSession(key=key, session_id=self._ids.new(), channel="webchat")
+        said = UserMessage(params.message, self._clock.now_ms(), Provenance("person"))
+        once = Dedupe("run", run_id, digest("command", key.text, params.message))
+        await self._talk.commands.record(caller, session, said, answer, once)
+        if command.name == "stop":
+            stopped = answer.stopped or []
+            return SendResult(ok=True, aborted=bool(stopped), run_ids=stopped)
+        return SendResult(run_id=run_id, status=status_word(known) if known else "started")
 
     async def _submit(
         self, caller: Caller, handle: SessionHandle, params: SendParams
@@ -153,7 +190,8 @@ class Chat:
         # One scope for chat, agent and send: a run id is unique in the store.
         pictures = [attachment.content for attachment in params.attachments]
         once = Dedupe("run", new.run_id, digest("chat", handle.key.text, params.message, *pictures))
-        submitted = await self._book.submit(new, session, dedupe=once)
+        before = self._talk.freshness.before_message(handle.session)
+        submitted = await self._book.submit(new, session, dedupe=once, before=before)
         if not submitted.duplicate:
             return SendResult(run_id=submitted.run_id, status="started")
         run = await self._book.find(submitted.run_id)
@@ -164,7 +202,9 @@ class Chat:
         session = handle.session
         if session is None:
             return HistoryResult(session_key=params.session_key, messages=[])
-        entries = await self._ledger.list_entries(session.session_id, limit=params.limit)
+        entries = await self._ledger.list_entries(
+            session.session_id, limit=params.limit, notes=False
+        )
         messages = [wire_message(e.message, e.at) for e in entries if e.message is not None]
         return HistoryResult(
             session_key=params.session_key,
@@ -177,17 +217,19 @@ class Chat:
     async def abort(self, caller: Caller, params: AbortParams) -> AbortResult:
         handle = await self._resolver.resolve(caller.principal, params.session_key, "create")
         if params.run_id is None:
-            stopped = await self._lanes.abort_session(handle.key, "stopped by the client")
+            stopped = await self._talk.stopping.stop(handle.key, "stopped by the client")
             return AbortResult(ok=True, aborted=bool(stopped), run_ids=stopped)
         run = await self._book.find(params.run_id)
         if run is not None and run.key != handle.key:
             raise Invalid("runId does not match sessionKey")
-        done = run is not None and await self._lanes.abort(params.run_id, "stopped by the client")
+        done = run is not None and await self._talk.stopping.stop_run(
+            params.run_id, "stopped by the client"
+        )
         return AbortResult(ok=True, aborted=done, run_ids=[params.run_id] if done else [])
 
     async def inject(self, caller: Caller, params: InjectParams) -> InjectResult:
         handle = await self._resolver.resolve(caller.principal, params.session_key, "change")
-        entry_id = await self._changing.inject(handle.key, params.message, params.label)
+        entry_id = await self._talk.changing.inject(handle.key, params.message, params.label)
         return InjectResult(ok=True, message_id=entry_id)
 
     def methods(self) -> list[Method[Any]]:
@@ -238,6 +280,8 @@ def begin_authority(caller: Caller, config: Config) -> Authority:
 
 
 def require_send(config: Config, handle: SessionHandle) -> None:
+    if handle.session is not None and handle.session.archived_at is not None:
+        raise Invalid(f"session {handle.key} is archived: it can be read, not written to")
     if not decide_send(config.session.send_policy, handle.key, handle.session).allowed:
         raise Invalid(BLOCKED)
 

@@ -5,14 +5,14 @@ above the `cursor` it has. `open` names every run that has not ended, so a clien
 sees it in the next answer.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import msgspec
 
 from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import Forbidden
 from crossclaw.domain.keys import SHARED, SessionKey
-from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller, Method, Params, Result
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.methods.table import Table, TableRow
@@ -49,42 +49,31 @@ class Map:
         self._clock = clock
 
     async def get(self, caller: Caller, params: MapParams) -> MapResult:
+        require_person(self._resolver, caller)
         now = self._clock.now_ms()
         since = now - HOUR_MS if params.since_ms is None else params.since_ms
-        seen = await self._watching.runs(since=since, after=params.after)
-        may = self._may(caller.principal)
-        runs = [run for run in seen if may(run.key)]
-        still_open = [run for run in await self._watching.open_runs() if may(run.key)]
-        waits = [wait for wait in await self._watching.waits() if may(wait.key)]
-        spawns = [each for each in await self._watching.spawns(since=since) if may(each.child_key)]
+        runs = await self._watching.runs(since=since, after=params.after)
+        still_open = await self._watching.open_runs()
+        waits = await self._watching.waits()
+        spawns = await self._watching.spawns(since=since)
         keys = _named([*runs, *still_open], waits, spawns)
         return MapResult(
             ts=now,
             since=since,
-            cursor=max([params.after, *(run.number for run in seen)]),
-            nodes=await self._nodes(caller, keys, whole=params.after == 0),
+            cursor=max([params.after, *(run.number for run in runs)]),
+            nodes=await self._nodes(keys, whole=params.after == 0),
             runs=[_shown(run) for run in runs],
             open=[_shown(run) for run in still_open],
             waits=waits,
             spawns=spawns,
-            truncated=len(seen) >= RUNS_MAX,
+            truncated=len(runs) >= RUNS_MAX,
         )
 
-    def _may(self, principal: Principal) -> Callable[[str], bool]:
-        agents = self._resolver.reachable_agents(principal)
-        if agents is None:
-            return lambda _key: True
-        own = tuple(f"agent:{agent_id}:" for agent_id in agents)
-        return lambda key: key.startswith(own)
-
-    async def _nodes(self, caller: Caller, keys: list[str], *, whole: bool) -> list[TableRow]:
+    async def _nodes(self, keys: list[str], *, whole: bool) -> list[TableRow]:
         """Whoever took part, and on a first look the newest of the others."""
         sessions = {each.key.text: each for each in await self._watching.sessions(keys[:NODES_MAX])}
         if whole and len(sessions) < NODES_MAX:
-            page = await self._watching.page(
-                limit=NODES_MAX - len(sessions),
-                agent_ids=self._resolver.reachable_agents(caller.principal),
-            )
+            page = await self._watching.page(limit=NODES_MAX - len(sessions))
             sessions = {each.key.text: each for each in page.sessions} | sessions
         return await self._table.rows(list(sessions.values())[-NODES_MAX:])
 
@@ -100,6 +89,12 @@ class Map:
                 summary="Ours: the sessions, what passed between them and who waits for whom.",
             )
         ]
+
+
+def require_person(resolver: Resolver, caller: Caller) -> None:
+    """Who looks at the whole house looks past every visibility: that is for people alone."""
+    if resolver.viewer(caller.principal) is not None:
+        raise Forbidden("only a person's client may look at the whole house")
 
 
 def _named(

@@ -26,6 +26,7 @@ from crossclaw.gateway.methods.chat import (
 from crossclaw.ledger.contract import Dedupe, Ledger
 from crossclaw.runs.book import Book
 from crossclaw.sessions.desk import digest
+from crossclaw.sessions.freshness import Freshness
 
 WAIT_DEFAULT_MS = 30_000
 WAIT_MAX_MS = 24 * 3600 * 1000  # a client that waits longer asks again; the answer is in the ledger
@@ -95,8 +96,16 @@ class RunFailed(CrossclawError):
 
 class Runs:
     def __init__(
-        self, config: Config, ledger: Ledger, resolver: Resolver, book: Book, clock: Clock, ids: Ids
+        self,
+        config: Config,
+        ledger: Ledger,
+        resolver: Resolver,
+        book: Book,
+        freshness: Freshness,
+        clock: Clock,
+        ids: Ids,
     ) -> None:
+        self._freshness = freshness
         self._config = config
         self._ledger = ledger
         self._resolver = resolver
@@ -112,7 +121,8 @@ class Runs:
         payload = msgspec.json.encode(params).decode()
         once = Dedupe("run", run_id, digest("agent", handle.key.text, payload))
         session = NewSession(key=handle.key, session_id=self._ids.new(), label=params.label)
-        await self._book.submit(new, session, dedupe=once)
+        before = self._freshness.before_message(handle.session)
+        await self._book.submit(new, session, dedupe=once, before=before)
         if caller.listening is not None:
             caller.listening.runs[run_id] = params.session_key or handle.key.text
         first = Accepted(run_id=run_id, status="accepted", accepted_at=self._clock.now_ms())

@@ -90,9 +90,11 @@ class Search:
 
     async def search(self, caller: Caller, params: SearchParams) -> SearchResult:
         agent_id = normalize_agent_id(params.agent_id) if params.agent_id else None
-        hits = await self._ledger.search(params.query, limit=params.limit, agent_id=agent_id)
-        seen = [h for h in hits if self._resolver.reaches(caller.principal, h.key, "read")]
-        return SearchResult(query=params.query, hits=[_found(h, params.query) for h in seen])
+        sight = self._resolver.sight(caller.principal)
+        hits = await self._ledger.search(
+            params.query, limit=params.limit, agent_id=agent_id, sight=sight
+        )
+        return SearchResult(query=params.query, hits=[_found(h, params.query) for h in hits])
 
     async def entries(self, caller: Caller, params: EntriesParams) -> EntriesResult:
         try:

@@ -1,4 +1,4 @@
-"""send: a message to a chat. sessions.send: a message into a session."""
+"""send: a message to a chat. sessions.send and sessions.spawn: a message or a task into a session."""
 
 from typing import Any
 
@@ -15,6 +15,7 @@ from crossclaw.ledger.contract import Ledger, NewDelivery, PutDelivery
 from crossclaw.sessions.send import SendParams as SessionSendParams
 from crossclaw.sessions.send import SendResult as SessionSendResult
 from crossclaw.sessions.send import Sends
+from crossclaw.sessions.spawn import ClientSpawnParams, SpawnResult, Spawns
 
 
 class SendParams(Params, frozen=True):
@@ -41,6 +42,7 @@ class Sending:
         ledger: Ledger,
         resolver: Resolver,
         sends: Sends,
+        spawns: Spawns,
         channels: tuple[str, ...],
         wake: Any,
         clock: Clock,
@@ -49,6 +51,7 @@ class Sending:
         self._ledger = ledger
         self._resolver = resolver
         self._sends = sends
+        self._spawns = spawns
         self._channels = channels
         self._wake = wake
         self._clock = clock
@@ -106,5 +109,14 @@ class Sending:
                 effect="run",
                 handle=self._sends.send,
                 summary="Send a message into a session and wait for its reply.",
+            ),
+            Method(
+                name="sessions.spawn",
+                params=ClientSpawnParams,
+                result=SpawnResult,
+                scope="operator.write",
+                effect="run",
+                handle=self._spawns.spawn_for,
+                summary="Give a task to a sub-agent of a session; its report comes there when it is done.",
             ),
         ]

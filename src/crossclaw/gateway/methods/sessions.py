@@ -75,6 +75,7 @@ class SessionRow(Result, frozen=True):
     verbose_level: str | None = None
     send_policy: str | None = None
     context_tokens: int | None = None
+    compaction_count: int = 0
     delivery_context: Address | None = None
     last_channel: str | None = None
     last_to: str | None = None
@@ -218,6 +219,7 @@ class Sessions:
         self._environ = environ
         # The same for every row of an agent, and worth a third of a long list's time.
         self._model_of_agent = lru_cache(AGENTS_REMEMBERED)(self._find_model_of_agent)
+        self._window = lru_cache(AGENTS_REMEMBERED)(self._find_window)
 
     async def list(self, caller: Caller, params: ListParams) -> ListResult:
         now = self._clock.now_ms()
@@ -225,6 +227,7 @@ class Sessions:
         found = await self._ledger.list_sessions(
             limit=min(params.limit or LIST_MAX, LIST_MAX),
             agent_id=normalize_agent_id(params.agent_id) if params.agent_id else None,
+            sight=self._resolver.sight(caller.principal),
             updated_after=after,
             label=params.label,
             spawned_by=params.spawned_by,
@@ -262,7 +265,8 @@ class Sessions:
             thinking_level=session.thinking,
             verbose_level=session.verbose,
             send_policy=session.send_policy,
-            context_tokens=session.context_tokens,
+            context_tokens=session.context_tokens or self._window(key.agent_id, provider, model),
+            compaction_count=session.compactions,
             delivery_context=address,
             last_channel=address.channel if address else None,
             last_to=address.to if address else None,
@@ -277,6 +281,9 @@ class Sessions:
         provider, _, model = reference.partition("/")
         return provider, model
 
+    def _find_window(self, agent_id: str, provider: str, model: str) -> int:
+        return self._config.window_for(agent_id, f"{provider}/{model}")
+
     def _find_model_of_agent(self, agent_id: str) -> str:
         agents = self._config.agents
         known = agent_id if agents.find(agent_id) else agents.default_id
@@ -284,7 +291,7 @@ class Sessions:
 
     def _defaults(self) -> dict[str, Any]:
         provider, model = self._model(None)
-        tokens = self._config.agents.defaults.context_tokens
+        tokens = self._window(self._config.agents.default_id, provider, model)
         return {"modelProvider": provider, "model": model, "contextTokens": tokens}
 
     async def resolve(self, caller: Caller, params: ResolveParams) -> ResolveResult:
@@ -315,7 +322,9 @@ class Sessions:
             if handle is None or handle.session is None:
                 previews.append({"key": key, "status": "missing", "items": []})
                 continue
-            entries = await self._ledger.list_entries(handle.session.session_id, limit=params.limit)
+            entries = await self._ledger.list_entries(
+                handle.session.session_id, limit=params.limit, notes=False
+            )
             items = [_preview(entry, params.max_chars) for entry in entries if entry.message]
             status = "ok" if items else "empty"
             previews.append({"key": key, "status": status, "items": items})

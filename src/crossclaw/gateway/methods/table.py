@@ -78,7 +78,8 @@ class Table:
             limit=params.limit,
             offset=params.offset,
             order=params.order,
-            agent_ids=self._agents(caller, params.agent_id),
+            agent_id=normalize_agent_id(params.agent_id) if params.agent_id else None,
+            sight=self._resolver.sight(caller.principal),
             kinds=_known(params.kinds),
             search=params.search,
             archived=params.archived,
@@ -90,13 +91,6 @@ class Table:
     async def rows(self, sessions: list[Session]) -> list[TableRow]:
         lanes = await self._watching.lanes([session.key.text for session in sessions])
         return [self._row(session, lanes.get(session.key.text)) for session in sessions]
-
-    def _agents(self, caller: Caller, agent_id: str | None) -> list[str] | None:
-        reachable = self._resolver.reachable_agents(caller.principal)
-        if agent_id is None:
-            return reachable
-        wanted = normalize_agent_id(agent_id)
-        return [wanted] if reachable is None or wanted in reachable else []
 
     def _row(self, session: Session, lane: Lane | None) -> TableRow:
         return TableRow(

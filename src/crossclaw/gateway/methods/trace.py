@@ -13,6 +13,7 @@ from crossclaw.domain.sessions import Entry
 from crossclaw.door.registry import Caller, Method, Params, Result
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.messages import wire_message
+from crossclaw.gateway.methods.map import require_person
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.watching import SeenDelivery, SeenExchange, SeenRun, SeenSpawn
 
@@ -110,6 +111,7 @@ class Trace:
         self._resolver = resolver
 
     async def run(self, caller: Caller, params: RunParams) -> RunTrace:
+        require_person(self._resolver, caller)
         run, seen = await self._get(caller, params.run_id)
         entries = await self._watching.entries_of_run(run.session_id, run.run_id)
         return RunTrace(
@@ -127,12 +129,11 @@ class Trace:
         )
 
     async def list(self, caller: Caller, params: ListParams) -> ListResult:
-        found = await self._watching.exchanges(
-            limit=params.limit, agent_ids=self._resolver.reachable_agents(caller.principal)
-        )
-        return ListResult(exchanges=found)
+        require_person(self._resolver, caller)
+        return ListResult(exchanges=await self._watching.exchanges(limit=params.limit))
 
     async def exchange(self, caller: Caller, params: ExchangeParams) -> ExchangeTrace:
+        require_person(self._resolver, caller)
         exchange = await self._find_exchange(params.id)
         if exchange is not None:
             await self._resolver.resolve(caller.principal, exchange.target_key, "read")

@@ -1,11 +1,14 @@
 """Timers, exports, the audit and what must be swept."""
 
+from collections.abc import Sequence
+
 import apsw
 
 from crossclaw.ledger.contract import (
     ArmTimer,
     Audit,
     Export,
+    MarkCompressed,
     MarkExported,
     PruneDedupe,
     TakeTimer,
@@ -46,9 +49,40 @@ def next_timer_at(db: apsw.Connection) -> int | None:
 
 def mark_exported(transaction: Transaction, op: MarkExported) -> None:
     transaction.db.executemany(
-        "UPDATE transcripts SET exported_seq = ?2, exported_bytes = ?3 WHERE session_id = ?1",
+        "UPDATE transcripts SET exported_seq = ?2, exported_bytes = ?3, compressed_at = NULL "
+        "WHERE session_id = ?1",
         op.exports,
     )
+
+
+def mark_compressed(transaction: Transaction, op: MarkCompressed) -> bool:
+    transaction.db.execute(
+        "UPDATE transcripts SET compressed_at = ?1 "
+        "WHERE session_id = ?2 AND last_seq = ?3 AND exported_seq = ?3",
+        (op.at, op.session_id, op.seq),
+    )
+    return bool(transaction.db.changes())
+
+
+def list_old_exports(db: apsw.Connection, before: int, after: str, limit: int) -> list[Export]:
+    columns = ", ".join(f"t.{name}" for name in EXPORT.split(", "))
+    rows = db.execute(
+        f"SELECT {columns} FROM transcripts t LEFT JOIN sessions s ON s.session_id = t.session_id "
+        "WHERE t.session_id > ? AND t.compressed_at IS NULL AND t.last_seq > 0 "
+        "AND t.exported_seq = t.last_seq AND (t.closed_at <= ?2 OR s.updated_at <= ?2 "
+        "OR s.archived_at IS NOT NULL) ORDER BY t.session_id LIMIT ?3",
+        (after, before, limit),
+    )
+    return [export_of(row) for row in rows]
+
+
+def list_compressed(db: apsw.Connection, session_ids: Sequence[str]) -> set[str]:
+    rows = db.execute(
+        "SELECT t.session_id FROM json_each(?) s JOIN transcripts t ON t.session_id = s.value "
+        "WHERE t.compressed_at IS NOT NULL",
+        (to_json(list(session_ids)),),
+    )
+    return {row[0] for row in rows}
 
 
 def list_exports(db: apsw.Connection, behind: bool, after: str, limit: int) -> list[Export]:

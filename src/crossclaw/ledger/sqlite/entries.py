@@ -1,10 +1,15 @@
 """Entries: appended in order, never changed."""
 
+from typing import Any
+
+import msgspec
+
 from crossclaw.domain.errors import Fenced, NotFound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import (
     AssistantMessage,
     ToolResultMessage,
+    Usage,
     UserMessage,
     encode_message,
 )
@@ -27,6 +32,13 @@ def append(transaction: Transaction, op: Append) -> list[Entry]:
 
 
 def inject(transaction: Transaction, op: Inject) -> list[Entry]:
+    if (
+        op.if_there
+        and not transaction.db.execute(
+            "SELECT 1 FROM sessions WHERE key = ?", (op.key.text,)
+        ).fetchone()
+    ):
+        return []
     agent_id, session_id = session_of_key(transaction, op.key)
     transaction.db.execute("UPDATE sessions SET updated_at = ? WHERE key = ?", (op.at, op.key.text))
     return [put_entry(transaction, agent_id, session_id, None, new, op.at) for new in op.entries]
@@ -102,6 +114,8 @@ def put_entry(
         transaction.words.append((rowid, indexed_words(message)))
     if isinstance(message, AssistantMessage) and message.usage is not None:
         _count_tokens(transaction, session_id, message)
+    if new.type == "compaction":
+        _count_compaction(transaction, session_id, new.note or {})
     transaction.appended.add(session_id)
     return Entry(
         session_id=session_id,
@@ -116,11 +130,21 @@ def put_entry(
     )
 
 
+def _count_compaction(transaction: Transaction, session_id: str, note: dict[str, Any]) -> None:
+    usage = msgspec.convert(note.get("usage") or {}, Usage)
+    transaction.db.execute(
+        "UPDATE sessions SET compactions = compactions + 1, total_tokens = ?, "
+        "input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, "
+        "cost_usd = cost_usd + ? WHERE session_id = ?",
+        (note.get("tokensAfter", 0), usage.input, usage.output, usage.cost or 0.0, session_id),
+    )
+
+
 def _count_tokens(transaction: Transaction, session_id: str, message: AssistantMessage) -> None:
     usage = message.usage
     assert usage is not None
     transaction.db.execute(
         "UPDATE sessions SET input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, "
         "total_tokens = ?, cost_usd = cost_usd + ? WHERE session_id = ?",
-        (usage.input, usage.output, usage.prompt + usage.output, usage.cost or 0.0, session_id),
+        (usage.input, usage.output, usage.window, usage.cost or 0.0, session_id),
     )

@@ -9,21 +9,26 @@ from typing import Any, TypeVar
 import anyio.to_thread
 import apsw
 
+from crossclaw.domain.compactions import Obligation
 from crossclaw.domain.exchanges import Exchange
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Entry, Session
+from crossclaw.domain.sight import Sight
+from crossclaw.domain.spawns import Spawn
 from crossclaw.ledger import contract
 from crossclaw.ledger.contract import Appended, Delivery, Export, Hit, Op, Timer
 from crossclaw.ledger.sqlite import (
     chores,
     entries,
     exchanges,
+    memory,
     outbox,
     reading,
     runs,
     sessions,
+    spawns,
     waits,
 )
 from crossclaw.ledger.sqlite.store import FolderLock, open_reader, open_writer
@@ -41,10 +46,12 @@ HANDLERS: dict[type, Handle] = {
     contract.PatchSession: sessions.patch_session,
     contract.ResetSession: sessions.reset_session,
     contract.DeleteSession: sessions.delete_session,
+    contract.ArchiveSession: sessions.archive_session,
     contract.Submit: runs.submit,
     contract.Claim: runs.claim,
     contract.Append: entries.append,
     contract.Inject: entries.inject,
+    contract.PinEntry: memory.pin_entry,
     contract.EndRun: runs.end_run,
     contract.EndOpenRun: runs.end_open_run,
     contract.ReleaseRun: runs.release_run,
@@ -54,16 +61,20 @@ HANDLERS: dict[type, Handle] = {
     contract.EndWait: waits.end_wait,
     contract.PutExchange: exchanges.put_exchange,
     contract.SetExchange: exchanges.set_exchange,
+    contract.PutSpawn: spawns.put_spawn,
+    contract.SetSpawn: spawns.set_spawn,
     contract.PutDelivery: outbox.put_delivery,
     contract.TakeDelivery: outbox.take_delivery,
     contract.SettleDelivery: outbox.settle_delivery,
     contract.ArmTimer: chores.arm_timer,
     contract.TakeTimer: chores.take_timer,
+    contract.MarkCompressed: chores.mark_compressed,
     contract.MarkExported: chores.mark_exported,
     contract.Audit: chores.write_audit,
     contract.PruneDedupe: chores.prune_dedupe,
 }
 
+SAME_LABEL_MAX = 8  # sessions with one label that an error names; labels are unique in an agent
 SCANS_AT_ONCE = 2  # reads that may take long run in threads, each with a connection of its own
 
 
@@ -111,16 +122,20 @@ class SqliteLedger:
         return sessions.find_session_by_id(self._reader, session_id)
 
     async def find_sessions_by_label(
-        self, label: str, *, agent_id: str | None = None
+        self, label: str, *, agent_id: str | None = None, sight: Sight | None = None
     ) -> list[Session]:
-        return sessions.find_sessions_by_label(self._reader, label, agent_id)
+        only = sessions.Filter(agent_id, label=label, sight=sight)
+        return sessions.list_sessions(self._reader, SAME_LABEL_MAX, only)
+
+    async def list_line(self, key: SessionKey) -> frozenset[str]:
+        return sessions.list_line(self._reader, key)
 
     async def list_sessions(
         self,
         *,
         limit: int,
         agent_id: str | None = None,
-        agent_ids: Sequence[str] | None = None,
+        sight: Sight | None = None,
         updated_after: int | None = None,
         kinds: Sequence[str] | None = None,
         label: str | None = None,
@@ -128,21 +143,35 @@ class SqliteLedger:
         search: str | None = None,
         offset: int = 0,
     ) -> list[Session]:
-        only = sessions.Filter(agent_id, updated_after, kinds, label, spawned_by, search, agent_ids)
+        only = sessions.Filter(agent_id, updated_after, kinds, label, spawned_by, search, sight)
         if search or kinds:  # no index answers these: they may look at every row
             return await self._scan(lambda db: sessions.list_sessions(db, limit, only, offset))
         return sessions.list_sessions(self._reader, limit, only, offset)
 
-    async def count_sessions(self, *, agent_id: str | None = None) -> int:
-        return await self._scan(lambda db: sessions.count_sessions(db, agent_id))
+    async def count_sessions(
+        self, *, agent_id: str | None = None, sight: Sight | None = None
+    ) -> int:
+        only = sessions.Filter(agent_id, sight=sight)
+        return await self._scan(lambda db: sessions.count_sessions(db, only))
 
     async def list_tails(
         self, session_ids: Sequence[str], *, limit: int, tool_results: bool = True
     ) -> dict[str, list[Entry]]:
         return await self._scan(lambda db: reading.list_tails(db, session_ids, limit, tool_results))
 
+    async def list_archived(
+        self, *, before: int, agent_id: str | None = None, limit: int
+    ) -> list[Session]:
+        return await self._scan(lambda db: sessions.list_archived(db, before, agent_id, limit))
+
     async def find_run(self, run_id: str) -> Run | None:
         return runs.find_run(self._reader, run_id)
+
+    async def find_deduped(self, scope: str, key: str) -> str | None:
+        return runs.find_deduped(self._reader, scope, key)
+
+    async def has_open_run(self, key: SessionKey) -> bool:
+        return runs.has_open_run(self._reader, key)
 
     async def list_open_runs(self, key: SessionKey) -> list[Run]:
         return runs.list_open_runs(self._reader, key)
@@ -164,11 +193,24 @@ class SqliteLedger:
         before: int | None = None,
         after: int = 0,
         tool_results: bool = True,
+        notes: bool = True,
     ) -> list[Entry]:
-        return reading.list_entries(self._reader, session_id, limit, before, after, tool_results)
+        only = reading.Only(tool_results, notes)
+        return reading.list_entries(self._reader, session_id, limit, before, after, only)
 
-    async def search(self, words: str, *, limit: int, agent_id: str | None = None) -> list[Hit]:
-        return await self._scan(lambda db: reading.search(db, words, limit, agent_id))
+    async def find_compaction(self, session_id: str) -> Entry | None:
+        return memory.find_compaction(self._reader, session_id)
+
+    async def list_pinned(self, session_id: str) -> list[Entry]:
+        return memory.list_pinned(self._reader, session_id)
+
+    async def list_obligations(self, key: SessionKey) -> list[Obligation]:
+        return memory.list_obligations(self._reader, key)
+
+    async def search(
+        self, words: str, *, limit: int, agent_id: str | None = None, sight: Sight | None = None
+    ) -> list[Hit]:
+        return await self._scan(lambda db: reading.search(db, words, limit, agent_id, sight))
 
     async def tool_was_started(self, run_id: str, tool_use_id: str) -> bool:
         return runs.tool_was_started(self._reader, run_id, tool_use_id)
@@ -178,6 +220,12 @@ class SqliteLedger:
 
     async def find_exchange(self, exchange_id: str) -> Exchange | None:
         return exchanges.find_exchange(self._reader, exchange_id)
+
+    async def find_spawn(self, child_key: SessionKey) -> Spawn | None:
+        return spawns.find_spawn(self._reader, child_key)
+
+    async def list_spawns(self, parent_key: SessionKey, *, open_only: bool = False) -> list[Spawn]:
+        return spawns.list_spawns(self._reader, parent_key, open_only)
 
     async def find_delivery(self, delivery_key: str) -> Delivery | None:
         return outbox.find_delivery(self._reader, delivery_key)
@@ -190,6 +238,12 @@ class SqliteLedger:
 
     async def list_exports(self, *, behind: bool, after: str = "", limit: int) -> list[Export]:
         return chores.list_exports(self._reader, behind, after, limit)
+
+    async def list_old_exports(self, *, before: int, after: str = "", limit: int) -> list[Export]:
+        return await self._scan(lambda db: chores.list_old_exports(db, before, after, limit))
+
+    async def list_compressed(self, session_ids: Sequence[str]) -> set[str]:
+        return chores.list_compressed(self._reader, session_ids)
 
     async def find_export(self, session_id: str) -> Export | None:
         return chores.find_export(self._reader, session_id)

@@ -36,6 +36,7 @@ def _index_all_entries(db: apsw.Connection) -> None:
 MIGRATIONS = (
     Migration(1, "core"),
     Migration(2, "search", _index_all_entries),
+    Migration(3, "memory"),
 )
 VERSION = MIGRATIONS[-1].number
 

@@ -1,16 +1,31 @@
 """Reading entries: tails of transcripts and searches."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import apsw
 
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import Entry
+from crossclaw.domain.sight import Sight
 from crossclaw.ledger.contract import Hit
 from crossclaw.ledger.sqlite.rows import ENTRY, entry_of, to_json
+from crossclaw.ledger.sqlite.sights import conditions
 from crossclaw.ledger.sqlite.words import match_expression
 
 SEQ_MAX = 2**62
+
+
+class Only(NamedTuple):
+    """Which entries are read."""
+
+    tool_results: bool = True
+    notes: bool = True
+
+    @property
+    def clauses(self) -> str:
+        without_results = "" if self.tool_results else " AND role IS NOT 'toolResult'"
+        return without_results + ("" if self.notes else " AND type = 'message'")
 
 
 def last_seq(db: apsw.Connection, session_id: str) -> int:
@@ -26,11 +41,11 @@ def list_entries(
     limit: int,
     before: int | None,
     after: int,
-    tool_results: bool,
+    only: Only,
 ) -> list[Entry]:
-    without = "" if tool_results else "AND role IS NOT 'toolResult'"
+    clauses = only.clauses
     rows = db.execute(
-        f"SELECT {ENTRY} FROM entries WHERE session_id = ? AND seq < ? AND seq > ? {without} "
+        f"SELECT {ENTRY} FROM entries WHERE session_id = ? AND seq < ? AND seq > ? {clauses} "
         "ORDER BY seq DESC LIMIT ?",
         (session_id, SEQ_MAX if before is None else before, after, limit),
     )
@@ -41,7 +56,7 @@ def list_tails(
     db: apsw.Connection, session_ids: Sequence[str], limit: int, tool_results: bool
 ) -> dict[str, list[Entry]]:
     """One statement for all of them: each session's newest ids come from the index alone."""
-    without = "" if tool_results else "AND role IS NOT 'toolResult'"
+    without = Only(tool_results, notes=False).clauses
     columns = ", ".join(f"e.{name}" for name in ENTRY.split(", "))
     rows = db.execute(
         f"SELECT {columns} FROM json_each(?) s JOIN entries e ON e.id IN ("
@@ -55,16 +70,26 @@ def list_tails(
     return tails
 
 
-def search(db: apsw.Connection, words: str, limit: int, agent_id: str | None) -> list[Hit]:
+def search(
+    db: apsw.Connection,
+    words: str,
+    limit: int,
+    agent_id: str | None,
+    sight: Sight | None = None,
+) -> list[Hit]:
     """The newest entries that have all the words."""
     expression = match_expression(words)
     if not expression:
         return []
     columns = ", ".join(f"e.{name}" for name in ENTRY.split(", "))
+    seen = conditions(sight)
+    clauses = "".join(f" AND {text}" for text, _ in seen)
+    visible = f"AND EXISTS (SELECT 1 FROM sessions WHERE key = t.key{clauses})" if seen else ""
     rows = db.execute(
         f"SELECT {columns}, t.key, t.agent_id FROM entries_words w "
         "JOIN entries e ON e.id = w.rowid JOIN transcripts t ON t.session_id = e.session_id "
-        "WHERE w.words MATCH ? AND (?2 IS NULL OR e.agent_id = ?2) ORDER BY w.rowid DESC LIMIT ?",
-        (expression, agent_id, limit),
+        f"WHERE w.words MATCH ?1 AND (?2 IS NULL OR e.agent_id = ?2) {visible} "
+        f"ORDER BY w.rowid DESC LIMIT ?",
+        (expression, agent_id, *(value for _, value in seen), limit),
     )
     return [Hit(SessionKey(row[-2], row[-1]), entry_of(row)) for row in rows]

@@ -9,7 +9,7 @@ from crossclaw.domain.authority import Authority
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import decode_message
 from crossclaw.domain.runs import Cause, Run, RunPlan
-from crossclaw.domain.sessions import Entry, Session
+from crossclaw.domain.sessions import UNBOUND, Entry, Session
 from crossclaw.ledger.contract import Delivery, Export, Timer
 
 Row = tuple[Any, ...]
@@ -21,6 +21,9 @@ _note = msgspec.json.Decoder(dict[str, Any])
 _encode = msgspec.json.Encoder().encode
 
 
+NO_BOUND = "{}"
+
+
 def to_json(value: Any) -> str:
     return _encode(value).decode()
 
@@ -29,17 +32,23 @@ SESSION = (
     "agent_id, key, session_id, created_at, updated_at, channel, display_name, label, spawned_by, "
     "archived_at, model, thinking, verbose, send_policy, input_tokens, output_tokens, total_tokens, "
     "context_tokens, cost_usd, system_sent, aborted_last_run, "
-    "last_channel, last_to, last_account_id, last_thread_id"
+    "last_channel, last_to, last_account_id, last_thread_id, compactions, authority"
 )
 
 
 def session_of(row: Row) -> Session:
     """By position, in the order of the struct's fields: a list has hundreds of rows."""
-    channel, to, account_id, thread_id = row[21:]
+    channel, to, account_id, thread_id, compactions, bound = row[21:]
     address = Address(channel, to, account_id, thread_id) if channel and to else None
     key = SessionKey(row[1], row[0])
-    fields: list[Any] = [key, *row[2:19], bool(row[19]), bool(row[20]), address]
+    flags = bool(row[19]), bool(row[20])
+    fields: list[Any] = [key, *row[2:19], *flags, address, compactions, bound_of(bound)]
     return Session(*fields)
+
+
+def bound_of(text: str) -> Authority:
+    """Nearly every session has none, and a list has hundreds of rows."""
+    return UNBOUND if text == NO_BOUND else _authority.decode(text)
 
 
 RUN = (
@@ -119,7 +128,9 @@ def timer_of(row: Row) -> Timer:
     )
 
 
-EXPORT = "agent_id, session_id, key, created_at, last_seq, exported_seq, exported_bytes"
+EXPORT = (
+    "agent_id, session_id, key, created_at, last_seq, exported_seq, exported_bytes, compressed_at"
+)
 
 
 def export_of(row: Row) -> Export:

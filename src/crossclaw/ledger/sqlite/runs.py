@@ -2,10 +2,10 @@
 
 import apsw
 
-from crossclaw.domain.errors import Busy, Invalid, KeyReused
+from crossclaw.domain.errors import Busy, Invalid, KeyReused, NotFound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage, decode_message, encode_message
-from crossclaw.domain.runs import Run
+from crossclaw.domain.runs import NewRun, Run
 from crossclaw.domain.sessions import NewEntry
 from crossclaw.ledger.contract import (
     ATTEMPTS_MAX,
@@ -22,7 +22,7 @@ from crossclaw.ledger.contract import (
     Submitted,
 )
 from crossclaw.ledger.sqlite.entries import hold, lost_claim, put_entry, session_of_key
-from crossclaw.ledger.sqlite.rows import RUN, run_of, to_json
+from crossclaw.ledger.sqlite.rows import NO_BOUND, RUN, bound_of, run_of, to_json
 from crossclaw.ledger.sqlite.writer import Transaction
 
 _BY_ID = f"SELECT {RUN} FROM runs WHERE run_id = ?"
@@ -33,11 +33,10 @@ def submit(transaction: Transaction, op: Submit) -> Submitted:
     db, new = transaction.db, op.new
     if op.dedupe is not None and (known := _find_duplicate(transaction, op)) is not None:
         return Submitted(known, duplicate=True)
-    agent_id, session_id = session_of_key(transaction, new.key)
+    agent_id, session_id, authority = _accepting_session(transaction, new)
     if db.execute("SELECT 1 FROM runs WHERE run_id = ?", (new.run_id,)).fetchone():
         raise KeyReused(f"there is a run {new.run_id} already; use another idempotency key")
     _refuse_full_lane(transaction, new.key)
-    authority = to_json(new.authority)
     db.execute(
         "INSERT INTO runs (agent_id, run_id, key, session_id, kind, status, plan, authority, "
         "cause, hops, exchange_id, created_at) VALUES (?,?,?,?,?,'queued',?,?,?,?,?,?)",
@@ -55,10 +54,12 @@ def submit(transaction: Transaction, op: Submit) -> Submitted:
             op.at,
         ),
     )
-    db.execute(
-        "INSERT INTO inbox (agent_id, run_id, key, at, message, authority) VALUES (?,?,?,?,?,?)",
-        (agent_id, new.run_id, new.key.text, op.at, encode_message(new.message), authority),
-    )
+    if new.message is not None:
+        db.execute(
+            "INSERT INTO inbox (agent_id, run_id, key, at, message, authority) "
+            "VALUES (?,?,?,?,?,?)",
+            (agent_id, new.run_id, new.key.text, op.at, encode_message(new.message), authority),
+        )
     db.execute("UPDATE sessions SET updated_at = ? WHERE key = ?", (op.at, new.key.text))
     if op.dedupe is not None:
         db.execute(
@@ -66,6 +67,19 @@ def submit(transaction: Transaction, op: Submit) -> Submitted:
             (op.dedupe.scope, op.dedupe.key, agent_id, op.dedupe.digest, new.run_id, op.at),
         )
     return Submitted(new.run_id)
+
+
+def _accepting_session(transaction: Transaction, new: NewRun) -> tuple[str, str, str]:
+    """Its agent, its session id, and what the run may do: no more than the session itself."""
+    row = transaction.db.execute(
+        "SELECT agent_id, session_id, authority, archived_at FROM sessions WHERE key = ?",
+        (new.key.text,),
+    ).fetchone()
+    if row is None or row[3] is not None:
+        raise NotFound(f"unknown session: {new.key}")
+    bound = row[2]
+    authority = new.authority if bound == NO_BOUND else new.authority.meet(bound_of(bound))
+    return row[0], row[1], to_json(authority)
 
 
 def _refuse_full_lane(transaction: Transaction, key: SessionKey) -> None:
@@ -144,6 +158,8 @@ def end_open_run(transaction: Transaction, op: EndOpenRun) -> Run | None:
     letter = _open_letter(transaction, op.run_id)
     if letter is not None:
         agent_id, session_id = session_of_key(transaction, before.key)
+    if before.kind == "command":
+        letter = None  # its note says it; a model has no use for it
     for entry in (*filter(None, [letter]), *op.entries):
         put_entry(transaction, agent_id, session_id, op.run_id, entry, op.at)
     return _end(transaction, op.run_id, before.epoch, op)
@@ -215,6 +231,13 @@ def find_run(db: apsw.Connection, run_id: str) -> Run | None:
     return row and run_of(row)
 
 
+def has_open_run(db: apsw.Connection, key: SessionKey) -> bool:
+    row = db.execute(
+        f"SELECT 1 FROM runs WHERE key = ? AND {_OPEN} LIMIT 1", (key.text,)
+    ).fetchone()
+    return row is not None
+
+
 def list_open_runs(db: apsw.Connection, key: SessionKey) -> list[Run]:
     rows = db.execute(
         f"SELECT {RUN} FROM runs WHERE key = ? AND {_OPEN} ORDER BY id",
@@ -245,3 +268,10 @@ def tool_was_started(db: apsw.Connection, run_id: str, tool_use_id: str) -> bool
         "SELECT 1 FROM tool_calls WHERE run_id = ? AND tool_use_id = ?", (run_id, tool_use_id)
     ).fetchone()
     return row is not None
+
+
+def find_deduped(db: apsw.Connection, scope: str, key: str) -> str | None:
+    row = db.execute(
+        "SELECT run_id FROM dedupe WHERE scope = ? AND key = ?", (scope, key)
+    ).fetchone()
+    return row and row[0]

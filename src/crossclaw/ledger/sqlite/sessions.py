@@ -7,9 +7,17 @@ import apsw
 
 from crossclaw.domain.errors import Busy, Invalid, NotFound
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.sessions import NewSession, Session
-from crossclaw.ledger.contract import DeleteSession, EnsureSession, PatchSession, ResetSession
-from crossclaw.ledger.sqlite.rows import SESSION, session_of, to_json
+from crossclaw.domain.sessions import UNBOUND, NewSession, Session
+from crossclaw.domain.sight import Sight
+from crossclaw.ledger.contract import (
+    ArchiveSession,
+    DeleteSession,
+    EnsureSession,
+    PatchSession,
+    ResetSession,
+)
+from crossclaw.ledger.sqlite.rows import NO_BOUND, SESSION, session_of, to_json
+from crossclaw.ledger.sqlite.sights import LINE, conditions
 from crossclaw.ledger.sqlite.writer import Transaction
 
 _BY_KEY = f"SELECT {SESSION} FROM sessions WHERE key = ?"
@@ -44,7 +52,7 @@ def _make(db: apsw.Connection, new: NewSession, at: int) -> None:
         raise Invalid(f"label already in use: {new.label}")
     db.execute(
         "INSERT INTO sessions (agent_id, key, session_id, kind, chat_type, created_at, updated_at, "
-        "channel, display_name, label, spawned_by) VALUES (?,?,?,?,?,?,?,?,?,?,?)",
+        "channel, display_name, label, spawned_by, authority) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)",
         (
             key.agent_id,
             key.text,
@@ -57,6 +65,7 @@ def _make(db: apsw.Connection, new: NewSession, at: int) -> None:
             new.display_name,
             new.label,
             new.spawned_by,
+            NO_BOUND if new.authority == UNBOUND else to_json(new.authority),
         ),
     )
     db.execute(
@@ -78,13 +87,8 @@ def find_session_by_id(db: apsw.Connection, session_id: str) -> Session | None:
     return row and session_of(row)
 
 
-def find_sessions_by_label(db: apsw.Connection, label: str, agent_id: str | None) -> list[Session]:
-    rows = db.execute(
-        f"SELECT {SESSION} FROM sessions WHERE label = ?1 AND archived_at IS NULL "
-        "AND (?2 IS NULL OR agent_id = ?2) ORDER BY updated_at DESC LIMIT 8",
-        (label, agent_id),
-    )
-    return [session_of(row) for row in rows]
+def list_line(db: apsw.Connection, key: SessionKey) -> frozenset[str]:
+    return frozenset(row[0] for row in db.execute(LINE, (key.text,)))
 
 
 class Filter(NamedTuple):
@@ -96,7 +100,7 @@ class Filter(NamedTuple):
     label: str | None = None
     spawned_by: str | None = None
     search: str | None = None
-    agent_ids: Sequence[str] | None = None
+    sight: Sight | None = None
 
     def clauses(self) -> tuple[str, list[str | int]]:
         parts: list[tuple[str, str | int | None]] = [
@@ -108,14 +112,13 @@ class Filter(NamedTuple):
                 "kind IN (SELECT value FROM json_each(?))",
                 to_json(self.kinds) if self.kinds else None,
             ),
-            (_OF_AGENTS, None if self.agent_ids is None else to_json(list(self.agent_ids))),
+            *conditions(self.sight),
             (_FOUND_IN, self.search and f"%{_escaped(self.search.lower())}%"),
         ]
         used = [(text, value) for text, value in parts if value is not None]
         return "".join(f" AND {text}" for text, _ in used), [value for _, value in used]
 
 
-_OF_AGENTS = "agent_id IN (SELECT value FROM json_each(?))"
 _FOUND_IN = (
     "lower(key || ' ' || session_id || ' ' || coalesce(label, '') || ' ' || "
     "coalesce(display_name, '')) LIKE ? ESCAPE '!'"
@@ -136,8 +139,8 @@ def list_sessions(db: apsw.Connection, limit: int, only: Filter, offset: int = 0
     return [session_of(row) for row in rows]
 
 
-def count_sessions(db: apsw.Connection, agent_id: str | None) -> int:
-    clauses, values = Filter(agent_id).clauses()
+def count_sessions(db: apsw.Connection, only: Filter) -> int:
+    clauses, values = only.clauses()
     row = db.execute(
         f"SELECT count(*) FROM sessions WHERE archived_at IS NULL{clauses}", tuple(values)
     ).fetchone()
@@ -179,6 +182,10 @@ def reset_session(transaction: Transaction, op: ResetSession) -> Session:
     before = find_session(db, op.key)
     if before is None:
         raise NotFound(f"unknown session: {op.key}")
+    if op.if_untouched_since is not None and (
+        before.updated_at != op.if_untouched_since or _has_open_runs(db, op.key)
+    ):
+        return before
     if db.execute(
         "SELECT 1 FROM runs WHERE key = ? AND owner IS NOT NULL LIMIT 1", (op.key.text,)
     ).fetchone():
@@ -192,7 +199,7 @@ def reset_session(transaction: Transaction, op: ResetSession) -> Session:
     )
     row = transaction.get(
         "UPDATE sessions SET session_id = ?, updated_at = ?, input_tokens = 0, output_tokens = 0, "
-        "total_tokens = 0, cost_usd = 0, system_sent = 0, aborted_last_run = 0 "
+        "total_tokens = 0, cost_usd = 0, compactions = 0, system_sent = 0, aborted_last_run = 0 "
         f"WHERE key = ? RETURNING {SESSION}",
         (op.session_id, op.at, op.key.text),
     )
@@ -201,9 +208,7 @@ def reset_session(transaction: Transaction, op: ResetSession) -> Session:
 
 def delete_session(transaction: Transaction, op: DeleteSession) -> list[str]:
     db, key = transaction.db, op.key.text
-    if db.execute(
-        "SELECT 1 FROM runs WHERE key = ? AND ended_at IS NULL LIMIT 1", (key,)
-    ).fetchone():
+    if _has_open_runs(db, op.key):
         raise Busy(f"session {key} is still active; try again in a moment")
     ids = [row[0] for row in db.execute("SELECT session_id FROM transcripts WHERE key = ?", (key,))]
     for session_id in ids:
@@ -215,3 +220,37 @@ def delete_session(transaction: Transaction, op: DeleteSession) -> list[str]:
     db.execute("DELETE FROM transcripts WHERE key = ?", (key,))
     db.execute("DELETE FROM sessions WHERE key = ?", (key,))
     return ids
+
+
+def archive_session(transaction: Transaction, op: ArchiveSession) -> Session | None:
+    db, key = transaction.db, op.key.text
+    found = find_session(db, op.key)
+    if found is None or found.archived_at is not None:
+        return None
+    if _has_open_runs(db, op.key):
+        raise Busy(f"session {key} is still active; try again in a moment")
+    db.execute(
+        "UPDATE transcripts SET closed_at = ? WHERE session_id = ?", (op.at, found.session_id)
+    )
+    row = transaction.get(
+        f"UPDATE sessions SET archived_at = ? WHERE key = ? RETURNING {SESSION}", (op.at, key)
+    )
+    return session_of(row)
+
+
+def _has_open_runs(db: apsw.Connection, key: SessionKey) -> bool:
+    row = db.execute(
+        "SELECT 1 FROM runs WHERE key = ? AND ended_at IS NULL LIMIT 1", (key.text,)
+    ).fetchone()
+    return row is not None
+
+
+def list_archived(
+    db: apsw.Connection, before: int, agent_id: str | None, limit: int
+) -> list[Session]:
+    rows = db.execute(
+        f"SELECT {SESSION} FROM sessions WHERE archived_at < ?1 AND (?2 IS NULL OR agent_id = ?2) "
+        "ORDER BY archived_at LIMIT ?3",
+        (before, agent_id, limit),
+    )
+    return [session_of(row) for row in rows]

@@ -6,6 +6,7 @@ from typing import Any, Protocol, TypeVar
 import apsw
 
 from crossclaw.domain.sessions import Entry, Session
+from crossclaw.domain.sight import Sight
 from crossclaw.ledger.sqlite.rows import ENTRY, SESSION, entry_of, session_of, to_json
 from crossclaw.ledger.sqlite.sessions import Filter
 from crossclaw.ledger.watching import (
@@ -43,15 +44,11 @@ _SENDS = (
     "SELECT x.exchange_id, 'send', x.requester_key, x.target_key, x.state, "
     "substr(x.request, 1, ?1), x.created_at, x.turn, x.ended_at FROM runs r "
     "JOIN exchanges x ON x.run_id = r.run_id WHERE r.exchange_id IS NOT NULL AND r.kind = 'send' "
-    "AND x.requester_key IS NOT NULL "
-    "AND (?2 IS NULL OR x.agent_id IN (SELECT value FROM json_each(?2))) "
-    "ORDER BY r.id DESC LIMIT ?3"
+    "AND x.requester_key IS NOT NULL ORDER BY r.id DESC LIMIT ?2"
 )
 _SPAWNS = (
     "SELECT s.child_key, 'spawn', s.parent_key, s.child_key, s.state, substr(s.task, 1, ?1), "
-    "s.created_at, 0, s.ended_at FROM spawns s "
-    "WHERE (?2 IS NULL OR s.agent_id IN (SELECT value FROM json_each(?2))) "
-    "ORDER BY s.created_at DESC LIMIT ?3"
+    "s.created_at, 0, s.ended_at FROM spawns s ORDER BY s.created_at DESC LIMIT ?2"
 )
 
 
@@ -69,12 +66,13 @@ class SqliteWatching:
         limit: int,
         offset: int = 0,
         order: Order = "updated",
-        agent_ids: Sequence[str] | None = None,
+        agent_id: str | None = None,
+        sight: Sight | None = None,
         kinds: Sequence[str] | None = None,
         search: str | None = None,
         archived: bool = False,
     ) -> Page:
-        only = Filter(agent_ids=agent_ids, kinds=kinds, search=search)
+        only = Filter(agent_id, kinds=kinds, search=search, sight=sight)
         return await self._scan(lambda db: _page(db, only, order, archived, limit, offset))
 
     async def sessions(self, keys: Sequence[str]) -> list[Session]:
@@ -113,11 +111,8 @@ class SqliteWatching:
             f"{_SEEN} WHERE r.exchange_id = ? ORDER BY r.id", (exchange_id,), _seen
         )
 
-    async def exchanges(
-        self, *, limit: int, agent_ids: Sequence[str] | None = None
-    ) -> list[SeenExchange]:
-        agents = None if agent_ids is None else _json(agent_ids)
-        values = (REQUEST_CHARS, agents, limit)
+    async def exchanges(self, *, limit: int) -> list[SeenExchange]:
+        values = (REQUEST_CHARS, limit)
         # By the numbers of their first runs: those are in the order of time, ids are not.
         found = await self._all(_SENDS, values, lambda row: SeenExchange(*row))
         found += await self._all(_SPAWNS, values, lambda row: SeenExchange(*row))

@@ -1,0 +1,325 @@
+"""Compaction: room in the model's window, before it is full or after the model has said so.
+
+Old results of tools go first; if that is not enough, older turns become a summary. Recent turns, the
+first request, the request under way and what is pinned stay as they are. A compaction is one entry,
+appended in one step; the history is never rewritten, and every tool still reads all of it.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from crossclaw.agent.history import History
+from crossclaw.agent.mind import Mind
+from crossclaw.agent.summary import TIMEOUT_S, Summarizer
+from crossclaw.agent.weight import BYTES_A_TOKEN, counted, weigh, weigh_text
+from crossclaw.domain.compactions import Compaction, CompactionReason, compaction_of
+from crossclaw.domain.errors import ProviderError
+from crossclaw.domain.events import Compacting
+from crossclaw.domain.ids import Ids
+from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, UserMessage
+from crossclaw.domain.runs import Run
+from crossclaw.domain.sessions import Entry
+from crossclaw.ledger.contract import Ledger
+from crossclaw.providers.contract import ModelRequest, Provider
+from crossclaw.runs.book import Book
+from crossclaw.runs.feed import Feed
+
+log = logging.getLogger(__name__)
+
+OVERFLOWS_MAX = 2  # compactions because the model said that it is too much; then it is an error
+ENOUGH = (
+    0.75  # of the limit: a compaction that leaves more than this would soon be followed by another
+)
+KEPT_SHARE = 4  # of the limit stays as it is, where a window is too small for the usual amount
+RESERVE_TOKENS = 16_384
+BY_HAND_SHARE = 4  # a person who compacts means it: at most a quarter stays as it is
+GAIN_SHARE = 10  # a tenth of the limit: less is not worth a model's call with every message
+TOOL_TOKENS = 300  # a tool's description and schema, as they usually are
+FIRST_ENTRIES = 20  # among which the first request is looked for
+
+
+class CompactionSettings(msgspec.Struct, frozen=True, kw_only=True):
+    reserve_tokens: int = 20_000
+    keep_recent_tokens: int = 20_000
+    share: float | None = None
+    """Of the window that the conversation may fill, where it is less than the reserve leaves."""
+    instructions: str | None = None
+    model: str | None = None
+    timeout_s: float = TIMEOUT_S
+
+    def limit(self, window: int) -> int:
+        """Tokens at which room is made. A small window keeps half of itself."""
+        limit = window - min(self.reserve_tokens, window // 2)
+        return limit if self.share is None else min(limit, int(window * self.share))
+
+
+class Compactor:
+    def __init__(
+        self,
+        ledger: Ledger,
+        history: History,
+        book: Book,
+        feed: Feed,
+        ids: Ids,
+        settings: CompactionSettings,
+        find_provider: Callable[[str], tuple[Provider, str]],
+    ) -> None:
+        self._ledger = ledger
+        self._history = history
+        self._book = book
+        self._feed = feed
+        self._ids = ids
+        self._settings = settings
+        self._find_provider = find_provider
+
+    async def is_full(self, run: Run, mind: Mind, request: ModelRequest) -> bool:
+        """Asked before every request, so it looks closely only when it may be true."""
+        limit = self._settings.limit(mind.window)
+        entries = await self._history.read(run.session_id)
+        most = self._history.held_bytes(run.session_id) // BYTES_A_TOKEN + _beside(request)
+        if max(most, counted(entries)) <= limit:
+            return False
+        return (await self._look(run)).filled(request) > limit
+
+    async def make_room(
+        self, run: Run, mind: Mind, request: ModelRequest | None, overflows: int = 0
+    ) -> bool:
+        """Whether there is room that was not there before. `overflows` counts what the model has
+        refused; each time less stays as it is."""
+        scene = await self._look(run)
+        limit = self._settings.limit(mind.window)
+        keep = min(self._settings.keep_recent_tokens, limit // KEPT_SHARE) >> overflows
+        cut = scene.cut_keeping(keep)
+        reason: CompactionReason = "overflow" if overflows else "threshold"
+        cleared = await self._clear(run, scene, cut, limit, reason, request)
+        if cleared:
+            return True
+        if await self._older(scene, cut, run) <= (0 if overflows else limit // GAIN_SHARE):
+            return overflows > 0 and await self._clear_all(run, scene, request)
+        try:
+            return await self._summarize(run, mind, scene, cut, reason)
+        except ProviderError as error:
+            if overflows:
+                raise
+            log.warning("run %s goes on without a compaction: %s", run.run_id, error)
+            return False
+
+    async def by_hand(self, run: Run, mind: Mind) -> bool:
+        """A person asked for it: a summary, as soon as there is anything to summarise."""
+        scene = await self._look(run)
+        if run.plan.keep_messages is not None:
+            cut = scene.cut_keeping_messages(run.plan.keep_messages)
+        else:
+            quarter = sum(map(weigh, scene.entries)) // BY_HAND_SHARE
+            cut = scene.cut_keeping(min(self._settings.keep_recent_tokens, quarter))
+        if not await self._older(scene, cut, run):
+            return False
+        return await self._summarize(run, mind, scene, cut, "manual")
+
+    # ── inside ─────────────────────────────────────────────────────────────────────────────────
+
+    async def _look(self, run: Run) -> "Scene":
+        entries = await self._history.read(run.session_id)
+        found = await self._ledger.find_compaction(run.session_id)
+        before = compaction_of(found) if found else None
+        first = before.first_kept_seq if before else 0
+        shown = [entry for entry in entries if entry.seq >= first]
+        return Scene(shown, before, found.run_id if found else None)
+
+    async def _clear(
+        self,
+        run: Run,
+        scene: "Scene",
+        cut: int,
+        limit: int,
+        reason: CompactionReason,
+        request: ModelRequest | None,
+    ) -> bool:
+        """Leave out the results of tools before the cut, if that makes room enough."""
+        through = scene.entries[cut - 1].seq if cut else 0
+        freed = scene.freed(through)
+        filled = scene.filled(request)
+        allowed = limit if reason == "threshold" else filled
+        if not freed or filled - freed > allowed * ENOUGH:
+            return False
+        await self._put(run, scene.cleared(through, reason, filled, filled - freed))
+        return True
+
+    async def _clear_all(self, run: Run, scene: "Scene", request: ModelRequest | None) -> bool:
+        """The last resort: one result may be more than the window holds."""
+        through = scene.entries[-1].seq
+        freed, filled = scene.freed(through), scene.filled(request)
+        if not freed:
+            return False
+        await self._put(run, scene.cleared(through, "overflow", filled, filled - freed))
+        return True
+
+    async def _older(self, scene: "Scene", cut: int, run: Run) -> int:
+        """Tokens that a summary would take the place of."""
+        kept = await self._kept(scene, cut, run)
+        older = [e for e in scene.entries[:cut] if e.message and e.seq not in kept]
+        return sum(weigh(entry, scene.cleared_through) for entry in older)
+
+    async def _summarize(
+        self, run: Run, mind: Mind, scene: "Scene", cut: int, reason: CompactionReason
+    ) -> bool:
+        self._feed.publish(Compacting(run.run_id, run.key, "start"))
+        try:
+            await self._put(run, await self._summarized(run, mind, scene, cut, reason))
+        finally:
+            self._feed.publish(Compacting(run.run_id, run.key, "end", reason == "overflow"))
+        return True
+
+    async def _summarized(
+        self, run: Run, mind: Mind, scene: "Scene", cut: int, reason: CompactionReason
+    ) -> Compaction:
+        older = [entry for entry in scene.entries[:cut] if entry.message is not None]
+        before, filled = scene.before, scene.filled(None)
+        summary = await self._summarizer(run, mind).summarize(
+            before.summary if before else None,
+            [entry.message for entry in older if entry.message is not None],
+        )
+        kept = await self._kept(scene, cut, run)
+        first_kept, through = scene.entries[cut], scene.entries[cut - 1].seq
+        left = filled - sum(weigh(entry, scene.cleared_through) for entry in older)
+        return Compaction(
+            reason=reason,
+            tokens_before=filled,
+            tokens_after=max(0, left) + weigh_text(summary.text),
+            cleared_through=max(through, scene.cleared_through),
+            summary=summary.text,
+            first_kept_seq=first_kept.seq,
+            first_kept_entry_id=first_kept.entry_id,
+            first_request=kept.first_request,
+            asked=kept.asked,
+            summarized=len(older) + (before.summarized if before else 0),
+            usage=summary.usage,
+        )
+
+    def _summarizer(self, run: Run, mind: Mind) -> Summarizer:
+        settings = self._settings
+        provider, model = mind.provider, mind.model
+        if settings.model:
+            provider, model = self._find_provider(settings.model)
+        wishes = run.plan.context if run.kind == "compact" else None
+        # Half of what the window holds: the summary so far and the answer need their place too.
+        chars = settings.limit(mind.window) * BYTES_A_TOKEN // 2
+        instructions = "\n".join(filter(None, [settings.instructions, wishes]))
+        return Summarizer(provider, model, chars, instructions or None, settings.timeout_s)
+
+    async def _kept(self, scene: "Scene", cut: int, run: Run) -> "Kept":
+        """Messages before the cut that stay as they are."""
+        beginning = await self._ledger.list_entries(
+            run.session_id, limit=FIRST_ENTRIES, before=FIRST_ENTRIES + 1
+        )
+        first_kept = scene.entries[cut].seq if scene.entries else 0
+        first = next((e.seq for e in beginning if isinstance(e.message, UserMessage)), 0)
+        asked = next((e.seq for e in scene.entries if _asks(e, run)), 0) or scene.asked_by(run)
+        return Kept(
+            first if first < first_kept and first != asked else 0,
+            asked if asked < first_kept else 0,
+        )
+
+    async def _put(self, run: Run, compaction: Compaction) -> None:
+        await self._book.append(run, compaction.entry(self._ids.short()))
+
+
+def _beside(request: ModelRequest) -> int:
+    """What fills the window beside the conversation."""
+    return weigh_text(request.system) + TOOL_TOKENS * len(request.tools)
+
+
+def _asks(entry: Entry, run: Run) -> bool:
+    return entry.run_id == run.run_id and isinstance(entry.message, UserMessage)
+
+
+class Kept(NamedTuple):
+    """Seqs; 0 is none."""
+
+    first_request: int
+    asked: int
+
+
+class Scene:
+    """What the model sees now: the entries after the last summary."""
+
+    def __init__(
+        self, entries: Sequence[Entry], before: Compaction | None, made_by: str | None = None
+    ) -> None:
+        self.entries = entries
+        self.before = before
+        self._made_by = made_by
+        self.cleared_through = before.cleared_through if before else 0
+
+    def asked_by(self, run: Run) -> int:
+        """The request of this run, where an earlier compaction of the same run has it."""
+        return self.before.asked if self.before and self._made_by == run.run_id else 0
+
+    def filled(self, request: ModelRequest | None) -> int:
+        """Tokens in use: the larger of what was counted and what we estimate."""
+        estimate = sum(weigh(entry, self.cleared_through) for entry in self.entries)
+        if self.before and self.before.summary:
+            estimate += weigh_text(self.before.summary)
+        if request is not None:
+            estimate += _beside(request)
+        return max(estimate, counted(self.entries, self.cleared_through))
+
+    def freed(self, through: int) -> int:
+        """What it would bring to leave out the results of tools up to there."""
+        results = [e for e in self.entries if isinstance(e.message, ToolResultMessage)]
+        return sum(
+            weigh(entry, self.cleared_through) - weigh(entry, through)
+            for entry in results
+            if entry.seq <= through
+        )
+
+    def cleared(
+        self, through: int, reason: CompactionReason, tokens_before: int, tokens_after: int
+    ) -> Compaction:
+        known = self.before or Compaction(reason=reason, tokens_before=0, tokens_after=0)
+        return msgspec.structs.replace(
+            known,
+            reason=reason,
+            tokens_before=tokens_before,
+            tokens_after=tokens_after,
+            cleared_through=max(through, self.cleared_through),
+            usage=None,
+        )
+
+    def cut_keeping(self, tokens: int) -> int:
+        """The place from which on everything stays, at most so many tokens of it; 0 is all of it."""
+        places, room = self._places(), tokens
+        best = places[-1] if places else 0
+        for number in range(len(self.entries) - 1, -1, -1):
+            room -= weigh(self.entries[number], self.cleared_through)
+            if room < 0:
+                break
+            if number in places:
+                best = number
+        return best
+
+    def cut_keeping_messages(self, count: int) -> int:
+        messages = [n for n, entry in enumerate(self.entries) if entry.message is not None]
+        if len(messages) <= count:
+            return 0
+        wanted = messages[-count] if count else len(self.entries)
+        return max((place for place in self._places() if place <= wanted), default=0)
+
+    def _places(self) -> list[int]:
+        """Where the conversation can be cut: before words, while no call waits for its result."""
+        places: list[int] = []
+        waiting: set[str] = set()
+        for number, entry in enumerate(self.entries):
+            match entry.message:
+                case ToolResultMessage(tool_use_id=call_id):
+                    waiting.discard(call_id)
+                case AssistantMessage() as message:
+                    # Whoever speaks again has given up on earlier calls.
+                    places.append(number)
+                    waiting = {call.id for call in message.tool_calls}
+                case UserMessage() if not waiting:
+                    places.append(number)
+        return places

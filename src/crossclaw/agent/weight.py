@@ -1,0 +1,59 @@
+"""Weight: how many tokens a part of the conversation takes, estimated without a tokenizer.
+
+Four bytes a token is near for European languages and code; what a provider has counted is taken
+where it is more.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from crossclaw.agent.view import CLEARED
+from crossclaw.domain.messages import AssistantMessage, Image, ToolResultMessage, UserMessage
+from crossclaw.domain.sessions import Entry
+
+BYTES_A_TOKEN = 4
+IMAGE_TOKENS = 1_600  # what the services count for a picture of the usual size
+
+
+def weigh_text(text: str) -> int:
+    return len(text) // BYTES_A_TOKEN + 1
+
+
+def weigh(entry: Entry, cleared_through: int = 0) -> int:
+    """Tokens of an entry in the view."""
+    message = entry.message
+    if message is None:
+        return entry.size // BYTES_A_TOKEN if entry.type == "note" else 0
+    if isinstance(message, ToolResultMessage) and entry.seq <= cleared_through:
+        return min(weigh_text(CLEARED), entry.size // BYTES_A_TOKEN)
+    images = _images(message)
+    size = entry.size - sum(len(image.source.data or "") for image in images)
+    return size // BYTES_A_TOKEN + IMAGE_TOKENS * len(images)
+
+
+def _images(message: UserMessage | AssistantMessage | ToolResultMessage) -> list[Image]:
+    if isinstance(message.content, str) or isinstance(message, AssistantMessage):
+        return []
+    parts = message.content if isinstance(message.content, list) else []
+    found = [part for part in parts if isinstance(part, Image)]
+    stored = [part for part in parts if isinstance(part, dict) and part.get("type") == "image"]
+    for part in stored:
+        try:
+            found.append(msgspec.convert(part, Image))
+        except msgspec.ValidationError:
+            continue  # some JSON that merely looks like one
+    return found
+
+
+def counted(entries: Sequence[Entry], cleared_through: int = 0) -> int:
+    """What the provider said was in the window after the last answer, and what came since. 0 when
+    nobody has counted since the last compaction."""
+    since = 0
+    for entry in reversed(entries):
+        if entry.type == "compaction":
+            return 0
+        if isinstance(entry.message, AssistantMessage) and entry.message.usage is not None:
+            return entry.message.usage.window + since
+        since += weigh(entry, cleared_through)
+    return 0

@@ -1,0 +1,117 @@
+"""`sessions spawn|abort|archive|cleanup`: what agents do with sessions, for scripts and people."""
+
+from typing import Any
+
+from crossclaw.cli.exits import Exit
+from crossclaw.cli.grammar import (
+    Arguments,
+    Command,
+    Parser,
+    gateway_options,
+    json_option,
+    seconds,
+)
+from crossclaw.cli.naming import find_session, name_session
+from crossclaw.cli.peer import ADMIN, READ, WRITE, Peer
+from crossclaw.cli.running import ask
+from crossclaw.cli.say import out, out_json, problem
+
+
+def _spawn_arguments(parser: Parser) -> None:
+    parser.add_argument("task", help="what the sub-agent is to do")
+    parser.add_argument("--session", help="whose sub-agent it is: key, session id or name (main)")
+    parser.add_argument(
+        "--agent", metavar="ID", help="another agent does it, where that is allowed"
+    )
+    parser.add_argument("--label", help="a name for it")
+    parser.add_argument("--model", metavar="PROVIDER/MODEL", help="what it thinks with")
+    parser.add_argument("--thinking", metavar="LEVEL", help="how hard: off to xhigh")
+    parser.add_argument("--run-timeout", type=seconds, metavar="S", help="stop it after that")
+    parser.add_argument("--cleanup", choices=("keep", "delete"), help="its session afterwards")
+    json_option(parser)
+    gateway_options(parser)
+
+
+def _spawn(arguments: Arguments) -> int:
+    async def work(peer: Peer) -> int:
+        params = {
+            "task": arguments.task,
+            "sessionKey": await name_session(peer, arguments.session, None),
+            "agentId": arguments.agent,
+            "label": arguments.label,
+            "model": arguments.model,
+            "thinking": arguments.thinking,
+            "runTimeoutSeconds": arguments.run_timeout,
+            "cleanup": arguments.cleanup,
+        }
+        given = {name: value for name, value in params.items() if value is not None}
+        answer = await peer.call("sessions.spawn", given, timeout_s=arguments.timeout)
+        if arguments.json:
+            out_json(answer)
+        elif answer["status"] == "accepted":
+            out(f"{answer['childSessionKey']} is at work (run {answer['runId']})")
+        else:
+            problem(answer.get("error") or answer["status"])
+        return Exit.OK if answer["status"] == "accepted" else Exit.FAILED
+
+    return ask(arguments, READ, WRITE, work=work)
+
+
+def _one_arguments(parser: Parser) -> None:
+    parser.add_argument("session", help="key, session id or name")
+    json_option(parser)
+    gateway_options(parser)
+
+
+def _abort(arguments: Arguments) -> int:
+    def shown(key: str, answer: dict[str, Any]) -> str:
+        count = len(answer.get("runIds", ()))
+        return f"{key}: {count} stopped" if count else f"{key}: nothing was running"
+
+    return _change(arguments, "sessions.abort", shown)
+
+
+def _archive(arguments: Arguments) -> int:
+    return _change(arguments, "sessions.archive", lambda key, _: f"{key} is put away")
+
+
+def _change(arguments: Arguments, method: str, shown: Any) -> int:
+    async def work(peer: Peer) -> int:
+        key = await find_session(peer, arguments.session)
+        answer = await peer.call(method, {"key": key}, timeout_s=arguments.timeout)
+        out_json(answer) if arguments.json else out(shown(key, answer))
+        return Exit.OK
+
+    return ask(arguments, READ, WRITE, ADMIN, work=work)
+
+
+def _cleanup_arguments(parser: Parser) -> None:
+    parser.add_argument("--agent", metavar="ID", help="only of this agent")
+    parser.add_argument("--older-than-days", type=float, default=30.0, metavar="N", help="(30)")
+    parser.add_argument("--enforce", action="store_true", help="delete them; else they are named")
+    json_option(parser)
+    gateway_options(parser)
+
+
+def _cleanup(arguments: Arguments) -> int:
+    async def work(peer: Peer) -> int:
+        params = {"enforce": arguments.enforce, "olderThanDays": arguments.older_than_days}
+        if arguments.agent:
+            params["agent"] = arguments.agent
+        answer = await peer.call("sessions.cleanup", params, timeout_s=arguments.timeout)
+        if arguments.json:
+            out_json(answer)
+            return Exit.OK
+        word = "deleted" if arguments.enforce else "would be deleted; --enforce does it"
+        out("\n".join([*answer["keys"], f"{answer['count']} archived sessions {word}"]))
+        return Exit.OK
+
+    return ask(arguments, READ, ADMIN, work=work)
+
+
+COMMANDS = {
+    "spawn": Command(_spawn_arguments, _spawn),
+    "abort": Command(_one_arguments, _abort),
+    "archive": Command(_one_arguments, _archive),
+    "cleanup": Command(_cleanup_arguments, _cleanup),
+}

@@ -1,0 +1,1 @@
+"""Display: one reading of Markdown, and how it looks in a terminal, on a page and in each chat."""

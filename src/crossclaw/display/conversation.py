@@ -1,0 +1,147 @@
+"""A conversation for people: what was said between two questions is one turn of the page. The calls
+of a message are progress lines in their place, each with its result; a reply that was cut by the
+model's limit and continued is shown as one."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from crossclaw.display.results import result_markdown
+
+ARGUMENTS_CHARS_MAX = 72  # one line on a usual terminal
+
+_CALLS = ("toolCall", "tool_use")
+_RESULTS = ("toolResult", "tool_result")
+_RESULT_ROLES = ("toolResult", "tool")
+_CUT = ("length", "max_tokens")
+
+Json = dict[str, Any]
+Answers = dict[Any, Json]
+
+
+class Words(msgspec.Struct, frozen=True):
+    markdown: str
+
+
+class Progress(msgspec.Struct, frozen=True):
+    line: str
+    result: str = ""
+    """Markdown; empty when there is none yet, or nobody wants to see it."""
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    text: str
+
+
+Part = Words | Progress | Trouble
+
+
+class Said(msgspec.Struct, frozen=True):
+    who: str
+    at: float | None
+    parts: tuple[Part, ...]
+
+
+def conversation(messages: Sequence[Json], *, results: bool = False) -> list[Said]:
+    """Messages as the wire or a transcript has them, oldest first."""
+    answers = dict(_answers(messages))
+    said: list[Said] = []
+    was_cut = False
+    for message in messages:
+        role = str(message.get("role") or "?")
+        if role in _RESULT_ROLES:
+            continue  # it stands with its call
+        parts = tuple(_parts(message, answers if results else {}, answers))
+        continues = role == "assistant" and bool(said) and said[-1].who == role
+        if continues:
+            said[-1] = msgspec.structs.replace(
+                said[-1], parts=_joined(said[-1].parts, parts, was_cut)
+            )
+        elif parts:
+            said.append(Said(role, _time(message), parts))
+        was_cut = message.get("stopReason") in _CUT
+    return said
+
+
+def progress_line(name: str, arguments: object, outcome: str = "") -> str:
+    """`→ read path: a.md`, and what came of it, where that is worth a word."""
+    shown = _arguments(arguments)
+    line = f"→ {name} {shown}" if shown else f"→ {name}"
+    return f"{line}{' —' if shown else ''} {outcome}" if outcome else line
+
+
+def message_text(message: Any) -> str:
+    """The words of a message, its text blocks joined."""
+    return "".join(str(b.get("text") or "") for b in _blocks(message) if b.get("type") == "text")
+
+
+def _joined(before: tuple[Part, ...], after: tuple[Part, ...], was_cut: bool) -> tuple[Part, ...]:
+    if was_cut and before and after:
+        last, first = before[-1], after[0]
+        if isinstance(last, Words) and isinstance(first, Words):
+            return (*before[:-1], Words(last.markdown + first.markdown), *after[1:])
+    return (*before, *after)
+
+
+def _parts(message: Json, shown: Answers, answers: Answers) -> Iterator[Part]:
+    text = ""
+    for block in _blocks(message):
+        if block.get("type") == "text":
+            text += str(block.get("text") or "")
+            continue
+        if text.strip():
+            yield Words(text)
+        text = ""
+        if block.get("type") in _CALLS:
+            yield _progress(block, shown, answers)
+    if text.strip():
+        yield Words(text)
+    if error := message.get("errorMessage"):
+        what = "stopped" if message.get("stopReason") == "aborted" else "failed"
+        yield Trouble(f"{what}: {error}")
+
+
+def _progress(call: Json, shown: Answers, answers: Answers) -> Progress:
+    call_id = call.get("id")
+    answer = answers.get(call_id) or {}
+    line = progress_line(
+        str(call.get("name") or "tool"),
+        call.get("arguments") or call.get("input"),
+        "failed" if answer.get("isError") or answer.get("is_error") else "",
+    )
+    result = result_markdown(shown[call_id].get("content")) if call_id in shown else ""
+    return Progress(line, result)
+
+
+def _answers(messages: Iterable[Json]) -> Iterator[tuple[Any, Json]]:
+    for message in messages:
+        if message.get("role") in _RESULT_ROLES:
+            yield message.get("toolCallId") or message.get("tool_use_id"), message
+        for block in _blocks(message):
+            if block.get("type") in _RESULTS:
+                yield block.get("toolCallId") or block.get("tool_use_id"), block
+
+
+def _blocks(message: Any) -> list[Json]:
+    content = message.get("content") if isinstance(message, dict) else None
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [b for b in content if isinstance(b, dict)] if isinstance(content, list) else []
+
+
+def _time(message: Json) -> float | None:
+    at = message.get("timestamp")
+    return at if isinstance(at, int | float) else None
+
+
+def _arguments(arguments: object) -> str:
+    if not isinstance(arguments, dict):
+        return ""
+    text = ", ".join(f"{name}: {_short(value)}" for name, value in arguments.items())
+    text = " ".join(text.split())
+    return text if len(text) <= ARGUMENTS_CHARS_MAX else text[: ARGUMENTS_CHARS_MAX - 1] + "…"
+
+
+def _short(value: object) -> str:
+    return value if isinstance(value, str) else repr(value)

@@ -1,0 +1,287 @@
+"""Dialects: a document as each chat platform writes it. The common ground is plain text; a dialect
+says what it marks, what it escapes, and how long one message may be."""
+
+import html
+import re
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import ClassVar
+
+from crossclaw.display.columns import columns, width
+from crossclaw.display.document import (
+    Block,
+    Code,
+    Heading,
+    Items,
+    Paragraph,
+    Quote,
+    Rule,
+    Span,
+    Style,
+    Table,
+    words_in,
+)
+
+COLUMNS_MAX = 56  # a table wider than a phone wraps into nonsense; it is written as a list instead
+
+
+class Dialect:
+    """Plain text, and what the others change."""
+
+    name = "plain"
+    chars_max = 4_000
+    marks: ClassVar[dict[Style, tuple[str, str]]] = {}
+
+    def length(self, text: str) -> int:
+        """As most platforms count: in UTF-16 units, where an emoji is two."""
+        return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+    def write(self, blocks: Iterable[Block]) -> str:
+        return "\n\n".join(filter(None, map(self.block, blocks)))
+
+    def block(self, block: Block) -> str:
+        match block:
+            case Paragraph(words=words):
+                return self.line(words)
+            case Heading(level=level, words=words):
+                return self.heading(level, words)
+            case Code():
+                return self.fence(block)
+            case Items():
+                return self._items(block)
+            case Quote(blocks=blocks):
+                return self.quote(self.write(blocks))
+            case Table():
+                return self._table(block)
+            case Rule():
+                return self.escape("———")
+
+    # ── what a dialect may say in its own way ──────────────────────────────────────────────────
+
+    def escape(self, text: str) -> str:
+        return text
+
+    def code(self, text: str) -> str:
+        return text
+
+    def fence(self, code: Code) -> str:
+        return code.text
+
+    def link(self, text: str, words: str, href: str) -> str:
+        """`text` as it is written, `words` as they are read. The address is always to be seen."""
+        bare = href.removeprefix("mailto:")
+        return text if words in (href, bare) else f"{text} ({self.escape(bare)})"
+
+    def heading(self, level: int, words: Sequence[Span]) -> str:
+        return self.line([_bold(span) for span in words])
+
+    def quote(self, text: str) -> str:
+        return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
+
+    def bullet(self, number: int | None) -> str:
+        return "•" if number is None else f"{number}."
+
+    # ── the common ground ──────────────────────────────────────────────────────────────────────
+
+    def line(self, spans: Sequence[Span]) -> str:
+        written: list[str] = []
+        for href, group in groupby(spans, key=lambda span: span.href):
+            inside = list(group)
+            text = self._styled(inside)
+            written.append(self.link(text, words_in(inside), href) if href else text)
+        return "".join(written)
+
+    def _styled(self, spans: Iterable[Span]) -> str:
+        written: list[str] = []
+        opened: list[Style] = []
+        for span in spans:
+            styles = [style for style in _styles_of(span) if style in self.marks]
+            while not set(opened) <= set(styles):
+                written.append(self.marks[opened.pop()][1])
+            for style in styles:
+                if style not in opened:
+                    opened.append(style)
+                    written.append(self.marks[style][0])
+            is_code = "code" in span.styles
+            written.append(self.code(span.text) if is_code else self.escape(span.text))
+        written += [self.marks[style][1] for style in reversed(opened)]
+        return "".join(written)
+
+    def _items(self, items: Items) -> str:
+        written = []
+        for at, blocks in enumerate(items.items):
+            bullet = self.bullet(None if items.first is None else items.first + at)
+            inner = ("\n" if items.tight else "\n\n").join(map(self.block, blocks))
+            written.append(f"{bullet} {inner}".replace("\n", "\n  ").rstrip())
+        return ("\n" if items.tight else "\n\n").join(written)
+
+    def _table(self, table: Table) -> str:
+        lines = columns([[words_in(cell) for cell in row] for row in (table.head, *table.rows)])
+        if max(map(width, lines)) > COLUMNS_MAX:
+            return self._items(as_items(table))
+        return self.fence(Code("\n".join(lines)))
+
+
+def as_items(table: Table) -> Items:
+    """A table as a list: each row says what its cells are."""
+    return Items(tuple((Paragraph(tuple(_row(table, row))),) for row in table.rows))
+
+
+def _row(table: Table, row: Sequence[Sequence[Span]]) -> Iterable[Span]:
+    for at, (head, cell) in enumerate(zip(table.head, row, strict=False)):
+        yield from [Span(", ")] if at else []
+        yield from [*map(_bold, head), Span(": ")] if words_in(head) else []
+        yield from cell
+
+
+def _bold(span: Span) -> Span:
+    return span if "bold" in span.styles else Span(span.text, ("bold", *span.styles), span.href)
+
+
+def _styles_of(span: Span) -> tuple[Style, ...]:
+    """Code is code and nothing else: some platforms refuse a message that mixes them."""
+    return () if "code" in span.styles else span.styles
+
+
+class TelegramHtml(Dialect):
+    """Bot API, `parse_mode: HTML`. It refuses a message with a tag that is not closed."""
+
+    name = "telegram"
+    chars_max = 4_096
+    marks: ClassVar[dict[Style, tuple[str, str]]] = {
+        "bold": ("<b>", "</b>"),
+        "italic": ("<i>", "</i>"),
+        "strike": ("<s>", "</s>"),
+    }
+
+    def escape(self, text: str) -> str:
+        return html.escape(text, quote=False)
+
+    def code(self, text: str) -> str:
+        return f"<code>{self.escape(text)}</code>"
+
+    def fence(self, code: Code) -> str:
+        inner = self.escape(code.text)
+        if code.language:
+            inner = f'<code class="language-{html.escape(code.language)}">{inner}</code>'
+        return f"<pre>{inner}</pre>"
+
+    def link(self, text: str, words: str, href: str) -> str:
+        return f'<a href="{html.escape(href)}">{text}</a>'
+
+    def quote(self, text: str) -> str:
+        # Quotes cannot stand inside one another there.
+        inner = text.replace("<blockquote>", "").replace("</blockquote>", "")
+        return f"<blockquote>{inner}</blockquote>"
+
+
+class TelegramMarkdown(Dialect):
+    """Bot API, `parse_mode: MarkdownV2`: every mark that is meant as itself carries a backslash."""
+
+    name = "telegram-markdown"
+    chars_max = 4_096
+    marks: ClassVar[dict[Style, tuple[str, str]]] = {
+        "bold": ("*", "*"),
+        "italic": ("_", "_"),
+        "strike": ("~", "~"),
+    }
+
+    def escape(self, text: str) -> str:
+        return re.sub(r"([_*\[\]()~`>#+\-=|{}.!\\])", r"\\\1", text)
+
+    def code(self, text: str) -> str:
+        return f"`{_escape_code(text)}`"
+
+    def fence(self, code: Code) -> str:
+        return f"```{code.language}\n{_escape_code(code.text)}\n```"
+
+    def link(self, text: str, words: str, href: str) -> str:
+        address = re.sub(r"([)\\])", r"\\\1", href)
+        return f"[{text}]({address})"
+
+    def quote(self, text: str) -> str:
+        return "\n".join(f">{line.removeprefix('>')}" for line in text.split("\n"))
+
+    def bullet(self, number: int | None) -> str:
+        return "•" if number is None else f"{number}\\."
+
+
+class Discord(Dialect):
+    """Its own Markdown. What is not meant as a mark or a mention carries a backslash."""
+
+    name = "discord"
+    chars_max = 2_000
+    marks: ClassVar[dict[Style, tuple[str, str]]] = {
+        "bold": ("**", "**"),
+        "italic": ("*", "*"),
+        "strike": ("~~", "~~"),
+    }
+
+    def escape(self, text: str) -> str:
+        text = re.sub(r"([\\*_~`|<\[\]])", r"\\\1", text)
+        text = re.sub(r"^(\s*)([#>+-]|\d+(?=[.)]))", r"\1\\\2", text, flags=re.M)
+        return re.sub(r"@(?=everyone|here)", "@\u200b", text)
+
+    def code(self, text: str) -> str:
+        return f"`` {text} ``" if "`" in text else f"`{text}`"
+
+    def fence(self, code: Code) -> str:
+        return f"```{code.language}\n{_unfenced(code.text)}\n```"
+
+    def link(self, text: str, words: str, href: str) -> str:
+        if words in (href, href.removeprefix("mailto:")):
+            return words
+        return f"[{text}]({href.replace(')', '%29')})"
+
+    def heading(self, level: int, words: Sequence[Span]) -> str:
+        return f"{'#' * min(level, 3)} {self.line(words)}"
+
+    def bullet(self, number: int | None) -> str:
+        return "-" if number is None else f"{number}."
+
+
+class WhatsApp(Dialect):
+    """Few marks and no way to escape them: a lone star of the text stays a star."""
+
+    name = "whatsapp"
+    chars_max = 4_096
+    marks: ClassVar[dict[Style, tuple[str, str]]] = {
+        "bold": ("*", "*"),
+        "italic": ("_", "_"),
+        "strike": ("~", "~"),
+    }
+
+    def code(self, text: str) -> str:
+        return f"`{text}`"
+
+    def fence(self, code: Code) -> str:
+        return f"```{_unfenced(code.text)}```"
+
+    def bullet(self, number: int | None) -> str:
+        return "-" if number is None else f"{number}."
+
+
+class Signal(Dialect):
+    name = "signal"
+
+
+class IMessage(Dialect):
+    name = "imessage"
+
+
+def _escape_code(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("`", "\\`")
+
+
+def _unfenced(text: str) -> str:
+    """Three backticks inside would end the fence: something that is not seen comes between."""
+    return text.replace("```", "`\u200b``")
+
+
+PLAIN = Dialect()
+DIALECTS: dict[str, Dialect] = {
+    dialect.name: dialect
+    for dialect in (
+        PLAIN, TelegramHtml(), TelegramMarkdown(), Discord(), WhatsApp(), Signal(), IMessage(),
+    )
+}  # fmt: skip

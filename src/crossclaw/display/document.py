@@ -1,0 +1,60 @@
+"""A document: Markdown as blocks of styled words. What chats are written from, and cut along."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+Style = Literal["bold", "italic", "strike", "code"]
+
+
+class Span(msgspec.Struct, frozen=True):
+    """A stretch of words in one style. `styles` are in the order in which they were opened."""
+
+    text: str
+    styles: tuple[Style, ...] = ()
+    href: str | None = None
+
+
+Line = tuple[Span, ...]
+
+
+class Paragraph(msgspec.Struct, frozen=True):
+    words: Line
+
+
+class Heading(msgspec.Struct, frozen=True):
+    level: int
+    words: Line
+
+
+class Code(msgspec.Struct, frozen=True):
+    text: str
+    language: str = ""
+
+
+class Items(msgspec.Struct, frozen=True):
+    items: tuple[tuple["Block", ...], ...]
+    first: int | None = None
+    """The number of the first item; None: the items have bullets."""
+    tight: bool = True
+
+
+class Quote(msgspec.Struct, frozen=True):
+    blocks: tuple["Block", ...]
+
+
+class Table(msgspec.Struct, frozen=True):
+    head: tuple[Line, ...]
+    rows: tuple[tuple[Line, ...], ...]
+
+
+class Rule(msgspec.Struct, frozen=True):
+    pass
+
+
+Block = Paragraph | Heading | Code | Items | Quote | Table | Rule
+
+
+def words_in(line: Sequence[Span]) -> str:
+    return "".join(span.text for span in line)

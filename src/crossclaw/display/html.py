@@ -1,0 +1,70 @@
+"""Markdown as HTML that a page may put in as it is: made by the parser, then washed again."""
+
+from functools import cache
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from crossclaw.display.reading import CHARS_MAX, SCHEMES, parser, tokens_of
+
+if TYPE_CHECKING:
+    from nh3 import Cleaner
+
+TAGS = frozenset(
+    [
+        *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "strong", "em", "s", "code", "pre"),
+        *("blockquote", "ul", "ol", "li", "a", "table", "thead", "tbody", "tr", "th", "td"),
+    ]
+)
+ATTRIBUTES = {
+    "a": {"href", "title"},
+    "code": {"class"},
+    "ol": {"start"},
+    "th": {"align"},
+    "td": {"align"},
+}
+_ALIGNED = "text-align:"
+
+
+def to_html(markdown: str) -> str:
+    """No script, no style, no picture that is fetched: two fences stand before the page. The parser
+    lets no HTML through, and the cleaner knows only the tags above."""
+    if len(markdown) > CHARS_MAX:
+        return f"<pre>{escape(markdown)}</pre>"
+    tokens = tokens_of(markdown)
+    for token in tokens:
+        _tame(token)
+    html: str = parser().renderer.render(tokens, parser().options, {})
+    return _cleaner().clean(html)
+
+
+def _tame(token: Any) -> None:
+    style = str(token.attrs.pop("style", ""))
+    if style.startswith(_ALIGNED):  # a page's policy may forbid inline styles
+        token.attrs["align"] = style.removeprefix(_ALIGNED)
+    token.children = [part for child in token.children or () for part in _unpictured(child)] or None
+
+
+def _unpictured(token: Any) -> list[Any]:
+    """`![a](u)` becomes the link `[a](u)`: see `reading.py` for the reason."""
+    if token.type != "image":
+        return [token]
+    from markdown_it.token import Token  # noqa: PLC0415  loaded by now
+
+    source = token.attrs.get("src", "")
+    text = Token("text", "", 0, content=token.content or source or "picture")
+    return [Token("link_open", "a", 1, attrs={"href": source}), text, Token("link_close", "a", -1)]
+
+
+@cache
+def _cleaner() -> "Cleaner":
+    import nh3  # noqa: PLC0415  only when something is shown
+
+    return nh3.Cleaner(
+        tags=set(TAGS),
+        attributes=ATTRIBUTES,
+        url_schemes=set(SCHEMES),
+        url_relative="deny",  # from a page it would lead into the gateway itself
+        link_rel="noopener noreferrer nofollow",
+        set_tag_attribute_values={"a": {"target": "_blank"}},
+        strip_comments=True,
+    )

@@ -1,0 +1,166 @@
+"""Reading Markdown: the one parser of the house. Raw HTML is text, and a link leads to a safe place.
+
+Whatever comes in comes out as some document: Markdown has no errors.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+from crossclaw.display.document import (
+    Block,
+    Code,
+    Heading,
+    Items,
+    Line,
+    Paragraph,
+    Quote,
+    Rule,
+    Span,
+    Style,
+    Table,
+)
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+NESTING_MAX = (
+    32  # quotes in quotes; what lies deeper is left out. Hostile text costs this much more
+)
+CHARS_MAX = 40_000  # more than a model says at once; a longer text is shown as it was written
+SCHEMES = ("http", "https", "mailto")
+"""Where a link may lead. What a model writes is not to start programs, scripts or downloads."""
+
+_SCHEME = re.compile(r"\s*([a-z][a-z0-9+.-]*):", re.IGNORECASE)
+_STYLES: dict[str, Style] = {"strong": "bold", "em": "italic", "s": "strike"}
+
+
+@cache
+def parser() -> "MarkdownIt":
+    from markdown_it import MarkdownIt  # noqa: PLC0415  50 ms, and only when something is shown
+
+    options = {"html": False, "maxNesting": NESTING_MAX}
+    reader = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
+    reader.validateLink = is_safe_link  # type: ignore[method-assign]
+    return reader
+
+
+def is_safe_link(url: str) -> bool:
+    """An address without a scheme leads nowhere from a chat, but it harms nobody."""
+    scheme = _SCHEME.match("".join(c for c in url if c > " "))
+    return scheme is None or scheme[1].lower() in SCHEMES
+
+
+def tokens_of(markdown: str) -> "list[Token]":
+    return parser().parse(markdown)
+
+
+def read(markdown: str) -> tuple[Block, ...]:
+    if len(markdown) > CHARS_MAX:
+        return (Paragraph((Span(markdown),)),)
+    return tuple(_Reader(tokens_of(markdown)).blocks())
+
+
+class _Reader:
+    """Walks through the parser's flat list of opening and closing tokens."""
+
+    def __init__(self, tokens: "Sequence[Token]") -> None:
+        self._tokens = tokens
+        self._at = 0
+
+    def blocks(self, until: str = "") -> Iterator[Block]:
+        while self._at < len(self._tokens):
+            token = self._next()
+            if token.type == until:
+                return
+            if (block := self._block(token)) is not None:
+                yield block
+
+    def _next(self) -> "Token":
+        self._at += 1
+        return self._tokens[self._at - 1]
+
+    def _block(self, token: "Token") -> Block | None:
+        match token.type:
+            case "paragraph_open":
+                return Paragraph(self._line())
+            case "heading_open":
+                return Heading(int(token.tag[1:]), self._line())
+            case "fence" | "code_block":
+                return Code(token.content.removesuffix("\n"), _language(token.info))
+            case "bullet_list_open" | "ordered_list_open":
+                return self._items(token)
+            case "blockquote_open":
+                return Quote(tuple(self.blocks("blockquote_close")))
+            case "table_open":
+                return self._table()
+            case "hr":
+                return Rule()
+            case _:
+                return None
+
+    def _line(self) -> Line:
+        line = tuple(_spans(self._next().children or ()))
+        self._next()  # the closing token
+        return line
+
+    def _items(self, opening: "Token") -> Items:
+        items: list[tuple[Block, ...]] = []
+        begin = self._at
+        while (token := self._next()).type == "list_item_open":
+            items.append(tuple(self.blocks("list_item_close")))
+        inside = self._tokens[begin : self._at]
+        paragraphs = [
+            t for t in inside if t.type == "paragraph_open" and t.level == token.level + 2
+        ]
+        first = int(opening.attrs.get("start", 1)) if opening.tag == "ol" else None
+        return Items(tuple(items), first, all(each.hidden for each in paragraphs))
+
+    def _table(self) -> Table:
+        rows: list[tuple[Line, ...]] = []
+        while (token := self._next()).type != "table_close":
+            if token.type == "tr_open":
+                rows.append(tuple(self._cells()))
+        return Table(rows[0], tuple(rows[1:]))
+
+    def _cells(self) -> Iterator[Line]:
+        while self._next().type != "tr_close":
+            yield self._line()
+
+
+def _spans(tokens: "Sequence[Token]") -> Iterator[Span]:
+    styles: list[Style] = []
+    href: str | None = None
+    for token in tokens:
+        match token.type:
+            case "text" if token.content:
+                yield Span(token.content, tuple(styles), href)
+            case "code_inline":
+                yield Span(token.content, (*styles, "code"), href)
+            case "softbreak" | "hardbreak":
+                yield Span("\n", tuple(styles), href)
+            case "image":
+                yield _picture(token, tuple(styles), href)
+            case "link_open":
+                href = str(token.attrs.get("href", ""))
+            case "link_close":
+                href = None
+            case _ if token.nesting == 1:
+                styles.append(_STYLES[token.tag])
+            case _ if token.nesting == -1:
+                styles.remove(_STYLES[token.tag])
+
+
+def _picture(token: "Token", styles: tuple[Style, ...], href: str | None) -> Span:
+    """A picture is a link to it. Fetching it would tell its host who reads this, and whatever a
+    tricked model has written into the address."""
+    source = str(token.attrs.get("src", ""))
+    return Span(token.content or source or "picture", styles, href or source or None)
+
+
+def _language(info: str) -> str:
+    """The first word after a fence, where it can be one."""
+    word = info.strip().partition(" ")[0]
+    return word if re.fullmatch(r"[\w+#.-]{1,40}", word) else ""

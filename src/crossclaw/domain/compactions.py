@@ -1,0 +1,49 @@
+"""Compactions: how much of a transcript its model still sees as it was. Each stands for itself: the
+newest one tells the whole of it. The transcript keeps everything."""
+
+from typing import Literal
+
+import msgspec
+
+from crossclaw.domain.messages import Usage
+from crossclaw.domain.sessions import Entry, NewEntry
+
+CompactionReason = Literal["threshold", "overflow", "manual"]
+
+
+class Compaction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    reason: CompactionReason
+    tokens_before: int
+    tokens_after: int
+    """Both estimated."""
+    cleared_through: int = 0
+    """Results of tools up to this seq are left out."""
+    summary: str | None = None
+    first_kept_seq: int = 0
+    first_kept_entry_id: str | None = None
+    """With a summary: what is older is in it, but for pins and `keep`."""
+    first_request: int = 0
+    asked: int = 0
+    """Seqs of older messages that stay as they are: the first request of all, shown before the
+    summary, and the one of the run that made this, shown after it."""
+    summarized: int = 0
+    """Messages that are now in the summary."""
+    usage: Usage | None = None
+    """What the summary cost."""
+
+    def entry(self, entry_id: str) -> NewEntry:
+        return NewEntry(entry_id=entry_id, note=msgspec.to_builtins(self), type="compaction")
+
+
+def compaction_of(entry: Entry) -> Compaction:
+    return msgspec.convert(entry.note, Compaction)
+
+
+class Obligation(msgspec.Struct, frozen=True):
+    """Something that a session has under way, whatever its model remembers."""
+
+    kind: Literal["child", "send", "timer"]
+    name: str
+    """The child's or the target's key; a timer's kind."""
+    about: str
+    """The task, the message, or when."""

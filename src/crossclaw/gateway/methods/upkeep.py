@@ -1,0 +1,169 @@
+"""sessions.abort, sessions.archive and sessions.cleanup: stopping, putting away, throwing away."""
+
+from typing import Annotated, Any
+
+import msgspec
+
+from crossclaw.domain.agents import normalize_agent_id
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import Invalid
+from crossclaw.domain.keys import SessionKey
+from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.door.resolver import Resolver
+from crossclaw.gateway.events import shown_key
+from crossclaw.ledger.contract import Ledger
+from crossclaw.sessions.archive import Archive
+from crossclaw.sessions.changing import Changing
+from crossclaw.sessions.stopping import Stopping
+
+KEPT_DAYS = 30  # archived sessions; long enough to miss something and look it up
+CLEANUP_MAX = 1_000  # sessions of one call: each is a commit of its own
+
+DAY_MS = 24 * 3600 * 1000
+
+
+class AbortParams(Params, frozen=True):
+    key: str | None = None
+    run_id: str | None = None
+    agent_id: str | None = None
+    clear_queued: bool = True
+
+
+class AbortResult(Result, frozen=True):
+    ok: bool
+    status: str
+    aborted_run_id: str | None = None
+    run_ids: tuple[str, ...] = ()
+
+
+class ArchiveParams(Params, frozen=True):
+    key: str
+
+
+class ArchiveResult(Result, frozen=True):
+    ok: bool
+    key: str
+    archived: bool
+
+
+class CleanupParams(Params, frozen=True):
+    """`fixMissing` and `fixDmScope` are OpenClaw's and have nothing to mend here."""
+
+    agent: str | None = None
+    all_agents: bool = False
+    enforce: bool = False
+    active_key: str | None = None
+    older_than_days: Annotated[float, msgspec.Meta(ge=0)] = KEPT_DAYS
+    fix_missing: bool = False
+    fix_dm_scope: bool = False
+
+
+class CleanupResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    ok: bool
+    dry_run: bool
+    count: int
+    keys: list[str]
+
+
+class Upkeep:
+    def __init__(
+        self,
+        ledger: Ledger,
+        resolver: Resolver,
+        stopping: Stopping,
+        archive: Archive,
+        changing: Changing,
+        clock: Clock,
+    ) -> None:
+        self._ledger = ledger
+        self._resolver = resolver
+        self._stopping = stopping
+        self._archive = archive
+        self._changing = changing
+        self._clock = clock
+
+    async def abort(self, caller: Caller, params: AbortParams) -> AbortResult:
+        """One run by its id, or what a session has running and, unless told otherwise, queued."""
+        if params.run_id:
+            return await self._abort_run(caller, params.run_id, params.key)
+        if not params.key:
+            raise Invalid("say which: key or runId")
+        handle = await self._resolver.resolve(caller.principal, params.key, "change")
+        reason = "stopped by the client"
+        if params.clear_queued:
+            stopped = await self._stopping.stop(handle.key, reason)
+        else:
+            stopped = await self._stopping.stop_running(handle.key, reason)
+        return _aborted(stopped)
+
+    async def _abort_run(self, caller: Caller, run_id: str, key: str | None) -> AbortResult:
+        run = await self._ledger.find_run(run_id)
+        if run is None:
+            return _aborted([])
+        handle = await self._resolver.resolve(caller.principal, key or run.key.text, "change")
+        if handle.key != run.key:
+            raise Invalid("runId does not match key")
+        done = await self._stopping.stop_run(run_id, "stopped by the client")
+        return _aborted([run_id] if done else [])
+
+    async def archive(self, caller: Caller, params: ArchiveParams) -> ArchiveResult:
+        handle = await self._resolver.resolve(caller.principal, params.key, "change")
+        if handle.key.kind == "main":
+            raise Invalid(f"the main session ({handle.key}) cannot be archived; reset it instead")
+        done = await self._archive.now(handle.key)
+        return ArchiveResult(ok=True, key=shown_key(handle.key), archived=done)
+
+    async def cleanup(self, caller: Caller, params: CleanupParams) -> CleanupResult:
+        """What was archived long ago goes; without `enforce` it is only named."""
+        before = self._clock.now_ms() - int(params.older_than_days * DAY_MS)
+        agent = normalize_agent_id(params.agent) if params.agent else None
+        found = await self._ledger.list_archived(
+            before=before, agent_id=None if params.all_agents else agent, limit=CLEANUP_MAX
+        )
+        kept = SessionKey.parse(params.active_key).text if params.active_key else None
+        going = [session for session in found if session.key.text != kept]
+        if params.enforce:
+            for session in going:
+                await self._changing.delete(session)
+        keys = [shown_key(session.key) for session in going]
+        return CleanupResult(ok=True, dry_run=not params.enforce, count=len(keys), keys=keys)
+
+    def methods(self) -> list[Method[Any]]:
+        return [
+            Method(
+                name="sessions.abort",
+                params=AbortParams,
+                result=AbortResult,
+                scope="operator.write",
+                effect="change",
+                handle=self.abort,
+                summary="Stop a run, or all that a session and its sub-agents have running and queued.",
+            ),
+            Method(
+                name="sessions.archive",
+                params=ArchiveParams,
+                result=ArchiveResult,
+                scope="operator.admin",
+                effect="change",
+                handle=self.archive,
+                summary="Put a session away: not listed, not written to, still readable.",
+            ),
+            Method(
+                name="sessions.cleanup",
+                params=CleanupParams,
+                result=CleanupResult,
+                scope="operator.admin",
+                effect="change",
+                handle=self.cleanup,
+                summary="Delete what was archived long ago; names it only, unless enforce is true.",
+            ),
+        ]
+
+
+def _aborted(stopped: list[str]) -> AbortResult:
+    return AbortResult(
+        ok=True,
+        status="aborted" if stopped else "no-active-run",
+        aborted_run_id=stopped[-1] if stopped else None,
+        run_ids=tuple(stopped),
+    )

@@ -1,0 +1,75 @@
+"""Spawn rows: made with the child's first run, moved on by the step that ends each of its runs."""
+
+from typing import Any
+
+import apsw
+import msgspec
+
+from crossclaw.domain.addresses import Address
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.runs import Outcome
+from crossclaw.domain.spawns import Spawn
+from crossclaw.ledger.contract import PutSpawn, SetSpawn
+from crossclaw.ledger.sqlite.rows import to_json
+from crossclaw.ledger.sqlite.writer import Transaction
+
+_COLUMNS = (
+    "child_key, agent_id, parent_key, run_id, task, cleanup, created_at, label, state, ended_at, "
+    "announced_at, reply_to, outcome"
+)
+_address = msgspec.json.Decoder(Address)
+_outcome = msgspec.json.Decoder(Outcome)
+
+
+def put_spawn(transaction: Transaction, op: PutSpawn) -> None:
+    x = op.spawn
+    transaction.db.execute(
+        f"INSERT INTO spawns ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING",
+        (
+            x.child_key,
+            x.agent_id,
+            x.parent_key,
+            x.run_id,
+            x.task,
+            x.cleanup,
+            x.created_at,
+            x.label,
+            x.state,
+            x.ended_at,
+            x.announced_at,
+            x.reply_to and to_json(x.reply_to),
+            x.outcome and to_json(x.outcome),
+        ),
+    )
+
+
+def set_spawn(transaction: Transaction, op: SetSpawn) -> None:
+    x = op.spawn
+    transaction.db.execute(
+        "UPDATE spawns SET state = ?, outcome = ?, ended_at = ?, announced_at = ? "
+        "WHERE child_key = ?",
+        (x.state, x.outcome and to_json(x.outcome), x.ended_at, x.announced_at, x.child_key),
+    )
+
+
+def find_spawn(db: apsw.Connection, child_key: SessionKey) -> Spawn | None:
+    row = db.execute(
+        f"SELECT {_COLUMNS} FROM spawns WHERE child_key = ?", (child_key.text,)
+    ).fetchone()
+    return row and _spawn_of(row)
+
+
+def list_spawns(db: apsw.Connection, parent_key: SessionKey, open_only: bool) -> list[Spawn]:
+    only = "AND state != 'over' " if open_only else ""
+    rows = db.execute(
+        f"SELECT {_COLUMNS} FROM spawns WHERE parent_key = ? {only}ORDER BY created_at, child_key",
+        (parent_key.text,),
+    )
+    return [_spawn_of(row) for row in rows]
+
+
+def _spawn_of(row: tuple[Any, ...]) -> Spawn:
+    fields = dict(zip(_COLUMNS.split(", "), row, strict=True))
+    fields["reply_to"] = fields["reply_to"] and _address.decode(fields["reply_to"])
+    fields["outcome"] = fields["outcome"] and _outcome.decode(fields["outcome"])
+    return Spawn(**fields)

@@ -1,0 +1,97 @@
+"""Visibility: which sessions may a session see? The same rule for one session, with its reason, and
+for all of them, as a sight that the ledger's reads take into their query."""
+
+from typing import Literal
+
+import msgspec
+
+from crossclaw.config import Config
+from crossclaw.config.tools import AgentToAgent
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.sight import Sight
+from crossclaw.policy.agent_to_agent import decide_reach, reachable
+from crossclaw.policy.decision import Decision
+from crossclaw.policy.sandbox import sandbox_of, why_sandboxed
+
+Mode = Literal["spawned", "self", "tree", "agent", "all"]
+
+
+class Viewer(msgspec.Struct, frozen=True, kw_only=True):
+    """A session that looks around, and how far the settings let it see."""
+
+    key: SessionKey
+    mode: Mode
+    reach: AgentToAgent = AgentToAgent()
+    sandboxed: bool = False
+    roots: frozenset[str] | None = None
+
+    @property
+    def needs_line(self) -> bool:
+        """Whether a decision depends on who is above a session."""
+        return self.mode == "tree" or self.roots is not None
+
+    @property
+    def sees_every_agent(self) -> bool:
+        free = reachable(self.reach, self.key.agent_id) is None
+        return free and self.mode == "all" and self.roots is None
+
+
+def viewer_of(config: Config, key: SessionKey, authority: Authority) -> Viewer:
+    sandboxed = why_sandboxed(config.agents, key, authority) is not None
+    boxed = sandboxed and sandbox_of(config.agents, key).session_tools_visibility == "spawned"
+    return Viewer(
+        key=key,
+        mode="spawned" if boxed else config.tools.sessions.visibility,
+        reach=config.tools.agent_to_agent,
+        sandboxed=sandboxed,
+        roots=authority.roots,
+    )
+
+
+def decide_visible(
+    viewer: Viewer, target: SessionKey, spawned_by: str | None, line: frozenset[str]
+) -> Decision:
+    """`line` is the target and everything above it; only viewers that need it look at it."""
+    own = viewer.key
+    reach = decide_reach(viewer.reach, own.agent_id, target.agent_id, "listing")
+    if not reach.allowed:
+        return reach
+    if viewer.roots is not None and not viewer.roots & line:
+        return Decision(False, "the authority of this run is limited to other trees of sessions")
+    match viewer.mode:
+        case "spawned":
+            return Decision(
+                spawned_by == own.text,
+                "sandboxed: only sessions that it spawned itself (sandbox.sessionToolsVisibility)",
+            )
+        case "self":
+            return Decision(target == own, _mode("self", "its own session alone"))
+        case "tree":
+            return Decision(own.text in line, _mode("tree", "itself and what is below it"))
+        case "agent":
+            same = target.agent_id == own.agent_id
+            return Decision(same, _mode("agent", "the sessions of its own agent"))
+        case "all":
+            return Decision(True, _mode("all", "everything that tools.agentToAgent lets reach"))
+
+
+def _mode(mode: str, meaning: str) -> str:
+    return f"tools.sessions.visibility is {mode}: {meaning}"
+
+
+def sight_of(viewer: Viewer) -> Sight:
+    """What `decide_visible` allows, for all sessions at once."""
+    own, agents = viewer.key, reachable(viewer.reach, viewer.key.agent_id)
+    trees = () if viewer.roots is None else (viewer.roots,)
+    match viewer.mode:
+        case "spawned":
+            return Sight(agents=agents, spawned_by=own.text, trees=trees)
+        case "self":
+            return Sight(key=own.text, trees=trees)
+        case "tree":
+            return Sight(agents=agents, trees=(frozenset({own.text}), *trees))
+        case "agent":
+            return Sight(agents=(own.agent_id,), trees=trees)
+        case "all":
+            return Sight(agents=agents, trees=trees)

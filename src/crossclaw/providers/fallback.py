@@ -1,0 +1,123 @@
+"""Fallbacks: when the chosen model cannot answer, the next one in the list is asked.
+
+A run that moved on stays there, so that its turns are one voice. A model that failed rests for a
+while: later runs do not wait for it again.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+
+import anyio
+import msgspec
+
+from crossclaw.domain.errors import ContextOverflow, ProviderError, ProviderOverloaded
+from crossclaw.domain.messages import AssistantMessage, Thinking
+from crossclaw.providers.contract import (
+    Again,
+    AssistantTurn,
+    ModelRequest,
+    Provider,
+    Tell,
+    Turn,
+)
+
+log = logging.getLogger(__name__)
+
+REST_S = 60.0  # most outages are shorter; the first run after it looks whether it is over
+
+Find = Callable[[str], tuple[Provider, str]]
+
+
+class Choice(msgspec.Struct, frozen=True):
+    address: str
+    """`provider/model`."""
+    output_tokens_max: int
+
+
+class Rests:
+    """Until when models rest, by address: as many as the config names."""
+
+    def __init__(self) -> None:
+        self._until: dict[str, float] = {}
+
+    def begin(self, address: str, error: ProviderError) -> None:
+        asked_s = error.retry_after_s if isinstance(error, ProviderOverloaded) else None
+        self._until[address] = anyio.current_time() + max(REST_S, asked_s or 0.0)
+
+    def end(self, address: str) -> None:
+        self._until.pop(address, None)
+
+    def awake_first(self, choices: Sequence[Choice]) -> list[Choice]:
+        """All of them, those that rest at the end: better late than not at all."""
+        now_s = anyio.current_time()
+        return sorted(choices, key=lambda choice: self._until.get(choice.address, 0.0) > now_s)
+
+
+class Fallbacks:
+    """A provider for one run, made of several."""
+
+    def __init__(self, find: Find, choices: Sequence[Choice], rests: Rests) -> None:
+        self.name = choices[0].address.partition("/")[0]
+        self._find = find
+        self._choices = choices
+        self._rests = rests
+        self._order: list[Choice] = []
+
+    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+        self._order = self._order or self._rests.awake_first(self._choices)
+        troubles: list[tuple[str, ProviderError]] = []
+        while True:
+            choice = self._order[0]
+            try:
+                return await self._ask(choice, request, tell)
+            except ContextOverflow:
+                raise  # another model would not fit it either, and compaction can
+            except ProviderError as error:
+                troubles.append((choice.address, error))
+                self._rests.begin(choice.address, error)
+                if len(self._order) == 1:
+                    raise _all_failed(troubles) from error
+                self._order = self._order[1:]
+                self._move_on(choice, error, tell)
+
+    async def close(self) -> None:
+        """The providers belong to the house, not to a run."""
+
+    async def _ask(self, choice: Choice, request: ModelRequest, tell: Tell) -> AssistantMessage:
+        provider, model = self._find(choice.address)
+        asked = msgspec.structs.replace(
+            request, model=model, output_tokens_max=choice.output_tokens_max
+        )
+        if choice != self._choices[0]:
+            asked = _without_thoughts(asked)
+        answer = await provider.complete(asked, tell)
+        self._rests.end(choice.address)
+        return answer
+
+    def _move_on(self, failed: Choice, error: ProviderError, tell: Tell) -> None:
+        address = self._order[0].address
+        log.warning("%s failed (%s): asking %s", failed.address, type(error).__name__, address)
+        tell(Again(str(error), model=address))
+
+
+def _without_thoughts(request: ModelRequest) -> ModelRequest:
+    """Thoughts are sealed by the model that had them; another one refuses the seal."""
+    turns: list[Turn] = [
+        AssistantTurn([block for block in turn.content if not isinstance(block, Thinking)])
+        if isinstance(turn, AssistantTurn)
+        else turn
+        for turn in request.turns
+    ]
+    return msgspec.structs.replace(request, turns=turns)
+
+
+def _all_failed(troubles: Sequence[tuple[str, ProviderError]]) -> ProviderError:
+    """In the way of the first that time would mend, else of the first."""
+    if len(troubles) == 1:
+        return troubles[0][1]
+    told = "; ".join(f"{address}: {error}" for address, error in troubles)
+    text = f"none of {len(troubles)} models could answer: {told}"
+    later = [error for _, error in troubles if isinstance(error, ProviderOverloaded)]
+    if later:
+        return ProviderOverloaded(text, later[0].retry_after_s)
+    return type(troubles[0][1])(text)

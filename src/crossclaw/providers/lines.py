@@ -1,0 +1,88 @@
+"""Lines to a model service: HTTP connections that are kept for the next call.
+
+Each line is an HTTP client with a connection of its own. One client for all of them would go
+through its whole pool at the beginning and at the end of every call: at 64 calls at once that is a
+quarter of what a call costs.
+"""
+
+import importlib
+import ssl
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+import anyio
+import anyio.to_thread
+
+from crossclaw.domain.errors import ProviderMissing
+
+if TYPE_CHECKING:
+    import httpx2
+
+KEPT_S = 30.0  # without a call; services hang up after about a minute, and sockets are not free
+
+EXTRA = "models"
+"""What of this package to install for it."""
+
+
+class _Idle(NamedTuple):
+    since: float
+    client: "httpx2.AsyncClient"
+
+
+class Lines:
+    """As many as there are calls at once, which the caller limits."""
+
+    def __init__(self, connect_s: float, silence_s: float) -> None:
+        self._connect_s, self._silence_s = connect_s, silence_s
+        self._idle: deque[_Idle] = deque()
+        """The one used last is on the right and is taken first."""
+        self._trust: ssl.SSLContext | None = None
+        self._loading = anyio.Lock()
+
+    @asynccontextmanager
+    async def hold(self) -> AsyncGenerator["httpx2.AsyncClient"]:
+        client = self._idle.pop().client if self._idle else self._open(await self._load())
+        try:
+            yield client
+        finally:
+            self._idle.append(_Idle(anyio.current_time(), client))
+        await self._close_unused()
+
+    async def close(self) -> None:
+        while self._idle:
+            await self._idle.pop().client.aclose()
+
+    async def _close_unused(self) -> None:
+        while self._idle[0].since < anyio.current_time() - KEPT_S:
+            await self._idle.popleft().client.aclose()
+
+    def _open(self, trust: ssl.SSLContext) -> "httpx2.AsyncClient":
+        import httpx2  # noqa: PLC0415  # loaded by now
+
+        return httpx2.AsyncClient(
+            verify=trust,
+            timeout=httpx2.Timeout(self._silence_s, connect=self._connect_s),
+            limits=httpx2.Limits(max_connections=1, keepalive_expiry=KEPT_S),
+            follow_redirects=True,
+        )
+
+    async def _load(self) -> ssl.SSLContext:
+        """The HTTP client's package and the certificates that this machine trusts: a quarter of a
+        second, off the loop. A cancelled run need not wait; the next one finds it done."""
+        async with self._loading:
+            if self._trust is None:
+                self._trust = await anyio.to_thread.run_sync(_trust, abandon_on_cancel=True)
+            return self._trust
+
+
+def _trust() -> ssl.SSLContext:
+    try:
+        httpx2 = importlib.import_module("httpx2")
+    except ModuleNotFoundError as error:
+        raise ProviderMissing(
+            f"the httpx2 package is not installed ({error}); pip install 'crossclaw[{EXTRA}]'"
+        ) from error
+    context: ssl.SSLContext = httpx2.create_ssl_context()
+    return context

@@ -1,0 +1,137 @@
+"""Retries: a call that failed for a reason that passes is made again, a few times, later each time.
+
+Three limits hold a storm back: attempts and time for one call, and a budget for all calls to a
+provider together, so that an outage is met with a fifth more calls and not with four times as many.
+"""
+
+import logging
+import random
+from collections.abc import Callable
+
+import anyio
+import msgspec
+
+from crossclaw.domain.errors import ProviderError, ProviderOverloaded, ProviderRefused
+from crossclaw.domain.messages import AssistantMessage
+from crossclaw.providers.contract import Again, ModelRequest, Piece, Provider, Tell
+
+log = logging.getLogger(__name__)
+
+
+class Patience(msgspec.Struct, frozen=True):
+    """How long one call is tried."""
+
+    attempts_max: int = 4
+    wait_first_s: float = 1.0
+    wait_s_max: float = 30.0
+    """Also of what a service asks for: a longer wait is told, not slept."""
+    time_s_max: float = 120.0
+    """From the first attempt to the last one's beginning; a run has ten minutes by default."""
+
+
+class RetryBudget:
+    """What all calls to one provider may spend on retries."""
+
+    share = 0.2  # each call pays in so much: in a long outage there are 1.2 attempts a call
+    held_max = 64.0  # one retry for every call under way when a line drops
+    a_second = 0.5  # somebody alone gets retries again after a while
+
+    def __init__(self) -> None:
+        self._held = self.held_max
+        self._at: float | None = None
+
+    def pay(self) -> None:
+        self._held = min(self.held_max, self._held + self.share)
+
+    def take(self, now_s: float) -> bool:
+        passed_s = now_s - self._at if self._at is not None else 0.0
+        self._at = now_s
+        self._held = min(self.held_max, self._held + passed_s * self.a_second)
+        if self._held < 1:
+            return False
+        self._held -= 1
+        return True
+
+
+class Retrying:
+    def __init__(
+        self,
+        provider: Provider,
+        patience: Patience | None = None,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self.name = provider.name
+        self._provider = provider
+        self._patience = patience or Patience()
+        self._jitter = jitter
+        self._budget = RetryBudget()
+
+    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+        began_s = anyio.current_time()
+        self._budget.pay()
+        attempt = 0
+        while True:
+            attempt += 1
+            telling = _Telling(tell)
+            try:
+                return await self._provider.complete(request, telling)
+            except ProviderError as error:
+                if _dislikes_thinking(error, request):
+                    request, wait_s = msgspec.structs.replace(request, thinking="off"), 0.0
+                else:
+                    wait_s = self._wait_s(error, attempt, began_s, spoke=telling.spoke)
+                log.warning(
+                    "%s: attempt %d failed (%s), again in %.1f s",
+                    self.name, attempt, type(error).__name__, wait_s,
+                )  # fmt: skip
+                tell(Again(str(error), wait_s))
+            await anyio.sleep(wait_s)
+
+    async def close(self) -> None:
+        await self._provider.close()
+
+    def _wait_s(self, error: ProviderError, attempt: int, began_s: float, *, spoke: bool) -> float:
+        """How long to wait, or the error, where waiting does not help or would take too long."""
+        patience, now_s = self._patience, anyio.current_time()
+        if not _passes(error, spoke=spoke) or attempt >= patience.attempts_max:
+            raise error
+        wait_s = self._asked_s(error) or self._own_s(attempt)
+        over_time = now_s + wait_s - began_s > patience.time_s_max
+        if wait_s > patience.wait_s_max or over_time or not self._budget.take(now_s):
+            raise error
+        return wait_s
+
+    def _asked_s(self, error: ProviderError) -> float | None:
+        """What the service asks for and a little more: all who were told the same do not return at
+        the same moment."""
+        asked_s = error.retry_after_s if isinstance(error, ProviderOverloaded) else None
+        return asked_s + self._jitter() * min(asked_s / 4, 1.0) if asked_s else None
+
+    def _own_s(self, attempt: int) -> float:
+        longest_s: float = min(
+            self._patience.wait_first_s * 2 ** (attempt - 1), self._patience.wait_s_max
+        )
+        return longest_s * (0.5 + self._jitter() / 2)
+
+
+class _Telling:
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self.spoke = False
+
+    def __call__(self, piece: Piece) -> None:
+        self.spoke = True
+        self._tell(piece)
+
+
+def _passes(error: ProviderError, *, spoke: bool) -> bool:
+    """Overload and cut lines pass. A service that does not speak our wire does not, but one that
+    has just spoken it was garbled on the way."""
+    return isinstance(error, ProviderOverloaded) or (spoke and type(error) is ProviderError)
+
+
+def _dislikes_thinking(error: ProviderError, request: ModelRequest) -> bool:
+    """Models that cannot think refuse the whole request for being asked to."""
+    if request.thinking == "off" or not isinstance(error, ProviderRefused):
+        return False
+    return any(word in str(error).lower() for word in ("thinking", "reasoning"))

@@ -1,0 +1,216 @@
+"""Announces of sub-agents: the child is asked what to report, and its parent gets it, once.
+
+Every step is written by the step before: the end of the task's run brings the announce run, the end
+of that one brings the parent's message, the delivery to its chat and the timer that puts the child
+away. A parent that was reset meanwhile hears it in its new transcript; one that was deleted does not.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from crossclaw.config import Config
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.ids import Ids
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import AssistantMessage, Provenance, UserMessage
+from crossclaw.domain.runs import NewRun, Outcome, Run, RunPlan
+from crossclaw.domain.sessions import NewEntry, Session
+from crossclaw.domain.spawns import (
+    AskToAnnounce,
+    Report,
+    Spawn,
+    SpawnStatus,
+    Stats,
+    next_step,
+    note_text,
+    report_text,
+)
+from crossclaw.ledger.contract import (
+    ArmTimer,
+    Inject,
+    Ledger,
+    NewDelivery,
+    Op,
+    PutDelivery,
+    SetSpawn,
+    Submit,
+    Timer,
+)
+from crossclaw.policy.send import decide_send
+from crossclaw.sessions.where import address_of
+
+STEP_MS = 10 * 60_000  # an announce that takes longer helps nobody any more
+LOOK_BACK = 20  # entries in which a child's last words are looked for
+ARCHIVE, CLEANUP = "archive", "cleanup"
+"""Kinds of timers."""
+
+ANNOUNCE_STEP = "Your task is over: this is your announce step."
+
+TranscriptPath = Callable[[str, str], Path]
+
+
+class Announces:
+    def __init__(
+        self,
+        ledger: Ledger,
+        config: Config,
+        transcript_of: TranscriptPath,
+        clock: Clock,
+        ids: Ids,
+    ) -> None:
+        self._ledger = ledger
+        self._config = config
+        self._transcript_of = transcript_of
+        self._clock = clock
+        self._ids = ids
+
+    async def follow(self, run: Run, outcome: Outcome) -> list[Op[Any]]:
+        """What the end of one of a child's runs brings about, to be stored with that end."""
+        spawn = await self._ledger.find_spawn(run.key)
+        if spawn is None or spawn.state == "over":
+            return []
+        if not outcome.reply and run.kind == "spawn":
+            said = await self._last_words(run.session_id)
+            outcome = msgspec.structs.replace(outcome, reply=said)
+        moved, step = next_step(spawn, run, outcome)
+        if run.kind == "spawn":
+            moved = msgspec.structs.replace(moved, ended_at=self._clock.now_ms())
+        if isinstance(step, AskToAnnounce):
+            return [SetSpawn(spawn=moved), self._ask(moved, run)]
+        return await self._report(moved, step, run)
+
+    async def _last_words(self, session_id: str) -> str | None:
+        entries = await self._ledger.list_entries(session_id, limit=LOOK_BACK, tool_results=False)
+        said = [e.message.text for e in entries if isinstance(e.message, AssistantMessage)]
+        return next((text for text in reversed(said) if text.strip()), None)
+
+    def _ask(self, spawn: Spawn, run: Run) -> Submit:
+        at = self._clock.now_ms()
+        origin = Provenance(
+            "announce", source_session=spawn.parent_key, source_tool="sessions_spawn"
+        )
+        new = NewRun(
+            run_id=f"{spawn.run_id}:announce",
+            key=run.key,
+            kind="announce",
+            message=UserMessage(ANNOUNCE_STEP, at, origin),
+            plan=RunPlan(
+                deliver=False, context=_ask_context(spawn), timeout_ms=STEP_MS, spawned=True
+            ),
+            authority=run.authority,
+            cause=run.cause.followed_by(run.run_id),
+        )
+        return Submit(new=new, at=at)
+
+    # ── the report ─────────────────────────────────────────────────────────────────────────────
+
+    async def _report(self, spawn: Spawn, report: Report, run: Run) -> list[Op[Any]]:
+        at = self._clock.now_ms()
+        told = msgspec.structs.replace(spawn, announced_at=at)
+        ops: list[Op[Any]] = [SetSpawn(spawn=told), *self._put_away(spawn, run.key, at)]
+        parent = await self._ledger.find_session(SessionKey.stored(spawn.parent_key))
+        if parent is None:
+            return ops
+        status = spawn.status or "error"
+        if not report.posted:
+            words = note_text(spawn, status)
+            return [*ops, self._tell(spawn, parent, words, at, shown=False)]
+        words = await self._words(spawn, status, report, run)
+        if self._config.agents.defaults.subagents.wake_parent and parent.archived_at is None:
+            return [*ops, self._wake(spawn, parent, words, run)]
+        return [*ops, *self._post(spawn, parent, words, run)]
+
+    async def _words(self, spawn: Spawn, status: SpawnStatus, report: Report, run: Run) -> str:
+        child = await self._ledger.find_session(run.key)
+        task = await self._ledger.find_run(spawn.run_id)
+        began = task and task.started_at
+        path = self._transcript_of(run.key.agent_id, run.session_id)
+        stats = Stats(
+            runtime_ms=spawn.ended_at - began if began and spawn.ended_at else None,
+            input_tokens=child.input_tokens if child else 0,
+            output_tokens=child.output_tokens if child else 0,
+            cost_usd=child.cost_usd if child else 0.0,
+            session_key=run.key.text,
+            session_id=run.session_id,
+            transcript=None if run.authority.sandboxed else str(path),
+        )
+        return report_text(status, report, str(stats))
+
+    def _post(self, spawn: Spawn, parent: Session, words: str, run: Run) -> list[Op[Any]]:
+        """Into the parent's transcript and to its chat: the one it asked in, else the one it has.
+        Chats on the page hear the words as an event, if the send policy lets them."""
+        at = self._clock.now_ms()
+        where = spawn.reply_to or address_of(parent)
+        may_say = decide_send(self._config.session.send_policy, parent.key, parent).allowed
+        told = self._tell(spawn, parent, words, at, shown=where is None and may_say)
+        if where is None:
+            return [told]
+        delivery = NewDelivery(
+            delivery_key=f"spawn:{spawn.run_id}",
+            key=parent.key,
+            address=where,
+            text=words,
+            run_id=run.run_id,
+            authority=run.authority,
+        )
+        return [told, PutDelivery(new=delivery, at=at)]
+
+    def _tell(self, spawn: Spawn, parent: Session, words: str, at: int, *, shown: bool) -> Inject:
+        entry = NewEntry(
+            entry_id=self._ids.short(), message=UserMessage(words, at, _from_child(spawn))
+        )
+        return Inject(key=parent.key, entries=[entry], at=at, if_there=True, shown=shown)
+
+    def _wake(self, spawn: Spawn, parent: Session, words: str, run: Run) -> Submit:
+        """The parent answers it in a run of its own, with no more authority than the child had."""
+        at = self._clock.now_ms()
+        where = spawn.reply_to or address_of(parent)
+        new = NewRun(
+            run_id=f"{spawn.run_id}:wake",
+            key=parent.key,
+            kind="agent",
+            message=UserMessage(words, at, _from_child(spawn)),
+            plan=RunPlan(reply_to=where, timeout_ms=self._config.agents.defaults.timeout_ms),
+            authority=run.authority,
+            cause=run.cause.followed_by(run.run_id),
+        )
+        return Submit(new=new, at=at)
+
+    def _put_away(self, spawn: Spawn, child: SessionKey, at: int) -> list[Op[Any]]:
+        """Counted from the child's end. Minutes of 0 keep it for ever."""
+        if spawn.cleanup == "delete":
+            return [ArmTimer(timer=_timer(CLEANUP, child, at))]
+        minutes = self._config.agents.defaults.subagents.archive_after_minutes
+        if minutes <= 0:
+            return []
+        due_at = (spawn.ended_at or at) + int(minutes * 60_000)
+        return [ArmTimer(timer=_timer(ARCHIVE, child, due_at))]
+
+
+def _timer(kind: str, child: SessionKey, due_at: int) -> Timer:
+    return Timer(
+        timer_key=f"{kind}:{child}",
+        agent_id=child.agent_id,
+        kind=kind,
+        due_at=due_at,
+        payload={"key": child.text},
+    )
+
+
+def _from_child(spawn: Spawn) -> Provenance:
+    return Provenance("announce", source_session=spawn.child_key, source_tool="sessions_spawn")
+
+
+def _ask_context(spawn: Spawn) -> str:
+    return "\n".join(
+        [
+            f"You are a sub-agent of session {spawn.parent_key}; your task was: {spawn.task}",
+            "Your next reply is reported to your parent and posted to its chat.",
+            "Write it as `Result:` and, if something needs saying beside it, `Notes:`.",
+            "Leave out how it ended; the gateway adds the status by itself.",
+            "If nothing needs to be said, reply with exactly ANNOUNCE_SKIP.",
+        ]
+    )

@@ -1,0 +1,239 @@
+"""Slash commands: what a person says to the gateway instead of to the model.
+
+A command is the whole message. It does what a method of the door does, with the sender's own rights,
+and is remembered as a run that has ended: it waits behind nobody, and asked again it is not done again.
+"""
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from crossclaw.config import Config
+from crossclaw.domain.addresses import Address
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import CrossclawError
+from crossclaw.domain.ids import Ids
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import UserMessage, words_of
+from crossclaw.domain.runs import NewRun
+from crossclaw.domain.sessions import NewEntry, NewSession
+from crossclaw.door.registry import Caller
+from crossclaw.ledger.contract import Dedupe, NewDelivery, PutDelivery, Submitted
+from crossclaw.runs.book import Book
+
+Dispatch = Callable[[Caller, str, Any], Awaitable[Any]]
+
+STOP_WORDS = frozenset({"/stop", "stop", "esc", "abort", "wait", "exit", "interrupt"})  # OpenClaw's
+ON_OFF = {
+    "on": "allow",
+    "allow": "allow",
+    "off": "deny",
+    "deny": "deny",
+    "inherit": None,
+    "default": None,
+    "reset": None,
+}
+CLEARING = ("default", "inherit", "reset")
+
+
+class Command(msgspec.Struct, frozen=True):
+    name: str
+    argument: str = ""
+
+
+class Known(msgspec.Struct, frozen=True):
+    usage: str
+    summary: str
+    owner: bool = False
+    """Whether only the person who owns the gateway may say it."""
+    text: bool = False
+    """Whether it takes words of any length."""
+
+
+COMMANDS: dict[str, Known] = {
+    "help": Known("/help", "what can be said"),
+    "status": Known("/status", "how this session stands"),
+    "usage": Known("/usage", "what this session has used"),
+    "stop": Known("/stop", "stop what runs here, and its sub-agents"),
+    "new": Known("/new [words]", "begin anew, with these words", owner=True, text=True),
+    "reset": Known("/reset [words]", "the same", owner=True, text=True),
+    "model": Known("/model [provider/model | default]", "see or choose the model", owner=True),
+    "think": Known("/think [off|minimal|low|medium|high|xhigh]", "how hard to think", owner=True),
+    "verbose": Known("/verbose [on|off|full]", "how much of the work is shown", owner=True),
+    "send": Known("/send on|off|inherit", "whether anything is said in this chat", owner=True),
+    "compact": Known(
+        "/compact [what matters]", "make room in the model's window", owner=True, text=True
+    ),
+    "pin": Known("/pin", "keep your last message through every compaction", owner=True),
+}
+
+_COMMAND = re.compile(r"/([a-z]+)(?:\s*:)?(?:\s+(.*?))?\s*", re.I | re.S)
+
+
+def find_command(text: str) -> Command | None:
+    """The command that a message is; None for words to the model, which may begin with a slash."""
+    if text.strip().lower() in STOP_WORDS:
+        return Command("stop")
+    found = _COMMAND.fullmatch(text.strip())
+    known = found and COMMANDS.get(found[1].lower())
+    if not found or not known:
+        return None
+    argument = found[2] or ""
+    if not known.text and "\n" in argument:
+        return None  # more than a command
+    return Command(found[1].lower(), argument)
+
+
+class Answer(msgspec.Struct, frozen=True):
+    text: str
+    stopped: list[str] | None = None
+    """Of `/stop`: the runs that were."""
+    go_on_with: str | None = None
+    """Of `/new words`: what is said in the new session."""
+
+
+class Commands:
+    def __init__(
+        self, config: Config, book: Book, dispatch: Dispatch, clock: Clock, ids: Ids
+    ) -> None:
+        self._config = config
+        self._book = book
+        self._dispatch = dispatch
+        self._clock = clock
+        self._ids = ids
+
+    def find(self, text: str) -> Command | None:
+        command = find_command(text)
+        if command is not None and command.name in ("new", "reset"):
+            triggers = [word.lower() for word in self._config.session.reset_triggers]
+            return command if f"/{command.name}" in triggers else None
+        return command
+
+    async def run(self, caller: Caller, key: SessionKey, command: Command) -> Answer:
+        """Do it, with the rights of whoever said it. A refusal is an answer as well."""
+        if COMMANDS[command.name].owner and not caller.principal.authority.owner:
+            return Answer(f"Only the owner can say /{command.name}.")
+        act: Callable[[Caller, SessionKey, str], Awaitable[Answer]] = getattr(
+            self, f"_{command.name}"
+        )
+        try:
+            return await act(caller, key, command.argument.strip())
+        except CrossclawError as error:
+            return Answer(f"⚠️ {error}")
+
+    async def record(
+        self,
+        caller: Caller,
+        session: NewSession,
+        message: UserMessage,
+        answer: Answer,
+        dedupe: Dedupe,
+    ) -> Submitted:
+        """Remember it as a run that has ended; where the chat has an address, answer there."""
+        new = NewRun(
+            run_id=dedupe.key if dedupe.scope == "run" else self._ids.new(),
+            key=session.key,
+            kind="command",
+            message=message,
+            authority=caller.principal.authority,
+        )
+        told = {"about": "command", "text": words_of(message), "answer": answer.text}
+        note = NewEntry(entry_id=self._ids.short(), type="note", note=dict(told))
+        reply = [] if session.address is None else [self._reply(new, session.address, answer)]
+        return await self._book.record_command(
+            new, session, answer.text, note, dedupe=dedupe, also=reply
+        )
+
+    def _reply(self, new: NewRun, address: Address, answer: Answer) -> PutDelivery:
+        delivery = NewDelivery(
+            delivery_key=f"reply:{new.run_id}",
+            key=new.key,
+            address=address,
+            text=answer.text,
+            run_id=new.run_id,
+            authority=new.authority,
+        )
+        return PutDelivery(new=delivery, at=self._clock.now_ms())
+
+    # ── what each does ─────────────────────────────────────────────────────────────────────────
+
+    async def _help(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
+        lines = [
+            f"{known.usage} — {known.summary}" + (" (owner)" if known.owner else "")
+            for known in COMMANDS.values()
+        ]
+        return Answer("\n".join(lines))
+
+    async def _status(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
+        told = await self._call(caller, "tool.session_status", sessionKey=key.text)
+        return Answer(told["statusText"])
+
+    async def _usage(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
+        row = (await self._call(caller, "sessions.describe", key=key.text))["session"]
+        if row is None:
+            return Answer("Nothing has been used yet.")
+        spent = f"{row['inputTokens']} tokens in, {row['outputTokens']} out"
+        cost = f", ${row['costUsd']:.4f}" if row.get("costUsd") else ""
+        return Answer(f"{spent}{cost}; {row['totalTokens']} fill the window now.")
+
+    async def _stop(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
+        stopped = (await self._call(caller, "chat.abort", sessionKey=key.text))["runIds"]
+        return Answer("Stopped." if stopped else "Nothing was running.", stopped=stopped)
+
+    async def _new(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
+        await self._call(caller, "sessions.reset", key=key.text)
+        return Answer("A new session has begun.", go_on_with=argument or None)
+
+    _reset = _new
+
+    async def _model(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
+        if not argument:
+            told = await self._call(caller, "tool.session_status", sessionKey=key.text)
+            line = next(line for line in told["statusText"].splitlines() if "Model:" in line)
+            return Answer(f"{line}. {COMMANDS['model'].usage}")
+        told = await self._call(caller, "tool.session_status", sessionKey=key.text, model=argument)
+        line = next(line for line in told["statusText"].splitlines() if "Model:" in line)
+        return Answer(f"{line}.")
+
+    async def _think(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
+        return await self._set(caller, key, "think", "thinkingLevel", "Thinking", argument)
+
+    async def _verbose(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
+        return await self._set(caller, key, "verbose", "verboseLevel", "Verbose", argument)
+
+    async def _set(
+        self, caller: Caller, key: SessionKey, command: str, field: str, name: str, argument: str
+    ) -> Answer:
+        if not argument:
+            return Answer(f"Usage: {COMMANDS[command].usage}")
+        word = argument.lower()
+        value = None if word in CLEARING else word
+        await self._call(caller, "sessions.patch", key=key.text, **{field: value})
+        return Answer(f"{name} set to {word}.")
+
+    async def _send(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
+        word = argument.lower()
+        if word not in ON_OFF:
+            return Answer("⚙️ Usage: /send on|off|inherit")
+        value = ON_OFF[word]
+        await self._call(caller, "sessions.patch", key=key.text, sendPolicy=value)
+        said = {"allow": "on", "deny": "off", None: "inherit"}[value]
+        return Answer(f"⚙️ Send policy set to {said}.")
+
+    async def _compact(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
+        asked = {"instructions": argument} if argument else {}
+        told = await self._call(caller, "sessions.compact", key=key.text, **asked)
+        if told.get("compacted"):
+            return Answer("Compacted: older turns are a summary now; the history stays whole.")
+        return Answer(f"Not compacted: {told.get('reason') or 'there is nothing to shorten'}.")
+
+    async def _pin(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
+        await self._call(caller, "sessions.pin", key=key.text)
+        return Answer("Pinned.")
+
+    async def _call(self, caller: Caller, method: str, **params: Any) -> dict[str, Any]:
+        answer = await self._dispatch(caller, method, params)
+        told: dict[str, Any] = msgspec.to_builtins(answer)
+        return told

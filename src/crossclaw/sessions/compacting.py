@@ -1,0 +1,119 @@
+"""Compacting by hand, and pins: what a person may say about a session's memory.
+
+A compaction is a run of its own kind in the session's lane: it waits for the run under way, a crash
+repeats it, and a message that comes meanwhile waits for it. It has no message in the transcript.
+"""
+
+import msgspec
+
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.compactions import compaction_of
+from crossclaw.domain.errors import NotFound
+from crossclaw.domain.events import SessionChanged
+from crossclaw.domain.ids import Ids
+from crossclaw.domain.messages import UserMessage
+from crossclaw.domain.runs import NewRun, RunPlan
+from crossclaw.domain.sessions import Entry, NewSession, Session
+from crossclaw.door.resolver import SessionHandle
+from crossclaw.ledger.contract import Ledger, PinEntry
+from crossclaw.runs.book import Book
+from crossclaw.runs.feed import Feed
+
+WAIT_S = 25.0  # clients give up on an answer after thirty
+RUN_MS = 10 * 60_000  # a summary that takes longer helps nobody
+LOOK_BACK = 50  # entries among which the newest message of a person is looked for
+
+NOTHING = "nothing to compact: what there is stays as it is"
+
+
+class Compacted(msgspec.Struct, frozen=True, kw_only=True):
+    compacted: bool
+    kept: int = 0
+    """Messages that the model still sees as they were."""
+    reason: str | None = None
+    """Why not."""
+    tokens_before: int | None = None
+    tokens_after: int | None = None
+    run_id: str | None = None
+
+
+class Compacting:
+    def __init__(self, ledger: Ledger, book: Book, feed: Feed, clock: Clock, ids: Ids) -> None:
+        self._ledger = ledger
+        self._book = book
+        self._feed = feed
+        self._clock = clock
+        self._ids = ids
+
+    async def compact(
+        self,
+        handle: SessionHandle,
+        *,
+        instructions: str | None = None,
+        keep_messages: int | None = None,
+        authority: Authority | None = None,
+        wait_s: float = WAIT_S,
+    ) -> Compacted:
+        """Older turns become a summary. `instructions` tell the model what matters."""
+        session = handle.session
+        if session is None:
+            return Compacted(compacted=False, reason="no sessionId")
+        if not await self._ledger.last_seq(session.session_id):
+            return Compacted(compacted=False, reason="no transcript")
+        new = NewRun(
+            run_id=self._ids.new(),
+            key=session.key,
+            kind="compact",
+            message=None,
+            plan=RunPlan(context=instructions, keep_messages=keep_messages, timeout_ms=RUN_MS),
+            authority=authority or Authority(),
+        )
+        await self._book.submit(new, NewSession(key=session.key, session_id=session.session_id))
+        return await self._outcome(new.run_id, session, wait_s)
+
+    async def pin(
+        self, handle: SessionHandle, entry_id: str | None = None, *, pinned: bool = True
+    ) -> Entry:
+        """Without an id: the newest message that a person wrote."""
+        session = handle.session
+        if session is None:
+            raise NotFound("this session has no messages yet")
+        found = entry_id or await self._newest_words(session)
+        entry = await self._ledger.do(
+            PinEntry(session_id=session.session_id, entry_id=found, pinned=pinned)
+        )
+        self._feed.publish(SessionChanged(session.key, "pin" if pinned else "unpin"))
+        return entry
+
+    async def _newest_words(self, session: Session) -> str:
+        entries = await self._ledger.list_entries(
+            session.session_id, limit=LOOK_BACK, tool_results=False, notes=False
+        )
+        for entry in reversed(entries):
+            message = entry.message
+            if isinstance(message, UserMessage) and (
+                message.provenance is None or message.provenance.kind == "person"
+            ):
+                return entry.entry_id
+        raise NotFound("none of the newest messages was written by a person; say which one to pin")
+
+    async def _outcome(self, run_id: str, session: Session, wait_s: float) -> Compacted:
+        run = await self._book.wait(run_id, wait_s)
+        if run is None or not run.ended:
+            reason = "the session is busy; it will be compacted when its turn comes"
+            return Compacted(compacted=False, reason=reason, run_id=run_id)
+        if run.status != "ok":
+            return Compacted(compacted=False, reason=run.error or run.status, run_id=run_id)
+        last = await self._ledger.last_seq(session.session_id)
+        found = await self._ledger.find_compaction(session.session_id)
+        if found is None or found.run_id != run_id:
+            return Compacted(compacted=False, kept=last, reason=NOTHING, run_id=run_id)
+        compaction = compaction_of(found)
+        return Compacted(
+            compacted=True,
+            kept=last - compaction.first_kept_seq + 1,
+            tokens_before=compaction.tokens_before,
+            tokens_after=compaction.tokens_after,
+            run_id=run_id,
+        )

@@ -1,0 +1,70 @@
+"""Endings: what follows from the end of a run, stored together with it."""
+
+from typing import Any
+
+from crossclaw.config import Config
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.runs import Outcome, Run, RunKind
+from crossclaw.ledger.contract import Ledger, NewDelivery, Op, PutDelivery
+from crossclaw.policy.send import decide_send
+from crossclaw.runs.book import Follow
+from crossclaw.sessions.announce import Announces
+from crossclaw.sessions.exchange import Exchanges
+
+# A reply of these is said to whoever sits at the session's chat. The others answer an agent, or the
+# client that asked.
+_SAID_IN_CHAT: frozenset[RunKind] = frozenset({"chat", "announce", "cron", "hook", "node"})
+
+
+class Endings:
+    def __init__(
+        self,
+        config: Config,
+        ledger: Ledger,
+        exchanges: Exchanges,
+        announces: Announces,
+        clock: Clock,
+    ) -> None:
+        self._config = config
+        self._ledger = ledger
+        self._exchanges = exchanges
+        self._announces = announces
+        self._clock = clock
+
+    async def finished(self, run: Run, outcome: Outcome) -> Follow:
+        """The next step of an exchange or of a spawn, or the reply on its way to its chat."""
+        withheld = run.kind in _SAID_IN_CHAT and not await self._may_say(run.key)
+        if run.plan.exchange_id is not None:
+            return Follow(await self._exchanges.follow(run, outcome), withheld)
+        if run.plan.spawned:
+            return Follow(await self._announces.follow(run, outcome), withheld)
+        return Follow(self._reply(run, outcome), withheld)
+
+    async def _may_say(self, key: SessionKey) -> bool:
+        """Asked now, at the moment of delivery; the outbox asks for the chats of other channels."""
+        session = await self._ledger.find_session(key)
+        return decide_send(self._config.session.send_policy, key, session).allowed
+
+    def _reply(self, run: Run, outcome: Outcome) -> list[Op[Any]]:
+        address = run.plan.reply_to
+        text = _words_for_the_chat(outcome)
+        if address is None or not run.plan.deliver or not text:
+            return []
+        delivery = NewDelivery(
+            delivery_key=f"reply:{run.run_id}",
+            key=run.key,
+            address=address,
+            text=text,
+            run_id=run.run_id,
+            authority=run.authority,
+        )
+        return [PutDelivery(new=delivery, at=self._clock.now_ms())]
+
+
+def _words_for_the_chat(outcome: Outcome) -> str:
+    if outcome.status == "ok":
+        return (outcome.reply or "").strip()
+    if outcome.status == "aborted":
+        return ""  # whoever stopped it knows
+    return f"⚠️ No answer this time: {outcome.error}"

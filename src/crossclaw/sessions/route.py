@@ -1,0 +1,68 @@
+"""Routing: which agent answers a chat, and in which of its sessions."""
+
+from crossclaw.config import Config
+from crossclaw.config.doors import Binding
+from crossclaw.domain.addresses import Inbound
+from crossclaw.domain.agents import normalize_agent_id
+from crossclaw.domain.keys import SessionKey
+
+DEFAULT_ACCOUNT = "default"
+ANY_ACCOUNT = "*"
+
+
+def route(config: Config, inbound: Inbound) -> SessionKey:
+    agent_id, where, session = agent_for(config, inbound), inbound.address, config.session
+    if inbound.chat_type in ("group", "channel"):
+        return SessionKey.group(
+            agent_id,
+            where.channel,
+            inbound.chat_id or where.to,
+            chat_type="group" if inbound.chat_type == "group" else "channel",
+            thread_id=where.thread_id,
+        )
+    key = SessionKey.direct(
+        agent_id,
+        where.channel,
+        inbound.sender,
+        scope=session.dm_scope,
+        account_id=where.account_id or DEFAULT_ACCOUNT,
+        links=session.identity_links,
+    )
+    if session.scope == "global" and key.kind == "main":
+        return SessionKey.shared(config.agents.default_id)
+    return key
+
+
+def agent_for(config: Config, inbound: Inbound) -> str:
+    """The binding that says most about the chat; among equals the first. An agent that is not
+    configured answers nothing: the default one does."""
+    fitting = [binding for binding in config.bindings if _fits(binding, inbound)]
+    best = max(fitting, key=_weight, default=None)
+    if best is None or config.agents.find(best.agent_id) is None:
+        return config.agents.default_id
+    return normalize_agent_id(best.agent_id)
+
+
+def _fits(binding: Binding, inbound: Inbound) -> bool:
+    match, where = binding.match, inbound.address
+    account = where.account_id or DEFAULT_ACCOUNT
+    if match.guild_id or match.team_id or match.roles:
+        return False  # servers and roles are not told apart here, and a guess could be wrong
+    if match.channel.lower() != where.channel.lower():
+        return False
+    if match.account_id != ANY_ACCOUNT and (match.account_id or DEFAULT_ACCOUNT) != account:
+        return False
+    return match.peer is None or _is_peer(match.peer.kind, match.peer.id, inbound)
+
+
+def _is_peer(kind: str, peer_id: str, inbound: Inbound) -> bool:
+    direct = inbound.chat_type not in ("group", "channel")
+    chat = inbound.sender if direct else inbound.chat_id or inbound.address.to
+    wanted = "direct" if kind == "dm" else kind
+    return wanted == ("direct" if direct else inbound.chat_type) and peer_id.lower() == chat.lower()
+
+
+def _weight(binding: Binding) -> int:
+    """A chat says more than an account, an account more than all of a channel."""
+    match = binding.match
+    return (match.peer is not None) * 4 + (match.account_id not in (None, ANY_ACCOUNT)) * 2

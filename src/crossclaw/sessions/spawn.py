@@ -1,0 +1,291 @@
+"""Spawning: a task goes to a sub-agent of its own session, and the caller goes on at once."""
+
+from collections.abc import Callable
+from typing import Any, get_args
+from uuid import NAMESPACE_URL, uuid5
+
+import msgspec
+
+from crossclaw.config import Config
+from crossclaw.domain.agents import ThinkingLevel, normalize_agent_id
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import CrossclawError, Invalid, KeyReused, NotFound
+from crossclaw.domain.ids import Ids
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import Provenance, UserMessage
+from crossclaw.domain.runs import Cause, NewRun, RunPlan
+from crossclaw.domain.sessions import NewSession, Session
+from crossclaw.domain.spawns import Cleanup, Spawn
+from crossclaw.door.registry import Caller, Params, Result
+from crossclaw.door.resolver import Resolver
+from crossclaw.ledger.contract import Dedupe, EnsureSession, Ledger, Op, PatchSession, PutSpawn
+from crossclaw.policy.sandbox import confined
+from crossclaw.policy.subagents import decide_spawn
+from crossclaw.runs.book import Book
+from crossclaw.sessions.desk import digest
+from crossclaw.sessions.where import address_of
+
+LABEL_CHARS_MAX = 64
+TIMEOUT_MAX_S = 30 * 24 * 3600.0  # a month; a task that takes longer needs no alarm clock
+
+CheckModel = Callable[[str], str]
+"""The reference that a model's name stands for; raises for one that nobody here can answer with."""
+
+
+class SpawnParams(Params, frozen=True):
+    task: str
+    label: str | None = None
+    agent_id: str | None = None
+    model: str | None = None
+    thinking: str | None = None
+    run_timeout_seconds: float | None = None
+    cleanup: str | None = None
+
+
+class ClientSpawnParams(SpawnParams, frozen=True):
+    """A client's: it says which session is the parent, and may make its request unique."""
+
+    session_key: str = "main"
+    idempotency_key: str | None = None
+
+
+class SpawnResult(Result, frozen=True):
+    status: str
+    run_id: str | None = None
+    child_session_key: str | None = None
+    error: str | None = None
+
+
+class _Task(msgspec.Struct, frozen=True, kw_only=True):
+    """What was asked for, checked."""
+
+    agent_id: str
+    words: str
+    label: str | None
+    model: str | None
+    thinking: str | None
+    timeout_ms: int | None
+    cleanup: Cleanup
+
+
+class Spawns:
+    def __init__(
+        self,
+        ledger: Ledger,
+        resolver: Resolver,
+        book: Book,
+        config: Config,
+        check_model: CheckModel,
+        clock: Clock,
+        ids: Ids,
+    ) -> None:
+        self._ledger = ledger
+        self._resolver = resolver
+        self._book = book
+        self._config = config
+        self._check_model = check_model
+        self._clock = clock
+        self._ids = ids
+
+    async def spawn(self, caller: Caller, params: SpawnParams) -> SpawnResult:
+        """By a session's own tool: the caller is the parent."""
+        parent = caller.principal.session
+        if parent is None:
+            raise Invalid("sessions_spawn is called by a session; clients have sessions.spawn")
+        return await self._spawn(caller, parent, params, self._run_id(caller))
+
+    async def spawn_for(self, caller: Caller, params: ClientSpawnParams) -> SpawnResult:
+        """By a client, in the name of a session that it may change."""
+        handle = await self._resolver.resolve(caller.principal, params.session_key, "create")
+        run_id = params.idempotency_key or self._ids.new()
+        return await self._spawn(caller, handle.key, params, run_id)
+
+    def _run_id(self, caller: Caller) -> str:
+        """The same tool call of the same run is the same spawn, however often it is executed."""
+        if caller.run is not None and caller.call_id is not None:
+            return f"{caller.run.run_id}:{caller.call_id}"
+        return self._ids.new()
+
+    async def _spawn(
+        self, caller: Caller, parent: SessionKey, params: SpawnParams, run_id: str
+    ) -> SpawnResult:
+        agent_id = normalize_agent_id(params.agent_id) if params.agent_id else parent.agent_id
+        decision = decide_spawn(self._config.agents, parent, agent_id)
+        if not (decision.allowed and caller.principal.authority.may_spawn):
+            reason = decision.reason if not decision.allowed else "this run may not spawn"
+            return SpawnResult(status="forbidden", error=reason)
+        self._config.agents.get(agent_id)  # raises, and says which agents there are
+        task = self._checked(agent_id, params)
+        if caller.principal.authority.hops_left <= 0:
+            hops = self._config.session.agent_to_agent.max_hops
+            text = f"this chain of sends has used its {hops} hops (session.agentToAgent.maxHops)"
+            return SpawnResult(status="error", error=text)
+        return await self._submit(caller, parent, task, run_id)
+
+    # ── what was asked for ─────────────────────────────────────────────────────────────────────
+
+    def _checked(self, agent_id: str, params: SpawnParams) -> _Task:
+        if not params.task.strip():
+            raise Invalid("task required")
+        label = params.label.strip() if params.label else None
+        if label and len(label) > LABEL_CHARS_MAX:
+            raise Invalid(f"label has at most {LABEL_CHARS_MAX} characters")
+        if params.cleanup not in (None, *get_args(Cleanup)):
+            raise Invalid("cleanup is delete or keep")
+        cleanup: Cleanup = "delete" if params.cleanup == "delete" else "keep"
+        return _Task(
+            agent_id=agent_id,
+            words=params.task,
+            label=label or None,
+            model=self._model(agent_id, params.model),
+            thinking=self._thinking(agent_id, params.thinking),
+            timeout_ms=self._timeout_ms(params.run_timeout_seconds),
+            cleanup=cleanup,
+        )
+
+    def _model(self, agent_id: str, asked: str | None) -> str | None:
+        chosen = asked or self._config.subagent_model_for(agent_id)
+        if chosen is None:
+            return None
+        try:
+            return self._check_model(chosen)
+        except CrossclawError as error:
+            raise Invalid(f"invalid model {chosen!r}: {error}") from None
+
+    def _thinking(self, agent_id: str, asked: str | None) -> str | None:
+        level = asked or self._config.subagent_thinking_for(agent_id)
+        if level is not None and level not in get_args(ThinkingLevel):
+            levels = ", ".join(get_args(ThinkingLevel))
+            raise Invalid(f"invalid thinking {level!r}; the levels are {levels}")
+        return level
+
+    def _timeout_ms(self, seconds: float | None) -> int | None:
+        if seconds is None:
+            seconds = float(self._config.agents.defaults.subagents.run_timeout_seconds)
+        if seconds != seconds or not 0 <= seconds <= TIMEOUT_MAX_S:
+            raise Invalid(
+                f"runTimeoutSeconds must be from 0 (no limit) to {TIMEOUT_MAX_S:g} (a month)"
+            )
+        return int(seconds * 1000) or None
+
+    # ── storing it ─────────────────────────────────────────────────────────────────────────────
+
+    async def _submit(
+        self, caller: Caller, parent: SessionKey, task: _Task, run_id: str
+    ) -> SpawnResult:
+        at = self._clock.now_ms()
+        # The child is named after the call, so that a call executed again finds the same child.
+        child = SessionKey.subagent(task.agent_id, str(uuid5(NAMESPACE_URL, f"spawn:{run_id}")))
+        if await self._is_known(child, parent, task):
+            return SpawnResult(status="accepted", run_id=run_id, child_session_key=child.text)
+        authority = self._authority(caller, parent)
+        origin = Provenance(
+            "inter_session", source_session=parent.text, source_tool="sessions_spawn"
+        )
+        new = NewRun(
+            run_id=run_id,
+            key=child,
+            kind="spawn",
+            message=UserMessage(task.words, at, origin),
+            plan=RunPlan(
+                deliver=False,
+                context=_context(parent, child, task),
+                timeout_ms=task.timeout_ms,
+                spawned=True,
+            ),
+            authority=authority,
+            cause=caller.run.cause.followed_by(caller.run.run_id, hops=1)
+            if caller.run
+            else Cause(hops=1),
+        )
+        session = NewSession(
+            key=child,
+            session_id=self._ids.new(),
+            label=task.label,
+            spawned_by=parent.text,
+            authority=_bound(authority),
+        )
+        once = Dedupe(
+            "run", run_id, digest("spawn", parent.text, msgspec.json.encode(task).decode())
+        )
+        also = [
+            *self._begin(parent, child, task, at),
+            await self._record(caller, parent, new, task),
+        ]
+        accepted = await self._book.submit(new, session, dedupe=once, also=also)
+        return SpawnResult(status="accepted", run_id=accepted.run_id, child_session_key=child.text)
+
+    async def _is_known(self, child: SessionKey, parent: SessionKey, task: _Task) -> bool:
+        """A child that was deleted after its announce is not begun again by a repeated call."""
+        known = await self._ledger.find_spawn(child)
+        if known is None:
+            return False
+        if (known.parent_key, known.task, known.label) != (parent.text, task.words, task.label):
+            raise KeyReused("this idempotency key was used for another task; use a new key")
+        return True
+
+    def _authority(self, caller: Caller, parent: SessionKey) -> Authority:
+        """What the parent may, a hop less, and nothing that only a person or a parent may do."""
+        mine = confined(self._config.agents, parent, caller.principal.authority)
+        hops = min(mine.hops_left, self._config.session.agent_to_agent.max_hops)
+        return mine.meet(Authority(may_spawn=False, hops_left=hops - 1))
+
+    def _begin(self, parent: SessionKey, child: SessionKey, task: _Task, at: int) -> list[Op[Any]]:
+        """A client may spawn for a main session that nobody has talked to yet."""
+        changes = {"model": task.model, "thinking": task.thinking}
+        chosen = {name: value for name, value in changes.items() if value is not None}
+        ops: list[Op[Any]] = [
+            EnsureSession(new=NewSession(key=parent, session_id=self._ids.new()), at=at)
+        ]
+        if chosen:
+            ops.append(PatchSession(key=child, changes=chosen, at=at))
+        return ops
+
+    async def _record(
+        self, caller: Caller, parent: SessionKey, new: NewRun, task: _Task
+    ) -> PutSpawn:
+        asked_in = caller.run.plan.reply_to if caller.run else None
+        spawn = Spawn(
+            child_key=new.key.text,
+            agent_id=new.key.agent_id,
+            parent_key=parent.text,
+            run_id=new.run_id,
+            task=task.words,
+            cleanup=task.cleanup,
+            created_at=self._clock.now_ms(),
+            label=task.label,
+            reply_to=asked_in or address_of(await self._find_parent(parent)),
+        )
+        return PutSpawn(spawn=spawn)
+
+    async def _find_parent(self, parent: SessionKey) -> Session | None:
+        found = await self._ledger.find_session(parent)
+        if found is not None and found.archived_at is not None:
+            raise NotFound(f"unknown session: {parent}")
+        return found
+
+
+def _bound(authority: Authority) -> Authority:
+    """What any run in the child may do, whoever sends it: the limits of the parent, for good."""
+    return Authority(
+        sandboxed=authority.sandboxed,
+        may_spawn=False,
+        tools=authority.tools,
+        denied_tools=authority.denied_tools,
+        roots=authority.roots,
+    )
+
+
+def _context(parent: SessionKey, child: SessionKey, task: _Task) -> str:
+    """What a sub-agent has to know, for its system prompt."""
+    label = f" It is called {task.label!r}." if task.label else ""
+    return "\n".join(
+        [
+            f"You are a sub-agent: session {parent} has given you one task, the message you see.{label}",
+            f"Your own session is {child}. Work on this task and on nothing else.",
+            "Nobody can answer questions meanwhile; decide for yourself and say what you assumed.",
+            "Do not write to people and do not begin lasting work, unless the task asks for it.",
+            "End with what you found or did, short and complete: your parent gets it when you are done.",
+        ]
+    )

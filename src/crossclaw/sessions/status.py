@@ -1,0 +1,126 @@
+"""Who may be spawned, and how a session stands: the two small tools beside the four."""
+
+from collections.abc import Callable
+
+from crossclaw.config import Config
+from crossclaw.domain.errors import CrossclawError, Invalid
+from crossclaw.domain.sessions import Session
+from crossclaw.door.registry import Caller, Params, Result
+from crossclaw.door.resolver import Resolver
+from crossclaw.ledger.contract import Ledger
+from crossclaw.sessions.changing import Changing
+from crossclaw.sessions.spawn import CheckModel
+
+AS_CONFIGURED = ("default", "")
+"""Words that take a session's own model away again."""
+
+
+class AgentsParams(Params, frozen=True):
+    pass
+
+
+class AgentRow(Result, frozen=True):
+    id: str
+    configured: bool
+    name: str | None = None
+
+
+class AgentsResult(Result, frozen=True):
+    requester: str
+    allow_any: bool
+    agents: list[AgentRow]
+
+
+class StatusParams(Params, frozen=True):
+    session_key: str | None = None
+    model: str | None = None
+
+
+class StatusResult(Result, frozen=True):
+    ok: bool
+    session_key: str
+    changed_model: bool
+    status_text: str
+
+
+class Standing:
+    def __init__(
+        self,
+        config: Config,
+        ledger: Ledger,
+        resolver: Resolver,
+        changing: Changing,
+        model_of: Callable[[str], str],
+        check_model: CheckModel,
+    ) -> None:
+        self._config = config
+        self._ledger = ledger
+        self._resolver = resolver
+        self._changing = changing
+        self._model_of = model_of
+        self._check_model = check_model
+
+    async def agents(self, caller: Caller, params: AgentsParams) -> AgentsResult:
+        """Itself first, then the others that it may spawn."""
+        agents = self._config.agents
+        own = caller.principal.agent_id or agents.default_id
+        allowed = agents.spawn_allowed(own)
+        others = set(agents.ids()) if "*" in allowed else set(allowed)
+        listed = [own, *sorted(others - {own, "*"})]
+        rows = [AgentRow(id=each, configured=False) for each in listed]
+        for position, each in enumerate(listed):
+            if (agent := agents.find(each)) is not None:
+                rows[position] = AgentRow(id=each, configured=True, name=agent.name)
+        return AgentsResult(requester=own, allow_any="*" in allowed, agents=rows)
+
+    async def status(self, caller: Caller, params: StatusParams) -> StatusResult:
+        own = caller.principal.session
+        reference = params.session_key or (own.text if own else "main")
+        right = "see" if params.model is None else "change"
+        handle = await self._resolver.resolve(caller.principal, reference, right)  # type: ignore[arg-type]
+        session = handle.session
+        if session is None:
+            raise Invalid(f"session {reference} has not begun yet; there is nothing to tell")
+        if params.model is not None:
+            session = await self._set_model(session, params.model.strip())
+        return StatusResult(
+            ok=True,
+            session_key=session.key.display(caller.principal.agent_id),
+            changed_model=params.model is not None,
+            status_text=await self.text(session, caller.principal.agent_id),
+        )
+
+    async def _set_model(self, session: Session, name: str) -> Session:
+        if name in AS_CONFIGURED:
+            return await self._changing.patch(session.key, {"model": None})
+        try:
+            chosen = self._check_model(name)
+        except CrossclawError as error:
+            raise Invalid(f"unrecognized model {name!r}: {error}") from None
+        return await self._changing.patch(session.key, {"model": chosen})
+
+    async def text(self, session: Session, agent_id: str | None) -> str:
+        """A card of a few lines, for a model and for `/status`."""
+        open_runs = await self._ledger.list_open_runs(session.key)
+        children = await self._ledger.list_spawns(session.key, open_only=True)
+        queued = sum(run.status == "queued" for run in open_runs)
+        doing = next((run.status for run in open_runs if run.status != "queued"), "idle")
+        lines = {
+            "Session": f"{session.key.display(agent_id)} ({session.session_id})",
+            "State": f"{doing}, {queued} queued" if queued else doing,
+            "Model": session.model or self._model_of(session.key.agent_id),
+            "Thinking": session.thinking,
+            "Verbose": session.verbose,
+            "Tokens": _tokens(session),
+            "Cost": f"${session.cost_usd:.4f}" if session.cost_usd else None,
+            "Send policy": session.send_policy,
+            "Sub-agents": f"{len(children)} at work" if children else None,
+            "Archived": "yes" if session.archived_at is not None else None,
+        }
+        return "\n".join(f"{name}: {value}" for name, value in lines.items() if value)
+
+
+def _tokens(session: Session) -> str:
+    window = f" of {session.context_tokens}" if session.context_tokens else ""
+    total = f"{session.total_tokens}{window} in the window"
+    return f"{total}; {session.input_tokens} in, {session.output_tokens} out since it began"

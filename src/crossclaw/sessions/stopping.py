@@ -1,0 +1,30 @@
+"""Stopping: a session's runs, and those of the children that it has at work."""
+
+from crossclaw.domain.keys import SessionKey
+from crossclaw.ledger.contract import Ledger
+from crossclaw.runs.lanes import Lanes
+
+
+class Stopping:
+    def __init__(self, ledger: Ledger, lanes: Lanes) -> None:
+        self._ledger = ledger
+        self._lanes = lanes
+
+    async def stop(self, key: SessionKey, reason: str) -> list[str]:
+        """The session first, so that it begins no further child meanwhile."""
+        stopped = await self._lanes.abort_session(key, reason)
+        for spawn in await self._ledger.list_spawns(key, open_only=True):
+            child = SessionKey.stored(spawn.child_key)
+            stopped += await self._lanes.abort_session(child, f"its parent: {reason}")
+        return stopped
+
+    async def stop_running(self, key: SessionKey, reason: str) -> list[str]:
+        """Only what is at work now; what is queued behind it comes next."""
+        begun = [run for run in await self._ledger.list_open_runs(key) if run.status != "queued"]
+        return [run.run_id for run in begun if await self._lanes.abort(run.run_id, reason)]
+
+    async def stop_run(self, run_id: str, reason: str) -> bool:
+        return await self._lanes.abort(run_id, reason)
+
+    async def stop_alone(self, key: SessionKey, reason: str) -> list[str]:
+        return await self._lanes.abort_session(key, reason)

@@ -1,0 +1,228 @@
+"""Commands: said to the gateway, whole messages, by those who may; done once."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from crossclaw.app import House
+from crossclaw.config import Config
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.errors import KeyReused
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.runs import Run
+from crossclaw.door.principal import Principal
+from crossclaw.sessions.commands import COMMANDS, Command, Commands, find_command
+from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
+from tests.flows.talking import OWNER, call, say
+
+MAIN = SessionKey.main("main")
+OWNED = msgspec.convert({"commands": {"ownerAllowFrom": ["memory:ana"]}}, Config)
+GUEST = Principal(
+    name="guest", role="operator", scopes=frozenset({"operator.write"}), authority=Authority()
+)
+
+
+def plain() -> ScriptedProvider:
+    return ScriptedProvider(lambda request: "hello")
+
+
+async def command(house: House, text: str, run_id: str, principal: Principal = OWNER) -> Run:
+    await call(
+        house, "chat.send", principal, sessionKey="main", message=text, idempotencyKey=run_id
+    )
+    run = await house.book.find(run_id)
+    assert run is not None
+    return run
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("/send off", Command("send", "off")),
+        ("  /SEND  On ", Command("send", "On")),
+        ("/send: inherit", Command("send", "inherit")),
+        ("/send", Command("send")),
+        ("/stop", Command("stop")),
+        ("Stop", Command("stop")),
+        ("/new tell me\nmore", Command("new", "tell me\nmore")),
+        ("please /send off", None),
+        ("/send off\nand more", None),
+        ("/sendoff", None),
+        ("/etc/hosts is a file", None),
+        ("/unknown thing", None),
+        ("stop it", None),
+    ],
+)
+@pytest.mark.spec("Y2")
+def test_only_a_whole_message_is_a_command(text: str, found: Command | None) -> None:
+    assert find_command(text) == found
+
+
+@pytest.mark.spec("Y2", "Y4")
+async def test_the_owner_closes_a_session_and_opens_it_again_by_chat(tmp_path: Path) -> None:
+    async with open_house(tmp_path, plain()) as house:
+        assert (await command(house, "/send off", "c1")).reply == "⚙️ Send policy set to off."
+        with pytest.raises(Exception, match="send blocked by session policy"):
+            await say(house, "main", "hi", "r1")
+        assert (await command(house, "/send on", "c2")).reply == "⚙️ Send policy set to on."
+        assert (await say(house, "main", "hi", "r2")).reply == "hello"
+        session = await house.ledger.find_session(MAIN)
+        assert session is not None
+        assert session.send_policy == "allow"
+        await command(house, "/send inherit", "c3")
+        session = await house.ledger.find_session(MAIN)
+        assert session is not None
+        assert session.send_policy is None
+
+
+@pytest.mark.spec("Y2", "B3")
+async def test_a_guest_cannot_say_what_only_the_owner_may(tmp_path: Path) -> None:
+    async with open_house(tmp_path, plain()) as house:
+        await say(house, "main", "hi", "r1")
+        run = await command(house, "/send off", "c1", GUEST)
+
+        assert run.reply == "Only the owner can say /send."
+        session = await house.ledger.find_session(MAIN)
+        assert session is not None
+        assert session.send_policy is None
+
+
+@pytest.mark.spec("Y2", "B3")
+async def test_an_owner_without_the_scope_hears_what_is_missing(tmp_path: Path) -> None:
+    reader = msgspec.structs.replace(OWNER, scopes=frozenset({"operator.write"}))
+    async with open_house(tmp_path, plain()) as house:
+        run = await command(house, "/send off", "c1", reader)
+
+        assert run.reply == "⚠️ missing scope: operator.admin"
+
+
+@pytest.mark.spec("Y2")
+async def test_on_a_channel_only_the_named_owner_commands(tmp_path: Path) -> None:
+    chat = MemoryChannel()
+    async with open_house(tmp_path, plain(), config=OWNED, channels=[chat]) as house:
+        await chat.say("bob", "/send off")
+        await chat.wait_sent(1)
+        assert chat.sent == [("bob", "Only the owner can say /send.")]
+        await chat.say("ana", "/send off")
+        await anyio.sleep(60)
+        session = await house.ledger.find_session(MAIN)
+        assert session is not None
+        assert session.send_policy == "deny"
+        assert len(chat.sent) == 1  # nothing is said in a closed chat, not even that it is closed
+        await chat.say("ana", "/send on")
+        await chat.wait_sent(2)
+        assert chat.sent[-1] == ("ana", "⚙️ Send policy set to on.")
+
+
+async def test_an_agents_words_are_never_a_command(tmp_path: Path) -> None:
+    async with open_house(tmp_path, plain()) as house:
+        await call(house, "sessions.create", key="agent:main:desk")
+        sent = await call(house, "sessions.send", sessionKey="agent:main:desk", message="/send off")
+        assert sent["reply"] == "hello"
+
+
+@pytest.mark.spec("B1")
+async def test_a_command_asked_again_is_not_done_again(tmp_path: Path) -> None:
+    async with open_house(tmp_path, plain()) as house:
+        await say(house, "main", "hi", "r1")
+        await command(house, "/new", "c1")
+        first = await house.ledger.find_session(MAIN)
+        await command(house, "/new", "c1")
+        again = await house.ledger.find_session(MAIN)
+
+        assert first is not None
+        assert again is not None
+        assert first.session_id == again.session_id
+        with pytest.raises(KeyReused):
+            await command(house, "/send off", "c1")
+
+
+@pytest.mark.spec("B1")
+async def test_a_platform_that_repeats_itself_commands_once(tmp_path: Path) -> None:
+    chat = MemoryChannel()
+    async with open_house(tmp_path, plain(), config=OWNED, channels=[chat]) as house:
+        await chat.say("ana", "/new", message_id="7")
+        first = await house.ledger.find_session(MAIN)
+        await chat.say("ana", "/new", message_id="7")
+
+        assert await house.ledger.find_session(MAIN) == first
+
+
+async def test_words_after_new_are_the_first_of_the_new_session(tmp_path: Path) -> None:
+    model = plain()
+    async with open_house(tmp_path, model) as house:
+        before = await say(house, "main", "old", "r1")
+        await command(house, "/new and now this", "c1")
+        run = await house.book.wait("c1", timeout_s=60)
+
+        assert run is not None
+        assert (run.kind, run.reply) == ("chat", "hello")
+        assert run.session_id != before.session_id
+        assert "and now this" in str(model.seen[-1].turns)
+        assert "old" not in str(model.seen[-1].turns)
+        await command(house, "/new and now this", "c1")
+        assert len(model.seen) == 2
+
+
+async def test_commands_do_not_wait_behind_what_runs(tmp_path: Path) -> None:
+    slow = ScriptedProvider(lambda request: "late", delay_s=1000)
+    async with open_house(tmp_path, slow) as house:
+        await call(house, "chat.send", sessionKey="main", message="hi", idempotencyKey="r1")
+        await anyio.sleep(1)
+        run = await command(house, "/status", "c1")
+        assert run.reply is not None
+        assert "State: running" in run.reply
+        stopped = await call(
+            house, "chat.send", sessionKey="main", message="/stop", idempotencyKey="c2"
+        )
+        assert stopped == {"ok": True, "aborted": True, "runIds": ["r1"]}
+
+
+async def test_a_model_never_sees_commands(tmp_path: Path) -> None:
+    model = plain()
+    async with open_house(tmp_path, model) as house:
+        await command(house, "/think high", "c1")
+        await say(house, "main", "hi", "r1")
+
+        assert "think" not in str(model.seen[0].turns)
+        assert model.seen[0].thinking == "high"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("/help", "/send on|off|inherit — whether anything is said in this chat (owner)"),
+        ("/status", "State: idle"),
+        ("/usage", "tokens in"),
+        ("/model", "Model: scripted/test"),
+        ("/model scripted/big", "Model: scripted/big."),
+        ("/model nobody/knows", "unrecognized model"),
+        ("/think", "Usage: /think"),
+        ("/think sideways", "invalid thinkingLevel (use off|"),
+        ("/verbose full", "Verbose set to full."),
+        ("/send", "⚙️ Usage: /send on|off|inherit"),
+        ("/send maybe", "⚙️ Usage: /send on|off|inherit"),
+        ("/stop", "Nothing was running."),
+        ("/reset", "A new session has begun."),
+    ],
+)
+async def test_every_command_answers(tmp_path: Path, text: str, words: str) -> None:
+    async with open_house(tmp_path, plain()) as house:
+        await say(house, "main", "hi", "r1")
+        run = await command(house, text, "c1")
+
+        assert words in (run.reply or "")
+        assert run.kind == "command"
+
+
+def test_every_command_is_carried_out_by_somebody() -> None:
+    assert [name for name in COMMANDS if not hasattr(Commands, f"_{name}")] == []
+
+
+async def test_trigger_words_can_be_taken_away(tmp_path: Path) -> None:
+    config: Any = msgspec.convert({"session": {"resetTriggers": ["/new"]}}, Config)
+    async with open_house(tmp_path, plain(), config=config) as house:
+        assert (await say(house, "main", "/reset", "r1")).kind == "chat"

@@ -1,0 +1,158 @@
+"""sessions.explain: the owner hears why, also what an agent never hears."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from crossclaw.app import House
+from crossclaw.config import Config
+from crossclaw.domain.addresses import Address
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.errors import CrossclawError, Forbidden, Invalid
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.sessions import NewSession
+from crossclaw.door.principal import session_principal
+from crossclaw.ledger.contract import EnsureSession
+from crossclaw.providers.rehearsal import RehearsalProvider
+from crossclaw.testing import open_house
+from tests.flows.talking import call
+from tests.flows.test_who_sees_whom import CHILD, COUSIN, MAIN, archive, settle
+
+
+def config(**tools: Any) -> Config:
+    agents = {"list": [{"id": "main", "subagents": {"allowAgents": ["ops"]}}, {"id": "ops"}]}
+    return msgspec.convert({"agents": agents, "tools": tools}, Config)
+
+
+async def explain(house: House, source: str, verb: str, to: str) -> dict[str, Any]:
+    params: dict[str, Any] = {"from": source, "verb": verb, "to": to}
+    answer: dict[str, Any] = await call(house, "sessions.explain", **params)
+    return answer
+
+
+def refusals(answer: dict[str, Any]) -> list[str]:
+    assert answer["allowed"] is all(reason["allowed"] for reason in answer["reasons"])
+    return [reason["about"] for reason in answer["reasons"] if not reason["allowed"]]
+
+
+@pytest.mark.spec("V2", "S8")
+@pytest.mark.parametrize(
+    ("tools", "verb", "to", "refused", "setting"),
+    [
+        ({}, "read", COUSIN.text, [], None),
+        ({}, "send", "agent:main:notes", [], None),
+        ({}, "read", "agent:main:none", ["existence"], None),
+        ({}, "send", "agent:main:main", ["itself"], None),
+        ({"sessions": {"visibility": "tree"}}, "see", CHILD.text, [], None),
+        ({"sessions": {"visibility": "tree"}}, "read", "agent:main:notes", ["visibility"],
+         "tools.sessions.visibility"),
+        ({"agentToAgent": {"enabled": False}}, "send", "agent:ops:main",
+         ["agent-to-agent", "visibility"], "tools.agentToAgent"),
+    ],
+)  # fmt: skip
+async def test_each_decision_is_told_with_the_setting_that_would_change_it(
+    tmp_path: Path, tools: dict[str, Any], verb: str, to: str, refused: list[str], setting: str | None
+) -> None:  # fmt: skip
+    async with open_house(tmp_path, RehearsalProvider(), config=config(**tools)) as house:
+        await settle(house)
+        answer = await explain(house, "main", verb, to)
+
+    assert refusals(answer) == refused
+    if setting:
+        assert setting in {reason.get("setting") for reason in answer["reasons"]}
+
+
+@pytest.mark.spec("V1")
+async def test_a_sandboxed_session_is_called_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crossclaw.app.refuse_unsupported", lambda config: None, raising=False)
+    raw = {"agents": {"defaults": {"sandbox": {"mode": "all"}}}}
+    boxed = msgspec.convert(raw, Config)
+    async with open_house(tmp_path, RehearsalProvider(), config=boxed) as house:
+        await settle(house)
+        child = await explain(house, "main", "read", CHILD.text)
+        own = await explain(house, "main", "read", "main")
+
+    assert (child["sandboxed"], child["allowed"]) == (True, True)
+    assert refusals(own) == ["visibility"]
+    assert "sandbox.mode of agent main is all" in own["reasons"][-1]["reason"]
+
+
+@pytest.mark.spec("P7")
+async def test_an_archived_session_may_be_read_and_nothing_else(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider(), config=config()) as house:
+        await settle(house)
+        archive(tmp_path, CHILD)
+        told = {
+            verb: refusals(await explain(house, "main", verb, CHILD.text))
+            for verb in ("see", "read", "send")
+        }
+
+    assert told == {"see": ["archive"], "read": [], "send": ["archive"]}
+
+
+@pytest.mark.spec("Y1", "Y2")
+async def test_the_send_policy_is_explained_for_sends_and_deliveries(tmp_path: Path) -> None:
+    group = SessionKey.group("main", "discord", "1")
+    new = NewSession(key=group, session_id="g", address=Address("discord", "1"))
+    rules = {
+        "session": {"sendPolicy": {"rules": [{"action": "deny", "match": {"channel": "discord"}}]}}
+    }
+    async with open_house(
+        tmp_path, RehearsalProvider(), config=msgspec.convert(rules, Config)
+    ) as house:
+        await house.ledger.do(EnsureSession(new=new, at=1))
+        denied = [await explain(house, "main", verb, group.text) for verb in ("send", "deliver")]
+        await call(house, "sessions.patch", key=group.text, sendPolicy="allow")
+        allowed = await explain(house, "main", "deliver", group.text)
+
+    assert [refusals(each) for each in denied] == [["send policy"]] * 2
+    assert allowed["allowed"]
+    assert "sessions.patch" in str(allowed["reasons"])
+
+
+@pytest.mark.spec("P3", "P4")
+@pytest.mark.parametrize(
+    ("source", "to", "refused"),
+    [
+        ("main", "main", []),
+        ("main", "ops", []),
+        ("main", "agent:ops:main", []),
+        ("agent:ops:main", "main", ["sub-agents"]),
+        ("main", "nobody", ["agent"]),
+        (CHILD.text, "main", ["sub-agents"]),
+    ],
+)
+async def test_who_may_spawn_whom(tmp_path: Path, source: str, to: str, refused: list[str]) -> None:
+    async with open_house(tmp_path, RehearsalProvider(), config=config()) as house:
+        await settle(house)
+        assert refusals(await explain(house, source, "spawn", to)) == refused
+
+
+@pytest.mark.spec("V3")
+async def test_a_session_is_not_told(tmp_path: Path) -> None:
+    """Its tools do not offer the method; should it come by another way, it is refused."""
+    params: dict[str, Any] = {"from": "main", "verb": "read", "to": "agent:ops:main"}
+    for authority in (Authority(), Authority(sandboxed=True)):
+        refusal: CrossclawError | None = None
+        async with open_house(tmp_path, RehearsalProvider(), config=config()) as house:
+            try:
+                await call(house, "sessions.explain", session_principal(MAIN, authority), **params)
+            except CrossclawError as error:
+                refusal = error
+        assert isinstance(refusal, Forbidden)
+
+
+async def test_a_verb_that_is_none_is_refused_with_the_verbs_there_are(tmp_path: Path) -> None:
+    refusal: CrossclawError | None = None
+    async with open_house(tmp_path, RehearsalProvider(), config=config()) as house:
+        try:
+            await explain(house, "main", "fly", "main")
+        except CrossclawError as error:
+            refusal = error
+
+    assert isinstance(refusal, Invalid)
+    assert "at /verb" in str(refusal)

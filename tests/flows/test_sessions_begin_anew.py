@@ -1,0 +1,66 @@
+"""session.reset: before a message is accepted, in the same step; never under a running one."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from crossclaw.config import Config
+from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
+from tests.flows.talking import call, say
+
+
+def config(**session: Any) -> Config:
+    return msgspec.convert({"session": session}, Config)
+
+
+async def test_by_default_nothing_is_ever_reset(tmp_path: Path) -> None:
+    async with open_house(tmp_path, ScriptedProvider(lambda r: "ok")) as house:
+        first = await say(house, "main", "hi", "r1")
+        await anyio.sleep(30 * 3600)  # over a night and a day
+        assert (await say(house, "main", "hi", "r2")).session_id == first.session_id
+
+
+@pytest.mark.parametrize("door", ["chat.send", "agent", "channel"])
+async def test_an_idle_session_begins_anew_whichever_door_the_message_takes(
+    tmp_path: Path, door: str
+) -> None:
+    chat = MemoryChannel()
+    settings = config(reset={"mode": "idle", "idleMinutes": 30})
+    model = ScriptedProvider(lambda r: "ok")
+    async with open_house(tmp_path, model, config=settings, channels=[chat]) as house:
+        first = await say(house, "main", "old words", "r1")
+        await anyio.sleep(31 * 60)
+        run_id = "r2"
+        if door == "channel":
+            run_id = await chat.say("ana", "new words")
+        elif door == "agent":
+            await call(house, "agent", sessionKey="main", message="new words", idempotencyKey="r2")
+        else:
+            await say(house, "main", "new words", "r2")
+        run = await house.book.wait(run_id, timeout_s=60)
+
+        assert run is not None
+        assert run.session_id != first.session_id
+        assert "old words" not in str(model.seen[-1].turns)
+        old = await house.ledger.list_entries(first.session_id, limit=10)
+        assert len(old) == 2
+
+
+async def test_a_session_that_is_at_work_is_not_reset_under_it(tmp_path: Path) -> None:
+    slow = ScriptedProvider(lambda r: "ok", delay_s=3600)
+    settings = config(reset={"mode": "idle", "idleMinutes": 1})
+    async with open_house(tmp_path, slow, config=settings) as house:
+        raw: dict[str, Any] = {"timeoutMs": 10 * 3600 * 1000}
+        await call(house, "chat.send", sessionKey="main", message="a", idempotencyKey="r1", **raw)
+        await anyio.sleep(600)
+        await call(house, "chat.send", sessionKey="main", message="b", idempotencyKey="r2", **raw)
+        first = await house.book.wait("r1", timeout_s=3 * 3600)
+        second = await house.book.wait("r2", timeout_s=3 * 3600)
+
+        assert first is not None
+        assert second is not None
+        assert (first.status, second.status) == ("ok", "ok")
+        assert first.session_id == second.session_id

@@ -1,0 +1,75 @@
+"""Stopping, putting away and throwing away by a client's hand."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from crossclaw.domain.keys import SessionKey
+from crossclaw.testing import ScriptedProvider, open_house
+from tests.flows.talking import call, say
+
+DESK = "agent:main:desk"
+
+
+def slow() -> ScriptedProvider:
+    return ScriptedProvider(lambda request: "late", delay_s=100)
+
+
+@pytest.mark.spec("G2")
+async def test_abort_stops_a_run_or_all_of_a_session(tmp_path: Path) -> None:
+    async with open_house(tmp_path, slow()) as house:
+        for run_id in ("r1", "r2", "r3"):
+            await call(house, "chat.send", sessionKey=DESK, message="hi", idempotencyKey=run_id)
+        await anyio.sleep(1)
+        one = await call(house, "sessions.abort", runId="r2")
+        first = await call(house, "sessions.abort", key=DESK, clearQueued=False)
+        rest = await call(house, "sessions.abort", key=DESK)
+        none = await call(house, "sessions.abort", key=DESK)
+
+    assert (one["status"], one["abortedRunId"]) == ("aborted", "r2")
+    assert first["runIds"] == ["r1"]
+    assert rest["runIds"] == ["r3"]
+    assert none == {"ok": True, "status": "no-active-run"}
+
+
+async def test_a_run_of_another_session_is_not_stopped_by_a_wrong_key(tmp_path: Path) -> None:
+    async with open_house(tmp_path, slow()) as house:
+        await call(house, "chat.send", sessionKey=DESK, message="hi", idempotencyKey="r1")
+        await call(house, "sessions.create", key="agent:main:other")
+        with pytest.raises(Exception, match="does not match"):
+            await call(house, "sessions.abort", key="agent:main:other", runId="r1")
+        assert (await call(house, "sessions.abort", runId="nobody"))["status"] == "no-active-run"
+        with pytest.raises(Exception, match="key or runId"):
+            await call(house, "sessions.abort")
+
+
+async def test_a_session_is_put_away_and_later_thrown_away(tmp_path: Path) -> None:
+    async with open_house(tmp_path, ScriptedProvider(lambda request: "ok")) as house:
+        await say(house, DESK, "hi", "r1")
+        assert (await call(house, "sessions.archive", key=DESK))["archived"]
+        assert not (await call(house, "sessions.archive", key=DESK))["archived"]
+        await say(house, "main", "hi", "r2")
+        with pytest.raises(Exception, match="cannot be archived"):
+            await call(house, "sessions.archive", key="main")
+        assert (await call(house, "sessions.cleanup", enforce=True))["count"] == 0
+        await anyio.sleep(3600)
+        named = await call(house, "sessions.cleanup", olderThanDays=0.02)
+        assert named == {"ok": True, "dryRun": True, "count": 1, "keys": [DESK]}
+        assert await house.ledger.find_session(SessionKey.parse(DESK)) is not None
+        spared = await call(
+            house, "sessions.cleanup", olderThanDays=0.02, enforce=True, activeKey=DESK
+        )
+        assert spared["count"] == 0
+        assert (await call(house, "sessions.cleanup", olderThanDays=0.02, enforce=True))[
+            "count"
+        ] == 1
+        assert await house.ledger.find_session(SessionKey.parse(DESK)) is None
+
+
+async def test_a_session_at_work_is_not_put_away(tmp_path: Path) -> None:
+    async with open_house(tmp_path, slow()) as house:
+        await call(house, "chat.send", sessionKey=DESK, message="hi", idempotencyKey="r1")
+        await anyio.sleep(1)
+        with pytest.raises(Exception, match="still active"):
+            await call(house, "sessions.archive", key=DESK)

@@ -1,0 +1,294 @@
+"""Who sees whom, in the whole house: invisible and unknown are one answer, by every spelling."""
+
+from pathlib import Path
+from typing import Any
+from uuid import NAMESPACE_URL, uuid4, uuid5
+
+import apsw
+import msgspec
+import pytest
+
+from crossclaw.app import House
+from crossclaw.config import Config
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.errors import CrossclawError
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.sessions import NewSession
+from crossclaw.door.principal import Principal, session_principal
+from crossclaw.ledger.contract import EnsureSession
+from crossclaw.providers.rehearsal import RehearsalProvider
+from crossclaw.testing import open_house
+from tests.flows.talking import OWNER, call, results_of, say
+
+MAIN = SessionKey.main("main")
+CHILD = SessionKey.subagent("main", "1")
+COUSIN = SessionKey.subagent("ops", "2")
+BOXED = session_principal(MAIN, Authority(sandboxed=True))
+FREE = session_principal(MAIN, Authority())
+
+
+def config(**tools: Any) -> Config:
+    raw = {"agents": {"list": [{"id": "main"}, {"id": "ops"}]}, "tools": tools}
+    return msgspec.convert(raw, Config)
+
+
+def id_of(key: SessionKey) -> str:
+    return str(uuid5(NAMESPACE_URL, key.text))
+
+
+async def settle(house: House) -> None:
+    """main ── child, ops' main ── cousin, and two sessions that share a label."""
+    family = [
+        (MAIN, None, None),
+        (CHILD, MAIN, "helper"),
+        (SessionKey.main("ops"), None, None),
+        (COUSIN, SessionKey.main("ops"), "helper"),
+        (SessionKey.named("main", "notes"), None, "papers"),
+    ]
+    for key, parent, label in family:
+        new = NewSession(
+            key=key, session_id=id_of(key), label=label, spawned_by=parent.text if parent else None
+        )
+        await house.ledger.do(EnsureSession(new=new, at=1))
+
+
+def archive(folder: Path, key: SessionKey) -> None:
+    db = apsw.Connection(str(folder / "state" / "crossclaw.sqlite"))
+    db.execute("UPDATE sessions SET archived_at = 9 WHERE key = ?", (key.text,))
+    db.close()
+
+
+async def refusal(house: House, who: Principal, tool: str, **params: Any) -> tuple[str, str, str]:
+    try:
+        answer = await call(house, f"tool.{tool}", who, **params)
+    except CrossclawError as error:
+        return type(error).__name__, error.code, str(error)
+    raise AssertionError(f"not refused: {answer}")
+
+
+@pytest.mark.spec("V1", "L7", "L3")
+async def test_a_sandboxed_session_lists_what_it_spawned_and_no_paths(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider(), config=config()) as house:
+        await settle(house)
+        boxed = await call(house, "tool.sessions_list", BOXED)
+        free = await call(house, "tool.sessions_list", FREE)
+
+    assert [row["key"] for row in boxed["sessions"]] == [CHILD.text]
+    assert boxed["count"] == 1
+    assert free["count"] == 5
+    assert "transcriptPath" not in boxed["sessions"][0]
+    assert all("transcriptPath" in row for row in free["sessions"])
+
+
+@pytest.mark.spec("V1", "V3", "H4", "K6")
+@pytest.mark.parametrize("tool", ["sessions_history", "sessions_send"])
+async def test_invisible_and_unknown_are_the_same_answer(tmp_path: Path, tool: str) -> None:
+    more = {"message": "hi"} if tool == "sessions_send" else {}
+    async with open_house(tmp_path, RehearsalProvider(), config=config()) as house:
+        await settle(house)
+        hidden = ["main", "agent:ops:main", COUSIN.text, "agent:main:notes", id_of(MAIN)]
+        nowhere = ["agent:nope:main", "agent:main:subagent:9", "cron:9", str(uuid4())]
+        for name in [*hidden, id_of(COUSIN).upper(), *nowhere]:
+            answer = await refusal(house, BOXED, tool, sessionKey=name, **more)
+            assert answer == ("NotFound", "INVALID_REQUEST", f"unknown session: {name}")
+
+
+@pytest.mark.spec("V1", "S1")
+async def test_a_sandboxed_session_reads_and_sends_to_its_child(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider(), config=config()) as house:
+        await settle(house)
+        for name in (CHILD.text, id_of(CHILD), id_of(CHILD).upper()):
+            sent = await call(
+                house, "tool.sessions_send", BOXED, sessionKey=name, message="say: yes"
+            )
+            assert (sent["status"], sent["reply"]) == ("ok", "yes")
+        run = await house.book.find(sent["runId"])
+        history = await call(house, "tool.sessions_history", BOXED, sessionKey=CHILD.text)
+
+    assert history["messages"][0]["content"] == "say: yes"
+    assert run is not None
+    assert run.authority.sandboxed  # what it causes is locked in as well
+
+
+@pytest.mark.spec("V3")
+async def test_a_sandboxed_session_cannot_begin_or_guess_agents(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider(), config=config()) as house:
+        await house.ledger.do(EnsureSession(new=NewSession(key=MAIN, session_id="m"), at=1))
+        there = await refusal(house, BOXED, "sessions_send", agentId="ops", message="x")
+        not_there = await refusal(house, BOXED, "sessions_send", agentId="opz", message="x")
+        listed = await call(house, "sessions.list")
+
+    assert there[2] == "unknown session: agent:ops:main"
+    assert not_there[2] == "unknown session: agent:opz:main"
+    assert listed["count"] == 1
+
+
+@pytest.mark.spec("V3", "K6")
+async def test_a_label_is_ambiguous_only_among_what_is_seen(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider(), config=config()) as house:
+        await settle(house)
+        both = await refusal(house, FREE, "sessions_send", label="helper", message="x")
+        mine = await call(
+            house, "tool.sessions_send", BOXED, label="helper", message="say: me", timeoutSeconds=9
+        )
+        hidden = await refusal(house, BOXED, "sessions_send", label="papers", message="x")
+        nowhere = await refusal(house, BOXED, "sessions_send", label="nothing", message="x")
+
+    assert CHILD.text in both[2]
+    assert COUSIN.text in both[2]
+    assert mine["sessionKey"] == CHILD.text
+    assert hidden[2].replace("papers", "nothing") == nowhere[2]
+
+
+@pytest.mark.spec("S8", "V3")
+async def test_what_the_spelling_alone_tells_is_forbidden_to_sandboxed_ones_too(
+    tmp_path: Path,
+) -> None:
+    rules = config(agentToAgent={"enabled": False})
+    async with open_house(tmp_path, RehearsalProvider(), config=rules) as house:
+        await settle(house)
+        for who in (BOXED, FREE):
+            there = await refusal(house, who, "sessions_history", sessionKey="agent:ops:main")
+            nowhere = await refusal(house, who, "sessions_history", sessionKey="agent:ops:none")
+            by_id = await refusal(
+                house, who, "sessions_history", sessionKey=id_of(SessionKey.main("ops"))
+            )
+            by_label = await refusal(
+                house, who, "sessions_send", label="helper", agentId="ops", message="x"
+            )
+            assert there == nowhere
+            assert (there[0], by_label[0]) == ("Forbidden", "Forbidden")
+            assert "tools.agentToAgent.enabled" in there[2]
+            assert by_id[0] == "NotFound"
+
+
+@pytest.mark.spec("V2")
+@pytest.mark.parametrize(
+    ("visibility", "count"), [("self", 1), ("tree", 2), ("agent", 3), ("all", 5)]
+)
+async def test_the_visibility_setting_bounds_the_list(
+    tmp_path: Path, visibility: str, count: int
+) -> None:
+    rules = config(sessions={"visibility": visibility})
+    async with open_house(tmp_path, RehearsalProvider(), config=rules) as house:
+        await settle(house)
+        listed = await call(house, "tool.sessions_list", FREE)
+        short = await call(house, "tool.sessions_list", FREE, limit=1, messageLimit=1)
+        own = await call(house, "tool.sessions_history", FREE, sessionKey="main")
+
+    assert listed["count"] == len(listed["sessions"]) == count
+    assert short["count"] == 1
+    assert own["sessionKey"] == "main"
+
+
+@pytest.mark.spec("P7")
+async def test_an_archived_session_is_read_but_not_listed_nor_sent_to(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider(), config=config()) as house:
+        await settle(house)
+        archive(tmp_path, CHILD)
+        listed = await call(house, "tool.sessions_list", BOXED)
+        read = await call(house, "tool.sessions_history", BOXED, sessionKey=CHILD.text)
+        by_id = await call(house, "tool.sessions_history", FREE, sessionKey=id_of(CHILD))
+        for who in (BOXED, FREE, OWNER):
+            sent = await refusal(house, who, "sessions_send", sessionKey=CHILD.text, message="x")
+            assert sent[2] == f"unknown session: {CHILD}"
+        labelled = await refusal(house, BOXED, "sessions_send", label="helper", message="x")
+        with pytest.raises(CrossclawError, match="archived"):
+            await call(
+                house, "chat.send", sessionKey=CHILD.text, message="x", idempotencyKey="archived"
+            )
+
+    assert listed == {"count": 0, "sessions": []}
+    assert read["sessionKey"] == by_id["sessionKey"] == CHILD.text
+    assert labelled[2] == "unknown session: helper"
+
+
+@pytest.mark.spec("V1", "B3")
+async def test_a_run_that_a_sandboxed_principal_began_sees_as_a_sandboxed_one(
+    tmp_path: Path,
+) -> None:
+    limited = Principal(
+        name="boxed", role="operator", scopes=frozenset({"operator.write"}),
+        authority=Authority(sandboxed=True),
+    )  # fmt: skip
+    async with open_house(tmp_path, RehearsalProvider(), config=config()) as house:
+        await settle(house)
+        asked = {
+            "sessionKey": "main",
+            "message": "tool: sessions_list {}",
+            "idempotencyKey": "r1",
+        }
+        await call(house, "chat.send", limited, **asked)
+        run = await house.book.wait("r1", timeout_s=600)
+        assert run is not None
+        (result,) = await results_of(house, run)
+
+    assert [row["key"] for row in result["sessions"]] == [CHILD.text]
+
+
+@pytest.mark.spec("V1", "B3")
+async def test_a_session_that_the_config_locks_in_sees_so_and_locks_in_what_it_causes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether a sandbox for its other tools is there is another question, asked when a house opens."""
+    monkeypatch.setattr("crossclaw.app.refuse_unsupported", lambda config: None, raising=False)
+    raw = {"agents": {"defaults": {"sandbox": {"mode": "all"}}, "list": [{"id": "main"}]}}
+    asked = (
+        "tool: sessions_list {}\n"
+        f'tool: sessions_send {{"sessionKey": "{CHILD}", "message": "say: x", "timeoutSeconds": 0}}'
+    )
+    async with open_house(
+        tmp_path, RehearsalProvider(), config=msgspec.convert(raw, Config)
+    ) as house:
+        await settle(house)
+        run = await say(house, "main", asked, "r1")
+        results = await results_of(house, run)
+        listed = next(result for result in results if "sessions" in result)
+        sent = next(result for result in results if "runId" in result)
+        caused = await house.book.find(sent["runId"])
+
+    assert [row["key"] for row in listed["sessions"]] == [CHILD.text]
+    assert caused is not None
+    assert caused.authority.sandboxed
+
+
+@pytest.mark.spec("S9", "V3")
+async def test_a_circle_does_not_name_sessions_that_the_caller_cannot_see(tmp_path: Path) -> None:
+    limited = Principal(
+        name="boxed", role="operator", scopes=frozenset({"operator.write"}),
+        authority=Authority(sandboxed=True),
+    )  # fmt: skip
+
+    def send(to: str) -> str:
+        return f'tool: sessions_send {{"sessionKey": "{to}", "message": "say: x"}}'
+
+    given_back = config(subagents={"tools": {"alsoAllow": ["sessions_send"]}})
+    async with open_house(tmp_path, RehearsalProvider(), config=given_back) as house:
+        await settle(house)
+        begin: list[tuple[Principal, str, str]] = [
+            (limited, "main", f"wait: 20\n{send(CHILD.text)}"),
+            (OWNER, "agent:main:notes", send("main")),
+            (OWNER, CHILD.text, send("agent:main:notes")),
+        ]
+        for number, (who, key, text) in enumerate(begin):
+            params = {"sessionKey": key, "message": text, "idempotencyKey": f"r{number}"}
+            await call(house, "chat.send", who, **params)
+        run = await house.book.wait("r0", timeout_s=600)
+        assert run is not None
+        (result,) = await results_of(house, run)
+
+    assert result["status"] == "timeout"
+    assert "another session" in result["error"]
+    assert "notes" not in result["error"]
+    assert CHILD.text in result["error"]
+
+
+async def test_a_person_sees_everything_whatever_the_settings(tmp_path: Path) -> None:
+    rules = config(sessions={"visibility": "self"}, agentToAgent={"enabled": False})
+    async with open_house(tmp_path, RehearsalProvider(), config=rules) as house:
+        await settle(house)
+        listed = await call(house, "sessions.list")
+        run = await say(house, COUSIN.text, "say: hi", "r1")
+
+    assert listed["count"] == 5
+    assert run.reply == "hi"

@@ -1,0 +1,109 @@
+"""A real small model on this machine: no key, no network, no double. Run by `make local-model`; not
+part of `make test`, because its package has 200 MB. Here nothing is skipped: missing is failing."""
+
+from pathlib import Path
+
+import anyio
+import msgspec
+import pytest
+
+from crossclaw import app
+from crossclaw.config import Config, Paths
+from crossclaw.domain.errors import ContextOverflow, ProviderMissing
+from crossclaw.domain.events import Event, ReplyPiece
+from crossclaw.domain.messages import AssistantMessage, Text
+from crossclaw.providers.contract import ModelRequest, Piece, TextPiece, ToolSpec, UserTurn
+from crossclaw.providers.local import OUTPUT_TOKENS_MAX, WINDOW_TOKENS, LocalProvider
+from tests.flows.talking import call, say
+
+pytestmark = pytest.mark.timeout(300)  # a busy machine computes slowly
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """The model computes in threads and in real time."""
+    return "asyncio"
+
+
+def ask(text: str, **fields: object) -> ModelRequest:
+    return ModelRequest(
+        model="smollm2",
+        system="You are brief.",
+        turns=[UserTurn([], [Text(text)])],
+        **{"output_tokens_max": 16, **fields},  # type: ignore[arg-type]
+    )
+
+
+async def test_it_streams_counts_and_stops_at_its_limit() -> None:
+    provider = LocalProvider()
+    told: list[Piece] = []
+    answer = await provider.complete(ask("Tell me a story about a crab."), told.append)
+    again = await provider.complete(ask("Tell me a story about a crab."), told.append)
+    await provider.close()
+    words = [piece.text for piece in told if isinstance(piece, TextPiece)]
+    assert len(words) > 4
+    assert "".join(words) == answer.text + again.text
+    assert answer.usage is not None
+    assert answer.usage.prompt > 10
+    assert 0 < answer.usage.output <= 16
+    assert answer.usage.cost == 0.0
+    assert again.usage is not None
+    assert again.usage.cache_read > 0
+    assert answer.stop_reason == "max_tokens"
+
+
+async def test_it_calls_no_tools_and_is_told_so() -> None:
+    provider = LocalProvider()
+    tool = ToolSpec("read", "Reads a file.", {"type": "object", "properties": {}})
+    answer = await provider.complete(ask("Read a.md", tools=[tool]), lambda _piece: None)
+    await provider.close()
+    assert answer.tool_calls == []
+
+
+async def test_what_does_not_fit_its_window_is_an_overflow() -> None:
+    provider = LocalProvider()
+    with pytest.raises(ContextOverflow):
+        await provider.complete(ask("word " * (WINDOW_TOKENS + 1)), lambda _piece: None)
+    await provider.close()
+
+
+async def test_a_cancelled_call_ends_and_the_next_one_is_answered() -> None:
+    provider = LocalProvider()
+    with anyio.CancelScope() as scope:
+        long = ask("Tell me a very long story.", output_tokens_max=OUTPUT_TOKENS_MAX)
+        await provider.complete(long, lambda _piece: scope.cancel())
+    assert scope.cancelled_caught
+    assert (await provider.complete(ask("Say hi."), lambda _piece: None)).text
+    await provider.close()
+
+
+async def test_another_name_says_which_one_there_is() -> None:
+    with pytest.raises(ProviderMissing, match="local/smollm2"):
+        await LocalProvider().complete(
+            msgspec.structs.replace(ask("hi"), model="gpt"), lambda _piece: None
+        )
+
+
+async def test_a_conversation_through_a_house_is_streamed_stored_and_remembered(
+    tmp_path: Path,
+) -> None:
+    raw = {"agents": {"defaults": {"model": "local/smollm2"}}}
+    paths = Paths(tmp_path, tmp_path / "state", tmp_path / "openclaw.json")
+    heard: list[Event] = []
+    config = msgspec.convert(raw, Config)
+    async with app.open_house(config, paths, app.Outside(environ={})) as house:
+        house.feed.subscribe(heard.append)
+        first = await say(house, "agent:main:main", "Hello, who are you?", "r1")
+        second = await say(house, "agent:main:main", "Thank you.", "r2")
+        history = await call(house, "chat.history", sessionKey="agent:main:main")
+        entries = await house.ledger.list_entries(first.session_id, limit=9)
+    assert (first.status, second.status) == ("ok", "ok")
+    assert first.reply
+    pieces = [event for event in heard if isinstance(event, ReplyPiece)]
+    assert len([piece for piece in pieces if piece.run_id == "r1"]) > 1
+    assert [message["role"] for message in history["messages"]] == ["user", "assistant"] * 2
+    answer = entries[1].message
+    assert isinstance(answer, AssistantMessage)
+    assert (answer.provider, answer.model) == ("local", "smollm2")
+    assert answer.usage is not None
+    assert answer.usage.output > 0

