@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from crossclaw.sessions.commands import COMMANDS
 from tests.browser.conftest import Visit
 from tests.browser.visiting import (
     LIBRARIAN,
@@ -100,12 +101,12 @@ def test_commands_are_completed_by_keyboard(visit: Visit, place: Place) -> None:
     visitor = visit(route("chat", key))
 
     visitor.page.fill("#say", "/th")
-    visitor.see("#commands [aria-selected=true]", has_text="/thinking")
+    visitor.see("#commands [aria-selected=true]", has_text="/think")
     assert visitor.page.get_attribute("#say", "aria-activedescendant") == "command-0"
     visitor.page.press("#say", "Tab")
     visitor.page.type("#say", "high")
     visitor.page.press("#say", "Enter")
-    visitor.see(".toast", has_text="thinking: high")
+    visitor.see(".log .command", has_text="Thinking set to high.")
 
     assert place.ledger("SELECT thinking FROM sessions WHERE key = ?", key) == [("high",)]
 
@@ -219,3 +220,26 @@ def test_a_message_from_an_agent_says_from_whom_and_leads_to_the_exchange(
     assert "Main" in message.locator(".head").inner_text()
     message.locator("a.via").click()
     visitor.see(".sequence .step", has_text="Which shelf?")
+
+
+def test_every_command_of_the_gateway_is_offered(visit: Visit, place: Place) -> None:
+    visitor = visit(route("chat", place.make("all-commands")))
+
+    visitor.page.fill("#say", "/")
+    visitor.see("#commands li")
+
+    offered = set(visitor.find("#commands li b").all_inner_texts())
+    assert offered >= {f"/{name}" for name in COMMANDS}
+
+
+def test_markdown_is_rendered_by_the_gateway_and_carries_no_script(
+    visit: Visit, place: Place
+) -> None:
+    key = place.make("markdown")
+    place.say(key, "say: **bold** and `code` <script>alert(1)</script> [x](javascript:alert(1))")
+
+    visitor = visit(route("chat", key))
+    visitor.see(".message.assistant .words strong", has_text="bold")
+
+    assert visitor.find(".message.assistant .words code").inner_text() == "code"
+    assert visitor.find(".log script, .log a[href^='javascript']").count() == 0

@@ -1,14 +1,13 @@
 // Chat: a conversation as the ledger has it. Every entry has its number, so what comes twice is shown once
 // and what was missed is asked for; only words still being written are not entries yet.
 import { Part, agentName, agentOf, ago, cost, count, dayOf, debounce, exactTime, face, h, iconButton, lasted, nameOf, nameOfKey, oneLine, pretty, stateMark, textOf, timeOf, to, tokens, empty } from "./dom.js";
-import { complain, house, notice, showWords } from "./house.js";
+import { complain, house, showWords } from "./house.js";
 import { Lost, newId, wire } from "./wire.js";
 import "./composer.js";
 
 const PAGE = 60; // entries of one read
 const SHOWN_MAX = 400; // entries in the document; older ones are a scroll away
 const TOKENS = new Set(["REPLY_SKIP", "ANNOUNCE_SKIP"]);
-const SETTINGS = { "/model": "model", "/thinking": "thinkingLevel", "/send": "sendPolicy" };
 
 class Chat extends Part {
   key = null;
@@ -38,6 +37,7 @@ class Chat extends Part {
     this.hear(document, "visibilitychange", () => { if (!document.hidden && this.key) house.look(this.key); });
     this.looked = debounce(() => { if (this.key && this.isConnected) house.look(this.key); }, 800);
     this.draw = debounce(() => this.showGrowing(), 50);
+    this.soon = debounce(() => this.catchUp(), 120);
   }
 
   go(key, query) {
@@ -119,9 +119,16 @@ class Chat extends Part {
       this.load();
       return;
     }
-    const key = this.key;
     try {
-      await wire.call("sessions.messages.subscribe", { key });
+      await wire.call("sessions.messages.subscribe", { key: this.key });
+    } catch { return; } // the line went again
+    this.catchUp();
+  }
+
+  async catchUp() {
+    const key = this.key;
+    if (!this.loaded || !wire.ready) return;
+    try {
       const answer = await wire.call("sessions.entries", { key, after: this.lastSeq, limit: 500 });
       if (key !== this.key) return;
       const holes = answer.entries.length && answer.entries[0].seq > this.lastSeq + 1;
@@ -129,7 +136,8 @@ class Chat extends Part {
         this.load();
         return;
       }
-      this.runs.clear();
+      const open = new Set(answer.open.map((run) => run.runId));
+      for (const runId of this.runs.keys()) if (!open.has(runId)) this.runs.delete(runId);
       delete answer.before;
       this.took(answer);
       this.take(answer.entries);
@@ -180,7 +188,7 @@ class Chat extends Part {
       if (this.entries.has(entry.seq)) continue;
       if (!asked && !this.atEnd && entry.seq > this.lastSeq + 1) continue; // we look at the past; it is read when we come there
       if (!asked && this.loaded && entry.seq > this.lastSeq + 1) {
-        this.again(); // something between did not reach us
+        this.catchUp(); // something between was not told, as notes are not
         return;
       }
       this.entries.set(entry.seq, entry);
@@ -214,6 +222,7 @@ class Chat extends Part {
       this.fill(entry.message.toolCallId);
       return;
     }
+    if (this.continued(entry)) return;
     const item = this.item(entry);
     if (!item) return;
     item.dataset.seq = entry.seq;
@@ -222,6 +231,16 @@ class Chat extends Part {
     else this.log.prepend(item);
     this.join(item);
     if (item.nextElementSibling?.dataset.seq) this.join(item.nextElementSibling);
+  }
+
+  /** A reply that the model's limit cut is continued in the next entry: the two are one. */
+  continued(entry) {
+    const before = this.entries.get(entry.seq - 1);
+    if (before?.message?.stopReason !== "length" || before.runId !== entry.runId || entry.message?.role !== "assistant") return false;
+    const shown = [...this.log.querySelectorAll(`:scope > [data-run="${CSS.escape(entry.runId || "")}"] .words`)].at(-1);
+    if (!shown || blocksOf(entry.message).some((block) => block.type === "toolCall")) return false;
+    showWords(shown, shown.said + textOf(entry.message));
+    return true;
   }
 
   /** A message after one of the same run and speaker is a part of it; a new day says so. */
@@ -298,6 +317,9 @@ class Chat extends Part {
   }
 
   noteItem(entry) {
+    const { about, text, answer, reason } = entry.note;
+    if (about === "command") return h("li", { cls: "command", data: { who: "command", run: entry.runId || "", at: entry.at } }, h("code", null, text), words(answer || ""));
+    if (reason) return h("li", { cls: "note", data: { who: "note", run: entry.runId || "", at: entry.at } }, h("span", null, `${about || "note"}: ${reason}`));
     return h("li", { cls: "note", data: { who: "note", run: entry.runId || "", at: entry.at } }, h("span", null, entry.type === "compaction" ? "Older messages were summarised here." : oneLine(entry.note, 200)));
   }
 
@@ -325,6 +347,7 @@ class Chat extends Part {
     if (state === "error") this.told.textContent = `No answer: ${errorMessage || "the run failed"}`;
     else if (state === "aborted") this.told.textContent = "Stopped.";
     else this.told.textContent = "";
+    this.soon(); // what a command answers is a note, and notes are not told
   }
 
   showGrowing() {
@@ -365,8 +388,7 @@ class Chat extends Part {
 
   // ── saying ────────────────────────────────────────────────────────────────────────────────
 
-  async say(text, pictures) {
-    if (await this.command(text)) return;
+  say(text, pictures) {
     const runId = newId();
     const attachments = pictures.map((each) => ({ type: "image", mimeType: each.type, fileName: each.name, content: each.url.slice(each.url.indexOf(",") + 1) }));
     const content = [...(text ? [{ type: "text", text }] : []), ...attachments.map((each) => ({ type: "image", mimeType: each.mimeType, data: each.content }))];
@@ -395,23 +417,6 @@ class Chat extends Part {
       }
     }
     this.draw();
-  }
-
-  /** What the gateway has no words for, this page does by its methods. */
-  async command(text) {
-    const [name, ...rest] = text.split(/\s+/);
-    if (!name.startsWith("/") || wire.offers("commands.list") || (name !== "/reset" && !SETTINGS[name])) return false;
-    const value = rest.join(" ");
-    try {
-      if (name === "/reset") await wire.call("sessions.reset", { key: this.key });
-      else await wire.call("sessions.patch", { key: this.key, [SETTINGS[name]]: setting(name, value) });
-      notice(name === "/reset" ? "Begun anew; the old transcript stays." : `${name.slice(1)}: ${value || "default"}`);
-      house.refreshSoon();
-    } catch (error) {
-      complain(error);
-      this.composer.put(text);
-    }
-    return true;
   }
 
   // ── looks ─────────────────────────────────────────────────────────────────────────────────
@@ -476,11 +481,6 @@ function words(text) {
   const element = h("div", { cls: "words" });
   showWords(element, text);
   return element;
-}
-
-function setting(name, value) {
-  if (name === "/send") return { on: "allow", off: "deny" }[value] ?? null;
-  return !value || value === "default" ? null : value;
 }
 
 const blocksOf = (message) => (typeof message.content === "string" ? [{ type: "text", text: message.content }] : message.content || []);

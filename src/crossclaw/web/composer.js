@@ -8,13 +8,20 @@ const DRAFTS_MAX = 100;
 const PICTURE_BYTES_MAX = 5_000_000; // the gateway's limit
 const PICTURES_MAX = 8;
 
-// What a gateway without `commands.list` understands, and what this page does by other methods.
+// What a gateway without `commands.list` understands.
 const COMMANDS = [
-  { name: "/stop", text: "stop whatever runs in this session" },
+  { name: "/help", text: "what can be said" },
+  { name: "/status", text: "how this session stands" },
+  { name: "/usage", text: "what this session has used" },
+  { name: "/stop", text: "stop what runs here, and its sub-agents" },
+  { name: "/new", text: "begin anew, with these words" },
   { name: "/reset", text: "begin anew; the old transcript stays" },
-  { name: "/model", text: "answer with another model, or `default`" },
-  { name: "/thinking", text: "off, minimal, low, medium, high, xhigh, or `default`" },
-  { name: "/send", text: "on, off or inherit: whether replies leave this house" },
+  { name: "/model", text: "provider/model, or default" },
+  { name: "/think", text: "off, minimal, low, medium, high or xhigh" },
+  { name: "/verbose", text: "on, off or full: how much of the work is shown" },
+  { name: "/send", text: "on, off or inherit: whether anything is said in this chat" },
+  { name: "/compact", text: "make room in the model's window" },
+  { name: "/pin", text: "keep your last message through every compaction" },
 ];
 
 export class Composer extends Part {
