@@ -73,3 +73,17 @@ def test_what_is_not_there_is_said(visit: Visit) -> None:
     visitor.see(".empty", has_text="there is no run nobody-knows-it")
     visitor.go(route("exchange", "nor-this"))
     visitor.see(".empty", has_text="there is no exchange")
+
+
+def test_a_spawn_is_drawn_with_its_child_and_its_report(visit: Visit, place: Place) -> None:
+    place.say(MAIN, 'tool: sessions_spawn {"task": "say: forty-two"}\nthen:\nsay: It has begun.')
+    place.settle()
+    visitor = visit(route("exchanges"))
+
+    visitor.see(".cards a", has_text="spawn").click()
+    visitor.see(".sequence .step", has_text="forty-two")
+    (child,) = place.ledger("SELECT child_key FROM spawns")[0]
+    shown = visitor.page.evaluate("() => document.querySelector('cc-exchange').trace.target")
+    assert shown == child
+    visitor.go(route("map"))
+    visitor.see(".flow a", has_text="report")

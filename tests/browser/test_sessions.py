@@ -93,6 +93,21 @@ def test_a_main_session_cannot_be_deleted_here(visit: Visit, place: Place) -> No
     assert visitor.find(".panel >> text=Delete").count() == 0
 
 
+def test_an_archived_session_leaves_the_list_and_is_found_among_the_archived(
+    visit: Visit, place: Place
+) -> None:
+    key = place.make("put-away", label="Put away")
+    visitor = visit(route("sessions", key))
+
+    visitor.page.click(".panel >> text=Archive")
+    visitor.find(".tbody .tr", has_text=key).wait_for(state="detached")
+    visitor.page.select_option("[aria-label=Kind]", "archived")
+    visitor.see(".tbody .tr", has_text="Put away")
+
+    (at,) = place.ledger("SELECT archived_at FROM sessions WHERE key = ?", key)[0]
+    assert at is not None
+
+
 MANY = 100_000
 
 
@@ -104,7 +119,8 @@ def test_a_hundred_thousand_sessions_are_a_few_rows_at_a_time(visit: Visit, tmp_
     folder.__dict__.update(first.folder.__dict__)
 
     with folder.serve() as program, program.client() as client:
-        visitor = visit(route("sessions"), place=Place(folder, program, client))
+        own = Place(folder, program, client)
+        visitor = visit(route("sessions"), place=own, may_complain="WebSocket|ERR_CONNECTION")
         visitor.until("() => document.querySelector('.total').textContent === '100,001 sessions'")
         assert visitor.find(".tbody .tr").count() < 60
         visitor.page.evaluate("document.querySelector('.table').scrollTop = 46 * 70000")

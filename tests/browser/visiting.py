@@ -127,7 +127,10 @@ class Visitor:
         self.page.locator("#line[data-state=on]").wait_for(state="attached")
 
     def go(self, where: str) -> None:
+        """There on return: views are fetched when they are looked at."""
         self.page.goto(self.place.url + where)
+        if name := where.partition("/")[2].partition("/")[0]:
+            self.find(f"main > cc-{name}").wait_for(state="attached")
 
     def leave(self) -> None:
         self.context.close()

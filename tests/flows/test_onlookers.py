@@ -7,10 +7,13 @@ import anyio
 import pytest
 
 from crossclaw.app import House
-from crossclaw.domain.errors import Invalid, NotFound
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.errors import Forbidden, Invalid, NotFound
 from crossclaw.domain.messages import ToolUse
+from crossclaw.door.principal import session_principal
 from crossclaw.providers.contract import ModelRequest, UserTurn
 from crossclaw.testing import ScriptedProvider, open_house
+from tests.flows.spawning import family, reported
 from tests.flows.talking import call, say, two_agents
 from tests.flows.test_exchanges import LIBRARIAN, MAIN, exchange_id, settled, talkative
 
@@ -219,3 +222,48 @@ async def test_a_run_is_traced_to_what_began_it_and_to_what_it_brought_about(
     assert first["spent"]["turns"] == 2
     assert [run["kind"] for run in last["chain"]] == ["chat", "send", "round", "round"]
     assert last["chain"][0]["runId"] == "r1"
+
+
+@pytest.mark.spec("B7")
+async def test_a_spawn_is_shown_with_its_child_s_work_and_its_report(tmp_path: Path) -> None:
+    async with open_house(tmp_path, family()) as house:
+        await say(house, "main", "go", "r1")
+        spawn = await reported(house)
+        (listed,) = (await call(house, "exchanges.list"))["exchanges"]
+        trace = await call(house, "exchanges.trace", id=spawn.child_key)
+        by_run = await call(house, "exchanges.trace", id="r1:c1")
+        seen = await call(house, "map.get", sinceMs=0)
+
+    assert (listed["kind"], listed["requester"], listed["target"]) == (
+        "spawn",
+        MAIN.text,
+        spawn.child_key,
+    )
+    assert by_run == trace
+    assert [step["run"]["kind"] for step in trace["steps"]] == ["spawn", "announce"]
+    assert trace["steps"][0]["reply"] == "forty-two"
+    assert trace["spawn"]["announcedAt"]
+    (child,) = [node for node in seen["nodes"] if node["key"] == spawn.child_key]
+    assert child["spawnedBy"] == MAIN.text
+    (begun,) = [run for run in seen["runs"] if run["kind"] == "spawn"]
+    assert (begun["source"], begun["key"]) == (MAIN.text, spawn.child_key)
+
+
+@pytest.mark.spec("B7", "V3")
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("map.get", {}),
+        ("exchanges.list", {}),
+        ("exchanges.trace", {"id": "r1"}),
+        ("runs.trace", {"runId": "r1"}),
+    ],
+)
+async def test_the_whole_house_is_shown_to_people_only(
+    tmp_path: Path, method: str, params: dict[str, Any]
+) -> None:
+    agent = session_principal(MAIN, Authority())
+    async with open_house(tmp_path, ScriptedProvider(lambda _: "yes")) as house:
+        await say(house, "main", "hello", "r1")
+        with pytest.raises(Forbidden, match="only a person's client"):
+            await call(house, method, agent, **params)

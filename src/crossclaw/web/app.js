@@ -41,7 +41,9 @@ async function show() {
   shown.go(argument, new URLSearchParams(query || ""));
 }
 
-addEventListener("hashchange", () => { if (!location.hash.startsWith("#token=")) show(); });
+addEventListener("hashchange", () => {
+  if (!location.hash.startsWith("#token=")) show();
+});
 
 wire.addEventListener("line", ({ detail }) => {
   $("line").dataset.state = detail.state;

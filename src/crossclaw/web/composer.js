@@ -32,22 +32,68 @@ export class Composer extends Part {
 
   open() {
     this.field = h("textarea", {
-      id: "say", rows: 1, placeholder: "Message, or / for a command", enterkeyhint: "send",
-      "aria-label": "Message", role: "combobox", "aria-expanded": "false", "aria-controls": "commands", "aria-autocomplete": "list", autocomplete: "off",
-      oninput: () => this.typed(), onkeydown: (event) => this.pressed(event), onblur: () => setTimeout(() => this.offer([]), 150),
+      id: "say",
+      rows: 1,
+      placeholder: "Message, or / for a command",
+      enterkeyhint: "send",
+      "aria-label": "Message",
+      role: "combobox",
+      "aria-expanded": "false",
+      "aria-controls": "commands",
+      "aria-autocomplete": "list",
+      autocomplete: "off",
+      oninput: () => this.typed(),
+      onkeydown: (event) => this.pressed(event),
+      onblur: () => setTimeout(() => this.offer([]), 150),
       onpaste: (event) => this.attach([...event.clipboardData.files]),
     });
-    this.file = h("input", { type: "file", accept: "image/*", multiple: true, hidden: true, "aria-label": "Pictures", onchange: () => { this.attach([...this.file.files]); this.file.value = ""; } });
+    this.file = h("input", {
+      type: "file",
+      accept: "image/*",
+      multiple: true,
+      hidden: true,
+      "aria-label": "Pictures",
+      onchange: () => {
+        this.attach([...this.file.files]);
+        this.file.value = "";
+      },
+    });
     this.list = h("ul", { id: "commands", role: "listbox", "aria-label": "Commands", hidden: true });
     this.shown = h("div", { cls: "pictures" });
     this.stopper = iconButton("stop", "Stop", () => this.dispatchEvent(new Event("stop")), "icon stop");
-    this.sender = h("button", { type: "submit", cls: "icon go", "aria-label": "Send", title: "Send (Enter)" }, icon("send"));
+    this.sender = h(
+      "button",
+      { type: "submit", cls: "icon go", "aria-label": "Send", title: "Send (Enter)" },
+      icon("send"),
+    );
     this.stopper.hidden = true;
-    this.replaceChildren(h("form", { onsubmit: (event) => { event.preventDefault(); this.submit(); } },
-      this.list, this.shown,
-      h("div", { cls: "box" }, iconButton("clip", "Attach a picture", () => this.file.click()), this.file, this.field, this.stopper, this.sender)));
+    this.replaceChildren(
+      h(
+        "form",
+        {
+          onsubmit: (event) => {
+            event.preventDefault();
+            this.submit();
+          },
+        },
+        this.list,
+        this.shown,
+        h(
+          "div",
+          { cls: "box" },
+          iconButton("clip", "Attach a picture", () => this.file.click()),
+          this.file,
+          this.field,
+          this.stopper,
+          this.sender,
+        ),
+      ),
+    );
     this.hear(this, "dragover", (event) => event.preventDefault());
-    this.hear(this, "drop", (event) => { event.preventDefault(); this.attach([...event.dataTransfer.files]); });
+    this.hear(this, "drop", (event) => {
+      event.preventDefault();
+      this.attach([...event.dataTransfer.files]);
+    });
     this.learn();
   }
 
@@ -55,11 +101,18 @@ export class Composer extends Part {
     if (!wire.offers("commands.list")) return;
     try {
       const answer = await wire.call("commands.list", { scope: "text" });
-      this.commands = (answer.commands || []).map((each) => ({ name: (each.textAliases || [])[0] || `/${each.name}`, text: each.description || "" }));
-    } catch { /* the few that every gateway knows */ }
+      this.commands = (answer.commands || []).map((each) => ({
+        name: (each.textAliases || [])[0] || `/${each.name}`,
+        text: each.description || "",
+      }));
+    } catch {
+      /* the few that every gateway knows */
+    }
   }
 
-  set busy(busy) { this.stopper.hidden = !busy; }
+  set busy(busy) {
+    this.stopper.hidden = !busy;
+  }
 
   show(key) {
     this.key = key;
@@ -102,8 +155,23 @@ export class Composer extends Part {
     this.chosen = found.length ? 0 : -1;
     this.list.hidden = !found.length;
     this.field.setAttribute("aria-expanded", String(found.length > 0));
-    this.list.replaceChildren(...found.map((each, i) => h("li", { role: "option", id: `command-${i}`, onmousedown: (event) => { event.preventDefault(); this.complete(each); } },
-      h("b", null, each.name), h("span", null, each.text))));
+    this.list.replaceChildren(
+      ...found.map((each, i) =>
+        h(
+          "li",
+          {
+            role: "option",
+            id: `command-${i}`,
+            onmousedown: (event) => {
+              event.preventDefault();
+              this.complete(each);
+            },
+          },
+          h("b", null, each.name),
+          h("span", null, each.text),
+        ),
+      ),
+    );
     this.mark();
   }
 
@@ -131,7 +199,10 @@ export class Composer extends Part {
     } else if (open && event.key === "Escape") {
       event.stopPropagation();
       this.offer([]);
-    } else if (open && (event.key === "Tab" || (event.key === "Enter" && this.offered[this.chosen].name !== this.field.value))) {
+    } else if (
+      open &&
+      (event.key === "Tab" || (event.key === "Enter" && this.offered[this.chosen].name !== this.field.value))
+    ) {
       event.preventDefault();
       this.complete(this.offered[this.chosen]);
     } else if (event.key === "Enter" && !event.shiftKey) {
@@ -159,8 +230,19 @@ export class Composer extends Part {
   }
 
   showPictures() {
-    this.shown.replaceChildren(...this.pictures.map((picture, i) => h("figure", null, h("img", { src: picture.url, alt: picture.name }),
-      iconButton("close", `Remove ${picture.name}`, () => { this.pictures.splice(i, 1); this.showPictures(); }))));
+    this.shown.replaceChildren(
+      ...this.pictures.map((picture, i) =>
+        h(
+          "figure",
+          null,
+          h("img", { src: picture.url, alt: picture.name }),
+          iconButton("close", `Remove ${picture.name}`, () => {
+            this.pictures.splice(i, 1);
+            this.showPictures();
+          }),
+        ),
+      ),
+    );
   }
 
   submit() {

@@ -44,7 +44,12 @@ export function setSanitised(element, html) {
 // ── times and amounts ───────────────────────────────────────────────────────────────────────
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-const exact = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const exact = new Intl.DateTimeFormat(undefined, {
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+  hourCycle: "h23",
+});
 const day = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric", month: "long" });
 const short = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
 const whole = new Intl.NumberFormat(undefined);
@@ -130,7 +135,11 @@ export function hueOf(text) {
 
 export function face(key) {
   const agent = agentOf(key);
-  const element = h("i", { cls: "face", "aria-hidden": "true" }, agentName(agent).replace(/^the /i, "").slice(0, 1).toUpperCase());
+  const element = h(
+    "i",
+    { cls: "face", "aria-hidden": "true" },
+    agentName(agent).replace(/^the /i, "").slice(0, 1).toUpperCase(),
+  );
   element.style.setProperty("--hue", hueOf(agent));
   return element;
 }
@@ -140,7 +149,10 @@ export function stateOf(lane) {
   if (!lane) return { name: "idle", text: "idle" };
   const behind = lane.queued ? `, ${lane.queued} queued` : "";
   if (lane.status === "waiting" || lane.waitsFor?.length) {
-    return { name: "waiting", text: `waits for ${(lane.waitsFor || []).map(nameOfKey).join(", ") || "a run"}${behind}` };
+    return {
+      name: "waiting",
+      text: `waits for ${(lane.waitsFor || []).map(nameOfKey).join(", ") || "a run"}${behind}`,
+    };
   }
   if (lane.status === "queued") return { name: "queued", text: `${lane.queued} queued` };
   return { name: "running", text: `running${behind}` };
@@ -148,11 +160,25 @@ export function stateOf(lane) {
 
 export function stateMark(lane) {
   const state = stateOf(lane);
-  return h("span", { cls: "state", data: { state: state.name } }, h("i", { cls: "dot", "aria-hidden": "true" }), state.text);
+  return h(
+    "span",
+    { cls: "state", data: { state: state.name } },
+    h("i", { cls: "dot", "aria-hidden": "true" }),
+    state.text,
+  );
 }
 
 export function statusMark(status) {
-  const name = { ok: "ok", error: "bad", timeout: "bad", aborted: "stopped", running: "running", waiting: "waiting", queued: "queued" }[status] || "idle";
+  const name =
+    {
+      ok: "ok",
+      error: "bad",
+      timeout: "bad",
+      aborted: "stopped",
+      running: "running",
+      waiting: "waiting",
+      queued: "queued",
+    }[status] || "idle";
   return h("span", { cls: "state", data: { state: name } }, h("i", { cls: "dot", "aria-hidden": "true" }), status);
 }
 
@@ -168,7 +194,12 @@ export const to = {
 export const pretty = (value) => (typeof value === "string" ? value : JSON.stringify(value, null, 2));
 
 export function oneLine(value, most = 120) {
-  const text = typeof value === "string" ? value : Object.entries(value || {}).map(([k, v]) => `${k}: ${typeof v === "string" ? v : JSON.stringify(v)}`).join(", ");
+  const text =
+    typeof value === "string"
+      ? value
+      : Object.entries(value || {})
+          .map(([k, v]) => `${k}: ${typeof v === "string" ? v : JSON.stringify(v)}`)
+          .join(", ");
   const line = text.replace(/\s+/g, " ").trim();
   return line.length > most ? `${line.slice(0, most - 1)}…` : line;
 }
@@ -176,7 +207,10 @@ export function oneLine(value, most = 120) {
 export function textOf(message) {
   if (typeof message?.content === "string") return message.content;
   if (!Array.isArray(message?.content)) return "";
-  return message.content.filter((block) => block.type === "text").map((block) => block.text).join("");
+  return message.content
+    .filter((block) => block.type === "text")
+    .map((block) => block.text)
+    .join("");
 }
 
 export function empty(title, text, ...more) {
@@ -185,8 +219,16 @@ export function empty(title, text, ...more) {
 
 export function debounce(work, ms) {
   let timer = null;
-  const call = () => { timer ??= setTimeout(() => { timer = null; work(); }, ms); };
-  call.cancel = () => { clearTimeout(timer); timer = null; };
+  const call = () => {
+    timer ??= setTimeout(() => {
+      timer = null;
+      work();
+    }, ms);
+  };
+  call.cancel = () => {
+    clearTimeout(timer);
+    timer = null;
+  };
   return call;
 }
 

@@ -17,7 +17,9 @@ const store = {
   set(name, value) {
     try {
       localStorage.setItem(name, JSON.stringify(value));
-    } catch { /* a full or forbidden store: drafts and marks last as long as the page */ }
+    } catch {
+      /* a full or forbidden store: drafts and marks last as long as the page */
+    }
   },
 };
 export { store };
@@ -45,7 +47,9 @@ class House extends EventTarget {
       this.agents = (await wire.call("agents.list")).agents || [];
       learnAgents(this.agents);
       await this.refresh();
-    } catch { return; } // the line went: the next `open` does it again
+    } catch {
+      return;
+    } // the line went: the next `open` does it again
     this.dispatchEvent(new Event("open"));
   }
 
@@ -56,7 +60,9 @@ class House extends EventTarget {
     this.dispatchEvent(new Event("recent"));
   }
 
-  row(key) { return this.recent.find((row) => row.key === key); }
+  row(key) {
+    return this.recent.find((row) => row.key === key);
+  }
 
   // A session is unread when something happened in it since it was last looked at, also while this page
   // was away: times are compared, not counted.
@@ -69,7 +75,9 @@ class House extends EventTarget {
     if (!this.#seen || document.hidden) return;
     const { since, ...seen } = this.#seen;
     seen[key] = Date.now();
-    const newest = Object.entries(seen).sort((a, b) => b[1] - a[1]).slice(0, SEEN_MAX);
+    const newest = Object.entries(seen)
+      .sort((a, b) => b[1] - a[1])
+      .slice(0, SEEN_MAX);
     this.#seen = { since, ...Object.fromEntries(newest) };
     store.set(SEEN, this.#seen);
     this.dispatchEvent(new Event("recent"));
@@ -109,7 +117,9 @@ async function renderQueue() {
     } while (waiting.length && batch.length < BATCH && room >= waiting[0].said.length);
     const asked = batch.map((element) => element.said);
     try {
-      const answer = await wire.call("display.render", { items: asked.map((markdown, id) => ({ id: String(id), markdown })) });
+      const answer = await wire.call("display.render", {
+        items: asked.map((markdown, id) => ({ id: String(id), markdown })),
+      });
       for (const { id, html } of answer.items) {
         const element = batch[id];
         if (element.said !== asked[id]) continue;
@@ -117,7 +127,9 @@ async function renderQueue() {
         element.rendered = true;
         setSanitised(element, html);
       }
-    } catch { /* plain text stays, which is readable */ }
+    } catch {
+      /* plain text stays, which is readable */
+    }
   }
 }
 
@@ -128,10 +140,31 @@ const NOTICES_MAX = 4;
 /** A short notice; with `undo` it waits `ms` before `done` is called, and Undo prevents that. */
 export function notice(text, { bad = false, ms = 5000, undo, done } = {}) {
   const box = document.getElementById("toasts");
-  const end = () => { clearTimeout(timer); toast.remove(); };
-  const toast = h("div", { cls: `toast${bad ? " bad" : ""}`, role: bad ? "alert" : null }, h("span", null, text),
-    undo && h("button", { type: "button", onclick: () => { end(); undo(); } }, "Undo"));
-  const timer = setTimeout(() => { toast.remove(); done?.(); }, ms);
+  const end = () => {
+    clearTimeout(timer);
+    toast.remove();
+  };
+  const toast = h(
+    "div",
+    { cls: `toast${bad ? " bad" : ""}`, role: bad ? "alert" : null },
+    h("span", null, text),
+    undo &&
+      h(
+        "button",
+        {
+          type: "button",
+          onclick: () => {
+            end();
+            undo();
+          },
+        },
+        "Undo",
+      ),
+  );
+  const timer = setTimeout(() => {
+    toast.remove();
+    done?.();
+  }, ms);
   box.append(toast);
   while (box.children.length > NOTICES_MAX && !box.firstChild.querySelector("button")) box.firstChild.remove();
 }

@@ -15,7 +15,8 @@ export class Refused extends Error {
 
 export class Lost extends Error {}
 
-const newId = () => (crypto.randomUUID ? crypto.randomUUID() : `${Date.now()}-${Math.random().toString(36).slice(2)}`);
+const newId = () =>
+  crypto.randomUUID ? crypto.randomUUID() : `${Date.now()}-${Math.random().toString(36).slice(2)}`;
 export { newId };
 
 /** Tells `line` (state, text), `open` (hello), `door` (why) and every event of the gateway by its name. */
@@ -25,14 +26,24 @@ class Wire extends EventTarget {
   tries = 0;
   features = new Set();
 
-  get token() { return sessionStorage.getItem(TOKEN); }
+  get token() {
+    return sessionStorage.getItem(TOKEN);
+  }
 
   start() {
     this.takeToken();
-    addEventListener("hashchange", () => { if (this.takeToken()) this.restart(); });
-    addEventListener("online", () => { if (!this.socket) this.connect(); });
-    document.addEventListener("visibilitychange", () => { if (!document.hidden && !this.socket && this.token) this.connect(); });
-    setInterval(() => { if (this.ready && Date.now() - this.heardAt > SILENT_MS) this.socket.close(4000, "tick timeout"); }, 5000);
+    addEventListener("hashchange", () => {
+      if (this.takeToken()) this.restart();
+    });
+    addEventListener("online", () => {
+      if (!this.socket) this.connect();
+    });
+    document.addEventListener("visibilitychange", () => {
+      if (!document.hidden && !this.socket && this.token) this.connect();
+    });
+    setInterval(() => {
+      if (this.ready && Date.now() - this.heardAt > SILENT_MS) this.socket.close(4000, "tick timeout");
+    }, 5000);
     this.connect();
   }
 
@@ -76,12 +87,18 @@ class Wire extends EventTarget {
       return;
     }
     this.tell("line", { state: "wait", text: "connecting …" });
-    const socket = new WebSocket(`${location.protocol === "https:" ? "wss:" : "ws:"}//${location.host}${location.pathname}`);
+    const socket = new WebSocket(
+      `${location.protocol === "https:" ? "wss:" : "ws:"}//${location.host}${location.pathname}`,
+    );
     this.socket = socket;
     this.waiting = new Map();
     this.heardAt = Date.now();
-    socket.onmessage = (message) => { if (socket === this.socket) this.take(JSON.parse(message.data)); };
-    socket.onclose = (close) => { if (socket === this.socket) this.closed(close); };
+    socket.onmessage = (message) => {
+      if (socket === this.socket) this.take(JSON.parse(message.data));
+    };
+    socket.onclose = (close) => {
+      if (socket === this.socket) this.closed(close);
+    };
   }
 
   closed(close) {
@@ -111,7 +128,10 @@ class Wire extends EventTarget {
       }
       const id = newId();
       const waiting = this.waiting;
-      const timer = setTimeout(() => { waiting.delete(id); reject(new Error(`${method}: no answer within a minute`)); }, CALL_MS);
+      const timer = setTimeout(() => {
+        waiting.delete(id);
+        reject(new Error(`${method}: no answer within a minute`));
+      }, CALL_MS);
       waiting.set(id, { resolve, reject, timer });
       this.socket.send(JSON.stringify({ type: "req", id, method, params }));
     });
@@ -148,7 +168,8 @@ class Wire extends EventTarget {
       this.features = new Set(hello.features?.methods || []);
       await this.call("sessions.subscribe");
     } catch (error) {
-      if (error instanceof Refused && /unauthorized|pairing|identity/i.test(error.message)) this.forget(error.message);
+      if (error instanceof Refused && /unauthorized|pairing|identity/i.test(error.message))
+        this.forget(error.message);
       else if (error instanceof Refused) this.tell("line", { state: "off", text: error.message });
       return;
     }
@@ -158,9 +179,13 @@ class Wire extends EventTarget {
     this.tell("open", hello);
   }
 
-  offers(method) { return this.features.has(method); }
+  offers(method) {
+    return this.features.has(method);
+  }
 
-  tell(name, detail) { this.dispatchEvent(new CustomEvent(name, { detail })); }
+  tell(name, detail) {
+    this.dispatchEvent(new CustomEvent(name, { detail }));
+  }
 }
 
 export const wire = new Wire();
