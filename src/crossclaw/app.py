@@ -52,11 +52,15 @@ from crossclaw.gateway.methods.chat import Chat, Talk
 from crossclaw.gateway.methods.clients import Clients
 from crossclaw.gateway.methods.cron import CronMethods
 from crossclaw.gateway.methods.explaining import explain_methods
+from crossclaw.gateway.methods.map import Map
 from crossclaw.gateway.methods.memory import Memory as MemoryMethods
 from crossclaw.gateway.methods.nodes import Nodes
 from crossclaw.gateway.methods.runs import Runs as AgentRuns
+from crossclaw.gateway.methods.search import Search
 from crossclaw.gateway.methods.sending import Sending
 from crossclaw.gateway.methods.sessions import Sessions as SessionMethods
+from crossclaw.gateway.methods.table import Table
+from crossclaw.gateway.methods.trace import Trace
 from crossclaw.gateway.methods.upkeep import Upkeep
 from crossclaw.gateway.methods.waking import Waking
 from crossclaw.gateway.server import Gateway, listen_host
@@ -400,6 +404,7 @@ def _build(
             *_schedule_methods(config, paths, outside, ledger, schedule),
             *Nodes(config, resolver, book, schedule.notices, outside.clients, clock, ids).methods(),
             *guest_methods(guests),
+            *_for_onlookers(ledger, resolver, clock, _model_of(config, outside)),
         ]
     )
     door = Door(registry, ledger, clock)
@@ -488,6 +493,19 @@ def _finished(house: House) -> Finished:
         return Follow(ops, follow.withheld)
 
     return finished
+
+
+def _for_onlookers(
+    ledger: Ledger, resolver: Resolver, clock: Clock, model_of: Callable[[str], str]
+) -> list[Method[Any]]:
+    """What the control page asks beyond OpenClaw's methods."""
+    table = Table(ledger.watching, resolver, clock, model_of)
+    return [
+        *table.methods(),
+        *Search(ledger, resolver).methods(),
+        *Map(ledger.watching, resolver, table, clock).methods(),
+        *Trace(ledger, resolver).methods(),
+    ]
 
 
 def _agent(

@@ -1,9 +1,11 @@
-"""`chat`: a plain conversation in the terminal, line by line."""
+"""`chat`: a conversation in the terminal. At a terminal with history, completion and a choice of
+sessions; from a pipe line by line."""
 
 import os
 import signal
 import stat
 import sys
+from typing import Any, Protocol
 
 import anyio
 
@@ -12,15 +14,31 @@ from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, s
 from crossclaw.cli.message import REPLY_S
 from crossclaw.cli.naming import name_session
 from crossclaw.cli.peer import READ, WRITE, Peer, Refusal
+from crossclaw.cli.place import find_place
+from crossclaw.cli.prompting import Prompt, can_prompt
 from crossclaw.cli.running import ask
-from crossclaw.cli.say import note, on_terminal, out, problem
+from crossclaw.cli.say import cleaned, note, on_terminal, out, problem
 from crossclaw.cli.screens import choose_screen
 from crossclaw.cli.talk import talk
 
 _MORE = """/quit or Ctrl-D ends it; Ctrl-C aborts the reply that is being written. /stop
-stops whatever runs in the session."""
+stops whatever runs in the session. /sessions lists the conversations and
+/session NAME goes to another one. With the extra `terminal` (pip install
+'crossclaw[terminal]') there are history, completion and several rows."""
 _READ_BYTES = 65_536
 _END = ("/quit", "/exit", "/q")
+_LISTED = 30  # sessions offered; sessions list knows the others
+COMMANDS_HERE = {
+    "/sessions": "list the conversations",
+    "/session": "go to another: a number of the list, a key or a new name",
+    "/stop": "stop whatever runs in this session",
+    "/quit": "end",
+}
+
+
+class Asking(Protocol):
+    async def next(self) -> str | None:
+        """What is said next; None at the end."""
 
 
 class Lines:
@@ -34,6 +52,8 @@ class Lines:
 
     async def next(self) -> str | None:
         """None at the end."""
+        if on_terminal():
+            out("› ", end="")
         while b"\n" not in self._read:
             if self._waits:
                 await anyio.wait_readable(self._descriptor)
@@ -44,6 +64,64 @@ class Lines:
             self._read += data
         line, _, self._read = self._read.partition(b"\n")
         return line.decode(errors="replace")
+
+
+class Conversation:
+    """Where one is, and where one can go."""
+
+    def __init__(self, peer: Peer, key: str, timeout_s: float) -> None:
+        self._peer = peer
+        self._timeout_s = timeout_s
+        self._rows: list[dict[str, Any]] = []
+        self.key = key
+
+    def choices(self) -> list[tuple[str, str]]:
+        there = [(f"/session {row['key']}", row.get("label") or "") for row in self._rows]
+        return [*COMMANDS_HERE.items(), *there]
+
+    async def look(self) -> None:
+        self._rows = (await self._peer.call("sessions.list", {"limit": _LISTED}))["sessions"]
+
+    async def take(self, line: str) -> bool:
+        """Whether it goes on after this."""
+        word, _, rest = line.strip().partition(" ")
+        if word.lower() in _END:
+            return False
+        if word == "/sessions":
+            await self._list()
+        elif word == "/session":
+            await self._switch(rest.strip())
+        elif word:
+            await self._say(line)
+        return True
+
+    async def _list(self) -> None:
+        await self.look()
+        for number, row in enumerate(self._rows, start=1):
+            here = "›" if row["key"] == self.key else " "
+            out(cleaned(f"{here}{number:3}  {row.get('label') or row['key']}"))
+
+    async def _switch(self, name: str) -> None:
+        try:
+            number = int(name) if name.isdigit() else 0
+            chosen = self._rows[number - 1]["key"] if 0 < number <= len(self._rows) else name
+            self.key = await name_session(self._peer, chosen or None, None)
+        except CommandFailed as failed:
+            problem(str(failed))
+            return
+        note(f"{self.key}")
+
+    async def _say(self, line: str) -> None:
+        try:
+            screen = choose_screen(quiet=False)
+            told = await talk(self._peer, self.key, line, screen, self._timeout_s)
+        except Refusal as refusal:
+            problem(str(refusal))
+            return
+        if told.signalled == signal.SIGTERM:
+            raise CommandFailed("told to stop", Exit.TERMINATED)
+        if told.status != "ok":
+            problem(told.error or told.status)
 
 
 def _arguments(parser: Parser) -> None:
@@ -59,32 +137,21 @@ def _chat(arguments: Arguments) -> int:
 
 async def _converse(peer: Peer, arguments: Arguments) -> int:
     key = await name_session(peer, arguments.session, arguments.agent)
+    conversation = Conversation(peer, key, arguments.timeout)
     note(f"{key} at {peer.place}. /quit ends, Ctrl-C stops a reply.")
-    lines = Lines(sys.stdin.fileno())
-    while (line := await _next(lines)) is not None:
-        if line.strip().lower() in _END:
+    asking = await _asking(conversation)
+    while (line := await asking.next()) is not None:
+        if not await conversation.take(line):
             break
-        if line.strip():
-            await _say(peer, key, line, arguments.timeout)
     return Exit.OK
 
 
-async def _next(lines: Lines) -> str | None:
-    if on_terminal():
-        out("› ", end="")
-    return await lines.next()
-
-
-async def _say(peer: Peer, key: str, line: str, timeout_s: float) -> None:
-    try:
-        told = await talk(peer, key, line, choose_screen(quiet=False), timeout_s)
-    except Refusal as refusal:
-        problem(str(refusal))
-        return
-    if told.signalled == signal.SIGTERM:
-        raise CommandFailed("told to stop", Exit.TERMINATED)
-    if told.status != "ok":
-        problem(told.error or told.status)
+async def _asking(conversation: Conversation) -> Asking:
+    if not (on_terminal() and sys.stdin.isatty() and can_prompt()):
+        return Lines(sys.stdin.fileno())
+    await conversation.look()
+    folder = find_place().paths.state_dir
+    return Prompt(folder / "chat-history" if folder.is_dir() else None, conversation.choices)
 
 
 COMMANDS = {"chat": Command(_arguments, _chat, _MORE)}

@@ -26,6 +26,7 @@ TREE: dict[str, Leaf | Group] = {
         {"send": Leaf("send a message and show the reply as it is written", "message")},
     ),
     "chat": Leaf("talk with an agent, line by line", "chat"),
+    "watch": Leaf("who talks to whom, live, a line an event", "watch"),
     "sessions": Group(
         "the conversations: list, read, send",
         {

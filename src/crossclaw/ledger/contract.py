@@ -22,6 +22,7 @@ from crossclaw.domain.runs import Fence, NewRun, Outcome, Run
 from crossclaw.domain.sessions import Entry, NewEntry, NewSession, Session
 from crossclaw.domain.sight import Sight
 from crossclaw.domain.spawns import Spawn
+from crossclaw.ledger.watching import Watching
 
 R = TypeVar("R")
 
@@ -472,6 +473,9 @@ Appended = Callable[[set[str]], None]
 
 class Ledger(Protocol):
     """Reads see everything that was committed before they began."""
+
+    watching: Watching
+    """For those who look at the whole house."""
 
     async def commit(self, *ops: Op[Any]) -> list[Any]:
         """One step: all of it or nothing, durable on return. Answers one result an operation."""

@@ -35,7 +35,9 @@ from crossclaw.ledger.sqlite import (
     waits,
 )
 from crossclaw.ledger.sqlite.store import FolderLock, open_reader, open_writer
+from crossclaw.ledger.sqlite.watching import SqliteWatching
 from crossclaw.ledger.sqlite.writer import Handle, InlineWriter, ThreadWriter
+from crossclaw.ledger.watching import Watching
 
 log = logging.getLogger(__name__)
 
@@ -105,6 +107,7 @@ class SqliteLedger:
         self._path = path
         self._scanners: list[apsw.Connection] = []
         self._scans = anyio.CapacityLimiter(SCANS_AT_ONCE)
+        self.watching: Watching = SqliteWatching(self._scan)
 
     async def commit(self, *ops: Op[Any]) -> list[Any]:
         return await self._writer.commit(ops)

@@ -1,0 +1,82 @@
+"""Prompting: a line with history, completion and several rows, where prompt-toolkit is installed.
+
+Enter sends; Alt-Enter or Ctrl-J begins a new row; the arrows and Ctrl-R go through what was said
+before, in this and earlier conversations.
+"""
+
+from collections.abc import Callable, Iterable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from prompt_toolkit.completion import Completion
+    from prompt_toolkit.document import Document
+
+Choices = Callable[[], Iterable[tuple[str, str]]]
+"""Words that may be completed, each with what it means."""
+
+
+def can_prompt() -> bool:
+    return find_spec("prompt_toolkit") is not None
+
+
+class Prompt:
+    """Imports prompt-toolkit when it is made: 0.1 s that only a conversation at a terminal pays."""
+
+    def __init__(self, history: Path | None, choices: Choices, **streams: Any) -> None:
+        from prompt_toolkit import PromptSession  # noqa: PLC0415
+        from prompt_toolkit.history import FileHistory, InMemoryHistory  # noqa: PLC0415
+
+        self._session: PromptSession[str] = PromptSession(
+            history=FileHistory(str(history)) if history else InMemoryHistory(),
+            completer=_completer(choices),
+            complete_while_typing=True,
+            multiline=True,
+            key_bindings=_bindings(),
+            prompt_continuation=lambda width, _row, _wraps: "· ".rjust(width),
+            enable_history_search=True,
+            **streams,
+        )
+
+    async def next(self, prompt: str = "› ") -> str | None:
+        """None at the end. Ctrl-C gives up the line, not the conversation."""
+        while True:
+            try:
+                return await self._session.prompt_async(prompt)
+            except KeyboardInterrupt:
+                continue
+            except EOFError:
+                return None
+
+
+def _bindings() -> Any:
+    from prompt_toolkit.key_binding import KeyBindings  # noqa: PLC0415
+
+    keys = KeyBindings()
+
+    @keys.add("enter")
+    def _send(event: Any) -> None:
+        event.current_buffer.validate_and_handle()
+
+    @keys.add("escape", "enter")
+    @keys.add("c-j")
+    def _new_row(event: Any) -> None:
+        event.current_buffer.insert_text("\n")
+
+    return keys
+
+
+def _completer(choices: Choices) -> Any:
+    from prompt_toolkit.completion import Completer, Completion  # noqa: PLC0415
+
+    class Words(Completer):
+        def get_completions(self, document: "Document", _event: Any) -> "Iterable[Completion]":
+            typed = document.text_before_cursor
+            if not typed.startswith("/") or "\n" in typed:
+                return
+            for text, meaning in choices():
+                if text.startswith(typed) and text != typed:
+                    yield Completion(text, -len(typed), display_meta=meaning)
+
+    return Words()

@@ -1,0 +1,122 @@
+"""map.get: who is here, who talked to whom, who waits for whom. Ours: OpenClaw has none.
+
+A client asks once for all and then, after each sign that something happened, for what is numbered
+above the `cursor` it has. `open` names every run that has not ended, so a client that missed an end
+sees it in the next answer.
+"""
+
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import msgspec
+
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import Forbidden
+from crossclaw.domain.keys import SHARED, SessionKey
+from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.door.resolver import Resolver
+from crossclaw.gateway.methods.table import Table, TableRow
+from crossclaw.ledger.watching import RUNS_MAX, SeenRun, SeenSpawn, SeenWait, Watching
+
+HOUR_MS = 3_600_000
+NODES_MAX = 1_000  # what a page draws at thirty frames a second
+
+
+class MapParams(Params, frozen=True):
+    since_ms: Annotated[int, msgspec.Meta(ge=0, le=2**53)] | None = None
+    """Milliseconds since 1970; an hour ago when it is not said."""
+    after: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0
+
+
+class MapResult(Result, frozen=True):
+    ts: int
+    since: int
+    cursor: int
+    nodes: list[TableRow]
+    runs: list[SeenRun]
+    open: list[SeenRun]
+    waits: list[SeenWait]
+    spawns: list[SeenSpawn]
+    truncated: bool = False
+    """More happened than one answer holds: these are the newest."""
+
+
+class Map:
+    def __init__(self, watching: Watching, resolver: Resolver, table: Table, clock: Clock) -> None:
+        self._watching = watching
+        self._resolver = resolver
+        self._table = table
+        self._clock = clock
+
+    async def get(self, caller: Caller, params: MapParams) -> MapResult:
+        require_person(self._resolver, caller)
+        now = self._clock.now_ms()
+        since = now - HOUR_MS if params.since_ms is None else params.since_ms
+        runs = await self._watching.runs(since=since, after=params.after)
+        still_open = await self._watching.open_runs()
+        waits = await self._watching.waits()
+        spawns = await self._watching.spawns(since=since)
+        keys = _named([*runs, *still_open], waits, spawns)
+        return MapResult(
+            ts=now,
+            since=since,
+            cursor=max([params.after, *(run.number for run in runs)]),
+            nodes=await self._nodes(keys, whole=params.after == 0),
+            runs=[_shown(run) for run in runs],
+            open=[_shown(run) for run in still_open],
+            waits=waits,
+            spawns=spawns,
+            truncated=len(runs) >= RUNS_MAX,
+        )
+
+    async def _nodes(self, keys: list[str], *, whole: bool) -> list[TableRow]:
+        """Whoever took part, and on a first look the newest of the others."""
+        sessions = {each.key.text: each for each in await self._watching.sessions(keys[:NODES_MAX])}
+        if whole and len(sessions) < NODES_MAX:
+            page = await self._watching.page(limit=NODES_MAX - len(sessions))
+            sessions = {each.key.text: each for each in page.sessions} | sessions
+        return await self._table.rows(list(sessions.values())[-NODES_MAX:])
+
+    def methods(self) -> list[Method[Any]]:
+        return [
+            Method(
+                name="map.get",
+                params=MapParams,
+                result=MapResult,
+                scope="operator.read",
+                effect="read",
+                handle=self.get,
+                summary="Ours: the sessions, what passed between them and who waits for whom.",
+            )
+        ]
+
+
+def require_person(resolver: Resolver, caller: Caller) -> None:
+    """Who looks at the whole house looks past every visibility: that is for people alone."""
+    if resolver.viewer(caller.principal) is not None:
+        raise Forbidden("only a person's client may look at the whole house")
+
+
+def _named(
+    runs: Iterable[SeenRun], waits: Iterable[SeenWait], spawns: Iterable[SeenSpawn]
+) -> list[str]:
+    keys: dict[str, None] = {}
+    for wait in waits:
+        keys |= {wait.key: None, wait.target_key: None}
+    for spawn in spawns:
+        keys |= {spawn.child_key: None, spawn.parent_key: None}
+    for run in sorted(runs, key=lambda each: -each.number):
+        keys |= {run.key: None} | ({run.source: None} if run.source else {})
+    return list(keys)
+
+
+def _shown(run: SeenRun) -> SeenRun:
+    """The shared session has the name that people know."""
+    if SHARED not in (run.key, run.source):
+        return run
+    main = SessionKey.main(run.agent_id).text
+    return msgspec.structs.replace(
+        run,
+        key=main if run.key == SHARED else run.key,
+        source=main if run.source == SHARED else run.source,
+    )

@@ -1,0 +1,201 @@
+"""sessions.search and sessions.entries: words in all transcripts, and a transcript page by page."""
+
+from typing import Annotated, Any
+
+import msgspec
+
+from crossclaw.domain.agents import normalize_agent_id
+from crossclaw.domain.errors import NotFound
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import words_of
+from crossclaw.domain.sessions import Entry
+from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.door.resolver import Resolver
+from crossclaw.gateway.events import shown_key
+from crossclaw.gateway.messages import wire_message
+from crossclaw.ledger.contract import Hit, Ledger
+
+HITS_MAX = 100  # nobody reads more; another word narrows it
+AROUND_CHARS = 120  # before and after the word that was found
+ENTRIES_MAX = 500
+PAGE_BYTES_MAX = 2 * 1024 * 1024  # the rest of a page is one call away; a picture may be megabytes
+
+Filled = Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
+Seq = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+
+
+class SearchParams(Params, frozen=True):
+    query: Filled
+    limit: Annotated[int, msgspec.Meta(ge=1, le=HITS_MAX)] = 50
+    agent_id: str | None = None
+
+
+class Found(Result, frozen=True):
+    key: str
+    session_id: str
+    entry_id: str
+    seq: int
+    at: int
+    role: str
+    text: str
+    """The words around the first one that was found."""
+    run_id: str | None = None
+
+
+class SearchResult(Result, frozen=True):
+    query: str
+    hits: list[Found]
+
+
+class EntriesParams(Params, frozen=True):
+    key: Filled
+    before: Seq | None = None
+    after: Seq = 0
+    limit: Annotated[int, msgspec.Meta(ge=1, le=ENTRIES_MAX)] = 100
+
+
+class ShownEntry(Result, frozen=True):
+    seq: int
+    entry_id: str
+    at: int
+    type: str
+    run_id: str | None = None
+    message: dict[str, Any] | None = None
+    note: dict[str, object] | None = None
+
+
+class OpenRun(Result, frozen=True):
+    run_id: str
+    kind: str
+    status: str
+    created_at: int
+    message: dict[str, Any] | None = None
+    """Of a run that has not begun: what it was asked."""
+
+
+class EntriesResult(Result, frozen=True):
+    key: str
+    entries: list[ShownEntry]
+    open: list[OpenRun]
+    last_seq: int = 0
+    session_id: str | None = None
+    before: int | None = None
+    """Pass it as `before` to read further back; missing at the beginning."""
+
+
+class Search:
+    def __init__(self, ledger: Ledger, resolver: Resolver) -> None:
+        self._ledger = ledger
+        self._resolver = resolver
+
+    async def search(self, caller: Caller, params: SearchParams) -> SearchResult:
+        agent_id = normalize_agent_id(params.agent_id) if params.agent_id else None
+        sight = self._resolver.sight(caller.principal)
+        hits = await self._ledger.search(
+            params.query, limit=params.limit, agent_id=agent_id, sight=sight
+        )
+        return SearchResult(query=params.query, hits=[_found(h, params.query) for h in hits])
+
+    async def entries(self, caller: Caller, params: EntriesParams) -> EntriesResult:
+        try:
+            handle = await self._resolver.resolve(caller.principal, params.key, "create")
+        except NotFound:
+            handle = await self._resolver.resolve(caller.principal, params.key, "read")
+        if handle.session is None:
+            return EntriesResult(key=shown_key(handle.key), entries=[], open=[])
+        session_id = handle.session.session_id
+        read = await self._ledger.list_entries(
+            session_id, limit=params.limit, before=params.before, after=params.after
+        )
+        shown = _newest_within([_shown(entry) for entry in read])
+        first = shown[0].seq if shown else params.before or 0
+        return EntriesResult(
+            key=shown_key(handle.key),
+            session_id=session_id,
+            entries=shown,
+            open=await self._open(handle.key),
+            last_seq=await self._ledger.last_seq(session_id),
+            before=first if first > params.after + 1 else None,
+        )
+
+    async def _open(self, key: SessionKey) -> list[OpenRun]:
+        shown: list[OpenRun] = []
+        for run in await self._ledger.list_open_runs(key):
+            waiting = await self._ledger.find_inbox(run.run_id)
+            shown.append(
+                OpenRun(
+                    run_id=run.run_id,
+                    kind=run.kind,
+                    status=run.status,
+                    created_at=run.created_at,
+                    message=wire_message(waiting, run.created_at) if waiting else None,
+                )
+            )
+        return shown
+
+    def methods(self) -> list[Method[Any]]:
+        return [
+            Method(
+                name="sessions.search",
+                params=SearchParams,
+                result=SearchResult,
+                scope="operator.read",
+                effect="read",
+                handle=self.search,
+                summary="Ours: the newest messages that have all the words, in any session.",
+            ),
+            Method(
+                name="sessions.entries",
+                params=EntriesParams,
+                result=EntriesResult,
+                scope="operator.read",
+                effect="read",
+                handle=self.entries,
+                summary="Ours: a transcript page by page, with the number of each entry, and its open runs.",
+            ),
+        ]
+
+
+def _found(hit: Hit, query: str) -> Found:
+    entry, message = hit.entry, hit.entry.message
+    return Found(
+        key=shown_key(hit.key),
+        session_id=entry.session_id,
+        entry_id=entry.entry_id,
+        seq=entry.seq,
+        at=entry.at,
+        role=wire_message(message, entry.at)["role"] if message else entry.type,
+        text=_around(words_of(message) if message else "", query),
+        run_id=entry.run_id,
+    )
+
+
+def _around(text: str, query: str) -> str:
+    lower = text.lower()
+    places = [place for word in query.lower().split() if (place := lower.find(word)) >= 0]
+    begin = max(0, min(places, default=0) - AROUND_CHARS)
+    end = begin + 2 * AROUND_CHARS
+    before, after = "…" if begin else "", "…" if end < len(text) else ""
+    return f"{before}{' '.join(text[begin:end].split())}{after}"
+
+
+def _shown(entry: Entry) -> ShownEntry:
+    return ShownEntry(
+        seq=entry.seq,
+        entry_id=entry.entry_id,
+        at=entry.at,
+        type=entry.type,
+        run_id=entry.run_id,
+        message=wire_message(entry.message, entry.at) if entry.message else None,
+        note=entry.note,
+    )
+
+
+def _newest_within(entries: list[ShownEntry]) -> list[ShownEntry]:
+    """What fits, and at least one: a page that is empty would never end."""
+    room = PAGE_BYTES_MAX
+    for position in range(len(entries) - 1, -1, -1):
+        room -= len(msgspec.json.encode(entries[position]))
+        if room < 0:
+            return entries[min(position + 1, len(entries) - 1) :]
+    return entries

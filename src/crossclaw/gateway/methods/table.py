@@ -1,0 +1,143 @@
+"""sessions.table: every session with what goes on in it, page by page. Ours: OpenClaw has none."""
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import msgspec
+
+from crossclaw.domain.agents import normalize_agent_id
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import Invalid
+from crossclaw.domain.keys import KINDS
+from crossclaw.domain.sessions import Session
+from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.door.resolver import Resolver
+from crossclaw.gateway.events import shown_key
+from crossclaw.ledger.watching import Lane, Order, Watching
+from crossclaw.sessions.rows import channel_field
+
+ROWS_MAX = 200  # a window shows forty; the next page is one call away
+
+Rows = Annotated[int, msgspec.Meta(ge=1, le=ROWS_MAX)]
+Place = Annotated[int, msgspec.Meta(ge=0, le=10_000_000)]
+
+
+class TableParams(Params, frozen=True):
+    limit: Rows = 100
+    offset: Place = 0
+    order: Order = "updated"
+    search: str | None = None
+    kinds: list[str] | None = None
+    agent_id: str | None = None
+    archived: bool = False
+
+
+class TableRow(Result, frozen=True):
+    key: str
+    agent_id: str
+    kind: str
+    channel: str
+    session_id: str
+    created_at: int
+    updated_at: int
+    tokens: int
+    context_used: int
+    cost_usd: float
+    model: str
+    overrides: dict[str, str]
+    """What was set on this session: model, thinkingLevel, verboseLevel, sendPolicy."""
+    label: str | None = None
+    display_name: str | None = None
+    context_tokens: int | None = None
+    spawned_by: str | None = None
+    lane: Lane | None = None
+    """What goes on; nothing when it is at rest."""
+
+
+class TableResult(Result, frozen=True):
+    ts: int
+    total: int
+    rows: list[TableRow]
+
+
+class Table:
+    def __init__(
+        self,
+        watching: Watching,
+        resolver: Resolver,
+        clock: Clock,
+        model_of: Callable[[str], str],
+    ) -> None:
+        self._watching = watching
+        self._resolver = resolver
+        self._clock = clock
+        self._model_of = model_of
+
+    async def table(self, caller: Caller, params: TableParams) -> TableResult:
+        page = await self._watching.page(
+            limit=params.limit,
+            offset=params.offset,
+            order=params.order,
+            agent_id=normalize_agent_id(params.agent_id) if params.agent_id else None,
+            sight=self._resolver.sight(caller.principal),
+            kinds=_known(params.kinds),
+            search=params.search,
+            archived=params.archived,
+        )
+        return TableResult(
+            ts=self._clock.now_ms(), total=page.total, rows=await self.rows(page.sessions)
+        )
+
+    async def rows(self, sessions: list[Session]) -> list[TableRow]:
+        lanes = await self._watching.lanes([session.key.text for session in sessions])
+        return [self._row(session, lanes.get(session.key.text)) for session in sessions]
+
+    def _row(self, session: Session, lane: Lane | None) -> TableRow:
+        return TableRow(
+            key=shown_key(session.key),
+            agent_id=session.key.agent_id,
+            kind=session.key.kind,
+            channel=channel_field(session),
+            session_id=session.session_id,
+            created_at=session.created_at,
+            updated_at=session.updated_at,
+            tokens=session.input_tokens + session.output_tokens,
+            context_used=session.total_tokens,
+            context_tokens=session.context_tokens,
+            cost_usd=session.cost_usd,
+            model=session.model or self._model_of(session.key.agent_id),
+            label=session.label,
+            display_name=session.display_name,
+            spawned_by=session.spawned_by,
+            overrides=_overrides(session),
+            lane=lane,
+        )
+
+    def methods(self) -> list[Method[Any]]:
+        return [
+            Method(
+                name="sessions.table",
+                params=TableParams,
+                result=TableResult,
+                scope="operator.read",
+                effect="read",
+                handle=self.table,
+                summary="Ours: a page of sessions with state, cost and settings, and how many there are.",
+            )
+        ]
+
+
+def _known(kinds: list[str] | None) -> list[str] | None:
+    if unknown := [kind for kind in kinds or () if kind not in KINDS]:
+        raise Invalid(f"unknown kind {', '.join(unknown)}; the kinds are {', '.join(KINDS)}")
+    return kinds or None
+
+
+def _overrides(session: Session) -> dict[str, str]:
+    given = {
+        "model": session.model,
+        "thinkingLevel": session.thinking,
+        "verboseLevel": session.verbose,
+        "sendPolicy": session.send_policy,
+    }
+    return {name: value for name, value in given.items() if value is not None}

@@ -1,0 +1,278 @@
+"""runs.trace and exchanges.trace: what one run did and why there was it; what one send or spawn became.
+Ours: OpenClaw has none."""
+
+from typing import Annotated, Any
+
+import msgspec
+
+from crossclaw.domain.errors import NotFound
+from crossclaw.domain.exchanges import Exchange
+from crossclaw.domain.messages import AssistantMessage, Usage, UserMessage, words_of
+from crossclaw.domain.runs import Run
+from crossclaw.domain.sessions import Entry
+from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.door.resolver import Resolver
+from crossclaw.gateway.messages import wire_message
+from crossclaw.gateway.methods.map import require_person
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.watching import SeenDelivery, SeenExchange, SeenRun, SeenSpawn
+
+CHAIN_MAX = 200  # runs of a cause; a cascade ends within twelve hops and a few rounds each
+
+LIST_MAX = 200  # exchanges of one answer; older ones are found from their sessions
+
+Filled = Annotated[str, msgspec.Meta(min_length=1, max_length=600)]
+
+
+Methods = list[Method[Any]]
+Entries = list[Entry]
+
+
+class RunParams(Params, frozen=True):
+    run_id: Filled
+
+
+class ExchangeParams(Params, frozen=True):
+    id: Filled
+    """An exchange, a run that belongs to one, or the key of a child session."""
+
+
+class ListParams(Params, frozen=True):
+    limit: Annotated[int, msgspec.Meta(ge=1, le=LIST_MAX)] = 50
+
+
+class ListResult(Result, frozen=True):
+    exchanges: list[SeenExchange]
+
+
+class TraceEntry(Result, frozen=True):
+    seq: int
+    at: int
+    type: str
+    message: dict[str, Any] | None = None
+    note: dict[str, object] | None = None
+
+
+class Spent(Result, frozen=True):
+    """What a run has used so far."""
+
+    turns: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float = 0.0
+
+
+class RunTrace(Result, frozen=True):
+    run: SeenRun
+    session_id: str
+    attempt: int
+    asked: dict[str, Any] | None
+    """The message it answers, with where that came from."""
+    entries: list[TraceEntry]
+    spent: Spent
+    chain: list[SeenRun]
+    """The runs that led to it, first the one that began it all."""
+    caused: list[SeenRun]
+    deliveries: list[SeenDelivery]
+    reply: str | None = None
+    model: str | None = None
+
+
+class Step(Result, frozen=True):
+    """One run of an exchange or a spawn."""
+
+    run: SeenRun
+    text: str
+    spent: Spent
+    deliveries: list[SeenDelivery]
+    reply: str | None = None
+
+
+class ExchangeTrace(Result, frozen=True):
+    requester: str
+    target: str
+    steps: list[Step]
+    kind: str
+    state: str
+    request: str
+    created_at: int
+    exchange_id: str | None = None
+    turns_max: int = 0
+    turn: int = 0
+    announce: str | None = None
+    ended_at: int | None = None
+    spawn: SeenSpawn | None = None
+
+
+class Trace:
+    def __init__(self, ledger: Ledger, resolver: Resolver) -> None:
+        self._ledger = ledger
+        self._watching = ledger.watching
+        self._resolver = resolver
+
+    async def run(self, caller: Caller, params: RunParams) -> RunTrace:
+        require_person(self._resolver, caller)
+        run, seen = await self._get(caller, params.run_id)
+        entries = await self._watching.entries_of_run(run.session_id, run.run_id)
+        return RunTrace(
+            run=seen,
+            session_id=run.session_id,
+            attempt=run.attempt,
+            asked=await self._asked(run, entries),
+            entries=[_entry(each) for each in entries],
+            spent=_spent(entries),
+            chain=await self._watching.runs_by_id(run.cause.chain[-CHAIN_MAX:]),
+            caused=await self._watching.caused_by(seen),
+            deliveries=await self._watching.deliveries_of_run(run.key.text, run.run_id),
+            reply=run.reply,
+            model=run.plan.model or _model(entries),
+        )
+
+    async def list(self, caller: Caller, params: ListParams) -> ListResult:
+        require_person(self._resolver, caller)
+        return ListResult(exchanges=await self._watching.exchanges(limit=params.limit))
+
+    async def exchange(self, caller: Caller, params: ExchangeParams) -> ExchangeTrace:
+        require_person(self._resolver, caller)
+        exchange = await self._find_exchange(params.id)
+        if exchange is not None:
+            await self._resolver.resolve(caller.principal, exchange.target_key, "read")
+            runs = await self._watching.of_exchange(exchange.exchange_id)
+            return _of_exchange(exchange, [await self._step(run) for run in runs])
+        spawn = await self._watching.find_spawn(params.id)
+        if spawn is None:
+            raise NotFound(f"there is no exchange, run or child session {params.id}")
+        await self._resolver.resolve(caller.principal, spawn.parent_key, "read")
+        first = await self._watching.runs_by_id([spawn.run_id])
+        later = [run for each in first for run in await self._watching.caused_by(each)]
+        own = [run for run in later if run.key == spawn.child_key]
+        return _of_spawn(spawn, [await self._step(run) for run in [*first, *own]])
+
+    async def _get(self, caller: Caller, run_id: str) -> tuple[Run, SeenRun]:
+        run, seen = await self._ledger.find_run(run_id), await self._watching.runs_by_id([run_id])
+        if run is None or not seen:
+            raise NotFound(f"there is no run {run_id}")
+        await self._resolver.resolve(caller.principal, run.key.text, "read")
+        return run, seen[0]
+
+    async def _find_exchange(self, name: str) -> Exchange | None:
+        found = await self._ledger.find_exchange(name)
+        if found is not None:
+            return found
+        run = await self._ledger.find_run(name)
+        return await self._ledger.find_exchange(run.plan.exchange_id or "") if run else None
+
+    async def _step(self, seen: SeenRun) -> Step:
+        run = await self._ledger.find_run(seen.run_id)
+        assert run is not None  # runs are never deleted
+        entries = await self._watching.entries_of_run(run.session_id, run.run_id)
+        return Step(
+            run=seen,
+            text=await self._words(run, entries),
+            spent=_spent(entries),
+            reply=run.reply,
+            deliveries=await self._watching.deliveries_of_run(run.key.text, run.run_id),
+        )
+
+    async def _message(self, run: Run, entries: Entries) -> UserMessage | None:
+        said = [each.message for each in entries if isinstance(each.message, UserMessage)]
+        return said[0] if said else await self._ledger.find_inbox(run.run_id)
+
+    async def _asked(self, run: Run, entries: Entries) -> dict[str, Any] | None:
+        message = await self._message(run, entries)
+        return wire_message(message, run.created_at) if message else None
+
+    async def _words(self, run: Run, entries: Entries) -> str:
+        message = await self._message(run, entries)
+        return words_of(message) if message else ""
+
+    def methods(self) -> Methods:
+        return [
+            Method(
+                name="runs.trace",
+                params=RunParams,
+                result=RunTrace,
+                scope="operator.read",
+                effect="read",
+                handle=self.run,
+                summary="Ours: one run from its cause to its effects, with every turn and tool call.",
+            ),
+            Method(
+                name="exchanges.list",
+                params=ListParams,
+                result=ListResult,
+                scope="operator.read",
+                effect="read",
+                handle=self.list,
+                summary="Ours: the newest sends and spawns between sessions.",
+            ),
+            Method(
+                name="exchanges.trace",
+                params=ExchangeParams,
+                result=ExchangeTrace,
+                scope="operator.read",
+                effect="read",
+                handle=self.exchange,
+                summary="Ours: a send with its rounds and announce, or a spawn, step by step.",
+            ),
+        ]
+
+
+def _entry(entry: Entry) -> TraceEntry:
+    return TraceEntry(
+        seq=entry.seq,
+        at=entry.at,
+        type=entry.type,
+        message=wire_message(entry.message, entry.at) if entry.message else None,
+        note=entry.note,
+    )
+
+
+def _spent(entries: list[Entry]) -> Spent:
+    answers = [each.message for each in entries if isinstance(each.message, AssistantMessage)]
+    total = sum((answer.usage for answer in answers if answer.usage), Usage())
+    return Spent(
+        turns=len(answers),
+        input_tokens=total.prompt,
+        output_tokens=total.output,
+        cost_usd=total.cost or 0.0,
+    )
+
+
+def _model(entries: list[Entry]) -> str | None:
+    for entry in entries:
+        message = entry.message
+        if isinstance(message, AssistantMessage) and message.model:
+            return f"{message.provider}/{message.model}" if message.provider else message.model
+    return None
+
+
+def _of_exchange(exchange: Exchange, steps: list[Step]) -> ExchangeTrace:
+    return ExchangeTrace(
+        kind="send",
+        exchange_id=exchange.exchange_id,
+        requester=exchange.requester_key,
+        target=exchange.target_key,
+        state=exchange.state,
+        request=exchange.request,
+        turn=exchange.turn,
+        turns_max=exchange.turns_max,
+        announce=exchange.announce,
+        created_at=exchange.created_at,
+        ended_at=exchange.ended_at,
+        steps=steps,
+    )
+
+
+def _of_spawn(spawn: SeenSpawn, steps: list[Step]) -> ExchangeTrace:
+    return ExchangeTrace(
+        kind="spawn",
+        requester=spawn.parent_key,
+        target=spawn.child_key,
+        state=spawn.state,
+        request=spawn.task,
+        created_at=spawn.created_at,
+        ended_at=spawn.ended_at,
+        spawn=spawn,
+        steps=steps,
+    )

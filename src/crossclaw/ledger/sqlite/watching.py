@@ -1,0 +1,196 @@
+"""Watching on SQLite. Every read runs beside the event loop: an onlooker slows nobody down."""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Protocol, TypeVar
+
+import apsw
+
+from crossclaw.domain.sessions import Entry, Session
+from crossclaw.domain.sight import Sight
+from crossclaw.ledger.sqlite.rows import ENTRY, SESSION, entry_of, session_of, to_json
+from crossclaw.ledger.sqlite.sessions import Filter
+from crossclaw.ledger.watching import (
+    CAUSED_WITHIN,
+    REQUEST_CHARS,
+    RUNS_MAX,
+    Lane,
+    Order,
+    Page,
+    SeenDelivery,
+    SeenExchange,
+    SeenRun,
+    SeenSpawn,
+    SeenWait,
+)
+
+T = TypeVar("T")
+
+_SEEN = (
+    "SELECT r.id, r.run_id, r.key, r.agent_id, r.kind, r.status, r.created_at, r.started_at, "
+    "r.ended_at, r.exchange_id, r.hops, r.epoch, p.run_id, p.key, r.error FROM runs r "
+    "LEFT JOIN runs p ON p.run_id = json_extract(r.cause, '$.chain[#-1]')"
+)
+_ORDERS: dict[Order, str] = {
+    "updated": "updated_at DESC",
+    "cost": "cost_usd DESC, updated_at DESC",
+    "tokens": "input_tokens + output_tokens DESC, updated_at DESC",
+}
+_SPAWN = (
+    "SELECT child_key, parent_key, run_id, task, state, created_at, label, outcome, ended_at, "
+    "announced_at FROM spawns"
+)
+
+_SENDS = (
+    "SELECT x.exchange_id, 'send', x.requester_key, x.target_key, x.state, "
+    "substr(x.request, 1, ?1), x.created_at, x.turn, x.ended_at FROM runs r "
+    "JOIN exchanges x ON x.run_id = r.run_id WHERE r.exchange_id IS NOT NULL AND r.kind = 'send' "
+    "AND x.requester_key IS NOT NULL ORDER BY r.id DESC LIMIT ?2"
+)
+_SPAWNS = (
+    "SELECT s.child_key, 'spawn', s.parent_key, s.child_key, s.state, substr(s.task, 1, ?1), "
+    "s.created_at, 0, s.ended_at FROM spawns s ORDER BY s.created_at DESC LIMIT ?2"
+)
+
+
+class Scan(Protocol):
+    def __call__(self, read: Callable[[apsw.Connection], T]) -> Awaitable[T]: ...
+
+
+class SqliteWatching:
+    def __init__(self, scan: Scan) -> None:
+        self._scan = scan
+
+    async def page(
+        self,
+        *,
+        limit: int,
+        offset: int = 0,
+        order: Order = "updated",
+        agent_id: str | None = None,
+        sight: Sight | None = None,
+        kinds: Sequence[str] | None = None,
+        search: str | None = None,
+        archived: bool = False,
+    ) -> Page:
+        only = Filter(agent_id, kinds=kinds, search=search, sight=sight)
+        return await self._scan(lambda db: _page(db, only, order, archived, limit, offset))
+
+    async def sessions(self, keys: Sequence[str]) -> list[Session]:
+        sql = f"SELECT {SESSION} FROM sessions WHERE key IN (SELECT value FROM json_each(?))"
+        return await self._all(sql, (_json(keys),), session_of)
+
+    async def lanes(self, keys: Sequence[str]) -> dict[str, Lane]:
+        return await self._scan(lambda db: _lanes(db, keys))
+
+    async def runs(self, *, since: int, after: int = 0, limit: int = RUNS_MAX) -> list[SeenRun]:
+        # By number first: the newest are at the end of the table, and an old `since` must not read
+        # the whole past.
+        sql = (
+            f"{_SEEN} WHERE r.id > max(?, (SELECT max(id) FROM runs) - ?) AND r.created_at >= ? "
+            "ORDER BY r.id"
+        )
+        return await self._all(sql, (after, limit, since), _seen)
+
+    async def open_runs(self, *, limit: int = RUNS_MAX) -> list[SeenRun]:
+        return await self._all(f"{_SEEN} WHERE r.ended_at IS NULL LIMIT ?", (limit,), _seen)
+
+    async def runs_by_id(self, run_ids: Sequence[str]) -> list[SeenRun]:
+        sql = f"{_SEEN} WHERE r.run_id IN (SELECT value FROM json_each(?))"
+        found = {run.run_id: run for run in await self._all(sql, (_json(run_ids),), _seen)}
+        return [found[run_id] for run_id in run_ids if run_id in found]
+
+    async def caused_by(self, run: SeenRun) -> list[SeenRun]:
+        sql = (
+            f"{_SEEN} WHERE r.id > ? AND r.id <= ? "
+            "AND json_extract(r.cause, '$.chain[#-1]') = ? ORDER BY r.id"
+        )
+        return await self._all(sql, (run.number, run.number + CAUSED_WITHIN, run.run_id), _seen)
+
+    async def of_exchange(self, exchange_id: str) -> list[SeenRun]:
+        return await self._all(
+            f"{_SEEN} WHERE r.exchange_id = ? ORDER BY r.id", (exchange_id,), _seen
+        )
+
+    async def exchanges(self, *, limit: int) -> list[SeenExchange]:
+        values = (REQUEST_CHARS, limit)
+        # By the numbers of their first runs: those are in the order of time, ids are not.
+        found = await self._all(_SENDS, values, lambda row: SeenExchange(*row))
+        found += await self._all(_SPAWNS, values, lambda row: SeenExchange(*row))
+        return sorted(found, key=lambda each: -each.created_at)[:limit]
+
+    async def waits(self, *, limit: int = RUNS_MAX) -> list[SeenWait]:
+        sql = (
+            "SELECT run_id, key, target_run_id, target_key, begun_at FROM waits "
+            "ORDER BY begun_at LIMIT ?"
+        )
+        return await self._all(sql, (limit,), lambda row: SeenWait(*row))
+
+    async def spawns(self, *, since: int, limit: int = RUNS_MAX) -> list[SeenSpawn]:
+        sql = (
+            f"{_SPAWN} WHERE ended_at IS NULL OR ended_at >= ?1 OR created_at >= ?1 "
+            "ORDER BY created_at DESC LIMIT ?2"
+        )
+        return await self._all(sql, (since, limit), lambda row: SeenSpawn(*row))
+
+    async def find_spawn(self, name: str) -> SeenSpawn | None:
+        sql = f"{_SPAWN} WHERE child_key = ?1 OR run_id = ?1"
+        found = await self._all(sql, (name,), lambda row: SeenSpawn(*row))
+        return found[0] if found else None
+
+    async def entries_of_run(self, session_id: str, run_id: str) -> list[Entry]:
+        sql = f"SELECT {ENTRY} FROM entries WHERE session_id = ? AND run_id = ? ORDER BY seq"
+        return await self._all(sql, (session_id, run_id), entry_of)
+
+    async def deliveries_of_run(self, key: str, run_id: str) -> list[SeenDelivery]:
+        sql = (
+            "SELECT run_id, channel, chat, text, state, attempt, created_at, updated_at, error "
+            "FROM outbox WHERE key = ? AND run_id = ? ORDER BY id"
+        )
+        return await self._all(sql, (key, run_id), lambda row: SeenDelivery(*row))
+
+    async def _all(
+        self, sql: str, values: tuple[Any, ...], make: Callable[[tuple[Any, ...]], T]
+    ) -> list[T]:
+        return await self._scan(lambda db: [make(row) for row in db.execute(sql, values)])
+
+
+def _json(values: Sequence[str]) -> str:
+    return to_json(list(values))
+
+
+def _seen(row: tuple[Any, ...]) -> SeenRun:
+    return SeenRun(**dict(zip(SeenRun.__struct_fields__, row, strict=True)))
+
+
+def _page(
+    db: apsw.Connection, only: Filter, order: Order, archived: bool, limit: int, offset: int
+) -> Page:
+    clauses, values = only.clauses()
+    where = f"archived_at IS {'NOT NULL' if archived else 'NULL'}{clauses}"
+    by = _ORDERS[order]
+    counted = db.execute(f"SELECT count(*) FROM sessions WHERE {where}", tuple(values)).fetchone()
+    total = int(counted[0]) if counted else 0
+    rows = db.execute(
+        f"SELECT {SESSION} FROM sessions WHERE {where} ORDER BY {by} LIMIT ? OFFSET ?",
+        (*values, limit, offset),
+    )
+    return Page(total, [session_of(row) for row in rows])
+
+
+def _lanes(db: apsw.Connection, keys: Sequence[str]) -> dict[str, Lane]:
+    wanted = (_json(keys),)
+    waits: dict[Any, list[Any]] = {}
+    for key, target in db.execute(
+        "SELECT key, target_key FROM waits WHERE key IN (SELECT value FROM json_each(?))", wanted
+    ):
+        waits.setdefault(key, []).append(target)
+    # With min() in the list, SQLite takes the other columns from that same row: the lane's first.
+    rows: Iterable[Any] = db.execute(
+        "SELECT key, count(*), min(id), status, run_id, coalesce(started_at, created_at) FROM runs "
+        "WHERE ended_at IS NULL AND key IN (SELECT value FROM json_each(?)) GROUP BY key",
+        wanted,
+    )
+    return {
+        key: Lane(status, run_id, since, count - (status != "queued"), tuple(waits.get(key, ())))
+        for key, count, _first, status, run_id, since in rows
+    }

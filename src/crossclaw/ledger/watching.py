@@ -1,0 +1,159 @@
+"""Watching: what somebody sees who looks at the whole house: who is at work, who waits for whom, what
+led to what. Only reads, bounded, and beside the writer."""
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+import msgspec
+
+from crossclaw.domain.sessions import Entry, Session
+from crossclaw.domain.sight import Sight
+
+RUNS_MAX = 5_000  # of one look; an hour of a busy house, and about a megabyte on the wire
+REQUEST_CHARS = 400  # of a request in a list
+CAUSED_WITHIN = 20_000  # runs after a run among which its effects are looked for
+
+Order = Literal["updated", "cost", "tokens"]
+
+
+class SeenRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A run from outside, with the run and the session that brought it about."""
+
+    number: int
+    """Grows with every run: a place to read on from."""
+    run_id: str
+    key: str
+    agent_id: str
+    kind: str
+    status: str
+    created_at: int
+    started_at: int | None = None
+    ended_at: int | None = None
+    exchange_id: str | None = None
+    hops: int = 0
+    epoch: int = 0
+    cause: str | None = None
+    source: str | None = None
+    """The key of the session whose run was the cause; None when a person or a clock began it."""
+    error: str | None = None
+
+
+class SeenWait(msgspec.Struct, frozen=True, rename="camel"):
+    run_id: str
+    key: str
+    target_run_id: str
+    target_key: str
+    since: int
+
+
+class SeenSpawn(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    child_key: str
+    parent_key: str
+    run_id: str
+    task: str
+    state: str
+    created_at: int
+    label: str | None = None
+    outcome: str | None = None
+    ended_at: int | None = None
+    announced_at: int | None = None
+
+
+class SeenExchange(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """A send or a spawn in one line."""
+
+    id: str
+    kind: Literal["send", "spawn"]
+    requester: str
+    target: str
+    state: str
+    request: str
+    created_at: int
+    turn: int = 0
+    ended_at: int | None = None
+
+
+class SeenDelivery(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    run_id: str
+    channel: str
+    to: str
+    text: str
+    state: str
+    attempt: int
+    created_at: int
+    updated_at: int
+    error: str | None = None
+
+
+class Lane(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """What goes on in a session: the run under way and how many stand behind it."""
+
+    status: Literal["running", "waiting", "queued"]
+    run_id: str
+    since: int
+    queued: int = 0
+    waits_for: tuple[str, ...] = ()
+
+
+class Page(msgspec.Struct, frozen=True):
+    total: int
+    sessions: list[Session]
+
+
+class Watching(Protocol):
+    async def page(
+        self,
+        *,
+        limit: int,
+        offset: int = 0,
+        order: Order = "updated",
+        agent_id: str | None = None,
+        sight: Sight | None = None,
+        kinds: Sequence[str] | None = None,
+        search: str | None = None,
+        archived: bool = False,
+    ) -> Page:
+        """One page of the sessions that fit, and how many there are."""
+        ...
+
+    async def sessions(self, keys: Sequence[str]) -> list[Session]:
+        """Those of the keys that are there, archived ones too."""
+        ...
+
+    async def lanes(self, keys: Sequence[str]) -> dict[str, Lane]:
+        """By key; a session at rest has none."""
+        ...
+
+    async def runs(self, *, since: int, after: int = 0, limit: int = RUNS_MAX) -> list[SeenRun]:
+        """The newest that were accepted since, oldest first; only those numbered above `after`."""
+        ...
+
+    async def open_runs(self, *, limit: int = RUNS_MAX) -> list[SeenRun]: ...
+
+    async def runs_by_id(self, run_ids: Sequence[str]) -> list[SeenRun]:
+        """In the order asked for; runs that are not there are left out."""
+        ...
+
+    async def caused_by(self, run: SeenRun) -> list[SeenRun]:
+        """What a run brought about at first hand."""
+        ...
+
+    async def of_exchange(self, exchange_id: str) -> list[SeenRun]: ...
+
+    async def exchanges(self, *, limit: int) -> list[SeenExchange]:
+        """The newest first."""
+        ...
+
+    async def waits(self, *, limit: int = RUNS_MAX) -> list[SeenWait]: ...
+
+    async def spawns(self, *, since: int, limit: int = RUNS_MAX) -> list[SeenSpawn]:
+        """Those under way, and those that began or ended since."""
+        ...
+
+    async def find_spawn(self, name: str) -> SeenSpawn | None:
+        """By the child's key or by the run that works on the task."""
+        ...
+
+    async def entries_of_run(self, session_id: str, run_id: str) -> list[Entry]: ...
+
+    async def deliveries_of_run(self, key: str, run_id: str) -> list[SeenDelivery]: ...

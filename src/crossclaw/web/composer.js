@@ -1,0 +1,260 @@
+// Where a person writes: drafts kept by session, /commands completed, pictures attached.
+import { Part, h, icon, iconButton } from "./dom.js";
+import { complain, store } from "./house.js";
+import { wire } from "./wire.js";
+
+const DRAFTS = "crossclaw.drafts";
+const DRAFTS_MAX = 100;
+const PICTURE_BYTES_MAX = 5_000_000; // the gateway's limit
+const PICTURES_MAX = 8;
+
+// What a gateway without `commands.list` understands.
+const COMMANDS = [
+  { name: "/help", text: "what can be said" },
+  { name: "/status", text: "how this session stands" },
+  { name: "/usage", text: "what this session has used" },
+  { name: "/stop", text: "stop what runs here, and its sub-agents" },
+  { name: "/new", text: "begin anew, with these words" },
+  { name: "/reset", text: "begin anew; the old transcript stays" },
+  { name: "/model", text: "provider/model, or default" },
+  { name: "/think", text: "off, minimal, low, medium, high or xhigh" },
+  { name: "/verbose", text: "on, off or full: how much of the work is shown" },
+  { name: "/send", text: "on, off or inherit: whether anything is said in this chat" },
+  { name: "/compact", text: "make room in the model's window" },
+  { name: "/pin", text: "keep your last message through every compaction" },
+];
+
+export class Composer extends Part {
+  key = null;
+  pictures = [];
+  commands = COMMANDS;
+  chosen = -1;
+
+  open() {
+    this.field = h("textarea", {
+      id: "say",
+      rows: 1,
+      placeholder: "Message, or / for a command",
+      enterkeyhint: "send",
+      "aria-label": "Message",
+      role: "combobox",
+      "aria-expanded": "false",
+      "aria-controls": "commands",
+      "aria-autocomplete": "list",
+      autocomplete: "off",
+      oninput: () => this.typed(),
+      onkeydown: (event) => this.pressed(event),
+      onblur: () => setTimeout(() => this.offer([]), 150),
+      onpaste: (event) => this.attach([...event.clipboardData.files]),
+    });
+    this.file = h("input", {
+      type: "file",
+      accept: "image/*",
+      multiple: true,
+      hidden: true,
+      "aria-label": "Pictures",
+      onchange: () => {
+        this.attach([...this.file.files]);
+        this.file.value = "";
+      },
+    });
+    this.list = h("ul", { id: "commands", role: "listbox", "aria-label": "Commands", hidden: true });
+    this.shown = h("div", { cls: "pictures" });
+    this.stopper = iconButton("stop", "Stop", () => this.dispatchEvent(new Event("stop")), "icon stop");
+    this.sender = h(
+      "button",
+      { type: "submit", cls: "icon go", "aria-label": "Send", title: "Send (Enter)" },
+      icon("send"),
+    );
+    this.stopper.hidden = true;
+    this.replaceChildren(
+      h(
+        "form",
+        {
+          onsubmit: (event) => {
+            event.preventDefault();
+            this.submit();
+          },
+        },
+        this.list,
+        this.shown,
+        h(
+          "div",
+          { cls: "box" },
+          iconButton("clip", "Attach a picture", () => this.file.click()),
+          this.file,
+          this.field,
+          this.stopper,
+          this.sender,
+        ),
+      ),
+    );
+    this.hear(this, "dragover", (event) => event.preventDefault());
+    this.hear(this, "drop", (event) => {
+      event.preventDefault();
+      this.attach([...event.dataTransfer.files]);
+    });
+    this.learn();
+  }
+
+  async learn() {
+    if (!wire.offers("commands.list")) return;
+    try {
+      const answer = await wire.call("commands.list", { scope: "text" });
+      this.commands = (answer.commands || []).map((each) => ({
+        name: (each.textAliases || [])[0] || `/${each.name}`,
+        text: each.description || "",
+      }));
+    } catch {
+      /* the few that every gateway knows */
+    }
+  }
+
+  set busy(busy) {
+    this.stopper.hidden = !busy;
+  }
+
+  show(key) {
+    this.key = key;
+    this.field.value = store.get(DRAFTS, {})[key] || "";
+    this.pictures = [];
+    this.showPictures();
+    this.grow();
+    this.offer([]);
+  }
+
+  put(text) {
+    if (this.field.value) return;
+    this.field.value = text;
+    this.typed();
+  }
+
+  typed() {
+    this.grow();
+    this.keep();
+    const word = /^\/\S*$/.exec(this.field.value);
+    this.offer(word ? this.commands.filter((each) => each.name.startsWith(word[0])) : []);
+  }
+
+  keep() {
+    const { [this.key]: _, ...others } = store.get(DRAFTS, {});
+    const text = this.field.value;
+    const drafts = Object.entries(others).slice(-DRAFTS_MAX + 1);
+    store.set(DRAFTS, Object.fromEntries(text ? [...drafts, [this.key, text]] : drafts));
+  }
+
+  grow() {
+    this.field.style.height = "auto";
+    this.field.style.height = `${Math.min(this.field.scrollHeight, 220)}px`;
+  }
+
+  // ── commands ──────────────────────────────────────────────────────────────────────────────
+
+  offer(found) {
+    this.offered = found;
+    this.chosen = found.length ? 0 : -1;
+    this.list.hidden = !found.length;
+    this.field.setAttribute("aria-expanded", String(found.length > 0));
+    this.list.replaceChildren(
+      ...found.map((each, i) =>
+        h(
+          "li",
+          {
+            role: "option",
+            id: `command-${i}`,
+            onmousedown: (event) => {
+              event.preventDefault();
+              this.complete(each);
+            },
+          },
+          h("b", null, each.name),
+          h("span", null, each.text),
+        ),
+      ),
+    );
+    this.mark();
+  }
+
+  mark() {
+    [...this.list.children].forEach((item, i) => item.setAttribute("aria-selected", String(i === this.chosen)));
+    this.list.children[this.chosen]?.scrollIntoView({ block: "nearest" });
+    if (this.chosen >= 0) this.field.setAttribute("aria-activedescendant", `command-${this.chosen}`);
+    else this.field.removeAttribute("aria-activedescendant");
+  }
+
+  complete(command) {
+    this.field.value = `${command.name} `;
+    this.offer([]);
+    this.keep();
+    this.field.focus();
+  }
+
+  pressed(event) {
+    if (event.isComposing) return;
+    const open = this.offered?.length;
+    if (open && (event.key === "ArrowDown" || event.key === "ArrowUp")) {
+      event.preventDefault();
+      this.chosen = (this.chosen + (event.key === "ArrowDown" ? 1 : open - 1)) % open;
+      this.mark();
+    } else if (open && event.key === "Escape") {
+      event.stopPropagation();
+      this.offer([]);
+    } else if (
+      open &&
+      (event.key === "Tab" || (event.key === "Enter" && this.offered[this.chosen].name !== this.field.value))
+    ) {
+      event.preventDefault();
+      this.complete(this.offered[this.chosen]);
+    } else if (event.key === "Enter" && !event.shiftKey) {
+      event.preventDefault();
+      this.submit();
+    }
+  }
+
+  // ── pictures ──────────────────────────────────────────────────────────────────────────────
+
+  attach(files) {
+    for (const file of files.filter((each) => each.type.startsWith("image/"))) {
+      if (file.size > PICTURE_BYTES_MAX) complain(new Error(`${file.name} is larger than 5 MB`));
+      else if (this.pictures.length < PICTURES_MAX) this.read(file);
+    }
+  }
+
+  read(file) {
+    const reader = new FileReader();
+    reader.onload = () => {
+      this.pictures.push({ name: file.name, type: file.type, url: reader.result });
+      this.showPictures();
+    };
+    reader.readAsDataURL(file);
+  }
+
+  showPictures() {
+    this.shown.replaceChildren(
+      ...this.pictures.map((picture, i) =>
+        h(
+          "figure",
+          null,
+          h("img", { src: picture.url, alt: picture.name }),
+          iconButton("close", `Remove ${picture.name}`, () => {
+            this.pictures.splice(i, 1);
+            this.showPictures();
+          }),
+        ),
+      ),
+    );
+  }
+
+  submit() {
+    const text = this.field.value.trim();
+    if (!text && !this.pictures.length) return;
+    const pictures = this.pictures;
+    this.field.value = "";
+    this.pictures = [];
+    this.showPictures();
+    this.typed();
+    this.dispatchEvent(new CustomEvent("say", { detail: { text, pictures } }));
+  }
+}
+
+customElements.define("cc-composer", Composer);

@@ -1,0 +1,250 @@
+// Small tools for making elements and telling times and amounts. Words of others go in as text; the one
+// door for HTML is `setSanitised`.
+
+export function h(tag, props, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(props || {})) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "data") Object.assign(element.dataset, value);
+    else if (name === "value" || name === "checked" || name === "selected") element[name] = value;
+    else element.setAttribute(name === "cls" ? "class" : name, value === true ? "" : value);
+  }
+  element.append(...children.flat(3).filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+
+export function icon(name) {
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("aria-hidden", "true");
+  const use = document.createElementNS(SVG, "use");
+  use.setAttribute("href", `#i-${name}`);
+  svg.append(use);
+  return svg;
+}
+
+export function iconButton(name, label, onclick, cls = "icon") {
+  return h("button", { type: "button", cls, "aria-label": label, title: label, onclick }, icon(name));
+}
+
+// The only place where HTML is put in. It comes from the gateway's Markdown pipeline, which sanitises it;
+// the page's content policy allows no other maker of HTML.
+const policy = globalThis.trustedTypes?.createPolicy("crossclaw", { createHTML: (html) => html });
+
+export function setSanitised(element, html) {
+  element.innerHTML = policy ? policy.createHTML(html) : html;
+  for (const link of element.querySelectorAll("a[href]")) {
+    link.target = "_blank";
+    link.rel = "noopener noreferrer";
+  }
+}
+
+// ── times and amounts ───────────────────────────────────────────────────────────────────────
+
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const exact = new Intl.DateTimeFormat(undefined, {
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+  hourCycle: "h23",
+});
+const day = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric", month: "long" });
+const short = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
+const whole = new Intl.NumberFormat(undefined);
+const compact = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
+
+export const timeOf = (ms) => clock.format(ms);
+export const exactTime = (ms) => exact.format(ms);
+export const dayOf = (ms) => day.format(ms);
+export const count = (n) => whole.format(n);
+
+export function ago(ms, now = Date.now()) {
+  const s = Math.max(0, Math.round((now - ms) / 1000));
+  if (s < 10) return "now";
+  if (s < 60) return `${s} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min`;
+  if (s < 86400) return `${Math.floor(s / 3600)} h`;
+  if (s < 7 * 86400) return `${Math.floor(s / 86400)} d`;
+  return short.format(ms);
+}
+
+export function lasted(ms) {
+  if (ms === undefined || ms === null) return "";
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60000) return `${(ms / 1000).toFixed(1)} s`;
+  return `${Math.floor(ms / 60000)} min ${Math.round((ms % 60000) / 1000)} s`;
+}
+
+export const tokens = (n) => (n ? compact.format(n) : "0");
+
+export function cost(usd) {
+  if (!usd) return "–";
+  return usd < 0.01 ? `$${usd.toFixed(4)}` : `$${usd.toFixed(2)}`;
+}
+
+export const plural = (n, word) => `${count(n)} ${word}${n === 1 ? "" : "s"}`;
+
+// ── names ───────────────────────────────────────────────────────────────────────────────────
+
+const agentNames = new Map();
+
+export function learnAgents(agents) {
+  agentNames.clear();
+  for (const agent of agents) agentNames.set(agent.id, agent.name || agent.id);
+}
+
+const sessionNames = new Map();
+
+/** Labels are told with rows; elsewhere only keys are. */
+export function learnNames(rows) {
+  for (const row of rows) {
+    const name = row.label || row.displayName;
+    if (name) sessionNames.set(row.key, name);
+    else sessionNames.delete(row.key);
+  }
+}
+
+export const agentOf = (key) => (key?.startsWith("agent:") ? key.split(":")[1] : "main");
+export const agentName = (id) => agentNames.get(id) || id;
+
+/** A session's name for people: its label, else what its key says. */
+export function nameOf(row) {
+  if (row.label || row.displayName) return row.label || row.displayName;
+  return nameOfKey(row.key);
+}
+
+export function nameOfKey(key) {
+  if (!key) return "a person";
+  if (sessionNames.has(key)) return sessionNames.get(key);
+  const parts = key.split(":");
+  if (parts[0] !== "agent") return key;
+  const agent = agentName(parts[1]);
+  const rest = parts.slice(2);
+  if (rest.length === 1 && rest[0] === "main") return agent;
+  if (rest[0] === "subagent") return `${agent} · child ${(rest[1] || "").slice(0, 6)}`;
+  return `${agent} · ${rest.join(" ")}`;
+}
+
+export function hueOf(text) {
+  let hash = 2166136261;
+  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 16777619);
+  return ((hash >>> 0) * 137) % 360;
+}
+
+export function face(key) {
+  const agent = agentOf(key);
+  const element = h(
+    "i",
+    { cls: "face", "aria-hidden": "true" },
+    agentName(agent).replace(/^the /i, "").slice(0, 1).toUpperCase(),
+  );
+  element.style.setProperty("--hue", hueOf(agent));
+  return element;
+}
+
+/** What goes on in a session, as a word and a sentence. */
+export function stateOf(lane) {
+  if (!lane) return { name: "idle", text: "idle" };
+  const behind = lane.queued ? `, ${lane.queued} queued` : "";
+  if (lane.status === "waiting" || lane.waitsFor?.length) {
+    return {
+      name: "waiting",
+      text: `waits for ${(lane.waitsFor || []).map(nameOfKey).join(", ") || "a run"}${behind}`,
+    };
+  }
+  if (lane.status === "queued") return { name: "queued", text: `${lane.queued} queued` };
+  return { name: "running", text: `running${behind}` };
+}
+
+export function stateMark(lane) {
+  const state = stateOf(lane);
+  return h(
+    "span",
+    { cls: "state", data: { state: state.name } },
+    h("i", { cls: "dot", "aria-hidden": "true" }),
+    state.text,
+  );
+}
+
+export function statusMark(status) {
+  const name =
+    {
+      ok: "ok",
+      error: "bad",
+      timeout: "bad",
+      aborted: "stopped",
+      running: "running",
+      waiting: "waiting",
+      queued: "queued",
+    }[status] || "idle";
+  return h("span", { cls: "state", data: { state: name } }, h("i", { cls: "dot", "aria-hidden": "true" }), status);
+}
+
+// ── links ───────────────────────────────────────────────────────────────────────────────────
+
+export const to = {
+  chat: (key, seq) => `#/chat/${encodeURIComponent(key)}${seq ? `?seq=${seq}` : ""}`,
+  session: (key) => `#/sessions/${encodeURIComponent(key)}`,
+  run: (id) => `#/run/${encodeURIComponent(id)}`,
+  exchange: (id) => `#/exchange/${encodeURIComponent(id)}`,
+};
+
+export const pretty = (value) => (typeof value === "string" ? value : JSON.stringify(value, null, 2));
+
+export function oneLine(value, most = 120) {
+  const text =
+    typeof value === "string"
+      ? value
+      : Object.entries(value || {})
+          .map(([k, v]) => `${k}: ${typeof v === "string" ? v : JSON.stringify(v)}`)
+          .join(", ");
+  const line = text.replace(/\s+/g, " ").trim();
+  return line.length > most ? `${line.slice(0, most - 1)}…` : line;
+}
+
+export function textOf(message) {
+  if (typeof message?.content === "string") return message.content;
+  if (!Array.isArray(message?.content)) return "";
+  return message.content
+    .filter((block) => block.type === "text")
+    .map((block) => block.text)
+    .join("");
+}
+
+export function empty(title, text, ...more) {
+  return h("div", { cls: "empty" }, h("p", { cls: "title" }, title), h("p", null, text), ...more);
+}
+
+export function debounce(work, ms) {
+  let timer = null;
+  const call = () => {
+    timer ??= setTimeout(() => {
+      timer = null;
+      work();
+    }, ms);
+  };
+  call.cancel = () => {
+    clearTimeout(timer);
+    timer = null;
+  };
+  return call;
+}
+
+/** A part of the page. What it listens to ends when it is taken out. */
+export class Part extends HTMLElement {
+  connectedCallback() {
+    this.ends = new AbortController();
+    this.open?.();
+  }
+
+  disconnectedCallback() {
+    this.ends.abort();
+    this.close?.();
+  }
+
+  hear(target, name, listener, options) {
+    target.addEventListener(name, listener, { ...options, signal: this.ends.signal });
+  }
+}

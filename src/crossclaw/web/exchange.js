@@ -1,0 +1,352 @@
+// Exchanges: every send with its rounds and announce, every spawn with its child, step by step.
+import {
+  Part,
+  cost,
+  count,
+  dayOf,
+  debounce,
+  empty,
+  exactTime,
+  face,
+  h,
+  lasted,
+  nameOfKey,
+  oneLine,
+  plural,
+  statusMark,
+  timeOf,
+  to,
+} from "./dom.js";
+import { complain, house, showWords } from "./house.js";
+import { Lost, wire } from "./wire.js";
+
+const SILENT = new Set(["REPLY_SKIP", "ANNOUNCE_SKIP"]);
+const ANNOUNCED = { "no address": "not posted: the session has no chat", failed: "the announce failed" };
+
+class Exchanges extends Part {
+  open() {
+    this.list = h("ul", { cls: "cards" });
+    this.replaceChildren(
+      h(
+        "div",
+        { cls: "page" },
+        h("header", null, h("h2", null, "Exchanges"), h("p", { cls: "hint" }, "who asked whom, newest first")),
+        this.list,
+      ),
+    );
+    this.soon = debounce(() => this.read(), 500);
+    this.hear(house, "open", () => this.read());
+    this.hear(wire, "sessions.changed", () => this.soon());
+    this.read();
+  }
+
+  go() {}
+
+  async read() {
+    if (!wire.ready) return;
+    try {
+      const { exchanges } = await wire.call("exchanges.list", {});
+      this.list.replaceChildren(
+        ...exchanges.map((each) =>
+          h(
+            "li",
+            null,
+            h(
+              "a",
+              { href: to.exchange(each.id) },
+              h("span", { cls: "route" }, `${nameOfKey(each.requester)} → ${nameOfKey(each.target)}`),
+              h(
+                "span",
+                { cls: "meta" },
+                each.kind === "spawn" ? "spawn" : plural(each.turn || 0, "round"),
+                statusMark(each.state === "over" || each.endedAt ? "ok" : "running"),
+                h("time", null, `${dayOf(each.createdAt)}, ${timeOf(each.createdAt)}`),
+              ),
+              h("span", { cls: "text" }, oneLine(each.request, 220)),
+            ),
+          ),
+        ),
+      );
+      if (!exchanges.length)
+        this.list.append(
+          h(
+            "li",
+            null,
+            empty(
+              "No agent has asked another yet",
+              "When one uses sessions_send or sessions_spawn, the conversation between them is shown here, step by step.",
+            ),
+          ),
+        );
+    } catch (error) {
+      if (!(error instanceof Lost)) complain(error);
+    }
+  }
+}
+
+class Exchange extends Part {
+  open() {
+    this.page = h("div", { cls: "page" });
+    this.replaceChildren(this.page);
+    this.soon = debounce(() => this.read(), 400);
+    this.hear(house, "open", () => this.read());
+    this.hear(wire, "sessions.changed", ({ detail }) => {
+      if (!this.trace || [this.trace.requester, this.trace.target].includes(detail.sessionKey)) this.soon();
+    });
+  }
+
+  go(id) {
+    this.name = id;
+    this.trace = null;
+    this.page.replaceChildren();
+    this.read();
+  }
+
+  async read() {
+    const id = this.name;
+    if (!wire.ready || !id) return;
+    try {
+      const trace = await wire.call("exchanges.trace", { id });
+      const first = trace.steps[0]?.run.runId;
+      const began = first ? await wire.call("runs.trace", { runId: first }) : null;
+      if (id !== this.name) return;
+      this.trace = trace;
+      this.draw(trace, began);
+    } catch (error) {
+      if (error instanceof Lost) return;
+      this.page.replaceChildren(
+        h("header", null, h("h2", null, "Exchange")),
+        empty("Not found", error.message, h("p", null, h("a", { href: "#/exchanges" }, "All exchanges"))),
+      );
+    }
+  }
+
+  draw(trace, began) {
+    const opened = new Set([...this.page.querySelectorAll("details[open]")].map((each) => each.dataset.step));
+    const spent = trace.steps.reduce(
+      (sum, { spent: each }) => ({
+        tokens: sum.tokens + each.inputTokens + each.outputTokens,
+        cost: sum.cost + (each.costUsd || 0),
+      }),
+      { tokens: 0, cost: 0 },
+    );
+    const end =
+      trace.endedAt ||
+      Math.max(trace.createdAt, ...trace.steps.map(({ run }) => run.endedAt || run.startedAt || run.createdAt));
+    this.page.replaceChildren(
+      h(
+        "header",
+        null,
+        h("h2", null, `${nameOfKey(trace.requester)} → ${nameOfKey(trace.target)}`),
+        statusMark(trace.state === "over" || trace.endedAt ? "ok" : "running"),
+      ),
+      chainOf(began, trace.steps[0]?.run),
+      figures([
+        ["Kind", trace.kind],
+        ["Began", `${timeOf(trace.createdAt)}`],
+        ["Took", lasted(end - trace.createdAt)],
+        ["Rounds", trace.kind === "send" ? `${trace.turn || 0} of ${trace.turnsMax || 0}` : "–"],
+        ["Tokens", count(spent.tokens)],
+        ["Cost", cost(spent.cost)],
+      ]),
+      this.diagram(trace, opened),
+    );
+  }
+
+  diagram(trace, opened) {
+    const lanes = [trace.requester, trace.target];
+    const steps = stepsOf(trace, lanes);
+    const element = h("div", { cls: "sequence", role: "list", "aria-label": "Steps" });
+    element.style.setProperty("--lanes", lanes.length);
+    lanes.forEach((key, lane) => {
+      const actor = h(
+        "a",
+        { cls: "actor", href: key.startsWith("chat:") ? null : to.chat(key) },
+        face(key),
+        h("span", null, key.startsWith("chat:") ? key.slice(5) : nameOfKey(key)),
+      );
+      const line = h("div", { cls: "lifeline", "aria-hidden": "true" });
+      for (const each of [actor, line]) each.style.gridColumn = `${lane + (narrow() ? 1 : 2)}`;
+      element.append(actor, line);
+    });
+    element.style.gridTemplateRows = `repeat(${steps.length + 1}, auto)`;
+    steps.forEach((step, i) => element.append(stepElement(step, i, lanes, opened.has(String(i)))));
+    return element;
+  }
+}
+
+const narrow = () => matchMedia("(max-width: 699px)").matches;
+
+/** What passed between the lifelines, in the order of the ledger. */
+function stepsOf(trace, lanes) {
+  const steps = [];
+  trace.steps.forEach((step, i) => {
+    const { run } = step;
+    const announce = run.kind === "announce";
+    const from = announce ? run.key : i === 0 ? trace.requester : run.source || trace.requester;
+    const kind = announce
+      ? "announce"
+      : run.kind === "round"
+        ? `round ${run.runId.split("round-").at(-1)}`
+        : run.kind;
+    steps.push({
+      ...step,
+      at: run.createdAt,
+      from,
+      to: run.key,
+      kind,
+      text: announce ? step.reply || "…" : step.text,
+      silent: announce && SILENT.has(step.reply?.trim()),
+    });
+    const next = trace.steps[i + 1]?.run.kind;
+    if (!announce && next !== "round" && run.endedAt) {
+      const other = run.key === trace.requester ? trace.target : trace.requester;
+      steps.push({
+        run,
+        at: run.endedAt,
+        from: run.key,
+        to: other,
+        kind: run.status === "ok" ? "reply" : run.status,
+        text: step.reply || run.error || "",
+        answer: true,
+        silent: SILENT.has(step.reply?.trim()),
+      });
+    }
+    for (const sent of step.deliveries) {
+      const chat = `chat:${sent.channel}`;
+      if (!lanes.includes(chat)) lanes.push(chat);
+      steps.push({
+        run,
+        at: sent.createdAt,
+        from: run.key,
+        to: chat,
+        kind: sent.state,
+        text: sent.text,
+        answer: true,
+      });
+    }
+  });
+  if (["no address", "failed"].includes(trace.announce))
+    steps.push({
+      at: trace.endedAt,
+      from: trace.target,
+      to: trace.target,
+      kind: "over",
+      text: ANNOUNCED[trace.announce] || trace.announce,
+    });
+  if (trace.spawn?.announcedAt)
+    steps.push({
+      at: trace.spawn.announcedAt,
+      from: trace.target,
+      to: trace.requester,
+      kind: "announce",
+      text: trace.spawn.outcome || trace.spawn.state,
+      answer: true,
+    });
+  return steps;
+}
+
+function stepElement(step, index, lanes, open) {
+  const [a, b] = [Math.max(0, lanes.indexOf(step.from)), Math.max(0, lanes.indexOf(step.to))];
+  const bad = ["error", "timeout", "aborted"].includes(step.run?.status) || step.kind === "failed";
+  const facts = step.spent
+    ? [
+        step.run.endedAt && lasted(step.run.endedAt - (step.run.startedAt || step.run.createdAt)),
+        `${count(step.spent.inputTokens + step.spent.outputTokens)} tokens`,
+        step.spent.costUsd && cost(step.spent.costUsd),
+        step.run.status !== "ok" && step.run.status,
+      ]
+        .filter(Boolean)
+        .join(" · ")
+    : "";
+  const element = h(
+    "div",
+    {
+      role: "listitem",
+      cls: `step${a === b ? " self" : a > b ? " left" : ""}${step.answer ? " answer" : ""}${bad ? " bad" : ""}`,
+    },
+    h("time", null, step.at ? exactTime(step.at) : ""),
+    h(
+      "details",
+      { open, data: { step: index } },
+      h(
+        "summary",
+        { "aria-label": `${step.kind}, ${laneName(step.from)} to ${laneName(step.to)}: ${oneLine(step.text, 100)}` },
+        h("span", { cls: "kind" }, step.kind, h("small", null, facts)),
+        h("i", { cls: "arrow", "aria-hidden": "true" }),
+        h(
+          "span",
+          { cls: `said${step.silent ? " silent" : ""}` },
+          step.silent ? "said nothing" : oneLine(step.text, 300),
+        ),
+      ),
+      step.run && moreOf(step),
+    ),
+  );
+  element.style.gridRow = index + 2;
+  element.style.setProperty("--from", Math.min(a, b));
+  element.style.setProperty("--to", Math.max(a, b));
+  element.style.setProperty("--span", Math.abs(a - b));
+  return element;
+}
+
+const laneName = (key) => (key.startsWith("chat:") ? key.slice(5) : nameOfKey(key));
+
+function moreOf(step) {
+  const said = h("div", { cls: "words" });
+  showWords(said, step.text);
+  const reply = step.reply && !step.answer && step.kind !== "announce" ? h("div", { cls: "words" }) : null;
+  if (reply) showWords(reply, step.reply);
+  return h(
+    "div",
+    { cls: "more" },
+    h("h4", null, step.answer ? "Words" : step.kind === "announce" ? "Said" : "Asked"),
+    said,
+    reply && [h("h4", null, "Answered"), reply],
+    h("p", null, h("a", { href: to.run(step.run.runId) }, "The whole run")),
+  );
+}
+
+/** How it came to this: from the person, the clock or the hook that began it all. */
+export function chainOf(began, current) {
+  if (!began) return null;
+  const first = began.chain[0];
+  const provenance = first ? null : began.asked?.provenance;
+  const start = first
+    ? beginning(first.kind)
+    : provenance?.sender || provenance?.sourceChannel || beginning(began.run.kind);
+  const runs = [...began.chain, began.run];
+  return h(
+    "ol",
+    { cls: "chain", "aria-label": "What led to this" },
+    h("li", null, h("span", null, start)),
+    runs.map((run) =>
+      h(
+        "li",
+        null,
+        h(
+          "a",
+          {
+            href: to.run(run.runId),
+            "aria-current": run.runId === current?.runId ? "true" : null,
+            title: timeOf(run.createdAt),
+          },
+          `${nameOfKey(run.key)} · ${run.kind}`,
+        ),
+      ),
+    ),
+  );
+}
+
+const beginning = (kind) => ({ cron: "a clock", hook: "a hook", node: "a node" })[kind] || "a person";
+
+export function figures(pairs) {
+  return h(
+    "dl",
+    { cls: "figures" },
+    pairs.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))),
+  );
+}
+
+customElements.define("cc-exchanges", Exchanges);
+customElements.define("cc-exchange", Exchange);

@@ -1,0 +1,431 @@
+// The map: sessions as nodes, messages as lights between them, who waits for whom. Everything drawn is a
+// function of a time, so the same code shows what happens now and replays the last hour.
+import {
+  agentOf,
+  ago,
+  cost,
+  count,
+  debounce,
+  empty,
+  exactTime,
+  face,
+  h,
+  icon,
+  lasted,
+  learnNames,
+  nameOf,
+  nameOfKey,
+  plural,
+  stateMark,
+  to,
+} from "./dom.js";
+import { complain, house } from "./house.js";
+import { Stage } from "./stage.js";
+import { Lost, wire } from "./wire.js";
+
+const HOUR = 3_600_000;
+const STUCK = 60_000; // a wait worth a red word
+const LISTED = 40;
+const SPEEDS = [10, 60, 300];
+
+class MapView extends Stage {
+  nodes = new Map();
+  runs = [];
+  flights = []; // what passes between sessions: runs, and reports of children
+  known = new Map();
+  open_ = [];
+  waits = [];
+  spawns = [];
+  cursor = 0;
+  live = true;
+  at = Date.now();
+  speed = 60;
+  view = { x: 0, y: 0, zoom: 1, moved: false };
+  drawn = 0; // frames so far
+
+  open() {
+    this.canvas = h("canvas", { tabindex: "0", role: "img", "aria-label": "Map of sessions" });
+    this.tip = h("div", { cls: "tip", hidden: true });
+    this.side = h("aside", { cls: "side", "aria-label": "What happens" });
+    this.player = h(
+      "button",
+      {
+        type: "button",
+        cls: "icon",
+        "aria-label": "Replay the last hour",
+        title: "Replay the last hour",
+        onclick: () => this.play(),
+      },
+      icon("play"),
+    );
+    this.slider = h("input", {
+      type: "range",
+      "aria-label": "Time",
+      step: 1000,
+      oninput: () => this.seek(Number(this.slider.value)),
+    });
+    this.clock = h("output", { "aria-live": "off" });
+    this.rate = h(
+      "select",
+      {
+        "aria-label": "Speed of the replay",
+        onchange: () => {
+          this.speed = Number(this.rate.value);
+        },
+      },
+      SPEEDS.map((each) => h("option", { value: each }, `${each}×`)),
+    );
+    this.rate.value = this.speed;
+    this.now = h("button", { type: "button", "aria-pressed": "true", onclick: () => this.goLive() }, "Live");
+    this.replaceChildren(
+      h(
+        "section",
+        { cls: "stage", "aria-label": "Map" },
+        h("h2", { cls: "sr" }, "Map"),
+        this.canvas,
+        h(
+          "p",
+          { cls: "legend", "aria-hidden": "true" },
+          legend("running", "running"),
+          legend("waiting", "waits"),
+          legend("queued", "queued"),
+          legend("idle", "size: what it cost"),
+        ),
+        this.tip,
+      ),
+      this.side,
+      h(
+        "div",
+        { cls: "clockbar", role: "group", "aria-label": "Time of the map" },
+        this.player,
+        this.slider,
+        this.clock,
+        this.rate,
+        this.now,
+      ),
+    );
+    this.pen = this.canvas.getContext("2d");
+    this.dress();
+    this.hear(globalThis, "dressed", () => this.dress());
+    this.hear(matchMedia("(prefers-color-scheme: dark)"), "change", () => this.dress());
+    this.still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    this.hear(house, "open", () => {
+      this.cursor = 0;
+      this.read();
+    });
+    this.hear(house, "recent", () => {
+      for (const row of house.recent) this.node(row);
+      this.changed();
+    });
+    this.soon = debounce(() => this.read(), 120);
+    for (const name of ["sessions.changed", "agent"])
+      this.hear(wire, name, ({ detail }) => {
+        if (name !== "agent" || detail.stream === "lifecycle") this.soon();
+      });
+    this.listen();
+    this.sized = new ResizeObserver(() => {
+      this.fit();
+      this.wake();
+    });
+    this.sized.observe(this.canvas);
+    this.tick = setInterval(() => {
+      if (this.live) {
+        this.list();
+        this.wake();
+      }
+    }, 5000);
+    this.read();
+    this.wake();
+  }
+  close() {
+    cancelAnimationFrame(this.frame);
+    this.frame = null;
+    clearInterval(this.tick);
+    this.sized.disconnect();
+  }
+
+  go(key) {
+    this.chosen = key;
+    this.list();
+    this.wake();
+  }
+
+  // ── what is known ─────────────────────────────────────────────────────────────────────────
+
+  async read() {
+    if (!wire.ready) return;
+    const after = this.cursor;
+    try {
+      const seen = await wire.call("map.get", after ? { after, sinceMs: Date.now() - HOUR } : {});
+      if (after !== this.cursor) return;
+      if (!after) this.forget(seen);
+      this.take(seen);
+    } catch (error) {
+      if (!(error instanceof Lost)) complain(error);
+    }
+  }
+
+  forget(seen) {
+    this.known = new Map();
+    this.since = seen.since;
+    const here = new Set(seen.nodes.map((row) => row.key));
+    for (const key of this.nodes.keys()) if (!here.has(key)) this.nodes.delete(key);
+  }
+
+  take(seen) {
+    const skew = Date.now() - seen.ts; // the gateway's clock is the one that counts
+    this.skew = skew;
+    learnNames(seen.nodes);
+    for (const row of seen.nodes) this.node(row);
+    for (const run of [...seen.runs, ...seen.open]) this.known.set(run.runId, run);
+    const open = new Set(seen.open.map((run) => run.runId));
+    for (const run of this.known.values()) if (!run.endedAt && !open.has(run.runId)) run.endedAt = seen.ts;
+    const busy = new Set(seen.open.map((run) => run.key));
+    for (const node of this.nodes.values())
+      if (node.row.lane && !busy.has(node.row.key)) node.row = { ...node.row, lane: undefined };
+    this.open_ = seen.open;
+    this.waits = seen.waits;
+    this.spawns = seen.spawns;
+    this.cursor = seen.cursor;
+    this.runs = [...this.known.values()].sort((a, b) => a.number - b.number);
+    for (const run of this.runs)
+      for (const key of [run.key, run.source])
+        if (key && !this.nodes.has(key))
+          this.node({
+            key,
+            agentId: agentOf(key),
+            updatedAt: run.createdAt,
+            createdAt: run.createdAt,
+            tokens: 0,
+            costUsd: 0,
+          });
+    this.flights = [...this.runs, ...this.spawns.filter((spawn) => spawn.announcedAt).map(reportOf)].sort(
+      (a, b) => a.createdAt - b.createdAt,
+    );
+    this.roads = roadsOf(this.flights);
+    this.changed();
+  }
+
+  node(row) {
+    const known = this.nodes.get(row.key);
+    if (known) known.row = row;
+    else this.nodes.set(row.key, { row, x: 0, y: 0, fresh: true });
+    this.unplaced ||= !known;
+  }
+
+  changed() {
+    if (this.unplaced) this.layout();
+    const waiting = this.waits.length,
+      running = this.open_.length - waiting;
+    this.canvas.setAttribute(
+      "aria-label",
+      `Map of ${plural(this.nodes.size, "session")}: ${running} at work, ${waiting} waiting. The list beside it says the same in words.`,
+    );
+    this.list();
+    this.wake();
+  }
+
+  // ── time ──────────────────────────────────────────────────────────────────────────────────
+
+  get time() {
+    return this.live ? Date.now() - (this.skew || 0) : this.at;
+  }
+
+  seek(at) {
+    this.live = false;
+    this.at = at;
+    this.showClock();
+    this.list();
+    this.wake();
+  }
+
+  goLive() {
+    this.live = true;
+    this.playing = false;
+    this.showClock();
+    this.list();
+    this.wake();
+  }
+
+  play() {
+    if (this.live || this.at >= Number(this.slider.max) - 1000)
+      this.at = this.runs[0]
+        ? Math.max(this.runs[0].createdAt - 2000, this.since || 0)
+        : this.since || Date.now() - HOUR;
+    this.playing = this.live || !this.playing;
+    this.live = false;
+    this.showClock();
+    this.wake();
+  }
+
+  showClock() {
+    const now = Date.now() - (this.skew || 0);
+    this.slider.min = Math.floor((now - HOUR) / 1000) * 1000;
+    this.slider.max = Math.ceil(now / 1000) * 1000;
+    this.slider.value = this.time;
+    this.slider.setAttribute("aria-valuetext", exactTime(this.time));
+    this.clock.textContent = exactTime(this.time);
+    this.now.setAttribute("aria-pressed", String(this.live));
+    this.player.firstChild.firstChild.setAttribute("href", this.playing ? "#i-pause" : "#i-play");
+    this.player.setAttribute("aria-label", this.playing ? "Pause" : "Replay the last hour");
+  }
+
+  // ── hands ─────────────────────────────────────────────────────────────────────────────────
+
+  choose(node) {
+    location.hash = node ? `#/map/${encodeURIComponent(node.row.key)}` : "#/map";
+  }
+
+  // ── the same in words ─────────────────────────────────────────────────────────────────────
+
+  list() {
+    if (!this.side) return;
+    const time = this.time,
+      now = Date.now() - (this.skew || 0);
+    const chosen = this.nodes.get(this.chosen);
+    const seen = this.flights
+      .filter((run) => run.createdAt <= time && (!chosen || run.key === this.chosen || run.source === this.chosen))
+      .slice(-LISTED)
+      .reverse();
+    const focused = this.side.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    this.side.replaceChildren(
+      ...(chosen ? this.about(chosen) : []),
+      ...(this.live && !chosen ? this.busyList(now) : []),
+      h("h3", null, this.live ? "Messages" : `Messages until ${exactTime(time)}`),
+      seen.length
+        ? h(
+            "ul",
+            { cls: "flow" },
+            seen.map((run) => flow(run, now)),
+          )
+        : empty("Quiet", "No message in the last hour. When agents talk, their messages light up here."),
+    );
+    if (focused) this.side.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
+  }
+
+  busyList(now) {
+    const open = this.open_.filter((run) => run.status !== "queued");
+    const queued = this.open_.length - open.length;
+    if (!this.open_.length) return [];
+    return [
+      h("h3", null, queued ? `At work, ${count(queued)} queued` : "At work"),
+      h(
+        "ul",
+        { cls: "flow" },
+        open.slice(0, LISTED).map((run) => {
+          const wait = this.waits.find((each) => each.runId === run.runId);
+          const since = wait?.since || run.startedAt || run.createdAt;
+          const late = wait && now - since > STUCK;
+          return h(
+            "li",
+            null,
+            h(
+              "a",
+              { href: to.run(run.runId) },
+              h("span", { cls: "route" }, nameOfKey(run.key)),
+              h("span", { cls: `when${late ? " late" : ""}` }, lasted(Math.max(0, now - since))),
+              h(
+                "span",
+                { cls: "what" },
+                wait
+                  ? stateMark({ status: "waiting", waitsFor: [wait.targetKey] })
+                  : stateMark({ status: "running" }),
+              ),
+            ),
+          );
+        }),
+      ),
+    ];
+  }
+
+  about({ row }) {
+    const children = [...this.nodes.values()].filter((node) => node.row.spawnedBy === row.key);
+    return [
+      h("header", { cls: "picked" }, face(row.key), h("h3", null, nameOf(row))),
+      h("p", null, h("code", null, row.key)),
+      h(
+        "dl",
+        { cls: "facts" },
+        h("dt", null, "State"),
+        h("dd", null, stateMark(row.lane)),
+        h("dt", null, "Tokens"),
+        h("dd", null, count(row.tokens || 0)),
+        h("dt", null, "Cost"),
+        h("dd", null, cost(row.costUsd)),
+        row.spawnedBy && [
+          h("dt", null, "Parent"),
+          h("dd", null, h("a", { href: `#/map/${encodeURIComponent(row.spawnedBy)}` }, nameOfKey(row.spawnedBy))),
+        ],
+        children.length > 0 && [
+          h("dt", null, "Children"),
+          h(
+            "dd",
+            null,
+            children.map((node) =>
+              h("a", { href: `#/map/${encodeURIComponent(node.row.key)}` }, `${nameOf(node.row)} `),
+            ),
+          ),
+        ],
+      ),
+      h(
+        "p",
+        { cls: "acts" },
+        h("a", { cls: "button", href: to.chat(row.key) }, "Open chat"),
+        h("a", { cls: "button", href: "#/map" }, "All"),
+      ),
+    ];
+  }
+}
+
+function flow(run, now) {
+  const href = run.exchangeId
+    ? to.exchange(run.exchangeId)
+    : run.kind === "spawn"
+      ? to.exchange(run.runId)
+      : to.run(run.runId);
+  return h(
+    "li",
+    null,
+    h(
+      "a",
+      { href, data: { run: run.runId } },
+      h("span", { cls: "route" }, `${nameOfKey(run.source)} → ${nameOfKey(run.key)}`),
+      h("span", { cls: "when", title: exactTime(run.createdAt) }, ago(run.createdAt, now)),
+      h(
+        "span",
+        { cls: "what" },
+        run.kind,
+        run.status !== "ok" || !run.endedAt
+          ? `, ${run.endedAt && !["ok", "error", "timeout", "aborted"].includes(run.status) ? "ended" : run.status}`
+          : "",
+      ),
+    ),
+  );
+}
+
+function legend(state, text) {
+  return h("span", { cls: "state", data: { state } }, h("i", { cls: "dot" }), text);
+}
+
+/** A child's report comes without a run: it is written into its parent's transcript. */
+const reportOf = (spawn) => ({
+  runId: spawn.childKey,
+  exchangeId: spawn.childKey,
+  key: spawn.parentKey,
+  source: spawn.childKey,
+  kind: "report",
+  status: "ok",
+  createdAt: spawn.announcedAt,
+  endedAt: spawn.announcedAt,
+});
+
+/** One road a direction, however often it was taken. */
+function roadsOf(runs) {
+  const roads = new Map();
+  for (const run of runs)
+    if (run.source && run.source !== run.key)
+      roads.set(`${run.source} ${run.key}`, { from: run.source, to: run.key });
+  return [...roads.values()];
+}
+
+customElements.define("cc-map", MapView);

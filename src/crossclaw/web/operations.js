@@ -1,0 +1,320 @@
+// Operations: how the house is, who is connected, channels, config, logs, cron jobs. What the gateway does
+// not offer is not shown.
+import { Part, ago, count, debounce, empty, h, lasted, pretty, statusMark, timeOf, dayOf, to } from "./dom.js";
+import { complain, house, notice } from "./house.js";
+import { Lost, wire } from "./wire.js";
+
+const REFRESH_MS = 15000;
+const LOG_LINES = 200;
+
+class Operations extends Part {
+  open() {
+    this.blocks = {
+      house: block("House"),
+      agents: block("Agents"),
+      clients: block("Connected"),
+      channels: block("Channels"),
+      cron: block("Cron jobs", "wide"),
+      config: block("Config", "wide"),
+      logs: block("Log", "wide"),
+    };
+    this.replaceChildren(
+      h(
+        "div",
+        { cls: "page" },
+        h("header", null, h("h2", null, "Operations")),
+        h("div", { cls: "grid" }, Object.values(this.blocks)),
+      ),
+    );
+    this.hear(house, "open", () => this.read());
+    this.hear(wire, "presence", () => this.soon());
+    this.hear(wire, "cron", () => this.soon());
+    this.soon = debounce(() => this.read(), 300);
+    this.timer = setInterval(() => this.read(), REFRESH_MS);
+    this.read();
+  }
+
+  close() {
+    clearInterval(this.timer);
+  }
+
+  go() {}
+
+  read() {
+    if (!wire.ready) return;
+    this.part("house", ["health", "status"], () => this.showHouse());
+    this.part("agents", ["agents.list"], () => this.showAgents());
+    this.part("clients", ["system-presence"], () => this.showClients());
+    this.part("channels", ["channels.status"], () => this.showChannels());
+    this.part("cron", ["cron.list"], () => this.showCron());
+    this.part("config", ["config.get"], () => this.showConfig());
+    this.part("logs", ["logs.tail"], () => this.showLogs());
+  }
+
+  async part(name, methods, show) {
+    const shown = this.blocks[name];
+    shown.hidden = !methods.every((method) => wire.offers(method));
+    if (shown.hidden || shown.contains(document.activeElement?.closest("form"))) return;
+    try {
+      const content = await show();
+      shown.lastElementChild.replaceChildren(...[content].flat());
+    } catch (error) {
+      if (!(error instanceof Lost)) shown.lastElementChild.replaceChildren(h("p", { cls: "problem" }, error.message));
+    }
+  }
+
+  async showHouse() {
+    const [health, status] = await Promise.all([wire.call("health"), wire.call("status")]);
+    const uptime = (house.hello?.snapshot?.uptimeMs || 0) + performance.now();
+    const pairs = [
+      ["State", statusMark(health.ok ? "ok" : "error")],
+      ["Version", house.hello?.server?.version || "?"],
+      ["Sessions", h("a", { href: "#/sessions" }, count(status.sessions?.count ?? 0))],
+      ["Model", status.model || "–"],
+      ["Up for", lasted(uptime)],
+      ["Store", h("code", null, status.sessions?.paths?.[0] || "–")],
+    ];
+    const facts = h(
+      "dl",
+      { cls: "facts" },
+      pairs.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
+    );
+    return status.rehearsal
+      ? [
+          facts,
+          h(
+            "p",
+            { cls: "warn" },
+            "This is the rehearsal model: it needs no key and plays scripts. Set ANTHROPIC_API_KEY or OPENAI_API_KEY for a real one.",
+          ),
+        ]
+      : facts;
+  }
+
+  async showAgents() {
+    const { agents, defaultId } = await wire.call("agents.list");
+    return list(
+      agents.map((agent) => [
+        h(
+          "span",
+          { cls: "grow" },
+          agent.name || agent.id,
+          h("small", null, agent.id, agent.id === defaultId ? ", the default" : ""),
+        ),
+        h("a", { href: to.chat(`agent:${agent.id}:main`) }, "Chat"),
+      ]),
+    );
+  }
+
+  async showClients() {
+    const clients = await wire.call("system-presence");
+    return list(
+      clients.map((each) => [
+        h(
+          "span",
+          { cls: "grow" },
+          each.host || "client",
+          h(
+            "small",
+            null,
+            [each.mode, each.platform, each.ip, each.version && `version ${each.version}`]
+              .filter(Boolean)
+              .join(" · "),
+          ),
+        ),
+        h("small", null, ago(each.ts)),
+      ]),
+    );
+  }
+
+  async showChannels() {
+    const { channels, channelOrder, channelLabels } = await wire.call("channels.status", {});
+    return list(
+      (channelOrder || Object.keys(channels)).map((name) => {
+        const state = channels[name] || {};
+        return [
+          h(
+            "span",
+            { cls: "grow" },
+            channelLabels?.[name] || name,
+            state.lastError && h("small", { cls: "problem" }, state.lastError),
+          ),
+          statusMark(state.running ? "running" : state.configured ? "stopped" : "off"),
+        ];
+      }),
+    );
+  }
+
+  async showConfig() {
+    const { path, exists, config, warnings = [], issues = [] } = await wire.call("config.get");
+    const told = [...issues, ...warnings].map((each) =>
+      h("p", { cls: "warn" }, [each.path, each.message].filter(Boolean).join(": ")),
+    );
+    return [
+      h(
+        "p",
+        { cls: "hint" },
+        h("code", null, path),
+        exists ? "" : " is not there: every value is a default.",
+        " Change it with ",
+        h("code", null, "crossclaw config set"),
+        "; it is checked before it is written. Secrets are left out here.",
+      ),
+      ...told,
+      !told.length && h("p", { cls: "hint" }, "It is valid; nothing to warn about."),
+      h("pre", { tabindex: "0", "aria-label": "Config in force" }, pretty(config)),
+    ].filter(Boolean);
+  }
+
+  async showLogs() {
+    const answer = await wire.call("logs.tail", { limit: LOG_LINES });
+    const lines = (answer.lines || []).map((line) => (typeof line === "string" ? line : JSON.stringify(line)));
+    const text = h(
+      "pre",
+      { tabindex: "0", "aria-label": "Last lines of the log" },
+      lines.join("\n") || "(nothing yet)",
+    );
+    requestAnimationFrame(() => {
+      text.scrollTop = text.scrollHeight;
+    });
+    return [answer.file && h("p", { cls: "hint" }, h("code", null, answer.file)), text].filter(Boolean);
+  }
+
+  // ── cron ──────────────────────────────────────────────────────────────────────────────────
+
+  async showCron() {
+    const { jobs = [] } = await wire.call("cron.list", { includeDisabled: true });
+    const rows = list(jobs.map((job) => this.job(job)));
+    return [
+      jobs.length ? rows : empty("No jobs yet", "A job sets an agent to work at its time."),
+      wire.offers("cron.add") && this.newJob(),
+    ].filter(Boolean);
+  }
+
+  job(job) {
+    const next = job.state?.nextRunAtMs,
+      last = job.state?.lastStatus;
+    const log = h("small");
+    return [
+      h(
+        "span",
+        { cls: "grow" },
+        job.name || job.id,
+        h("small", null, `${scheduleOf(job.schedule)}${next ? ` · next ${dayOf(next)}, ${timeOf(next)}` : ""}`),
+        log,
+      ),
+      last && statusMark(last),
+      !job.enabled && h("small", null, "off"),
+      wire.offers("cron.run") &&
+        h(
+          "button",
+          { type: "button", onclick: () => this.doJob("cron.run", { id: job.id, mode: "force" }, "It runs.") },
+          "Run now",
+        ),
+      wire.offers("cron.runs") && h("button", { type: "button", onclick: () => this.showRuns(job, log) }, "Log"),
+      wire.offers("cron.update") &&
+        h(
+          "button",
+          {
+            type: "button",
+            onclick: () =>
+              this.doJob(
+                "cron.update",
+                { id: job.id, patch: { enabled: !job.enabled } },
+                job.enabled ? "Off." : "On.",
+              ),
+          },
+          job.enabled ? "Turn off" : "Turn on",
+        ),
+      wire.offers("cron.remove") &&
+        h(
+          "button",
+          {
+            type: "button",
+            cls: "bad",
+            onclick: () =>
+              notice(`${job.name || job.id} is removed.`, {
+                ms: 6000,
+                undo: () => {},
+                done: () => this.doJob("cron.remove", { id: job.id }, ""),
+              }),
+          },
+          "Remove",
+        ),
+    ].filter(Boolean);
+  }
+
+  async showRuns(job, element) {
+    try {
+      const { entries = [] } = await wire.call("cron.runs", { id: job.id, limit: 5 });
+      element.textContent =
+        entries
+          .map(
+            (each) => `${timeOf(each.ts || each.runAtMs)} ${each.status || ""} ${each.summary || each.error || ""}`,
+          )
+          .join("\n") || "It has not run yet.";
+    } catch (error) {
+      complain(error);
+    }
+  }
+
+  newJob() {
+    const input = (name, label, props) => h("label", null, label, h("input", { name, required: true, ...props }));
+    const form = h(
+      "form",
+      {
+        cls: "fields",
+        "aria-label": "New job",
+        onsubmit: async (event) => {
+          event.preventDefault();
+          const given = Object.fromEntries(new FormData(form));
+          const job = {
+            name: given.name,
+            schedule: { kind: "cron", expr: given.expr },
+            sessionTarget: "isolated",
+            wakeMode: "now",
+            payload: { kind: "agentTurn", message: given.message },
+          };
+          if (await this.doJob("cron.add", job, "Added.")) form.reset();
+          form.querySelector("button").blur();
+          this.read();
+        },
+      },
+      input("name", "Name", { placeholder: "Morning news" }),
+      input("expr", "When (minute hour day month weekday)", { placeholder: "0 7 * * *" }),
+      input("message", "What the agent is told", {}),
+      h("div", null, h("button", { type: "submit" }, "Add a job")),
+    );
+    return form;
+  }
+
+  async doJob(method, params, done) {
+    try {
+      await wire.call(method, params);
+      if (done) notice(done, { ms: 2000 });
+      this.soon();
+      return true;
+    } catch (error) {
+      complain(error);
+      return false;
+    }
+  }
+}
+
+function scheduleOf(schedule = {}) {
+  if (schedule.kind === "every") return `every ${lasted(schedule.everyMs)}`;
+  if (schedule.kind === "at") return `once, ${dayOf(schedule.atMs || Date.parse(schedule.at))}`;
+  return `${schedule.expr || "?"}${schedule.tz ? ` ${schedule.tz}` : ""}`;
+}
+
+const block = (title, cls = "") =>
+  h("section", { cls: `block ${cls}`, hidden: true, "aria-label": title }, h("h3", null, title), h("div"));
+
+const list = (rows) =>
+  h(
+    "ul",
+    { cls: "plainlist" },
+    rows.map((cells) => h("li", null, cells)),
+  );
+
+customElements.define("cc-operations", Operations);

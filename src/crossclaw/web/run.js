@@ -1,0 +1,280 @@
+// A run from its cause to its effects: every turn of the model, every tool call with input and output.
+import {
+  Part,
+  cost,
+  count,
+  debounce,
+  empty,
+  exactTime,
+  h,
+  lasted,
+  nameOfKey,
+  oneLine,
+  pretty,
+  statusMark,
+  textOf,
+  timeOf,
+  to,
+} from "./dom.js";
+import { chainOf, figures } from "./exchange.js";
+import { house, notice, showWords } from "./house.js";
+import { Lost, wire } from "./wire.js";
+
+class Run extends Part {
+  open() {
+    this.page = h("div", { cls: "page" });
+    this.replaceChildren(this.page);
+    this.soon = debounce(() => this.read(), 300);
+    this.hear(house, "open", () => this.read());
+    this.hear(wire, "agent", ({ detail }) => {
+      if (detail.runId === this.name) this.soon();
+    });
+    this.hear(wire, "chat", ({ detail }) => {
+      if (detail.runId === this.name && detail.state !== "delta") this.soon();
+    });
+  }
+
+  go(id) {
+    this.name = id;
+    this.page.replaceChildren();
+    this.read();
+  }
+
+  async read() {
+    const id = this.name;
+    if (!wire.ready || !id) return;
+    try {
+      const trace = await wire.call("runs.trace", { runId: id });
+      if (id === this.name) this.draw(trace);
+    } catch (error) {
+      if (!(error instanceof Lost))
+        this.page.replaceChildren(h("header", null, h("h2", null, "Run")), empty("Not found", error.message));
+    }
+  }
+
+  draw(trace) {
+    const { run, spent } = trace;
+    const opened = new Set([...this.page.querySelectorAll("details[open]")].map((each) => each.dataset.call));
+    const began = run.startedAt || run.createdAt;
+    this.page.replaceChildren(
+      h(
+        "header",
+        null,
+        h("h2", null, `${nameOfKey(run.key)} · ${run.kind}`),
+        statusMark(run.status),
+        run.exchangeId && h("a", { cls: "button", href: to.exchange(run.exchangeId) }, "Exchange"),
+        h("a", { cls: "button", href: to.chat(run.key) }, "Chat"),
+        h("button", { type: "button", onclick: () => copy(location.href) }, "Copy link"),
+        h("button", { type: "button", onclick: () => save(trace) }, "Export JSON"),
+      ),
+      chainOf(trace, run),
+      figures([
+        ["Queued for", lasted(began - run.createdAt)],
+        ["Took", run.endedAt ? lasted(run.endedAt - began) : "under way"],
+        ["Turns", spent.turns],
+        ["Tokens", count(spent.inputTokens + spent.outputTokens)],
+        ["Cost", cost(spent.costUsd)],
+        ["Model", trace.model || "–"],
+      ]),
+      h("div", null, h("ol", { cls: "timeline", "aria-label": "What happened" }, timeline(trace, opened))),
+      trace.caused.length > 0 && h("h3", null, "What followed from it"),
+      trace.caused.length > 0 &&
+        h(
+          "ul",
+          { cls: "cards" },
+          trace.caused.map((each) =>
+            h(
+              "li",
+              null,
+              h(
+                "a",
+                { href: to.run(each.runId) },
+                h("span", { cls: "route" }, `${nameOfKey(each.key)} · ${each.kind}`),
+                h("span", { cls: "meta" }, statusMark(each.status), timeOf(each.createdAt)),
+              ),
+            ),
+          ),
+        ),
+    );
+  }
+}
+
+function timeline(trace, opened) {
+  const { run } = trace;
+  const results = new Map(
+    trace.entries
+      .filter((each) => each.message?.role === "toolResult")
+      .map((each) => [each.message.toolCallId, each]),
+  );
+  const items = [];
+  if (!trace.entries.some((each) => each.message?.role === "user") && trace.asked)
+    items.push(moment(run.createdAt, "Asked", trace.asked.provenance?.kind, words(textOf(trace.asked))));
+  let before = run.startedAt || run.createdAt;
+  let turn = 0;
+  if (run.epoch > 1)
+    items.push(
+      moment(run.startedAt, "Taken up again", `${run.epoch} claims: a process went away while it ran`, null, "bad"),
+    );
+  for (const entry of trace.entries) {
+    const { message } = entry;
+    if (message?.role === "user")
+      items.push(
+        moment(
+          entry.at,
+          "Asked",
+          message.provenance?.sourceSession ? `by ${nameOfKey(message.provenance.sourceSession)}` : "by a person",
+          words(textOf(message)),
+        ),
+      );
+    if (message?.role === "assistant") items.push(...turnItems(entry, ++turn, before, results, opened));
+    if (!message)
+      items.push(
+        moment(entry.at, entry.type === "compaction" ? "Compaction" : "Note", "", h("pre", null, pretty(entry.note))),
+      );
+    before = entry.at;
+  }
+  for (const sent of trace.deliveries)
+    items.push(
+      moment(
+        sent.createdAt,
+        "Delivery",
+        `to ${sent.channel}, ${sent.state}${sent.attempt > 1 ? `, attempt ${sent.attempt}` : ""}`,
+        sent.error && h("p", { cls: "problem" }, sent.error),
+        sent.state === "failed" ? "bad" : "",
+      ),
+    );
+  if (run.endedAt)
+    items.push(
+      moment(
+        run.endedAt,
+        "Ended",
+        run.status,
+        run.error && h("p", { cls: "problem" }, run.error),
+        run.status === "ok" ? "" : "bad",
+      ),
+    );
+  else
+    items.push(
+      moment(
+        Date.now(),
+        run.status === "queued" ? "Queued" : run.status === "waiting" ? "Waiting" : "At work",
+        "now",
+        null,
+      ),
+    );
+  return items;
+}
+
+function turnItems(entry, turn, before, results, opened) {
+  const { message } = entry;
+  const calls = message.content.filter((block) => block.type === "toolCall");
+  const facts = [
+    lasted(entry.at - before),
+    message.usage && `${count(message.usage.input)} in, ${count(message.usage.output)} out`,
+    message.usage?.cacheRead && `${count(message.usage.cacheRead)} cached`,
+    message.usage?.cost && cost(message.usage.cost.total),
+    message.stopReason,
+  ]
+    .filter(Boolean)
+    .join(" · ");
+  const thoughts = message.content
+    .filter((block) => block.type === "thinking" && block.thinking)
+    .map((block) =>
+      h(
+        "details",
+        { cls: "tool" },
+        h(
+          "summary",
+          null,
+          h("span", { cls: "verb" }, "thought"),
+          h("span", { cls: "line" }, oneLine(block.thinking, 90)),
+        ),
+        h("pre", null, block.thinking),
+      ),
+    );
+  const items = [
+    moment(
+      entry.at,
+      `Turn ${turn}`,
+      facts,
+      [
+        ...thoughts,
+        textOf(message) && words(textOf(message)),
+        message.errorMessage && h("p", { cls: "problem" }, message.errorMessage),
+      ],
+      message.errorMessage ? "bad" : "",
+    ),
+  ];
+  if (calls.length)
+    items.push(
+      moment(
+        entry.at,
+        calls.length === 1 ? "Tool call" : `${calls.length} tool calls`,
+        "",
+        calls.map((call) => callElement(call, results.get(call.id), opened)),
+        "tools",
+      ),
+    );
+  return items;
+}
+
+function callElement(call, result, opened) {
+  const message = result?.message;
+  return h(
+    "details",
+    {
+      cls: "tool",
+      open: opened.has(call.id),
+      data: { state: message ? (message.isError ? "bad" : "ok") : "running", call: call.id },
+    },
+    h(
+      "summary",
+      null,
+      h("span", { cls: "verb" }, call.name),
+      h("span", { cls: "line" }, oneLine(call.arguments, 110)),
+      h(
+        "span",
+        { cls: "time" },
+        message ? `${message.isError ? "failed · " : ""}${lasted(message.durationMs)}` : "under way",
+      ),
+    ),
+    h(
+      "div",
+      { cls: "inside" },
+      h("h4", null, "Input"),
+      h("pre", null, pretty(call.arguments)),
+      h("h4", null, "Output"),
+      h("pre", null, message ? textOf(message) || "(nothing)" : "…"),
+    ),
+  );
+}
+
+function moment(at, title, facts, content, cls = "") {
+  return h(
+    "li",
+    { cls },
+    h("p", { cls: "label" }, h("b", null, title), h("time", null, exactTime(at)), facts),
+    content,
+  );
+}
+
+function words(text) {
+  const element = h("div", { cls: "words" });
+  showWords(element, text);
+  return element;
+}
+
+function copy(text) {
+  navigator.clipboard?.writeText(text).then(
+    () => notice("The link is copied; it opens on this machine.", { ms: 2500 }),
+    () => notice(text),
+  );
+}
+
+function save(trace) {
+  const url = URL.createObjectURL(new Blob([JSON.stringify(trace, null, 2)], { type: "application/json" }));
+  h("a", { href: url, download: `run-${trace.run.runId.replace(/[^\w-]/g, "_")}.json` }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 10000);
+}
+
+customElements.define("cc-run", Run);

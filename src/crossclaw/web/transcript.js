@@ -1,0 +1,234 @@
+// A transcript as people read it: entries in their order, calls with their results, parts that belong together.
+import {
+  Part,
+  agentName,
+  agentOf,
+  cost,
+  count,
+  dayOf,
+  exactTime,
+  face,
+  h,
+  lasted,
+  nameOfKey,
+  oneLine,
+  pretty,
+  textOf,
+  timeOf,
+  to,
+  tokens,
+} from "./dom.js";
+import { showWords } from "./house.js";
+
+const TOKENS = new Set(["REPLY_SKIP", "ANNOUNCE_SKIP"]);
+
+/** Shows `entries` in `log`; knows `calls` and `results` by the ids of the calls. */
+export class Transcript extends Part {
+  // ── entries ───────────────────────────────────────────────────────────────────────────────
+
+  place(entry) {
+    if (entry.message?.role === "toolResult") {
+      this.results.set(entry.message.toolCallId, entry.message);
+      this.fill(entry.message.toolCallId);
+      return;
+    }
+    if (this.continued(entry)) return;
+    const item = this.item(entry);
+    if (!item) return;
+    item.dataset.seq = entry.seq;
+    const after = [...this.log.querySelectorAll(":scope > [data-seq]")]
+      .reverse()
+      .find((each) => Number(each.dataset.seq) < entry.seq);
+    if (after) after.after(item);
+    else this.log.prepend(item);
+    this.join(item);
+    if (item.nextElementSibling?.dataset.seq) this.join(item.nextElementSibling);
+  }
+
+  /** A reply that the model's limit cut is continued in the next entry: the two are one. */
+  continued(entry) {
+    const before = this.entries.get(entry.seq - 1);
+    if (
+      before?.message?.stopReason !== "length" ||
+      before.runId !== entry.runId ||
+      entry.message?.role !== "assistant"
+    )
+      return false;
+    const shown = [...this.log.querySelectorAll(`:scope > [data-run="${CSS.escape(entry.runId || "")}"] .words`)].at(
+      -1,
+    );
+    if (!shown || blocksOf(entry.message).some((block) => block.type === "toolCall")) return false;
+    showWords(shown, shown.said + textOf(entry.message));
+    return true;
+  }
+
+  /** A message after one of the same run and speaker is a part of it; a new day says so. */
+  join(item) {
+    let before = item.previousElementSibling;
+    if (before?.classList.contains("day")) {
+      const named = before;
+      before = before.previousElementSibling;
+      named.remove();
+    }
+    const same =
+      before &&
+      before.dataset.who === item.dataset.who &&
+      before.dataset.run === item.dataset.run &&
+      item.dataset.who !== "user";
+    item.classList.toggle("joined", Boolean(same));
+    const today = new Date(Number(item.dataset.at)).toDateString();
+    if (!before?.dataset.at || new Date(Number(before.dataset.at)).toDateString() !== today) {
+      item.before(h("li", { cls: "day" }, h("span", null, dayOf(Number(item.dataset.at)))));
+    }
+  }
+
+  item(entry) {
+    const { message, at } = entry;
+    if (!message) return entry.note ? this.noteItem(entry) : null;
+    const mine = message.role === "user";
+    const from = message.provenance?.sourceSession;
+    const who = mine ? (from ? `from:${from}` : "user") : "assistant";
+    const item = h("li", {
+      cls: `message ${mine ? (from ? "other" : "user") : "assistant"}`,
+      data: { who, run: entry.runId || "", at },
+    });
+    item.append(this.head(entry, from));
+    const body = h("div", { cls: "body" });
+    for (const block of blocksOf(message)) {
+      const shown = this.block(block, entry);
+      if (shown) body.append(shown);
+    }
+    if (message.errorMessage) body.append(h("p", { cls: "problem" }, message.errorMessage));
+    if (!body.childNodes.length) return null;
+    item.append(body, this.foot(entry));
+    return item;
+  }
+
+  head(entry, from) {
+    const { message } = entry;
+    if (message.role === "user" && !from)
+      return h("h3", { cls: "sr" }, `${message.provenance?.sender || "You"}, ${timeOf(entry.at)}`);
+    const key = message.role === "assistant" ? this.key : from;
+    const kind = message.provenance?.kind;
+    return h(
+      "h3",
+      { cls: "head" },
+      face(key),
+      h("span", { cls: "name" }, message.role === "assistant" ? agentName(agentOf(this.key)) : nameOfKey(key)),
+      from &&
+        h(
+          "a",
+          { cls: "via", href: entry.runId ? to.exchange(entry.runId) : to.chat(from) },
+          kind === "announce" ? "announce" : "message from an agent",
+        ),
+      h("time", null, timeOf(entry.at)),
+    );
+  }
+
+  foot(entry) {
+    const { usage } = entry.message;
+    const facts = [
+      exactTime(entry.at),
+      usage && `${count(usage.totalTokens)} tokens`,
+      usage?.cost && cost(usage.cost.total),
+    ]
+      .filter(Boolean)
+      .join(" · ");
+    return h("p", { cls: "foot" }, facts, entry.runId && h("a", { href: to.run(entry.runId) }, "run"));
+  }
+
+  block(block, entry) {
+    if (block.type === "text" && TOKENS.has(block.text.trim()))
+      return h("p", { cls: "silent" }, "said nothing (", block.text.trim(), ")");
+    if (block.type === "text") return block.text.trim() ? words(block.text) : null;
+    if (block.type === "image")
+      return h("img", {
+        cls: "picture",
+        alt: "Attached picture",
+        loading: "lazy",
+        src: block.data ? `data:${block.mimeType};base64,${block.data}` : null,
+      });
+    if (block.type === "thinking")
+      return block.thinking
+        ? h(
+            "details",
+            { cls: "tool" },
+            h(
+              "summary",
+              null,
+              h("span", { cls: "verb" }, "thought"),
+              h("span", { cls: "line" }, oneLine(block.thinking, 90)),
+            ),
+            h("pre", null, block.thinking),
+          )
+        : null;
+    if (block.type !== "toolCall") return null;
+    const line = h(
+      "details",
+      { cls: "tool", data: { state: "running" } },
+      h(
+        "summary",
+        null,
+        h("span", { cls: "verb" }, block.name),
+        h("span", { cls: "line" }, oneLine(block.arguments, 110)),
+        h("span", { cls: "time" }),
+      ),
+      h(
+        "div",
+        { cls: "inside" },
+        h("h4", null, "Input"),
+        h("pre", null, pretty(block.arguments)),
+        h("h4", null, "Output"),
+        h("pre", { cls: "out" }, "…"),
+      ),
+    );
+    this.calls.set(block.id, line);
+    line.runId = entry.runId;
+    this.fill(block.id);
+    return line;
+  }
+
+  fill(callId) {
+    const line = this.calls.get(callId),
+      result = this.results.get(callId);
+    if (!line || !result) return;
+    line.dataset.state = result.isError ? "bad" : "ok";
+    line.querySelector(".time").textContent = `${result.isError ? "failed · " : ""}${lasted(result.durationMs)}`;
+    line.querySelector(".out").textContent = textOf(result) || "(nothing)";
+  }
+
+  noteItem(entry) {
+    const { about, text, answer, reason } = entry.note;
+    if (about === "command")
+      return h(
+        "li",
+        { cls: "command", data: { who: "command", run: entry.runId || "", at: entry.at } },
+        h("code", null, text),
+        words(answer || ""),
+      );
+    if (reason)
+      return h(
+        "li",
+        { cls: "note", data: { who: "note", run: entry.runId || "", at: entry.at } },
+        h("span", null, `${about || "note"}: ${reason}`),
+      );
+    return h(
+      "li",
+      { cls: "note", data: { who: "note", run: entry.runId || "", at: entry.at } },
+      h(
+        "span",
+        null,
+        entry.type === "compaction" ? "Older messages were summarised here." : oneLine(entry.note, 200),
+      ),
+    );
+  }
+}
+
+export function words(text) {
+  const element = h("div", { cls: "words" });
+  showWords(element, text);
+  return element;
+}
+
+export const blocksOf = (message) =>
+  typeof message.content === "string" ? [{ type: "text", text: message.content }] : message.content || [];

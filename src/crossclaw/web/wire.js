@@ -1,0 +1,191 @@
+// The wire: one WebSocket to the gateway, asked by `call`, heard by events. It comes back by itself.
+
+const PROTOCOL = 4;
+const RETRY_MS = [300, 1000, 2000, 5000, 10000, 20000];
+const SILENT_MS = 75000; // a gateway ticks every 30 s: a line silent for two ticks is dead
+const CALL_MS = 60000;
+const TOKEN = "crossclaw.token";
+
+export class Refused extends Error {
+  constructor(error) {
+    super(error?.message || "the gateway refused");
+    this.code = error?.code;
+  }
+}
+
+export class Lost extends Error {}
+
+const newId = () =>
+  crypto.randomUUID ? crypto.randomUUID() : `${Date.now()}-${Math.random().toString(36).slice(2)}`;
+export { newId };
+
+/** Tells `line` (state, text), `open` (hello), `door` (why) and every event of the gateway by its name. */
+class Wire extends EventTarget {
+  socket = null;
+  ready = false;
+  tries = 0;
+  features = new Set();
+
+  get token() {
+    return sessionStorage.getItem(TOKEN);
+  }
+
+  start() {
+    this.takeToken();
+    addEventListener("hashchange", () => {
+      if (this.takeToken()) this.restart();
+    });
+    addEventListener("online", () => {
+      if (!this.socket) this.connect();
+    });
+    document.addEventListener("visibilitychange", () => {
+      if (!document.hidden && !this.socket && this.token) this.connect();
+    });
+    setInterval(() => {
+      if (this.ready && Date.now() - this.heardAt > SILENT_MS) this.socket.close(4000, "tick timeout");
+    }, 5000);
+    this.connect();
+  }
+
+  takeToken() {
+    const given = new URLSearchParams(location.hash.slice(1)).get("token");
+    if (!given) return false;
+    sessionStorage.setItem(TOKEN, given);
+    history.replaceState(null, "", `${location.pathname}${location.search}#/chat`);
+    return true;
+  }
+
+  enter(token) {
+    sessionStorage.setItem(TOKEN, token);
+    this.restart();
+  }
+
+  forget(why) {
+    sessionStorage.removeItem(TOKEN);
+    this.drop();
+    this.tell("door", { why });
+  }
+
+  restart() {
+    this.tries = 0;
+    this.drop();
+    this.connect();
+  }
+
+  drop() {
+    const socket = this.socket;
+    this.socket = null;
+    this.ready = false;
+    socket?.close();
+    this.fail();
+  }
+
+  connect() {
+    clearTimeout(this.retry);
+    if (!this.token) {
+      this.tell("door", {});
+      return;
+    }
+    this.tell("line", { state: "wait", text: "connecting …" });
+    const socket = new WebSocket(
+      `${location.protocol === "https:" ? "wss:" : "ws:"}//${location.host}${location.pathname}`,
+    );
+    this.socket = socket;
+    this.waiting = new Map();
+    this.heardAt = Date.now();
+    socket.onmessage = (message) => {
+      if (socket === this.socket) this.take(JSON.parse(message.data));
+    };
+    socket.onclose = (close) => {
+      if (socket === this.socket) this.closed(close);
+    };
+  }
+
+  closed(close) {
+    this.socket = null;
+    this.ready = false;
+    this.fail();
+    if (!this.token) return;
+    const pause = RETRY_MS[Math.min(this.tries++, RETRY_MS.length - 1)] * (0.8 + Math.random() * 0.4);
+    const why = close.reason ? ` (${close.reason})` : "";
+    this.tell("line", { state: "off", text: `not connected${why}, trying again` });
+    this.retry = setTimeout(() => this.connect(), pause);
+  }
+
+  fail() {
+    for (const { reject, timer } of this.waiting?.values() || []) {
+      clearTimeout(timer);
+      reject(new Lost("the connection ended"));
+    }
+    this.waiting?.clear();
+  }
+
+  call(method, params = {}) {
+    return new Promise((resolve, reject) => {
+      if (this.socket?.readyState !== WebSocket.OPEN) {
+        reject(new Lost("not connected"));
+        return;
+      }
+      const id = newId();
+      const waiting = this.waiting;
+      const timer = setTimeout(() => {
+        waiting.delete(id);
+        reject(new Error(`${method}: no answer within a minute`));
+      }, CALL_MS);
+      waiting.set(id, { resolve, reject, timer });
+      this.socket.send(JSON.stringify({ type: "req", id, method, params }));
+    });
+  }
+
+  take(frame) {
+    this.heardAt = Date.now();
+    if (frame.type === "event") {
+      if (frame.event === "connect.challenge") this.introduce();
+      else this.tell(frame.event, frame.payload || {});
+      return;
+    }
+    const caller = this.waiting.get(frame.id);
+    if (!caller) return;
+    this.waiting.delete(frame.id);
+    clearTimeout(caller.timer);
+    if (frame.ok) caller.resolve(frame.payload);
+    else caller.reject(new Refused(frame.error));
+  }
+
+  async introduce() {
+    let hello;
+    try {
+      hello = await this.call("connect", {
+        minProtocol: PROTOCOL,
+        maxProtocol: PROTOCOL,
+        client: { id: "webchat-ui", mode: "webchat", version: "2", platform: "browser" },
+        role: "operator",
+        scopes: ["operator.admin", "operator.read", "operator.write"],
+        caps: ["tool-events"],
+        auth: { token: this.token },
+        locale: navigator.language,
+      });
+      this.features = new Set(hello.features?.methods || []);
+      await this.call("sessions.subscribe");
+    } catch (error) {
+      if (error instanceof Refused && /unauthorized|pairing|identity/i.test(error.message))
+        this.forget(error.message);
+      else if (error instanceof Refused) this.tell("line", { state: "off", text: error.message });
+      return;
+    }
+    this.tries = 0;
+    this.ready = true;
+    this.tell("line", { state: "on", text: `connected · ${hello.server?.version || ""}` });
+    this.tell("open", hello);
+  }
+
+  offers(method) {
+    return this.features.has(method);
+  }
+
+  tell(name, detail) {
+    this.dispatchEvent(new CustomEvent(name, { detail }));
+  }
+}
+
+export const wire = new Wire();

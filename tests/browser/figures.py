@@ -1,0 +1,117 @@
+"""Measures the page in a real Chromium and prints what it found: `python -m tests.browser.figures`.
+
+Weight, first paint, the map with a thousand sessions, the table with a hundred thousand. Nothing here is
+asserted: a time is measured on a machine, not promised by a test.
+"""
+
+import shutil
+import statistics
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import apsw
+from playwright.sync_api import sync_playwright
+
+from tests.browser.conftest import CHROMIUM
+from tests.browser.visiting import MAIN, Place, Visitor, ask_script, open_place, route
+
+NODES = 1_000
+ROWS = 100_000
+SECONDS = 4
+
+
+def main() -> None:
+    program = next(filter(None, map(shutil.which, CHROMIUM)))
+    with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
+        chromium = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        with open_place(Path(folder)) as place:
+            print(
+                f"first paint      {first_paint(chromium, place):7.0f} ms, median of seven visits"
+            )
+            print(f"weight           {weight(chromium, place) / 1000:7.1f} kB travel for all views")
+            furnish(place, NODES)
+            print(f"map, {NODES:,} nodes {frames(chromium, place):6.0f} frames/s, all of it moving")
+            furnish(place, ROWS)
+            print(f"table, {ROWS:,}  {table(chromium, place):7.0f} ms to a page in the middle")
+        chromium.close()
+
+
+def first_paint(chromium: Any, place: Place) -> float:
+    times: list[float] = []
+    for _ in range(7):
+        visitor = Visitor(chromium, place)
+        visitor.come_in()
+        script = "() => performance.getEntriesByName('first-contentful-paint')[0].startTime"
+        times.append(visitor.page.evaluate(script))
+        visitor.leave()
+    return statistics.median(times)
+
+
+def weight(chromium: Any, place: Place) -> int:
+    visitor = Visitor(chromium, place)
+    visitor.come_in()
+    for view in ("sessions", "map", "exchanges", "run/x", "operations"):
+        visitor.go(f"#/{view}")
+        visitor.page.wait_for_load_state("networkidle")
+    script = (
+        "() => performance.getEntriesByType('resource').concat(performance.getEntriesByType("
+        "'navigation')).reduce((sum, each) => sum + each.encodedBodySize, 0)"
+    )
+    size: int = visitor.page.evaluate(script)
+    visitor.leave()
+    return size
+
+
+def furnish(place: Place, number: int) -> None:
+    """Sessions by the thousand, put where the ledger has them."""
+    db = apsw.Connection(str(place.folder.state / "crossclaw.sqlite"))
+    db.set_busy_timeout(5_000)
+    key = f"'agent:' || (CASE value % 3 WHEN 0 THEN 'main' WHEN 1 THEN 'librarian' ELSE 'harbour' END) || ':n{number}-' || value"
+    many = (
+        f"WITH RECURSIVE n(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n LIMIT {number}) "
+    )
+    with db:
+        db.execute(
+            f"{many} INSERT INTO sessions (agent_id, key, session_id, kind, chat_type, created_at, "
+            "updated_at) SELECT CASE value % 3 WHEN 0 THEN 'main' WHEN 1 THEN 'librarian' ELSE "
+            f"'harbour' END, {key}, {key}, 'other', 'direct', value, value FROM n"
+        )
+    db.close()
+
+
+def frames(chromium: Any, place: Place) -> float:
+    visitor = Visitor(chromium, place)
+    visitor.come_in()
+    visitor.go(route("map"))
+    text = ask_script("librarian", "And?", "wait: 60\nsay: so.", "so.")
+    place.client.say(MAIN, text, "moving")
+    visitor.see(".side .state[data-state=waiting]")
+    drawn = "() => document.querySelector('cc-map').drawn"
+    before = visitor.page.evaluate(drawn)
+    visitor.page.wait_for_timeout(SECONDS * 1000)
+    after = visitor.page.evaluate(drawn)
+    place.client.ask("chat.abort", {"sessionKey": "agent:librarian:main"})
+    visitor.leave()
+    return float(after - before) / SECONDS
+
+
+def table(chromium: Any, place: Place) -> float:
+    visitor = Visitor(chromium, place)
+    visitor.come_in()
+    visitor.go(route("sessions"))
+    visitor.see(".tbody .tr .state")
+    script = """async () => {
+      const began = performance.now(), table = document.querySelector('.table');
+      table.scrollTop = 46 * 50000;
+      while (!document.querySelector(".tbody .tr[aria-rowindex='50005']:not(.blank)"))
+        await new Promise(requestAnimationFrame);
+      return performance.now() - began;
+    }"""
+    took: float = visitor.page.evaluate(script)
+    visitor.leave()
+    return took
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,245 @@
+"""Chat on the page: what is said, streamed, stopped, kept, missed and caught up with."""
+
+from typing import Any
+
+import pytest
+
+from crossclaw.sessions.commands import COMMANDS
+from tests.browser.conftest import Visit
+from tests.browser.visiting import (
+    LIBRARIAN,
+    MAIN,
+    Place,
+    Visitor,
+    ask_script,
+    open_place,
+    route,
+)
+
+pytestmark = pytest.mark.spec("N1")
+
+
+def test_a_message_gets_its_reply_and_both_are_shown_once(visit: Visit, place: Place) -> None:
+    key = place.make("first-words")
+    visitor = visit(route("chat", key))
+
+    visitor.see(".log .empty", has_text="Talk with Main")
+    visitor.say("say: Good morning.")
+    visitor.see(".message.assistant[data-seq]", has_text="Good morning.")
+
+    assert visitor.words() == ["say: Good morning.", "Good morning."]
+    assert visitor.find(".ghost").count() == 0
+    assert place.client.history(key)[1] == ("assistant", "Good morning.")
+
+
+def test_words_grow_while_they_are_written_and_can_be_stopped(visit: Visit, place: Place) -> None:
+    visitor = visit(route("chat", place.make("slow")))
+
+    visitor.say("wait: 60\nsay: never")
+    visitor.see(".growing .dots")
+    visitor.page.click("cc-composer .stop")
+
+    visitor.see(".away", has_text="Stopped.")
+    visitor.until("() => !document.querySelector('.ghost')")
+    visitor.find("cc-composer .stop").wait_for(state="hidden")
+
+
+def test_a_tool_call_is_a_quiet_line_that_unfolds(visit: Visit, place: Place) -> None:
+    visitor = visit(route("chat", place.make("with-tools")))
+
+    visitor.say(ask_script("librarian", "Where?", "say: Shelf nine.", "It is on shelf nine."))
+    line = visitor.see(".tool[data-state=ok]", has_text="sessions_send")
+    visitor.see(".message.assistant", has_text="It is on shelf nine.")
+
+    assert line.locator(".out").is_visible() is False
+    line.locator("summary").press("Enter")
+    assert "Shelf nine." in line.locator(".out").inner_text()
+    assert "librarian" in line.locator("pre").first.inner_text()
+
+
+def test_words_of_others_are_text_and_never_markup(visit: Visit, place: Place) -> None:
+    key = place.make("hostile")
+    attack = "<img src=x onerror=alert(1)><script>document.title='owned'</script>"
+    place.client.ask("sessions.patch", {"key": key, "label": "<b>bold</b>"})
+    place.say(key, f"say: {attack}")
+
+    visitor = visit(route("chat", key))
+    visitor.see(".message.assistant")
+
+    assert visitor.find(".log img, .log script, .rows b").count() == 0
+    assert visitor.page.title().endswith("Crossclaw")
+
+
+def test_the_content_policy_refuses_html_that_does_not_come_through_the_one_door(
+    visit: Visit, place: Place
+) -> None:
+    visitor = visit(may_complain="TrustedHTML|Trusted Type")
+
+    refused = visitor.page.evaluate(
+        "() => { try { document.body.innerHTML = '<p>'; return false } catch { return true } }"
+    )
+
+    assert refused
+
+
+def test_drafts_are_kept_by_session_and_over_a_reload(visit: Visit, place: Place) -> None:
+    one, two = place.make("draft-one"), place.make("draft-two")
+    visitor = visit(route("chat", one))
+
+    visitor.see(".log .empty")
+    visitor.page.fill("#say", "half a thought")
+    visitor.go(route("chat", two))
+    visitor.until("() => document.querySelector('#say').value === ''")
+    visitor.go(route("chat", one))
+    visitor.page.reload()
+
+    visitor.until("() => document.querySelector('#say')?.value === 'half a thought'")
+
+
+def test_commands_are_completed_by_keyboard(visit: Visit, place: Place) -> None:
+    key = place.make("commands")
+    visitor = visit(route("chat", key))
+
+    visitor.page.fill("#say", "/th")
+    visitor.see("#commands [aria-selected=true]", has_text="/think")
+    assert visitor.page.get_attribute("#say", "aria-activedescendant") == "command-0"
+    visitor.page.press("#say", "Tab")
+    visitor.page.type("#say", "high")
+    visitor.page.press("#say", "Enter")
+    visitor.see(".log .command", has_text="Thinking set to high.")
+
+    assert place.ledger("SELECT thinking FROM sessions WHERE key = ?", key) == [("high",)]
+
+
+def test_what_others_say_comes_in_live_and_elsewhere_is_marked_unread(
+    visit: Visit, place: Place
+) -> None:
+    here, there = place.make("here"), place.make("there", label="Over there")
+    visitor = visit(route("chat", here))
+    visitor.see(".log .empty")
+
+    place.say(here, "say: seen at once")
+    visitor.see(".message.assistant", has_text="seen at once")
+    place.say(there, "say: elsewhere")
+
+    visitor.see("cc-recent a.unread", has_text="Over there")
+    visitor.until("() => document.title.startsWith('(')")
+    visitor.page.click("cc-recent a.unread >> text=Over there")
+    visitor.see(".message.assistant", has_text="elsewhere")
+    visitor.find("cc-recent a.unread", has_text="Over there").wait_for(state="detached")
+
+
+def test_a_long_history_is_read_backwards_without_holes_or_doubles(
+    visit: Visit, place: Place
+) -> None:
+    key = place.make("long")
+    for number in range(110):
+        place.client.ask("chat.inject", {"sessionKey": key, "message": f"note {number}"})
+    visitor = visit(route("chat", key))
+    visitor.see(".message", has_text="note 109")
+    assert visitor.find(".log > .message").count() == 60
+
+    visitor.until(
+        "() => { document.querySelector('.log').scrollTop = 0;"
+        " return document.querySelector(\".message[data-seq='1']\") }"
+    )
+
+    assert visitor.words() == [f"note {number}" for number in range(110)]
+
+
+def test_a_message_waits_in_line_behind_the_one_before(visit: Visit, place: Place) -> None:
+    key = place.make("queue")
+    visitor = visit(route("chat", key))
+
+    visitor.say("wait: 1\nsay: first answer")
+    visitor.see(".message.user[data-seq]")
+    visitor.say("say: second answer")
+    visitor.see(".ghost.user .foot", has_text="queued")
+    visitor.see(".message.assistant[data-seq]", has_text="second answer")
+
+    answers = [text for text in visitor.words() if text.endswith("answer") and "say:" not in text]
+    assert answers == ["first answer", "second answer"]
+
+
+def test_a_restart_of_the_gateway_loses_and_doubles_nothing(
+    visit: Visit, chromium: Any, tmp_path: Any
+) -> None:
+    with open_place(tmp_path) as own:
+        port = own.program.port
+        visitor = visit(place=own, may_complain="WebSocket|ERR_CONNECTION")
+        visitor.go(route("chat", MAIN))
+        visitor.say("say: before")
+        visitor.see(".message.assistant[data-seq]", has_text="before")
+        own.program.kill()
+        visitor.see("#line[data-state=off], #line[data-state=wait]")
+        visitor.say("say: into the dark")
+        visitor.see(".ghost.user", has_text="into the dark")
+
+        with own.folder.start("gateway", "--port", str(port)):
+            visitor.see(".message.assistant[data-seq]", has_text="into the dark")
+            words = visitor.words()
+
+    assert words == ["say: before", "before", "say: into the dark", "into the dark"]
+
+
+def test_the_door_says_why_a_token_is_refused_and_takes_the_right_one(
+    chromium: Any, place: Place
+) -> None:
+    visitor = Visitor(chromium, place)
+    visitor.go("")
+    visitor.see("#door")
+    visitor.page.fill("#token", "not-the-token-but-long-enough-to-try")
+    visitor.page.press("#token", "Enter")
+    visitor.see("#door-why.problem", has_text="unauthorized")
+    visitor.page.fill("#token", place.token)
+    visitor.page.press("#token", "Enter")
+    visitor.see("#line[data-state=on]")
+
+    assert place.token not in visitor.page.url
+    visitor.page.click("#forget")
+    visitor.see("#door")
+    visitor.leave()
+
+
+def test_the_link_with_the_token_leaves_it_in_no_address(visit: Visit, place: Place) -> None:
+    visitor = visit()
+
+    assert place.token not in visitor.page.url
+    kept = visitor.page.evaluate("() => JSON.stringify(localStorage)")
+    assert place.token not in kept
+
+
+def test_a_message_from_an_agent_says_from_whom_and_leads_to_the_exchange(
+    visit: Visit, place: Place
+) -> None:
+    place.say(MAIN, ask_script("librarian", "Which shelf?", "say: The ninth.", "Thank you."))
+    place.settle()
+    visitor = visit(route("chat", LIBRARIAN))
+
+    message = visitor.see(".message.other", has_text="Which shelf?")
+    assert "Main" in message.locator(".head").inner_text()
+    message.locator("a.via").click()
+    visitor.see(".sequence .step", has_text="Which shelf?")
+
+
+def test_every_command_of_the_gateway_is_offered(visit: Visit, place: Place) -> None:
+    visitor = visit(route("chat", place.make("all-commands")))
+
+    visitor.page.fill("#say", "/")
+    visitor.see("#commands li")
+
+    offered = set(visitor.find("#commands li b").all_inner_texts())
+    assert offered >= {f"/{name}" for name in COMMANDS}
+
+
+def test_markdown_is_rendered_by_the_gateway_and_carries_no_script(
+    visit: Visit, place: Place
+) -> None:
+    key = place.make("markdown")
+    place.say(key, "say: **bold** and `code` <script>alert(1)</script> [x](javascript:alert(1))")
+
+    visitor = visit(route("chat", key))
+    visitor.see(".message.assistant .words strong", has_text="bold")
+
+    assert visitor.find(".message.assistant .words code").inner_text() == "code"
+    assert visitor.find(".log script, .log a[href^='javascript']").count() == 0

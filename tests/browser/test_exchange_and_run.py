@@ -1,0 +1,89 @@
+"""Exchanges step by step, and runs from cause to effect."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.browser.conftest import Visit
+from tests.browser.visiting import MAIN, Place, ask_script, route
+
+pytestmark = pytest.mark.spec("B7")
+
+ASK = ask_script("librarian", "Which shelf?", "say: The ninth.", "Thank you.")
+
+
+def test_a_send_is_drawn_with_its_rounds_and_its_announce(visit: Visit, place: Place) -> None:
+    place.say(MAIN, ASK)
+    place.settle()
+    visitor = visit(route("exchanges"))
+
+    visitor.see(".cards a", has_text="Main → The librarian").click()
+    kinds = visitor.see(".sequence").locator(".step .kind").all_inner_texts()
+    assert [kind.split()[0] for kind in kinds][:2] == ["send", "round"]
+    assert any(kind.startswith("announce") for kind in kinds)
+    visitor.see(".chain", has_text="a person")
+
+    step = visitor.see(".step", has_text="Which shelf?")
+    step.locator("summary").click()
+    step.get_by_text("Answered").wait_for()
+    assert "The ninth." in step.locator(".more").inner_text()
+
+
+def test_a_run_shows_its_turns_and_tools_and_what_followed(visit: Visit, place: Place) -> None:
+    run_id = place.say(MAIN, ASK)
+    place.settle()
+    visitor = visit(route("run", run_id))
+
+    visitor.see(".timeline", has_text="Turn 2")
+    labels = visitor.find(".timeline .label b").all_inner_texts()
+    assert labels == ["Asked", "Turn 1", "Tool call", "Turn 2", "Ended"]
+    tool = visitor.see(".timeline .tool")
+    tool.locator("summary").click()
+    assert "The ninth." in tool.inner_text()
+    visitor.see(".cards a", has_text="The librarian · send").click()
+    visitor.see(".chain a[aria-current]", has_text="The librarian · send")
+    visitor.see(".chain a", has_text="Main · chat")
+
+
+def test_a_run_under_way_grows_on_the_page(visit: Visit, place: Place) -> None:
+    key = place.make("growing")
+    place.client.say(key, "wait: 600\nsay: done", "grow-1")
+    visitor = visit(route("run", "grow-1"))
+
+    visitor.see(".timeline", has_text="At work")
+    place.client.ask("chat.abort", {"sessionKey": key})
+    visitor.see(".timeline .bad", has_text="Ended")
+
+
+def test_a_run_is_exported_as_json(visit: Visit, place: Place, tmp_path: Path) -> None:
+    run_id = place.say(MAIN, "say: keep this")
+    visitor = visit(route("run", run_id))
+
+    with visitor.page.expect_download() as download:
+        visitor.page.click("text=Export JSON")
+    download.value.save_as(tmp_path / "run.json")
+
+    kept = json.loads((tmp_path / "run.json").read_text("utf-8"))
+    assert (kept["run"]["runId"], kept["reply"]) == (run_id, "keep this")
+
+
+def test_what_is_not_there_is_said(visit: Visit) -> None:
+    visitor = visit(route("run", "nobody-knows-it"))
+    visitor.see(".empty", has_text="there is no run nobody-knows-it")
+    visitor.go(route("exchange", "nor-this"))
+    visitor.see(".empty", has_text="there is no exchange")
+
+
+def test_a_spawn_is_drawn_with_its_child_and_its_report(visit: Visit, place: Place) -> None:
+    place.say(MAIN, 'tool: sessions_spawn {"task": "say: forty-two"}\nthen:\nsay: It has begun.')
+    place.settle()
+    visitor = visit(route("exchanges"))
+
+    visitor.see(".cards a", has_text="spawn").click()
+    visitor.see(".sequence .step", has_text="forty-two")
+    (child,) = place.ledger("SELECT child_key FROM spawns")[0]
+    shown = visitor.page.evaluate("() => document.querySelector('cc-exchange').trace.target")
+    assert shown == child
+    visitor.go(route("map"))
+    visitor.see(".flow a", has_text="report")

@@ -1,0 +1,148 @@
+"""For everybody: names for screen readers, contrast, keyboard, narrow windows, light and dark."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import Visit
+from tests.browser.visiting import HARBOUR, MAIN, Place, Visitor, ask_script, route
+
+pytestmark = pytest.mark.spec("N1")
+
+LOOK = (Path(__file__).parent / "looking.js").read_text("utf-8")
+ASK = ask_script("librarian", "Which shelf?", "say: The ninth.", "Thank you, the ninth.")
+WAITS = ask_script("harbour", "When is high water?", "wait: 600\nsay: At ten.", "At ten.")
+
+
+@pytest.fixture(scope="module")
+def busy(place: Place) -> Any:
+    """A house with something of everything: talk, a tool, an exchange, a wait, a queue."""
+    run_id = place.say(MAIN, ASK)
+    place.settle()
+    place.say(place.make("garden", label="Ideas for the garden"), "say: Lavender, then.")
+    place.client.say(MAIN, WAITS, "waits-1")
+    place.client.say(MAIN, "say: later", "waits-2")
+    (exchange,) = place.ledger("SELECT exchange_id FROM exchanges ORDER BY created_at LIMIT 1")[0]
+    yield {
+        "chat": (route("chat", MAIN), ".growing, .tool"),
+        "list": ("#/chat", "cc-recent a"),
+        "sessions": (route("sessions"), ".tbody .tr .state"),
+        "session": (route("sessions", MAIN), ".panel .facts"),
+        "map": (route("map"), ".flow a"),
+        "exchanges": (route("exchanges"), ".cards a"),
+        "exchange": (route("exchange", exchange), ".sequence .step"),
+        "run": (route("run", run_id), ".timeline .tool"),
+        "operations": (route("operations"), "section[aria-label=Config] pre"),
+        "nothing": (route("run", "nobody"), ".empty"),
+    }
+    for key in (HARBOUR, MAIN):
+        place.client.ask("chat.abort", {"sessionKey": key})
+
+
+VIEWS = (
+    "chat",
+    "list",
+    "sessions",
+    "session",
+    "map",
+    "exchanges",
+    "exchange",
+    "run",
+    "operations",
+    "nothing",
+)
+
+
+@pytest.mark.parametrize("width", [1440, 820, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_careful_eye_finds_nothing_wrong(
+    visit: Visit, busy: Any, scheme: str, width: int
+) -> None:
+    visitor = visit(scheme=scheme, width=width, height=844)
+
+    found = {view: _look(visitor, *busy[view]) for view in VIEWS}
+
+    assert {view: wrong for view, wrong in found.items() if wrong} == {}
+
+
+def _look(visitor: Visitor, where: str, sign: str) -> list[str]:
+    visitor.go(where)
+    visitor.see(sign)
+    wrong: list[str] = visitor.page.evaluate(LOOK)
+    return wrong
+
+
+def test_the_careful_eye_sees_what_is_wrong(visit: Visit) -> None:
+    visitor = visit()
+    visitor.page.evaluate(
+        "() => { const b = document.createElement('button'); document.querySelector('main').append(b);"
+        " const p = document.createElement('p'); p.textContent = 'pale';"
+        " p.style.color = 'rgb(200 200 200)'; document.querySelector('main').append(p);"
+        " p.tabIndex = 3 }"
+    )
+
+    wrong = " ".join(visitor.page.evaluate(LOOK))
+
+    assert "<button> has no name" in wrong
+    assert '"pale" has contrast' in wrong
+    assert "<p> jumps ahead" in wrong
+
+
+@pytest.mark.parametrize("view", [view for view in VIEWS if view != "nothing"])
+def test_everything_is_reached_by_keyboard_and_seen_when_it_is(
+    visit: Visit, busy: Any, view: str
+) -> None:
+    visitor = visit(busy[view][0])
+    visitor.see(busy[view][1])
+    visitor.page.focus("#skip")
+    there = visitor.page.evaluate(FOCUSABLE)
+
+    seen: list[Any] = []
+    while (focused := visitor.page.evaluate(FOCUSED)) and len(seen) < STEPS_MAX:
+        seen.append(focused)
+        visitor.page.keyboard.press("Tab")
+
+    assert [each["name"] for each in seen if not each["marked"]] == []
+    assert [each["name"] for each in seen] == there[:STEPS_MAX], "all, in the order of the page"
+
+
+STEPS_MAX = 45
+NAME = """const named = (element) => `${element.localName} ${
+  element.getAttribute("href") || element.getAttribute("aria-label") || element.name || element.id}`;"""
+FOCUSABLE = f"""() => {{
+  {NAME}
+  const all = "a[href], button, input, select, textarea, summary, [tabindex='0']";
+  return [...document.querySelectorAll(all)].filter((element) => element.checkVisibility()).map(named);
+}}"""
+FOCUSED = f"""() => {{
+  {NAME}
+  const element = document.activeElement;
+  if (!element || element === document.body) return null;
+  const box = element.closest(".box");  // the field shows its focus on the box around it
+  const marked = getComputedStyle(element).outlineStyle !== "none"
+    || (box && getComputedStyle(box).borderColor === getComputedStyle(box.querySelector(".go")).backgroundColor);
+  return {{ name: named(element), marked }};
+}}"""
+
+
+def test_views_come_back_after_a_reload(visit: Visit, busy: Any) -> None:
+    visitor = visit()
+    for where, sign in busy.values():
+        visitor.go(where)
+        visitor.page.reload()
+        visitor.see(sign)
+
+
+def test_the_theme_is_chosen_and_kept(visit: Visit) -> None:
+    visitor = visit(scheme="light")
+    paper = "() => getComputedStyle(document.body).backgroundColor"
+
+    light = visitor.page.evaluate(paper)
+    visitor.page.click("#theme")
+    dark = visitor.page.evaluate(paper)
+    visitor.page.reload()
+    visitor.see("#line[data-state=on]")
+
+    assert light != dark
+    assert visitor.page.evaluate(paper) == dark

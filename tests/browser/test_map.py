@@ -1,0 +1,181 @@
+"""The map, the sequence and the table agree with the ledger, whatever the page missed."""
+
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import Visit
+from tests.browser.visiting import (
+    HARBOUR,
+    LIBRARIAN,
+    MAIN,
+    Place,
+    Visitor,
+    ask_script,
+    route,
+)
+
+pytestmark = pytest.mark.spec("B7", "N1")
+
+ASK = ask_script("librarian", "Which shelf?", "say: The ninth.", "Thank you.")
+
+
+def edges_in_the_ledger(place: Place) -> list[tuple[Any, ...]]:
+    """Who brought about which run, read past all of our own code."""
+    return place.ledger(
+        "SELECT r.run_id, p.key, r.key FROM runs r "
+        "LEFT JOIN runs p ON p.run_id = json_extract(r.cause, '$.chain[#-1]') ORDER BY r.id"
+    )
+
+
+def edges_on_the_map(visitor: Visitor) -> list[tuple[Any, ...]]:
+    runs = visitor.page.evaluate(
+        "() => document.querySelector('cc-map').runs.map(r => [r.runId, r.source ?? null, r.key])"
+    )
+    return [tuple(run) for run in runs]
+
+
+def wait_for_all_runs(visitor: Visitor) -> None:
+    (runs,) = visitor.place.ledger("SELECT count(*) FROM runs")[0]
+    visitor.until(
+        "n => { const m = document.querySelector('cc-map');"
+        " return m.runs.length === n && m.runs.every(r => r.endedAt) }",
+        runs,
+    )
+
+
+def check_all_agree(visitor: Visitor, place: Place) -> None:
+    wait_for_all_runs(visitor)
+    assert edges_on_the_map(visitor) == edges_in_the_ledger(place)
+
+    (exchange,) = place.ledger(
+        "SELECT exchange_id FROM exchanges ORDER BY created_at DESC LIMIT 1"
+    )[0]
+    visitor.go(route("exchange", exchange))
+    visitor.see(".sequence .step")
+    shown = visitor.page.evaluate(
+        "() => document.querySelector('cc-exchange').trace.steps.map("
+        "s => [s.run.runId, s.run.kind, s.run.status, s.reply])"
+    )
+    stored = place.ledger(
+        "SELECT run_id, kind, status, reply FROM runs WHERE exchange_id = ? ORDER BY id", exchange
+    )
+    assert [tuple(step) for step in shown] == stored
+
+    visitor.go(route("sessions"))
+    visitor.see(".tbody .tr")
+    rows = visitor.page.evaluate(
+        "() => document.querySelector('cc-sessions').pages.get(0).rows.map("
+        "r => [r.key, r.tokens, r.lane ?? null])"
+    )
+    kept = place.ledger("SELECT key, input_tokens + output_tokens, NULL FROM sessions")
+    assert sorted(tuple(row) for row in rows) == sorted(kept)
+
+
+def test_two_agents_talk_while_the_page_looks(visit: Visit, place: Place) -> None:
+    visitor = visit(route("map"))
+    visitor.see("cc-map canvas")
+
+    run_id = place.say(MAIN, ASK)
+    visitor.see(f".flow a[data-run='{run_id}']", has_text="a person → Main")
+    visitor.see(".flow a", has_text="Main → The librarian")
+    visitor.see(".flow a", has_text="The librarian → Main")
+    place.settle()
+
+    check_all_agree(visitor, place)
+
+
+def test_two_agents_talk_while_the_page_is_cut_off(visit: Visit, place: Place) -> None:
+    visitor = visit()
+    line = Line(visitor)
+    visitor.page.reload()
+    visitor.see("#line[data-state=on]")
+    visitor.go(route("map"))
+    visitor.see("cc-map canvas")
+    wait_for_all_runs(visitor)
+
+    line.cut()
+    visitor.find("#line:not([data-state=on])").wait_for()
+    place.say(MAIN, ASK)
+    place.settle()
+    before = len(edges_on_the_map(visitor))
+    assert before < len(edges_in_the_ledger(place))
+    line.mend()
+    visitor.find("#line[data-state=on]").wait_for()
+
+    check_all_agree(visitor, place)
+
+
+class Line:
+    """The page's way to the gateway, which can be cut."""
+
+    def __init__(self, visitor: Visitor) -> None:
+        self._is_cut = False
+        self._open: list[Any] = []
+        visitor.page.route_web_socket("**/*", self._dial)
+
+    def _dial(self, socket: Any) -> None:
+        if self._is_cut:
+            socket.close()
+            return
+        socket.connect_to_server()
+        self._open.append(socket)
+
+    def cut(self) -> None:
+        self._is_cut = True
+        for socket in self._open:
+            socket.close(code=4001, reason="cut")
+        self._open.clear()
+
+    def mend(self) -> None:
+        self._is_cut = False
+
+
+def test_who_waits_for_whom_is_on_the_map_in_words_too(visit: Visit, place: Place) -> None:
+    visitor = visit(route("map"))
+    text = ask_script("harbour", "High water?", "wait: 600\nsay: At ten.", "At ten.")
+    place.client.say(MAIN, text, "waiting-1")
+
+    visitor.see(".side .state[data-state=waiting]", has_text="waits for Harbour master")
+    visitor.until(
+        "() => document.querySelector('canvas').getAttribute('aria-label').includes('1 waiting')"
+    )
+    place.client.ask("chat.abort", {"sessionKey": HARBOUR})
+    place.client.ask("chat.abort", {"sessionKey": MAIN})
+    place.settle()
+    visitor.find(".side .state[data-state=waiting]").wait_for(state="detached")
+
+
+def test_the_last_hour_is_replayed(visit: Visit, place: Place) -> None:
+    place.say(MAIN, ASK)
+    place.settle()
+    visitor = visit(route("map"))
+    wait_for_all_runs(visitor)
+
+    visitor.page.focus(".clockbar input")
+    visitor.page.press(".clockbar input", "Home")
+    visitor.see(".side", has_text="Messages until")
+    visitor.see(".side .empty", has_text="Quiet")
+    visitor.page.click("text=Live")
+    visitor.see(".flow a", has_text="Main → The librarian")
+    visitor.page.click("[aria-label='Replay the last hour']")
+    visitor.see("[aria-label='Pause']")
+    visitor.until("() => document.querySelector('cc-map').live")  # it has come to the end
+
+
+def test_a_node_is_chosen_and_its_messages_lead_to_the_sequence(visit: Visit, place: Place) -> None:
+    place.say(MAIN, ASK)
+    place.settle()
+    visitor = visit(route("map"))
+    wait_for_all_runs(visitor)
+    spot = visitor.page.evaluate(
+        "key => { const m = document.querySelector('cc-map'), n = m.nodes.get(key), v = m.view,"
+        " box = m.canvas.getBoundingClientRect();"
+        " return [box.x + v.x + n.x * v.zoom, box.y + v.y + n.y * v.zoom] }",
+        LIBRARIAN,
+    )
+
+    visitor.page.mouse.click(*spot)
+    visitor.see(".side .picked", has_text="The librarian")
+    visitor.see(".flow a", has_text="Main → The librarian").click()
+    visitor.see(".sequence .step", has_text="Which shelf?")

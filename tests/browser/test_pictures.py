@@ -1,0 +1,128 @@
+"""The pictures of README and docs, drawn from a house at work. `make pictures` keeps them."""
+
+import json
+import os
+import threading
+from base64 import b64decode
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crossclaw.domain.messages import AssistantBlock, Text, ToolUse
+from crossclaw.testing import FakeModelServer
+from crossclaw.testing.fake_models import FakeRequest
+from tests.browser.conftest import Visit
+from tests.browser.visiting import AGENTS, HARBOUR, MAIN, Place, open_place, route
+
+BYTES_MAX = 100_000
+QUALITY = 86  # text stays crisp
+KEPT = os.environ.get("CROSSCLAW_PICTURES")
+PEOPLE = (
+    ("garden", "Ideas for the garden", "main", "Which herbs like the shade?"),
+    ("release", "Release notes", "main", "Shorten the second paragraph, please."),
+    ("tides", "Tide tables", "harbour", "Print the tables for June."),
+    ("berths", "Berths in May", "harbour", "Is there room for a ketch?"),
+    ("returns", "Books overdue", "librarian", "Who has the atlas?"),
+)
+SHELF = "Shelf nine, beside the atlas. It is lent out at the moment and due back on Friday."
+ANSWERS = {
+    "Which herbs": "Mint, parsley and chives do well there. Mint wants a pot of its own.",
+    "Which shelf": SHELF,
+    "Shelf nine": "REPLY_SKIP",
+    "announce step": "ANNOUNCE_SKIP",
+}
+
+
+class Studio:
+    """Models that play their parts, until the last of them is asked about the tide."""
+
+    def __init__(self) -> None:
+        self.curtain = threading.Event()
+
+    def answer(self, request: FakeRequest) -> str | list[AssistantBlock]:
+        asked = request.last_text
+        if not asked:
+            return "It is on **shelf nine**, beside the atlas, and due back on Friday."
+        if "Where do we keep" in asked:
+            return _ask(
+                "I will ask the librarian.", "librarian", "Which shelf is the tide book on?"
+            )
+        if "Could we sail" in asked:
+            return _ask("That depends on the tide.", "harbour", "When is high water tonight?")
+        if "high water" in asked:
+            self.curtain.wait(60)
+        if "Which shelf" in asked:
+            return SHELF
+        return next((said for sign, said in ANSWERS.items() if sign in asked), "Done.")
+
+
+def _ask(words: str, agent: str, question: str) -> list[AssistantBlock]:
+    arguments = {"agentId": agent, "message": question, "timeoutSeconds": 300}
+    return [Text(words), ToolUse(f"call-{agent}", "sessions_send", arguments)]
+
+
+@pytest.fixture(scope="module")
+def studio(tmp_path_factory: pytest.TempPathFactory) -> Generator[Place]:
+    studio = Studio()
+    with FakeModelServer(studio.answer) as server:
+        provider = {
+            "api": "anthropic-messages",
+            "baseUrl": server.url,
+            "apiKey": "any",
+            "models": [{"id": "heron", "name": "Heron"}],
+        }
+        config = {
+            "agents": AGENTS | {"defaults": {"model": "studio/heron"}},
+            "models": {"providers": {"studio": provider}},
+        }
+        with open_place(tmp_path_factory.mktemp("studio"), json.dumps(config)) as place:
+            _play(place)
+            yield place
+        studio.curtain.set()
+
+
+def _play(place: Place) -> None:
+    for name, label, agent, words in PEOPLE:
+        place.say(place.make(name, label=label, agentId=agent), words)
+    place.say(MAIN, "Where do we keep the book on tides?")
+    place.settle()
+    place.client.say(MAIN, "Could we sail to the island this evening?", "p1")
+
+
+@pytest.mark.parametrize(
+    ("name", "scheme"),
+    [
+        ("chat", "light"),
+        ("chat", "dark"),
+        ("map", "light"),
+        ("map", "dark"),
+        ("sessions", "light"),
+        ("exchange", "light"),
+        ("chat-narrow", "dark"),
+    ],
+)
+def test_a_picture_is_drawn_and_small(
+    visit: Visit, studio: Place, tmp_path: Path, name: str, scheme: str
+) -> None:
+    (exchange,) = studio.ledger("SELECT exchange_id FROM exchanges ORDER BY created_at LIMIT 1")[0]
+    views = {
+        "chat": (route("chat", MAIN), ".tool[data-state=running]"),
+        "chat-narrow": (route("chat", MAIN), ".tool[data-state=running]"),
+        "map": (route("map"), ".side .state[data-state=waiting]"),
+        "sessions": (route("sessions", HARBOUR), ".panel .facts"),
+        "exchange": (route("exchange", exchange), ".sequence .step"),
+    }
+    where, sign = views[name]
+    size: dict[str, Any] = {"width": 390 if "narrow" in name else 1200, "height": 750}
+    visitor = visit(where, place=studio, scheme=scheme, **size)
+    visitor.see(sign)
+    visitor.until("() => document.fonts.status === 'loaded'")
+
+    file = (Path(KEPT) if KEPT else tmp_path) / f"page-{name}-{scheme}.webp"
+    camera = visitor.context.new_cdp_session(visitor.page)
+    taken = camera.send("Page.captureScreenshot", {"format": "webp", "quality": QUALITY})
+    file.write_bytes(b64decode(taken["data"]))
+
+    assert 5_000 < file.stat().st_size <= BYTES_MAX

@@ -1,0 +1,163 @@
+"""A gateway with three agents, and a visitor who looks at its page."""
+
+import json
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from uuid import uuid4
+
+import apsw
+
+from tests.process.program import Client, Folder, Program
+
+AGENTS: dict[str, Any] = {
+    "list": [
+        {"id": "main", "default": True, "name": "Main"},
+        {"id": "librarian", "name": "The librarian"},
+        {"id": "harbour", "name": "Harbour master"},
+    ]
+}
+CONFIG = json.dumps({"agents": AGENTS})
+MAIN, LIBRARIAN, HARBOUR = (f"agent:{name}:main" for name in ("main", "librarian", "harbour"))
+PATIENCE_MS = 10_000
+
+
+class Place:
+    """The program, a client of ours beside the page, and the ledger itself."""
+
+    def __init__(self, folder: Folder, program: Program, client: Client) -> None:
+        self.folder = folder
+        self.program = program
+        self.client = client
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.program.port}/"
+
+    @property
+    def token(self) -> str:
+        return self.folder.token
+
+    def ledger(self, sql: str, *values: Any) -> list[Any]:
+        flags = apsw.SQLITE_OPEN_READONLY
+        db = apsw.Connection(str(self.folder.state / "crossclaw.sqlite"), flags=flags)
+        try:
+            return list(db.execute(sql, values))
+        finally:
+            db.close()
+
+    def say(self, key: str, text: str) -> str:
+        """Said by somebody else, and answered on return."""
+        run_id = str(uuid4())
+        self.client.say(key, text, run_id)
+        statuses = (self.client.wait(run_id, timeout_ms=5_000) for _ in range(6))
+        assert next(status for status in statuses if status != "timeout") == "ok"
+        return run_id
+
+    def settle(self) -> None:
+        """Until nothing is under way any more: rounds and announces too."""
+        for _ in range(200):
+            left = self.ledger("SELECT run_id FROM runs WHERE ended_at IS NULL LIMIT 1")
+            if not left:
+                return
+            self.client.wait(left[0][0])
+        raise AssertionError("it does not come to rest")
+
+    def make(self, name: str, **more: Any) -> str:
+        key: str = self.client.ask("sessions.create", {"key": name, **more})["key"]
+        return key
+
+
+@contextmanager
+def open_place(path: Path, config: str = CONFIG) -> Generator[Place]:
+    folder = Folder(path, config)
+    with folder.serve() as program, program.client() as client:
+        yield Place(folder, program, client)
+
+
+def ask_script(agent: str, question: str, answer: str, finally_: str) -> str:
+    """What makes the rehearsal model ask another agent."""
+    call = {"agentId": agent, "message": f"{question}\n{answer}", "timeoutSeconds": 600}
+    return f"say: I will ask.\ntool: sessions_send {json.dumps(call)}\nthen:\nsay: {finally_}"
+
+
+def route(*parts: str) -> str:
+    return "#/" + "/".join(quote(part, safe="") for part in parts)
+
+
+class Visitor:
+    def __init__(
+        self,
+        chromium: Any,
+        place: Place,
+        *,
+        width: int = 1440,
+        height: int = 900,
+        scheme: str = "light",
+        may_complain: str | None = None,
+    ) -> None:
+        self.place = place
+        self.complaints: list[str] = []
+        self._may_complain = may_complain
+        self.context = chromium.new_context(
+            viewport={"width": width, "height": height},
+            color_scheme=scheme,
+            locale="en-GB",
+            accept_downloads=True,
+        )
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(PATIENCE_MS)
+        self.page.on("console", self._heard)
+        self.page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
+        self.page.on("request", self._asked)
+
+    def _heard(self, message: Any) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(f"{message.type}: {message.text}")
+
+    def _asked(self, request: Any) -> None:
+        if not request.url.startswith((self.place.url, "data:", "blob:")):
+            self.complaints.append(f"asked elsewhere: {request.url}")
+
+    def come_in(self) -> None:
+        self.page.goto(f"{self.place.url}#token={self.place.token}")
+        self.page.locator("#line[data-state=on]").wait_for(state="attached")
+
+    def go(self, where: str) -> None:
+        """There on return: views are fetched when they are looked at."""
+        self.page.goto(self.place.url + where)
+        if name := where.partition("/")[2].partition("/")[0]:
+            self.find(f"main > cc-{name}").wait_for(state="attached")
+
+    def leave(self) -> None:
+        self.context.close()
+        expected = self._may_complain
+        left = [c for c in self.complaints if not (expected and re.search(expected, c))]
+        assert not left, left
+
+    # ── what is seen ───────────────────────────────────────────────────────────────────────────
+
+    def find(self, selector: str, **more: Any) -> Any:
+        return self.page.locator(selector, **more)
+
+    def see(self, selector: str, **more: Any) -> Any:
+        """It is there, or will be in a moment."""
+        found = self.page.locator(selector, **more).first
+        found.wait_for()
+        return found
+
+    def until(self, script: str, argument: Any = None) -> None:
+        self.page.wait_for_function(script, arg=argument, timeout=PATIENCE_MS)
+
+    def say(self, text: str) -> None:
+        self.page.fill("#say", text)
+        self.page.press("#say", "Enter")
+
+    def words(self) -> list[str]:
+        """What the conversation shows, message by message."""
+        script = "items => items.map(i => i.querySelector('.body').textContent.trim())"
+        texts: list[str] = self.find(".log > .message").evaluate_all(script)
+        return texts

@@ -1,0 +1,94 @@
+"""`watch` and `chat` against the real gateway: who talks to whom, and going from session to session."""
+
+import json
+import subprocess
+from collections.abc import Generator
+
+import pytest
+
+from crossclaw.cli.exits import Exit
+from tests.cli.person import Person
+from tests.cli.test_with_a_gateway import running
+
+ASK = (
+    'say: I will ask.\ntool: sessions_send {"agentId": "librarian", "message": "say: Shelf nine."}\n'
+    "then:\nsay: Shelf nine."
+)
+
+
+@pytest.fixture(scope="module")
+def person(tmp_path_factory: pytest.TempPathFactory) -> Generator[Person]:
+    someone = Person(tmp_path_factory.mktemp("watcher"))
+    someone.write_config('{ agents: { list: [{ id: "main" }, { id: "librarian" }] } }')
+    with running(someone, "gateway", "--port", str(someone.port)):
+        yield someone
+
+
+def watching(person: Person, *words: str) -> subprocess.Popen[str]:
+    """A watcher that listens: from its word on nothing is missed."""
+    watcher = person.begins("watch", *words)
+    assert watcher.stderr
+    while "watching" not in (line := watcher.stderr.readline()):
+        assert line, "it ended before it listened"
+    return watcher
+
+
+@pytest.mark.spec("B7", "C2")
+def test_watch_tells_who_asks_whom_and_what_comes_of_it(person: Person) -> None:
+    watcher = watching(person, "--lines", "9")
+    person.types("message", "send", ASK)
+
+    said, _ = watcher.communicate(timeout=30)
+
+    assert watcher.returncode == Exit.OK
+    routes = [line[10:].split("  ")[0] for line in said.splitlines()]
+    assert routes[0] == "a person → main"
+    assert "main → librarian" in routes
+    assert "librarian → main" in routes
+    assert "tool" in said
+    assert "sessions_send" in said
+    assert "“Shelf nine.”" in said
+
+
+@pytest.mark.spec("B7")
+def test_watch_shows_only_lines_that_have_all_the_words(person: Person) -> None:
+    watcher = watching(person, "→ LIBRARIAN", "send", "--lines", "1", "--json")
+    person.types("message", "send", ASK, "--session", "filtered")
+
+    said, _ = watcher.communicate(timeout=30)
+
+    (line,) = said.splitlines()
+    told = json.loads(line)
+    assert (told["route"], told["what"]) == ("main:filtered → librarian", "send")
+
+
+def test_watch_needs_a_gateway(tmp_path_factory: pytest.TempPathFactory) -> None:
+    nobody = Person(tmp_path_factory.mktemp("alone"))
+
+    done = nobody.types("watch")
+
+    assert done.returncode == Exit.UNREACHABLE
+    assert "crossclaw gateway" in done.stderr
+
+
+@pytest.mark.spec("C2")
+def test_chat_goes_from_one_session_to_another(person: Person) -> None:
+    lines = [
+        "say: here",
+        "/session elsewhere",
+        "say: there",
+        "/sessions",
+        "/session 1",
+        "/session agent:nobody:main",
+        "say: still here",
+    ]
+
+    done = person.types("chat", stdin="\n".join(lines) + "\n")
+
+    assert done.returncode == Exit.OK
+    assert "agent:main:elsewhere" in done.stderr
+    assert 'there is no agent "nobody"' in done.stderr
+    assert "still here" in done.stdout
+    history = person.types("sessions", "history", "elsewhere").stdout
+    assert "there" in history
+    assert "here\n" not in history.replace("there\n", "").replace("still here\n", "")
