@@ -18,7 +18,6 @@ from crossclaw.testing import ScriptedProvider, open_house
         ({"tools": {"exec": {"ask": "on-miss"}}}, r"tools\.exec\.ask"),
         ({"tools": {"exec": {"mode": "auto"}}}, r"tools\.exec\.mode"),
         ({"agents": {"list": [{"id": "ops", "tools": {"exec": {"host": "node"}}}]}}, "agent ops"),
-        ({"tools": {"sessions": {"visibility": "tree"}}}, "tools.sessions.visibility"),
     ],
 )
 async def test_a_lock_that_is_not_built_yet_is_refused_rather_than_ignored(

@@ -26,6 +26,7 @@ ALLOWS = {
     "operator.approvals": {"operator.approvals", "operator.admin"},
     "operator.pairing": {"operator.pairing", "operator.admin"},
     "node": {"node"},
+    "hook": set(),  # no client over the wire has it
 }
 SETS: list[tuple[str, ...]] = [
     (),
