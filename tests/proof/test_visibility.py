@@ -19,7 +19,7 @@ from tests.proof.views import Case, View, agrees, open_door
 from tests.proof.worlds import SETTINGS, Setting, forests, places, settle, shapes
 
 FOREST_KINDS = {1: 1, 2: 2, 3: 4, 4: 9}
-PARTS = 4 if FULL else 1  # so that two processes share the work
+PARTS = 8 if FULL else 1  # so that two processes share the work
 WORLD_STRIDE = {1: 1, 2: 1, 3: 5, 4: 17}
 SETTING_STRIDE = {1: 1, 2: 7, 3: 17, 4: 17}
 
