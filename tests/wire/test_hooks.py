@@ -98,7 +98,7 @@ async def test_a_hook_runs_in_a_session_of_its_own_and_its_words_are_fenced(tmp_
         assert run.authority.owner is False
         shown = words(open_.provider.seen[0])
         mark = re.match(
-            r"\[hook message ([0-9a-f]{16}) from CI\); not written by the person", shown
+            r"\[hook message ([0-9a-f]{16}) from CI; not written by the person", shown
         )
         assert mark
         assert shown.endswith(f"[end of message {mark[1]}]")
