@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 N ?= 50
 
-.PHONY: help setup run demo test proof check browser bench crash local-model local-demo docs pictures lock clean
+.PHONY: help setup run demo bubblewrap test proof check browser bench crash conformance local-model local-demo docs pictures lock clean
 
 help: ## what there is to do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -24,7 +24,14 @@ run: setup ## the gateway with its page; no key and no configuration needed
 demo: setup ## two agents talk with each other, live in this terminal; ends by itself
 	@$(BIN)/crossclaw demo $(ARGS)
 
-test: setup ## all tests that fit into minutes
+bubblewrap: ## the sandbox's program, which the tests need; installed where apt and the right to use it are there
+	@command -v bwrap >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get install --yes --quiet=2 bubblewrap || { apt-get update --quiet=2 && apt-get install --yes --quiet=2 bubblewrap; }; \
+	  fi; }
+	@command -v bwrap >/dev/null || { echo "The tests need bubblewrap, the sandbox's program: install it with your package manager (apt, dnf, pacman: bubblewrap) and try again."; exit 1; }
+
+test: setup bubblewrap ## all tests that fit into minutes
 	$(BIN)/python -m pytest -n 2 --ignore=tests/browser $(ARGS)
 
 browser: $(VENV)/browser ## the page in a real Chromium: every view, keyboard, contrast, narrow and dark
@@ -49,6 +56,7 @@ bench: setup ## measure; prints ratios and compares with the recorded run
 
 crash: setup ## N random kill -9 under load, then the control build that must fail
 	$(BIN)/python -m tests.crash --kills $(N) $(ARGS)
+	$(BIN)/python -m tests.crash.ticks --kills $(N)
 
 $(VENV)/local: $(VENV)/ready requirements-local.lock
 	$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes --no-deps -r requirements-local.lock
@@ -62,6 +70,10 @@ local-demo: $(VENV)/local ## a conversation with it, in a folder of its own
 	echo '{agents: {defaults: {model: "local/smollm2"}}}' > "$$folder/openclaw.json" && \
 	for words in "Say hello in one sentence." "What did I ask you to say?"; do echo "> $$words"; $(BIN)/crossclaw message send "$$words" || exit 1; done && \
 	$(BIN)/crossclaw sessions show main
+
+conformance: setup ## OpenClaw's real clients, from npm, against a live gateway (Linux; needs npm and chromium)
+	$(BIN)/python -m pip --disable-pip-version-check install --quiet playwright
+	$(BIN)/python -m tests.conformance $(ARGS)
 
 docs: setup ## write the generated pages anew
 	$(BIN)/python docs/generate.py

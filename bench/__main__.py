@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import calls, gateway, house, ledger, reads, record, start, table
+from bench import calls, gateway, house, importing, ledger, reads, record, start, table
 from bench.stores import Stores
 from bench.work import Result, Work, measure
 
@@ -15,6 +15,7 @@ def works(stores: Stores) -> tuple[Work, ...]:
     """Everything there is to measure, subject by subject."""
     return (
         *ledger.WORKS,
+        *importing.WORKS,
         *reads.works(stores.many),
         *house.WORKS,
         *calls.WORKS,

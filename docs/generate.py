@@ -36,6 +36,9 @@ Parameters are closed objects: an unknown one is refused by name.
 |---|---|---|
 | `GET /health` | nothing | says that the gateway lives, nothing more |
 | `POST /tools/invoke` | `Authorization: Bearer <token>` | calls one tool as the session named in `sessionKey` |
+| `POST /v1/chat/completions`, `/v1/responses`, `GET /v1/models` | the same | OpenAI's interface: an agent is a model, plain or streamed; see [clients](clients.md) |
+| `POST /mcp` | the same | the session tools for MCP clients (streamable HTTP); see [clients](clients.md) |
+| `GET /metrics` | the same | counts for Prometheus; needs the extra `metrics` |
 | `GET /` | nothing; the page asks for the token | the control page |
 
 Scopes: `operator.admin` includes all others, `operator.write` includes `operator.read`.

@@ -27,19 +27,34 @@ from crossclaw.delivery.outbox import MayDeliver, Outbox
 from crossclaw.domain.clock import Clock, SystemClock
 from crossclaw.domain.events import Event, RunEnded
 from crossclaw.domain.ids import Ids, RandomIds
+from crossclaw.domain.runs import Outcome, Run
 from crossclaw.door.dispatch import Door
+from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller, Method, Registry
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.around import Around
 from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Lock, gateway_lock
+from crossclaw.gateway.client import Client
+from crossclaw.gateway.edge import HOOKS, Endpoint
 from crossclaw.gateway.hello import About as AboutGateway
+from crossclaw.gateway.http.following import Followers
+from crossclaw.gateway.http.hooks import Dispatch as HookDispatch
+from crossclaw.gateway.http.hooks import hook_endpoints, hook_lock
+from crossclaw.gateway.http.mcp import mcp_endpoint
+from crossclaw.gateway.http.metrics import Meter, metrics_endpoint
+from crossclaw.gateway.http.openai import Asking
+from crossclaw.gateway.http.openai_chat import chat_endpoints
+from crossclaw.gateway.http.openai_responses import responses_endpoint
 from crossclaw.gateway.http.tools import tools_invoke
 from crossclaw.gateway.methods import display
 from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.methods.chat import Chat, Talk
+from crossclaw.gateway.methods.clients import Clients
+from crossclaw.gateway.methods.cron import CronMethods
 from crossclaw.gateway.methods.explaining import explain_methods
 from crossclaw.gateway.methods.map import Map
 from crossclaw.gateway.methods.memory import Memory as MemoryMethods
+from crossclaw.gateway.methods.nodes import Nodes
 from crossclaw.gateway.methods.runs import Runs as AgentRuns
 from crossclaw.gateway.methods.search import Search
 from crossclaw.gateway.methods.sending import Sending
@@ -47,21 +62,29 @@ from crossclaw.gateway.methods.sessions import Sessions as SessionMethods
 from crossclaw.gateway.methods.table import Table
 from crossclaw.gateway.methods.trace import Trace
 from crossclaw.gateway.methods.upkeep import Upkeep
+from crossclaw.gateway.methods.waking import Waking
 from crossclaw.gateway.server import Gateway, listen_host
 from crossclaw.ledger.contract import Delivery, Ledger, Timer
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.policy.decision import Decision
 from crossclaw.policy.send import decide_send
-from crossclaw.policy.subagents import may_use_tool
 from crossclaw.providers.contract import Provider
 from crossclaw.providers.prices import Prices
 from crossclaw.providers.registry import Providers, ProviderSettings
-from crossclaw.runs.book import Book
+from crossclaw.runs.book import Book, Follow
 from crossclaw.runs.feed import Feed
-from crossclaw.runs.lanes import Lanes
+from crossclaw.runs.lanes import Ending, Execute, Finished, Lanes, Progress
 from crossclaw.runs.slots import Slots
 from crossclaw.runs.sweep import Fire, Sweep
 from crossclaw.runs.waits import Waits
+from crossclaw.sandbox.places import Places
+from crossclaw.schedule.clockwork import Clockwork
+from crossclaw.schedule.heartbeats import Heartbeats
+from crossclaw.schedule.hooks import Hooks
+from crossclaw.schedule.jobs import Jobs
+from crossclaw.schedule.notices import Notices
+from crossclaw.schedule.work import Work
+from crossclaw.schedule.zones import local_zone, user_zone
 from crossclaw.sessions.announce import ARCHIVE, CLEANUP, Announces
 from crossclaw.sessions.archive import Archive
 from crossclaw.sessions.changing import Changing
@@ -72,15 +95,24 @@ from crossclaw.sessions.ending import Endings
 from crossclaw.sessions.exchange import Exchanges
 from crossclaw.sessions.explain import Explaining
 from crossclaw.sessions.freshness import Freshness
+from crossclaw.sessions.guests import Guests
 from crossclaw.sessions.reading import Reading
 from crossclaw.sessions.send import Sends
 from crossclaw.sessions.spawn import CheckModel, Spawns
 from crossclaw.sessions.status import Standing
 from crossclaw.sessions.stopping import Stopping
 from crossclaw.tools.contract import Tool
+from crossclaw.tools.edit import Edit
+from crossclaw.tools.egress import Egress, is_installed
+from crossclaw.tools.exec import Exec
+from crossclaw.tools.guests import GuestTools, guest_methods
 from crossclaw.tools.invoke import Invoker
+from crossclaw.tools.mcp_servers import McpServers
 from crossclaw.tools.read import Read
 from crossclaw.tools.session_tools import session_methods, session_tools
+from crossclaw.tools.toolset import Toolsets
+from crossclaw.tools.web_fetch import WebFetch
+from crossclaw.tools.write import Write
 from crossclaw.transcripts.exporter import Exporter
 
 log = logging.getLogger(__name__)
@@ -101,8 +133,22 @@ class Outside:
     """Where the config came from, for those who ask."""
     presence: Callable[[], list[dict[str, Any]]] = list
     """Who is connected, as the gateway knows it."""
+    clients: Callable[[], list[Client]] = list
+    """Their connections."""
     inline: bool = False
     """No threads: for virtual time."""
+    keeps_time: bool = True
+    """Whether jobs run here. A house that is opened for one call leaves them to the gateway."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    notices: Notices
+    heartbeats: Heartbeats
+    work: Work
+    clockwork: Clockwork
+    jobs: Jobs
+    hooks: Hooks
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +168,11 @@ class House:
     resolver: Resolver
     door: Door
     about: About
-    tools: Mapping[str, Tool[Any]]
+    places: Places
+    servers: McpServers
+    toolsets: Toolsets
+    schedule: Schedule
+    guests: Guests
 
 
 @asynccontextmanager
@@ -136,16 +186,21 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
         providers = _providers(config, outside)
         closing.push_async_callback(_shielded, providers.close)
         house = _build(config, paths, outside, ledger, providers)
+        await house.places.prepare()
         agent = _agent(config, paths, outside, house, providers)
         await house.exporter.repair()
         closing.push_async_callback(_shielded, house.exporter.close)
         async with anyio.create_task_group() as tasks:
             await tasks.start(house.exporter.serve)
-            await tasks.start(house.lanes.serve, agent.execute, house.endings.finished)
+            await tasks.start(house.servers.serve)
+            execute = _executing(agent, house.guests)
+            await tasks.start(house.lanes.serve, execute, _finished(house))
             await tasks.start(house.outbox.serve)
             tasks.start_soon(house.sweep.serve, _timers(outside, house), name="sweep")
             for channel in outside.channels:
                 await tasks.start(channel.serve, house.desk.receive)
+            if outside.keeps_time and config.cron.enabled:
+                await tasks.start(house.schedule.clockwork.serve)
             yield house
             tasks.cancel_scope.cancel()
 
@@ -169,12 +224,19 @@ async def run_gateway(
     settings = loaded.config.gateway
     where = host or listen_host(settings)
     token = gateway_token(loaded.config, paths, environ)
-    lock = gateway_lock(settings.auth, token, where)
-    connected: list[Callable[[], list[dict[str, Any]]]] = [list]
-    outside = Outside(environ=environ, loaded=loaded, presence=lambda: connected[0]())
+    locks = {GATEWAY: gateway_lock(settings.auth, token, where)}
+    if (hooks := hook_lock(loaded.config.hooks, token, where)) is not None:
+        locks[HOOKS] = hooks
+    connected: list[Gateway] = []
+    outside = Outside(
+        environ=environ,
+        loaded=loaded,
+        presence=lambda: [each for gateway in connected for each in gateway.presence()],
+        clients=lambda: [each for gateway in connected for each in gateway.clients()],
+    )
     async with open_house(loaded.config, paths, outside) as house:
-        gateway = _gateway(loaded.config, outside, house, lock)
-        connected[0] = gateway.presence
+        gateway = build_gateway(loaded.config, outside, house, locks)
+        connected.append(gateway)
         async with anyio.create_task_group() as tasks:
             number = await tasks.start(
                 gateway.serve, where, settings.port if port is None else port
@@ -195,13 +257,14 @@ def _noted_port(paths: Paths, number: int) -> Generator[None]:
         paths.port_path.unlink(missing_ok=True)
 
 
-def _gateway(config: Config, outside: Outside, house: House, lock: Lock) -> Gateway:
+def build_gateway(
+    config: Config, outside: Outside, house: House, locks: Mapping[str, Lock]
+) -> Gateway:
     around = Around(clock=outside.clock, ids=outside.ids)
-    invoker = Invoker(house.tools, house.resolver, config)
     return Gateway(
         house.door,
         house.feed,
-        Gatekeeper({GATEWAY: lock}, outside.clock, around.limits),
+        Gatekeeper(locks, outside.clock, around.limits),
         config.gateway,
         AboutGateway(
             version=__version__,
@@ -210,8 +273,40 @@ def _gateway(config: Config, outside: Outside, house: House, lock: Lock) -> Gate
         ),
         around,
         health=house.about.snapshot,
-        endpoints=[tools_invoke(invoker.invoke)],
+        endpoints=_endpoints(config, outside, house),
     )
+
+
+def _endpoints(config: Config, outside: Outside, house: House) -> list[Endpoint]:
+    """What is served over HTTP beside the page and the sign of life."""
+    door, ids, clock = house.door, outside.ids, outside.clock
+    invoker = Invoker(house.toolsets, house.resolver, config, _model_of(config, outside))
+    guest_tools = GuestTools(door, house.toolsets.known, house.guests, config, ids)
+    asking = Asking(door, Followers(house.feed), config, ids)
+    meter = Meter(house.feed, lambda: house.slots.taken, lambda: len(outside.presence()) - 1)
+    chat, responses = (
+        config.gateway.http.endpoints.chat_completions,
+        config.gateway.http.endpoints.responses,
+    )
+    return [
+        tools_invoke(invoker.invoke),
+        mcp_endpoint(guest_tools),
+        metrics_endpoint(meter, door),
+        *hook_endpoints(config.hooks, _dispatching(house)),
+        *(chat_endpoints(asking, clock, chat.max_body_bytes) if chat.enabled else []),
+        *(
+            [responses_endpoint(asking, clock, responses.max_body_bytes)]
+            if responses.enabled
+            else []
+        ),
+    ]
+
+
+def _dispatching(house: House) -> HookDispatch:
+    async def dispatch(principal: Principal, method: str, params: dict[str, Any]) -> Any:
+        return await house.door.dispatch(Caller(principal=principal), method, params)
+
+    return dispatch
 
 
 async def _shielded(close: Callable[[], Awaitable[None]]) -> None:
@@ -267,6 +362,8 @@ def _build(
         exporter.path_of,
         history_bytes=config.tools.sessions.history_bytes,
     )
+    schedule = _schedule(config, paths, outside, ledger, resolver, book, feed)
+    guests = Guests(ledger, book, slots, clock, ids)
     loaded = outside.loaded or Loaded(config, paths.config_path, False, {}, (), ())
     about = About(
         loaded,
@@ -286,33 +383,41 @@ def _build(
     archive = Archive(ledger, changing, feed, clock)
     freshness = Freshness(config, clock, ids)
     commands = Commands(config, book, dispatch, clock, ids)
+    talk = Talk(commands, freshness, stopping, changing)
+    chat = Chat(config, ledger, resolver, book, talk, clock, ids)
+    log_path = paths.log_path(config.logging)
     registry = Registry(
         [
             *about.methods(),
-            *Chat(
-                config,
-                ledger,
-                resolver,
-                book,
-                Talk(commands, freshness, stopping, changing),
-                clock,
-                ids,
-            ).methods(),
+            *chat.methods(),
+            *Clients(config, chat, sends, spawns, log_path, ids).methods(),
             *AgentRuns(config, ledger, resolver, book, freshness, clock, ids).methods(),
             *SessionMethods(
                 config, ledger, resolver, changing, clock, ids, paths.ledger_path, outside.environ
             ).methods(),
             *MemoryMethods(config, resolver, Compacting(ledger, book, feed, clock, ids)).methods(),
-            *Sending(ledger, resolver, sends, spawns, names, outbox.wake, clock, ids).methods(),
+            *Sending(ledger, resolver, names, outbox.wake, clock, ids).methods(),
             *session_methods(reading, sends, spawns, standing),
             *Upkeep(ledger, resolver, stopping, archive, changing, clock).methods(),
             *explain_methods(Explaining(config, ledger, resolver)),
             *display.methods(),
+            *_schedule_methods(config, paths, outside, ledger, schedule),
+            *Nodes(config, resolver, book, schedule.notices, outside.clients, clock, ids).methods(),
+            *guest_methods(guests),
             *_for_onlookers(ledger, resolver, clock, _model_of(config, outside)),
         ]
     )
     door = Door(registry, ledger, clock)
     doors.append(door)  # commands do what methods do: through the door that knows them all
+    places = Places(
+        config.agents,
+        config.tools,
+        lambda agent_id: paths.workspace(agent_id, config.agents),
+        paths.state_dir,
+        outside.environ,
+    )
+    servers = McpServers(config.mcp.servers)
+    tools = [*session_tools(door), *_own_tools(config, places), *outside.tools]
     return House(
         ledger=ledger,
         book=book,
@@ -329,8 +434,65 @@ def _build(
         resolver=resolver,
         door=door,
         about=about,
-        tools={tool.name: tool for tool in _tools(config, paths, outside, door)},
+        places=places,
+        servers=servers,
+        toolsets=Toolsets(tools, config, places.decide, servers),
+        schedule=schedule,
+        guests=guests,
     )
+
+
+def _schedule(
+    config: Config,
+    paths: Paths,
+    outside: Outside,
+    ledger: Ledger,
+    resolver: Resolver,
+    book: Book,
+    feed: Feed,
+) -> Schedule:
+    clock, ids = outside.clock, outside.ids
+    local = user_zone(config.agents.defaults.user_timezone, local_zone(outside.environ))
+    notices = Notices(config, ledger, book, clock, ids)
+    heartbeats = Heartbeats(
+        config,
+        ledger,
+        notices,
+        lambda agent_id: paths.workspace(agent_id, config.agents),
+        clock,
+        local,
+    )
+    work = Work(config, ledger, notices, heartbeats, clock, ids)
+    clockwork = Clockwork(
+        ledger, book, feed, work, heartbeats, clock, local, config.cron.max_concurrent_runs
+    )
+    jobs = Jobs(config, ledger, clockwork, feed, clock, ids, local)
+    hooks = Hooks(config, ledger, resolver, book, notices, clock, ids)
+    return Schedule(notices, heartbeats, work, clockwork, jobs, hooks)
+
+
+def _schedule_methods(
+    config: Config, paths: Paths, outside: Outside, ledger: Ledger, schedule: Schedule
+) -> list[Method[Any]]:
+    waking = Waking(config, ledger, schedule.notices, schedule.heartbeats, outside.clock)
+    cron = CronMethods(config, schedule.jobs, paths.ledger_path)
+    return [*cron.methods(), *waking.methods(), *schedule.hooks.methods()]
+
+
+def _finished(house: House) -> Finished:
+    """What follows from an end, as sessions see it and as the schedule does."""
+
+    async def finished(run: Run, outcome: Outcome) -> Follow:
+        schedule = house.schedule
+        follow = await house.endings.finished(run, outcome)
+        ops = [
+            *follow.ops,
+            *await schedule.work.follow(run, outcome),
+            *await schedule.hooks.follow(run, outcome),
+        ]
+        return Follow(ops, follow.withheld)
+
+    return finished
 
 
 def _for_onlookers(
@@ -353,13 +515,12 @@ def _agent(
     toolbox = Toolbox(house.book, house.feed, config.agents, clock, ids)
     minds = Minds(
         providers,
-        house.tools,
+        house.toolsets,
         _prompts(config, paths, clock),
         lambda agent_id: config.model_for(agent_id, outside.environ),
         config.agents.thinking_for,
         lambda model: _output_tokens(config, model),
         config.window_for,
-        lambda run, tool: may_use_tool(config, run.key, run.authority, tool),
     )
     history = History(house.ledger)
     house.feed.subscribe(history.hear)
@@ -394,11 +555,22 @@ def _prompts(config: Config, paths: Paths, clock: Clock) -> Prompts:
     return Prompts(lambda agent_id: paths.workspace(agent_id, config.agents), settings, clock)
 
 
-def _tools(config: Config, paths: Paths, outside: Outside, door: Door) -> list[Tool[Any]]:
+def _executing(agent: Agent, guests: Guests) -> Execute:
+    """Who carries out a run: the agent loop, or, where an agent lives outside, that one."""
+
+    async def execute(run: Run, progress: Progress) -> Ending:
+        return await (guests if run.key.is_guest else agent).execute(run, progress)
+
+    return execute
+
+
+def _own_tools(config: Config, places: Places) -> list[Tool[Any]]:
     return [
-        *session_tools(door),
-        Read(lambda agent_id: paths.workspace(agent_id, config.agents)),
-        *outside.tools,
+        Read(places),
+        Write(places),
+        Edit(places),
+        Exec(places, lambda agent_id: config.agents.exec_for(agent_id, config.tools.exec)),
+        *([WebFetch(Egress(), config.tools.web.fetch)] if is_installed() else []),
     ]
 
 

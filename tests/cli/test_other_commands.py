@@ -207,6 +207,18 @@ def test_the_doctor_says_what_to_do(person: Person) -> None:
     assert "rehearsal" in well.stdout
 
 
+@pytest.mark.spec("V4")
+def test_the_doctor_tries_the_sandbox_where_one_is_wanted(person: Person) -> None:
+    person.write_config('{ agents: { defaults: { sandbox: { mode: "all" } } } }')
+
+    there = person.types("doctor")
+    missing = person.types("doctor", PATH=str(person.folder))
+
+    assert "bubblewrap works, for main" in there.stdout
+    assert missing.returncode == Exit.FAILED
+    assert "apt install bubblewrap" in " ".join(missing.stdout.split())
+
+
 def test_the_doctor_shows_what_is_wrong_with_the_config(person: Person) -> None:
     person.write_config("{\n  agnets: {},\n}")
 

@@ -1,4 +1,4 @@
-"""Outages: the real SDKs on a real wire against a service that fails, with our retries around them."""
+"""Outages: our clients on a real wire against a service that fails, with our retries around them."""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ BETTER = "Better now."
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """The SDKs are used on asyncio, and a real wire needs real time."""
+    """A real wire needs real time."""
     return "asyncio"
 
 

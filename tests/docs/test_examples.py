@@ -74,11 +74,12 @@ def commands_of(page: Path) -> list[list[str]]:
     ]
 
 
-def test_the_commands_of_the_command_line_page_work_in_their_order(tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", ["cli.md", "cron-and-hooks.md"])
+def test_the_commands_of_a_page_work_in_their_order(page: str, tmp_path: Path) -> None:
     environ = {**os.environ, "OPENCLAW_STATE_DIR": str(tmp_path / "state"), "HOME": str(tmp_path)}
     environ |= {"OPENCLAW_GATEWAY_PORT": "1"}  # nobody listens there: each call works alone
-    commands = commands_of(ROOT / "docs" / "cli.md")
-    assert len(commands) > 10
+    commands = commands_of(ROOT / "docs" / page)
+    assert len(commands) >= 5
 
     for _, *words in commands:
         done = subprocess.run(

@@ -66,9 +66,8 @@ async def test_each_decision_is_told_with_the_setting_that_would_change_it(
 
 @pytest.mark.spec("V1")
 async def test_a_sandboxed_session_is_called_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr("crossclaw.app.refuse_unsupported", lambda config: None, raising=False)
     raw = {"agents": {"defaults": {"sandbox": {"mode": "all"}}}}
     boxed = msgspec.convert(raw, Config)
     async with open_house(tmp_path, RehearsalProvider(), config=boxed) as house:
@@ -78,7 +77,7 @@ async def test_a_sandboxed_session_is_called_so(
 
     assert (child["sandboxed"], child["allowed"]) == (True, True)
     assert refusals(own) == ["visibility"]
-    assert "sandbox.mode of agent main is all" in own["reasons"][-1]["reason"]
+    assert "sandbox.mode is all" in own["reasons"][-1]["reason"]
 
 
 @pytest.mark.spec("P7")

@@ -150,7 +150,7 @@ async def test_agents_list_tells_whom_one_may_spawn(tmp_path: Path) -> None:
     ]
     config = config_of({"agents": {"list": agents}})
     async with open_house(tmp_path, family(), config=config) as house:
-        tool = house.tools["agents_list"]
+        tool = house.toolsets.known["agents_list"]
         mine = await tool.call(ToolContext(MAIN, Authority()), tool.read({}))
         theirs = await tool.call(ToolContext(SessionKey.main("other"), Authority()), tool.read({}))
 
@@ -251,7 +251,7 @@ async def test_a_child_that_calls_the_spawn_tool_anyway_hears_that_there_is_none
         spawn = await reported(house)
 
         assert spawn.outcome is not None
-        assert "there is no tool" in (spawn.outcome.reply or "")
+        assert "is not available here: being a sub-agent" in (spawn.outcome.reply or "")
         assert len(await children(house)) == 1
 
 
@@ -306,7 +306,11 @@ async def test_the_parents_next_turn_knows_the_report_and_no_run_was_started_for
         last = model.seen[-1].turns[-1]
         assert isinstance(last, UserTurn)
         words = [block.text for block in last.content if isinstance(block, Text)]
-        assert any("announce message from agent:main:subagent:" in text for text in words)
+        assert any(
+            "agent:main:subagent:" in text.split("through")[0]
+            and text.startswith("[announce message")
+            for text in words
+        )
         assert any("it is 42" in text for text in words)
         assert words[-1] == "and?"
 

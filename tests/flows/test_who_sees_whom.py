@@ -228,10 +228,9 @@ async def test_a_run_that_a_sandboxed_principal_began_sees_as_a_sandboxed_one(
 
 @pytest.mark.spec("V1", "B3")
 async def test_a_session_that_the_config_locks_in_sees_so_and_locks_in_what_it_causes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     """Whether a sandbox for its other tools is there is another question, asked when a house opens."""
-    monkeypatch.setattr("crossclaw.app.refuse_unsupported", lambda config: None, raising=False)
     raw = {"agents": {"defaults": {"sandbox": {"mode": "all"}}, "list": [{"id": "main"}]}}
     asked = (
         "tool: sessions_list {}\n"

@@ -32,3 +32,13 @@ def test_a_build_that_breaks_its_promise_is_caught(build: str) -> None:
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"control {build}: caught" in done.stdout
+
+
+@pytest.mark.spec("B1", "K3")
+@pytest.mark.timeout(120)
+def test_every_tick_of_a_job_runs_once_or_is_told_as_missed() -> None:
+    command = [sys.executable, "-m", "tests.crash.ticks", "--seed", "7", "--kills", "8"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 findings; a build in two steps gives" in done.stdout

@@ -34,7 +34,7 @@ def head(entries: list[Entry], cut: int) -> Prefix:
 
 
 @pytest.mark.spec("M5", "M3")
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(crashed, st.integers(0, 300), st.integers(0, 15))
 def test_any_crashed_history_is_legal_after_a_compaction(
     history: list[tuple[Message | NewEntry, str | None]], tokens: int, messages: int
@@ -48,7 +48,7 @@ def test_any_crashed_history_is_legal_after_a_compaction(
 
 
 @pytest.mark.spec("M5")
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(settled, max_size=6), st.integers(0, 300))
 def test_a_cut_never_parts_a_result_from_its_call(runs: list[list[Message]], tokens: int) -> None:
     entries = entries_of([message for run in runs for message in run])

@@ -187,7 +187,7 @@ def test_a_view_that_grows_piece_by_piece_is_legal(
 
 
 @pytest.mark.spec("M3", "M1", "M7")
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(crashed, st.integers(0, 15), st.integers(0, 15))
 def test_any_crashed_history_gives_legal_input_to_a_model_that_thinks(
     history: list[tuple[Message | NewEntry, str | None]], cut: int, cleared_through: int

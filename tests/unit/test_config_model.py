@@ -104,12 +104,12 @@ def test_an_agent_inherits_what_its_sandbox_does_not_set() -> None:
         {
             "agents": {
                 "defaults": {"sandbox": {"mode": "all", "workspaceAccess": "ro"}},
-                "list": [{"id": "a", "sandbox": {"network": True}}],
+                "list": [{"id": "a", "sandbox": {"network": "host"}}],
             }
         }
     ).agents
     sandbox = agents.sandbox_for("a")
-    assert (sandbox.mode, sandbox.workspace_access, sandbox.network) == ("all", "ro", True)
+    assert (sandbox.mode, sandbox.workspace_access, sandbox.network) == ("all", "ro", "host")
 
 
 def test_a_docker_network_counts_as_leave_to_use_the_network() -> None:

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from crossclaw.config import Config
-from crossclaw.domain.errors import CrossclawError, Forbidden, NotFound
+from crossclaw.domain.errors import CrossclawError, Forbidden, Invalid, NotFound
 from crossclaw.door.principal import Principal
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import open_house
@@ -25,7 +25,7 @@ async def invoke(
     failure: CrossclawError | None = None
     async with open_house(folder, RehearsalProvider(), config=config) as house:
         await say(house, "agent:main:notes", "say: hi", "r1")
-        invoker = Invoker(house.tools, house.resolver, config)
+        invoker = Invoker(house.toolsets, house.resolver, config, lambda agent_id: "x/y")
         try:
             return await invoker.invoke(who, tool, arguments, session)
         except CrossclawError as error:
@@ -61,10 +61,10 @@ async def test_a_denied_tool_and_an_unknown_one_are_the_same(tmp_path: Path) -> 
 @pytest.mark.spec("V1")
 async def test_a_sandboxed_session_stays_restricted(tmp_path: Path) -> None:
     """It has spawned nothing, so it sees nothing, its own session included."""
-    async with open_house(tmp_path, RehearsalProvider()) as house:
+    boxed = msgspec.convert({"agents": {"defaults": {"sandbox": {"mode": "non-main"}}}}, Config)
+    async with open_house(tmp_path, RehearsalProvider(), config=boxed) as house:
         await say(house, "agent:main:notes", "say: hi", "r1")
-        boxed = {"agents": {"defaults": {"sandbox": {"mode": "non-main"}}}}
-        invoker = Invoker(house.tools, house.resolver, msgspec.convert(boxed, Config))
+        invoker = Invoker(house.toolsets, house.resolver, boxed, lambda agent_id: "x/y")
         locked_in = await invoker.invoke(OWNER, "sessions_list", {}, "agent:main:notes")
         free = await invoker.invoke(OWNER, "sessions_list", {}, "main")
 
@@ -80,3 +80,18 @@ async def test_reading_needs_the_right_to_read_and_sending_the_right_to_write(
         await invoke(
             tmp_path / "2", "sessions_send", {"sessionKey": "main", "message": "x"}, who=READER
         )
+
+
+@pytest.mark.parametrize("tool", ["exec", "write", "edit"])
+async def test_tools_that_change_the_machine_are_closed_until_they_are_opened(
+    tmp_path: Path, tool: str
+) -> None:
+    with pytest.raises(ToolNotAvailable, match=f"Tool not available: {tool}"):
+        await invoke(tmp_path / "1", tool, {})
+    with pytest.raises(Invalid, match="it takes"):
+        await invoke(tmp_path / "2", tool, {}, raw={"gateway": {"tools": {"allow": [tool]}}})
+
+
+async def test_the_sessions_own_policy_holds_outside_too(tmp_path: Path) -> None:
+    with pytest.raises(ToolNotAvailable, match="Tool not available: read"):
+        await invoke(tmp_path, "read", {"path": "a"}, raw={"tools": {"deny": ["group:fs"]}})

@@ -112,7 +112,7 @@ def test_the_config_says_who_is_locked_in(mode: str, key: SessionKey, sandboxed:
 def test_what_a_sandboxed_session_began_is_locked_in_whatever_the_config_says() -> None:
     locked = Authority(sandboxed=True)
 
-    assert why_sandboxed(Config().agents, MAIN, locked) == "a sandboxed session began this run"
+    assert why_sandboxed(Config().agents, MAIN, locked) == "it acts for a sandboxed session"
     assert viewer_of(Config(), MAIN, locked).mode == "spawned"
 
 

@@ -29,6 +29,7 @@ from crossclaw.gateway.limits import Limits
 from crossclaw.gateway.server import Gateway
 from crossclaw.ledger.contract import Audit, Ledger
 from crossclaw.runs.feed import Feed
+from tests.wire.housed import Housed
 
 TOKEN = "a-token-that-is-long-enough-to-be-taken-seriously"
 
@@ -242,11 +243,14 @@ def connect_params(protocol: int = 4, **changes: Any) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def dial(served: Served, path: str = "/", **headers: str) -> AsyncGenerator[Peer]:
+async def dial(served: Served | Housed, path: str = "/", **headers: str) -> AsyncGenerator[Peer]:
     """Connected, and the challenge not yet answered."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     async with connect(
-        served.url + path, additional_headers=named, proxy=None, max_size=None
+        served.url.replace("http", "ws", 1) + path,
+        additional_headers=named,
+        proxy=None,
+        max_size=None,
     ) as socket:
         yield Peer(socket)
 

@@ -22,7 +22,7 @@ class Agent:
 
     async def execute(self, run: Run, progress: Progress) -> Ending:
         session = await self._ledger.find_session(run.key)
-        mind = self._minds.choose(run, session)
+        mind = await self._minds.choose(run, session)
         if run.kind == "compact":
             await self._compactor.by_hand(run, mind)
             return Ending(Outcome("ok"))

@@ -1,8 +1,8 @@
 """A mind: what a run thinks with. Model, system prompt and tools, chosen anew for each run."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol, get_args
+from typing import Protocol, get_args
 
 import msgspec
 
@@ -14,7 +14,7 @@ from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Session
 from crossclaw.providers.contract import Provider
 from crossclaw.providers.fallback import Choice, Fallbacks, Rests
-from crossclaw.tools.contract import Tool
+from crossclaw.tools.toolset import Toolset, Toolsets
 
 OUTPUT_TOKENS_MAX = 8_192  # where the model's own limit is not known
 
@@ -24,7 +24,7 @@ class Mind(msgspec.Struct, frozen=True):
     model: str
     prompt: Callable[[], str]
     """The system prompt, made anew for each request."""
-    tools: Mapping[str, Tool[Any]]
+    tools: Toolset
     thinking: ThinkingLevel = "off"
     output_tokens_max: int = OUTPUT_TOKENS_MAX
     window: int = 200_000
@@ -47,29 +47,27 @@ class Minds:
     def __init__(
         self,
         providers: FindProvider,
-        tools: Mapping[str, Tool[Any]],
+        toolsets: Toolsets,
         prompts: Prompts,
         model_of: Callable[[str], ChosenModel],
         thinking_of: Callable[[str], ThinkingLevel | None],
         output_tokens_of: Callable[[str], int | None],
         window_of: Callable[[str, str], int],
-        may_use: Callable[[Run, str], bool],
     ) -> None:
         self._providers = providers
-        self._tools = tools
+        self._toolsets = toolsets
         self._prompts = prompts
         self._model_of = model_of
         self._thinking_of = thinking_of
         self._output_tokens_of = output_tokens_of
         self._window_of = window_of
-        self._may_use = may_use
         self._rests = Rests()
 
-    def choose(self, run: Run, session: Session | None) -> Mind:
+    async def choose(self, run: Run, session: Session | None) -> Mind:
         configured = self._model_of(run.key.agent_id)
         chosen = run.plan.model or (session and session.model) or configured.primary
         provider, model = self._provider(chosen, configured.fallbacks)
-        allowed = {name: tool for name, tool in self._tools.items() if self._may_use(run, name)}
+        allowed = await self._toolsets.of(run.key, run.authority, chosen)
         return Mind(
             provider,
             model,

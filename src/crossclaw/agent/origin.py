@@ -10,6 +10,9 @@ import msgspec
 
 from crossclaw.domain.messages import Image, Provenance, Text
 
+OWN_KINDS = frozenset({"cron", "system"})
+"""What the owner has arranged speaks for the owner."""
+
 Told = list[Text | Image]
 
 
@@ -17,6 +20,8 @@ def with_origin(provenance: Provenance | None, content: Told) -> Told:
     if provenance is None or provenance.kind == "person":
         return content
     source = _one_line(provenance.source_session or provenance.sender or "inside")
+    if provenance.kind in OWN_KINDS:
+        return [Text(f"[{provenance.kind}: {source}, as your owner has set up]"), *content]
     through = f" through {_one_line(provenance.source_tool)}" if provenance.source_tool else ""
     kind, number = provenance.kind.replace("_", "-"), _number(content)
     opening = (

@@ -1,7 +1,7 @@
 """The toolbox: runs a model's tool calls side by side and stores each result as it comes."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import anyio
@@ -11,20 +11,19 @@ from crossclaw.agent.view import INTERRUPTED
 from crossclaw.config.agents import Agents
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Busy, CrossclawError, Fenced, StoreError
-from crossclaw.domain.events import ToolEnded, ToolStarted
+from crossclaw.domain.events import ToolEnded, ToolProgress, ToolStarted
 from crossclaw.domain.ids import Ids
-from crossclaw.domain.messages import ToolResultMessage, ToolUse, well_formed
+from crossclaw.domain.messages import Image, ToolResultMessage, ToolUse, well_formed
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import NewEntry
 from crossclaw.policy.sandbox import confined
 from crossclaw.providers.calls import raw_arguments
 from crossclaw.runs.book import Book
 from crossclaw.runs.feed import Feed
-from crossclaw.tools.contract import Tool, context_of
+from crossclaw.tools.contract import Tell, context_of
+from crossclaw.tools.toolset import Toolset
 
 log = logging.getLogger(__name__)
-
-Tools = Mapping[str, Tool[Any]]
 
 CALLS_AT_ONCE = 8  # of one message; a model that asks for a hundred files gets them eight by eight
 RESULT_CHARS_MAX = 400_000  # about half of a large window; more would push out everything else
@@ -38,7 +37,7 @@ class Toolbox:
         self._clock = clock
         self._ids = ids
 
-    async def run(self, run: Run, tools: Tools, calls: Sequence[ToolUse]) -> None:
+    async def run(self, run: Run, tools: Toolset, calls: Sequence[ToolUse]) -> None:
         places = anyio.Semaphore(CALLS_AT_ONCE)
         lost: list[CrossclawError] = []
 
@@ -56,7 +55,7 @@ class Toolbox:
         if lost:
             raise lost[0]
 
-    async def _run_one(self, run: Run, tools: Tools, call: ToolUse) -> None:
+    async def _run_one(self, run: Run, tools: Toolset, call: ToolUse) -> None:
         began = self._clock.now_ms()
         self._feed.publish(ToolStarted(run.run_id, run.key, call.id, call.name, call.input))
         content, is_error = await self._answer(run, tools, call)
@@ -70,10 +69,10 @@ class Toolbox:
             ToolEnded(run.run_id, run.key, call.id, call.name, is_error, ended - began)
         )
 
-    async def _answer(self, run: Run, tools: Tools, call: ToolUse) -> tuple[Any, bool]:
+    async def _answer(self, run: Run, tools: Toolset, call: ToolUse) -> tuple[Any, bool]:
         tool = tools.get(call.name)
         if tool is None:
-            return f"there is no tool {call.name!r}; there are: {', '.join(tools) or 'none'}", True
+            return tools.why_not(call.name), True
         if (written := raw_arguments(call.input)) is not None:
             return f"the arguments are no JSON object: {written[:200]}", True
         try:
@@ -83,18 +82,26 @@ class Toolbox:
                 if not fresh:
                     return INTERRUPTED, True
             authority = confined(self._agents, run.key, run.authority)
-            return _bounded(await tool.call(context_of(run, call.id, authority), params)), False
+            context = context_of(run, call.id, authority, self._telling(run, call))
+            return _bounded(await tool.call(context, params)), False
         except (Fenced, StoreError):
             raise
         except CrossclawError as error:
-            return str(error), True
+            return _bounded(str(error)), True
         except Exception as error:
             log.exception("tool %s failed in run %s", call.name, run.run_id)
             return f"{call.name} failed: {type(error).__name__}: {error}", True
 
+    def _telling(self, run: Run, call: ToolUse) -> Tell:
+        return lambda text: self._feed.publish(
+            ToolProgress(run.run_id, run.key, call.id, call.name, text)
+        )
+
 
 def _bounded(result: Any) -> Any:
     plain = msgspec.to_builtins(result)
+    if isinstance(result, list) and any(isinstance(block, Image) for block in result):
+        return plain  # half an image is none; tools keep images within their own limit
     text = plain if isinstance(plain, str) else msgspec.json.encode(plain).decode()
     if len(text) <= RESULT_CHARS_MAX:
         return plain

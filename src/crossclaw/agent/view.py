@@ -140,12 +140,18 @@ def _without_results(message: Message) -> Message:
 def _thought_by(thinker: Thinker | None, message: AssistantMessage) -> AssistantMessage:
     """The message without thinking that its reader could not or may not read."""
     own = thinker is not None and thinker == (message.provider, message.model)
+    # A turn that thinks must begin with it: an unsealed beginning takes the rest along.
+    readable = own and bool(message.blocks) and _is_sealed(message.blocks[0])
     kept = [
         block
         for block in message.blocks
-        if not isinstance(block, Thinking) or (own and (block.signature or block.redacted))
+        if not isinstance(block, Thinking) or (readable and _is_sealed(block))
     ]
     return msgspec.structs.replace(message, content=kept)
+
+
+def _is_sealed(block: Text | Thinking | ToolUse) -> bool:
+    return isinstance(block, Thinking) and bool(block.signature or block.redacted)
 
 
 def _with_late_thinking_only(turns: list[Turn]) -> list[Turn]:

@@ -16,7 +16,7 @@ from crossclaw.cli.place import Place, find_place
 from crossclaw.config.paths import LEGACY_FOLDERS
 from crossclaw.config.supported import not_yet, refuse_unsupported
 from crossclaw.config.token import TOKEN_VARIABLE
-from crossclaw.domain.errors import ConfigInvalid
+from crossclaw.domain.errors import ConfigInvalid, SandboxMissing
 
 Grade = Literal["ok", "warning", "error"]
 
@@ -180,6 +180,26 @@ def leftovers(place: Place) -> Iterator[Finding]:
             yield Finding("leftover", "warning", f"{old} is an older state folder, not used")
 
 
+def sandbox(place: Place) -> Iterator[Finding]:
+    agents = place.config.agents
+    boxed = [name for name in agents.ids() if agents.sandbox_for(name).mode != "off"]
+    if not boxed:
+        return
+    from crossclaw.sandbox.bubblewrap import Bubblewrap  # noqa: PLC0415  only where it is wanted
+
+    try:
+        Bubblewrap(shutil.which("bwrap", path=place.environ.get("PATH")), {}).check()
+    except SandboxMissing as error:
+        yield Finding(
+            "sandbox",
+            "error",
+            str(error),
+            f"The gateway does not start: {', '.join(boxed)} need it.",
+        )
+    else:
+        yield Finding("sandbox", "ok", f"bubblewrap works, for {', '.join(boxed)}")
+
+
 CHECKS: tuple[Check, ...] = (
     python_version,
     sqlite_version,
@@ -187,5 +207,6 @@ CHECKS: tuple[Check, ...] = (
     token,
     port,
     models,
+    sandbox,
     leftovers,
 )

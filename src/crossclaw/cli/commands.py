@@ -56,6 +56,21 @@ TREE: dict[str, Leaf | Group] = {
     "models": Group(
         "what they think with", {"list": Leaf("the models on offer", "models")}, default="list"
     ),
+    "cron": Group(
+        "jobs: what is to be done when",
+        {
+            "list": Leaf("the jobs and when they are due", "cron"),
+            "add": Leaf("make a job", "cron"),
+            "edit": Leaf("change a job", "cron"),
+            "rm": Leaf("remove a job", "cron"),
+            "run": Leaf("run a job now", "cron"),
+            "runs": Leaf("what became of a job's ticks", "cron"),
+            "enable": Leaf("switch a job on", "cron"),
+            "disable": Leaf("switch a job off", "cron"),
+            "status": Leaf("whether jobs run, and when the next one is due", "cron"),
+        },
+        default="list",
+    ),
     "gateway": Group(
         "run the gateway, or call one of its methods",
         {
@@ -63,6 +78,11 @@ TREE: dict[str, Leaf | Group] = {
             "call": Leaf("call a method of the gateway and print its answer", "gateway"),
         },
         default="run",
+    ),
+    "mcp": Leaf("the session tools as an MCP server on stdin and stdout", "mcp"),
+    "protocol": Group(
+        "what the gateway understands, for those who write clients",
+        {"schema": Leaf("every method and event as JSON Schema", "protocol")},
     ),
     "run": Leaf("first start: gateway, page and a link to open", "run"),
     "demo": Leaf("two agents talk, here and now, without key or network", "demo"),
@@ -78,6 +98,7 @@ TREE: dict[str, Leaf | Group] = {
             "check": Leaf("whether it is good, with file and line", "config"),
         },
     ),
+    "import": Leaf("bring the sessions of an OpenClaw state folder in", "import_"),
     "logs": Leaf("the last lines of the gateway's log", "logs"),
 }
 

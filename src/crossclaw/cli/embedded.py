@@ -20,7 +20,16 @@ from crossclaw.cli.say import note
 from crossclaw.domain import events as house_events
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import CrossclawError
-from crossclaw.domain.events import ReplyPiece, RunEnded, RunStarted, ToolEnded, ToolStarted
+from crossclaw.domain.events import (
+    HeartbeatNews,
+    JobNews,
+    ReplyPiece,
+    RunEnded,
+    RunStarted,
+    ToolEnded,
+    ToolProgress,
+    ToolStarted,
+)
 from crossclaw.domain.keys import SessionKey
 from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller, Listening, TwoAnswers
@@ -45,7 +54,7 @@ async def open_embedded(place: Place) -> AsyncGenerator["EmbeddedPeer"]:
 
 
 def _outside(place: Place) -> Outside:
-    return Outside(environ=place.environ, loaded=place.loaded)
+    return Outside(environ=place.environ, loaded=place.loaded, keeps_time=False)
 
 
 class EmbeddedPeer:
@@ -93,6 +102,8 @@ class EmbeddedPeer:
                 return [*story.said(heard, now_ms), *story.due(now_ms, 0, 0)]
             case ToolStarted(run_id=run_id):
                 return self._story(run_id).tool_started(heard, heard.arguments, now_ms)
+            case ToolProgress(run_id=run_id):
+                return self._story(run_id).tool_progress(heard, now_ms)
             case ToolEnded(run_id=run_id):
                 return self._story(run_id).tool_ended(heard, now_ms)
             case RunEnded(run=run):
@@ -106,4 +117,5 @@ class EmbeddedPeer:
 
 
 def _key_of(heard: house_events.Event) -> SessionKey:
+    assert not isinstance(heard, JobNews | HeartbeatNews), "no story tells of these"
     return heard.run.key if isinstance(heard, RunStarted | RunEnded) else heard.key

@@ -119,7 +119,7 @@ def host_of(bind: str | None) -> str | None:
 def begin_log(*, verbose: bool, quiet: bool = False) -> None:
     level = logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO
     logging.basicConfig(level=level, format=_FORMAT, stream=sys.stderr)
-    for library in ("websockets", "httpx2"):  # each would say a line at every request
+    for library in ("websockets", "httpx2", "mcp"):  # each would say a line at every request
         logging.getLogger(library).setLevel(logging.WARNING)
 
 

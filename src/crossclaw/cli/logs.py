@@ -1,11 +1,10 @@
 """`logs`: the last lines of the log file, where the config names one."""
 
 import time
-from pathlib import Path
 
 from crossclaw.cli.exits import CommandFailed, Exit
 from crossclaw.cli.grammar import Arguments, Command, Parser, positive
-from crossclaw.cli.place import Place, find_place
+from crossclaw.cli.place import find_place
 from crossclaw.cli.say import cleaned, out
 
 TAIL_BYTES_MAX = 2**20  # of the end of the file; more lines than anybody reads
@@ -18,7 +17,8 @@ def _arguments(parser: Parser) -> None:
 
 
 def _logs(arguments: Arguments) -> int:
-    path = log_path(find_place())
+    place = find_place()
+    path = place.paths.log_path(place.config.logging)
     try:
         with path.open("rb") as file:
             size = file.seek(0, 2)
@@ -36,13 +36,6 @@ def _logs(arguments: Arguments) -> int:
             hint="The gateway logs to stderr; a service keeps that, or set logging.file.",
         ) from None
     return Exit.OK
-
-
-def log_path(place: Place) -> Path:
-    named = place.config.logging.get("file")
-    if isinstance(named, str) and named:
-        return place.paths.resolve(named)
-    return place.paths.state_dir / "logs" / "gateway.log"
 
 
 COMMANDS = {"logs": Command(_arguments, _logs)}

@@ -4,8 +4,9 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from crossclaw.config.heartbeat import Heartbeat
 from crossclaw.config.section import Count, Loose, Positive, Section, Share, names
-from crossclaw.config.tools import AgentTools
+from crossclaw.config.tools import AgentTools, ExecTool
 from crossclaw.domain.agents import DEFAULT_AGENT_ID, ThinkingLevel, normalize_agent_id
 from crossclaw.domain.errors import NotFound
 
@@ -16,6 +17,7 @@ VerboseLevel = Literal["off", "on", "full"]
 SandboxMode = Literal["off", "non-main", "all"]
 WorkspaceAccess = Literal["none", "ro", "rw"]
 SpawnedVisibility = Literal["spawned", "all"]
+SandboxNetwork = Literal["none", "host"]
 
 _NEAREST_LEVEL: dict[ThinkingName, ThinkingLevel] = {
     "adaptive": "medium",
@@ -68,15 +70,15 @@ class Sandbox(Section, frozen=True):
     mode: SandboxMode = "off"
     workspace_access: WorkspaceAccess = "rw"
     session_tools_visibility: SpawnedVisibility = "spawned"
-    network: bool = False
+    network: SandboxNetwork = "none"
     scope: Literal["session", "agent", "shared"] = "agent"
     docker: Loose = msgspec.field(default_factory=Loose)
     unused = _FOREIGN_SANDBOX
 
     @property
     def allows_network(self) -> bool:
-        """`network: true`, or OpenClaw's way to say it: a docker network other than none."""
-        return self.network or self.docker.get("network", "none") != "none"
+        """`network: host`, or OpenClaw's way to say it: a docker network other than none."""
+        return self.network == "host" or self.docker.get("network", "none") != "none"
 
 
 class AgentSandbox(Section, frozen=True):
@@ -85,7 +87,7 @@ class AgentSandbox(Section, frozen=True):
     mode: SandboxMode | None = None
     workspace_access: WorkspaceAccess | None = None
     session_tools_visibility: SpawnedVisibility | None = None
-    network: bool | None = None
+    network: SandboxNetwork | None = None
     scope: Literal["session", "agent", "shared"] | None = None
     docker: Loose | None = None
     unused = _FOREIGN_SANDBOX
@@ -124,7 +126,7 @@ class AgentDefaults(Section, frozen=True):
     sandbox: Sandbox = Sandbox()
     compaction: Compaction = Compaction()
     context_pruning: Loose = msgspec.field(default_factory=Loose)
-    heartbeat: Loose = msgspec.field(default_factory=Loose)
+    heartbeat: Heartbeat | None = None
     unused = names(
         "imageModel imageGenerationModel videoGenerationModel musicGenerationModel pdfModel"
         " pdfMaxBytesMb pdfMaxPages utilityModel voiceModel modelPolicy params skills skillsLimits"
@@ -167,7 +169,7 @@ class Agent(Section, frozen=True):
     verbose_default: VerboseLevel | None = None
     context_tokens: Positive | None = None
     group_chat: Loose = msgspec.field(default_factory=Loose)
-    heartbeat: Loose = msgspec.field(default_factory=Loose)
+    heartbeat: Heartbeat | None = None
     unused = names(
         "agentDir utilityModel models modelPolicy reasoningDefault fastModeDefault params skills"
         " skillsLimits memory memorySearch humanDelay typingMode typingIntervalSeconds tts"
@@ -222,6 +224,11 @@ class Agents(Section, frozen=True):
         }
         return msgspec.structs.replace(self.defaults.sandbox, **changes)
 
+    def exec_for(self, agent_id: str, shared: ExecTool) -> ExecTool:
+        own = msgspec.structs.asdict(self.get(agent_id).tools.exec)
+        changes = {name: value for name, value in own.items() if value is not None}
+        return msgspec.structs.replace(shared, **changes)
+
     def thinking_for(self, agent_id: str) -> ThinkingLevel | None:
         name = self.get(agent_id).thinking_default or self.defaults.thinking_default
         return thinking_level(name) if name else None
@@ -234,6 +241,13 @@ class Agents(Section, frozen=True):
             name if name == "*" else normalize_agent_id(name)
             for name in map(str.strip, allowed or ())
         )
+
+    def heartbeats(self) -> dict[str, Heartbeat]:
+        """Who has one: the agents that say so themselves, or else the default agent when the
+        defaults say so. Nobody is set to work, and nothing is spent, by silence."""
+        shared = self.defaults.heartbeat
+        own = {each.id: each.heartbeat.over(shared) for each in self.all() if each.heartbeat}
+        return own or ({self.default_id: shared} if shared is not None else {})
 
     def aliases(self) -> dict[str, str]:
         """Short names of models, lower-case, to `provider/model`."""

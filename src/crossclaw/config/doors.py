@@ -1,11 +1,10 @@
-"""Doors: what arrives other than by a client: chat messages, bindings, hooks, cron, MCP servers."""
+"""Doors: what arrives other than by a client: chat messages, bindings, cron, MCP servers."""
 
 from typing import Literal
 
 import msgspec
 
 from crossclaw.config.section import Count, Loose, Positive, Secrets, Section, names
-from crossclaw.domain.secret import Secret
 
 QueueMode = Literal[
     "steer", "followup", "collect", "steer-backlog", "steer+backlog", "queue", "interrupt"
@@ -60,24 +59,10 @@ class Binding(Section, frozen=True):
     unused = names("type comment acp session sessionKey sessionScope")
 
 
-class Hooks(Section, frozen=True):
-    enabled: bool = False
-    token: Secret | None = None
-    path: str = "/hooks"
-    max_body_bytes: Positive = 262_144
-    default_session_key: str | None = None
-    allow_request_session_key: bool = True
-    allowed_session_key_prefixes: tuple[str, ...] = ()
-    allowed_agent_ids: tuple[str, ...] | None = None
-    mappings: tuple[Loose, ...] = ()
-    presets: tuple[str, ...] = ()
-    unused = names("transformsDir gmail internal")
-
-
 class Cron(Section, frozen=True):
     enabled: bool = True
     store: str | None = None
-    max_concurrent_runs: Positive = 1
+    max_concurrent_runs: Positive | None = None
     unused = names(
         "retry webhook webhookToken sessionRetention runLog failureAlert failureDestination"
         " triggers minIntervalMs"
@@ -104,7 +89,9 @@ class McpServer(Section, frozen=True):
     url: str | None = None
     transport: str | None = None
     headers: Secrets = msgspec.field(default_factory=Secrets)
-    unused = names("workingDirectory enabled disabled type oauth auth timeout tools codex")
+    enabled: bool = True
+    disabled: bool = False
+    unused = names("workingDirectory type oauth auth timeout tools codex")
 
 
 class Mcp(Section, frozen=True):

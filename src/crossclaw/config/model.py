@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from crossclaw.config.agents import Agents, fallbacks_of, primary_of, thinking_level
-from crossclaw.config.doors import Binding, Commands, Cron, Env, Hooks, Mcp, Messages
+from crossclaw.config.doors import Binding, Commands, Cron, Env, Mcp, Messages
 from crossclaw.config.gateway import Gateway
+from crossclaw.config.hooks import Hooks
 from crossclaw.config.providers import Models, known_window
 from crossclaw.config.section import Loose, Section, names
 from crossclaw.config.session import Session

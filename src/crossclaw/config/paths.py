@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -33,6 +34,13 @@ class Paths(msgspec.Struct, frozen=True):
     def port_path(self) -> Path:
         """The port of the gateway that serves this folder, while it does."""
         return self.state_dir / "gateway.port"
+
+    def log_path(self, logging: Mapping[str, Any]) -> Path:
+        """Where the log is looked for: what the section `logging` names, or beside the state."""
+        named = logging.get("file")
+        if isinstance(named, str) and named:
+            return self.resolve(named)
+        return self.state_dir / "logs" / "gateway.log"
 
     def workspace(self, agent_id: str, agents: Agents) -> Path:
         """The agent's own setting; else the shared one for the default agent, else one each."""

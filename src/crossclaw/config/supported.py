@@ -2,16 +2,32 @@
 refused; ignoring it would let something run free that was meant to be locked in."""
 
 from crossclaw.config.model import Config
+from crossclaw.config.tools import ExecTool
 from crossclaw.domain.errors import ConfigInvalid
 
 
 def refuse_unsupported(config: Config) -> None:
-    agents = config.agents
-    boxed = [each for each in agents.ids() if agents.sandbox_for(each).mode != "off"]
-    if boxed:
+    for agent_id in config.agents.ids():
+        _refuse_exec_locks(agent_id, config.agents.exec_for(agent_id, config.tools.exec))
+    if config.hooks.enabled and any(mapping.transform for mapping in config.hooks.mappings):
         raise ConfigInvalid(
-            f"sandbox.mode is set for {', '.join(boxed)}, and this release has no sandbox yet; set it "
-            "to off to run these agents without one"
+            "hooks.mappings[].transform names a module of Node.js, which cannot run here; what it does "
+            "must be said with messageTemplate, textTemplate and match, or by a program in between"
+        )
+
+
+def _refuse_exec_locks(agent_id: str, settings: ExecTool) -> None:
+    asked = {
+        "security": settings.security == "allowlist",
+        "ask": settings.ask not in (None, "off"),
+        "mode": settings.mode not in (None, "deny", "full"),
+        "host": settings.host == "node",
+    }
+    for name in (name for name, is_set in asked.items() if is_set):
+        raise ConfigInvalid(
+            f"tools.exec.{name} of agent {agent_id} asks for allow lists, approvals or nodes, which "
+            "this release has not; use tools.exec.security deny or full, or "
+            "agents.defaults.sandbox.mode all to lock commands in"
         )
 
 

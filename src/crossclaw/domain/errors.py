@@ -9,6 +9,7 @@ CrossclawError                UNAVAILABLE       something failed inside; the tex
 ├── Forbidden                 FORBIDDEN         known and refused; names the setting that would allow it
 ├── Busy                      UNAVAILABLE       a limit is reached; the same call works later
 ├── Fenced                    UNAVAILABLE       a write by a run that no longer owns its work
+│   └── TickTaken             UNAVAILABLE       this tick of a job was taken before
 ├── Stopped                   UNAVAILABLE       this part of the house is closed
 ├── StoreError                UNAVAILABLE       the ledger cannot be opened or written
 │   ├── StoreLocked           UNAVAILABLE       another gateway has this state folder
@@ -19,6 +20,8 @@ CrossclawError                UNAVAILABLE       something failed inside; the tex
 │   ├── ProviderOverloaded    UNAVAILABLE       rate limit or outage; trying later helps
 │   └── ContextOverflow       UNAVAILABLE       the input does not fit the model's window
 ├── TurnsExhausted            UNAVAILABLE       a run asked the model too often
+├── ToolFailed                UNAVAILABLE       a tool did not come to its end; the text has what there is
+├── SandboxMissing            UNAVAILABLE       a sandbox is wanted and cannot be had; nothing runs without
 └── DeliveryError             UNAVAILABLE       a channel did not take a message
     └── DeliveryUncertain     UNAVAILABLE       nobody knows whether it did
 
@@ -66,6 +69,10 @@ class Fenced(CrossclawError):
     pass
 
 
+class TickTaken(Fenced):
+    pass
+
+
 class Stopped(CrossclawError):
     retryable = True
 
@@ -107,6 +114,14 @@ class ContextOverflow(ProviderError):
 
 
 class TurnsExhausted(CrossclawError):
+    pass
+
+
+class ToolFailed(CrossclawError):
+    pass
+
+
+class SandboxMissing(CrossclawError):
     pass
 
 

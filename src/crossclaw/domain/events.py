@@ -53,6 +53,16 @@ class ToolStarted(msgspec.Struct, frozen=True):
     arguments: dict[str, object]
 
 
+class ToolProgress(msgspec.Struct, frozen=True):
+    """A sign of life of a tool that takes its time: the end of what it has put out so far."""
+
+    run_id: str
+    key: SessionKey
+    tool_use_id: str
+    name: str
+    text: str
+
+
 class ToolEnded(msgspec.Struct, frozen=True):
     run_id: str
     key: SessionKey
@@ -96,6 +106,32 @@ class RunEnded(msgspec.Struct, frozen=True):
     """The send policy keeps the reply from the session's chats."""
 
 
+class JobNews(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Something happened to a job; the names are those of the wire's `cron` event."""
+
+    job_id: str
+    action: Literal["added", "updated", "removed", "started", "finished"]
+    run_at_ms: int | None = None
+    duration_ms: int | None = None
+    status: str | None = None
+    error: str | None = None
+    summary: str | None = None
+    session_id: str | None = None
+    session_key: str | None = None
+    next_run_at_ms: int | None = None
+
+
+class HeartbeatNews(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """An agent looked around, or did not; the names are those of the wire's `heartbeat` event."""
+
+    ts: int
+    status: Literal["sent", "ok-empty", "ok-token", "skipped", "failed"]
+    agent_id: str
+    reason: str | None = None
+    preview: str | None = None
+    duration_ms: int | None = None
+
+
 Event = (
     RunAccepted
     | RunStarted
@@ -103,10 +139,13 @@ Event = (
     | ThoughtPiece
     | CallRepeated
     | ToolStarted
+    | ToolProgress
     | ToolEnded
     | EntryAppended
     | Injected
     | SessionChanged
     | Compacting
     | RunEnded
+    | JobNews
+    | HeartbeatNews
 )

@@ -4,6 +4,7 @@
     agent:<agent>:<channel>:group:<id>          a group; likewise `channel`
     agent:<agent>:…:dm:<peer>                   a direct chat, in the shapes of `session.dmScope`
     agent:<agent>:subagent:<uuid>               a sub-agent
+    agent:<agent>:mcp:<name>                    a guest: an agent outside of the house
     agent:<agent>:<name>                        whatever else a person names
     cron:<job>  hook:<uuid>  node-<node>        work from inside; `agent:<agent>:cron:…` means the same
     …:thread:<id>  …:topic:<id>                 a thread of the chat before it
@@ -169,6 +170,10 @@ class SessionKey(msgspec.Struct, frozen=True, eq=False):
         return cls.named(agent_id, f"subagent:{_part(child_id)}")
 
     @classmethod
+    def guest(cls, agent_id: str, name: str) -> "SessionKey":
+        return cls.named(agent_id, f"mcp:{_part(name)}")
+
+    @classmethod
     def cron(cls, agent_id: str, job_id: str) -> "SessionKey":
         return cls._inside(agent_id, f"cron:{_part(job_id)}")
 
@@ -215,6 +220,11 @@ class SessionKey(msgspec.Struct, frozen=True, eq=False):
     @property
     def is_subagent(self) -> bool:
         return self.name.startswith("subagent:")
+
+    @property
+    def is_guest(self) -> bool:
+        """Whether its runs are answered from outside of the house."""
+        return self.name.startswith("mcp:")
 
     @property
     def thread_id(self) -> str | None:

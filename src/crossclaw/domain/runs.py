@@ -6,6 +6,7 @@ import msgspec
 
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.authority import Authority
+from crossclaw.domain.jobs import TickId
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
 
@@ -54,6 +55,10 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether the end of this run is a step of its session's spawn."""
     keep_messages: int | None = None
     """Of a compaction by hand: how many of the newest messages stay as they are."""
+    tick: TickId | None = None
+    """The job's tick that this run is for."""
+    ack_chars_max: int | None = None
+    """Set where HEARTBEAT_OK means silence: how much may be said beside it."""
 
 
 class NewRun(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ Scope = Literal[
     "operator.approvals",
     "operator.pairing",
     "node",
+    "hook",
 ]
 Role = Literal["operator", "node", "session"]
 

@@ -53,9 +53,11 @@ class Resolver:
         """A key or a session id. With the right `create`, a person may name what is not there yet."""
         text = reference.strip()
         if _UUID.fullmatch(text):
-            key, session = None, await self._ledger.find_session_by_id(text.lower())
-            if session is None and right == "read":
-                session = await self._find_former(text.lower())
+            # What a reset has closed can still be read by its old id, and nothing else.
+            key, session = (
+                None,
+                await self._ledger.find_session_by_id(text.lower(), former=right == "read"),
+            )
         else:
             key = self._key(principal, text)
             self._refuse_unreachable(principal, key.agent_id, right)
@@ -150,14 +152,6 @@ class Resolver:
             return principal.role == "operator"
         configured = self._config.agents.find(key.agent_id) is not None
         return right == "send" and key.kind == "main" and configured
-
-    async def _find_former(self, session_id: str) -> Session | None:
-        """A session as it was before a reset: it can be read by its old id, and nothing else."""
-        former = await self._ledger.find_export(session_id)
-        if former is None:
-            return None
-        session = await self._ledger.find_session(SessionKey(former.key, former.agent_id))
-        return session and msgspec.structs.replace(session, session_id=session_id)
 
 
 def _handle(session: Session | None, reference: str, right: Right) -> SessionHandle:

@@ -29,6 +29,9 @@ Handle = Callable[[Request, Principal], Awaitable[ASGIApp]]
 _ODD_PATH = re.compile(rb"%(?:2f|5c|2e|25|00|3b)|//|\.\.|[;\\\x00-\x20\x7f-\xff]|/\./|/\.$", re.I)
 _CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
+HOOKS = "hooks"
+"""The door of programs elsewhere: its secret lets a principal in that may call hooks and nothing else."""
+
 NOBODY = Principal(
     name="nobody", role="operator", scopes=frozenset(), authority=Authority(may_spawn=False)
 )
@@ -39,6 +42,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     method: str
     path: str
+    """One that ends in /* stands for all below it."""
     handle: Handle
     door: str | None = GATEWAY
     """None: anybody may, and learns nothing by it."""
@@ -129,10 +133,12 @@ class Edge:
             raise Refusal(too_many(error.retry_after_s)) from None
         if (ticket := scope.get("crossclaw.ticket")) is not None:
             ticket.give_back()
+        mine = endpoint.door == GATEWAY
         return Principal(
             name=f"http:{endpoint.door}",
             role="operator",
-            scopes=OPERATOR_SCOPES if endpoint.door == GATEWAY else frozenset({"operator.write"}),
+            scopes=OPERATOR_SCOPES if mine else frozenset({"hook"}),
+            authority=Authority(owner=mine),
             credential_id=endpoint.door,
             epoch=self._gatekeeper.epoch,
         )
@@ -161,7 +167,7 @@ def check_path(scope: Scope) -> None:
 
 
 def find_endpoint(routes: Mapping[str, Mapping[str, Endpoint]], method: str, path: str) -> Endpoint:
-    methods = routes.get(path)
+    methods = routes.get(path) or _above(routes, path)
     if methods is None:
         raise Refusal(PlainTextResponse("Not Found", 404))
     endpoint = methods.get("GET" if method == "HEAD" else method)
@@ -169,6 +175,14 @@ def find_endpoint(routes: Mapping[str, Mapping[str, Endpoint]], method: str, pat
         allow = {"Allow": ", ".join(sorted(methods))}
         raise Refusal(PlainTextResponse("Method Not Allowed", 405, headers=allow))
     return endpoint
+
+
+def _above(
+    routes: Mapping[str, Mapping[str, Endpoint]], path: str
+) -> Mapping[str, Endpoint] | None:
+    """A route that ends in /* has every path below it."""
+    below = (route for route in routes if route.endswith("/*") and path.startswith(route[:-1]))
+    return routes.get(next(below, ""))
 
 
 def bearer(headers: Mapping[str, str]) -> str | None:

@@ -15,12 +15,15 @@ from crossclaw.domain.events import (
     Compacting,
     EntryAppended,
     Event,
+    HeartbeatNews,
     Injected,
+    JobNews,
     ReplyPiece,
     RunEnded,
     RunStarted,
     SessionChanged,
     ToolEnded,
+    ToolProgress,
     ToolStarted,
 )
 from crossclaw.domain.keys import SHARED, SessionKey
@@ -41,8 +44,14 @@ EVENT_NAMES = (
     "presence",
     "tick",
     "health",
+    "cron",
+    "heartbeat",
+    "node.invoke.request",
     "shutdown",
 )
+
+
+Step = CallRepeated | ToolStarted | ToolProgress | ToolEnded | Compacting
 
 
 class Newsroom:
@@ -70,19 +79,8 @@ class Newsroom:
             case RunEnded(run=run):
                 self._ended(heard, now_ms)
                 self._changed(run.key, "agent.run.ended", now_ms)
-            case CallRepeated():
-                told = self._story(heard.run_id).call_repeated(heard, now_ms)
-                self._tell(heard.run_id, heard.key, told)
-            case ToolStarted():
-                arguments = _shortened(heard.arguments, self._limits.tool_text_chars_max)
-                told = self._story(heard.run_id).tool_started(heard, arguments, now_ms)
-                self._tell(heard.run_id, heard.key, told)
-            case ToolEnded():
-                told = self._story(heard.run_id).tool_ended(heard, now_ms)
-                self._tell(heard.run_id, heard.key, told)
-            case Compacting():
-                told = self._story(heard.run_id).compacting(heard, now_ms)
-                self._tell(heard.run_id, heard.key, told)
+            case CallRepeated() | ToolStarted() | ToolProgress() | ToolEnded() | Compacting():
+                self._tell(heard.run_id, heard.key, self._within(heard, now_ms))
             case EntryAppended(key=key, entry=entry):
                 self._entry(key, entry)
             case Injected(key=key, entry=entry):
@@ -90,6 +88,10 @@ class Newsroom:
                 self._injected(key, entry)
             case SessionChanged(key=key, reason=reason):
                 self._changed(key, reason, now_ms)
+            case JobNews():
+                self._tell_watchers("cron", heard)
+            case HeartbeatNews():
+                self._tell_watchers("heartbeat", heard)
             case _:
                 pass
 
@@ -103,6 +105,22 @@ class Newsroom:
                 self._work = anyio.Event()
 
     # ── runs ───────────────────────────────────────────────────────────────────────────────────
+
+    def _within(self, heard: Step, now_ms: int) -> list[Told]:
+        """What happens between a run's words."""
+        story = self._story(heard.run_id)
+        match heard:
+            case CallRepeated():
+                return story.call_repeated(heard, now_ms)
+            case ToolStarted():
+                arguments = _shortened(heard.arguments, self._limits.tool_text_chars_max)
+                return story.tool_started(heard, arguments, now_ms)
+            case ToolProgress():
+                return story.tool_progress(heard, now_ms)
+            case ToolEnded():
+                return story.tool_ended(heard, now_ms)
+            case Compacting():
+                return story.compacting(heard, now_ms)
 
     def _piece(self, piece: ReplyPiece, now_ms: int) -> None:
         story = self._story(piece.run_id)
@@ -208,6 +226,12 @@ class Newsroom:
             "message": _as_said(entry.message, entry.at),
         }
         self._tell(f"inject-{entry.entry_id}", key, [Told("chat", payload)])
+
+    def _tell_watchers(self, name: str, payload: Any) -> None:
+        if watchers := self._audience.watchers():
+            frame = event(name, payload, droppable=True)
+            for hearer in watchers:
+                hearer.push(frame)
 
     def _changed(self, key: SessionKey, reason: str, now_ms: int) -> None:
         listeners = self._audience.of_all_sessions

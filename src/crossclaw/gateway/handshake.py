@@ -106,6 +106,8 @@ class Admitted(msgspec.Struct, frozen=True, kw_only=True):
     client: ClientSays
     caps: frozenset[str]
     device_id: str | None
+    commands: tuple[str, ...] = ()
+    """What a node offers to do."""
 
     @property
     def shown_scopes(self) -> list[str]:
@@ -165,6 +167,7 @@ class Handshake:
             client=params.client,
             caps=frozenset(params.caps),
             device_id=device_id,
+            commands=params.commands,
         )
 
     def _check_origin(self, params: ConnectParams, known: Circumstances) -> None:

@@ -45,6 +45,10 @@ class Reception:
     def epoch(self) -> int:
         return self._gatekeeper.epoch
 
+    @property
+    def clients(self) -> list[Client]:
+        return list(self._clients)
+
     def hello(self, conn_id: str, admitted: Admitted, methods: Iterable[str]) -> dict[str, Any]:
         return self._hello.payload(conn_id, admitted, methods)
 

@@ -61,6 +61,16 @@ class Gateway:
     def presence(self) -> list[dict[str, Any]]:
         return self._reception.presence.entries()
 
+    def clients(self) -> list[Client]:
+        return self._reception.clients
+
+    @property
+    def endpoints(self) -> list[Endpoint]:
+        """Every route that there is over HTTP."""
+        ui = self._settings.control_ui
+        page = page_endpoints(ui.base_path) if ui.enabled else []
+        return [health_endpoint(), *page, *self._endpoints]
+
     def rotate(self, locks: Mapping[str, Lock]) -> None:
         """New secrets: whoever came in with the old ones is sent away at once."""
         self._gatekeeper.rotate(locks)
@@ -103,13 +113,12 @@ class Gateway:
         settings = self._settings
         origins = Origins(host, settings.control_ui.allowed_origins)
         handshake = Handshake(self._gatekeeper, origins, self._around.clock)
-        page = page_endpoints(settings.control_ui.base_path) if settings.control_ui.enabled else []
 
         async def upgrade(scope: Scope, receive: Receive, send: Send) -> None:
             await self._serve_client(handshake, scope, receive, send)
 
         return Edge(
-            [health_endpoint(), *page, *self._endpoints],
+            self.endpoints,
             upgrade,
             self._gatekeeper,
             origins,

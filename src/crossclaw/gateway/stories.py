@@ -9,7 +9,15 @@ from typing import Any
 
 import msgspec
 
-from crossclaw.domain.events import CallRepeated, Compacting, ReplyPiece, ToolEnded, ToolStarted
+from crossclaw.domain.events import (
+    CallRepeated,
+    Compacting,
+    ReplyPiece,
+    ToolEnded,
+    ToolProgress,
+    ToolStarted,
+)
+from crossclaw.domain.jobs import beyond_heartbeat
 from crossclaw.domain.runs import Run
 from crossclaw.gateway.messages import text_message
 
@@ -78,7 +86,7 @@ class Story:
     # ── what happens ───────────────────────────────────────────────────────────────────────────
 
     def started(self, run: Run, now_ms: int) -> list[Told]:
-        self._open = run.kind not in _CLOSED_KINDS
+        self._open = run.kind not in _CLOSED_KINDS and run.plan.ack_chars_max is None
         self._count_on(run)
         return [self._agent("lifecycle", {"phase": "start", "startedAt": run.started_at}, now_ms)]
 
@@ -110,6 +118,15 @@ class Story:
             "args": arguments,
         }
         return [*self._pieces(now_ms), self._agent("tool", data, now_ms, tools_only=True)]
+
+    def tool_progress(self, event: ToolProgress, now_ms: int) -> list[Told]:
+        data = {
+            "phase": "update",
+            "name": event.name,
+            "toolCallId": event.tool_use_id,
+            "partialResult": {"content": [{"type": "text", "text": event.text}]},
+        }
+        return [self._agent("tool", data, now_ms, tools_only=True)]
 
     def tool_ended(self, event: ToolEnded, now_ms: int) -> list[Told]:
         data = {
@@ -225,6 +242,8 @@ def _end_chat(run: Run, now_ms: int) -> dict[str, Any]:
     if run.status != "ok":
         return {"state": "aborted", "stopReason": "timeout" if run.status == "timeout" else "rpc"}
     words = run.reply or ""
+    if run.plan.ack_chars_max is not None:
+        words = beyond_heartbeat(words, run.plan.ack_chars_max)
     if not words or (run.kind in _CLOSED_KINDS and words.strip() in _CONTROL_TOKENS):
         return {"state": "final"}
     return {"state": "final", "message": text_message(words, run.ended_at or now_ms)}

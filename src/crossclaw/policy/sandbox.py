@@ -3,20 +3,27 @@
 from crossclaw.config.agents import Agents, Sandbox
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.keys import SessionKey
+from crossclaw.policy.decision import Decision
 
 _LOCKED_IN = Authority(owner=True, sandboxed=True)  # takes nothing else away
 
 
+def decide_sandbox(settings: Sandbox, key: SessionKey, authority: Authority) -> Decision:
+    """`allowed` says that the session is sandboxed. What came from a sandboxed session stays so,
+    whatever the mode: authority only shrinks."""
+    if authority.sandboxed:
+        return Decision(True, "it acts for a sandboxed session")
+    if settings.mode == "non-main":
+        is_main = key.kind == "main"
+        which = "the main session" if is_main else "not the main session"
+        return Decision(not is_main, f"sandbox.mode is non-main, and this is {which}")
+    return Decision(settings.mode == "all", f"sandbox.mode is {settings.mode}")
+
+
 def why_sandboxed(agents: Agents, key: SessionKey, authority: Authority) -> str | None:
     """The reason, or None for a run that is free."""
-    if authority.sandboxed:
-        return "a sandboxed session began this run"
-    mode = sandbox_of(agents, key).mode
-    if mode == "all":
-        return f"sandbox.mode of agent {key.agent_id} is all"
-    if mode == "non-main" and key.kind != "main":
-        return f"sandbox.mode of agent {key.agent_id} is non-main, and this is not its main session"
-    return None
+    decision = decide_sandbox(sandbox_of(agents, key), key, authority)
+    return decision.reason if decision.allowed else None
 
 
 def confined(agents: Agents, key: SessionKey, authority: Authority) -> Authority:

@@ -106,7 +106,7 @@ class Providers:
         settings = self._settings[name]
         base_url = settings.base_url or self._environ.get(_base_url_variable(name))
         make = AnthropicProvider if settings.api == "anthropic-messages" else OpenAIProvider
-        # The SDKs would try again on their own, unseen and each for itself.
+        # It could try again on its own, but unseen and each call for itself.
         made = make(name, base_url, self._key(settings, base_url), retries=0)
         return Priced(made, base_url, self._prices)
 

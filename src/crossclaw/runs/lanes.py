@@ -11,6 +11,7 @@ from hashlib import sha256
 
 import anyio
 import anyio.abc
+import anyio.lowlevel
 import msgspec
 from anyio.abc import TaskGroup
 
@@ -196,6 +197,8 @@ class Lanes:
 
     async def _take_over(self, key: SessionKey, claimed: Claimed) -> None:
         try:
+            # Whoever submitted it is answered first. Not to be stopped here: nobody would release it.
+            await anyio.lowlevel.cancel_shielded_checkpoint()
             self._book.tell_start(claimed)
             await self._keep_going(claimed.run)
         finally:

@@ -4,6 +4,7 @@ from typing import Any
 
 from crossclaw.config import Config
 from crossclaw.domain.clock import Clock
+from crossclaw.domain.jobs import beyond_heartbeat
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Outcome, Run, RunKind
 from crossclaw.ledger.contract import Ledger, NewDelivery, Op, PutDelivery
@@ -48,7 +49,7 @@ class Endings:
 
     def _reply(self, run: Run, outcome: Outcome) -> list[Op[Any]]:
         address = run.plan.reply_to
-        text = _words_for_the_chat(outcome)
+        text = _words_for_the_chat(run, outcome)
         if address is None or not run.plan.deliver or not text:
             return []
         delivery = NewDelivery(
@@ -62,9 +63,10 @@ class Endings:
         return [PutDelivery(new=delivery, at=self._clock.now_ms())]
 
 
-def _words_for_the_chat(outcome: Outcome) -> str:
+def _words_for_the_chat(run: Run, outcome: Outcome) -> str:
     if outcome.status == "ok":
-        return (outcome.reply or "").strip()
+        words, ack_chars_max = (outcome.reply or "").strip(), run.plan.ack_chars_max
+        return words if ack_chars_max is None else beyond_heartbeat(words, ack_chars_max)
     if outcome.status == "aborted":
         return ""  # whoever stopped it knows
     return f"⚠️ No answer this time: {outcome.error}"

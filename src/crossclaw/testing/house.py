@@ -1,6 +1,6 @@
 """open_house: the whole house in a folder of your choice, in virtual time, with a scripted model."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -36,11 +36,12 @@ async def open_house(
     timers: dict[str, Fire] | None = None,
     clock: Clock | None = None,
     inline: bool = True,
+    environ: Mapping[str, str] | None = None,
 ) -> AsyncGenerator[app.House]:
     """With `inline` (virtual time) nothing runs in threads; without, the real writer is used."""
     paths = Paths(home=folder, state_dir=folder / "state", config_path=folder / "openclaw.json")
     outside = app.Outside(
-        environ={},
+        environ=environ or {},
         clock=clock or VirtualClock(),
         providers={provider.name: provider},
         channels=tuple(channels),

@@ -6,6 +6,7 @@
   effects    it runs at most once: after a crash the model hears that its fate is unknown.
 """
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Generic, Literal, TypeVar
 
@@ -21,6 +22,14 @@ P = TypeVar("P", bound=msgspec.Struct)
 Effect = Literal["pure", "once", "effects"]
 
 
+Tell = Callable[[str], None]
+"""Told with the end of what a slow tool has put out so far."""
+
+
+def _to_nobody(text: str) -> None:
+    pass
+
+
 class ToolContext(msgspec.Struct, frozen=True):
     """Who calls: a session with its authority, and in a run, which of its calls."""
 
@@ -28,6 +37,7 @@ class ToolContext(msgspec.Struct, frozen=True):
     authority: Authority
     in_run: Run | None = None
     tool_use_id: str | None = None
+    tell: Tell = _to_nobody
 
     @property
     def run(self) -> Run:
@@ -36,9 +46,11 @@ class ToolContext(msgspec.Struct, frozen=True):
         return self.in_run
 
 
-def context_of(run: Run, tool_use_id: str, authority: Authority) -> ToolContext:
+def context_of(
+    run: Run, tool_use_id: str, authority: Authority, tell: Tell = _to_nobody
+) -> ToolContext:
     """`authority` is the run's as its sandbox leaves it."""
-    return ToolContext(run.key, authority, run, tool_use_id)
+    return ToolContext(run.key, authority, run, tool_use_id, tell)
 
 
 class Tool(Generic[P]):

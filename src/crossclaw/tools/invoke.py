@@ -1,6 +1,6 @@
 """A tool called from outside: it acts as the session that is named, and may no more than that one."""
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any
 
 from crossclaw.config import Config
@@ -10,8 +10,12 @@ from crossclaw.domain.sessions import UNBOUND
 from crossclaw.door.principal import Principal, Scope
 from crossclaw.door.resolver import Resolver
 from crossclaw.policy.sandbox import confined
-from crossclaw.policy.subagents import may_use_tool
+from crossclaw.policy.tools import Layer, decide_tool
 from crossclaw.tools.contract import Tool, ToolContext
+from crossclaw.tools.toolset import Toolsets
+
+CLOSED = ("exec", "write", "edit", "group:plugins")
+"""A leaked token should not be a shell at once: these are given back with gateway.tools.allow."""
 
 
 class ToolNotAvailable(NotFound):
@@ -22,30 +26,50 @@ class ToolNotAvailable(NotFound):
 
 
 class Invoker:
-    def __init__(self, tools: Mapping[str, Tool[Any]], resolver: Resolver, config: Config) -> None:
-        self._tools = tools
+    """`model_of` answers the model of an agent, on which its tools may depend."""
+
+    def __init__(
+        self,
+        toolsets: Toolsets,
+        resolver: Resolver,
+        config: Config,
+        model_of: Callable[[str], str],
+    ) -> None:
+        self._toolsets = toolsets
         self._resolver = resolver
         self._config = config
+        self._model_of = model_of
 
     async def invoke(
         self, principal: Principal, name: str, arguments: dict[str, Any], session_key: str
     ) -> Any:
-        tool = self._find(name)
-        needed: Scope = "operator.read" if tool.effect == "pure" else "operator.write"
-        if not principal.has(needed):
-            raise Forbidden(f"missing scope: {needed}")
+        known = self._toolsets.known.get(name)
+        self._refuse_closed(name)
+        if known is not None:
+            _refuse_without_scope(principal, known)
         handle = await self._resolver.resolve(principal, session_key, "send")
-        hops = self._config.session.agent_to_agent.max_hops
         bound = handle.session.authority if handle.session else UNBOUND
-        allowed = Authority(hops_left=hops).meet(bound)
-        context = ToolContext(handle.key, confined(self._config.agents, handle.key, allowed))
-        if not may_use_tool(self._config, handle.key, context.authority, name):
-            raise ToolNotAvailable(name)
-        return await tool.call(context, tool.read(arguments))
-
-    def _find(self, name: str) -> Tool[Any]:
-        denied = self._config.gateway.tools.deny
-        tool = None if name in denied else self._tools.get(name)
+        hops = self._config.session.agent_to_agent.max_hops
+        given = Authority(hops_left=hops).meet(bound)
+        authority = confined(self._config.agents, handle.key, given)
+        model = self._model_of(handle.key.agent_id)
+        tool = (await self._toolsets.of(handle.key, authority, model)).get(name)
         if tool is None:
             raise ToolNotAvailable(name)
-        return tool
+        _refuse_without_scope(principal, tool)
+        return await tool.call(ToolContext(handle.key, authority), tool.read(arguments))
+
+    def _refuse_closed(self, name: str) -> None:
+        settings = self._config.gateway.tools
+        layers = (
+            Layer("gateway.tools", deny=settings.deny),
+            Layer("the gateway", deny=CLOSED, unless=settings.allow),
+        )
+        if not decide_tool(name, layers).allowed:
+            raise ToolNotAvailable(name)
+
+
+def _refuse_without_scope(principal: Principal, tool: Tool[Any]) -> None:
+    needed: Scope = "operator.read" if tool.effect == "pure" else "operator.write"
+    if not principal.has(needed):
+        raise Forbidden(f"missing scope: {needed}")

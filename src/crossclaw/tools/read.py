@@ -1,18 +1,29 @@
-"""`read`: the text of a file in the agent's workspace, and nowhere else."""
+"""`read`: a text or an image in the session's workspace, and nowhere else."""
 
-import os
-from collections.abc import Callable
-from pathlib import Path
+import base64
+from collections.abc import Iterator
+from typing import BinaryIO
 
 import anyio.to_thread
 import msgspec
 
-from crossclaw.domain.errors import Forbidden, Invalid, NotFound
+from crossclaw.domain.errors import Invalid
+from crossclaw.domain.messages import Image, ImageSource, Text
+from crossclaw.sandbox.contract import Place
+from crossclaw.sandbox.files import open_file
+from crossclaw.sandbox.places import Places
 from crossclaw.tools.contract import Tool, ToolContext
 
 LINES_DEFAULT = 2_000  # a long source file; more is asked for with offset
-NEARBY_MAX = 20  # names in a hint
-BYTES_MAX = 256 * 1024  # what is read of a file at once
+BYTES_MAX = 256 * 1024  # shown at once
+SCAN_BYTES_MAX = 64 * 1024 * 1024  # read over on the way to offset; beyond, exec has better tools
+IMAGE_BYTES_MAX = 2 * 1024 * 1024  # what every provider takes; it is stored with the transcript
+
+_IMAGES = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF8": "image/gif",
+}
 
 
 class ReadParams(msgspec.Struct, forbid_unknown_fields=True):
@@ -22,54 +33,73 @@ class ReadParams(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Read(Tool[ReadParams]):
-    """`workspace_of` answers the folder of an agent. Links that lead out of it are not followed."""
-
     name = "read"
-    description = "Read a text file of your workspace. offset: first line (from 1), limit: lines."
+    description = (
+        "Read a text file or an image of your workspace. offset: first line (from 1), limit: lines."
+    )
     effect = "pure"
     params = ReadParams
 
-    def __init__(self, workspace_of: Callable[[str], Path]) -> None:
-        self._workspace_of = workspace_of
+    def __init__(self, places: Places) -> None:
+        self._places = places
 
-    async def call(self, context: ToolContext, params: ReadParams) -> str:
+    async def call(self, context: ToolContext, params: ReadParams) -> str | list[Text | Image]:
         if params.offset < 1 or params.limit < 1:
             raise Invalid("offset and limit begin at 1")
-        workspace = self._workspace_of(context.key.agent_id)
-        return await anyio.to_thread.run_sync(_read, workspace, params)
+        place = await self._places.of(context.key, context.authority)
+        return await anyio.to_thread.run_sync(_read, place, params)
 
 
-def _read(workspace: Path, params: ReadParams) -> str:
-    if "\0" in params.path:
-        raise Invalid("a path has no NUL characters")
-    root = workspace.resolve()
-    path = (root / params.path).resolve()
-    if not path.is_relative_to(root):
-        raise Forbidden(f"{params.path} is outside of your workspace")
-    if not path.is_file():
-        raise NotFound(f"there is no file {params.path} in your workspace{_nearby(root, path)}")
-    lines = _text(path, params.path).splitlines()
-    shown = lines[params.offset - 1 : params.offset - 1 + params.limit]
-    left = len(lines) - (params.offset - 1 + len(shown))
-    note = (
-        f"\n[{left} more lines; go on with offset={params.offset + len(shown)}]" if left > 0 else ""
-    )
+def _read(place: Place, params: ReadParams) -> str | list[Text | Image]:
+    with open_file(place, params.path) as file:
+        media_type = _image_type(file.read(16))
+        file.seek(0)
+        return _image(file, params.path, media_type) if media_type else _text(file, params)
+
+
+def _image_type(beginning: bytes) -> str | None:
+    if beginning[:4] == b"RIFF" and beginning[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for magic, kind in _IMAGES.items() if beginning.startswith(magic)), None)
+
+
+def _image(file: BinaryIO, name: str, media_type: str) -> list[Text | Image]:
+    data = file.read(IMAGE_BYTES_MAX + 1)
+    if len(data) > IMAGE_BYTES_MAX:
+        raise Invalid(f"{name} is larger than {IMAGE_BYTES_MAX} bytes; make a smaller copy first")
+    source = ImageSource("base64", media_type, base64.b64encode(data).decode("ascii"))
+    return [Text(f"{name}, {media_type}, {len(data)} bytes"), Image(source)]
+
+
+def _text(file: BinaryIO, params: ReadParams) -> str:
+    shown: list[str] = []
+    room, number, left = BYTES_MAX, 0, 0
+    for number, line in enumerate(_lines(file, params.path), 1):
+        if number < params.offset:
+            continue
+        if len(shown) == params.limit or (shown and len(line) > room):
+            left += 1
+            continue
+        shown.append(_shortened(line, room))
+        room -= len(line)
+    if number and params.offset > number:
+        raise Invalid(f"{params.path} has {number} lines; offset={params.offset} is after its end")
+    next_line = params.offset + len(shown)
+    note = f"\n[{left} more lines; go on with offset={next_line}]" if left else ""
     return "\n".join(shown) + note
 
 
-def _text(path: Path, name: str) -> str:
-    # The path was resolved; should a link take its place meanwhile, it is not followed.
-    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
-        data = file.read(BYTES_MAX + 1)
-    if b"\0" in data:
-        raise Invalid(f"{name} is not a text file")
-    text = data[:BYTES_MAX].decode("utf-8", "replace")
-    return text + (f"\n[the file goes on after {BYTES_MAX} bytes]" if len(data) > BYTES_MAX else "")
+def _lines(file: BinaryIO, name: str) -> Iterator[bytes]:
+    scanned = 0
+    while line := file.readline(BYTES_MAX + 1):
+        scanned += len(line)
+        if b"\0" in line:
+            raise Invalid(f"{name} is not a text file")
+        if scanned > SCAN_BYTES_MAX:
+            raise Invalid(f"{name} has more than {SCAN_BYTES_MAX} bytes; use exec to look into it")
+        yield line.rstrip(b"\r\n")
 
 
-def _nearby(root: Path, path: Path) -> str:
-    folder = path if path.is_dir() else path.parent
-    if not folder.is_relative_to(root) or not folder.is_dir():
-        return ""
-    names = sorted(entry.name for entry in folder.iterdir())[:NEARBY_MAX]
-    return f"; that folder has {', '.join(names) or 'nothing'}"
+def _shortened(line: bytes, room: int) -> str:
+    text = line[:room].decode("utf-8", "replace")
+    return text + (f"\n[the line goes on after {room} bytes]" if len(line) > room else "")

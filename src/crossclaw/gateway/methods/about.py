@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from crossclaw.config import Loaded
+from crossclaw.config.heartbeat import EVERY
 from crossclaw.domain.clock import Clock
+from crossclaw.domain.durations import parse_duration
 from crossclaw.domain.sessions import Session
 from crossclaw.door.registry import Caller, Method, Params, Result
 from crossclaw.gateway.events import shown_key
@@ -15,15 +17,6 @@ from crossclaw.providers.registry import Providers
 
 RECENT = 10  # sessions that health and status name
 HEALTH_FOR_MS = 2_000  # counting a million sessions is not free; clients ask often
-
-_NO_HEARTBEAT = {
-    "enabled": False,
-    "every": "off",
-    "everyMs": None,
-    "prompt": "",
-    "target": "none",
-    "ackMaxChars": 0,
-}
 
 
 class HealthParams(Params, frozen=True):
@@ -101,13 +94,13 @@ class About:
             "channels": {name: {"configured": True} for name in self._channels},
             "channelOrder": list(self._channels),
             "channelLabels": {name: name.capitalize() for name in self._channels},
-            "heartbeatSeconds": 0,
+            "heartbeatSeconds": self._heartbeat(agents.default_id)["everyMs"] // 1000,
             "defaultAgentId": agents.default_id,
             "agents": [
                 {
                     "agentId": agent_id,
                     "isDefault": agent_id == agents.default_id,
-                    "heartbeat": _NO_HEARTBEAT,
+                    "heartbeat": self._heartbeat(agent_id),
                     "sessions": stored,
                 }
                 for agent_id, stored in by_agent.items()
@@ -115,6 +108,18 @@ class About:
             "sessions": everything,
         }
         return self._health
+
+    def _heartbeat(self, agent_id: str) -> dict[str, Any]:
+        settings = self._config.agents.heartbeats().get(agent_id)
+        every = (settings.every or EVERY) if settings else "off"
+        return {
+            "enabled": settings is not None,
+            "every": every,
+            "everyMs": parse_duration(every, default_unit="m") if settings else 0,
+            "prompt": settings.prompt or "" if settings else "",
+            "target": settings.target or "last" if settings else "none",
+            "ackMaxChars": settings.ack_chars_max if settings else 0,
+        }
 
     async def _stored(self, now: int, agent_id: str | None = None) -> dict[str, Any]:
         recent = await self._ledger.list_sessions(limit=RECENT, agent_id=agent_id)
@@ -133,7 +138,13 @@ class About:
         recent = await self._ledger.list_sessions(limit=RECENT)
         model = self._config.model_for(self._config.agents.default_id, self._environ).primary
         return {
-            "heartbeat": {"defaultAgentId": self._config.agents.default_id, "agents": []},
+            "heartbeat": {
+                "defaultAgentId": self._config.agents.default_id,
+                "agents": [
+                    {"agentId": agent_id, **self._heartbeat(agent_id)}
+                    for agent_id in self._config.agents.ids()
+                ],
+            },
             "channelSummary": list(self._channels),
             "queuedSystemEvents": [],
             "model": model,
@@ -239,9 +250,10 @@ class About:
                 self.channels,
                 "The channels and their state.",
             ),
+            ("config.get", Nothing, dict, self.config, "The config in force, without secrets."),
             ("system-presence", Nothing, list, self.system_presence, "Who is connected."),
         ]
-        read = [
+        return [
             Method(
                 name=n,
                 params=p,
@@ -253,13 +265,3 @@ class About:
             )
             for n, p, r, h, t in table
         ]
-        config = Method(
-            name="config.get",
-            params=Nothing,
-            result=dict,
-            scope="operator.admin",
-            effect="read",
-            handle=self.config,
-            summary="The config in force, without secrets.",
-        )
-        return [*read, config]

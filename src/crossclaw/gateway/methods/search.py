@@ -61,7 +61,7 @@ class ShownEntry(Result, frozen=True):
     type: str
     run_id: str | None = None
     message: dict[str, Any] | None = None
-    note: dict[str, object] | None = None
+    note: dict[str, Any] | None = None
 
 
 class OpenRun(Result, frozen=True):

@@ -1,4 +1,4 @@
-"""send: a message to a chat. sessions.send and sessions.spawn: a message or a task into a session."""
+"""send: a message to a chat."""
 
 from typing import Any
 
@@ -12,10 +12,6 @@ from crossclaw.door.registry import Caller, Method, Params, Result
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.methods.chat import Filled, RequestKey
 from crossclaw.ledger.contract import Ledger, NewDelivery, PutDelivery
-from crossclaw.sessions.send import SendParams as SessionSendParams
-from crossclaw.sessions.send import SendResult as SessionSendResult
-from crossclaw.sessions.send import Sends
-from crossclaw.sessions.spawn import ClientSpawnParams, SpawnResult, Spawns
 
 
 class SendParams(Params, frozen=True):
@@ -41,8 +37,6 @@ class Sending:
         self,
         ledger: Ledger,
         resolver: Resolver,
-        sends: Sends,
-        spawns: Spawns,
         channels: tuple[str, ...],
         wake: Any,
         clock: Clock,
@@ -50,8 +44,6 @@ class Sending:
     ) -> None:
         self._ledger = ledger
         self._resolver = resolver
-        self._sends = sends
-        self._spawns = spawns
         self._channels = channels
         self._wake = wake
         self._clock = clock
@@ -100,23 +92,5 @@ class Sending:
                 effect="change",
                 handle=self.send,
                 summary="Send a message to a chat of a channel, through the outbox.",
-            ),
-            Method(
-                name="sessions.send",
-                params=SessionSendParams,
-                result=SessionSendResult,
-                scope="operator.write",
-                effect="run",
-                handle=self._sends.send,
-                summary="Send a message into a session and wait for its reply.",
-            ),
-            Method(
-                name="sessions.spawn",
-                params=ClientSpawnParams,
-                result=SpawnResult,
-                scope="operator.write",
-                effect="run",
-                handle=self._spawns.spawn_for,
-                summary="Give a task to a sub-agent of a session; its report comes there when it is done.",
             ),
         ]

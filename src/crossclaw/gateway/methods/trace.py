@@ -50,7 +50,7 @@ class TraceEntry(Result, frozen=True):
     at: int
     type: str
     message: dict[str, Any] | None = None
-    note: dict[str, object] | None = None
+    note: dict[str, Any] | None = None
 
 
 class Spent(Result, frozen=True):

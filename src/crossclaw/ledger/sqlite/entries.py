@@ -20,7 +20,7 @@ from crossclaw.ledger.sqlite.rows import to_json
 from crossclaw.ledger.sqlite.words import indexed_words
 from crossclaw.ledger.sqlite.writer import Transaction
 
-_ROLE_OF = {UserMessage: "user", AssistantMessage: "assistant", ToolResultMessage: "toolResult"}
+ROLE_OF = {UserMessage: "user", AssistantMessage: "assistant", ToolResultMessage: "toolResult"}
 
 
 def append(transaction: Transaction, op: Append) -> list[Entry]:
@@ -103,7 +103,7 @@ def put_entry(
             run_id,
             at,
             new.type,
-            message and _ROLE_OF[type(message)],
+            message and ROLE_OF[type(message)],
             provenance and provenance.kind,
             provenance and provenance.source_session,
             body,

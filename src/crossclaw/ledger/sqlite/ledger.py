@@ -11,6 +11,7 @@ import apsw
 
 from crossclaw.domain.compactions import Obligation
 from crossclaw.domain.exchanges import Exchange
+from crossclaw.domain.jobs import Job, Tick, TickStatus
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
 from crossclaw.domain.runs import Run
@@ -23,6 +24,8 @@ from crossclaw.ledger.sqlite import (
     chores,
     entries,
     exchanges,
+    imports,
+    jobs,
     memory,
     outbox,
     reading,
@@ -66,6 +69,13 @@ HANDLERS: dict[type, Handle] = {
     contract.PutDelivery: outbox.put_delivery,
     contract.TakeDelivery: outbox.take_delivery,
     contract.SettleDelivery: outbox.settle_delivery,
+    contract.PutJob: jobs.put_job,
+    contract.DeleteJob: jobs.delete_job,
+    contract.TakeTick: jobs.take_tick,
+    contract.MoveJob: jobs.move_job,
+    contract.SettleTick: jobs.settle_tick,
+    contract.BeginImport: imports.begin_import,
+    contract.ImportEntries: imports.import_entries,
     contract.ArmTimer: chores.arm_timer,
     contract.TakeTimer: chores.take_timer,
     contract.MarkCompressed: chores.mark_compressed,
@@ -118,8 +128,8 @@ class SqliteLedger:
     async def find_session(self, key: SessionKey) -> Session | None:
         return sessions.find_session(self._reader, key)
 
-    async def find_session_by_id(self, session_id: str) -> Session | None:
-        return sessions.find_session_by_id(self._reader, session_id)
+    async def find_session_by_id(self, session_id: str, *, former: bool = False) -> Session | None:
+        return sessions.find_session_by_id(self._reader, session_id, former=former)
 
     async def find_sessions_by_label(
         self, label: str, *, agent_id: str | None = None, sight: Sight | None = None
@@ -229,6 +239,23 @@ class SqliteLedger:
 
     async def find_delivery(self, delivery_key: str) -> Delivery | None:
         return outbox.find_delivery(self._reader, delivery_key)
+
+    async def find_job(self, job_id: str) -> Job | None:
+        return jobs.find_job(self._reader, job_id)
+
+    async def list_jobs(self) -> list[Job]:
+        return jobs.list_jobs(self._reader)
+
+    async def list_due_jobs(self, *, due_before: int, limit: int) -> list[Job]:
+        return jobs.list_due_jobs(self._reader, due_before, limit)
+
+    async def next_job_at(self, *, after: int) -> int | None:
+        return jobs.next_job_at(self._reader, after)
+
+    async def list_ticks(
+        self, job_id: str | None, *, limit: int, status: TickStatus | None = None
+    ) -> list[Tick]:
+        return jobs.list_ticks(self._reader, job_id, limit, status)
 
     async def list_timers(self, *, due_before: int, limit: int) -> list[Timer]:
         return chores.list_timers(self._reader, due_before, limit)

@@ -37,6 +37,7 @@ MIGRATIONS = (
     Migration(1, "core"),
     Migration(2, "search", _index_all_entries),
     Migration(3, "memory"),
+    Migration(4, "imports"),
 )
 VERSION = MIGRATIONS[-1].number
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import apsw
+import msgspec
 
 from crossclaw.domain.errors import Busy, Invalid, NotFound
 from crossclaw.domain.keys import SessionKey
@@ -79,12 +80,14 @@ def find_session(db: apsw.Connection, key: SessionKey) -> Session | None:
     return row and session_of(row)
 
 
-def find_session_by_id(db: apsw.Connection, session_id: str) -> Session | None:
-    row = db.execute(
-        f"SELECT {SESSION} FROM sessions WHERE session_id = ?",
-        (session_id,),
-    ).fetchone()
-    return row and session_of(row)
+def find_session_by_id(
+    db: apsw.Connection, session_id: str, *, former: bool = False
+) -> Session | None:
+    by_id = (
+        "key = (SELECT key FROM transcripts WHERE session_id = ?)" if former else "session_id = ?"
+    )
+    row = db.execute(f"SELECT {SESSION} FROM sessions WHERE {by_id}", (session_id,)).fetchone()
+    return row and msgspec.structs.replace(session_of(row), session_id=session_id)
 
 
 def list_line(db: apsw.Connection, key: SessionKey) -> frozenset[str]:

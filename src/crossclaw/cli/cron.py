@@ -1,0 +1,373 @@
+"""`cron`: jobs, in the words of OpenClaw's own command line."""
+
+import argparse
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from crossclaw.cli.exits import Exit, UsageError
+from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, json_option, positive
+from crossclaw.cli.peer import ADMIN, READ, Peer
+from crossclaw.cli.running import ask
+from crossclaw.cli.say import note, out, out_json
+from crossclaw.cli.tables import ago, pairs, table
+from crossclaw.domain.durations import parse_duration
+from crossclaw.domain.errors import Invalid
+
+_EXAMPLES = """examples
+  crossclaw cron add --name report --cron "0 7 * * 1-5" --tz Europe/Vienna --message "Write the report"
+  crossclaw cron add --name tea --at 20m --system-event "The tea is ready"
+  crossclaw cron add --name watch --every 1h --message "Look at the site" --channel telegram --to 4711"""
+
+
+# ── reading ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _list_arguments(parser: Parser) -> None:
+    parser.add_argument("--all", action="store_true", help="with those that are switched off")
+    _common(parser)
+
+
+def _list(arguments: Arguments) -> int:
+    async def work(peer: Peer) -> int:
+        params = {"includeDisabled": arguments.all}
+        answer = await peer.call("cron.list", params, timeout_s=arguments.timeout)
+        out_json(answer) if arguments.json else out(_rows(answer["jobs"]))
+        return Exit.OK
+
+    return ask(arguments, READ, work=work)
+
+
+def _rows(jobs: list[dict[str, Any]]) -> str:
+    if not jobs:
+        return "no jobs; crossclaw cron add --help shows how to make one"
+    head = ("id", "name", "schedule", "next", "last", "status", "target", "agent")
+    return table(head, [_row(job, _now_ms()) for job in jobs])
+
+
+def _row(job: dict[str, Any], now_ms: int) -> tuple[Any, ...]:
+    state = job["state"]
+    last = "running" if state.get("runningAtMs") else state.get("lastStatus")
+    return (
+        job["id"],
+        job["name"],
+        _schedule(job["schedule"]),
+        _moment(state.get("nextRunAtMs")) if job["enabled"] else "off",
+        ago(state.get("lastRunAtMs"), now_ms),
+        last or "idle",
+        job["sessionTarget"],
+        job.get("agentId") or "default",
+    )
+
+
+def _schedule(schedule: dict[str, Any]) -> str:
+    match schedule["kind"]:
+        case "at":
+            return f"at {schedule['at']}"
+        case "every":
+            return f"every {_duration(schedule['everyMs'])}"
+        case _:
+            return f"cron {schedule['expr']}" + (
+                f" @ {schedule['tz']}" if schedule.get("tz") else ""
+            )
+
+
+def _status(arguments: Arguments) -> int:
+    async def work(peer: Peer) -> int:
+        answer = await peer.call("cron.status", {}, timeout_s=arguments.timeout)
+        shown = [
+            ("jobs", answer["jobs"]),
+            ("they run", "yes" if answer["enabled"] else "no: cron.enabled is false"),
+            ("next", _moment(answer["nextWakeAtMs"])),
+            ("store", answer["storePath"]),
+        ]
+        out_json(answer) if arguments.json else out(pairs(shown))
+        return Exit.OK
+
+    return ask(arguments, READ, work=work)
+
+
+def _runs_arguments(parser: Parser) -> None:
+    parser.add_argument("--id", required=True, metavar="JOB", help="the job's id")
+    parser.add_argument("--limit", type=positive, default=50, help="at most so many (50)")
+    _common(parser)
+
+
+def _runs(arguments: Arguments) -> int:
+    async def work(peer: Peer) -> int:
+        params = {"id": arguments.id, "limit": min(arguments.limit, 5_000)}
+        answer = await peer.call("cron.runs", params, timeout_s=arguments.timeout)
+        rows = [
+            (
+                _moment(e.get("runAtMs")),
+                e.get("status"),
+                _took(e),
+                e.get("error") or e.get("summary"),
+            )
+            for e in answer["entries"]
+        ]
+        shown = table(("due", "status", "took", "what"), rows) if rows else "it has not run yet"
+        out_json(answer) if arguments.json else out(shown)
+        return Exit.OK
+
+    return ask(arguments, READ, work=work)
+
+
+def _took(entry: dict[str, Any]) -> str | None:
+    return _duration(entry["durationMs"]) if "durationMs" in entry else None
+
+
+# ── making and changing ────────────────────────────────────────────────────────────────────────
+
+
+def _spec_arguments(parser: Parser) -> None:
+    """What `add` and `edit` have in common."""
+    parser.add_argument("--name", help="what to call it")
+    parser.add_argument("--description", help="what it is for")
+    when = parser.add_argument_group("when (one of them)").add_mutually_exclusive_group()
+    when.add_argument("--at", metavar="TIME", help="once: 2026-12-24T18:00Z, or 20m from now")
+    when.add_argument("--every", metavar="TIME", help="again and again: 10m, 1h, 1d")
+    when.add_argument("--cron", metavar="EXPR", help="five or six fields: '0 7 * * 1-5'")
+    parser.add_argument("--tz", metavar="ZONE", help="of --cron: Europe/Vienna")
+    what = parser.add_argument_group("what (one of them)").add_mutually_exclusive_group()
+    what.add_argument("--message", metavar="TEXT", help="for a run in the job's own session")
+    what.add_argument("--system-event", metavar="TEXT", help="for the main session")
+    parser.add_argument("--session", choices=("main", "isolated"), help="follows from what it does")
+    parser.add_argument(
+        "--wake", choices=("now", "next-heartbeat"), help="when main reads it (now)"
+    )
+    parser.add_argument("--agent", metavar="ID", help="whose job it is")
+    parser.add_argument("--model", help="provider/model of its runs")
+    parser.add_argument("--thinking", help="off, minimal, low, medium, high")
+    parser.add_argument("--timeout-seconds", type=positive, metavar="N", help="of a run")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--announce", "--deliver", action="store_true", help="tell the reply in a chat"
+    )
+    where.add_argument("--no-deliver", action="store_true", help="keep the reply in its session")
+    parser.add_argument("--channel", help="which channel tells it (last)")
+    parser.add_argument("--to", help="which chat")
+    parser.add_argument("--best-effort-deliver", action="store_true", help="no chat is no failure")
+    once = parser.add_mutually_exclusive_group()
+    once.add_argument("--delete-after-run", action="store_true", help="remove it after --at")
+    once.add_argument("--keep-after-run", action="store_true", help="keep it, switched off")
+    _common(parser)
+
+
+def _add_arguments(parser: Parser) -> None:
+    _spec_arguments(parser)
+    parser.add_argument("--disabled", action="store_true", help="make it, but do not run it yet")
+
+
+def _add(arguments: Arguments) -> int:
+    schedule, payload = _when(arguments), _what(arguments)
+    if not arguments.name or schedule is None or payload is None:
+        raise UsageError(
+            "a job needs --name, one of --at, --every, --cron, and one of --message, --system-event",
+            hint=_EXAMPLES,
+        )
+    target = arguments.session or ("main" if payload["kind"] == "systemEvent" else "isolated")
+    params = {
+        "name": arguments.name,
+        "schedule": schedule,
+        "payload": payload,
+        "sessionTarget": target,
+        "wakeMode": arguments.wake or "now",
+        "enabled": not arguments.disabled,
+        **_changes(arguments),
+    }
+    if (delivery := _where(arguments)) is not None:
+        params["delivery"] = {"mode": "announce", **delivery}
+    return _change(arguments, "cron.add", params, _told_of)
+
+
+def _edit_arguments(parser: Parser) -> None:
+    parser.add_argument("id", help="the job's id")
+    _spec_arguments(parser)
+    state = parser.add_mutually_exclusive_group()
+    state.add_argument("--enable", action="store_true", help="switch it on")
+    state.add_argument("--disable", action="store_true", help="switch it off")
+    parser.add_argument(
+        "--clear-agent", action="store_true", help="the default agent's from now on"
+    )
+
+
+def _edit(arguments: Arguments) -> int:
+    patch: dict[str, Any] = _changes(arguments)
+    given = {
+        "name": arguments.name,
+        "schedule": _when(arguments),
+        "payload": _what(arguments) or _turn_options(arguments),
+        "sessionTarget": arguments.session,
+        "wakeMode": arguments.wake,
+        "delivery": _where(arguments),
+    }
+    patch |= {name: value for name, value in given.items() if value is not None}
+    if arguments.enable or arguments.disable:
+        patch["enabled"] = arguments.enable
+    if arguments.clear_agent:
+        patch["agentId"] = None
+    if not patch:
+        raise UsageError("say what to change", hint="crossclaw cron edit --help lists it.")
+    return _change(arguments, "cron.update", {"id": arguments.id, "patch": patch}, _told_of)
+
+
+def _changes(arguments: Arguments) -> dict[str, Any]:
+    given: dict[str, Any] = {"description": arguments.description, "agentId": arguments.agent}
+    if arguments.delete_after_run or arguments.keep_after_run:
+        given["deleteAfterRun"] = arguments.delete_after_run
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _when(arguments: Arguments) -> dict[str, Any] | None:
+    if arguments.tz and not arguments.cron:
+        raise UsageError("--tz belongs to --cron; write the zone of --at into its time")
+    if arguments.at:
+        return {"kind": "at", "at": _at(arguments.at)}
+    if arguments.every:
+        return {"kind": "every", "everyMs": _milliseconds(arguments.every)}
+    if arguments.cron:
+        zone = {"tz": arguments.tz} if arguments.tz else {}
+        return {"kind": "cron", "expr": arguments.cron, **zone}
+    return None
+
+
+def _at(text: str) -> str:
+    try:
+        later_ms = parse_duration(text.removeprefix("+"))
+    except Invalid:
+        return text  # a time; the gateway reads it
+    return datetime.fromtimestamp((_now_ms() + later_ms) / 1000, UTC).isoformat()
+
+
+def _milliseconds(text: str) -> int:
+    try:
+        return parse_duration(text)
+    except Invalid as error:
+        raise UsageError(str(error)) from None
+
+
+def _what(arguments: Arguments) -> dict[str, Any] | None:
+    if arguments.system_event is not None:
+        return {"kind": "systemEvent", "text": arguments.system_event}
+    if arguments.message is not None:
+        return {"message": arguments.message} | (_turn_options(arguments) or {"kind": "agentTurn"})
+    return None
+
+
+def _turn_options(arguments: Arguments) -> dict[str, Any] | None:
+    options = {
+        "model": arguments.model,
+        "thinking": arguments.thinking,
+        "timeoutSeconds": arguments.timeout_seconds,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    return {"kind": "agentTurn", **given} if given else None
+
+
+def _where(arguments: Arguments) -> dict[str, Any] | None:
+    if arguments.no_deliver:
+        return {"mode": "none"}
+    given = {"channel": arguments.channel, "to": arguments.to}
+    wanted = {name: value for name, value in given.items() if value is not None}
+    if arguments.best_effort_deliver:
+        wanted["bestEffort"] = True
+    if arguments.announce or wanted:
+        return {"mode": "announce", **wanted}
+    return None
+
+
+# ── one job ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _one_arguments(parser: Parser) -> None:
+    parser.add_argument("id", help="the job's id")
+    _common(parser)
+
+
+def _run_arguments(parser: Parser) -> None:
+    _one_arguments(parser)
+    parser.add_argument("--due", action="store_true", help="only if it is due")
+    parser.add_argument("--force", action="store_true", help=argparse.SUPPRESS)
+
+
+def _remove(arguments: Arguments) -> int:
+    def told(answer: dict[str, Any]) -> str:
+        return "removed" if answer["removed"] else f"there is no job {arguments.id}"
+
+    return _change(arguments, "cron.remove", {"id": arguments.id}, told)
+
+
+def _enable(arguments: Arguments) -> int:
+    return _switch(arguments, True)
+
+
+def _disable(arguments: Arguments) -> int:
+    return _switch(arguments, False)
+
+
+def _switch(arguments: Arguments, enabled: bool) -> int:
+    params = {"id": arguments.id, "patch": {"enabled": enabled}}
+    return _change(arguments, "cron.update", params, _told_of)
+
+
+def _run(arguments: Arguments) -> int:
+    def told(answer: dict[str, Any]) -> str:
+        return f"runs as {answer['runId']}" if answer["ran"] else f"not run: {answer['reason']}"
+
+    params = {"id": arguments.id, "mode": "due" if arguments.due else "force"}
+    return _change(arguments, "cron.run", params, told)
+
+
+def _told_of(job: dict[str, Any]) -> str:
+    when = _moment(job["state"].get("nextRunAtMs"))
+    return f"{job['id']}  {job['name']}: " + (f"next {when}" if job["enabled"] else "switched off")
+
+
+def _change(
+    arguments: Arguments, method: str, params: dict[str, Any], told: Callable[[Any], str]
+) -> int:
+    async def work(peer: Peer) -> int:
+        answer = await peer.call(method, params, timeout_s=arguments.timeout)
+        out_json(answer) if arguments.json else out(told(answer))
+        if peer.embedded:
+            note("jobs run while a gateway does")
+        return Exit.OK
+
+    return ask(arguments, ADMIN, work=work)
+
+
+def _common(parser: Parser) -> None:
+    json_option(parser)
+    gateway_options(parser)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _moment(at_ms: int | None) -> str | None:
+    if at_ms is None:
+        return None
+    return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone().isoformat(" ", "seconds")
+
+
+def _duration(ms: int) -> str:
+    for size, unit in ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")):
+        if ms >= size and ms % size == 0:
+            return f"{ms // size}{unit}"
+    return f"{ms / 1000:g}s"
+
+
+COMMANDS = {
+    "list": Command(_list_arguments, _list),
+    "status": Command(_common, _status),
+    "runs": Command(_runs_arguments, _runs),
+    "add": Command(_add_arguments, _add, _EXAMPLES),
+    "edit": Command(_edit_arguments, _edit),
+    "rm": Command(_one_arguments, _remove),
+    "run": Command(_run_arguments, _run),
+    "enable": Command(_one_arguments, _enable),
+    "disable": Command(_one_arguments, _disable),
+}

@@ -1,0 +1,105 @@
+"""`import`: the sessions of an OpenClaw state folder come into this store."""
+
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from crossclaw.cli.exits import Exit
+from crossclaw.cli.grammar import Arguments, Command, Parser, json_option
+from crossclaw.cli.place import Place, find_place
+from crossclaw.cli.running import run_async
+from crossclaw.cli.say import note, out, out_json
+from crossclaw.domain.clock import SystemClock
+from crossclaw.ledger.sqlite.ledger import SqliteLedger
+from crossclaw.sessions.importing import Import, Progress, Report
+from crossclaw.transcripts.exporter import Exporter
+
+_MORE = """The gateway must not run meanwhile; --dry-run may be done at any time. Nothing is changed in that
+folder. An import that was cut off goes on where it stopped, and one that is repeated changes nothing.
+The config is not copied: crossclaw reads openclaw.json of its own state folder, which by default is
+OpenClaw's own (~/.openclaw)."""
+_SHOWN_MAX = 20
+
+
+def _arguments(parser: Parser) -> None:
+    parser.add_argument("folder", nargs="?", help="OpenClaw's state folder (this one's own)")
+    parser.add_argument("--dry-run", action="store_true", help="read everything, write nothing")
+    json_option(parser)
+
+
+def _import(arguments: Arguments) -> int:
+    place = find_place()
+    folder = Path(arguments.folder).expanduser() if arguments.folder else place.paths.state_dir
+    began = time.monotonic()
+
+    async def work() -> int:
+        with _shown_progress() as progress:
+            if arguments.dry_run:
+                report = await Import(None, SystemClock(), progress).run(folder)
+            else:
+                report = await _into_store(place, folder, progress)
+        _tell(report, arguments, time.monotonic() - began)
+        return Exit.OK
+
+    return run_async(work)
+
+
+async def _into_store(place: Place, folder: Path, progress: Progress) -> Report:
+    clock, ledger = SystemClock(), SqliteLedger(place.paths.ledger_path)
+    try:
+        report = await Import(ledger, clock, progress).run(folder)
+        # The copies for people, so that the gateway's first start need not wait for them.
+        await Exporter(ledger, place.paths.sessions_dir, clock).repair()
+        return report
+    finally:
+        await ledger.close()
+
+
+@contextmanager
+def _shown_progress() -> Generator[Progress]:
+    from rich.console import Console  # noqa: PLC0415  other commands need no bar
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+    from rich.progress import Progress as Bar  # noqa: PLC0415
+
+    console = Console(stderr=True)
+    columns = (
+        BarColumn(),
+        DownloadColumn(),
+        TextColumn("{task.description}"),
+        TimeRemainingColumn(),
+    )
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+
+        def show(done: int, total: int, report: Report) -> None:
+            words = f"{report.messages:,} messages"
+            bar.update(task, completed=done, total=total, description=words)
+
+        yield show
+
+
+def _tell(report: Report, arguments: Arguments, took_s: float) -> None:
+    if arguments.json:
+        told: dict[str, Any] = msgspec.to_builtins(report)
+        out_json(told | {"dryRun": arguments.dry_run, "seconds": round(took_s, 3)})
+        return
+    verb = "would come" if arguments.dry_run else "came"
+    out(
+        f"{report.sessions:,} sessions found, {report.messages:,} messages and {report.notes:,} notes {verb} "
+        f"in, {report.transcripts_before:,} transcripts were here before; {took_s:.1f} s"
+    )
+    for text in report.remarks[:_SHOWN_MAX]:
+        note(text)
+    if report.unreadable:
+        out(f"{report.unreadable:,} things could not be read:")
+        for text in report.problems[:_SHOWN_MAX]:
+            out(f"  {text}")
+        if report.unreadable > _SHOWN_MAX:
+            out(f"  … and {report.unreadable - _SHOWN_MAX:,} more; --json lists up to 200")
+
+
+COMMANDS = {"import": Command(_arguments, _import, _MORE)}

@@ -1,0 +1,79 @@
+"""`mcp`: the session tools on standard input and output, for agents that start their MCP servers
+themselves. It passes every call on to the gateway, and keeps nothing: the gateway may restart."""
+
+from typing import TYPE_CHECKING
+
+from crossclaw.cli.exits import CommandFailed, Exit
+from crossclaw.cli.finding import Address, Wanted, find_gateway
+from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options
+from crossclaw.cli.peer import Unreachable
+from crossclaw.cli.place import find_place
+from crossclaw.cli.running import run_async
+
+if TYPE_CHECKING:
+    from crossclaw.cli.mcp_bridge import Bridge
+
+
+def _arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "--name", help="what the others call you (default: what your MCP client says of itself)"
+    )
+    gateway_options(parser, timeout=False)
+
+
+def _serve(arguments: Arguments) -> int:
+    address = find_gateway(Wanted(arguments.url, arguments.token, arguments.password), find_place())
+    bridge = _bridge(address, arguments.name)
+
+    async def whole() -> int:
+        await _greet(bridge, address)
+        await bridge.serve()
+        return Exit.OK
+
+    return run_async(whole)
+
+
+def _bridge(address: Address, name: str | None) -> "Bridge":
+    try:
+        from crossclaw.cli.mcp_bridge import Bridge  # noqa: PLC0415  an extra, and slow to import
+    except ModuleNotFoundError as error:
+        raise CommandFailed(
+            f"MCP needs an extra that is not installed ({error.name})",
+            hint="pip install 'crossclaw[mcp]'",
+        ) from None
+    secret = address.token or address.password
+    base = address.url.replace("ws", "http", 1).rstrip("/")
+    return Bridge(f"{base}/mcp", secret.reveal() if secret else "", name)
+
+
+async def _greet(bridge: "Bridge", address: Address) -> None:
+    """Better a sentence now than a client that shows no tools and nobody knows why."""
+    match await bridge.look():
+        case None:
+            raise Unreachable(
+                f"no gateway answers at {address.url}", hint="Start one: crossclaw gateway run"
+            )
+        case 401 | 403:
+            raise CommandFailed(
+                f"{address.url} refused the token",
+                Exit.UNAUTHORIZED,
+                hint="Give its token with --token or OPENCLAW_GATEWAY_TOKEN.",
+            )
+        case 501:
+            raise CommandFailed(
+                "the gateway has no MCP extra",
+                hint="Where it runs: pip install 'crossclaw[mcp]', then start it anew.",
+            )
+        case _:
+            pass
+
+
+COMMANDS = {
+    "mcp": Command(
+        _arguments,
+        _serve,
+        "examples\n"
+        "  claude mcp add crossclaw -- crossclaw mcp --name claude\n"
+        "  codex mcp add crossclaw -- crossclaw mcp --name codex",
+    )
+}

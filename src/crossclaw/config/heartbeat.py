@@ -1,0 +1,47 @@
+"""Heartbeat: an agent looks by itself, now and then, whether something needs its attention."""
+
+from typing import Annotated
+
+import msgspec
+
+from crossclaw.config.section import Section, names
+from crossclaw.domain.jobs import ACK_CHARS_MAX
+
+EVERY = "30m"
+_HOUR = r"^([01]?\d|2[0-3]):[0-5]\d$|^24:00$"
+
+Hour = Annotated[str, msgspec.Meta(pattern=_HOUR)]
+
+
+class ActiveHours(Section, frozen=True):
+    start: Hour = "00:00"
+    end: Hour = "24:00"
+    timezone: str | None = None
+    """`user`, `local`, or a name like Europe/Vienna."""
+
+
+class Heartbeat(Section, frozen=True):
+    """What is not set is as in `agents.defaults.heartbeat`, and then as said here."""
+
+    every: str | None = None
+    prompt: str | None = None
+    active_hours: ActiveHours | None = None
+    target: str | None = None
+    """`last` (where the main session was last talked to), `none`, or a channel."""
+    to: str | None = None
+    model: str | None = None
+    ack_max_chars: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    unused = names(
+        "accountId includeReasoning includeSystemPromptSection isolatedSession lightContext session"
+        " suppressToolErrorWarnings directPolicy timeoutSeconds skipWhenBusy"
+    )
+
+    def over(self, base: "Heartbeat | None") -> "Heartbeat":
+        if base is None:
+            return self
+        mine = {name: v for name, v in msgspec.structs.asdict(self).items() if v is not None}
+        return msgspec.structs.replace(base, **mine)
+
+    @property
+    def ack_chars_max(self) -> int:
+        return ACK_CHARS_MAX if self.ack_max_chars is None else self.ack_max_chars

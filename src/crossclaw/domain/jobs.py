@@ -1,0 +1,141 @@
+"""Jobs: what is to be done when, and their ticks. A tick is one due moment of a job; it runs once.
+
+Names are OpenClaw's, so that a job reads in the ledger as it does on the wire.
+"""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from crossclaw.domain.agents import ThinkingLevel
+from crossclaw.domain.authority import Authority
+
+SessionTarget = Literal["main", "isolated"]
+WakeMode = Literal["now", "next-heartbeat"]
+TickStatus = Literal["running", "ok", "error", "skipped", "missed"]
+
+HEARTBEAT_OK = "HEARTBEAT_OK"
+ACK_CHARS_MAX = 300  # OpenClaw's: a remark of this length beside the token is still "all is well"
+
+Filled = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class Wired(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True,
+    forbid_unknown_fields=True,
+):  # fmt: skip
+    """A closed object with OpenClaw's names."""
+
+
+class At(Wired, frozen=True, tag_field="kind", tag="at"):
+    """Once. A time without a zone is UTC."""
+
+    at: Filled
+
+
+class Every(Wired, frozen=True, tag_field="kind", tag="every"):
+    every_ms: Annotated[int, msgspec.Meta(ge=1, le=8_640_000_000_000_000)]
+    anchor_ms: Annotated[int, msgspec.Meta(ge=0, le=8_640_000_000_000_000)] | None = None
+    """The ticks are counted from here; else from when the job was made."""
+
+
+class Cron(Wired, frozen=True, tag_field="kind", tag="cron"):
+    expr: Filled
+    tz: str | None = None
+
+
+Schedule = At | Every | Cron
+
+
+class SystemEvent(Wired, frozen=True, tag_field="kind", tag="systemEvent"):
+    """Words for the main session."""
+
+    text: Filled
+
+
+class AgentTurn(Wired, frozen=True, tag_field="kind", tag="agentTurn"):
+    """A run in the job's own session."""
+
+    message: Filled
+    model: str | None = None
+    thinking: ThinkingLevel | None = None
+    timeout_seconds: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    allow_unsafe_external_content: bool | None = None
+    deliver: bool | None = None
+    channel: str | None = None
+    to: str | None = None
+    best_effort_deliver: bool | None = None
+
+
+class Heartbeat(Wired, frozen=True, tag_field="kind", tag="heartbeat"):
+    """The built-in one: made from the config, never by a client."""
+
+
+Payload = SystemEvent | AgentTurn | Heartbeat
+
+
+class JobDelivery(Wired, frozen=True):
+    """Where the reply of an isolated run goes."""
+
+    mode: Literal["none", "announce"]
+    channel: Filled | None = None
+    """`last`: where the agent's main session was last talked to."""
+    to: str | None = None
+    best_effort: bool | None = None
+
+
+class JobSpec(Wired, frozen=True):
+    name: Filled
+    schedule: Schedule
+    payload: Payload
+    session_target: SessionTarget
+    wake_mode: WakeMode = "now"
+    agent_id: str | None = None
+    description: str | None = None
+    delete_after_run: bool | None = None
+    delivery: JobDelivery | None = None
+    authority: Authority = Authority()
+    """What its maker may: its runs may no more."""
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    job_id: str
+    agent_id: str
+    spec: JobSpec
+    enabled: bool
+    next_at: int | None
+    created_at: int
+    updated_at: int
+
+    @property
+    def built_in(self) -> bool:
+        return isinstance(self.spec.payload, Heartbeat)
+
+
+class TickId(msgspec.Struct, frozen=True):
+    job_id: str
+    at: int
+
+
+class Tick(msgspec.Struct, frozen=True, kw_only=True):
+    """A tick as the ledger has it, with what its run tells."""
+
+    job_id: str
+    at: int
+    status: TickStatus
+    run_id: str | None = None
+    summary: str | None = None
+    ended_at: int | None = None
+    key: str | None = None
+    session_id: str | None = None
+    started_at: int | None = None
+
+
+def beyond_heartbeat(reply: str, ack_chars_max: int) -> str:
+    """What of a reply is worth telling: HEARTBEAT_OK at either end means silence, unless more is said
+    beside it than a short remark."""
+    text = reply.strip()
+    rest = text.removeprefix(HEARTBEAT_OK).removesuffix(HEARTBEAT_OK).strip()
+    if rest == text:
+        return text
+    return rest if len(rest) > ack_chars_max else ""

@@ -1,0 +1,224 @@
+"""POST /hooks/…: from a program's request to a call at the door, with a principal of its own."""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from crossclaw.config.hooks import HookMapping, Hooks
+from crossclaw.domain.errors import Busy, ConfigInvalid, CrossclawError, Forbidden
+from crossclaw.domain.secret import Secret
+from crossclaw.door.principal import Principal
+from crossclaw.gateway.auth import Lock, is_loopback, lock_for
+from crossclaw.gateway.edge import HOOKS, Endpoint
+from crossclaw.gateway.http.answers import json_answer
+from crossclaw.gateway.limits import Limits
+
+# Where senders put the id of a delivery; the same one again is the same delivery.
+_ONCE_HEADERS = ("idempotency-key", "x-openclaw-idempotency-key", "x-github-delivery")
+_AGENT_FIELDS = frozenset(
+    [
+        "message",
+        "name",
+        "agentId",
+        "sessionKey",
+        "wakeMode",
+        "deliver",
+        "channel",
+        "to",
+        "model",
+        "thinking",
+        "timeoutSeconds",
+    ]
+)
+_TEMPLATE = re.compile(r"\{\{\s*([^{}]+?)\s*\}\}")
+_STEP = re.compile(r"[^.\[\]]+")
+
+Dispatch = Callable[[Principal, str, dict[str, Any]], Awaitable[Any]]
+
+
+class HookRefused(Exception):
+    """What is wrong with a request, for its sender."""
+
+
+def hook_lock(hooks: Hooks, gateway_token: Secret, host: str) -> Lock | None:
+    """The hooks' own secret. It opens nothing else, and nothing else opens the hooks."""
+    if not hooks.enabled:
+        return None
+    if not hooks.token:
+        raise ConfigInvalid("hooks.enabled needs hooks.token: a random text of 32 characters")
+    if hooks.base_path == "/":
+        raise ConfigInvalid("hooks.path must not be /; /hooks is usual")
+    if hooks.token.reveal() == gateway_token.reveal():
+        raise ConfigInvalid(
+            "hooks.token must not be the gateway's own token, which opens everything"
+        )
+    short = len(hooks.token.reveal()) < Limits().secret_chars_min
+    if short and not is_loopback(host):
+        raise ConfigInvalid(
+            f"hooks.token could be guessed from the network, and the gateway listens on {host}; use a "
+            "random one of at least 32 characters"
+        )
+    return lock_for(hooks.token)
+
+
+def hook_endpoints(hooks: Hooks, dispatch: Dispatch) -> list[Endpoint]:
+    if not hooks.enabled:
+        return []
+
+    async def handle(request: Request, principal: Principal) -> Response:
+        if "token" in request.query_params:
+            return PlainTextResponse("the hook token belongs into a header, not the address", 400)
+        try:
+            method, params = _call(hooks, request, _body(await request.body()))
+            answer = await dispatch(principal, method, params)
+        except HookRefused as refused:
+            return _failed(str(refused), 400)
+        except _NotMapped:
+            return PlainTextResponse("Not Found", 404)
+        except CrossclawError as error:
+            status = (
+                403 if isinstance(error, Forbidden) else 503 if isinstance(error, Busy) else 400
+            )
+            return _failed(str(error), status)
+        return json_answer(answer, 202 if method == "hooks.agent" else 200)
+
+    path = f"{hooks.base_path}/*"
+    return [
+        Endpoint(
+            method="POST", path=path, handle=handle, door=HOOKS, body_bytes_max=hooks.max_body_bytes
+        )
+    ]
+
+
+class _NotMapped(Exception):
+    pass
+
+
+def _failed(text: str, status: int) -> Response:
+    return json_answer({"ok": False, "error": text}, status)
+
+
+def _body(raw: bytes) -> dict[str, Any]:
+    try:
+        value = msgspec.json.decode(raw or b"{}")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise HookRefused(f"invalid JSON: {error}") from None
+    return value if isinstance(value, dict) else {}
+
+
+def _call(hooks: Hooks, request: Request, body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Which method, with which parameters."""
+    where = request.url.path.removeprefix(hooks.base_path).strip("/")
+    once = _once(request.headers, body)
+    if where == "wake":
+        mode = "next-heartbeat" if body.get("mode") == "next-heartbeat" else "now"
+        return "hooks.wake", {"text": _text(body, "text"), "mode": mode, **once}
+    if where == "agent":
+        given = {name: v for name, v in body.items() if name in _AGENT_FIELDS and v is not None}
+        if given.get("channel") == "last":
+            del given["channel"]
+        return "hooks.agent", {**given, "message": _text(body, "message"), **once}
+    context = _Context(where, body, dict(request.headers), dict(request.query_params))
+    for mapping in hooks.all_mappings():
+        if _matches(mapping, context):
+            method, params = _mapped(mapping, context)
+            return method, {**params, **once}
+    raise _NotMapped
+
+
+def _once(headers: Mapping[str, str], body: dict[str, Any]) -> dict[str, str]:
+    for value in (*(headers.get(name) for name in _ONCE_HEADERS), body.get("idempotencyKey")):
+        if isinstance(value, str) and value.strip():
+            return {"idempotencyKey": value.strip()}
+    return {}
+
+
+def _text(body: dict[str, Any], name: str) -> str:
+    value = body.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise HookRefused(f"{name} required")
+    return value.strip()
+
+
+# ── mappings ───────────────────────────────────────────────────────────────────────────────────
+
+
+class _Context(msgspec.Struct, frozen=True):
+    path: str
+    payload: dict[str, Any]
+    headers: dict[str, str]
+    query: dict[str, str]
+
+
+def _matches(mapping: HookMapping, context: _Context) -> bool:
+    path, source = (mapping.match.path or "").strip("/ "), mapping.match.source
+    return (not path or path == context.path) and (
+        not source or source == context.payload.get("source")
+    )
+
+
+def _mapped(mapping: HookMapping, context: _Context) -> tuple[str, dict[str, Any]]:
+    name = _render(mapping.name, context) or mapping.id or "Hook"
+    if mapping.action == "wake":
+        text = _render(mapping.text_template, context)
+        if not text:
+            raise HookRefused("the mapping made no text of this body")
+        return "hooks.wake", {"text": text, "mode": mapping.wake_mode, "name": name}
+    message = _render(mapping.message_template, context)
+    if not message:
+        raise HookRefused("the mapping made no message of this body")
+    params = {
+        "message": message,
+        "name": name,
+        "agentId": mapping.agent_id,
+        "sessionKey": _render(mapping.session_key, context),
+        "wakeMode": mapping.wake_mode,
+        "deliver": mapping.deliver,
+        "channel": None if mapping.channel == "last" else mapping.channel,
+        "to": _render(mapping.to, context),
+        "model": _render(mapping.model, context),
+        "thinking": mapping.thinking,
+        "timeoutSeconds": mapping.timeout_seconds,
+    }
+    return "hooks.agent", {k: v for k, v in params.items() if v is not None} | {"mapped": True}
+
+
+def _render(template: str | None, context: _Context) -> str | None:
+    if template is None:
+        return None
+    return _TEMPLATE.sub(lambda found: _value(found[1], context), template).strip() or None
+
+
+def _value(expression: str, context: _Context) -> str:
+    if expression == "path":
+        return context.path
+    if expression == "now":
+        return datetime.now(UTC).isoformat()
+    root, _, rest = expression.partition(".")
+    parts: dict[str, Any] = {
+        "headers": context.headers,
+        "query": context.query,
+        "payload": context.payload,
+    }
+    found = (
+        _find(parts[root], rest) if rest and root in parts else _find(context.payload, expression)
+    )
+    if found is None:
+        return ""
+    return found if isinstance(found, str) else msgspec.json.encode(found).decode()
+
+
+def _find(value: Any, path: str) -> Any:
+    for step in _STEP.findall(path):
+        if isinstance(value, dict):
+            value = value.get(step)
+        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return None
+    return value

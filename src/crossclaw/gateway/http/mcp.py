@@ -1,0 +1,24 @@
+"""POST /mcp: the session tools for MCP clients. The client's name is in the address: /mcp?name=codex."""
+
+from starlette.requests import Request
+from starlette.types import ASGIApp
+
+from crossclaw.door.principal import Principal
+from crossclaw.gateway.edge import Endpoint
+from crossclaw.gateway.http.answers import problem
+from crossclaw.tools.guests import GuestTools
+
+
+def mcp_endpoint(tools: GuestTools) -> Endpoint:
+    async def handle(request: Request, principal: Principal) -> ASGIApp:
+        try:
+            # Lazy: an extra, and half a second that a gateway without such clients never needs.
+            from crossclaw.gateway.mcp_server import mcp_application  # noqa: PLC0415
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
+                raise
+            text = "MCP clients need an extra: pip install 'crossclaw[mcp]', then start the gateway anew"
+            return problem(text, "not_installed", 501)
+        return mcp_application(tools, principal, request.query_params.get("name"), request.receive)
+
+    return Endpoint(method="POST", path="/mcp", handle=handle)

@@ -1,0 +1,212 @@
+"""OpenAI's HTTP interface, what its two ways to ask have in common: from a request to a run.
+
+An agent is a model: `openclaw/<agent>` (also `openclaw:<agent>`, `agent:<agent>`), or the header
+x-openclaw-agent-id; any other name means the default agent, because many programs cannot be told
+another one. Which session: the header x-openclaw-session-key, else one for `user`, else a new one.
+"""
+
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+from uuid import UUID, uuid5
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from crossclaw.config import Config
+from crossclaw.domain.errors import CrossclawError, Forbidden, Invalid, NotFound
+from crossclaw.domain.ids import Ids
+from crossclaw.domain.keys import SessionKey
+from crossclaw.door.dispatch import Door
+from crossclaw.door.principal import Principal
+from crossclaw.door.registry import Caller, TwoAnswers
+from crossclaw.gateway.frames import log_unforeseen
+from crossclaw.gateway.http.answers import problem
+from crossclaw.gateway.http.following import Followers, Following
+
+MODEL = "openclaw"
+_PREFIXES = ("openclaw:", "openclaw/", "agent:", "agent/")
+_NAMESPACE = UUID(
+    "9b6f5f0e-6f0c-4b55-9d0a-3d8e6a1f2c77"
+)  # of session names made from a request's key
+_SSE = {"cache-control": "no-store", "x-accel-buffering": "no", "x-content-type-options": "nosniff"}
+STILL_HERE = b": the agent is at work\n\n"
+
+
+class UnknownModel(NotFound):
+    pass
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """What a request asks for, whichever way it came."""
+
+    model: str
+    words: str
+    system: str = ""
+    earlier: str = ""
+    """What was said before, as the client tells it; a session that remembers needs none of it."""
+    pictures: tuple[dict[str, str], ...] = ()
+    user: str | None = None
+    session: str | None = None
+    """The name of a session that an earlier answer began."""
+
+
+class Begun(msgspec.Struct, frozen=True):
+    run_id: str
+    key: str
+    answers: TwoAnswers
+    following: Following
+
+
+class Said(msgspec.Struct, frozen=True):
+    """How a run ended: its reply and what it cost."""
+
+    reply: str
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class Asking:
+    def __init__(self, door: Door, followers: Followers, config: Config, ids: Ids) -> None:
+        self._door = door
+        self._followers = followers
+        self._config = config
+        self._ids = ids
+
+    async def models(self, principal: Principal) -> list[str]:
+        listed = await self._door.dispatch(Caller(principal=principal), "agents.list", {})
+        return [MODEL, *(f"{MODEL}/{agent['id']}" for agent in listed.agents)]
+
+    def new_id(self, request: Request) -> str:
+        """The run's id. A program that repeats a request under one key gets one run."""
+        return request.headers.get("idempotency-key") or self._ids.new()
+
+    async def begin(
+        self, request: Request, principal: Principal, wish: Wish, run_id: str, prefix: str
+    ) -> Begun:
+        if not wish.words.strip() and not wish.pictures:
+            raise Invalid("there is no user message to answer")
+        key = self._key(request.headers, wish, run_id, prefix)
+        caller = Caller(principal=principal)
+        known = await self._door.dispatch(caller, "sessions.describe", {"key": key})
+        before = "" if known.session is not None or not wish.earlier else wish.earlier
+        params: dict[str, Any] = {
+            "message": f"{before}\n\n{wish.words}" if before else wish.words or " ",
+            "sessionKey": key,
+            "idempotencyKey": run_id,
+        }
+        if wish.system.strip():
+            params["extraSystemPrompt"] = wish.system
+        if wish.pictures:
+            params["attachments"] = list(wish.pictures)
+        following = self._followers.follow(run_id)
+        try:
+            answers = await self._door.dispatch(caller, "agent", params)
+        except BaseException:
+            self._followers.leave(run_id, following)
+            raise
+        return Begun(run_id, key, answers, following)
+
+    def _key(self, headers: Mapping[str, str], wish: Wish, run_id: str, prefix: str) -> str:
+        if named := headers.get("x-openclaw-session-key", "").strip():
+            return named
+        agent_id = self._agent_id(headers, wish.model)
+        if wish.user and wish.user.strip():
+            return SessionKey.named(agent_id, f"{prefix}-user:{_part(wish.user)}").text
+        name = wish.session or uuid5(_NAMESPACE, run_id)
+        return SessionKey.named(agent_id, f"{prefix}:{name}").text
+
+    def _agent_id(self, headers: Mapping[str, str], model: str) -> str:
+        agents = self._config.agents
+        wanted = headers.get("x-openclaw-agent-id", "").strip()
+        for prefix in _PREFIXES:
+            if not wanted and model.startswith(prefix):
+                wanted = model.removeprefix(prefix)
+        found = agents.find(wanted or agents.default_id)
+        if found is None:
+            known = ", ".join(f"{MODEL}/{each}" for each in agents.ids())
+            raise UnknownModel(f"there is no agent {wanted!r}; the models are {known}")
+        return found.id
+
+    async def said(self, begun: Begun) -> Said:
+        try:
+            done = await begun.answers.later()
+        finally:
+            self._followers.leave(begun.run_id, begun.following)
+        payloads = done.result["payloads"]
+        usage = done.result["meta"]["agentMeta"]["usage"]
+        return Said(
+            "\n\n".join(payload.text for payload in payloads),
+            usage["input"] + usage["cacheRead"] + usage["cacheWrite"],
+            usage["output"],
+        )
+
+    async def words(self, principal: Principal, begun: Begun) -> AsyncGenerator[str | Said]:
+        """Pieces as they are said (an empty one: it goes on), at last what became of it."""
+        spoken = False
+        try:
+            while True:
+                piece = await begun.following.next()
+                spoken = spoken or bool(piece)
+                yield piece
+                if begun.following.over:
+                    break
+                if not piece and await self._has_ended(principal, begun.run_id):
+                    break
+        finally:
+            self._followers.leave(begun.run_id, begun.following)
+        said = await self.said(begun)
+        if not spoken and said.reply:
+            yield said.reply
+        yield said
+
+    async def _has_ended(self, principal: Principal, run_id: str) -> bool:
+        params = {"runId": run_id, "timeoutMs": 0}
+        waited = await self._door.dispatch(Caller(principal=principal), "agent.wait", params)
+        return bool(waited.status != "timeout")
+
+
+def _part(text: str) -> str:
+    """A user's name as part of a key."""
+    return "-".join(text.replace(":", " ").split())[:128] or "unknown"
+
+
+def data_picture(url: str) -> dict[str, str]:
+    """A picture inside the request. One at an address is not fetched: that would let whoever asks
+    reach what only this machine can."""
+    head, found, data = url.partition(";base64,")
+    if not found or not head.startswith("data:image/"):
+        raise Invalid("a picture must be a data:image/…;base64, URL; addresses are not fetched")
+    return {"mimeType": head.removeprefix("data:"), "content": data}
+
+
+def failed(error: Exception) -> Response:
+    """A failure in OpenAI's shape. Of one that nobody foresaw only that it happened is told."""
+    match error:
+        case UnknownModel():
+            return problem(str(error), "invalid_request_error", 404)
+        case Forbidden():
+            return problem(str(error), "permission_error", 403)
+        case Invalid() | NotFound():
+            return problem(str(error), "invalid_request_error", 400)
+        case CrossclawError():
+            return problem(str(error), "api_error", 503 if error.retryable else 500)
+    log_unforeseen("a request over HTTP", error)
+    return problem("something failed inside; the gateway's log says what", "api_error", 500)
+
+
+def failure_text(error: Exception) -> str:
+    body: dict[str, Any] = msgspec.json.decode(bytes(failed(error).body))
+    return str(body["error"]["message"])
+
+
+def event_stream(lines: AsyncGenerator[bytes]) -> Response:
+    return StreamingResponse(lines, headers=_SSE, media_type="text/event-stream")
+
+
+def sse(payload: Any, event: str | None = None) -> bytes:
+    head = f"event: {event}\n".encode() if event else b""
+    return head + b"data: " + msgspec.json.encode(payload) + b"\n\n"
+
+
+DONE = b"data: [DONE]\n\n"

@@ -1,0 +1,171 @@
+"""POST /v1/chat/completions and GET /v1/models: an agent behind OpenAI's older interface."""
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import CrossclawError, Invalid
+from crossclaw.door.principal import Principal
+from crossclaw.gateway.edge import Endpoint
+from crossclaw.gateway.http.answers import invalid, json_answer
+from crossclaw.gateway.http.openai import (
+    DONE,
+    MODEL,
+    STILL_HERE,
+    Asking,
+    Begun,
+    Said,
+    Wish,
+    data_picture,
+    event_stream,
+    failed,
+    failure_text,
+    sse,
+)
+
+BODY_BYTES_MAX = 20 * 1024 * 1024  # a long history with a few pictures; OpenClaw's for responses
+
+Part = dict[str, Any]
+
+
+class ChatMessage(msgspec.Struct, frozen=True):
+    role: str
+    content: str | list[Part] | None = None
+    name: str | None = None
+
+
+class StreamOptions(msgspec.Struct, frozen=True):
+    include_usage: bool = False
+
+
+class ChatAsked(msgspec.Struct, frozen=True):
+    """What counts here; an agent has its own temperature and its own tools."""
+
+    messages: list[ChatMessage]
+    model: str = MODEL
+    stream: bool | None = False
+    stream_options: StreamOptions | None = None
+    user: str | None = None
+
+
+def chat_endpoints(asking: Asking, clock: Clock, body_bytes_max: int | None) -> list[Endpoint]:
+    door = _ChatDoor(asking, clock)
+    return [
+        Endpoint(
+            method="POST",
+            path="/v1/chat/completions",
+            handle=door.complete,
+            body_bytes_max=body_bytes_max or BODY_BYTES_MAX,
+        ),
+        Endpoint(method="GET", path="/v1/models", handle=door.models),
+    ]
+
+
+class _ChatDoor:
+    def __init__(self, asking: Asking, clock: Clock) -> None:
+        self._asking = asking
+        self._clock = clock
+
+    async def models(self, _request: Request, principal: Principal) -> Response:
+        try:
+            names = await self._asking.models(principal)
+        except CrossclawError as error:
+            return failed(error)
+        listed = [
+            {"id": name, "object": "model", "created": 0, "owned_by": "crossclaw"} for name in names
+        ]
+        return json_answer({"object": "list", "data": listed})
+
+    async def complete(self, request: Request, principal: Principal) -> Response:
+        try:
+            asked = msgspec.json.decode(await request.body(), type=ChatAsked)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            return invalid(f"invalid body: {error}")
+        try:
+            run_id = self._asking.new_id(request)
+            begun = await self._asking.begin(request, principal, wish_of(asked), run_id, "openai")
+            if asked.stream:
+                return event_stream(self._stream(principal, begun, asked))
+            return json_answer(self._completion(begun, asked, await self._asking.said(begun)))
+        except Exception as error:  # noqa: BLE001  `failed` tells it, and logs what nobody foresaw
+            return failed(error)
+
+    def _head(self, begun: Begun, asked: ChatAsked, kind: str) -> dict[str, Any]:
+        return {
+            "id": f"chatcmpl_{begun.run_id}",
+            "object": kind,
+            "created": self._clock.now_ms() // 1000,
+            "model": asked.model,
+        }
+
+    def _completion(self, begun: Begun, asked: ChatAsked, said: Said) -> dict[str, Any]:
+        message = {"role": "assistant", "content": said.reply}
+        choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
+        head = self._head(begun, asked, "chat.completion")
+        return {**head, "choices": [choice], "usage": _usage(said)}
+
+    async def _stream(
+        self, principal: Principal, begun: Begun, asked: ChatAsked
+    ) -> AsyncGenerator[bytes]:
+        head = self._head(begun, asked, "chat.completion.chunk")
+
+        def chunk(delta: Part, finish: str | None = None) -> bytes:
+            choice = {"index": 0, "delta": delta, "finish_reason": finish}
+            return sse({**head, "choices": [choice]})
+
+        yield chunk({"role": "assistant", "content": ""})
+        try:
+            async for piece in self._asking.words(principal, begun):
+                if isinstance(piece, Said):
+                    yield chunk({}, "stop")
+                    if asked.stream_options and asked.stream_options.include_usage:
+                        yield sse({**head, "choices": [], "usage": _usage(piece)})
+                else:
+                    yield chunk({"content": piece}) if piece else STILL_HERE
+        except Exception as error:  # noqa: BLE001  the answer has begun: the failure is a part of it
+            yield sse({"error": {"message": failure_text(error), "type": "api_error"}})
+        yield DONE
+
+
+def _usage(said: Said) -> dict[str, int]:
+    return {
+        "prompt_tokens": said.input_tokens,
+        "completion_tokens": said.output_tokens,
+        "total_tokens": said.input_tokens + said.output_tokens,
+    }
+
+
+def wish_of(asked: ChatAsked) -> Wish:
+    """The last message is what is asked; what an agent should know beside is its system prompt."""
+    system = [text_of(m.content) for m in asked.messages if m.role in ("system", "developer")]
+    spoken = [m for m in asked.messages if m.role not in ("system", "developer")]
+    if not spoken or spoken[-1].role not in ("user", "tool", "function"):
+        raise Invalid("the last message must be the user's")
+    earlier = "\n".join(f"{m.name or m.role}: {text_of(m.content)}" for m in spoken[:-1])
+    return Wish(
+        model=asked.model,
+        words=text_of(spoken[-1].content),
+        system="\n\n".join(system),
+        earlier=f"Earlier in this conversation:\n{earlier}" if earlier else "",
+        pictures=tuple(_pictures(spoken[-1].content)),
+        user=asked.user,
+    )
+
+
+def text_of(content: str | list[Part] | None) -> str:
+    if isinstance(content, list):
+        kinds = ("text", "input_text", "output_text")
+        return "\n".join(str(p.get("text") or "") for p in content if p.get("type") in kinds)
+    return content or ""
+
+
+def _pictures(content: str | list[Part] | None) -> list[dict[str, str]]:
+    parts = content if isinstance(content, list) else []
+    urls = [p.get("image_url") for p in parts if p.get("type") == "image_url"]
+    return [
+        data_picture(str(url.get("url")) if isinstance(url, dict) else str(url)) for url in urls
+    ]

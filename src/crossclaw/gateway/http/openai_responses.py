@@ -1,0 +1,234 @@
+"""POST /v1/responses: an agent behind OpenAI's newer interface."""
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import Invalid
+from crossclaw.door.principal import Principal
+from crossclaw.gateway.edge import Endpoint
+from crossclaw.gateway.http.answers import invalid, json_answer
+from crossclaw.gateway.http.openai import (
+    DONE,
+    MODEL,
+    STILL_HERE,
+    Asking,
+    Begun,
+    Said,
+    Wish,
+    data_picture,
+    event_stream,
+    failed,
+    failure_text,
+    sse,
+)
+from crossclaw.gateway.http.openai_chat import BODY_BYTES_MAX, Part, text_of
+
+_TOLD = ("function_call_output", "reasoning", "item_reference", "function_call")
+
+
+class Asked(msgspec.Struct, frozen=True):
+    input: str | list[Part]
+    model: str = MODEL
+    instructions: str | None = None
+    stream: bool | None = False
+    user: str | None = None
+    previous_response_id: str | None = None
+
+
+def responses_endpoint(asking: Asking, clock: Clock, body_bytes_max: int | None) -> Endpoint:
+    return Endpoint(
+        method="POST",
+        path="/v1/responses",
+        handle=_ResponsesDoor(asking, clock).respond,
+        body_bytes_max=body_bytes_max or BODY_BYTES_MAX,
+    )
+
+
+class _ResponsesDoor:
+    def __init__(self, asking: Asking, clock: Clock) -> None:
+        self._asking = asking
+        self._clock = clock
+
+    async def respond(self, request: Request, principal: Principal) -> Response:
+        try:
+            asked = msgspec.json.decode(await request.body(), type=Asked)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            return invalid(f"invalid body: {error}")
+        try:
+            run_id = self._asking.new_id(request)
+            wish = wish_of(asked)
+            begun = await self._asking.begin(request, principal, wish, run_id, "openresponses")
+            if asked.stream:
+                return event_stream(self._stream(principal, begun, asked))
+            said = await self._asking.said(begun)
+            return json_answer(self._response(begun, asked, "completed", said))
+        except Exception as error:  # noqa: BLE001  `failed` tells it, and logs what nobody foresaw
+            return failed(error)
+
+    def _response(
+        self, begun: Begun, asked: Asked, status: str, said: Said | None = None
+    ) -> dict[str, Any]:
+        # The id names the session too, so that `previous_response_id` finds it again.
+        session = begun.key.rpartition(":")[2]
+        return {
+            "id": f"resp_{session}_{begun.run_id}",
+            "object": "response",
+            "created_at": self._clock.now_ms() // 1000,
+            "status": status,
+            "model": asked.model,
+            "output": [_item(begun, "completed", said.reply)] if said else [],
+            "usage": _usage(said) if said else None,
+            "error": None,
+            "incomplete_details": None,
+            "instructions": asked.instructions,
+            "metadata": {},
+            "parallel_tool_calls": False,
+            "previous_response_id": asked.previous_response_id,
+            "temperature": None,
+            "tool_choice": "none",
+            "tools": [],
+            "top_p": None,
+        }
+
+    async def _stream(
+        self, principal: Principal, begun: Begun, asked: Asked
+    ) -> AsyncGenerator[bytes]:
+        telling = _Telling()
+        response = self._response(begun, asked, "in_progress")
+        yield telling("response.created", response=response)
+        yield telling("response.in_progress", response=response)
+        place = {"item_id": f"msg_{begun.run_id}", "output_index": 0, "content_index": 0}
+        opened = _item(begun, "in_progress", None)
+        yield telling("response.output_item.added", output_index=0, item=opened)
+        yield telling("response.content_part.added", **place, part=_part(""))
+        text = ""
+        try:
+            async for piece in self._asking.words(principal, begun):
+                if isinstance(piece, Said):
+                    for line in self._ended(telling, begun, asked, place, text, piece):
+                        yield line
+                elif piece:
+                    text += piece
+                    yield telling("response.output_text.delta", **place, delta=piece, logprobs=[])
+                else:
+                    yield STILL_HERE
+        except Exception as error:  # noqa: BLE001  the answer has begun: the failure is a part of it
+            problem = {"code": "server_error", "message": failure_text(error)}
+            yield telling(
+                "response.failed", response={**response, "status": "failed", "error": problem}
+            )
+        yield DONE
+
+    def _ended(
+        self, telling: "_Telling", begun: Begun, asked: Asked, place: Part, text: str, said: Said
+    ) -> list[bytes]:
+        whole = Said(text, said.input_tokens, said.output_tokens)
+        item = _item(begun, "completed", text)
+        response = self._response(begun, asked, "completed", whole)
+        return [
+            telling("response.output_text.done", **place, text=text, logprobs=[]),
+            telling("response.content_part.done", **place, part=_part(text)),
+            telling("response.output_item.done", output_index=0, item=item),
+            telling("response.completed", response=response),
+        ]
+
+
+class _Telling:
+    def __init__(self) -> None:
+        self._number = -1
+
+    def __call__(self, event: str, **payload: Any) -> bytes:
+        self._number += 1
+        return sse({"type": event, "sequence_number": self._number, **payload}, event)
+
+
+def _item(begun: Begun, status: str, text: str | None) -> dict[str, Any]:
+    return {
+        "id": f"msg_{begun.run_id}",
+        "type": "message",
+        "role": "assistant",
+        "status": status,
+        "content": [] if text is None else [_part(text)],
+    }
+
+
+def _part(text: str) -> dict[str, Any]:
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def _usage(said: Said) -> dict[str, Any]:
+    return {
+        "input_tokens": said.input_tokens,
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens": said.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": said.input_tokens + said.output_tokens,
+    }
+
+
+def wish_of(asked: Asked) -> Wish:
+    session = _session_of(asked.previous_response_id)
+    if isinstance(asked.input, str):
+        return Wish(
+            model=asked.model,
+            words=asked.input,
+            system=asked.instructions or "",
+            user=asked.user,
+            session=session,
+        )
+    system = [asked.instructions or ""]
+    spoken: list[tuple[str, Part]] = []
+    for item in asked.input:
+        role = str(item.get("role") or item.get("type") or "")
+        if role in ("system", "developer"):
+            system.append(text_of(item.get("content")))
+        elif role in ("user", "assistant", *_TOLD):
+            spoken.append((role, item))
+        else:
+            raise Invalid(f"an input item of type {role or 'nothing'} is not understood")
+    return _wish_of_items(asked, spoken, "\n\n".join(filter(None, system)), session)
+
+
+def _wish_of_items(
+    asked: Asked, spoken: list[tuple[str, Part]], system: str, session: str | None
+) -> Wish:
+    if not spoken or spoken[-1][0] not in ("user", "function_call_output"):
+        raise Invalid("the last item of input must be the user's")
+    _role, last = spoken[-1]
+    said = [(role, _text(item)) for role, item in spoken[:-1]]
+    earlier = "\n".join(f"{role}: {text}" for role, text in said if text)
+    content = last.get("content")
+    pictures = [
+        data_picture(str(part.get("image_url")))
+        for part in (content if isinstance(content, list) else [])
+        if part.get("type") == "input_image"
+    ]
+    return Wish(
+        model=asked.model,
+        words=_text(last),
+        system=system,
+        earlier=f"Earlier in this conversation:\n{earlier}" if earlier else "",
+        pictures=tuple(pictures),
+        user=asked.user,
+        session=session,
+    )
+
+
+def _text(item: Part) -> str:
+    output = item.get("output")
+    return text_of(item.get("content")) or (output if isinstance(output, str) else "")
+
+
+def _session_of(response_id: str | None) -> str | None:
+    if response_id is None:
+        return None
+    head, _, rest = response_id.partition("_")
+    session = rest.partition("_")[0]
+    if head != "resp" or not session:
+        raise Invalid(f"previous_response_id {response_id!r} is none of ours")
+    return session

@@ -1,0 +1,101 @@
+"""The MCP server: session tools for agents outside of the house. Imported when a client asks for it.
+
+It keeps nothing between two requests, so a restart of the gateway is not noticed by its clients.
+"""
+
+from typing import Any, Protocol
+
+import msgspec
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.types import (
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+)
+from mcp.types import Tool as McpTool
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from crossclaw import __version__
+from crossclaw.domain.errors import CrossclawError
+from crossclaw.door.principal import Principal
+from crossclaw.gateway.frames import log_unforeseen
+from crossclaw.providers.contract import ToolSpec
+
+UNNAMED = "guest"
+INSTRUCTIONS = (
+    "You are a guest in a house of agents and have a session of your own. sessions_list shows the "
+    "others, sessions_send talks to one of them and waits for its reply. Others can send to you: call "
+    "sessions_wait in a loop, and answer each message with sessions_reply. An answer of exactly "
+    "REPLY_SKIP ends an exchange."
+)
+
+
+class Tools(Protocol):
+    async def list(self, name: str) -> list[ToolSpec]: ...
+
+    async def call(
+        self, principal: Principal, name: str, tool_name: str, arguments: dict[str, Any]
+    ) -> Any: ...
+
+
+def mcp_application(
+    tools: Tools, principal: Principal, name: str | None, receive: Receive
+) -> ASGIApp:
+    """Answers one request, whose body comes from `receive`. `name` is what the address says; else the
+    client's own word counts."""
+
+    async def list_tools(
+        context: ServerRequestContext[Any], _params: PaginatedRequestParams | None
+    ) -> ListToolsResult:
+        specs = await tools.list(name or own_word(context) or UNNAMED)
+        return ListToolsResult(tools=[described(spec) for spec in specs])
+
+    async def call_tool(
+        context: ServerRequestContext[Any], params: CallToolRequestParams
+    ) -> CallToolResult:
+        who = name or own_word(context) or UNNAMED
+        try:
+            result = await tools.call(principal, who, params.name, params.arguments or {})
+        except CrossclawError as error:
+            return answered(str(error), is_error=True)
+        except Exception as error:  # noqa: BLE001  a tool's bug is an answer to its caller
+            log_unforeseen(f"tool {params.name} over MCP", error)
+            return answered("the tool failed; the gateway's log says why", is_error=True)
+        return answered(result)
+
+    server = Server(
+        "crossclaw",
+        version=__version__,
+        instructions=INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
+
+    async def application(scope: Scope, _receive: Receive, send: Send) -> None:
+        manager = StreamableHTTPSessionManager(server, stateless=True)
+        async with manager.run():
+            await manager.handle_request(scope, receive, send)
+
+    return application
+
+
+def described(spec: ToolSpec) -> McpTool:
+    return McpTool(name=spec.name, description=spec.description, input_schema=spec.schema)
+
+
+def answered(result: Any, *, is_error: bool = False) -> CallToolResult:
+    plain = msgspec.to_builtins(result)
+    text = plain if isinstance(plain, str) else msgspec.json.encode(plain).decode()
+    data = plain if isinstance(plain, dict) else None
+    return CallToolResult(
+        content=[TextContent(type="text", text=text)], structured_content=data, is_error=is_error
+    )
+
+
+def own_word(context: ServerRequestContext[Any]) -> str | None:
+    said = context.session.client_params
+    return said.client_info.name if said is not None and said.client_info is not None else None

@@ -1,0 +1,362 @@
+"""cron.*: jobs, as OpenClaw's clients know them."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from crossclaw.config import Config
+from crossclaw.domain.agents import ThinkingLevel
+from crossclaw.domain.errors import Invalid
+from crossclaw.domain.jobs import (
+    AgentTurn,
+    Filled,
+    Job,
+    JobDelivery,
+    JobSpec,
+    Payload,
+    Schedule,
+    SessionTarget,
+    SystemEvent,
+    Tick,
+    WakeMode,
+)
+from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.gateway.methods.chat import begin_authority
+from crossclaw.schedule.jobs import Jobs
+
+RUNS_DEFAULT, RUNS_MAX = 200, 5_000  # OpenClaw's
+LIST_MAX = 200
+
+Times = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class ListParams(Params, frozen=True):
+    include_disabled: bool | None = None
+    enabled: Literal["all", "enabled", "disabled"] | None = None
+    agent_id: str | None = None
+    query: str | None = None
+    schedule_kind: Literal["all", "at", "every", "cron"] | None = None
+    sort_by: Literal["nextRunAtMs", "updatedAtMs", "name"] = "nextRunAtMs"
+    sort_dir: Literal["asc", "desc"] = "asc"
+    limit: Annotated[int, msgspec.Meta(ge=1, le=LIST_MAX)] | None = None
+    offset: Annotated[int, msgspec.Meta(ge=0)] = 0
+    compact: bool | None = None
+    include_delivery_previews: bool | None = None
+
+
+class ListResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    jobs: list[dict[str, Any]]
+    total: int
+    offset: int
+    limit: int
+    has_more: bool
+    next_offset: int | None
+
+
+class Nothing(Params, frozen=True):
+    pass
+
+
+class StatusResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    enabled: bool
+    store_path: str
+    jobs: int
+    next_wake_at_ms: int | None
+
+
+class AddParams(Params, frozen=True):
+    name: Filled
+    schedule: Schedule
+    payload: SystemEvent | AgentTurn
+    session_target: SessionTarget | None = None
+    wake_mode: WakeMode = "now"
+    agent_id: str | None = None
+    description: str | None = None
+    enabled: bool = True
+    delete_after_run: bool | None = None
+    delivery: JobDelivery | None = None
+
+
+class SystemEventPatch(Params, frozen=True, tag_field="kind", tag="systemEvent"):
+    text: Filled | UnsetType = UNSET
+
+
+class AgentTurnPatch(Params, frozen=True, tag_field="kind", tag="agentTurn"):
+    message: Filled | UnsetType = UNSET
+    model: str | UnsetType | None = UNSET
+    thinking: ThinkingLevel | UnsetType | None = UNSET
+    timeout_seconds: Times | UnsetType | None = UNSET
+    allow_unsafe_external_content: bool | UnsetType | None = UNSET
+    deliver: bool | UnsetType | None = UNSET
+    channel: str | UnsetType | None = UNSET
+    to: str | UnsetType | None = UNSET
+    best_effort_deliver: bool | UnsetType | None = UNSET
+
+
+class DeliveryPatch(Params, frozen=True):
+    mode: Literal["none", "announce"] | UnsetType = UNSET
+    channel: Filled | UnsetType | None = UNSET
+    to: str | UnsetType | None = UNSET
+    best_effort: bool | UnsetType | None = UNSET
+
+
+class JobPatch(Params, frozen=True):
+    name: Filled | UnsetType = UNSET
+    agent_id: str | UnsetType | None = UNSET
+    description: str | UnsetType | None = UNSET
+    enabled: bool | UnsetType = UNSET
+    delete_after_run: bool | UnsetType | None = UNSET
+    schedule: Schedule | UnsetType = UNSET
+    session_target: SessionTarget | UnsetType = UNSET
+    wake_mode: WakeMode | UnsetType = UNSET
+    payload: SystemEventPatch | AgentTurnPatch | UnsetType = UNSET
+    delivery: DeliveryPatch | UnsetType = UNSET
+
+
+class JobParams(Params, frozen=True):
+    """`id`, or as older clients say it, `jobId`."""
+
+    id: Filled | None = None
+    job_id: Filled | None = None
+
+    @property
+    def which(self) -> str:
+        if (self.id is None) == (self.job_id is None):
+            raise Invalid("say which job: either id or jobId")
+        return self.id or self.job_id or ""
+
+
+class UpdateParams(JobParams, frozen=True):
+    patch: JobPatch = JobPatch()
+
+
+class RunParams(JobParams, frozen=True):
+    mode: Literal["due", "force"] = "force"
+
+
+class RunsParams(JobParams, frozen=True):
+    scope: Literal["job", "all"] = "job"
+    limit: Annotated[int, msgspec.Meta(ge=1, le=RUNS_MAX)] = RUNS_DEFAULT
+    sort_dir: Literal["asc", "desc"] = "desc"
+
+
+class RemoveResult(Result, frozen=True):
+    ok: bool
+    removed: bool
+
+
+class RunResult(Result, frozen=True):
+    ok: bool
+    ran: bool
+    reason: str | None = None
+    run_id: str | None = None
+
+
+class RunsResult(Result, frozen=True):
+    entries: list[dict[str, Any]]
+
+
+class CronMethods:
+    def __init__(self, config: Config, jobs: Jobs, store: Path) -> None:
+        self._config = config
+        self._jobs = jobs
+        self._store = store
+
+    async def list_jobs(self, caller: Caller, params: ListParams) -> ListResult:
+        found = [job for job in await self._jobs.all() if _wanted(job, params)]
+        found.sort(key=_SORTS[params.sort_by], reverse=params.sort_dir == "desc")
+        limit = params.limit or max(1, len(found))
+        page = found[params.offset : params.offset + limit]
+        rest = len(found) - params.offset - len(page)
+        return ListResult(
+            jobs=[await self._wire(job) for job in page],
+            total=len(found),
+            offset=params.offset,
+            limit=limit,
+            has_more=rest > 0,
+            next_offset=params.offset + limit if rest > 0 else None,
+        )
+
+    async def status(self, caller: Caller, params: Nothing) -> StatusResult:
+        jobs = await self._jobs.all()
+        due = [job.next_at for job in jobs if job.enabled and job.next_at is not None]
+        return StatusResult(
+            enabled=self._config.cron.enabled,
+            store_path=str(self._store),
+            jobs=len(jobs),
+            next_wake_at_ms=min(due, default=None),
+        )
+
+    async def add(self, caller: Caller, params: AddParams) -> dict[str, Any]:
+        target: SessionTarget = "main" if isinstance(params.payload, SystemEvent) else "isolated"
+        spec = JobSpec(
+            name=params.name.strip() or "job",
+            schedule=params.schedule,
+            payload=params.payload,
+            session_target=params.session_target or target,
+            wake_mode=params.wake_mode,
+            agent_id=params.agent_id,
+            description=params.description,
+            delete_after_run=params.delete_after_run,
+            delivery=params.delivery,
+            authority=begin_authority(caller, self._config),
+        )
+        return await self._wire(await self._jobs.add(spec, enabled=params.enabled))
+
+    async def update(self, caller: Caller, params: UpdateParams) -> dict[str, Any]:
+        job = await self._jobs.get(params.which)
+        changes = _given(params.patch)
+        if isinstance(patch := changes.get("payload"), SystemEventPatch | AgentTurnPatch):
+            changes["payload"] = _patched_payload(job, patch)
+        if isinstance(delivery := changes.get("delivery"), DeliveryPatch):
+            before = job.spec.delivery or JobDelivery(mode="announce")
+            changes["delivery"] = msgspec.structs.replace(before, **_given(delivery))
+        if changes.get("session_target") == "main" and "delivery" not in changes:
+            changes["delivery"] = None
+        authority = begin_authority(caller, self._config)
+        return await self._wire(await self._jobs.update(job.job_id, changes, authority))
+
+    async def remove(self, caller: Caller, params: JobParams) -> RemoveResult:
+        return RemoveResult(ok=True, removed=await self._jobs.remove(params.which))
+
+    async def run(self, caller: Caller, params: RunParams) -> RunResult:
+        run_id, reason = await self._jobs.run(params.which, force=params.mode == "force")
+        return RunResult(ok=True, ran=run_id is not None, reason=reason, run_id=run_id)
+
+    async def runs(self, caller: Caller, params: RunsParams) -> RunsResult:
+        """The ticks that are over, the newest first, as OpenClaw's log of a job has them."""
+        job_id = None if params.scope == "all" else params.which
+        ticks = await self._jobs.ticks(job_id, params.limit)
+        entries = [_entry(tick) for tick in ticks if tick.status != "running"]
+        return RunsResult(entries=entries if params.sort_dir == "desc" else entries[::-1])
+
+    async def _wire(self, job: Job) -> dict[str, Any]:
+        body: dict[str, Any] = msgspec.to_builtins(job.spec)
+        body.pop("authority", None)
+        return {
+            "id": job.job_id,
+            **body,
+            "wakeMode": job.spec.wake_mode,
+            "enabled": job.enabled,
+            "createdAtMs": job.created_at,
+            "updatedAtMs": job.updated_at,
+            "state": _state(job, await self._jobs.latest(job)),
+        }
+
+    def methods(self) -> list[Method[Any]]:
+        read, admin = "operator.read", "operator.admin"
+        table: list[tuple[str, Any, Any, Any, Any, Any, str]] = [
+            ("cron.list", ListParams, ListResult, read, "read", self.list_jobs, "The jobs."),
+            (
+                "cron.status",
+                Nothing,
+                StatusResult,
+                read,
+                "read",
+                self.status,
+                "Whether jobs run, and when the next one is due.",
+            ),
+            (
+                "cron.runs",
+                RunsParams,
+                RunsResult,
+                read,
+                "read",
+                self.runs,
+                "What became of a job's ticks, the newest first.",
+            ),
+            ("cron.add", AddParams, dict, admin, "change", self.add, "Make a job."),
+            ("cron.update", UpdateParams, dict, admin, "change", self.update, "Change a job."),
+            ("cron.remove", JobParams, RemoveResult, admin, "change", self.remove, "Remove a job."),
+            (
+                "cron.run",
+                RunParams,
+                RunResult,
+                admin,
+                "run",
+                self.run,
+                "Run a job now, or only if it is due.",
+            ),
+        ]
+        return [
+            Method(name=n, params=p, result=r, scope=s, effect=e, handle=h, summary=t)
+            for n, p, r, s, e, h, t in table
+        ]
+
+
+_SORTS: dict[str, Any] = {
+    "nextRunAtMs": lambda job: (job.next_at is None, job.next_at or 0, job.created_at),
+    "updatedAtMs": lambda job: job.updated_at,
+    "name": lambda job: job.spec.name.casefold(),
+}
+
+
+def _wanted(job: Job, params: ListParams) -> bool:
+    shown = params.enabled or ("all" if params.include_disabled else "enabled")
+    kind = job.spec.schedule.__struct_config__.tag
+    words = f"{job.job_id} {job.spec.name} {job.spec.description or ''}".casefold()
+    return (
+        (shown == "all" or job.enabled == (shown == "enabled"))
+        and params.agent_id in (None, job.agent_id)
+        and params.schedule_kind in (None, "all", kind)
+        and (params.query or "").casefold() in words
+    )
+
+
+def _given(patch: msgspec.Struct) -> dict[str, Any]:
+    return {name: v for name, v in msgspec.structs.asdict(patch).items() if v is not UNSET}
+
+
+def _patched_payload(job: Job, patch: SystemEventPatch | AgentTurnPatch) -> Payload:
+    kind = SystemEvent if isinstance(patch, SystemEventPatch) else AgentTurn
+    if isinstance(job.spec.payload, kind):
+        return msgspec.structs.replace(job.spec.payload, **_given(patch))
+    try:
+        return kind(**_given(patch))
+    except TypeError:
+        needed = "text" if kind is SystemEvent else "message"
+        raise Invalid(f"cron.update: another payload.kind needs payload.{needed} as well") from None
+
+
+def _state(job: Job, latest: Any) -> dict[str, Any]:
+    state: dict[str, Any] = {"nextRunAtMs": job.next_at}
+    running = next((tick for tick in latest if tick.status == "running"), None)
+    last = next((tick for tick in latest if tick.status in ("ok", "error", "skipped")), None)
+    if running is not None:
+        state["runningAtMs"] = running.at
+    if last is not None:
+        state |= {
+            "lastRunAtMs": last.at,
+            "lastStatus": last.status,
+            "lastError": last.summary if last.status == "error" else None,
+            "lastDurationMs": _duration_ms(last),
+        }
+    return {name: value for name, value in state.items() if value is not None}
+
+
+def _entry(tick: Tick) -> dict[str, Any]:
+    """A missed tick has OpenClaw's word for one that did not run."""
+    missed = tick.status == "missed"
+    entry = {
+        "ts": tick.ended_at or tick.at,
+        "jobId": tick.job_id,
+        "action": "finished",
+        "status": "skipped" if missed else tick.status,
+        "error": ("missed" + (f": {tick.summary}" if tick.summary else ""))
+        if missed
+        else (tick.summary if tick.status in ("error", "skipped") else None),
+        "summary": tick.summary if tick.status == "ok" else None,
+        "sessionId": tick.session_id,
+        "sessionKey": tick.key,
+        "runAtMs": tick.at,
+        "durationMs": _duration_ms(tick),
+    }
+    return {name: value for name, value in entry.items() if value is not None}
+
+
+def _duration_ms(tick: Tick) -> int | None:
+    if tick.ended_at is None or tick.started_at is None:
+        return None
+    return max(0, tick.ended_at - tick.started_at)

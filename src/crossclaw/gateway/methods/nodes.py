@@ -1,0 +1,303 @@
+"""node.*: devices that do things for the house, and what they tell it.
+
+A node is a connection of role `node`. It is asked by an event and answers by a call; while it is not
+connected it can do nothing, so nothing of this needs the ledger but the words it brings.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import anyio
+import msgspec
+
+from crossclaw.config import Config
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import Busy, CrossclawError, Invalid
+from crossclaw.domain.ids import Ids
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import Provenance, UserMessage
+from crossclaw.domain.runs import NewRun, RunPlan
+from crossclaw.domain.sessions import NewSession
+from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.door.resolver import Resolver
+from crossclaw.gateway.audience import Ears
+from crossclaw.gateway.client import Client
+from crossclaw.gateway.frames import event
+from crossclaw.runs.book import Book
+from crossclaw.schedule.notices import Notices
+
+INVOKE_DEFAULT_MS, INVOKE_MAX_MS = 30_000, 10 * 60_000  # a person may have to say yes on the device
+INVOCATIONS_MAX = 1_000  # each holds a task; devices are few
+TEXT_CHARS_MAX = 100_000  # of what a node says; a long dictation has a tenth of it
+
+Filled = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class Nothing(Params, frozen=True):
+    pass
+
+
+class NodeParams(Params, frozen=True):
+    node_id: Filled
+
+
+class InvokeParams(Params, frozen=True):
+    node_id: Filled
+    command: Filled
+    idempotency_key: Filled
+    params: Any = None
+    timeout_ms: Annotated[int, msgspec.Meta(ge=0)] | None = None
+
+
+class ResultParams(Params, frozen=True):
+    id: Filled
+    node_id: Filled
+    ok: bool
+    payload: Any = None
+    payload_json: str | None = msgspec.field(default=None, name="payloadJSON")
+    error: dict[str, Any] | None = None
+
+
+class EventParams(Params, frozen=True):
+    event: Filled
+    payload: Any = None
+    payload_json: str | None = msgspec.field(default=None, name="payloadJSON")
+
+
+class Done(Result, frozen=True):
+    ok: bool
+    ignored: bool = False
+
+
+class NotConnected(CrossclawError):
+    def __init__(self, node_id: str) -> None:
+        super().__init__(f"node {node_id} is not connected")
+        self.details = {"code": "NOT_CONNECTED"}
+
+
+class NodeFailed(CrossclawError):
+    """The node was asked, and did not do it."""
+
+
+class _Pending:
+    def __init__(self, node_id: str) -> None:
+        self.node_id = node_id
+        self.done = anyio.Event()
+        self.result: ResultParams | None = None
+
+
+class Nodes:
+    """`clients` answers who is connected."""
+
+    def __init__(
+        self,
+        config: Config,
+        resolver: Resolver,
+        book: Book,
+        notices: Notices,
+        clients: Callable[[], Sequence[Client]],
+        clock: Clock,
+        ids: Ids,
+    ) -> None:
+        self._config = config
+        self._resolver = resolver
+        self._book = book
+        self._notices = notices
+        self._clients = clients
+        self._clock = clock
+        self._ids = ids
+        self._pending: dict[str, _Pending] = {}
+
+    # ── asked by operators ─────────────────────────────────────────────────────────────────────
+
+    async def list_nodes(self, caller: Caller, params: Nothing) -> dict[str, Any]:
+        nodes = [_described(client) for client in self._connected().values()]
+        return {"ts": self._clock.now_ms(), "nodes": nodes}
+
+    async def describe(self, caller: Caller, params: NodeParams) -> dict[str, Any]:
+        client = self._connected().get(params.node_id)
+        if client is None:
+            raise Invalid("unknown nodeId")
+        return {"ts": self._clock.now_ms(), **_described(client)}
+
+    async def invoke(self, caller: Caller, params: InvokeParams) -> dict[str, Any]:
+        client = self._connected().get(params.node_id)
+        if client is None or client.admitted is None:
+            raise NotConnected(params.node_id)
+        if params.command not in client.admitted.commands:
+            known = ", ".join(client.admitted.commands) or "none"
+            raise Invalid(f"node command not allowed: {params.command}; this node offers {known}")
+        answer = await self._ask(client, params)
+        if not answer.ok:
+            error = answer.error or {}
+            raise NodeFailed(str(error.get("message") or "the node did not do it"))
+        payload = _payload(answer)
+        written = answer.payload_json or msgspec.json.encode(payload).decode()
+        return {
+            "ok": True,
+            "nodeId": params.node_id,
+            "command": params.command,
+            "payload": payload,
+            "payloadJSON": written,
+        }
+
+    async def _ask(self, client: Client, params: InvokeParams) -> ResultParams:
+        if len(self._pending) >= INVOCATIONS_MAX:
+            raise Busy(f"{INVOCATIONS_MAX} calls of nodes are under way; try again in a moment")
+        timeout_ms = min(params.timeout_ms or INVOKE_DEFAULT_MS, INVOKE_MAX_MS)
+        request_id, pending = self._ids.new(), _Pending(params.node_id)
+        body: dict[str, Any] = {
+            "id": request_id,
+            "nodeId": params.node_id,
+            "command": params.command,
+            "timeoutMs": timeout_ms,
+            "idempotencyKey": params.idempotency_key,
+        }
+        if params.params is not None:
+            body["paramsJSON"] = msgspec.json.encode(params.params).decode()
+        self._pending[request_id] = pending
+        try:
+            client.push(event("node.invoke.request", body))
+            with anyio.move_on_after(timeout_ms / 1000):
+                await pending.done.wait()
+        finally:
+            del self._pending[request_id]
+        if pending.result is None:
+            raise NodeFailed(f"node {params.node_id} did not answer within {timeout_ms} ms")
+        return pending.result
+
+    # ── told by nodes ──────────────────────────────────────────────────────────────────────────
+
+    async def result(self, caller: Caller, params: ResultParams) -> Done:
+        pending = self._pending.get(params.id)
+        if pending is None:
+            return Done(ok=True, ignored=True)  # too late; whoever asked has been told so
+        if not pending.node_id == params.node_id == _own_id(caller):
+            raise Invalid("nodeId mismatch")
+        pending.result = params
+        pending.done.set()
+        return Done(ok=True)
+
+    async def event(self, caller: Caller, params: EventParams) -> Done:
+        payload = _payload(params)
+        body = payload if isinstance(payload, dict) else {}
+        match params.event:
+            case "agent.request" | "voice.transcript":
+                await self._speak(caller, body)
+            case "chat.subscribe" | "chat.unsubscribe":
+                await self._subscribe(caller, body, wanted=params.event == "chat.subscribe")
+            case name if name.startswith("exec."):
+                await self._tell_main(caller, name, body)
+            case _:
+                return Done(ok=True, ignored=True)
+        return Done(ok=True)
+
+    async def _speak(self, caller: Caller, body: dict[str, Any]) -> None:
+        """The person at the device says something: in the node's own session, or in one that is there."""
+        text = body.get("message") or body.get("text")
+        if not isinstance(text, str) or not text.strip():
+            raise Invalid("message required")
+        key = await self._key(caller, body.get("sessionKey"), "send")
+        new = NewRun(
+            run_id=self._ids.new(),
+            key=key,
+            kind="node",
+            message=UserMessage(
+                text.strip()[:TEXT_CHARS_MAX],
+                self._clock.now_ms(),
+                Provenance("person", source_channel="node", sender=_own_id(caller)),
+            ),
+            plan=RunPlan(timeout_ms=self._config.agents.defaults.timeout_ms),
+            authority=self._authority(),
+        )
+        await self._book.submit(new, NewSession(key=key, session_id=self._ids.new()))
+
+    async def _subscribe(self, caller: Caller, body: dict[str, Any], *, wanted: bool) -> None:
+        key = await self._key(caller, body.get("sessionKey"), "read")
+        assert caller.listening is not None
+        if wanted:
+            caller.listening.sessions.add(key)
+        else:
+            caller.listening.sessions.discard(key)
+
+    async def _tell_main(self, caller: Caller, name: str, body: dict[str, Any]) -> None:
+        text = f"{name}: {msgspec.json.encode(body).decode()[:2_000]}"
+        await self._notices.give(
+            self._config.agents.default_id,
+            text,
+            "next-heartbeat",
+            "node",
+            Provenance("node", sender=_own_id(caller)[:64]),
+            self._authority(),
+        )
+
+    async def _key(self, caller: Caller, asked: Any, right: Any) -> SessionKey:
+        own = SessionKey.node(self._config.agents.default_id, _own_id(caller))
+        if not isinstance(asked, str) or not asked.strip() or asked.strip() == own.text:
+            return own
+        return (await self._resolver.resolve(caller.principal, asked, right)).key
+
+    def _authority(self) -> Authority:
+        return Authority(hops_left=self._config.session.agent_to_agent.max_hops)
+
+    def _connected(self) -> dict[str, Client]:
+        return {
+            node_id(client): client
+            for client in self._clients()
+            if client.admitted is not None and client.admitted.role == "node"
+        }
+
+    def methods(self) -> list[Method[Any]]:
+        table: list[tuple[str, Any, Any, Any, Any, Any, str]] = [
+            ("node.list", Nothing, dict, "operator.read", "read", self.list_nodes, "The nodes that are connected."),
+            ("node.describe", NodeParams, dict, "operator.read", "read", self.describe, "One node and what it offers."),
+            ("node.invoke", InvokeParams, dict, "operator.write", "change", self.invoke, "Have a node do something, and wait for it."),
+            ("node.invoke.result", ResultParams, Done, "node", "change", self.result, "What became of a call, told by the node."),
+            ("node.event", EventParams, Done, "node", "run", self.event, "Something that a node tells by itself."),
+        ]  # fmt: skip
+        return [
+            Method(name=n, params=p, result=r, scope=s, effect=e, handle=h, summary=t)
+            for n, p, r, s, e, h, t in table
+        ]
+
+
+def node_id(client: Client) -> str:
+    admitted = client.admitted
+    assert admitted is not None
+    return admitted.device_id or admitted.client.instance_id or admitted.client.id
+
+
+def _own_id(caller: Caller) -> str:
+    if not isinstance(caller.listening, Ears) or not isinstance(caller.listening.hearer, Client):
+        raise Invalid("only a node that is connected may say this")
+    return node_id(caller.listening.hearer)
+
+
+def _described(client: Client) -> dict[str, Any]:
+    admitted = client.admitted
+    assert admitted is not None
+    said = admitted.client
+    shown = {
+        "nodeId": node_id(client),
+        "displayName": said.display_name or said.id,
+        "platform": said.platform,
+        "version": said.version,
+        "deviceFamily": said.device_family,
+        "modelIdentifier": said.model_identifier,
+        "remoteIp": client.address,
+        "caps": sorted(admitted.caps),
+        "commands": list(admitted.commands),
+        "paired": True,
+        "connected": True,
+    }
+    return {name: value for name, value in shown.items() if value is not None}
+
+
+def _payload(params: ResultParams | EventParams) -> Any:
+    if params.payload_json is None:
+        return params.payload
+    try:
+        return msgspec.json.decode(params.payload_json)
+    except msgspec.DecodeError:
+        raise Invalid("payloadJSON is no JSON") from None

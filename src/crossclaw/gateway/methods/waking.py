@@ -1,0 +1,143 @@
+"""wake, system-event and heartbeats: words for the main session, and when it looks around."""
+
+from typing import Any
+
+from crossclaw.config import Config
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.jobs import Filled, WakeMode
+from crossclaw.domain.messages import Provenance
+from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.gateway.methods.chat import begin_authority
+from crossclaw.ledger.contract import Ledger
+from crossclaw.schedule.heartbeats import PREFIX, Heartbeats
+from crossclaw.schedule.notices import Notices
+
+
+class WakeParams(Params, frozen=True):
+    mode: WakeMode
+    text: Filled
+
+
+class EventParams(Params, frozen=True):
+    """What devices tell of themselves beside the text is for presence and not kept."""
+
+    text: Filled
+    device_id: str | None = None
+    instance_id: str | None = None
+    host: str | None = None
+    ip: str | None = None
+    mode: str | None = None
+    version: str | None = None
+    platform: str | None = None
+    device_family: str | None = None
+    model_identifier: str | None = None
+    last_input_seconds: float | None = None
+    reason: str | None = None
+    roles: list[str] | None = None
+    scopes: list[str] | None = None
+    tags: list[str] | None = None
+
+
+class SetParams(Params, frozen=True):
+    enabled: bool
+
+
+class Nothing(Params, frozen=True):
+    pass
+
+
+class Done(Result, frozen=True):
+    ok: bool
+
+
+class SetResult(Result, frozen=True):
+    ok: bool
+    enabled: bool
+
+
+class Waking:
+    def __init__(
+        self,
+        config: Config,
+        ledger: Ledger,
+        notices: Notices,
+        heartbeats: Heartbeats,
+        clock: Clock,
+    ) -> None:
+        self._config = config
+        self._ledger = ledger
+        self._notices = notices
+        self._heartbeats = heartbeats
+        self._clock = clock
+
+    async def wake(self, caller: Caller, params: WakeParams) -> Done:
+        await self._give(caller, params.text, params.mode)
+        return Done(ok=True)
+
+    async def system_event(self, caller: Caller, params: EventParams) -> Done:
+        if not params.text.startswith("Node:"):  # OpenClaw's devices tell their presence so
+            await self._give(caller, params.text, "next-heartbeat")
+        return Done(ok=True)
+
+    async def _give(self, caller: Caller, text: str, mode: WakeMode) -> None:
+        await self._notices.give(
+            self._config.agents.default_id,
+            text,
+            mode,
+            "agent",
+            Provenance("system", sender=caller.principal.name),
+            begin_authority(caller, self._config),
+        )
+
+    async def last(self, caller: Caller, params: Nothing) -> dict[str, Any] | None:
+        ticks = await self._ledger.list_ticks(f"{PREFIX}{self._config.agents.default_id}", limit=5)
+        over = next((tick for tick in ticks if tick.status in ("ok", "error", "skipped")), None)
+        if over is None:
+            return None
+        status = {"ok": "sent", "error": "failed", "skipped": "skipped"}[over.status]
+        found = {"ts": over.ended_at or over.at, "status": status, "preview": over.summary}
+        return {name: value for name, value in found.items() if value is not None}
+
+    async def set(self, caller: Caller, params: SetParams) -> SetResult:
+        self._heartbeats.enabled = params.enabled
+        return SetResult(ok=True, enabled=params.enabled)
+
+    def methods(self) -> list[Method[Any]]:
+        return [
+            Method(
+                name="wake",
+                params=WakeParams,
+                result=Done,
+                scope="operator.write",
+                effect="run",
+                handle=self.wake,
+                summary="Words for the main session, read at once or by its next run.",
+            ),
+            Method(
+                name="system-event",
+                params=EventParams,
+                result=Done,
+                scope="operator.admin",
+                effect="change",
+                handle=self.system_event,
+                summary="Words for the main session's next run.",
+            ),
+            Method(
+                name="last-heartbeat",
+                params=Nothing,
+                result=Any,
+                scope="operator.read",
+                effect="read",
+                handle=self.last,
+                summary="How the last heartbeat went.",
+            ),
+            Method(
+                name="set-heartbeats",
+                params=SetParams,
+                result=SetResult,
+                scope="operator.admin",
+                effect="change",
+                handle=self.set,
+                summary="Stop heartbeats, or let them go on, until the next start.",
+            ),
+        ]

@@ -1,0 +1,179 @@
+"""The tool policy: which tools a session gets, and why not the others.
+
+Layers are and-ed: a tool is there when every layer lets it pass. Within a layer `deny` wins, and
+`allow`, when given, is the whole list. Names may be globs (`sessions_*`), groups (`group:fs`) or
+OpenClaw's older names (`bash`).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+
+import msgspec
+
+from crossclaw.config.model import Config
+from crossclaw.config.tools import Profile, ToolPolicy
+from crossclaw.domain.authority import Authority
+from crossclaw.policy.decision import Decision
+
+ALIASES = {"bash": "exec", "apply-patch": "apply_patch", "bundle-mcp": "group:plugins"}
+
+_SESSIONS = ("sessions_list", "sessions_history", "sessions_send", "sessions_spawn")
+
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "group:fs": ("read", "write", "edit", "apply_patch"),
+    "group:runtime": ("exec", "process"),
+    "group:sessions": (*_SESSIONS, "session_status"),
+    "group:web": ("web_fetch", "web_search"),
+    "group:memory": ("memory_search", "memory_get"),
+    "group:ui": ("browser", "canvas"),
+    "group:automation": ("cron", "gateway"),
+    "group:messaging": ("message",),
+    "group:nodes": ("nodes",),
+    "group:plugins": ("*__*",),
+    "group:openclaw": (
+        *("agents_list", *_SESSIONS, "session_status", "web_fetch", "web_search"),
+        *("memory_search", "memory_get", "browser", "canvas", "cron", "gateway", "message"),
+        *("nodes", "image"),
+    ),
+}
+"""Names that this release has no tool for belong here too: a config written for OpenClaw means
+the same when they come. Tools of MCP servers are `<server>__<tool>`."""
+
+PROFILES: Mapping[Profile, tuple[str, ...] | None] = {
+    "minimal": ("session_status",),
+    "coding": ("group:fs", "group:runtime", "group:sessions", "group:memory", "image"),
+    "messaging": ("group:messaging", *_SESSIONS[:3], "session_status"),
+    "full": None,
+}
+
+
+class Layer(msgspec.Struct, frozen=True):
+    """One list of rules, with the name of the setting that it comes from."""
+
+    setting: str
+    allow: tuple[str, ...] | None = None
+    deny: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+    """What `deny` does not mean."""
+
+    def decide(self, tool: str) -> Decision:
+        rule = _matching(tool, self.deny)
+        if rule is not None and _matching(tool, self.unless) is None:
+            return Decision(False, f"{self.setting} denies {rule}")
+        if self.allow is not None and _matching(tool, self.allow) is None:
+            return Decision(False, f"{self.setting} does not allow it")
+        return Decision(True, f"{self.setting} allows it")
+
+    def may_allow(self, prefix: str) -> bool:
+        """Whether any tool whose name begins so could pass."""
+        if _matching(f"{prefix}*", self.deny) and not _meets(prefix, self.unless):
+            return False
+        return self.allow is None or _meets(prefix, self.allow)
+
+
+def decide_tool(tool: str, layers: Iterable[Layer], authority: Authority | None = None) -> Decision:
+    for layer in layers:
+        decision = layer.decide(tool)
+        if not decision.allowed:
+            return decision
+    if authority is not None and not authority.allows_tool(tool):
+        return Decision(False, "this run was not given it by whoever caused the run")
+    return Decision(True, "no policy is against it")
+
+
+def allowed_tools(names: Iterable[str], layers: Sequence[Layer]) -> frozenset[str]:
+    return frozenset(name for name in names if decide_tool(name, layers).allowed)
+
+
+def may_allow_any(prefix: str, layers: Iterable[Layer], authority: Authority) -> bool:
+    """Whether it is worth asking a server for its tools, whose names begin with `prefix`."""
+    given = authority.tools
+    if given is not None and not any(name.startswith(prefix) for name in given):
+        return False
+    return all(layer.may_allow(prefix) for layer in layers)
+
+
+def layer_of(setting: str, policy: ToolPolicy) -> Layer:
+    """One policy as a layer of its own; without `allow`, its profile is the list."""
+    listed = policy.allow
+    if listed is None and policy.profile is not None:
+        listed = PROFILES[policy.profile]
+    allow = None if listed is None else (*listed, *policy.also_allow)
+    return Layer(setting, allow, policy.deny)
+
+
+def tool_layers(
+    config: Config, agent_id: str, *, model: str = "", sandboxed: bool = False
+) -> tuple[Layer, ...]:
+    """Every layer that stands between an agent and its tools. `model` is `provider/model`."""
+    shared, own = config.tools, config.agents.get(agent_id).tools
+    layers = [
+        _profile(config, agent_id),
+        Layer("tools", _with(shared.allow, shared.also_allow), shared.deny),
+        Layer(f"agents.list[{agent_id}].tools", _with(own.allow, own.also_allow), own.deny),
+    ]
+    for place, policies in (("tools", shared.by_provider), (layers[2].setting, own.by_provider)):
+        layers += [
+            layer_of(f"{place}.byProvider[{name}]", policy)
+            for name, policy in policies.items()
+            if name.lower() in (model.lower(), model.lower().partition("/")[0])
+        ]
+    if sandboxed:
+        layers += _sandbox(config, agent_id)
+    return (*layers, *_switches(config, agent_id))
+
+
+def _profile(config: Config, agent_id: str) -> Layer:
+    """The agent's own profile takes the place of the shared one, and so do its additions."""
+    shared, own = config.tools, config.agents.get(agent_id).tools
+    name = own.profile or shared.profile
+    listed = PROFILES[name] if name else None
+    return Layer(f"tools.profile {name}", _with(listed, own.also_allow or shared.also_allow))
+
+
+def _sandbox(config: Config, agent_id: str) -> list[Layer]:
+    """MCP servers work outside of the sandbox, and so does the web: both only when asked for."""
+    policy = config.agents.get(agent_id).tools.sandbox.tools
+    if policy == ToolPolicy():
+        policy = config.tools.sandbox.tools
+    network = config.agents.sandbox_for(agent_id).allows_network
+    outside = ("group:plugins",) if network else ("group:plugins", "group:web")
+    asked = (*(policy.allow or ()), *policy.also_allow)
+    return [
+        layer_of("tools.sandbox.tools", policy),
+        Layer("the sandbox (see tools.sandbox.tools.alsoAllow)", deny=outside, unless=asked),
+    ]
+
+
+def _switches(config: Config, agent_id: str) -> list[Layer]:
+    settings = config.agents.exec_for(agent_id, config.tools.exec)
+    switched = []
+    if "deny" in (settings.security, settings.mode):
+        switched.append(Layer("tools.exec.security", deny=("group:runtime",)))
+    if not config.tools.web.fetch.enabled:
+        switched.append(Layer("tools.web.fetch.enabled", deny=("web_fetch",)))
+    return switched
+
+
+def _with(listed: tuple[str, ...] | None, more: tuple[str, ...]) -> tuple[str, ...] | None:
+    return None if listed is None else (*listed, *more)
+
+
+def _matching(tool: str, rules: Iterable[str]) -> str | None:
+    """The rule that names this tool, as it is written."""
+    name = _plain(tool)
+    for rule in rules:
+        plain = _plain(rule)
+        if any(fnmatchcase(name, pattern) for pattern in GROUPS.get(plain, (plain,))):
+            return rule
+    return None
+
+
+def _meets(prefix: str, rules: Iterable[str]) -> bool:
+    whole = f"{prefix}*"
+    return any(_matching(whole, (rule,)) or _plain(rule).startswith(prefix) for rule in rules)
+
+
+def _plain(name: str) -> str:
+    lowered = name.strip().lower()
+    return ALIASES.get(lowered, lowered)

@@ -1,0 +1,1 @@
+"""Sandbox: where a session's files lie and its programs run."""

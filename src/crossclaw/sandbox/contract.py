@@ -1,0 +1,39 @@
+"""The sandbox contract: a place to work in, and a way to run a program there.
+
+Files of a place are reached through `files.py`, programs through `programs.py`; both the same with
+and without a sandbox. A sandbox only says how a command is wrapped.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+
+class Wrapped(msgspec.Struct, frozen=True):
+    """A command ready to be started on this machine."""
+
+    argv: Sequence[str]
+    environ: Mapping[str, str]
+    folder: Path
+
+
+class Sandbox(Protocol):
+    name: str
+
+    def wrap(self, place: "Place", command: str, folder: str) -> Wrapped:
+        """`folder` is where to begin, relative to the place's own."""
+        ...
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where the tools of one session work."""
+
+    folder: Path
+    seen_as: str
+    """The folder's path as the session knows it."""
+    writable: bool
+    network: bool
+    sandboxed: bool
+    sandbox: Sandbox

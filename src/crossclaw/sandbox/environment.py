@@ -1,0 +1,21 @@
+"""The environment of programs: by allow list. The gateway's token and keys are not on it."""
+
+from collections.abc import Iterable, Mapping
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+HARMLESS = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR")
+
+
+def host_environment(environ: Mapping[str, str], named: Iterable[str]) -> dict[str, str]:
+    """For programs outside of a sandbox: what a terminal needs, and what the config names."""
+    kept = {name: environ[name] for name in (*HARMLESS, *named) if name in environ}
+    kept |= {name: value for name, value in environ.items() if name.startswith("LC_")}
+    return {"PATH": PATH, **kept}
+
+
+def sandbox_environment(
+    environ: Mapping[str, str], named: Iterable[str], home: str
+) -> dict[str, str]:
+    """Paths of the host mean nothing inside, so there are fewer."""
+    kept = {name: environ[name] for name in ("LANG", "TZ", *named) if name in environ}
+    return {"LANG": "C.UTF-8", **kept, "PATH": PATH, "HOME": home, "TMPDIR": "/tmp", "TERM": "dumb"}

@@ -1,0 +1,105 @@
+"""Places: where each session's tools work, decided for every call anew."""
+
+import shutil
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from crossclaw.config.agents import Agents, Sandbox
+from crossclaw.config.tools import Tools
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.errors import ConfigInvalid
+from crossclaw.domain.keys import SessionKey
+from crossclaw.policy.decision import Decision
+from crossclaw.policy.sandbox import decide_sandbox
+from crossclaw.sandbox.bubblewrap import WORKSPACE, Bubblewrap
+from crossclaw.sandbox.contract import Place
+from crossclaw.sandbox.host import Host
+
+
+class Places:
+    """`workspace_of` answers the folder of an agent; `state_dir` is the gateway's own."""
+
+    def __init__(
+        self,
+        agents: Agents,
+        tools: Tools,
+        workspace_of: Callable[[str], Path],
+        state_dir: Path,
+        environ: Mapping[str, str],
+    ) -> None:
+        self._agents = agents
+        self._tools = tools
+        self._workspace_of = workspace_of
+        self._state_dir = state_dir
+        self._environ = environ
+        self._program = shutil.which("bwrap", path=environ.get("PATH"))
+        self._checked = False
+        self._writing: dict[Path, anyio.Lock] = {}
+        self._settings: dict[str, Sandbox] = {}
+        """By agent; asked for in every run."""
+
+    async def prepare(self) -> None:
+        """At the start: where an agent is to be sandboxed, the sandbox must work."""
+        for agent_id in self._agents.ids():
+            if self._agents.sandbox_for(agent_id).mode != "off":
+                self._refuse_open_state(agent_id)
+                await self._check()
+
+    def decide(self, key: SessionKey, authority: Authority) -> Decision:
+        return decide_sandbox(self._settings_of(key.agent_id), key, authority)
+
+    async def of(self, key: SessionKey, authority: Authority) -> Place:
+        passed = self._agents.exec_for(key.agent_id, self._tools.exec).pass_env or ()
+        folder = self._workspace_of(key.agent_id)
+        if not self.decide(key, authority).allowed:
+            host = Host(self._environ, passed)
+            return Place(folder, str(folder), True, True, False, host)
+        settings = self._settings_of(key.agent_id)
+        self._refuse_open_state(key.agent_id)
+        await self._check()
+        access = settings.workspace_access
+        return Place(
+            folder=self._scratch(settings, key) if access == "none" else folder,
+            seen_as=WORKSPACE,
+            writable=access != "ro",
+            network=settings.allows_network,
+            sandboxed=True,
+            sandbox=Bubblewrap(self._program, self._environ, passed),
+        )
+
+    def writing(self, place: Place) -> anyio.Lock:
+        """One writer at a time in a folder: two edits of one file must not lose one of them. As many
+        locks as folders are in use, which are as many as agents (or sessions, by sandbox.scope)."""
+        return self._writing.setdefault(place.folder, anyio.Lock())
+
+    def _settings_of(self, agent_id: str) -> Sandbox:
+        if agent_id not in self._settings:
+            self._settings[agent_id] = self._agents.sandbox_for(agent_id)
+        return self._settings[agent_id]
+
+    async def _check(self) -> None:
+        if not self._checked:
+            probe = Bubblewrap(self._program, self._environ)
+            await anyio.to_thread.run_sync(probe.check)
+            self._checked = True
+
+    def _scratch(self, settings: Sandbox, key: SessionKey) -> Path:
+        """The folder of those who may not see the workspace."""
+        name = {
+            "session": f"session-{sha256(key.text.encode()).hexdigest()[:16]}",
+            "agent": f"agent-{key.agent_id}",
+            "shared": "shared",
+        }[settings.scope]
+        return self._state_dir / "sandboxes" / name
+
+    def _refuse_open_state(self, agent_id: str) -> None:
+        workspace = self._workspace_of(agent_id).resolve()
+        if self._state_dir.resolve().is_relative_to(workspace):
+            raise ConfigInvalid(
+                f"the workspace {workspace} of agent {agent_id} holds the gateway's own folder "
+                f"{self._state_dir}, which no sandboxed session may reach; choose another workspace"
+            )

@@ -1,0 +1,141 @@
+"""Programs: started, listened to, and ended with everything they started.
+
+A program runs below a keeper, a few words of shell that lead its process group. The keeper's input
+is a pipe from the gateway that nothing is ever written to: when the gateway is gone, however it
+went, the pipe closes and the keeper ends the group. Inside a sandbox the whole process namespace
+goes with it.
+"""
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from contextlib import suppress
+
+import anyio
+import anyio.abc
+import msgspec
+
+from crossclaw.domain.errors import ToolFailed
+from crossclaw.sandbox.contract import Wrapped
+
+KEPT_BYTES = 100_000  # of a command's output, half from its beginning: what a model can use
+OUTPUT_BYTES_MAX = 64 * 1024 * 1024  # a command that says more than this has lost its way
+PROGRESS_S = 0.25  # between two signs of life
+PROGRESS_CHARS = 2_000
+LEFTOVER_S = 1.0  # for output still in the pipe when all is over
+
+# Its input becomes 3, its error output 4: there it tells the exit code, so that the end is known even
+# when the command left somebody behind who holds the output open.
+_KEEPER = """exec 3<&0 </dev/null 4>&2 2>&1
+(exec 4>&-; read -r _ <&3; kill -9 0) >/dev/null 2>&1 &
+exec 3<&-
+"$@" 4>&-
+echo $? >&4"""
+
+Tell = Callable[[str], None]
+
+
+class Finished(msgspec.Struct, frozen=True):
+    output: str
+    exit_code: int | None
+    """None: it did not end by itself."""
+    ended_because: str = ""
+
+
+async def run_program(wrapped: Wrapped, timeout_s: float, tell: Tell) -> Finished:
+    process = await _start(wrapped)
+    heard = _Output(tell)
+    code, because = None, f"it was ended after {timeout_s:g} s"
+    try:
+        with anyio.move_on_after(timeout_s):
+            code, because = await _listen(process, heard)
+    finally:
+        with anyio.CancelScope(shield=True):
+            await _end(process, heard)
+    return Finished(heard.text(), code, because)
+
+
+async def _start(wrapped: Wrapped) -> anyio.abc.Process:
+    try:
+        return await anyio.open_process(
+            ["/bin/sh", "-c", _KEEPER, "keeper", *wrapped.argv],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=wrapped.folder,
+            env=wrapped.environ,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        raise ToolFailed(f"the command cannot be started: {error}") from None
+
+
+async def _listen(process: anyio.abc.Process, heard: "_Output") -> tuple[int | None, str]:
+    """Until the command ends; what it left running does not count. The exit code, or why there is
+    none."""
+    code: int | None = None
+
+    async def await_end() -> None:
+        nonlocal code
+        code = await _exit_code(process)
+        tasks.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(await_end, name="end of a command")
+        await heard.read(process, OUTPUT_BYTES_MAX)
+        if heard.size > OUTPUT_BYTES_MAX:
+            tasks.cancel_scope.cancel()
+    if heard.size > OUTPUT_BYTES_MAX:
+        return None, f"it was ended after {OUTPUT_BYTES_MAX} bytes of output"
+    return code, "" if code is not None else "it was ended from outside"
+
+
+async def _exit_code(process: anyio.abc.Process) -> int | None:
+    assert process.stderr is not None
+    told = b""
+    with suppress(anyio.EndOfStream):
+        while not told.endswith(b"\n"):
+            told += await process.stderr.receive()
+    return int(told) if told.strip().isdigit() else None
+
+
+async def _end(process: anyio.abc.Process, heard: "_Output") -> None:
+    """The whole group, the keeper's watch included: as long as that lives the group's number is ours."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with anyio.move_on_after(LEFTOVER_S):
+        await heard.read(process, OUTPUT_BYTES_MAX + KEPT_BYTES)
+    await process.aclose()
+
+
+class _Output:
+    """The beginning and the end of what a program says."""
+
+    def __init__(self, tell: Tell) -> None:
+        self.size = 0
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._tell = tell
+        self._told_at = anyio.current_time()
+
+    async def read(self, process: anyio.abc.Process, bytes_max: int) -> None:
+        assert process.stdout is not None
+        with suppress(anyio.EndOfStream, anyio.ClosedResourceError):
+            while self.size <= bytes_max:
+                self._take(await process.stdout.receive())
+
+    def _take(self, data: bytes) -> None:
+        self.size += len(data)
+        room = KEPT_BYTES // 2 - len(self._head)
+        self._head += data[:room]
+        self._tail += data[room:]
+        del self._tail[: max(0, len(self._tail) - KEPT_BYTES // 2)]
+        if anyio.current_time() - self._told_at >= PROGRESS_S:
+            self._told_at = anyio.current_time()
+            self._tell(self.text()[-PROGRESS_CHARS:])
+
+    def text(self) -> str:
+        left_out = self.size - len(self._head) - len(self._tail)
+        gap = f"\n[{left_out} bytes left out]\n".encode() if left_out else b""
+        return bytes(self._head + gap + self._tail).decode("utf-8", "replace")

@@ -1,0 +1,1 @@
+"""The schedule: jobs and their ticks, heartbeats, hooks. Further doors that put rows into the inbox."""

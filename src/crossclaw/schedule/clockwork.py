@@ -1,0 +1,287 @@
+"""The clockwork: finds the jobs that are due and takes their ticks.
+
+A tick is one step of the ledger: its row, its run and the job's next time, or nothing of it. Of the
+ticks that are due, the latest runs and the others are written down as missed: after an hour of
+downtime, after a clock that was set forward, and after a run that took longer than the job's interval
+alike. The latest is never left out, so nothing that was due stays silent.
+"""
+
+import logging
+from datetime import tzinfo
+
+import anyio
+import anyio.abc
+
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import Busy, CrossclawError, Fenced, Invalid, TickTaken
+from crossclaw.domain.events import Event, HeartbeatNews, JobNews, RunEnded
+from crossclaw.domain.jobs import Job, Tick, TickId, beyond_heartbeat
+from crossclaw.domain.runs import Run
+from crossclaw.ledger.contract import Ledger, MoveJob, SettleTick, TakeTick
+from crossclaw.runs.book import Book
+from crossclaw.runs.feed import Feed
+from crossclaw.schedule.heartbeats import PREFIX, Heartbeats
+from crossclaw.schedule.times import Due, due_since, next_after
+from crossclaw.schedule.work import Work
+
+log = logging.getLogger(__name__)
+
+LOOK_AGAIN_S = 5.0  # a clock that was set, or a hint that was missed, is noticed within this time
+PAUSE_MIN_S = 0.02
+SET_BACK_MS = 1_000  # less is what clocks are corrected by all day
+JOBS_AT_ONCE = 200  # a page of due jobs; the next follows at once
+BY_HAND_TRIES = 100  # milliseconds that may be taken already when a job is run by hand
+
+
+class Clockwork:
+    def __init__(
+        self,
+        ledger: Ledger,
+        book: Book,
+        feed: Feed,
+        work: Work,
+        heartbeats: Heartbeats,
+        clock: Clock,
+        local: tzinfo,
+        runs_at_once: int | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._book = book
+        self._feed = feed
+        self._work = work
+        self._heartbeats = heartbeats
+        self._clock = clock
+        self._local = local
+        self._runs_at_once = runs_at_once
+        self._hint = anyio.Event()
+        self._ahead_ms: float | None = None
+        """How far the wall clock was ahead of the time that only goes forward, at the last look."""
+        feed.subscribe(self._hear)
+
+    def wake(self) -> None:
+        self._hint.set()
+
+    async def serve(
+        self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
+        await self._heartbeats.settle_in()
+        task_status.started()
+        while True:
+            self._hint = anyio.Event()
+            try:
+                await self.once()
+                pause_s = await self._pause_s()
+            except CrossclawError as error:
+                log.warning("the clockwork will look again: %s", error)
+                pause_s = LOOK_AGAIN_S
+            with anyio.move_on_after(pause_s):
+                await self._hint.wait()
+
+    async def once(self) -> None:
+        if self._was_set_back():
+            await self._look_back()
+        now = self._clock.now_ms()
+        for job in await self._ledger.list_due_jobs(due_before=now, limit=JOBS_AT_ONCE):
+            await self._look_at(job, now)
+
+    def _was_set_back(self) -> bool:
+        """Since the last look; at the first one nobody knows."""
+        ahead_ms, before = self._clock.now_ms() - anyio.current_time() * 1000, self._ahead_ms
+        self._ahead_ms = ahead_ms
+        return before is None or ahead_ms < before - SET_BACK_MS
+
+    async def _look_back(self) -> None:
+        """After a clock was set back, ticks of the time that comes again are due once more, but for
+        those that were taken. Without this, a clock that was ahead for a moment would silence jobs
+        until that moment."""
+        now = self._clock.now_ms()
+        for job in await self._ledger.list_jobs():
+            if not job.enabled or job.next_at is None or job.next_at <= now:
+                continue
+            try:
+                sooner = next_after(job.spec.schedule, now, job.created_at, self._local)
+                if sooner is not None and sooner < job.next_at:
+                    await self._ledger.do(MoveJob(job=job, next_at=sooner))
+            except (Fenced, Invalid) as error:
+                log.info("job %s keeps its time: %s", job.job_id, error)
+
+    async def _pause_s(self) -> float:
+        """Until the next tick. What is due and waits (for its run before) is woken by that one's end."""
+        now = self._clock.now_ms()
+        next_at = await self._ledger.next_job_at(after=now)
+        if next_at is None:
+            return LOOK_AGAIN_S
+        return min(LOOK_AGAIN_S, max(PAUSE_MIN_S, (next_at - now) / 1000))
+
+    # ── a tick ─────────────────────────────────────────────────────────────────────────────────
+
+    async def _look_at(self, job: Job, now: int) -> None:
+        assert job.next_at is not None
+        try:
+            if await self.is_running(job) or not await self._has_place():
+                return
+            schedule, made_at = job.spec.schedule, job.created_at
+            due = due_since(schedule, job.next_at, now, made_at, self._local)
+            next_at = next_after(schedule, max(now, due.latest), made_at, self._local)
+            skip = await self._heartbeats.reason_to_skip(job) if job.built_in else None
+            await self._take(job, due, next_at, skip)
+        except Fenced:
+            self.wake()  # changed meanwhile: the next look sees it as it is now
+        except Busy as busy:
+            log.info("job %s waits: %s", job.job_id, busy)
+        except Invalid as error:
+            await self._give_up(job, str(error))
+
+    async def _give_up(self, job: Job, reason: str) -> None:
+        """What can no longer be (a zone that this machine does not know) is told once and switched
+        off, so that the other jobs go on."""
+        log.warning("job %s is switched off: %s", job.job_id, reason)
+        now, at = self._clock.now_ms(), job.next_at or 0
+        tick = Tick(job_id=job.job_id, at=at, status="error", summary=reason, ended_at=now)
+        settled = SettleTick(tick=TickId(job.job_id, at), status="error", at=now, summary=reason)
+        await self._ledger.commit(TakeTick(job=job, tick=tick, next_at=None), settled)
+
+    async def _take(self, job: Job, due: Due, next_at: int | None, skip: str | None) -> None:
+        missed = _missed(job, due, self._clock.now_ms())
+        try:
+            if skip is None:
+                await self._begin(job, due.latest, next_at, missed)
+            else:
+                await self._skip(job, due.latest, next_at, skip)
+        except TickTaken:
+            await self._ledger.do(MoveJob(job=job, next_at=next_at))
+
+    async def _begin(
+        self,
+        job: Job,
+        at: int,
+        next_at: int | None,
+        missed: tuple[Tick, ...],
+        *,
+        moves: bool = True,
+    ) -> str:
+        begun = await self._work.begin(job, TickId(job.job_id, at))
+        new = begun.new
+        ended_at = self._clock.now_ms() if begun.waits else None
+        tick = Tick(
+            job_id=job.job_id,
+            at=at,
+            status="ok" if begun.waits else "running",
+            run_id=new.run_id,
+            ended_at=ended_at,
+        )
+        taken = TakeTick(job=job, tick=tick, next_at=next_at, moves=moves, missed=missed)
+        if begun.waits:
+            done = SettleTick(tick=TickId(job.job_id, at), status="ok", at=ended_at or 0)
+            await self._ledger.commit(taken, *self._work.waiting(begun), done)
+        else:
+            await self._book.submit(new, begun.session, also=[taken, *begun.also])
+        if not job.built_in:
+            self._feed.publish(JobNews(job_id=job.job_id, action="started", run_at_ms=at))
+            if begun.waits:
+                self._feed.publish(
+                    JobNews(
+                        job_id=job.job_id,
+                        action="finished",
+                        run_at_ms=at,
+                        status="ok",
+                        next_run_at_ms=next_at,
+                    )
+                )
+        return new.run_id
+
+    async def _skip(self, job: Job, at: int, next_at: int | None, reason: str) -> None:
+        now = self._clock.now_ms()
+        tick = Tick(job_id=job.job_id, at=at, status="skipped", summary=reason, ended_at=now)
+        await self._ledger.do(TakeTick(job=job, tick=tick, next_at=next_at))
+        self._feed.publish(
+            HeartbeatNews(ts=now, status="skipped", agent_id=job.agent_id, reason=reason)
+        )
+
+    async def run_by_hand(self, job: Job) -> str:
+        """Now, whatever the schedule says, and without changing it. Answers the run."""
+        now = self._clock.now_ms()
+        for at in range(now, now + BY_HAND_TRIES):
+            try:
+                return await self._begin(job, at, None, (), moves=False)
+            except TickTaken:
+                continue
+        raise Busy(f"job {job.job_id} was run {BY_HAND_TRIES} times within this moment")
+
+    async def is_running(self, job: Job) -> bool:
+        """Whether a run of this job is open. A tick whose run has ended without it is settled."""
+        running = False
+        for tick in await self._ledger.list_ticks(job.job_id, limit=10, status="running"):
+            run = await self._book.find(tick.run_id or "")
+            if run is not None and not run.ended:
+                running = True
+                continue
+            status = "ok" if run is not None and run.status == "ok" else "error"
+            lost = run.error if run is not None else "its run was deleted"
+            await self._ledger.do(
+                SettleTick(
+                    tick=TickId(tick.job_id, tick.at),
+                    status="ok" if status == "ok" else "error",
+                    at=self._clock.now_ms(),
+                    summary=lost,
+                )
+            )
+        return running
+
+    async def _has_place(self) -> bool:
+        """`cron.maxConcurrentRuns`, where it is set."""
+        if self._runs_at_once is None:
+            return True
+        running = await self._ledger.list_ticks(None, limit=self._runs_at_once, status="running")
+        return len(running) < self._runs_at_once
+
+    # ── telling ────────────────────────────────────────────────────────────────────────────────
+
+    def _hear(self, heard: Event) -> None:
+        if not isinstance(heard, RunEnded) or (tick := heard.run.plan.tick) is None:
+            return
+        self.wake()
+        if tick.job_id.startswith(PREFIX):
+            self._feed.publish(_beat_news(heard.run))
+        else:
+            self._feed.publish(_finished_news(heard.run, tick))
+
+
+def _missed(job: Job, due: Due, now: int) -> tuple[Tick, ...]:
+    text = f"this and all ticks until {due.latest}" if due.uncounted else None
+    return tuple(
+        Tick(job_id=job.job_id, at=at, status="missed", summary=text, ended_at=now)
+        for at in due.missed
+    )
+
+
+def _finished_news(run: Run, tick: TickId) -> JobNews:
+    ok = run.status == "ok"
+    return JobNews(
+        job_id=tick.job_id,
+        action="finished",
+        run_at_ms=tick.at,
+        duration_ms=_duration_ms(run),
+        status="ok" if ok else "error",
+        error=None if ok else run.error,
+        summary=run.reply,
+        session_id=run.session_id,
+        session_key=run.key.text,
+    )
+
+
+def _beat_news(run: Run) -> HeartbeatNews:
+    words = beyond_heartbeat(run.reply or "", run.plan.ack_chars_max or 0)
+    said = "sent" if words else "ok-token" if run.reply else "ok-empty"
+    return HeartbeatNews(
+        ts=run.ended_at or 0,
+        status="failed" if run.status != "ok" else said,  # type: ignore[arg-type]
+        agent_id=run.key.agent_id,
+        reason=run.error,
+        preview=words[:200] or None,
+        duration_ms=_duration_ms(run),
+    )
+
+
+def _duration_ms(run: Run) -> int:
+    return max(0, (run.ended_at or 0) - (run.started_at or run.created_at))

@@ -1,0 +1,183 @@
+"""Heartbeats: the built-in jobs, made from the config. An agent looks around; HEARTBEAT_OK is silence."""
+
+from collections.abc import Callable
+from datetime import datetime, tzinfo
+from pathlib import Path
+
+import msgspec
+
+from crossclaw.config import Config
+from crossclaw.config.heartbeat import EVERY, ActiveHours
+from crossclaw.config.heartbeat import Heartbeat as Settings
+from crossclaw.domain.addresses import Address
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.durations import parse_duration
+from crossclaw.domain.errors import ConfigInvalid, Invalid
+from crossclaw.domain.jobs import HEARTBEAT_OK, Every, Heartbeat, Job, JobSpec, TickId
+from crossclaw.domain.messages import Provenance
+from crossclaw.domain.runs import NewRun
+from crossclaw.ledger.contract import DeleteJob, Ledger, PutJob
+from crossclaw.schedule.notices import Notices
+from crossclaw.schedule.times import find_zone, next_after
+from crossclaw.schedule.zones import user_zone
+
+PREFIX = "heartbeat:"
+PROMPT = (
+    "This is your heartbeat. Read HEARTBEAT.md in your workspace if it is there, and do what it says. "
+    "Look whether anything needs attention now; do not take up old tasks again by yourself. "
+    f"If nothing does, answer with exactly {HEARTBEAT_OK}."
+)
+FILE_BYTES_MAX = 64_000  # a list of things to look after, not a library
+
+Workspace = Callable[[str], Path]
+
+
+class Heartbeats:
+    def __init__(
+        self,
+        config: Config,
+        ledger: Ledger,
+        notices: Notices,
+        workspace: Workspace,
+        clock: Clock,
+        local: tzinfo,
+    ) -> None:
+        self._config = config
+        self._ledger = ledger
+        self._notices = notices
+        self._workspace = workspace
+        self._clock = clock
+        self._local = local
+        self.enabled = True
+        """`set-heartbeats` turns them off until the gateway is started again."""
+
+    async def settle_in(self) -> None:
+        """Make the jobs as the config says it, and take away those that it no longer has."""
+        wanted = {f"{PREFIX}{agent_id}": agent_id for agent_id in self._every_ms()}
+        for job in await self._ledger.list_jobs():
+            if job.built_in and job.job_id not in wanted:
+                await self._ledger.do(DeleteJob(job_id=job.job_id))
+        for job_id, agent_id in wanted.items():
+            await self._put(job_id, agent_id)
+
+    def _every_ms(self) -> dict[str, int]:
+        found = {}
+        for agent_id, settings in self._config.agents.heartbeats().items():
+            try:
+                every_ms = parse_duration(settings.every or EVERY, default_unit="m")
+            except Invalid as error:
+                raise ConfigInvalid(f"heartbeat.every of agent {agent_id}: {error}") from None
+            if every_ms:
+                found[agent_id] = every_ms
+        return found
+
+    async def _put(self, job_id: str, agent_id: str) -> None:
+        now, known = self._clock.now_ms(), await self._ledger.find_job(job_id)
+        schedule = Every(every_ms=self._every_ms()[agent_id])
+        if known is not None and known.spec.schedule == schedule:
+            return
+        spec = JobSpec(
+            name=f"heartbeat of {agent_id}",
+            schedule=schedule,
+            payload=Heartbeat(),
+            session_target="main",
+            authority=Authority(hops_left=self._config.session.agent_to_agent.max_hops),
+        )
+        job = Job(
+            job_id=job_id,
+            agent_id=agent_id,
+            spec=spec,
+            enabled=True,
+            next_at=next_after(schedule, now, now, self._local),
+            created_at=now,
+            updated_at=now,
+        )
+        if known is not None:  # its beats are counted from when it was made
+            await self._ledger.do(DeleteJob(job_id=job_id))
+        await self._ledger.do(PutJob(job=job))
+
+    async def reason_to_skip(self, job: Job) -> str | None:
+        """In OpenClaw's words."""
+        settings = self._settings(job)
+        if not self.enabled:
+            return "disabled"
+        if settings.active_hours and not self._active(settings.active_hours):
+            return "quiet-hours"
+        if await self._ledger.list_open_runs(self._notices.main_of(job.agent_id)):
+            return "requests-in-flight"
+        if self._nothing_to_look_after(job.agent_id):
+            return "empty-heartbeat-file"
+        return None
+
+    def _settings(self, job: Job) -> Settings:
+        return self._config.agents.heartbeats().get(job.agent_id) or Settings()
+
+    def _active(self, hours: ActiveHours) -> bool:
+        name = hours.timezone
+        user = user_zone(self._config.agents.defaults.user_timezone, self._local)
+        zone = (
+            user if name in (None, "user") else self._local if name == "local" else find_zone(name)
+        )
+        moment = datetime.fromtimestamp(self._clock.now_ms() / 1000, zone)
+        now, start, end = (
+            moment.hour * 60 + moment.minute,
+            _minutes(hours.start),
+            _minutes(hours.end),
+        )
+        if start == end:
+            return True
+        return start <= now < end if start < end else now >= start or now < end
+
+    def _nothing_to_look_after(self, agent_id: str) -> bool:
+        """A HEARTBEAT.md with only headings and empty boxes says that there is nothing to do."""
+        text = _beginning(self._workspace(agent_id) / "HEARTBEAT.md")
+        return text is not None and not any(map(_says_something, text.splitlines()))
+
+    async def beat(self, job: Job, tick: TickId, run_id: str) -> NewRun:
+        settings = self._settings(job)
+        new = await self._notices.waking(
+            job.agent_id,
+            settings.prompt or PROMPT,
+            "cron",
+            Provenance("system", sender="heartbeat"),
+            job.spec.authority,
+            run_id,
+            tick=tick,
+            model=settings.model,
+            ack_chars_max=settings.ack_chars_max,
+        )
+        address = _target(settings, new.plan.reply_to)
+        plan = msgspec.structs.replace(new.plan, reply_to=address, deliver=address is not None)
+        return msgspec.structs.replace(new, plan=plan)
+
+
+def _target(settings: Settings, last: Address | None) -> Address | None:
+    match settings.target:
+        case None | "last":
+            return last
+        case "none":
+            return None
+        case channel if settings.to:
+            return Address(channel, settings.to)
+        case channel:
+            return last if last and last.channel == channel else None
+
+
+def _beginning(path: Path) -> str | None:
+    """Some kilobytes, twice an hour: a thread would cost more than the read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(FILE_BYTES_MAX).decode(errors="replace")
+    except OSError:
+        return None
+
+
+def _minutes(hour: str) -> int:
+    hours, _, minutes = hour.partition(":")
+    return int(hours) * 60 + int(minutes)
+
+
+def _says_something(line: str) -> bool:
+    text = line.strip()
+    return bool(text) and not text.startswith("#") and text not in ("-", "*", "- [ ]", "* [ ]")

@@ -1,0 +1,212 @@
+"""Hooks: a program elsewhere says something. Its words are information from outside, fenced as such,
+and its runs may what a stranger's may: nothing that only the owner may."""
+
+from typing import Annotated, Any
+
+import msgspec
+
+from crossclaw.config import Config
+from crossclaw.domain.agents import ThinkingLevel
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import Forbidden, Invalid
+from crossclaw.domain.ids import Ids
+from crossclaw.domain.jobs import ACK_CHARS_MAX, WakeMode, beyond_heartbeat
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import Provenance, UserMessage
+from crossclaw.domain.runs import NewRun, Outcome, Run, RunPlan
+from crossclaw.domain.sessions import NewEntry, NewSession
+from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.door.resolver import Resolver
+from crossclaw.ledger.contract import Dedupe, Inject, Ledger, Op
+from crossclaw.runs.book import Book
+from crossclaw.schedule.notices import Notices
+from crossclaw.schedule.work import find_address, told_of_run
+from crossclaw.sessions.desk import digest
+
+NAME_CHARS_MAX = 64  # it stands in the line that says where the words come from
+Once = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+Filled = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class WakeParams(Params, frozen=True):
+    text: Filled
+    mode: WakeMode = "now"
+    name: str = "Hook"
+    idempotency_key: Once | None = None
+
+
+class AgentParams(Params, frozen=True):
+    message: Filled
+    name: str = "Hook"
+    agent_id: str | None = None
+    session_key: str | None = None
+    mapped: bool = False
+    """The session key is the config's own, not the request's."""
+    wake_mode: WakeMode = "now"
+    deliver: bool = True
+    channel: str | None = None
+    to: str | None = None
+    model: str | None = None
+    thinking: ThinkingLevel | None = None
+    timeout_seconds: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    idempotency_key: Once | None = None
+
+
+class Woken(Result, frozen=True):
+    ok: bool
+    mode: str
+
+
+class Accepted(Result, frozen=True):
+    ok: bool
+    run_id: str
+
+
+class Hooks:
+    def __init__(
+        self,
+        config: Config,
+        ledger: Ledger,
+        resolver: Resolver,
+        book: Book,
+        notices: Notices,
+        clock: Clock,
+        ids: Ids,
+    ) -> None:
+        self._config = config
+        self._ledger = ledger
+        self._resolver = resolver
+        self._book = book
+        self._notices = notices
+        self._clock = clock
+        self._ids = ids
+
+    async def wake(self, caller: Caller, params: WakeParams) -> Woken:
+        await self._notices.give(
+            self._config.agents.default_id,
+            _filled(params.text, "text"),
+            params.mode,
+            "hook",
+            Provenance("hook", sender=plain_name(params.name)),
+            self._authority(caller),
+            _once(params.idempotency_key, "wake", params.text, params.mode),
+        )
+        return Woken(ok=True, mode=params.mode)
+
+    async def agent(self, caller: Caller, params: AgentParams) -> Accepted:
+        text, name = _filled(params.message, "message"), plain_name(params.name)
+        agent_id = self._agent(params.agent_id)
+        key = self._key(params, agent_id)
+        spelled = key.text if key.text.startswith("agent:") else f"agent:{agent_id}:{key.text}"
+        handle = await self._resolver.resolve(caller.principal, spelled, "create")
+        new = NewRun(
+            run_id=self._ids.new(),
+            key=handle.key,
+            kind="hook",
+            message=UserMessage(text, self._clock.now_ms(), Provenance("hook", sender=name)),
+            plan=await self._plan(params, agent_id),
+            authority=self._authority(caller),
+        )
+        session = NewSession(key=handle.key, session_id=self._ids.new(), display_name=name)
+        once = _once(params.idempotency_key, "agent", text, params.session_key or "", name)
+        return Accepted(ok=True, run_id=(await self._book.submit(new, session, dedupe=once)).run_id)
+
+    def _agent(self, asked: str | None) -> str:
+        agents, allowed = self._config.agents, self._config.hooks.allowed_agent_ids
+        agent_id = agents.get(asked).id if asked else agents.default_id
+        if asked and allowed is not None and "*" not in allowed and agent_id not in allowed:
+            raise Forbidden(
+                f"hooks may not use agent {agent_id}; hooks.allowedAgentIds would allow it"
+            )
+        return agent_id
+
+    def _key(self, params: AgentParams, agent_id: str) -> SessionKey:
+        hooks, asked = self._config.hooks, (params.session_key or "").strip()
+        if not asked:
+            fixed = hooks.default_session_key
+            return _parsed(fixed, agent_id) if fixed else SessionKey.hook(agent_id, self._ids.new())
+        if not params.mapped and not hooks.allow_request_session_key:
+            raise Forbidden("sessionKey in a request needs hooks.allowRequestSessionKey")
+        key, prefixes = _parsed(asked, agent_id), hooks.allowed_session_key_prefixes
+        if prefixes and not key.text.startswith(prefixes):
+            raise Forbidden("this sessionKey has none of hooks.allowedSessionKeyPrefixes")
+        return key
+
+    async def _plan(self, params: AgentParams, agent_id: str) -> RunPlan:
+        main = await self._ledger.find_session(self._notices.main_of(agent_id))
+        address = find_address(params.channel, params.to, main) if params.deliver else None
+        default_ms = self._config.agents.defaults.timeout_ms
+        return RunPlan(
+            deliver=address is not None,
+            reply_to=address,
+            model=params.model,
+            thinking=params.thinking,
+            timeout_ms=params.timeout_seconds * 1000 if params.timeout_seconds else default_ms,
+            ack_chars_max=ACK_CHARS_MAX,
+        )
+
+    def _authority(self, caller: Caller) -> Authority:
+        hops = self._config.session.agent_to_agent.max_hops
+        return caller.principal.authority.meet(Authority(hops_left=hops))
+
+    async def follow(self, run: Run, outcome: Outcome) -> list[Op[Any]]:
+        """The agent's main session knows what a hook's run has said; the words stay another's."""
+        main = self._notices.main_of(run.key.agent_id)
+        words = beyond_heartbeat(outcome.reply or outcome.error or "", ACK_CHARS_MAX)
+        if run.kind != "hook" or run.key == main or not words:
+            return []
+        own, known = await self._ledger.find_session(run.key), await self._ledger.find_session(main)
+        if known is None:
+            return []
+        at, name = self._clock.now_ms(), (own and own.display_name) or "Hook"
+        note = told_of_run(f"Hook {name}", run.key, outcome, words, at)
+        entry = NewEntry(entry_id=self._ids.short(), message=note)
+        return [Inject(key=main, entries=[entry], at=at)]
+
+    def methods(self) -> list[Method[Any]]:
+        return [
+            Method(
+                name="hooks.wake",
+                params=WakeParams,
+                result=Woken,
+                scope="hook",
+                effect="run",
+                handle=self.wake,
+                summary="A hook's words for the main session.",
+                hidden=True,
+            ),
+            Method(
+                name="hooks.agent",
+                params=AgentParams,
+                result=Accepted,
+                scope="hook",
+                effect="run",
+                handle=self.agent,
+                summary="A hook's words for a session of its own.",
+                hidden=True,
+            ),
+        ]
+
+
+def plain_name(text: str) -> str:
+    """A name from outside, fit to stand in our own line: no brackets, no line breaks, not long."""
+    kept = "".join(c if c.isalnum() or c in " ._-/#@" else " " for c in text)
+    return " ".join(kept.split())[:NAME_CHARS_MAX] or "Hook"
+
+
+def _filled(text: str, name: str) -> str:
+    if not text.strip():
+        raise Invalid(f"{name} required")
+    return text.strip()
+
+
+def _once(key: str | None, *parts: str) -> Dedupe | None:
+    return Dedupe("hook", key, digest(*parts)) if key else None
+
+
+def _parsed(text: str, agent_id: str) -> SessionKey:
+    """A bare name is a session of the agent's."""
+    if ":" in text or text == "main" or text.startswith("node-"):
+        return SessionKey.parse(text, agent_id=agent_id)
+    return SessionKey.named(agent_id, text)

@@ -1,0 +1,168 @@
+"""Jobs, kept: made, changed, removed, run by hand, and told of."""
+
+from collections.abc import Sequence
+from datetime import tzinfo
+from typing import Any
+
+import msgspec
+
+from crossclaw.config import Config
+from crossclaw.domain.agents import normalize_agent_id
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import Busy, Invalid, NotFound
+from crossclaw.domain.events import JobNews
+from crossclaw.domain.ids import Ids
+from crossclaw.domain.jobs import AgentTurn, At, Job, JobDelivery, JobSpec, SystemEvent, Tick
+from crossclaw.domain.keys import SessionKey
+from crossclaw.ledger.contract import DeleteJob, Ledger, PutJob
+from crossclaw.runs.feed import Feed
+from crossclaw.schedule.clockwork import Clockwork
+from crossclaw.schedule.times import check, next_after
+
+JOBS_MAX = 10_000  # each is looked at by people and by the clockwork; more is a program's work
+
+JUST_NOW_MS = 60_000  # "at this minute", said a moment later, is still meant
+
+
+class Jobs:
+    def __init__(
+        self,
+        config: Config,
+        ledger: Ledger,
+        clockwork: Clockwork,
+        feed: Feed,
+        clock: Clock,
+        ids: Ids,
+        local: tzinfo,
+    ) -> None:
+        self._config = config
+        self._ledger = ledger
+        self._clockwork = clockwork
+        self._feed = feed
+        self._clock = clock
+        self._ids = ids
+        self._local = local
+
+    async def all(self) -> list[Job]:
+        return [job for job in await self._ledger.list_jobs() if not job.built_in]
+
+    async def get(self, job_id: str) -> Job:
+        job = await self._ledger.find_job(job_id.strip())
+        if job is None or job.built_in:
+            raise NotFound(f"unknown cron job id: {job_id}")
+        return job
+
+    async def add(self, spec: JobSpec, *, enabled: bool) -> Job:
+        if len(await self._ledger.list_jobs()) >= JOBS_MAX:
+            raise Busy(f"there are {JOBS_MAX} jobs; remove some first")
+        now, complete = self._clock.now_ms(), _completed(spec)
+        self._check(complete)
+        grace_ms = JUST_NOW_MS if isinstance(spec.schedule, At) else 0
+        job = Job(
+            job_id=self._ids.new(),
+            agent_id=self._agent(complete),
+            spec=complete,
+            enabled=enabled,
+            next_at=self._next_at(complete, now - grace_ms, now) if enabled else None,
+            created_at=now,
+            updated_at=now,
+        )
+        return await self._put(job, "added")
+
+    async def update(self, job_id: str, changes: dict[str, Any], authority: Authority) -> Job:
+        """`changes` are fields of a spec, and `enabled`. Whoever changes a job answers for it: its runs
+        may what both its maker and they may."""
+        job = await self.get(job_id)
+        enabled = changes.pop("enabled", job.enabled)
+        spec = msgspec.structs.replace(
+            job.spec, **changes, authority=job.spec.authority.meet(authority)
+        )
+        self._check(spec)
+        await self._refuse_another_agent(job, spec)
+        now = max(self._clock.now_ms(), job.updated_at + 1)  # each state of a job has its own name
+        again = spec.schedule != job.spec.schedule or enabled != job.enabled
+        next_at = job.next_at if not again else self._next_at(spec, now, job.created_at)
+        changed = Job(
+            job_id=job.job_id,
+            agent_id=self._agent(spec),
+            spec=spec,
+            enabled=enabled,
+            next_at=next_at if enabled else None,
+            created_at=job.created_at,
+            updated_at=now,
+        )
+        return await self._put(changed, "updated")
+
+    async def remove(self, job_id: str) -> bool:
+        job = await self._ledger.find_job(job_id.strip())
+        if job is None or job.built_in:
+            return False
+        removed = await self._ledger.do(DeleteJob(job_id=job.job_id))
+        if removed:
+            self._feed.publish(JobNews(job_id=job.job_id, action="removed"))
+        return removed
+
+    async def run(self, job_id: str, *, force: bool) -> tuple[str | None, str | None]:
+        """The run that was begun, or why none was."""
+        job = await self.get(job_id)
+        if await self._clockwork.is_running(job):
+            return None, "already-running"
+        if not force:
+            due = job.enabled and job.next_at is not None and job.next_at <= self._clock.now_ms()
+            if not due:
+                return None, "not-due"
+        return await self._clockwork.run_by_hand(job), None
+
+    async def ticks(self, job_id: str | None, limit: int) -> list[Tick]:
+        return await self._ledger.list_ticks(job_id, limit=limit)
+
+    async def latest(self, job: Job) -> Sequence[Tick]:
+        return await self._ledger.list_ticks(job.job_id, limit=20)
+
+    async def _put(self, job: Job, action: Any) -> Job:
+        await self._ledger.do(PutJob(job=job))
+        self._clockwork.wake()
+        self._feed.publish(JobNews(job_id=job.job_id, action=action, next_run_at_ms=job.next_at))
+        return job
+
+    def _agent(self, spec: JobSpec) -> str:
+        return self._config.agents.get(spec.agent_id or self._config.agents.default_id).id
+
+    def _check(self, spec: JobSpec) -> None:
+        self._agent(spec)
+        check(spec.schedule, self._local)
+        if spec.session_target == "main" and not isinstance(spec.payload, SystemEvent):
+            raise Invalid('main cron jobs require payload.kind="systemEvent"')
+        if spec.session_target == "isolated" and not isinstance(spec.payload, AgentTurn):
+            raise Invalid('isolated cron jobs require payload.kind="agentTurn"')
+        if spec.delivery is not None and spec.session_target == "main":
+            raise Invalid('cron delivery config is only supported for sessionTarget="isolated"')
+
+    def _next_at(self, spec: JobSpec, after: int, made_at: int) -> int:
+        next_at = next_after(spec.schedule, after, made_at, self._local)
+        if next_at is None:
+            raise Invalid("this schedule has no time to come; choose a later one")
+        return next_at
+
+    async def _refuse_another_agent(self, job: Job, spec: JobSpec) -> None:
+        if normalize_agent_id(self._agent(spec)) == job.agent_id:
+            return
+        if await self._ledger.find_session(SessionKey.cron(job.agent_id, job.job_id)):
+            raise Invalid(
+                f"this job has a session of agent {job.agent_id}; to give it to another agent, remove "
+                "the job and add it anew"
+            )
+
+
+def _completed(spec: JobSpec) -> JobSpec:
+    """What OpenClaw fills in where a client says nothing."""
+    changes: dict[str, Any] = {}
+    if isinstance(spec.schedule, At) and spec.delete_after_run is None:
+        changes["delete_after_run"] = True
+    turn = spec.payload
+    if isinstance(turn, AgentTurn) and spec.delivery is None:
+        hinted = turn.deliver is not None or turn.best_effort_deliver is not None or turn.to
+        if not hinted:
+            changes["delivery"] = JobDelivery(mode="announce")
+    return msgspec.structs.replace(spec, **changes)

@@ -1,0 +1,127 @@
+"""Times: when a schedule is due. Ticks are instants; a zone only says which instants they are.
+
+A tick's name is its instant, so setting the clock back or a repeated hour never makes a second one of
+it. Daylight saving follows Debian's cron: a fixed time that falls into the skipped hour is due when
+that hour ends, one in the repeated hour is due once, and `*` hours go on by the hour.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, tzinfo
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from crossclaw.domain.errors import Invalid
+from crossclaw.domain.jobs import At, Cron, Every, Schedule
+
+EVERY_MS_MIN = 100  # faster than this is a loop, not a schedule
+MISSED_ROWS_MAX = 500  # ticks of one gap that are told one by one; a person reads no more
+YEARS_AHEAD = 8  # 29 February comes within them; what is not due by then never is
+_MINUTE_MS = 60_000
+# How far back the latest tick is looked for when there are too many to walk through.
+_SPANS_MS = tuple(_MINUTE_MS * n for n in (1, 60, 24 * 60, 31 * 24 * 60, 366 * 24 * 60))
+
+
+class Due(NamedTuple):
+    """The ticks from `first` until now: the latest one, and those before it."""
+
+    latest: int
+    missed: tuple[int, ...]
+    uncounted: bool = False
+    """There were more than are told one by one; the first of `missed` stands for them."""
+
+
+def parse_at(text: str) -> int:
+    """An ISO time, without a zone in UTC, or milliseconds since 1970."""
+    trimmed = text.strip()
+    if trimmed.isdecimal():
+        return int(trimmed)
+    try:
+        moment = datetime.fromisoformat(trimmed)
+    except ValueError:
+        raise Invalid(f"{text!r} is no time; write it like 2026-12-24T18:00:00Z") from None
+    return _ms(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+
+
+def check(schedule: Schedule, local: tzinfo) -> None:
+    """Refuse what can never be due, with what would work."""
+    match schedule:
+        case At(at=at):
+            parse_at(at)
+        case Every(every_ms=every_ms):
+            if every_ms < EVERY_MS_MIN:
+                raise Invalid(f"everyMs must be at least {EVERY_MS_MIN}")
+        case Cron():
+            next(_cron_ticks(schedule, 0, local), None)
+
+
+def next_after(schedule: Schedule, after: int, made_at: int, local: tzinfo) -> int | None:
+    """The first tick later than `after`; None when there is none."""
+    match schedule:
+        case At(at=at):
+            due = parse_at(at)
+            return due if due > after else None
+        case Every(every_ms=every_ms, anchor_ms=anchor_ms):
+            if anchor_ms is not None and after < anchor_ms:
+                return anchor_ms
+            anchor = made_at if anchor_ms is None else anchor_ms
+            return anchor + every_ms * ((after - anchor) // every_ms + 1)
+        case Cron():
+            return next(_cron_ticks(schedule, after, local), None)
+
+
+def due_since(schedule: Schedule, first: int, now: int, made_at: int, local: tzinfo) -> Due:
+    """Everything that is due from `first`, a tick itself, until `now`."""
+    ticks = [first]
+    while len(ticks) <= MISSED_ROWS_MAX:
+        following = next_after(schedule, ticks[-1], made_at, local)
+        if following is None or following > now:
+            return Due(ticks[-1], tuple(ticks[:-1]))
+        ticks.append(following)
+    return Due(_latest(schedule, first, now, made_at, local), (first,), uncounted=True)
+
+
+def _latest(schedule: Schedule, first: int, now: int, made_at: int, local: tzinfo) -> int:
+    if isinstance(schedule, Every):
+        return first + (now - first) // schedule.every_ms * schedule.every_ms
+    latest = first
+    for span_ms in _SPANS_MS:
+        tick = next_after(schedule, max(first, now - span_ms) - 1, made_at, local)
+        while tick is not None and tick <= now:
+            latest, tick = tick, next_after(schedule, tick, made_at, local)
+        if latest > first:
+            break
+    return latest
+
+
+def find_zone(name: str) -> tzinfo:
+    try:
+        return ZoneInfo(name.strip())
+    except (KeyError, ValueError, OSError):
+        raise Invalid(
+            f"there is no time zone {name!r} here; use a name like Europe/Vienna"
+        ) from None
+
+
+def _cron_ticks(schedule: Cron, after: int, local: tzinfo) -> Iterator[int]:
+    from cronsim import CronSim, CronSimError  # noqa: PLC0415  only who has such a job needs it
+
+    zone = find_zone(schedule.tz) if schedule.tz else local
+    begin = datetime.fromtimestamp(after / 1000, zone)
+    try:
+        ticks = iter(CronSim(schedule.expr, begin))
+    except CronSimError as error:
+        raise Invalid(
+            f"{schedule.expr!r} is no cron expression ({error}); for example 0 7 * * 1-5"
+        ) from None
+    until = after + YEARS_AHEAD * 366 * 24 * 3600 * 1000
+    for moment in ticks:
+        tick = _ms(moment)
+        if tick > until:
+            return
+        # In the hour that is repeated the walk by the wall begins before `after`.
+        if tick > after:
+            yield tick
+
+
+def _ms(moment: datetime) -> int:
+    return round(moment.timestamp() * 1000)

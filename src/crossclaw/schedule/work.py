@@ -1,0 +1,196 @@
+"""Work: what a tick brings about, and what follows from the end of its run."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from crossclaw.config import Config
+from crossclaw.domain.addresses import Address
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.ids import Ids
+from crossclaw.domain.jobs import (
+    ACK_CHARS_MAX,
+    AgentTurn,
+    At,
+    Job,
+    JobDelivery,
+    SystemEvent,
+    TickId,
+    beyond_heartbeat,
+)
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import Provenance, UserMessage
+from crossclaw.domain.runs import NewRun, Outcome, Run, RunPlan
+from crossclaw.domain.sessions import NewEntry, NewSession, Session
+from crossclaw.ledger.contract import (
+    DeleteJob,
+    Inject,
+    Ledger,
+    Op,
+    ResetSession,
+    SettleTick,
+)
+from crossclaw.schedule.heartbeats import Heartbeats
+from crossclaw.schedule.notices import NOTICE_CHARS_MAX, Notices
+
+NO_ADDRESS = (
+    "the run is done, but its reply has no address: set delivery.channel and delivery.to, "
+    "or delivery.bestEffort to do without"
+)
+
+
+class Begun(msgspec.Struct, frozen=True):
+    """The run of a tick. One that waits for the next heartbeat ends in the same step."""
+
+    new: NewRun
+    session: NewSession
+    also: Sequence[Op[Any]] = ()
+    waits: bool = False
+
+
+class Work:
+    def __init__(
+        self,
+        config: Config,
+        ledger: Ledger,
+        notices: Notices,
+        heartbeats: Heartbeats,
+        clock: Clock,
+        ids: Ids,
+    ) -> None:
+        self._config = config
+        self._ledger = ledger
+        self._notices = notices
+        self._heartbeats = heartbeats
+        self._clock = clock
+        self._ids = ids
+
+    async def begin(self, job: Job, tick: TickId) -> Begun:
+        run_id = f"{job.job_id if job.built_in else f'cron:{job.job_id}'}:{tick.at}"
+        match job.spec.payload:
+            case AgentTurn() as turn:
+                return await self._isolated(job, turn, tick, run_id)
+            case SystemEvent(text=text):
+                new = await self._notices.waking(
+                    job.agent_id, text, "cron", _provenance(job), job.spec.authority, run_id, tick=tick
+                )  # fmt: skip
+                waits = job.spec.wake_mode == "next-heartbeat"
+                return Begun(new, self._notices.session(new.key), waits=waits)
+            case _:
+                new = await self._heartbeats.beat(job, tick, run_id)
+                return Begun(new, self._notices.session(new.key))
+
+    async def _isolated(self, job: Job, turn: AgentTurn, tick: TickId, run_id: str) -> Begun:
+        """Every tick begins a transcript of its own under the job's key, as in OpenClaw; the ones
+        before stay readable."""
+        key = SessionKey.cron(job.agent_id, job.job_id)
+        at, known = self._clock.now_ms(), await self._ledger.find_session(key)
+        used = known is not None and await self._ledger.last_seq(known.session_id) > 0
+        fresh = [ResetSession(key=key, session_id=self._ids.new(), at=at)] if used else []
+        default_ms = self._config.agents.defaults.timeout_ms
+        address = await self._address(job)
+        new = NewRun(
+            run_id=run_id,
+            key=key,
+            kind="cron",
+            message=UserMessage(turn.message, at, _provenance(job)),
+            plan=RunPlan(
+                deliver=address is not None,
+                reply_to=address,
+                model=turn.model or None,
+                thinking=turn.thinking,
+                timeout_ms=turn.timeout_seconds * 1000 if turn.timeout_seconds else default_ms,
+                tick=tick,
+                ack_chars_max=ACK_CHARS_MAX,
+            ),
+            authority=job.spec.authority,
+        )
+        return Begun(new, self._notices.session(key, job.spec.name), also=fresh)
+
+    def waiting(self, begun: Begun) -> list[Op[Any]]:
+        return self._notices.waiting(begun.new)
+
+    async def _address(self, job: Job) -> Address | None:
+        wanted = wanted_delivery(job)
+        if wanted is None:
+            return None
+        main = await self._ledger.find_session(self._notices.main_of(job.agent_id))
+        return find_address(wanted.channel, wanted.to, main)
+
+    async def follow(self, run: Run, outcome: Outcome) -> list[Op[Any]]:
+        """What the end of a tick's run brings about, to be stored with that end."""
+        tick = run.plan.tick
+        if tick is None:
+            return []
+        at, job = self._clock.now_ms(), await self._ledger.find_job(tick.job_id)
+        ok, summary = (
+            outcome.status == "ok",
+            outcome.reply if outcome.status == "ok" else outcome.error,
+        )
+        wanted = wanted_delivery(job) if job else None
+        if ok and wanted and run.plan.reply_to is None and _must_arrive(wanted):
+            ok, summary = False, NO_ADDRESS
+        settled = SettleTick(
+            tick=tick,
+            status="ok" if ok else "error",
+            at=at,
+            summary=(summary or "")[-NOTICE_CHARS_MAX:],
+        )
+        done = [DeleteJob(job_id=tick.job_id)] if job and ok and _used_up(job) else []
+        told = await self._tell_main(run, job, outcome) if job and wanted else []
+        return [settled, *done, *told]
+
+    async def _tell_main(self, run: Run, job: Job, outcome: Outcome) -> list[Op[Any]]:
+        """What was posted to the chat, the main session knows as well."""
+        key = self._notices.main_of(job.agent_id)
+        words = beyond_heartbeat(outcome.reply or outcome.error or "", ACK_CHARS_MAX)
+        if not words or await self._ledger.find_session(key) is None:
+            return []
+        note = told_of_run(f"Cron {job.spec.name}", run.key, outcome, words, self._clock.now_ms())
+        entry = NewEntry(entry_id=self._ids.short(), message=note)
+        return [Inject(key=key, entries=[entry], at=self._clock.now_ms())]
+
+
+def told_of_run(name: str, key: SessionKey, outcome: Outcome, words: str, at: int) -> UserMessage:
+    """What a run inside has said, as a message to the main session: another run's words, not the
+    owner's."""
+    state = "" if outcome.status == "ok" else f" ({outcome.status})"
+    text = f"{name}{state}: {words[-NOTICE_CHARS_MAX:]}"
+    return UserMessage(text, at, Provenance("announce", source_session=key.text))
+
+
+def wanted_delivery(job: Job) -> JobDelivery | None:
+    """Whether and where a reply is to go; the older way to say it stands in the payload."""
+    if job.spec.delivery is not None:
+        return job.spec.delivery if job.spec.delivery.mode == "announce" else None
+    turn = job.spec.payload
+    if not isinstance(turn, AgentTurn) or turn.deliver is False or not (turn.deliver or turn.to):
+        return None
+    return JobDelivery(
+        mode="announce", channel=turn.channel, to=turn.to, best_effort=turn.best_effort_deliver
+    )
+
+
+def find_address(channel: str | None, to: str | None, main: Session | None) -> Address | None:
+    last = main.last_address if main else None
+    if channel in (None, "last"):
+        return Address(last.channel, to) if last and to else last
+    if to:
+        return Address(channel or "", to)
+    return last if last and last.channel == channel else None
+
+
+def _must_arrive(wanted: JobDelivery) -> bool:
+    """Where nobody has ever talked to the agent from a chat, `last` is nowhere, and that is no fault."""
+    return not wanted.best_effort and (
+        wanted.to is not None or wanted.channel not in (None, "last")
+    )
+
+
+def _used_up(job: Job) -> bool:
+    return isinstance(job.spec.schedule, At) and bool(job.spec.delete_after_run) and job.next_at is None  # fmt: skip
+
+
+def _provenance(job: Job) -> Provenance:
+    return Provenance("cron", sender=job.spec.name)

@@ -1,0 +1,127 @@
+"""Sessions of OpenClaw's store: its keys, its columns, and where its transcripts lie."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from crossclaw.domain.errors import Invalid, InvalidKey
+from crossclaw.domain.keys import RESERVED, SHARED, SessionKey
+from crossclaw.transcripts.foreign import Line, parse_time
+
+HEADER_BYTES_MAX = 64_000  # an id, a time and a folder
+
+_COLUMNS = {
+    "channel": "channel",
+    "displayName": "display_name",
+    "label": "label",
+    "spawnedBy": "spawned_by",
+    "thinkingLevel": "thinking",
+    "verboseLevel": "verbose",
+    "sendPolicy": "send_policy",
+    "inputTokens": "input_tokens",
+    "outputTokens": "output_tokens",
+    "totalTokens": "total_tokens",
+    "contextTokens": "context_tokens",
+    "compactionCount": "compactions",
+    "systemSent": "system_sent",
+    "abortedLastRun": "aborted_last_run",
+}
+_ADDRESS = {
+    "last_channel": ("lastChannel", "channel"),
+    "last_to": ("lastTo", "to"),
+    "last_account_id": ("lastAccountId", "accountId"),
+    "last_thread_id": ("lastThreadId", "threadId"),
+}
+_NOT_KEPT = frozenset(
+    {"skillsSnapshot", "systemPromptReport", "sessionId", "updatedAt", "sessionFile"}
+)
+
+
+def columns_of(entry: dict[str, Any]) -> dict[str, Any]:
+    """The columns of our row; whatever else can be set on a session is kept with its own name."""
+    found = {
+        ours: entry[theirs] for theirs, ours in _COLUMNS.items() if entry.get(theirs) is not None
+    }
+    context = entry.get("deliveryContext")
+    context = context if isinstance(context, dict) else {}
+    for column, (last, of_context) in _ADDRESS.items():
+        value = entry.get(last) or context.get(of_context)
+        if value is not None:
+            found[column] = str(value)
+    if model := entry.get("modelOverride"):
+        provider = entry.get("providerOverride")
+        found["model"] = f"{provider}/{model}" if provider else str(model)
+    known = {*_COLUMNS, *_NOT_KEPT, "deliveryContext", "modelOverride", "providerOverride"}
+    known |= {last for last, _ in _ADDRESS.values()}
+    rest = {name: v for name, v in entry.items() if name not in known and v is not None}
+    return {name: v for name, v in found.items() if _fits(name, v)} | ({"overrides": rest} if rest else {})  # fmt: skip
+
+
+def _fits(column: str, value: Any) -> bool:
+    numbers = column.endswith("tokens") or column in (
+        "compactions",
+        "system_sent",
+        "aborted_last_run",
+    )
+    return isinstance(value, int | float) if numbers else isinstance(value, str)
+
+
+def key_of(agent_id: str, name: str) -> tuple[SessionKey, bool]:
+    """Our key for theirs, and whether it is a past transcript of it: a single run of a job."""
+    text = name.strip()
+    if text == SHARED:
+        return SessionKey.shared(agent_id), False
+    bare = text.split(":", 2)[2] if text.startswith("agent:") and text.count(":") >= 2 else text
+    if text in RESERVED or bare in RESERVED:
+        raise InvalidKey(f"{name!r} is a reserved key and stands for no session")
+    job, run, _ = bare.partition(":run:")
+    if bare.startswith("cron:") and run:
+        owner = text.split(":", 2)[1] if text.startswith("agent:") else agent_id
+        return SessionKey.named(owner, job), True
+    if text.startswith("agent:"):
+        return SessionKey.parse(text), False
+    return SessionKey.named(agent_id, text), False
+
+
+def canonical_first(name: str) -> tuple[bool, bool, str]:
+    return ":run:" in name, not name.startswith("agent:"), name
+
+
+def find_transcript(entry: dict[str, Any], session_id: str, folder: Path) -> Path | None:
+    """Where the entry says, or what has that name in the store's own folder."""
+    written = entry.get("sessionFile")
+    tried = [folder / f"{session_id}.jsonl"]
+    if isinstance(written, str) and written:
+        tried = [Path(written), folder / Path(written).name, *tried]
+    topics = sorted(folder.glob(f"{session_id}-topic-*.jsonl"))
+    return next((path for path in (*tried, *topics) if path.is_file()), None)
+
+
+def begun_at(path: Path | None) -> int:
+    """The time of the first line; 0 when nobody can tell."""
+    if path is None:
+        return 0
+    with path.open("rb") as file:
+        raw = file.readline(HEADER_BYTES_MAX)
+    try:
+        return parse_time(msgspec.json.decode(raw, type=Line).timestamp)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return 0
+
+
+def is_file_name(text: str) -> bool:
+    return 0 < len(text) <= 128 and text.isprintable() and not set(text) & set("/\\*?[]") and text[0] != "."  # fmt: skip
+
+
+def number_of(value: Any) -> int | None:
+    return int(value) if isinstance(value, int | float) and value > 0 else None
+
+
+def read_json5(raw: bytes) -> Any:
+    import pyjson5  # noqa: PLC0415  only a store that somebody edited by hand
+
+    try:
+        return pyjson5.decode(raw.decode("utf-8", "replace"))
+    except pyjson5.Json5Exception as error:
+        raise Invalid(f"sessions.json cannot be read: {error}") from None

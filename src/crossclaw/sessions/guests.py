@@ -1,0 +1,297 @@
+"""Guests: agents outside of the house that have a session of their own and answer its runs.
+
+A run of such a session asks no model. It waits until its guest has answered, or until its time is
+over. What is handed over is the run itself, which is in the ledger: a guest that dies before it has
+answered, or a gateway that does, finds the same message again. An answer and the end of its run are
+one step; it is acknowledged after that.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import anyio
+import anyio.abc
+
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import Busy, CrossclawError, Invalid, NotFound
+from crossclaw.domain.exchanges import ANNOUNCE_SKIP
+from crossclaw.domain.ids import Ids
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import (
+    AssistantMessage,
+    Text,
+    UserMessage,
+    well_formed_text,
+    words_of,
+)
+from crossclaw.domain.runs import EndStatus, Outcome, Run
+from crossclaw.domain.sessions import NewEntry, NewSession
+from crossclaw.door.registry import Caller, Params, Result
+from crossclaw.ledger.contract import EnsureSession, Ledger
+from crossclaw.runs.book import Book
+from crossclaw.runs.lanes import Ending, Progress
+from crossclaw.runs.slots import Slots
+
+T = TypeVar("T")
+
+WAIT_DEFAULT_S = 50.0  # below the minute after which common MCP clients give a tool call up
+WAIT_MAX_S = 3600.0  # a guest that waits longer asks again; nothing is lost in between
+SETTLE_S = 30.0  # for an answer to become durable; a ledger that needs longer is in trouble
+ENTRIES_AT_ONCE = 200  # when the run's message is looked for in its transcript
+
+
+class WaitParams(Params, frozen=True):
+    timeout_seconds: float | None = None
+
+
+class WaitResult(Result, frozen=True):
+    """`message`: one to answer. `nothing`: the time is over. `replaced`: another client waits under
+    this name now."""
+
+    status: str
+    run_id: str | None = None
+    kind: str | None = None
+    sender: str | None = None
+    message: str | None = None
+    context: str | None = None
+    hint: str | None = None
+
+
+class ReplyParams(Params, frozen=True):
+    run_id: str
+    reply: str
+
+
+class ReplyResult(Result, frozen=True):
+    run_id: str
+    status: str
+
+
+class Guests:
+    def __init__(self, ledger: Ledger, book: Book, slots: Slots, clock: Clock, ids: Ids) -> None:
+        self._ledger = ledger
+        self._book = book
+        self._slots = slots
+        self._clock = clock
+        self._ids = ids
+        self._asked: dict[SessionKey, _Asked] = {}
+        """One at most for a session: its lane has one run under way."""
+        self._waiting: dict[SessionKey, _Waiting] = {}
+
+    async def join(self, key: SessionKey, name: str) -> None:
+        """The guest's session, made when it comes for the first time. Its name is its label: others
+        may send to that."""
+        if await self._ledger.find_session(key) is None:
+            new = NewSession(
+                key=key,
+                session_id=self._ids.new(),
+                channel="internal",
+                display_name=name,
+                label=name,
+            )
+            await self._ledger.do(EnsureSession(new=new, at=self._clock.now_ms()))
+
+    # ── the run's side ─────────────────────────────────────────────────────────────────────────
+
+    async def execute(self, run: Run, progress: Progress) -> Ending:
+        """In place of the agent loop. While the guest thinks, others may have its slot."""
+        if run.kind == "announce":
+            return self._said(ANNOUNCE_SKIP)  # a guest has no chat in this house to tell anything
+        progress.rescue = self._last_words
+        asked = _Asked(run, await self._message_of(run))
+        self._asked[run.key] = asked
+        try:
+            if (waiting := self._waiting.get(run.key)) is not None:
+                waiting.wake.set()
+            async with self._slots.given_back(run.key):
+                return self._said(await asked.answer())
+        finally:
+            del self._asked[run.key]
+
+    async def _message_of(self, run: Run) -> UserMessage:
+        before: int | None = None
+        while entries := await self._ledger.list_entries(
+            run.session_id, limit=ENTRIES_AT_ONCE, before=before
+        ):
+            for entry in reversed(entries):
+                if entry.run_id == run.run_id and isinstance(entry.message, UserMessage):
+                    return entry.message
+            before = entries[0].seq
+        raise NotFound(f"the message of run {run.run_id} is not in its transcript")
+
+    def _said(self, reply: str) -> Ending:
+        message = AssistantMessage([Text(reply)], self._clock.now_ms(), stop_reason="end_turn")
+        entry = NewEntry(entry_id=self._ids.short(), message=message)
+        return Ending(Outcome("ok", reply=reply), [entry])
+
+    def _last_words(self, status: EndStatus, error: str) -> list[NewEntry]:
+        message = AssistantMessage(
+            [],
+            self._clock.now_ms(),
+            stop_reason="error" if status == "error" else "aborted",
+            error=error,
+        )
+        return [NewEntry(entry_id=self._ids.short(), message=message)]
+
+    # ── the guest's side ───────────────────────────────────────────────────────────────────────
+
+    async def wait(self, caller: Caller, params: WaitParams) -> WaitResult:
+        """The message that the guest has to answer next; the same one until it has."""
+        key = _own_key(caller)
+        mine = _Waiting()
+        if (other := self._waiting.get(key)) is not None:
+            other.replace()
+        self._waiting[key] = mine
+        try:
+            with anyio.move_on_after(_seconds(params.timeout_seconds)):
+                while self._open(key) is None and not mine.replaced:
+                    await mine.wake.wait()
+                    mine.wake = anyio.Event()
+        finally:
+            if self._waiting.get(key) is mine:
+                del self._waiting[key]
+        if mine.replaced:
+            return WaitResult(
+                status="replaced",
+                hint="another client waits under this name now; give each client a name of its own",
+            )
+        asked = self._open(key)
+        return WaitResult(status="nothing") if asked is None else asked.hand_over()
+
+    def _open(self, key: SessionKey) -> "_Asked | None":
+        asked = self._asked.get(key)
+        return None if asked is None or asked.answered else asked
+
+    async def reply(self, caller: Caller, params: ReplyParams) -> ReplyResult:
+        """Answer a message. On return the answer is stored and its run has ended; the same answer
+        again changes nothing."""
+        key, text = _own_key(caller), well_formed_text(params.reply.strip())
+        if not text:
+            raise Invalid("reply must not be empty")
+        run = await self._book.find(params.run_id)
+        if run is None or run.key != key:
+            raise NotFound(f"there is no message {params.run_id} for you; sessions_wait tells")
+        asked = self._asked.get(key)
+        if asked is not None and asked.run.run_id == run.run_id:
+            asked.take(text)
+        elif not run.ended:
+            raise Busy("this message is not yet your turn; call sessions_wait and answer that one")
+        ended = await self._book.wait(run.run_id, SETTLE_S)
+        if ended is None or not ended.ended:
+            raise Busy("the answer could not be stored yet; send it again")
+        if (ended.status, ended.reply) != ("ok", text):
+            raise Invalid(f"this message can no longer be answered: {_fate(ended)}")
+        return ReplyResult(run_id=run.run_id, status="ok")
+
+    async def act(self, key: SessionKey, work: Callable[[Run | None], Awaitable[T]]) -> T:
+        """Something that the guest does. While it has a message to answer it does so in that run:
+        with its authority and its cause, and no longer than it lasts."""
+        asked = self._open(key)
+        if asked is None or not asked.handed_over:
+            return await work(None)
+        return await asked.during(work)
+
+
+class _Waiting:
+    def __init__(self) -> None:
+        self.wake = anyio.Event()
+        self.replaced = False
+
+    def replace(self) -> None:
+        self.replaced = True
+        self.wake.set()
+
+
+class _Asked:
+    """A run that waits for its guest."""
+
+    def __init__(self, run: Run, message: UserMessage) -> None:
+        self.run = run
+        self._message = message
+        self._reply: str | None = None
+        self._answered = anyio.Event()
+        self._work: anyio.abc.TaskGroup | None = None
+        self.handed_over = False
+
+    @property
+    def answered(self) -> bool:
+        return self._answered.is_set()
+
+    async def answer(self) -> str:
+        async with anyio.create_task_group() as self._work:
+            await self._answered.wait()
+            self._work.cancel_scope.cancel()  # what the guest still had under way
+        assert self._reply is not None
+        return self._reply
+
+    def take(self, reply: str) -> None:
+        if self._reply is None:  # the first answer counts
+            self._reply = reply
+            self._answered.set()
+
+    def hand_over(self) -> WaitResult:
+        self.handed_over = True
+        origin = self._message.provenance
+        sender = origin and (origin.source_session or origin.sender or origin.source_channel)
+        return WaitResult(
+            status="message",
+            run_id=self.run.run_id,
+            kind=self.run.kind,
+            sender=sender or None,
+            message=words_of(self._message),
+            context=self.run.plan.context,
+            hint="answer with sessions_reply; until then sessions_wait gives you this message again",
+        )
+
+    async def during(self, work: Callable[[Run | None], Awaitable[T]]) -> T:
+        """Carry out `work` as a part of this run: when the run ends, so does it."""
+        if self._work is None or self.answered:
+            raise CutShort
+        over, results = anyio.Event(), list[T]()
+        errors, scope = list[Exception](), anyio.CancelScope()
+
+        async def carry_out() -> None:
+            try:
+                with scope:
+                    results.append(await work(self.run))
+            except Exception as error:  # noqa: BLE001  it is the caller's, and must not end the run
+                errors.append(error)
+            finally:
+                over.set()
+
+        self._work.start_soon(carry_out, name=f"a guest's call in {self.run.run_id}")
+        try:
+            await over.wait()
+        finally:
+            scope.cancel()
+        if errors:
+            raise errors[0]
+        if not results:
+            raise CutShort
+        return results[0]
+
+
+class CutShort(CrossclawError):
+    def __init__(self) -> None:
+        super().__init__("the message you were answering has ended, and this call with it")
+
+
+def _own_key(caller: Caller) -> SessionKey:
+    key = caller.principal.session
+    if key is None or not key.is_guest:
+        raise Invalid("only a guest waits for messages: connect over MCP with a name")
+    return key
+
+
+def _seconds(asked: float | None) -> float:
+    if asked is None:
+        return WAIT_DEFAULT_S
+    if asked != asked or asked < 0:
+        raise Invalid("timeoutSeconds must be 0 (only look) or more")
+    return min(asked, WAIT_MAX_S)
+
+
+def _fate(run: Run) -> str:
+    if run.status == "ok":
+        return "it was answered before"
+    return run.error or f"it ended as {run.status}"

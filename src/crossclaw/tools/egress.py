@@ -1,0 +1,122 @@
+"""Egress: the one way by which tools reach addresses that a model chose.
+
+A name is resolved once, every address that it has must be public, and the connection goes to one of
+those very addresses, so that a second answer of the name server changes nothing. Each redirect is a
+new request and is checked like the first.
+"""
+
+import socket
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+
+from crossclaw.domain.errors import Forbidden, Invalid, ToolFailed
+
+if TYPE_CHECKING:
+    import httpx2
+
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+"""(host, port) → its addresses."""
+IsPublic = Callable[[str], bool]
+
+USER_AGENT = "crossclaw web_fetch"
+_NAT64 = IPv6Network("64:ff9b::/96")
+_NAT64_LOCAL = IPv6Network("64:ff9b:1::/48")
+
+
+def is_installed() -> bool:
+    """The extra `web` brings the client and what makes text of pages."""
+    return find_spec("httpx2") is not None and find_spec("markdownify") is not None
+
+
+def is_public(text: str) -> bool:
+    """An address of the open internet, also when it is an IPv4 one in IPv6 clothes."""
+    address = ip_address(text.partition("%")[0])
+    return all(each.is_global and not each.is_multicast for each in _meant(address))
+
+
+def _meant(address: IPv4Address | IPv6Address) -> list[IPv4Address | IPv6Address]:
+    if isinstance(address, IPv4Address):
+        return [address]
+    inner = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
+    if address in _NAT64 or address in _NAT64_LOCAL:
+        inner.append(IPv4Address(int(address) & 0xFFFF_FFFF))
+    found: list[IPv4Address | IPv6Address] = [each for each in inner if each is not None]
+    outer = [] if address.ipv4_mapped or address in _NAT64 else [address]
+    return [*found, *outer]
+
+
+async def resolve(host: str, port: int) -> list[str]:
+    found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(sockaddr[0]) for *_, sockaddr in found]
+
+
+class Egress:
+    def __init__(self, resolve: Resolve = resolve, is_public: IsPublic = is_public) -> None:
+        self._resolve = resolve
+        self._is_public = is_public
+
+    @asynccontextmanager
+    async def get(
+        self, url: str, *, timeout_s: float, redirects_max: int
+    ) -> AsyncGenerator["httpx2.Response"]:
+        """A streamed answer. `timeout_s` is for everything until the block is left."""
+        await anyio.to_thread.run_sync(import_module, "httpx2")  # 0.2 s, while others go on
+        import httpx2  # noqa: PLC0415  loaded by now
+
+        try:
+            with anyio.fail_after(timeout_s):
+                async with (
+                    httpx2.AsyncClient(
+                        transport=self._transport(),
+                        follow_redirects=True,
+                        max_redirects=redirects_max,
+                        timeout=timeout_s,
+                        trust_env=False,
+                        headers={"User-Agent": USER_AGENT, "Accept-Encoding": "identity"},
+                    ) as client,
+                    client.stream("GET", url) as response,
+                ):
+                    yield response
+        except TimeoutError:
+            raise ToolFailed(f"{url} took longer than {timeout_s:g} s") from None
+        except httpx2.TooManyRedirects:
+            raise ToolFailed(f"{url} redirects more than {redirects_max} times") from None
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+            raise ToolFailed(f"{url} cannot be fetched: {error or type(error).__name__}") from None
+
+    def _transport(self) -> "httpx2.AsyncBaseTransport":
+        import httpx2  # noqa: PLC0415  loaded by now
+
+        check = self._checked_address
+
+        class Checked(httpx2.AsyncHTTPTransport):
+            async def handle_async_request(self, request: "httpx2.Request") -> "httpx2.Response":
+                # A request of its own: the old one still says what a redirect is relative to.
+                direct = httpx2.Request(
+                    request.method,
+                    request.url.copy_with(host=await check(request.url)),
+                    headers=request.headers,
+                    stream=request.stream,
+                    extensions={**request.extensions, "sni_hostname": request.url.host},
+                )
+                return await super().handle_async_request(direct)
+
+        return Checked(trust_env=False)
+
+    async def _checked_address(self, url: "httpx2.URL") -> str:
+        if url.scheme not in ("http", "https") or not url.host:
+            raise Invalid(f"only http and https addresses can be fetched, not {url}")
+        if url.userinfo:
+            raise Invalid("an address with a user name or password in it is not fetched")
+        port = url.port or (443 if url.scheme == "https" else 80)
+        addresses = await self._resolve(url.host, port)
+        if not addresses or not all(self._is_public(address) for address in addresses):
+            raise Forbidden(f"{url.host} is not on the public internet; only that can be fetched")
+        return addresses[0]

@@ -1,0 +1,69 @@
+"""`exec`: a shell command in the session's workspace. Nothing that it started outlives the call."""
+
+from collections.abc import Callable
+
+import anyio.to_thread
+import msgspec
+
+from crossclaw.config.tools import ExecTool
+from crossclaw.domain.errors import Forbidden, Invalid, ToolFailed
+from crossclaw.sandbox.contract import Place
+from crossclaw.sandbox.files import check_folder
+from crossclaw.sandbox.places import Places
+from crossclaw.sandbox.programs import Finished, run_program
+from crossclaw.tools.contract import Tool, ToolContext
+
+TIMEOUT_S = 1_800.0  # OpenClaw's; the run's own limit comes first nearly always
+COMMAND_BYTES_MAX = 100_000  # one argument of a Linux program has at most 128 KiB
+
+
+class ExecParams(msgspec.Struct, forbid_unknown_fields=True):
+    command: str
+    workdir: str = "."
+    timeout: float | None = None
+
+
+class Exec(Tool[ExecParams]):
+    name = "exec"
+    description = (
+        "Run a shell command in your workspace and get its output and exit code. workdir: a folder "
+        "of the workspace, timeout: seconds. Programs left in the background are ended with it."
+    )
+    effect = "effects"
+    params = ExecParams
+
+    def __init__(self, places: Places, settings_of: Callable[[str], ExecTool]) -> None:
+        self._places = places
+        self._settings_of = settings_of
+
+    async def call(self, context: ToolContext, params: ExecParams) -> str:
+        settings = self._settings_of(context.key.agent_id)
+        place = await self._places.of(context.key, context.authority)
+        if settings.host == "sandbox" and not place.sandboxed:
+            raise Forbidden(
+                "commands run only in a sandbox here (tools.exec.host), and this session has none"
+            )
+        folder = await anyio.to_thread.run_sync(_begin, place, params)
+        wrapped = place.sandbox.wrap(place, params.command, folder)
+        longest = float(settings.timeout_sec or TIMEOUT_S)
+        return _told(
+            await run_program(wrapped, min(params.timeout or longest, longest), context.tell)
+        )
+
+
+def _begin(place: Place, params: ExecParams) -> str:
+    if "\0" in params.command or not params.command.strip():
+        raise Invalid("command is empty, or has NUL characters")
+    if len(params.command.encode("utf-8", "replace")) > COMMAND_BYTES_MAX:
+        raise Invalid("the command is too long; write it into a file and run that")
+    if params.timeout is not None and params.timeout <= 0:
+        raise Invalid("timeout is in seconds, and more than 0")
+    place.folder.mkdir(parents=True, exist_ok=True)
+    return check_folder(place, params.workdir)
+
+
+def _told(finished: Finished) -> str:
+    output = finished.output.rstrip("\n") or "(no output)"
+    if finished.exit_code is None:
+        raise ToolFailed(f"{output}\n[no exit code: {finished.ended_because}]")
+    return f"{output}\n[exit code {finished.exit_code}]"

@@ -1,0 +1,241 @@
+"""MCP servers of the config: started when a run could use their tools, and kept.
+
+A server that cannot be started or dies costs its tools, never a run: calls under way are answered
+with an error, and the next use starts it anew.
+"""
+
+import logging
+import sys
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.abc
+import anyio.to_thread
+
+from crossclaw.config.doors import McpServer
+from crossclaw.domain.errors import ToolFailed
+from crossclaw.tools.contract import Tell
+from crossclaw.tools.mcp_tool import McpTool, prefix_of
+
+if TYPE_CHECKING:
+    from mcp import types
+    from mcp.client import Client
+
+log = logging.getLogger(__name__)
+
+START_S = 30.0  # until its tools are known; runs wait for it, so not for ever
+CALL_S = 600.0  # one call; OpenClaw's default for a whole run
+PAUSE_S = 60.0  # between two attempts to start a server that fails
+TOOLS_MAX = 256  # of one server; more would fill the model's window
+
+
+_SILENCE = (-32000, -32001)  # the SDK's codes for a closed connection and for time that ran out
+
+
+class McpServers:
+    def __init__(self, servers: Mapping[str, McpServer]) -> None:
+        self._servers = {
+            name: _Server(name, settings)
+            for name, settings in servers.items()
+            if settings.enabled and not settings.disabled
+        }
+
+    @property
+    def are_there(self) -> bool:
+        return bool(self._servers)
+
+    async def serve(
+        self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
+        async with anyio.create_task_group() as tasks:
+            for server in self._servers.values():
+                server.tasks = tasks
+            task_status.started()
+            await anyio.sleep_forever()
+
+    async def tools(self, is_wanted: Callable[[str], bool]) -> list[McpTool]:
+        """The tools of all servers that are there. `is_wanted` is asked with the beginning of their
+        names; what is not wanted is not started."""
+        found: dict[str, list[McpTool]] = {}
+
+        async def ask(server: _Server) -> None:
+            found[server.name] = await server.tools()
+
+        async with anyio.create_task_group() as tasks:
+            for server in self._servers.values():
+                if is_wanted(prefix_of(server.name)):
+                    tasks.start_soon(ask, server, name=f"tools of {server.name}")
+        return [tool for name in self._servers for tool in found.get(name, ())]
+
+
+class _Server:
+    """One server and the task that holds the connection to it."""
+
+    tasks: anyio.abc.TaskGroup | None = None
+
+    def __init__(self, name: str, settings: McpServer) -> None:
+        self.name = name
+        self._settings = settings
+        self._starting = anyio.Lock()
+        self._client: Client | None = None
+        self._over = anyio.Event()
+        self._tools: list[McpTool] | None = None
+        self._trouble = ""
+        self._not_before = 0.0
+
+    async def tools(self) -> list[McpTool]:
+        try:
+            client = await self._connected()
+            return self._tools or await self._list_again(client)
+        except ToolFailed as error:
+            log.warning("%s; its tools are missing", error)
+            return []
+
+    async def _list_again(self, client: "Client") -> list[McpTool]:
+        try:
+            with anyio.fail_after(START_S):
+                self._tools = await self._list(client)
+                return self._tools
+        except Exception as error:  # noqa: BLE001  whatever a server does, runs go on without it
+            self._drop(client)
+            raise ToolFailed(f"the MCP server {self.name} fell silent: {_text(error)}") from None
+
+    async def call(
+        self, tool: str, arguments: dict[str, Any], tell: Tell
+    ) -> "types.CallToolResult":
+        async def report(progress: float, total: float | None, message: str | None) -> None:
+            tell(message or (f"{progress:g} of {total:g}" if total else f"{progress:g}"))
+
+        client = await self._connected()
+        try:
+            return await client.call_tool(
+                tool, arguments, read_timeout_seconds=CALL_S, progress_callback=report
+            )
+        except Exception as error:  # noqa: BLE001  of the SDK, the transport or the server
+            if _is_answer(error):
+                raise ToolFailed(f"the MCP server {self.name} refused: {error}") from None
+            self._drop(client)
+            raise ToolFailed(
+                f"the MCP server {self.name} did not answer ({_text(error)}); nobody knows how far "
+                "the call came. The next call starts the server anew"
+            ) from None
+
+    # ── the connection ─────────────────────────────────────────────────────────────────────────
+
+    async def _connected(self) -> "Client":
+        async with self._starting:
+            if self._client is None:
+                await self._start()
+            assert self._client is not None
+            return self._client
+
+    async def _start(self) -> None:
+        if find_spec("mcp") is None:
+            raise ToolFailed('MCP servers need a package: pip install "crossclaw[mcp]"')
+        if anyio.current_time() < self._not_before:
+            raise ToolFailed(f"the MCP server {self.name} is not there: {self._trouble}")
+        assert self.tasks is not None
+        await anyio.to_thread.run_sync(import_module, "mcp")  # a second, while others go on
+        try:
+            await self.tasks.start(self._hold, name=f"MCP server {self.name}")
+        except Exception as error:  # noqa: BLE001  a program that is not there, a server that is none
+            self._trouble = _text(error)
+            self._not_before = anyio.current_time() + PAUSE_S
+            raise ToolFailed(
+                f"the MCP server {self.name} cannot be started: {self._trouble}"
+            ) from None
+
+    async def _hold(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+        """Opened and closed by one task, as the SDK wants it."""
+        from mcp.client import Client  # noqa: PLC0415  loaded by now
+
+        over = self._over = anyio.Event()
+        is_started = False
+        try:
+            with anyio.fail_after(START_S) as patience:
+                async with Client(self._transport(), message_handler=self._heard) as client:
+                    self._tools = await self._list(client)
+                    patience.deadline = float("inf")
+                    self._client = client
+                    task_status.started()
+                    is_started = True
+                    await over.wait()
+        except Exception as error:
+            if not is_started:
+                raise
+            log.info("the MCP server %s went: %s", self.name, _text(error))
+        finally:
+            if self._over is over:  # else a new one has begun while this one was closed
+                self._client, self._tools = None, None
+
+    def _drop(self, client: "Client") -> None:
+        if self._client is client:
+            self._client, self._tools = None, None
+            self._over.set()
+
+    def _transport(self) -> AbstractAsyncContextManager[Any]:
+        from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: PLC0415  loaded
+
+        settings = self._settings
+        if settings.url:
+            if settings.transport not in (None, "http", "streamable-http", "streamable_http"):
+                raise ToolFailed(
+                    f"its transport {settings.transport} is unknown; use streamable-http"
+                )
+            headers = {name: value.reveal() for name, value in settings.headers.items()}
+            return _over_http(settings.url, headers)
+        if not settings.command:
+            raise ToolFailed(f"mcp.servers.{self.name} has neither command nor url")
+        parameters = StdioServerParameters(
+            command=settings.command,
+            args=list(settings.args),
+            env={name: value.reveal() for name, value in settings.env.items()},
+            cwd=settings.cwd,
+        )
+        return stdio_client(parameters, errlog=sys.__stderr__ or sys.stderr)
+
+    async def _list(self, client: "Client") -> list[McpTool]:
+        found: list[McpTool] = []
+        cursor: str | None = None
+        while len(found) < TOOLS_MAX:
+            page = await client.list_tools(cursor=cursor)
+            found += [McpTool(self.name, told, self.call) for told in page.tools]
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        return found[:TOOLS_MAX]
+
+    async def _heard(self, message: Any) -> None:
+        if getattr(message, "method", "") == "notifications/tools/list_changed":
+            self._tools = None
+
+
+@asynccontextmanager
+async def _over_http(url: str, headers: dict[str, str]) -> AsyncGenerator[Any]:
+    import httpx2  # noqa: PLC0415  comes with mcp
+    from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415
+
+    timeout = httpx2.Timeout(START_S, read=CALL_S)
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=timeout) as client,
+        streamable_http_client(url, http_client=client) as streams,
+    ):
+        yield streams
+
+
+def _is_answer(error: Exception) -> bool:
+    """The server said no; all others mean that it said nothing."""
+    from mcp.shared.exceptions import MCPError  # noqa: PLC0415  loaded by now
+
+    return isinstance(error, MCPError) and error.code not in _SILENCE
+
+
+def _text(error: BaseException) -> str:
+    """The first cause: task groups wrap theirs."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return str(error) or type(error).__name__

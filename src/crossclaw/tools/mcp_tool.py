@@ -1,0 +1,87 @@
+"""One tool of an MCP server, as the model and the toolbox know it."""
+
+import re
+from collections.abc import Awaitable, Callable
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from crossclaw.domain.errors import ToolFailed
+from crossclaw.domain.messages import Image, ImageSource, Text
+from crossclaw.providers.contract import ToolSpec
+from crossclaw.tools.contract import Tell, Tool, ToolContext
+
+if TYPE_CHECKING:
+    from mcp import types
+
+SEPARATOR = "__"
+NAME_CHARS_MAX = 64  # what providers accept
+IMAGE_CHARS_MAX = 3_000_000  # in base64; about what `read` shows, and what every provider takes
+
+CallServer = Callable[[str, dict[str, Any], Tell], Awaitable["types.CallToolResult"]]
+
+
+class Arguments(msgspec.Struct):
+    """The server checks them by its own schema."""
+
+    given: dict[str, Any]
+
+
+class McpTool(Tool[Arguments]):
+    effect = "effects"
+    params = Arguments
+
+    def __init__(self, server: str, told: "types.Tool", call: CallServer) -> None:
+        self.name = tool_name(server, told.name)
+        self.description = told.description or f"{told.name} of the MCP server {server}."
+        self.spec = ToolSpec(self.name, self.description, told.input_schema)
+        self._own_name = told.name
+        self._call = call
+
+    def read(self, arguments: dict[str, Any]) -> Arguments:
+        return Arguments(arguments)
+
+    async def call(self, context: ToolContext, params: Arguments) -> str | list[Text | Image]:
+        result = await self._call(self._own_name, params.given, context.tell)
+        blocks = [_block(part) for part in result.content]
+        if not blocks and result.structured_content is not None:
+            blocks = [Text(msgspec.json.encode(result.structured_content).decode())]
+        words = "\n".join(block.text for block in blocks if isinstance(block, Text))
+        if result.is_error:
+            raise ToolFailed(words or f"{self.name} failed without a word")
+        return blocks if any(isinstance(block, Image) for block in blocks) else words
+
+
+def prefix_of(server: str) -> str:
+    return f"{_safe(server)}{SEPARATOR}"
+
+
+def tool_name(server: str, tool: str) -> str:
+    """`<server>__<tool>` in letters that every provider takes; a long one keeps a digest."""
+    name = prefix_of(server) + _safe(tool)
+    if len(name) <= NAME_CHARS_MAX:
+        return name
+    digest = sha256(f"{server}\0{tool}".encode()).hexdigest()[:8]
+    return f"{name[: NAME_CHARS_MAX - 9]}_{digest}"
+
+
+def _safe(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)
+
+
+def _block(part: "types.ContentBlock") -> Text | Image:
+    match part.type:
+        case "text":
+            return Text(part.text)
+        case "image" if len(part.data) > IMAGE_CHARS_MAX:
+            return Text("[an image that is too large to be shown]")
+        case "image":
+            return Image(ImageSource("base64", part.mime_type, part.data))
+        case "resource":
+            text = getattr(part.resource, "text", None)
+            return Text(text if text is not None else f"[binary resource {part.resource.uri}]")
+        case "resource_link":
+            return Text(f"[resource {part.uri}]")
+        case _:
+            return Text(f"[{part.type}, which cannot be shown]")

@@ -1,0 +1,105 @@
+"""Toolsets: the tools that one run gets, and the reason why it does not get the others."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from crossclaw.config import Config
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.keys import SessionKey
+from crossclaw.policy.decision import Decision
+from crossclaw.policy.subagents import NO_SPAWN, child_layers
+from crossclaw.policy.tools import Layer, decide_tool, may_allow_any, tool_layers
+from crossclaw.tools.contract import Tool
+from crossclaw.tools.mcp_servers import McpServers
+
+CHOICES_MAX = 1_024  # remembered: agents, models and authorities in use are far fewer
+
+IsSandboxed = Callable[[SessionKey, Authority], Decision]
+
+
+class Toolset(Mapping[str, Tool[Any]]):
+    def __init__(self, offered: Mapping[str, Tool[Any]], refused: Mapping[str, str]) -> None:
+        self._offered = offered
+        self._refused = refused
+
+    def __getitem__(self, name: str) -> Tool[Any]:
+        return self._offered[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._offered)
+
+    def __len__(self) -> int:
+        return len(self._offered)
+
+    def joined(self, others: "Toolset") -> "Toolset":
+        """A name that both have is this one's."""
+        return Toolset({**others._offered, **self._offered}, {**others._refused, **self._refused})
+
+    def why_not(self, name: str) -> str:
+        there_are = f"there are: {', '.join(self) or 'none'}"
+        if name in self._refused:
+            return f"the tool {name!r} is not available here: {self._refused[name]}; {there_are}"
+        return f"there is no tool {name!r}; {there_are}"
+
+
+class Case(NamedTuple):
+    """What the choice of tools depends on."""
+
+    agent_id: str
+    model: str
+    sandboxed: bool
+    child: bool
+    given: Authority
+
+
+class Toolsets:
+    """Everything there is, and the policy over it."""
+
+    def __init__(
+        self,
+        tools: Iterable[Tool[Any]],
+        config: Config,
+        is_sandboxed: IsSandboxed,
+        servers: McpServers,
+    ) -> None:
+        self.known = {tool.name: tool for tool in tools}
+        self._config = config
+        self._is_sandboxed = is_sandboxed
+        self._servers = servers
+        self._chosen = lru_cache(CHOICES_MAX)(self._choose)
+
+    async def of(self, key: SessionKey, authority: Authority, model: str) -> Toolset:
+        """`model` is `provider/model`: some settings are for one of them only."""
+        sandboxed = self._is_sandboxed(key, authority).allowed
+        given = Authority(
+            tools=authority.tools,
+            denied_tools=authority.denied_tools,
+            may_spawn=authority.may_spawn,
+        )
+        case = Case(key.agent_id, model, sandboxed, key.is_subagent, given)
+        layers, chosen = self._chosen(case)
+        if not self._servers.are_there:
+            return chosen
+        borrowed = await self._servers.tools(lambda prefix: may_allow_any(prefix, layers, given))
+        return chosen.joined(_decided({tool.name: tool for tool in borrowed}, layers, given))
+
+    def _choose(self, case: Case) -> tuple[tuple[Layer, ...], Toolset]:
+        """Whoever writes into a child's session does not make it more than a child: that is asked by
+        its key, and not only by what the run was given."""
+        layers = tool_layers(
+            self._config, case.agent_id, model=case.model, sandboxed=case.sandboxed
+        )
+        if case.child:
+            layers += child_layers(self._config.tools.subagents)
+        elif not case.given.may_spawn:
+            layers += (NO_SPAWN,)
+        return layers, _decided(self.known, layers, case.given)
+
+
+def _decided(tools: Mapping[str, Tool[Any]], layers: Sequence[Layer], given: Authority) -> Toolset:
+    found = {name: decide_tool(name, layers, given) for name in tools}
+    return Toolset(
+        {name: tool for name, tool in tools.items() if found[name].allowed},
+        {name: each.reason for name, each in found.items() if not each.allowed},
+    )

@@ -1,0 +1,54 @@
+"""`cron` at a terminal: the words of OpenClaw's own command line make, show, run and remove jobs."""
+
+import pytest
+
+from crossclaw.cli.exits import Exit
+from tests.cli.person import Person
+
+pytestmark = pytest.mark.spec("C2", "K3")
+
+
+def test_a_job_is_made_shown_changed_run_and_removed(person: Person) -> None:
+    made = person.reads_json(
+        *("cron", "add", "--name", "report", "--cron", "0 7 * * 1-5", "--tz", "Europe/Vienna"),
+        *("--message", "say: the report", "--channel", "telegram", "--to", "4711"),
+    )
+    assert made["schedule"] == {"kind": "cron", "expr": "0 7 * * 1-5", "tz": "Europe/Vienna"}
+    assert made["delivery"] == {"mode": "announce", "channel": "telegram", "to": "4711"}
+    listed = person.types("cron", "list")
+    assert "cron 0 7 * * 1-5 @ Europe/Vienna" in listed.stdout
+
+    changed = person.reads_json("cron", "edit", made["id"], "--every", "2h", "--name", "news")
+    assert changed["schedule"] == {"kind": "every", "everyMs": 7_200_000}
+    assert person.types("cron", "disable", made["id"]).stdout.endswith("switched off\n")
+    assert person.types("cron", "list").stdout.startswith("no jobs")
+    assert "news" in person.types("cron", "list", "--all").stdout
+    assert person.types("cron", "enable", made["id"]).returncode == Exit.OK
+    assert person.reads_json("cron", "run", made["id"])["ran"] is True
+    assert person.reads_json("cron", "status")["jobs"] == 1
+    assert "entries" in person.reads_json("cron", "runs", "--id", made["id"])
+    assert person.types("cron", "rm", made["id"]).stdout == "removed\n"
+
+
+def test_a_moment_may_be_said_as_from_now(person: Person) -> None:
+    made = person.reads_json("cron", "add", "--name", "tea", "--at", "20m", "--system-event", "tea")
+    assert made["sessionTarget"] == "main"
+    waits_ms = made["state"]["nextRunAtMs"] - made["createdAtMs"]
+    assert 19 * 60_000 < waits_ms <= 20 * 60_000
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--name", "x", "--message", "y"], "a job needs"),
+        (["--name", "x", "--message", "y", "--every", "soon"], "is no duration"),
+        (["--name", "x", "--message", "y", "--at", "1h", "--tz", "UTC"], "--tz belongs to --cron"),
+        (["--name", "x", "--message", "y", "--at", "1h", "--every", "2h"], "not allowed with"),
+    ],
+)
+def test_what_cannot_be_is_said_before_anything_is_done(
+    person: Person, words: list[str], text: str
+) -> None:
+    done = person.types("cron", "add", *words)
+    assert done.returncode == Exit.USAGE
+    assert text in done.stderr

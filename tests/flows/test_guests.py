@@ -1,0 +1,348 @@
+"""Agents outside of the house: they have a session, hear what is sent to it, and answer."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from crossclaw.app import House
+from crossclaw.config import Config
+from crossclaw.domain.errors import CrossclawError, Forbidden, Invalid, NotFound
+from crossclaw.domain.ids import RandomIds
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import UserMessage
+from crossclaw.door.principal import Principal
+from crossclaw.providers.rehearsal import RehearsalProvider
+from crossclaw.sessions.guests import WAIT_MAX_S
+from crossclaw.testing import open_house
+from crossclaw.tools.guests import GuestTools, guest_name
+from crossclaw.tools.invoke import ToolNotAvailable
+from tests.flows.crashing import crashed_copy
+from tests.flows.talking import OWNER, call, results_of, say, two_agents
+
+ASK = 'tool: sessions_send {"label": "bob", "message": "two and two?", "timeoutSeconds": 300}\nthen:\nsay: told'
+
+
+class Guest:
+    """An MCP client's agent, without the wire."""
+
+    def __init__(self, house: House, name: str, config: Config | None = None) -> None:
+        self._tools = GuestTools(
+            house.door, house.toolsets.known, house.guests, config or two_agents(), RandomIds()
+        )
+        self.name = name
+
+    async def call(self, tool: str, principal: Principal = OWNER, **arguments: Any) -> Any:
+        result = await self._tools.call(principal, self.name, tool, arguments)
+        return msgspec.json.decode(msgspec.json.encode(result))
+
+    async def come(self) -> None:
+        await self._tools.list(self.name)
+
+    async def wait(self, seconds: float = 600) -> Any:
+        return await self.call("sessions_wait", timeoutSeconds=seconds)
+
+    async def reply(self, run_id: str, words: str) -> Any:
+        return await self.call("sessions_reply", runId=run_id, reply=words)
+
+
+@pytest.mark.spec("G5")
+async def test_an_agent_asks_a_guest_by_its_name_and_gets_its_answer(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+        bob = Guest(house, "bob")
+        await bob.come()
+        async with anyio.create_task_group() as tasks:
+
+            async def answer() -> None:
+                asked = await bob.wait()
+                assert (asked["message"], asked["sender"]) == ("two and two?", "agent:main:main")
+                assert await bob.reply(asked["runId"], "four") == {
+                    "runId": asked["runId"],
+                    "status": "ok",
+                }
+
+            tasks.start_soon(answer)
+            run = await say(house, "main", ASK, "r1")
+        (result,) = await results_of(house, run)
+        session = await house.ledger.find_session(SessionKey.guest("main", "bob"))
+
+    assert (result["status"], result["reply"]) == ("ok", "four")
+    assert session is not None
+    assert (session.label, session.display_name) == ("bob", "bob")
+
+
+@pytest.mark.spec("G5", "B1")
+async def test_a_message_comes_again_until_it_is_answered_and_then_never(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+        bob = Guest(house, "bob")
+        await bob.come()
+        sent = await call(house, "sessions.send", label="bob", message="one", timeoutSeconds=0)
+        handed = [(await bob.wait())["runId"] for _ in range(3)]
+        await bob.reply(sent["runId"], "done")
+        after = await bob.wait(1)
+
+    assert handed == [sent["runId"]] * 3
+    assert after == {"status": "nothing"}
+
+
+@pytest.mark.spec("G5", "B1")
+async def test_a_message_survives_the_death_of_gateway_and_guest(tmp_path: Path) -> None:
+    folder = tmp_path / "house"
+    folder.mkdir()
+    async with open_house(folder, RehearsalProvider(), config=two_agents()) as house:
+        bob = Guest(house, "bob")
+        await bob.come()
+        sent = await call(house, "sessions.send", label="bob", message="one", timeoutSeconds=0)
+        await bob.wait()
+        left = crashed_copy(folder)
+
+    async with open_house(left, RehearsalProvider(), config=two_agents()) as house:
+        bob = Guest(house, "bob")
+        asked = await bob.wait()
+        await bob.reply(asked["runId"], "done")
+        run = await house.book.find(sent["runId"])
+        entries = await house.ledger.list_entries(run.session_id, limit=9)  # type: ignore[union-attr]
+
+    assert asked["runId"] == sent["runId"]
+    assert run is not None
+    assert (run.status, run.reply) == ("ok", "done")
+    assert [type(entry.message).__name__ for entry in entries] == [
+        "UserMessage",
+        "AssistantMessage",
+    ]
+
+
+@pytest.mark.spec("G5", "B1")
+async def test_an_answer_counts_once(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+        bob = Guest(house, "bob")
+        await bob.come()
+        sent = await call(house, "sessions.send", label="bob", message="one", timeoutSeconds=0)
+        await bob.wait()
+        await bob.reply(sent["runId"], "yes")
+        again = await bob.reply(sent["runId"], "yes")
+        with pytest.raises(Invalid, match="answered before"):
+            await bob.reply(sent["runId"], "no")
+        run = await house.book.find(sent["runId"])
+
+    assert again["status"] == "ok"
+    assert run is not None
+    assert run.reply == "yes"
+
+
+@pytest.mark.spec("G5")
+async def test_nobody_answers_for_somebody_else(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+        bob, eve = Guest(house, "bob"), Guest(house, "eve")
+        await bob.come()
+        sent = await call(house, "sessions.send", label="bob", message="one", timeoutSeconds=0)
+        await bob.wait()
+        with pytest.raises(NotFound) as foreign:
+            await eve.reply(sent["runId"], "mine")
+        with pytest.raises(NotFound) as missing:
+            await eve.reply("no-such-run", "mine")
+        with pytest.raises(Invalid, match="only a guest"):
+            await call(house, "tool.sessions_wait")
+
+    assert str(foreign.value).replace(sent["runId"], "X") == str(missing.value).replace(
+        "no-such-run", "X"
+    )
+
+
+@pytest.mark.spec("G5", "S3")
+async def test_a_guest_that_stays_silent_costs_its_time_and_nothing_else(tmp_path: Path) -> None:
+    config = msgspec.convert({"agents": {"defaults": {"timeoutSeconds": 60}}}, Config)
+    async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
+        bob = Guest(house, "bob", config)
+        await bob.come()
+        sent = await call(house, "sessions.send", label="bob", message="one", timeoutSeconds=300)
+        later = await call(house, "sessions.send", label="bob", message="two", timeoutSeconds=0)
+        with pytest.raises(Invalid, match="no longer be answered: the run was stopped after 60 s"):
+            await bob.reply(sent["runId"], "too late")
+        asked = await bob.wait()
+
+    assert sent["status"] == "error"
+    assert (asked["runId"], asked["message"]) == (later["runId"], "two")
+
+
+@pytest.mark.spec("G5", "S9")
+async def test_a_guest_that_asks_back_whoever_waits_for_it_hears_of_the_circle(
+    tmp_path: Path,
+) -> None:
+    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+        bob = Guest(house, "bob")
+        await bob.come()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(say, house, "main", ASK, "r1")
+            asked = await bob.wait()
+            back = await bob.call(
+                "sessions_send", agentId="main", message="say: what?", timeoutSeconds=300
+            )
+            await bob.reply(asked["runId"], "never mind")
+        sent = await house.book.find(back["runId"])
+
+    assert back["status"] == "timeout"
+    assert "wait for each other" in back["error"]
+    assert sent is not None
+    assert sent.cause.chain[-1] == asked["runId"]
+    assert sent.cause.hops == 2
+
+
+@pytest.mark.spec("G5", "B4")
+async def test_what_a_guest_does_for_a_message_has_that_messages_hops(tmp_path: Path) -> None:
+    config = two_agents(agentToAgent={"maxHops": 1})
+    async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
+        bob = Guest(house, "bob", config)
+        await bob.come()
+        await call(house, "sessions.send", label="bob", message="one", timeoutSeconds=0)
+        await anyio.sleep(1)
+        free = await bob.call("sessions_send", agentId="librarian", message="hi", timeoutSeconds=0)
+        asked = await bob.wait()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(say, house, "main", ASK, "r1")
+            await bob.reply(asked["runId"], "ok")
+            await bob.wait()
+            bound = await bob.call("sessions_send", agentId="librarian", message="hi")
+            await bob.reply((await bob.wait())["runId"], "REPLY_SKIP")
+
+    assert free["status"] == "accepted"
+    assert bound["status"] == "error"
+    assert "hops" in bound["error"]
+
+
+@pytest.mark.spec("G5")
+async def test_what_a_guest_has_under_way_ends_with_its_answer(tmp_path: Path) -> None:
+    cut: list[CrossclawError] = []
+    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+        bob = Guest(house, "bob")
+        await bob.come()
+        await call(house, "sessions.send", label="bob", message="one", timeoutSeconds=0)
+        asked = await bob.wait()
+
+        async def ask_and_wait() -> None:
+            try:
+                await bob.call(
+                    "sessions_send", agentId="librarian", message="wait: 60", timeoutSeconds=100
+                )
+            except CrossclawError as error:
+                cut.append(error)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask_and_wait)
+            await anyio.sleep(1)
+            await bob.reply(asked["runId"], "done")
+        await anyio.sleep(1)
+        taken = house.slots.taken
+
+    assert "has ended, and this call with it" in str(cut[0])
+    assert taken == 1  # the librarian's run goes on; bob's slot was not taken for ever
+
+
+@pytest.mark.spec("G5")
+async def test_of_two_that_wait_under_one_name_the_newer_is_heard(tmp_path: Path) -> None:
+    older: list[Any] = []
+    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+        bob = Guest(house, "bob")
+        await bob.come()
+
+        async def wait_first() -> None:
+            older.append(await bob.wait())
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait_first)
+            await anyio.sleep(1)
+            await call(house, "sessions.list")
+            newer = await bob.wait(5)
+
+    assert (older[0]["status"], newer["status"]) == ("replaced", "nothing")
+    assert "name of its own" in older[0]["hint"]
+
+
+@pytest.mark.spec("G5")
+async def test_a_run_that_waits_for_a_guest_leaves_its_place_to_others(tmp_path: Path) -> None:
+    config = msgspec.convert({"agents": {"defaults": {"maxConcurrent": 1}}}, Config)
+    async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
+        bob = Guest(house, "bob", config)
+        await bob.come()
+        await call(house, "sessions.send", label="bob", message="one", timeoutSeconds=0)
+        asked = await bob.wait()
+        run = await say(house, "main", "say: hello", "r1")
+        await bob.reply(asked["runId"], "and good bye")
+
+    assert run.reply == "hello"
+
+
+@pytest.mark.spec("G5", "S6", "S7")
+async def test_two_guests_speak_in_turn_and_announce_nothing(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+        ann, bob = Guest(house, "ann"), Guest(house, "bob")
+        await bob.come()
+        sent = await ann.call("sessions_send", label="bob", message="hi", timeoutSeconds=0)
+        await bob.reply((await bob.wait())["runId"], "hi yourself")
+        turn = await ann.wait()
+        await ann.reply(turn["runId"], "REPLY_SKIP")
+        await anyio.sleep(1)
+        exchange = await house.ledger.find_exchange(sent["runId"])
+        entries = await house.ledger.list_entries(
+            (await house.ledger.find_session(SessionKey.guest("main", "bob"))).session_id,  # type: ignore[union-attr]
+            limit=9,
+        )
+
+    assert (turn["kind"], turn["message"]) == ("round", "hi yourself")
+    assert exchange is not None
+    assert (exchange.state, exchange.announce) == ("over", "silent")
+    assert sum(isinstance(entry.message, UserMessage) for entry in entries) == 2
+
+
+@pytest.mark.spec("G5")
+async def test_a_stopped_message_is_taken_from_its_guest(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+        bob = Guest(house, "bob")
+        await bob.come()
+        sent = await call(house, "sessions.send", label="bob", message="one", timeoutSeconds=0)
+        await bob.wait()
+        await call(house, "chat.abort", sessionKey="agent:main:mcp:bob")
+        after = await bob.wait(0)
+        with pytest.raises(Invalid, match="stopped by the client"):
+            await bob.reply(sent["runId"], "done")
+
+    assert after == {"status": "nothing"}
+
+
+@pytest.mark.spec("G5")
+async def test_a_guest_has_the_session_tools_as_far_as_they_are_given(tmp_path: Path) -> None:
+    config = msgspec.convert({"gateway": {"tools": {"deny": ["sessions_history"]}}}, Config)
+    reader = Principal(name="reader", role="operator", scopes=frozenset({"operator.read"}))
+    async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
+        bob = Guest(house, "bob", config)
+        listed = await bob.call("sessions_list", reader)
+        for tool in ("sessions_history", "read", "nope"):
+            with pytest.raises(ToolNotAvailable):
+                await bob.call(tool)
+        with pytest.raises(Forbidden, match=r"operator\.write"):
+            await bob.call("sessions_send", reader, agentId="main", message="hi")
+        for seconds in (-1, float("nan")):
+            with pytest.raises(Invalid, match="timeoutSeconds"):
+                await bob.wait(seconds)
+        for words in ("", "  "):
+            with pytest.raises(Invalid, match="empty"):
+                await bob.reply("x", words)
+
+    assert [row["key"] for row in listed["sessions"]] == ["agent:main:mcp:bob"]
+    assert WAIT_MAX_S == 3600
+
+
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [("codex", "codex"), (" Claude Code ", "Claude-Code"), ("a:b", "a-b"), ("x" * 99, "x" * 64)],
+)
+def test_a_guests_name_is_a_part_of_a_key(said: str, name: str) -> None:
+    assert guest_name(said) == name
+
+
+@pytest.mark.parametrize("said", ["", " ", ":", "a\x00b"])
+def test_a_guest_without_a_name_is_refused(said: str) -> None:
+    with pytest.raises(Invalid, match="needs a name"):
+        guest_name(said)

@@ -1,0 +1,130 @@
+"""Heartbeats: an agent looks around by itself; HEARTBEAT_OK is silence."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from crossclaw.config import Config
+from crossclaw.domain.events import Event, HeartbeatNews
+from crossclaw.domain.jobs import beyond_heartbeat
+from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
+from tests.flows.talking import call
+
+MINUTES = 60
+
+
+def config(**heartbeat: Any) -> Config:
+    return msgspec.convert({"agents": {"defaults": {"heartbeat": heartbeat}}}, Config)
+
+
+@pytest.mark.anyio
+@pytest.mark.spec("K3")
+async def test_nobody_is_set_to_work_by_silence(tmp_path: Path) -> None:
+    async with open_house(tmp_path, ScriptedProvider([])) as house:
+        await anyio.sleep(120 * MINUTES)
+        assert await call(house, "last-heartbeat") is None
+
+
+@pytest.mark.anyio
+@pytest.mark.spec("K3")
+async def test_a_heartbeat_comes_every_so_often_and_speaks_only_when_there_is_something(
+    tmp_path: Path,
+) -> None:
+    channel, heard = MemoryChannel(), list[Event]()
+    script = ["hello", "HEARTBEAT_OK", "**HEARTBEAT_OK** is not the whole: the oven is on"]
+    provider = ScriptedProvider(script)
+    async with open_house(
+        tmp_path, provider, channels=[channel], config=config(every="10m", prompt="Look around.")
+    ) as house:
+        house.feed.subscribe(heard.append)
+        await channel.say("ana", "hi")
+        await anyio.sleep(21 * MINUTES)
+        assert provider.left == 0
+        assert "Look around." in str(provider.seen[1].turns[-1])
+        assert [text for _, text in channel.sent] == [script[0], script[2]]
+        told = [news.status for news in heard if isinstance(news, HeartbeatNews)]
+        assert told == ["ok-token", "sent"]
+        assert (await call(house, "cron.list", includeDisabled=True))["jobs"] == []
+        last = await call(house, "last-heartbeat")
+        assert last["status"] == "sent"
+        assert (await call(house, "health"))["heartbeatSeconds"] == 600
+
+
+@pytest.mark.anyio
+@pytest.mark.spec("K3")
+async def test_heartbeats_keep_quiet_hours_and_wait_for_what_is_being_said(tmp_path: Path) -> None:
+    heard: list[Event] = []
+    night = {"start": "22:00", "end": "06:00", "timezone": "UTC"}  # the tests begin at noon
+    async with open_house(
+        tmp_path, ScriptedProvider([]), config=config(every="10m", activeHours=night)
+    ) as house:
+        house.feed.subscribe(heard.append)
+        await anyio.sleep(11 * MINUTES)
+    assert [news.reason for news in heard if isinstance(news, HeartbeatNews)] == ["quiet-hours"]
+
+
+@pytest.mark.anyio
+@pytest.mark.spec("K3")
+@pytest.mark.parametrize(
+    ("text", "runs"), [("# Tasks\n\n- [ ]\n", 0), ("# Tasks\n- water the plants\n", 1)]
+)
+async def test_a_list_without_anything_on_it_needs_no_look(
+    tmp_path: Path, text: str, runs: int
+) -> None:
+    workspace = tmp_path / "state" / "workspace"
+    workspace.mkdir(parents=True)
+    (workspace / "HEARTBEAT.md").write_text(text)
+    provider = ScriptedProvider(lambda _: "HEARTBEAT_OK")
+    async with open_house(tmp_path, provider, config=config(every="10m")):
+        await anyio.sleep(11 * MINUTES)
+    assert len(provider.seen) == runs
+
+
+@pytest.mark.anyio
+@pytest.mark.spec("K3")
+async def test_heartbeats_can_be_stopped_and_a_wake_gets_through_all_the_same(
+    tmp_path: Path,
+) -> None:
+    provider = ScriptedProvider(lambda _: "HEARTBEAT_OK")
+    async with open_house(tmp_path, provider, config=config(every="10m")) as house:
+        assert await call(house, "set-heartbeats", enabled=False) == {"ok": True, "enabled": False}
+        await anyio.sleep(11 * MINUTES)
+        assert not provider.seen
+        assert await call(house, "wake", mode="now", text="the door opened") == {"ok": True}
+        await anyio.sleep(1)
+        await call(house, "system-event", text="it rains")
+        await call(house, "system-event", text="Node: phone is here")
+        assert len(provider.seen) == 1
+        history = await call(house, "chat.history", sessionKey="main")
+        said = [m["content"][0]["text"] for m in history["messages"] if m["role"] == "user"]
+        assert said == ["the door opened", "it rains"]
+
+
+@pytest.mark.anyio
+@pytest.mark.spec("K3")
+async def test_a_heartbeat_that_the_config_no_longer_has_is_gone(tmp_path: Path) -> None:
+    provider = ScriptedProvider(lambda _: "HEARTBEAT_OK")
+    async with open_house(tmp_path, provider, config=config(every="10m")):
+        pass
+    async with open_house(tmp_path, provider) as house:
+        assert await house.ledger.list_jobs() == []
+
+
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        ("HEARTBEAT_OK", ""),
+        ("  HEARTBEAT_OK\n", ""),
+        ("HEARTBEAT_OK all is well", ""),
+        ("all is well HEARTBEAT_OK", ""),
+        ("HEARTBEAT_OK " + "x" * 301, "x" * 301),
+        ("the word HEARTBEAT_OK in the middle", "the word HEARTBEAT_OK in the middle"),
+        ("news", "news"),
+        ("", ""),
+    ],
+)
+def test_what_of_a_reply_is_worth_telling(reply: str, told: str) -> None:
+    assert beyond_heartbeat(reply, 300) == told

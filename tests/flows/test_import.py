@@ -1,0 +1,299 @@
+"""An OpenClaw state folder comes in whole: keys, ids, settings, messages and usage; once."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crossclaw.domain.errors import Invalid
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import (
+    AssistantMessage,
+    Image,
+    Text,
+    Thinking,
+    ToolResultMessage,
+    ToolUse,
+    UserMessage,
+)
+from crossclaw.ledger.sqlite.ledger import SqliteLedger
+from crossclaw.sessions import importing
+from crossclaw.sessions.importing import Import, Report
+from crossclaw.testing import ScriptedProvider, VirtualClock, open_house
+from tests.flows.talking import call, say
+
+MAIN, CRON = "029276d4-0000-4000-8000-000000000001", "029276d4-0000-4000-8000-000000000002"
+HEADER = {"type": "session", "version": 3, "id": MAIN, "timestamp": "2026-02-08T13:37:00.250Z"}
+USAGE = {"input": 900, "output": 30, "cacheRead": 5, "cacheWrite": 1, "cost": {"total": 0.5}}
+
+pytestmark = [pytest.mark.anyio, pytest.mark.spec("C2")]
+
+
+def message(number: int, body: dict[str, Any]) -> dict[str, Any]:
+    at = 1_770_557_821_000 + number
+    return {
+        "type": "message",
+        "id": f"{number:08x}",
+        "parentId": None,
+        "timestamp": "2026-02-08T13:37:01.007Z",
+        "message": {"timestamp": at, **body},
+    }
+
+
+LINES: list[dict[str, Any]] = [
+    HEADER,
+    {"type": "model_change", "id": "aa", "provider": "mock", "modelId": "m1"},
+    message(1, {"role": "user", "content": "Where is the book?"}),
+    message(
+        2,
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "hm", "thinkingSignature": "sig"},
+                {"type": "toolCall", "id": "c1", "name": "read", "arguments": {"path": "a"}},
+            ],
+            "provider": "mock",
+            "model": "m1",
+            "usage": USAGE,
+            "stopReason": "toolUse",
+        },
+    ),
+    message(
+        3,
+        {
+            "role": "toolResult",
+            "toolCallId": "c1",
+            "toolName": "read",
+            "content": [{"type": "text", "text": "shelf nine"}],
+            "isError": False,
+        },
+    ),
+    message(
+        4, {"role": "user", "content": [{"type": "image", "data": "aGk=", "mimeType": "image/png"}]}
+    ),
+    message(
+        5,
+        {
+            "role": "assistant",
+            "content": [{"type": "text", "text": "Shelf nine."}],
+            "stopReason": "stop",
+        },
+    ),
+    {"type": "compaction", "id": "ff", "summary": "they looked for a book", "tokensBefore": 9},
+]
+ENTRY: dict[str, Any] = {
+    "sessionId": MAIN,
+    "updatedAt": 1_794_724_695_805,
+    "label": "reading",
+    "thinkingLevel": "low",
+    "providerOverride": "mock",
+    "modelOverride": "m2",
+    "sendPolicy": "deny",
+    "inputTokens": 11,
+    "outputTokens": 7,
+    "totalTokens": 18,
+    "queueMode": "collect",
+    "deliveryContext": {"channel": "telegram", "to": "4711"},
+    "abortedLastRun": False,
+    "skillsSnapshot": {"prompt": "long"},
+}
+
+
+def write(folder: Path, store: dict[str, Any], **transcripts: bytes) -> Path:
+    sessions = folder / "agents" / "main" / "sessions"
+    sessions.mkdir(parents=True, exist_ok=True)
+    (sessions / "sessions.json").write_text(json.dumps(store, indent=2))
+    for name, raw in transcripts.items():
+        (sessions / f"{name}.jsonl").write_bytes(raw)
+    return sessions
+
+
+def lines(*bodies: dict[str, Any]) -> bytes:
+    return b"".join(json.dumps(body).encode() + b"\n" for body in bodies)
+
+
+def a_folder(folder: Path) -> Path:
+    write(folder, {"agent:main:main": ENTRY, "main": ENTRY}, **{MAIN: lines(*LINES)})
+    return folder
+
+
+async def bring(folder: Path, state: Path) -> Report:
+    ledger = SqliteLedger(state / "crossclaw.sqlite", inline=True)
+    try:
+        return await Import(ledger, VirtualClock(), lambda *_: None).run(folder)
+    finally:
+        await ledger.close()
+
+
+async def test_everything_that_was_said_and_set_is_there(tmp_path: Path) -> None:
+    report = await bring(a_folder(tmp_path / "there"), tmp_path / "state")
+    assert (report.sessions, report.messages, report.notes, report.problems) == (1, 5, 2, [])
+
+    async with open_house(tmp_path, ScriptedProvider([])) as house:
+        (session,) = await house.ledger.list_sessions(limit=10)
+        assert (session.key.text, session.session_id) == ("agent:main:main", MAIN)
+        assert (session.label, session.thinking, session.model) == ("reading", "low", "mock/m2")
+        assert (session.send_policy, session.total_tokens) == ("deny", 18)
+        assert session.updated_at == ENTRY["updatedAt"]
+        assert session.created_at == 1_770_557_820_250
+        assert session.last_address is not None
+        assert session.last_address.to == "4711"
+        entries = await house.ledger.list_entries(MAIN, limit=50)
+        assert [entry.type for entry in entries] == ["note", *["message"] * 5, "note"]
+        asked, called, result, picture, answered = [e.message for e in entries if e.message]
+        assert isinstance(asked, UserMessage)
+        assert asked.content == "Where is the book?"
+        assert isinstance(called, AssistantMessage)
+        assert called.blocks == [Thinking("hm", "sig"), ToolUse("c1", "read", {"path": "a"})]
+        assert called.usage is not None
+        assert (called.usage.prompt, called.usage.cost) == (906, 0.5)
+        assert isinstance(result, ToolResultMessage)
+        assert (result.tool_use_id, result.tool_name) == ("c1", "read")
+        assert isinstance(picture, UserMessage)
+        assert isinstance(picture.content[0], Image)
+        assert isinstance(answered, AssistantMessage)
+        assert answered.content == [Text("Shelf nine.")]
+        assert [hit.entry.seq for hit in await house.ledger.search("shelf nine", limit=5)] == [6, 4]
+        assert entries[-1].note is not None
+        assert entries[-1].note["summary"] == "they looked for a book"
+
+
+async def test_an_import_that_is_repeated_changes_nothing(tmp_path: Path) -> None:
+    folder, state = a_folder(tmp_path / "there"), tmp_path / "state"
+    await bring(folder, state)
+    before = _everything(state)
+    report = await bring(folder, state)
+    assert (report.messages, report.transcripts_before) == (0, 1)
+    assert _everything(state) == before
+
+
+def _everything(state: Path) -> list[Any]:
+    import apsw  # noqa: PLC0415
+
+    db = apsw.Connection(str(state / "crossclaw.sqlite"))
+    return [
+        list(db.execute(f"SELECT * FROM {t}"))
+        for t in ("sessions", "transcripts", "entries", "imports")
+    ]
+
+
+async def test_an_import_that_was_cut_off_goes_on_where_it_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "BATCH_ENTRIES", 2)
+    folder, state = a_folder(tmp_path / "there"), tmp_path / "state"
+    ledger = SqliteLedger(state / "crossclaw.sqlite", inline=True)
+
+    class CutOff(Exception):
+        pass
+
+    def cut(done: int, _all: int, _report: Report) -> None:
+        if done > 400:
+            raise CutOff
+
+    with pytest.raises(CutOff):
+        await Import(ledger, VirtualClock(), cut).run(folder)
+    some = await ledger.last_seq(MAIN)
+    await ledger.close()
+    report = await bring(folder, state)
+    assert 0 < some < 7
+    assert report.messages + report.notes == 7 - some
+    await bring(folder, tmp_path / "at once")
+    ids = [[row[4] for row in _everything(each)[2]] for each in (state, tmp_path / "at once")]
+    assert ids[0] == ids[1]
+
+
+async def test_a_transcript_that_has_grown_there_brings_what_is_new(tmp_path: Path) -> None:
+    folder, state = a_folder(tmp_path / "there"), tmp_path / "state"
+    await bring(folder, state)
+    with (folder / "agents/main/sessions" / f"{MAIN}.jsonl").open("ab") as file:
+        file.write(lines(message(9, {"role": "user", "content": "And now?"})))
+    newer = {**ENTRY, "updatedAt": ENTRY["updatedAt"] + 5, "totalTokens": 99}
+    write(folder, {"agent:main:main": newer})
+    assert (await bring(folder, state)).messages == 1
+    ledger = SqliteLedger(state / "crossclaw.sqlite", inline=True)
+    session = await ledger.find_session_by_id(MAIN)
+    await ledger.close()
+    assert session is not None
+    assert (session.total_tokens, session.updated_at) == (99, newer["updatedAt"])
+
+
+async def test_a_session_that_was_talked_in_here_since_stays_as_it_is(tmp_path: Path) -> None:
+    folder = a_folder(tmp_path / "there")
+    await bring(folder, tmp_path / "state")
+    async with open_house(tmp_path, ScriptedProvider(["here"])) as house:
+        await call(house, "sessions.patch", key="main", sendPolicy=None, model=None)
+        await say(house, "main", "hello", "r1")
+        assert await house.ledger.last_seq(MAIN) == 9
+    with (folder / "agents/main/sessions" / f"{MAIN}.jsonl").open("ab") as file:
+        file.write(lines(message(9, {"role": "user", "content": "And now?"})))
+    report = await bring(folder, tmp_path / "state")
+    assert report.messages == 0
+    assert "talked in here since" in report.remarks[0]
+
+
+async def test_a_key_that_is_in_use_here_keeps_its_session(tmp_path: Path) -> None:
+    async with open_house(tmp_path, ScriptedProvider(["here"])) as house:
+        await say(house, "main", "hello", "r1")
+        mine = await house.ledger.find_session(SessionKey.main("main"))
+    report = await bring(a_folder(tmp_path / "there"), tmp_path / "state")
+    assert report.messages == 5
+    assert "kept as a past transcript" in report.remarks[0]
+    async with open_house(tmp_path, ScriptedProvider([])) as house:
+        assert await house.ledger.find_session(SessionKey.main("main")) == mine
+        assert await house.ledger.last_seq(MAIN) == 7
+
+
+async def test_what_cannot_be_read_is_told_with_its_line_and_the_rest_comes(tmp_path: Path) -> None:
+    bad = [
+        b'{"type":"message","id":"x"}\n',
+        b"no json at all\n",
+        b'{"type":"message","id":"y","message":{"role":"user","content":7}}\n',
+        b"\xff\xfe\n",
+    ]
+    raw = lines(*LINES[:3]) + b"".join(bad) + lines(LINES[6]) + b'{"type":"mess'
+    store = {
+        "agent:main:main": ENTRY,
+        "agent:main:broken": {"updatedAt": 3},
+        "agent:main:unknown": {**ENTRY, "sessionId": CRON},
+        "agent:main:evil": {**ENTRY, "sessionId": "../../etc/passwd"},
+        "agent:main:gone": {**ENTRY, "sessionId": CRON, "label": "x"},
+    }
+    sessions = write(tmp_path / "there", store, **{MAIN: raw, "orphan": b"{}\n"})
+    report = await bring(tmp_path / "there", tmp_path / "state")
+    assert report.messages == 2
+    told = [
+        text.removeprefix(str(sessions / f"{MAIN}.jsonl")).partition(": ")[0]
+        for text in report.problems
+    ]
+    assert [text for text in told if text.startswith(":")] == [":4", ":5", ":6", ":7", ":9"]
+    assert report.unreadable == 8
+    assert any("no transcript" in text for text in report.remarks)
+    assert any("1 transcripts that no session names" in text for text in report.remarks)
+
+
+async def test_runs_of_jobs_are_past_transcripts_of_their_session(tmp_path: Path) -> None:
+    store = {
+        "agent:main:cron:j1": {**ENTRY, "sessionId": MAIN},
+        f"agent:main:cron:j1:run:{MAIN}": {**ENTRY, "sessionId": MAIN},
+        f"agent:main:cron:j1:run:{CRON}": {**ENTRY, "sessionId": CRON},
+        "telegram:group:7": {"sessionId": "g7", "updatedAt": 5},
+    }
+    write(tmp_path / "there", store, **{MAIN: lines(*LINES), CRON: lines(*LINES[:3]), "g7": b""})
+    await bring(tmp_path / "there", tmp_path / "state")
+    async with open_house(tmp_path, ScriptedProvider([])) as house:
+        keys = [session.key.text for session in await house.ledger.list_sessions(limit=9)]
+        assert sorted(keys) == ["agent:main:telegram:group:7", "cron:j1"]
+        assert (await house.ledger.last_seq(MAIN), await house.ledger.last_seq(CRON)) == (7, 2)
+
+
+async def test_a_dry_run_reads_everything_and_a_folder_without_sessions_is_refused(
+    tmp_path: Path,
+) -> None:
+    report = await Import(None, VirtualClock(), lambda *_: None).run(a_folder(tmp_path / "there"))
+    assert report.messages == 5
+    assert sorted(os.listdir(tmp_path)) == ["there"]
+    with pytest.raises(Invalid, match="agents/<agent>/sessions"):
+        await Import(None, VirtualClock(), lambda *_: None).run(tmp_path / "nothing")

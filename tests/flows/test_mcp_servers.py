@@ -1,0 +1,281 @@
+"""Tools of MCP servers: there when a run could use them, and never the end of a run.
+
+In real time, with a real server by the official package.
+"""
+
+import socket
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import msgspec
+import pytest
+
+from crossclaw.app import House
+from crossclaw.config import Config
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.clock import SystemClock
+from crossclaw.domain.events import Event, ToolProgress
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import ToolResultMessage, ToolUse
+from crossclaw.domain.runs import Run
+from crossclaw.domain.secret import Secret
+from crossclaw.testing import ScriptedProvider, open_house
+from crossclaw.tools.mcp_tool import tool_name
+from crossclaw.tools.toolset import Toolset
+from tests.flows.talking import call, results_of, say
+
+SERVER = Path(__file__).parent / "mcp_server.py"
+STDIO = {"command": sys.executable, "args": [str(SERVER)]}
+MAIN = SessionKey.main("main")
+
+
+def in_a_house(
+    folder: Path,
+    servers: dict[str, Any],
+    story: Callable[[House], Awaitable[None]],
+    script: list[Any] | None = None,
+    **more: Any,
+) -> None:
+    config = msgspec.convert({"mcp": {"servers": servers}, **more}, Config, dec_hook=_hook)
+
+    async def tell() -> None:
+        model = ScriptedProvider(script or [])
+        async with open_house(
+            folder, model, config=config, clock=SystemClock(), inline=False
+        ) as house:
+            await story(house)
+
+    anyio.run(tell)
+
+
+def _hook(kind: type, value: Any) -> Any:
+    made = {name: Secret(text) for name, text in value.items()}
+    return kind(made)
+
+
+async def messages_of(house: House, run: Run) -> list[ToolResultMessage]:
+    entries = await house.ledger.list_entries(run.session_id, limit=100)
+    return [entry.message for entry in entries if isinstance(entry.message, ToolResultMessage)]
+
+
+async def toolset(house: House, authority: Authority | None = None) -> Toolset:
+    return await house.toolsets.of(MAIN, authority or Authority(), "scripted/test")
+
+
+async def mcp_names(house: House) -> list[str]:
+    return sorted(name for name in await toolset(house) if "__" in name)
+
+
+@pytest.fixture
+def port() -> Generator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        number: int = free.getsockname()[1]
+    server = subprocess.Popen(
+        [sys.executable, str(SERVER), str(number)], stderr=subprocess.PIPE, text=True
+    )
+    assert server.stderr is not None
+    while "running on" not in server.stderr.readline():
+        assert server.poll() is None
+    yield number
+    server.kill()
+    server.communicate()
+
+
+@pytest.mark.spec("M2", "M3")
+def test_an_agent_uses_the_tools_of_a_server(tmp_path: Path) -> None:
+    script = [
+        ToolUse("c1", "little__add", {"a": 2, "b": 3}),
+        ToolUse("c2", "little__fail", {}),
+        ToolUse("c3", "little__add", {"a": "x"}),
+        "five",
+    ]
+
+    async def story(house: House) -> None:
+        run = await say(house, "main", "2 + 3?", "r1")
+        added, failed, wrong = await results_of(house, run)
+        assert run.reply == "five"
+        assert added == "5"
+        assert "tool fail" in failed
+        assert wrong != added
+        assert [message.is_error for message in await messages_of(house, run)] == [
+            False,
+            True,
+            True,
+        ]
+        spec = (await toolset(house))["little__add"].spec
+        assert spec.description == "Add two numbers."
+        assert set(spec.schema["properties"]) == {"a", "b"}
+
+    in_a_house(tmp_path, {"little": STDIO}, story, script)
+
+
+@pytest.mark.spec("M1")
+def test_an_image_of_a_server_is_shown_unless_it_is_too_large(tmp_path: Path) -> None:
+    async def story(house: House) -> None:
+        run = await say(house, "main", "look", "r1")
+        small, large = await results_of(house, run)
+        assert small == [
+            {
+                "type": "image",
+                "source": {"type": "base64", "media_type": "image/png", "data": "eHh4"},
+            }
+        ]
+        assert "too large" in large
+
+    script = [
+        ToolUse("c1", "little__picture", {"size": 3}),
+        ToolUse("c2", "little__picture", {"size": 3_000_000}),
+        "seen",
+    ]
+    in_a_house(tmp_path, {"little": STDIO}, story, script)
+
+
+def test_a_server_over_http_gets_its_headers_and_answers(tmp_path: Path, port: int) -> None:
+    async def story(house: House) -> None:
+        run = await say(house, "main", "add", "r1")
+        assert await results_of(house, run) == ["3"]
+
+    settings = {
+        "url": f"http://127.0.0.1:{port}/mcp",
+        "transport": "streamable-http",
+        "headers": {"Authorization": "Bearer x"},
+    }
+    in_a_house(
+        tmp_path, {"far": settings}, story, [ToolUse("c1", "far__add", {"a": 1, "b": 2}), "3"]
+    )
+
+
+@pytest.mark.spec("B1")
+def test_a_server_that_dies_is_an_error_and_comes_back(tmp_path: Path) -> None:
+    script = [
+        ToolUse("c1", "little__die", {}),
+        ToolUse("c2", "little__add", {"a": 1, "b": 1}),
+        "two",
+    ]
+
+    async def story(house: House) -> None:
+        run = await say(house, "main", "go", "r1")
+        died, added = await results_of(house, run)
+        assert "nobody knows how far" in died
+        assert added == "2"
+        assert run.reply == "two"
+
+    in_a_house(tmp_path, {"little": STDIO}, story, script)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"command": "/nowhere/at-all"},
+        {"command": sys.executable, "args": ["-c", "print('hello')"]},
+        {"url": "http://127.0.0.1:1/mcp"},
+        {"url": "http://127.0.0.1:1/mcp", "transport": "pigeon"},
+        {},
+    ],
+)
+def test_a_server_that_cannot_be_started_costs_only_its_tools(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    async def story(house: House) -> None:
+        run = await say(house, "main", "go", "r1")
+        assert run.reply == "fine without"
+        assert await mcp_names(house) == [f"little__{name}" for name in
+                                          ("add", "die", "fail", "hang", "picture", "slow", "variables")]  # fmt: skip
+
+    in_a_house(tmp_path, {"bad": settings, "little": STDIO}, story, ["fine without"])
+
+
+def test_a_server_starts_when_its_tools_are_wanted_and_not_before(tmp_path: Path) -> None:
+    """Its beginning is seen by a file that it makes."""
+    seen = tmp_path / "begun"
+    code = f"open({str(seen)!r}, 'w').close(); import runpy; runpy.run_path({str(SERVER)!r}, run_name='__main__')"
+    servers = {"little": {"command": sys.executable, "args": ["-c", code]}}
+
+    async def nobody(house: House) -> None:
+        assert await mcp_names(house) == []
+        assert not seen.exists()
+
+    async def somebody(house: House) -> None:
+        assert not seen.exists()
+        assert await mcp_names(house) == ["little__add"]
+        assert seen.exists()
+
+    for number, tools in enumerate(({"deny": ["bundle-mcp"]}, {"allow": ["group:fs", "other__*"]})):
+        in_a_house(tmp_path / str(number), servers, nobody, tools=tools)
+    off = {"little": {**servers["little"], "enabled": False}}
+    in_a_house(tmp_path / "off", off, nobody)
+    in_a_house(tmp_path / "on", servers, somebody, tools={"allow": ["little__add"]})
+
+
+@pytest.mark.spec("B3", "V4")
+def test_a_sandboxed_session_gets_servers_only_by_name(tmp_path: Path) -> None:
+    async def story(house: House) -> None:
+        boxed = await toolset(house, Authority(sandboxed=True))
+        assert [name for name in boxed if "__" in name] == ["little__add"]
+        narrow = await toolset(house, Authority(tools=frozenset({"little__slow"})))
+        assert list(narrow) == ["little__slow"]
+
+    opened = {"sandbox": {"tools": {"alsoAllow": ["little__add"]}}}
+    in_a_house(tmp_path, {"little": STDIO}, story, tools=opened)
+
+
+def test_a_server_gets_few_variables_and_those_of_its_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENCLAW_GATEWAY_TOKEN", "t0ken")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k3y")
+
+    async def story(house: House) -> None:
+        run = await say(house, "main", "go", "r1")
+        [names] = await results_of(house, run)
+        assert "OWN" in names
+        assert "TOKEN" not in names
+        assert "API_KEY" not in names
+
+    settings = {**STDIO, "env": {"OWN": "yes"}}
+    in_a_house(
+        tmp_path, {"little": settings}, story, [ToolUse("c1", "little__variables", {}), "ok"]
+    )
+
+
+def test_progress_is_passed_on_and_an_abort_does_not_wait(tmp_path: Path) -> None:
+    heard: list[Event] = []
+
+    async def story(house: House) -> None:
+        house.feed.subscribe(heard.append)
+        await say(house, "main", "go", "r1")
+        progress = [event.text for event in heard if isinstance(event, ToolProgress)]
+        assert progress == ["half way"]
+        await call(house, "chat.send", sessionKey="main", message="x", idempotencyKey="r2")
+        while not any(getattr(event, "name", "") == "little__hang" for event in heard):
+            await anyio.lowlevel.checkpoint()
+        await call(house, "chat.abort", sessionKey="main", runId="r2")
+        run = await house.book.wait("r2")
+        assert run is not None
+        assert run.status == "aborted"
+
+    script = [ToolUse("c1", "little__slow", {}), "ok", ToolUse("c2", "little__hang", {})]
+    in_a_house(tmp_path, {"little": STDIO}, story, script)
+
+
+@pytest.mark.parametrize(
+    ("server", "tool", "name"),
+    [
+        ("docs", "search", "docs__search"),
+        ("my docs", "a.b/c", "my_docs__a_b_c"),
+        ("s" * 40, "t" * 40, None),
+    ],
+)
+def test_names_are_such_that_every_provider_takes_them(
+    server: str, tool: str, name: str | None
+) -> None:
+    made = tool_name(server, tool)
+
+    assert len(made) <= 64
+    assert name is None or made == name
+    assert tool_name(server, tool + "x") != made

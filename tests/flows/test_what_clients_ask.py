@@ -1,0 +1,88 @@
+"""What OpenClaw's clients ask beside talking."""
+
+from pathlib import Path
+
+import pytest
+
+from crossclaw.domain.errors import Invalid
+from crossclaw.gateway.methods.clients import TailParams, read_tail
+from crossclaw.providers.rehearsal import RehearsalProvider
+from crossclaw.testing import open_house
+from tests.flows.talking import call, say, two_agents
+
+
+@pytest.mark.spec("G2", "G4")
+async def test_a_send_by_key_begins_a_run_and_one_by_session_key_waits(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+        begun = await call(
+            house, "sessions.send", key="agent:main:x", message="say: hi", idempotencyKey="k1"
+        )
+        run = await house.book.wait("k1", timeout_s=60)
+        waited = await call(house, "sessions.send", sessionKey="agent:main:x", message="say: ho")
+        with pytest.raises(Invalid, match="not several"):
+            await call(house, "sessions.send", key="main", label="x", message="hi")
+
+    assert begun == {"runId": "k1", "status": "started"}
+    assert run is not None
+    assert run.reply == "hi"
+    assert (waited["status"], waited["reply"]) == ("ok", "ho")
+
+
+@pytest.mark.spec("G2")
+async def test_a_session_is_stopped_by_its_key(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+        await call(house, "sessions.send", key="main", message="wait: 60", idempotencyKey="k1")
+        stopped = await call(house, "sessions.abort", key="main", runId="k1")
+
+    assert stopped == {"ok": True, "aborted": True, "runIds": ["k1"]}
+
+
+@pytest.mark.spec("G2", "G4")
+async def test_commands_and_names_are_told(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+        commands = await call(house, "commands.list", agentId="main", scope="text")
+        by_key = await call(house, "agent.identity.get", sessionKey="agent:librarian:main")
+        default = await call(house, "agent.identity.get")
+        with pytest.raises(Exception, match="nobody"):
+            await call(house, "agent.identity.get", agentId="nobody")
+        await call(house, "chat.send", sessionKey="main", message="wait: 60", idempotencyKey="k1")
+        alias = commands["commands"][0]["textAliases"][0]
+        await call(house, "chat.send", sessionKey="main", message=alias, idempotencyKey="k2")
+        run = await house.book.wait("k1", timeout_s=1)
+        await say(house, "main", "say: still here", "k3")
+
+    assert by_key["agentId"] == "librarian"
+    assert default["agentId"] == "main"
+    assert run is not None
+    assert run.status == "aborted"
+
+
+@pytest.mark.spec("G2")
+async def test_the_log_is_told_where_there_is_one(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider()) as house:
+        empty = await call(house, "logs.tail")
+        log = tmp_path / "state" / "logs" / "gateway.log"
+        log.parent.mkdir()
+        log.write_text("one\ntwo\nthr", "utf-8")
+        some = await call(house, "logs.tail")
+        log.write_text("one\ntwo\nthree\n", "utf-8")
+        more = await call(house, "logs.tail", cursor=some["cursor"])
+
+    assert empty["lines"] == []
+    assert some["lines"] == ["one", "two"]
+    assert more["lines"] == ["three"]
+    assert more["cursor"] == more["size"] == 14
+
+
+def test_a_long_log_is_cut_at_whole_lines_and_a_new_one_begins_anew(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"".join(b"line %d\n" % n for n in range(100)))
+
+    few = read_tail(log, TailParams(limit=2))
+    small = read_tail(log, TailParams(max_bytes=20))
+    log.write_bytes(b"new\n")
+    reset = read_tail(log, TailParams(cursor=few.cursor))
+
+    assert (few.lines, few.truncated) == (["line 98", "line 99"], True)
+    assert (small.lines, small.truncated) == (["line 98", "line 99"], True)
+    assert (reset.lines, reset.reset) == (["new"], True)

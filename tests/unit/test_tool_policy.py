@@ -1,0 +1,140 @@
+"""The tool policy: layers that are and-ed, and a reason for each refusal."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crossclaw.config import Config
+from crossclaw.config.agents import Sandbox
+from crossclaw.config.tools import ToolPolicy
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.keys import SessionKey
+from crossclaw.policy.sandbox import decide_sandbox
+from crossclaw.policy.tools import GROUPS, Layer, allowed_tools, decide_tool, layer_of, tool_layers
+
+NAMES = (
+    *("read", "write", "edit", "exec", "web_fetch", "docs__search", "mail__send"),
+    *("sessions_list", "sessions_send", "session_status"),
+)
+
+
+def allowed(raw: dict[str, Any], agent_id: str = "main", **more: Any) -> list[str]:
+    config = msgspec.convert(raw, Config)
+    return sorted(allowed_tools(NAMES, tool_layers(config, agent_id, **more)))
+
+
+def test_without_settings_there_is_everything() -> None:
+    assert allowed({}) == sorted(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("tools", "left"),
+    [
+        ({"allow": ["read", "Bash"]}, "exec read"),
+        ({"allow": ["group:fs"], "deny": ["write"]}, "edit read"),
+        ({"allow": ["sessions_*"]}, "sessions_list sessions_send"),
+        ({"allow": ["*"], "deny": ["group:plugins", "group:web", "group:sessions", "group:fs"]}, "exec"),
+        ({"allow": []}, ""),
+        ({"profile": "minimal"}, "session_status"),
+        ({"profile": "minimal", "alsoAllow": ["docs__*"]}, "docs__search session_status"),
+        ({"profile": "messaging", "allow": ["sessions_list", "read"]}, "sessions_list"),
+        ({"profile": "full", "deny": ["*_*"]}, "edit exec read write"),
+        ({"allow": ["read"], "alsoAllow": ["write"]}, "read write"),
+        ({"allow": ["read", "exec"], "exec": {"security": "deny"}}, "read"),
+        ({"allow": ["web_fetch"], "web": {"fetch": {"enabled": False}}}, ""),
+        ({"allow": ["group:nonsense"]}, ""),
+    ],
+)  # fmt: skip
+def test_one_layer_by_name_group_glob_alias_and_profile(tools: dict[str, Any], left: str) -> None:
+    assert allowed({"tools": tools}) == left.split()
+
+
+def test_the_agents_layer_only_takes_away() -> None:
+    raw = {
+        "tools": {"allow": ["group:fs"], "profile": "coding"},
+        "agents": {
+            "list": [{"id": "ops", "tools": {"profile": "full", "allow": ["exec", "read"]}}]
+        },
+    }
+    assert allowed(raw, "ops") == ["read"]
+
+
+def test_a_providers_layer_holds_for_it_alone() -> None:
+    raw = {
+        "tools": {"byProvider": {"local": {"profile": "minimal"}, "Big/One": {"deny": ["exec"]}}}
+    }
+
+    assert allowed(raw, model="local/small") == ["session_status"]
+    assert "exec" not in allowed(raw, model="big/one")
+    assert "exec" in allowed(raw, model="big/two")
+
+
+@pytest.mark.spec("V4")
+def test_what_works_outside_of_the_sandbox_is_given_to_it_only_by_name() -> None:
+    boxed = allowed({}, sandboxed=True)
+    assert set(NAMES) - set(boxed) == {"web_fetch", "docs__search", "mail__send"}
+    opened = {"tools": {"sandbox": {"tools": {"alsoAllow": ["docs__search", "web_fetch"]}}}}
+    assert set(NAMES) - set(allowed(opened, sandboxed=True)) == {"mail__send"}
+    all_of_them = {"tools": {"sandbox": {"tools": {"alsoAllow": ["bundle-mcp"]}}}}
+    assert "mail__send" in allowed(all_of_them, sandboxed=True)
+    network = {"agents": {"defaults": {"sandbox": {"network": "host"}}}}
+    assert "web_fetch" in allowed(network, sandboxed=True)
+    few = {"tools": {"sandbox": {"tools": {"allow": ["exec", "read"], "deny": ["exec"]}}}}
+    assert allowed(few, sandboxed=True) == ["read"]
+    assert len(allowed(few)) == len(NAMES)
+
+
+def test_a_refusal_names_the_setting() -> None:
+    config = msgspec.convert({"tools": {"deny": ["group:fs"]}}, Config)
+
+    decision = decide_tool("read", tool_layers(config, "main"))
+
+    assert (decision.allowed, decision.reason) == (False, "tools denies group:fs")
+
+
+@pytest.mark.spec("B3")
+def test_authority_takes_away_and_never_gives() -> None:
+    layers = [Layer("tools", deny=("exec",))]
+    wide = Authority(tools=frozenset({"exec", "read"}))
+
+    assert not decide_tool("exec", layers, wide).allowed
+    assert decide_tool("read", layers, wide).allowed
+    assert not decide_tool("write", layers, wide).allowed
+    assert not decide_tool("read", layers, Authority(denied_tools=frozenset({"read"}))).allowed
+
+
+_RULES = st.lists(st.sampled_from([*NAMES, *GROUPS, "*", "sess*", "bash"]), max_size=4).map(tuple)
+_LAYERS = st.builds(Layer, st.just("x"), st.none() | _RULES, _RULES)
+
+
+@pytest.mark.spec("B3")
+@given(st.lists(_LAYERS, max_size=4), _LAYERS)
+def test_another_layer_never_adds_a_tool(layers: list[Layer], one_more: Layer) -> None:
+    assert allowed_tools(NAMES, [*layers, one_more]) <= allowed_tools(NAMES, layers)
+
+
+@given(_RULES, _RULES)
+def test_deny_wins_over_allow(allow: tuple[str, ...], deny: tuple[str, ...]) -> None:
+    layer = layer_of("x", ToolPolicy(allow=allow, deny=deny))
+    assert not allowed_tools(NAMES, [layer]) & allowed_tools(NAMES, [Layer("y", deny)])
+
+
+@pytest.mark.spec("V4", "B3")
+def test_the_sandbox_is_decided_by_authority_then_by_mode() -> None:
+    main, other = SessionKey.main("main"), SessionKey.parse("agent:main:x")
+    shared = SessionKey.shared("main")
+    by_mode = {
+        mode: [decide_sandbox(Sandbox(mode=mode), key, Authority()).allowed for key in (main, shared, other)]
+        for mode in ("off", "non-main", "all")
+    }  # fmt: skip
+    assert by_mode == {
+        "off": [False, False, False],
+        "non-main": [False, False, True],
+        "all": [True, True, True],
+    }
+    inherited = decide_sandbox(Sandbox(), main, Authority(sandboxed=True))
+    assert inherited.allowed
+    assert "sandboxed session" in inherited.reason

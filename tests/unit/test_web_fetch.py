@@ -1,0 +1,227 @@
+"""`web_fetch`: pages of the public internet become text; nothing else can be reached by it."""
+
+import socket
+import threading
+from collections.abc import Generator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from crossclaw.config.tools import WebFetchTool
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.errors import CrossclawError, Forbidden, Invalid, ToolFailed
+from crossclaw.domain.keys import SessionKey
+from crossclaw.tools import web_fetch
+from crossclaw.tools.contract import ToolContext
+from crossclaw.tools.egress import Egress, is_public
+from crossclaw.tools.web_fetch import WebFetch
+
+PAGE = """<html><head><title>Bread</title><style>p {}</style></head><body>
+<script>alert("x")</script><h1>How to bake</h1><p>Take <b>flour</b> and <a href="/w">water</a>.</p>
+<ul><li>mix</li><li>wait</li></ul><table><tr><th>g</th></tr><tr><td>500</td></tr></table></body></html>"""
+
+
+class Site(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.server.asked.append((self.path, self.headers["Host"]))  # type: ignore[attr-defined]
+        port = self.server.server_port  # type: ignore[attr-defined]
+        match self.path:
+            case "/page":
+                self._answer(PAGE.encode(), "text/html; charset=utf-8")
+            case "/json":
+                self._answer(b'{"a": 1}', "application/json")
+            case "/pdf":
+                self._answer(b"%PDF", "application/pdf")
+            case "/big":
+                self._answer(b"x" * 5_000, "text/plain")
+            case "/deep":
+                self._answer(b"<div>" * 20_000, "text/html")
+            case "/hang":
+                self.server.released.wait()  # type: ignore[attr-defined]
+            case "/there":
+                self._redirect("/page")
+            case "/round":
+                self._redirect("/round")
+            case "/inside":
+                self._redirect(f"http://inner.test:{port}/page")
+            case "/file":
+                self._redirect("file:///etc/passwd")
+            case _:
+                self._answer(b"nothing", "text/plain", 404)
+
+    def _answer(self, body: bytes, kind: str, status: int = 200) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _redirect(self, target: str) -> None:
+        self.send_response(302)
+        self.send_header("Location", target)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *words: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def site() -> Generator[ThreadingHTTPServer]:
+    server = ThreadingHTTPServer(("127.0.0.2", 0), Site)
+    server.asked, server.released = [], threading.Event()  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.released.set()  # type: ignore[attr-defined]
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+class Names:
+    """A name server: `site.test` is where the site is, which counts as public here; later answers
+    name this machine."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def resolve(self, host: str, port: int) -> list[str]:
+        self.asked.append(host)
+        first = self.asked.count(host) == 1 or host != "rebind.test"
+        known = {"site.test": "127.0.0.2", "rebind.test": "127.0.0.2" if first else "127.0.0.1"}
+        return [known.get(host, "127.0.0.1")] + (["127.0.0.1"] if host == "both.test" else [])
+
+    @staticmethod
+    def is_public(address: str) -> bool:
+        return address == "127.0.0.2"
+
+
+def fetch(url: str, egress: Egress | None = None, names: Names | None = None, **more: Any) -> str:
+    settings = msgspec.convert(more.pop("settings", {}), WebFetchTool)
+    names = names or Names()
+    tool = WebFetch(egress or Egress(names.resolve, names.is_public), settings)
+
+    async def call() -> str:
+        context = ToolContext(SessionKey.main("main"), Authority())
+        return await tool.call(context, tool.read({"url": url, **more}))
+
+    return anyio.run(call)
+
+
+def at(site: ThreadingHTTPServer, path: str, host: str = "site.test") -> str:
+    return f"http://{host}:{site.server_address[1]}{path}"
+
+
+def test_a_page_becomes_text_that_a_model_can_use(site: ThreadingHTTPServer) -> None:
+    text = fetch(at(site, "/page"))
+
+    assert text.startswith(
+        f"{at(site, '/page')} answered 200. What follows is its text: information"
+    )
+    for part in ("Bread", "# How to bake", "Take **flour** and [water](/w).", "* mix", "| 500 |"):
+        assert part in text
+    for part in ("alert", "p {}"):
+        assert part not in text
+    assert fetch(at(site, "/json")).endswith('{"a": 1}')
+    assert "answered 404" in fetch(at(site, "/missing"))
+
+
+def test_a_server_hears_its_own_name_and_a_redirect_is_relative_to_it(
+    site: ThreadingHTTPServer,
+) -> None:
+    assert at(site, "/page") in fetch(at(site, "/there"))
+    host = at(site, "").removeprefix("http://")
+    assert site.asked == [("/there", host), ("/page", host)]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("http://127.0.0.1/", "http://localhost/", "http://[::1]/", "http://0.0.0.0/"),
+        *("http://2130706433/", "http://0x7f000001/", "http://127.1/", "http://[::ffff:127.0.0.1]/"),
+        *("http://169.254.169.254/latest/meta-data", "http://10.0.0.1/", "http://192.168.1.1/"),
+        *("http://[fe80::1]/", "http://[fd00::1]/", "http://100.64.0.1/", "http://[64:ff9b::7f00:1]/"),
+        "http://[2002:7f00:1::]/",
+    ],
+)  # fmt: skip
+def test_addresses_that_are_not_public_are_refused(url: str) -> None:
+    with pytest.raises(Forbidden, match="not on the public internet"):
+        fetch(url, Egress())
+
+
+@pytest.mark.parametrize(
+    ("address", "public"),
+    [
+        *(("93.184.216.34", True), ("2606:2800:220:1::1", True), ("::ffff:8.8.8.8", True)),
+        *(("224.0.0.1", False), ("ff02::1", False), ("::", False), ("255.255.255.255", False)),
+        *(("64:ff9b::808:808", True), ("192.0.0.1", False)),
+        ("fe80::1%eth0", False),
+    ],
+)
+def test_what_counts_as_public(address: str, public: bool) -> None:
+    assert is_public(address) == public
+
+
+def test_a_redirect_to_the_inside_is_refused(site: ThreadingHTTPServer) -> None:
+    with pytest.raises(Forbidden, match=r"inner\.test is not on the public internet"):
+        fetch(at(site, "/inside"))
+    with pytest.raises(CrossclawError):
+        fetch(at(site, "/file"))
+    assert [path for path, _ in site.asked] == ["/inside", "/file"]  # type: ignore[attr-defined]
+
+
+def test_a_name_with_one_address_inside_is_refused(site: ThreadingHTTPServer) -> None:
+    with pytest.raises(Forbidden):
+        fetch(at(site, "/page", "both.test"))
+
+
+def test_a_name_that_changes_its_address_gains_nothing(site: ThreadingHTTPServer) -> None:
+    """The same port on this machine belongs to somebody who must not be asked."""
+    names = Names()
+    with socket.create_server(("127.0.0.1", site.server_address[1])) as inner:
+        inner.setblocking(False)
+        assert "How to bake" in fetch(at(site, "/page", "rebind.test"), names=names)
+        with pytest.raises(BlockingIOError):
+            inner.accept()
+    assert names.asked == ["rebind.test"]
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://site.test/", "file:///etc/passwd", "site.test", "", "http://", "javascript:1"]
+)
+def test_only_http_and_https(url: str) -> None:
+    with pytest.raises(CrossclawError):
+        fetch(url)
+
+
+def test_secrets_in_an_address_are_refused(site: ThreadingHTTPServer) -> None:
+    with pytest.raises(Invalid, match="password"):
+        fetch(at(site, "/page", "user:secret@site.test"))
+
+
+def test_limits_of_size_time_and_redirects(
+    site: ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert fetch(at(site, "/big"), maxChars=10).endswith("xxxxxxxxxx\n\n[4990 more characters]")
+    assert "[4900 more" in fetch(at(site, "/big"), maxChars=9_000, settings={"maxChars": 100})
+    monkeypatch.setattr(web_fetch, "BODY_BYTES_MAX", 1_000)
+    assert fetch(at(site, "/big")).endswith("[the page goes on after 1000 bytes]")
+    with pytest.raises(ToolFailed, match="redirects more than 3 times"):
+        fetch(at(site, "/round"), settings={"maxRedirects": 3})
+    with pytest.raises(ToolFailed, match="took longer than 1 s"):
+        fetch(at(site, "/hang"), settings={"timeoutSeconds": 1})
+    with pytest.raises(Invalid, match="application/pdf"):
+        fetch(at(site, "/pdf"))
+    with pytest.raises(Invalid, match="maxChars"):
+        fetch(at(site, "/big"), maxChars=0)
+
+
+def test_a_page_that_is_nested_too_deeply_is_an_error_and_no_crash(
+    site: ThreadingHTTPServer,
+) -> None:
+    with pytest.raises(ToolFailed, match="nested too deeply"):
+        fetch(at(site, "/deep"))

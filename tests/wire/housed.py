@@ -1,0 +1,71 @@
+"""The whole house behind its gateway, on a free port, with the rehearsal model."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+
+from crossclaw import app
+from crossclaw.config import Config, Loaded, Paths
+from crossclaw.domain.secret import Secret
+from crossclaw.gateway.auth import GATEWAY, lock_for
+from crossclaw.gateway.server import Gateway
+
+TOKEN = "a-token-that-is-long-enough-to-be-taken-seriously"
+
+
+@dataclass
+class Housed:
+    url: str
+    port: int
+    folder: Path
+
+    @property
+    def ws(self) -> str:
+        return self.url.replace("http", "ws", 1)
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """For programs that look for a gateway."""
+        return {
+            "HOME": str(self.folder),
+            "OPENCLAW_STATE_DIR": str(self.folder / "state"),
+            "OPENCLAW_GATEWAY_PORT": str(self.port),
+            "OPENCLAW_GATEWAY_TOKEN": TOKEN,
+        }
+
+
+@asynccontextmanager
+async def serve_house(folder: Path, *, port: int = 0, **sections: Any) -> AsyncGenerator[Housed]:
+    """`sections` of the config. The same folder again is the same house after a restart."""
+    config = msgspec.convert(sections, Config)
+    paths = Paths(home=folder, state_dir=folder / "state", config_path=folder / "openclaw.json")
+    loaded = Loaded(config, paths.config_path, False, {}, (), ())
+    ready, found = anyio.Event(), list[str]()
+
+    def on_ready(url: str, _token: str) -> None:
+        found.append(url)
+        ready.set()
+
+    async def serve() -> None:
+        environ = {"OPENCLAW_GATEWAY_TOKEN": TOKEN}
+        await app.run_gateway(loaded, paths, environ, port=port, on_ready=on_ready)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(serve)
+        await ready.wait()
+        yield Housed(found[0], int(found[0].rpartition(":")[2]), folder)
+        tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def open_gateway(folder: Path) -> AsyncGenerator[tuple[app.House, Gateway]]:
+    """House and gateway, to be looked at; nothing is served."""
+    paths = Paths(home=folder, state_dir=folder / "state", config_path=folder / "openclaw.json")
+    outside = app.Outside(environ={})
+    async with app.open_house(Config(), paths, outside) as house:
+        yield house, app.build_gateway(Config(), outside, house, {GATEWAY: lock_for(Secret(TOKEN))})

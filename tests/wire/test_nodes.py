@@ -1,0 +1,130 @@
+"""Nodes: devices that are asked by events, answer by calls, and speak in sessions of their own."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import pytest
+
+from crossclaw import app
+from crossclaw.config import Config, Paths
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.secret import Secret
+from crossclaw.gateway.auth import GATEWAY, lock_for
+from crossclaw.gateway.server import Gateway
+from crossclaw.testing import ScriptedProvider
+from crossclaw.testing.house import config_for
+from tests.wire.serving import TOKEN, guest
+
+PHONE: dict[str, Any] = {
+    "client": {
+        "id": "node-host",
+        "version": "1",
+        "platform": "ios",
+        "mode": "node",
+        "instanceId": "phone",
+    },
+    "role": "node",
+    "scopes": [],
+    "caps": ["camera"],
+    "commands": ["camera.snap"],
+}
+
+pytestmark = [pytest.mark.anyio, pytest.mark.spec("G2", "K3")]
+
+
+@asynccontextmanager
+async def opened(folder: Path) -> AsyncGenerator[Any]:
+    gateways: list[Gateway] = []
+    provider = ScriptedProvider(lambda _: "heard")
+    outside = app.Outside(
+        environ={},
+        providers={provider.name: provider},
+        clients=lambda: [each for gateway in gateways for each in gateway.clients()],
+    )
+    paths = Paths(home=folder, state_dir=folder / "state", config_path=folder / "openclaw.json")
+    config = config_for(provider, Config())
+    async with app.open_house(config, paths, outside) as house:
+        gateway = app.build_gateway(config, outside, house, {GATEWAY: lock_for(Secret(TOKEN))})
+        gateways.append(gateway)
+        async with anyio.create_task_group() as tasks:
+            port = await tasks.start(gateway.serve, "127.0.0.1", 0)
+            yield SimpleNamespace(house=house, url=f"ws://127.0.0.1:{port}")
+            tasks.cancel_scope.cancel()
+
+
+async def test_a_node_is_listed_asked_and_answers(tmp_path: Path) -> None:
+    async with opened(tmp_path) as served, guest(served) as person, guest(served, **PHONE) as phone:
+        listed = (await person.ask("node.list"))["payload"]
+        (node,) = listed["nodes"]
+        assert (node["nodeId"], node["commands"], node["connected"]) == (
+            "phone",
+            ["camera.snap"],
+            True,
+        )
+        asked = await person.send("node.invoke", call(params={"zoom": 2}))
+        request = (await phone.event("node.invoke.request"))["payload"]
+        assert (request["command"], request["paramsJSON"]) == ("camera.snap", '{"zoom":2}')
+        result = {"id": request["id"], "nodeId": "phone", "ok": True, "payloadJSON": '{"file":"a"}'}
+        assert (await phone.ask("node.invoke.result", {**result, "nodeId": "other"}))["ok"] is False
+        assert (await phone.ask("node.invoke.result", result))["payload"] == {"ok": True}
+        answer = (await person.answer(asked))["payload"]
+        assert (answer["payload"], answer["payloadJSON"]) == ({"file": "a"}, '{"file":"a"}')
+        late = await phone.ask("node.invoke.result", result)
+        assert late["payload"] == {"ok": True, "ignored": True}
+
+
+async def test_what_cannot_be_asked_of_a_node_is_told(tmp_path: Path) -> None:
+    async with opened(tmp_path) as served, guest(served) as person:
+        gone = await person.ask("node.invoke", call())
+        assert gone["error"]["details"]["code"] == "NOT_CONNECTED"
+        assert (
+            "unknown nodeId"
+            in (await person.ask("node.describe", {"nodeId": "x"}))["error"]["message"]
+        )
+        async with guest(served, **PHONE):
+            assert (await person.ask("node.describe", {"nodeId": "phone"}))["payload"][
+                "platform"
+            ] == "ios"
+            other = await person.ask("node.invoke", call(command="system.run"))
+            assert "offers camera.snap" in other["error"]["message"]
+            silent = await person.ask("node.invoke", call(timeoutMs=20))
+            assert "did not answer" in silent["error"]["message"]
+
+
+async def test_the_person_at_a_node_speaks_in_its_own_session(tmp_path: Path) -> None:
+    async with opened(tmp_path) as served, guest(served, **PHONE) as phone:
+        said = {"event": "voice.transcript", "payloadJSON": '{"text":"lights on"}'}
+        assert (await phone.ask("node.event", said))["payload"] == {"ok": True}
+        key = SessionKey.parse("node-phone")
+        session = await served.house.ledger.find_session(key)
+        assert session is not None
+        assert session.key.kind == "node"
+        told = {"event": "exec.finished", "payload": {"exitCode": 0}}
+        assert (await phone.ask("node.event", told))["payload"] == {"ok": True}
+        main = await served.house.ledger.find_session(SessionKey.main("main"))
+        (entry,) = await served.house.ledger.list_entries(main.session_id, limit=5)
+        assert entry.message.provenance.kind == "node"
+        unknown = {
+            "event": "voice.transcript",
+            "payload": {"text": "x", "sessionKey": "agent:main:new"},
+        }
+        assert (await phone.ask("node.event", unknown))["ok"] is False
+        assert (await phone.ask("node.event", {"event": "weather"}))["payload"]["ignored"] is True
+
+
+async def test_a_node_may_call_only_what_is_a_nodes(tmp_path: Path) -> None:
+    async with opened(tmp_path) as served, guest(served, **PHONE) as phone, guest(served) as person:
+        assert "unauthorized role: node" in refused(await phone.ask("chat.send"))
+        assert "missing scope: node" in refused(await person.ask("node.event", {"event": "x"}))
+
+
+def refused(answer: dict[str, Any]) -> str:
+    return str(answer["error"]["message"])
+
+
+def call(**changes: Any) -> dict[str, Any]:
+    return {"nodeId": "phone", "command": "camera.snap", "idempotencyKey": "k", **changes}

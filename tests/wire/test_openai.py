@@ -1,0 +1,271 @@
+"""Agents behind OpenAI's interface, asked by its own client library."""
+
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+
+from tests.wire.housed import TOKEN, Housed, serve_house
+
+TWO: dict[str, Any] = {"agents": {"list": [{"id": "main"}, {"id": "helper"}]}}
+DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+def client(housed: Housed, token: str = TOKEN) -> openai.AsyncOpenAI:
+    return openai.AsyncOpenAI(base_url=f"{housed.url}/v1", api_key=token, max_retries=0)
+
+
+async def sessions(housed: Housed) -> list[dict[str, Any]]:
+    body = {"tool": "sessions_list", "args": {"messageLimit": 9}}
+    async with httpx2.AsyncClient(headers={"authorization": f"Bearer {TOKEN}"}) as http:
+        answer = await http.post(f"{housed.url}/tools/invoke", json=body)
+    listed: list[dict[str, Any]] = answer.json()["result"]["details"]["sessions"]
+    return listed
+
+
+@pytest.mark.spec("G3")
+async def test_a_chat_is_answered_plain_and_streamed(tmp_path: Path) -> None:
+    async with serve_house(tmp_path) as housed, client(housed) as asking:
+        plain = await asking.chat.completions.create(
+            model="openclaw/main",
+            messages=[
+                {"role": "system", "content": "be brief"},
+                {"role": "user", "content": "say: good day"},
+            ],
+        )
+        stream = await asking.chat.completions.create(
+            model="openclaw/main",
+            messages=[{"role": "user", "content": "say: one two three"}],
+            stream=True,
+            stream_options={"include_usage": True},
+        )
+        chunks = [chunk async for chunk in stream]
+
+    assert plain.choices[0].message.content == "good day"
+    assert (plain.choices[0].finish_reason, plain.object) == ("stop", "chat.completion")
+    assert plain.usage is not None
+    assert plain.usage.total_tokens == plain.usage.prompt_tokens + plain.usage.completion_tokens > 0
+    assert "".join(c.choices[0].delta.content or "" for c in chunks if c.choices) == "one two three"
+    assert chunks[0].choices[0].delta.role == "assistant"
+    assert [c.choices[0].finish_reason for c in chunks if c.choices][-1] == "stop"
+    assert chunks[-1].usage is not None
+
+
+@pytest.mark.spec("G3")
+async def test_a_response_is_given_plain_and_streamed(tmp_path: Path) -> None:
+    async with serve_house(tmp_path) as housed, client(housed) as asking:
+        plain = await asking.responses.create(model="openclaw/main", input="say: good day")
+        stream = await asking.responses.create(
+            model="openclaw/main",
+            instructions="be brief",
+            input=[{"role": "user", "content": [{"type": "input_text", "text": "say: one two"}]}],
+            stream=True,
+        )
+        events = [event async for event in stream]
+
+    assert (plain.status, plain.output_text) == ("completed", "good day")
+    kinds = list(dict.fromkeys(event.type for event in events))
+    assert kinds == [
+        "response.created",
+        "response.in_progress",
+        "response.output_item.added",
+        "response.content_part.added",
+        "response.output_text.delta",
+        "response.output_text.done",
+        "response.content_part.done",
+        "response.output_item.done",
+        "response.completed",
+    ]
+    last = events[-1]
+    assert last.type == "response.completed"
+    assert last.response.output_text == "one two"
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+
+
+@pytest.mark.spec("G3")
+@pytest.mark.parametrize(
+    ("model", "headers", "user", "key"),
+    [
+        ("openclaw:helper", {}, "ana", "agent:helper:openai-user:ana"),
+        ("openclaw/helper", {}, "ana", "agent:helper:openai-user:ana"),
+        ("agent:helper", {}, "a:b c", "agent:helper:openai-user:a-b-c"),
+        ("gpt-5", {}, "ana", "agent:main:openai-user:ana"),
+        ("openclaw", {"x-openclaw-agent-id": "helper"}, "ana", "agent:helper:openai-user:ana"),
+        ("openclaw", {"x-openclaw-session-key": "agent:helper:x"}, "ana", "agent:helper:x"),
+    ],
+)
+async def test_model_user_and_headers_choose_agent_and_session(
+    tmp_path: Path, model: str, headers: dict[str, str], user: str, key: str
+) -> None:
+    async with serve_house(tmp_path, **TWO) as housed, client(housed) as asking:
+        for _ in range(2):
+            await asking.chat.completions.create(
+                model=model,
+                user=user,
+                messages=[{"role": "user", "content": "say: hi"}],
+                extra_headers=headers,
+            )
+        found = [row for row in await sessions(housed) if row["key"] == key]
+
+    assert len(found[0]["messages"]) == 4
+
+
+@pytest.mark.spec("G3")
+async def test_a_session_that_is_new_is_told_what_was_said_before(tmp_path: Path) -> None:
+    def history(words: str) -> Any:
+        return [
+            {"role": "user", "content": "my name is Ana"},
+            {"role": "assistant", "content": "hello Ana"},
+            {"role": "user", "content": words},
+        ]
+
+    async with serve_house(tmp_path) as housed, client(housed) as asking:
+        for words in ("say: one", "say: two"):
+            await asking.chat.completions.create(
+                model="openclaw", user="ana", messages=history(words)
+            )
+        rows = await sessions(housed)
+    said = [m["content"] for row in rows for m in row["messages"] if m["role"] == "user"]
+
+    assert "user: my name is Ana\nassistant: hello Ana\n\nsay: one" in said[0]
+    assert said[1] == "say: two"
+
+
+@pytest.mark.spec("G3")
+async def test_a_response_goes_on_from_the_one_before(tmp_path: Path) -> None:
+    async with serve_house(tmp_path) as housed, client(housed) as asking:
+        first = await asking.responses.create(model="openclaw", input="say: one")
+        await asking.responses.create(
+            model="openclaw", input="say: two", previous_response_id=first.id
+        )
+        rows = await sessions(housed)
+        with pytest.raises(openai.BadRequestError, match="none of ours"):
+            await asking.responses.create(
+                model="openclaw", input="say: x", previous_response_id="abc"
+            )
+
+    assert [len(row["messages"]) for row in rows] == [4]
+
+
+@pytest.mark.spec("G3")
+async def test_a_repeated_request_is_one_run(tmp_path: Path) -> None:
+    async with serve_house(tmp_path) as housed, client(housed) as asking:
+        ids = [
+            (
+                await asking.chat.completions.create(
+                    model="openclaw",
+                    messages=[{"role": "user", "content": "say: once"}],
+                    extra_headers={"Idempotency-Key": "k1"},
+                )
+            ).id
+            for _ in range(2)
+        ]
+        again = await asking.chat.completions.create(
+            model="openclaw",
+            messages=[{"role": "user", "content": "say: once"}],
+            extra_headers={"Idempotency-Key": "k1"},
+            stream=True,
+        )
+        words = [c.choices[0].delta.content or "" async for c in again]
+        rows = await sessions(housed)
+
+    assert ids[0] == ids[1]
+    assert "".join(words) == "once"
+    assert [len(row["messages"]) for row in rows] == [2]
+
+
+@pytest.mark.spec("G3")
+async def test_pictures_come_inside_the_request_only(tmp_path: Path) -> None:
+    def look(url: str) -> Any:
+        parts = [
+            {"type": "text", "text": "say: a dot"},
+            {"type": "image_url", "image_url": {"url": url}},
+        ]
+        return [{"role": "user", "content": parts}]
+
+    async with serve_house(tmp_path) as housed, client(housed) as asking:
+        seen = await asking.chat.completions.create(
+            model="openclaw", messages=look(f"data:image/png;base64,{DOT}")
+        )
+        with pytest.raises(openai.BadRequestError, match="not fetched"):
+            await asking.chat.completions.create(
+                model="openclaw", messages=look("http://127.0.0.1/secret.png")
+            )
+
+    assert seen.choices[0].message.content == "a dot"
+
+
+@pytest.mark.spec("G3")
+async def test_what_cannot_be_answered_says_why(tmp_path: Path) -> None:
+    async with serve_house(tmp_path) as housed, client(housed) as asking:
+        hello: Any = [{"role": "user", "content": "say: hi"}]
+        with pytest.raises(openai.NotFoundError, match="openclaw/main"):
+            await asking.chat.completions.create(model="openclaw/nobody", messages=hello)
+        with pytest.raises(openai.BadRequestError, match="last message"):
+            await asking.chat.completions.create(
+                model="openclaw", messages=[{"role": "assistant", "content": "hm"}]
+            )
+        with pytest.raises(openai.InternalServerError, match="no light"):
+            await asking.chat.completions.create(
+                model="openclaw", messages=[{"role": "user", "content": "fail: no light"}]
+            )
+        stream = await asking.chat.completions.create(
+            model="openclaw",
+            messages=[{"role": "user", "content": "fail: no light"}],
+            stream=True,
+        )
+        with pytest.raises(openai.APIError, match="no light"):
+            _ = [chunk async for chunk in stream]
+        failed = await asking.responses.create(
+            model="openclaw", input="fail: no light", stream=True
+        )
+        kinds = [event.type async for event in failed]
+        async with client(housed, "wrong") as stranger:
+            with pytest.raises(openai.AuthenticationError):
+                await stranger.chat.completions.create(model="openclaw", messages=hello)
+
+    assert kinds[-1] == "response.failed"
+
+
+@pytest.mark.spec("G3")
+async def test_the_agents_are_the_models(tmp_path: Path) -> None:
+    async with serve_house(tmp_path, **TWO) as housed, client(housed) as asking:
+        names = [model.id async for model in asking.models.list()]
+
+    assert names == ["openclaw", "openclaw/main", "openclaw/helper"]
+
+
+@pytest.mark.spec("G3")
+async def test_metrics_count_what_happened(tmp_path: Path) -> None:
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    async with serve_house(tmp_path) as housed, client(housed) as asking:
+        for words in ("say: hi", "say: ho"):
+            await asking.responses.create(model="openclaw", input=words)
+        async with httpx2.AsyncClient() as http:
+            stranger = await http.get(f"{housed.url}/metrics")
+            answer = await http.get(f"{housed.url}/metrics", headers=headers)
+
+    assert stranger.status_code == 401
+    assert answer.headers["content-type"].startswith("text/plain")
+    lines = answer.text.splitlines()
+    assert "crossclaw_runs_accepted_total 2.0" in lines
+    assert 'crossclaw_runs_ended_total{kind="agent",status="ok"} 2.0' in lines
+    assert any(line.startswith("crossclaw_sessions ") for line in lines)
+
+
+@pytest.mark.spec("G3")
+async def test_both_ways_can_be_turned_off(tmp_path: Path) -> None:
+    off = {"chatCompletions": {"enabled": False}, "responses": {"enabled": False}}
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    async with (
+        serve_house(tmp_path, gateway={"http": {"endpoints": off}}) as housed,
+        httpx2.AsyncClient(headers=headers) as http,
+    ):
+        statuses = [
+            (await http.post(f"{housed.url}/v1/{path}", json={})).status_code
+            for path in ("chat/completions", "responses")
+        ]
+
+    assert statuses == [404, 404]
