@@ -159,12 +159,14 @@ class EndRun(Op[Run], frozen=True):
 
 
 class EndOpenRun(Op[Run | None], frozen=True):
-    """End a run from outside, whoever has it, with last words; None when it had already ended."""
+    """End a run from outside, whoever has it, with last words; None when it had already ended. Where
+    something follows, that would follow twice: then `fenced` makes the whole step void."""
 
     run_id: str
     outcome: Outcome
     at: int
     entries: tuple[NewEntry, ...] = ()
+    fenced: bool = False
 
 
 class ReleaseRun(Op[None], frozen=True):
