@@ -64,9 +64,11 @@ class ResetSession(Op[Session], frozen=True):
 
 
 class DeleteSession(Op[list[str]], frozen=True):
-    """Forget a session and all its transcripts. Answers their session ids."""
+    """Forget a session and all its transcripts. Answers their session ids; a timer of each
+    (`aside:<session id>`) stands until its copy on disk was set aside."""
 
     key: SessionKey
+    at: int
 
 
 class ArchiveSession(Op[Session | None], frozen=True):
@@ -404,6 +406,17 @@ class Timer(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     due_at: int
     payload: dict[str, Any] = {}
+
+
+ASIDE = "aside"
+"""The kind of timers whose transcript's copy is to be set aside: its session was deleted."""
+
+
+ASIDE_AFTER_MS = 3_000  # whoever deletes does it at once; this is for one that dies before
+
+
+def aside_key(session_id: str) -> str:
+    return f"{ASIDE}:{session_id}"
 
 
 class ArmTimer(Op[None], frozen=True):
