@@ -64,9 +64,11 @@ class ResetSession(Op[Session], frozen=True):
 
 
 class DeleteSession(Op[list[str]], frozen=True):
-    """Forget a session and all its transcripts. Answers their session ids."""
+    """Forget a session and all its transcripts. Answers their session ids; a timer of each
+    (`aside:<session id>`) stands until its copy on disk was set aside."""
 
     key: SessionKey
+    at: int
 
 
 class ArchiveSession(Op[Session | None], frozen=True):
@@ -159,12 +161,14 @@ class EndRun(Op[Run], frozen=True):
 
 
 class EndOpenRun(Op[Run | None], frozen=True):
-    """End a run from outside, whoever has it, with last words; None when it had already ended."""
+    """End a run from outside, whoever has it, with last words; None when it had already ended. Where
+    something follows, that would follow twice: then `fenced` makes the whole step void."""
 
     run_id: str
     outcome: Outcome
     at: int
     entries: tuple[NewEntry, ...] = ()
+    fenced: bool = False
 
 
 class ReleaseRun(Op[None], frozen=True):
@@ -402,6 +406,17 @@ class Timer(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     due_at: int
     payload: dict[str, Any] = {}
+
+
+ASIDE = "aside"
+"""The kind of timers whose transcript's copy is to be set aside: its session was deleted."""
+
+
+ASIDE_AFTER_MS = 3_000  # whoever deletes does it at once; this is for one that dies before
+
+
+def aside_key(session_id: str) -> str:
+    return f"{ASIDE}:{session_id}"
 
 
 class ArmTimer(Op[None], frozen=True):

@@ -9,6 +9,7 @@ import anyio
 import msgspec
 
 from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import Fenced
 from crossclaw.domain.events import EntryAppended, Injected, RunAccepted, RunEnded, RunStarted
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import NewRun, Outcome, Run
@@ -212,13 +213,15 @@ class Book:
     ) -> Run | None:
         """End a run that nobody carries out; None when it had already ended."""
         at = self._clock.now_ms()
-        end = EndOpenRun(run_id=run_id, outcome=outcome, at=at, entries=tuple(entries))
-        ended, *answers = await self._ledger.commit(end, *follow.ops)
-        if ended is not None:
-            self._tell_end(ended, withheld=follow.withheld)
-            self._wake(ended.key)
-            self._tell_what_follows(follow.ops, answers)
-        done: Run | None = ended
+        end = EndOpenRun(run_id=run_id, outcome=outcome, at=at, entries=tuple(entries), fenced=True)
+        try:
+            ended, *answers = await self._ledger.commit(end, *follow.ops)
+        except Fenced:
+            return None
+        self._tell_end(ended, withheld=follow.withheld)
+        self._wake(ended.key)
+        self._tell_what_follows(follow.ops, answers)
+        done: Run = ended
         return done
 
     async def release(self, run: Run) -> None:

@@ -138,13 +138,23 @@ class Lanes:
 
     async def _give_up(self, run: Run) -> None:
         error = f"given up after {ATTEMPTS_MAX} attempts that each ended with the process"
+        await self._end_in_error(run, error)
+
+    async def _end_in_error(self, run: Run, error: str) -> None:
+        """Said in the transcript and to whoever the end matters to: an exchange, a parent, a job."""
         outcome = Outcome("error", error=error)
         last_words = AssistantMessage([], self._clock.now_ms(), stop_reason="error", error=error)
         # Its own in the transcript, where other runs may have been given up before.
         entry_id = sha256(f"end of {run.run_id}".encode()).hexdigest()[:8]
         entry = NewEntry(entry_id=entry_id, message=last_words)
-        follow = await self._finished(run, outcome)
-        await self._book.end_open(run.run_id, outcome, follow, [entry])
+        try:
+            follow = await self._finished(run, outcome)
+            await self._book.end_open(run.run_id, outcome, follow, [entry])
+        except STORE_TROUBLE:
+            raise
+        except Exception:
+            log.exception("run %s ends, and what should follow from it is lost", run.run_id)
+            await self._book.end_open(run.run_id, outcome, entries=[entry])
 
     @contextmanager
     def _taking(self, key: SessionKey) -> Generator[Take | None]:
@@ -233,9 +243,14 @@ class Lanes:
             await self._give_back(run)
         except Exception:
             log.exception("the end of run %s could not be followed up", run.run_id)
-            await self._book.end_open(
-                run.run_id, Outcome("error", error="internal error at the end of the run")
-            )
+            await self._end_at_least(run)
+
+    async def _end_at_least(self, run: Run) -> None:
+        try:
+            await self._end_in_error(run, "internal error at the end of the run")
+        except STORE_TROUBLE as error:
+            log.error("run %s goes back to its lane: %s", run.run_id, error)
+            await self._give_back(run)
 
     async def _give_back(self, run: Run) -> None:
         while True:

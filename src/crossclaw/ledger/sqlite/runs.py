@@ -2,7 +2,7 @@
 
 import apsw
 
-from crossclaw.domain.errors import Busy, Invalid, KeyReused, NotFound
+from crossclaw.domain.errors import Busy, Fenced, Invalid, KeyReused, NotFound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage, decode_message, encode_message
 from crossclaw.domain.runs import NewRun, Run
@@ -153,6 +153,8 @@ def end_open_run(transaction: Transaction, op: EndOpenRun) -> Run | None:
     """A message that never began stays: it enters the transcript, so that nothing accepted is lost."""
     before = find_run(transaction.db, op.run_id)
     if before is None or before.ended:
+        if op.fenced:
+            raise Fenced(f"run {op.run_id} has ended; what would follow from another end is void")
         return None
     agent_id, session_id = before.key.agent_id, before.session_id
     letter = _open_letter(transaction, op.run_id)
