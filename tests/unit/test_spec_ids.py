@@ -14,11 +14,11 @@ IDS = {f"{letter}{number}" for letter, last in LINES.items() for number in range
 
 NOT_BUILT = {
     "N2", "N3", "N4", "N5", "N6", "N7",  # the chat platforms
-    "N8",  # pairing, mentions and attachments, which come with them
+
     "B6",  # several gateways on one engine
 }  # fmt: skip
-UNDER_WAY = {"B5"}
-"""Budgets: marked as soon as their first test is."""
+UNDER_WAY = {"B5", "N8"}
+"""Budgets, and who may talk: marked as soon as their first test is."""
 
 
 def marks_in(text: str) -> set[str]:
