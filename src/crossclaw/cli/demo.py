@@ -142,10 +142,9 @@ def _asked(who: str, message: dict[str, Any]) -> list[str]:
     """Only what an agent was asked by another; the person's own words were shown before."""
     if who == "main":
         return []
-    words = _first_line(message)
-    if words == ANNOUNCE_STEP:
+    if message_text(message).endswith(ANNOUNCE_STEP):
         return [dimmed(f"  {who} may now tell its own chat about it")]
-    return [f"{dimmed('main → ' + who + ':')} {words}"]
+    return [f"{dimmed('main → ' + who + ':')} {_first_line(message)}"]
 
 
 def _said(who: str, message: dict[str, Any]) -> list[str]:

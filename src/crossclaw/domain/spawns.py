@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from crossclaw.domain.addresses import Address
-from crossclaw.domain.exchanges import CONTROL_TOKENS
+from crossclaw.domain.exchanges import CONTROL_TOKENS, is_silent
 from crossclaw.domain.runs import EndStatus, Outcome, Run
 
 Cleanup = Literal["delete", "keep"]
@@ -81,7 +81,7 @@ def next_step(spawn: Spawn, run: Run, outcome: Outcome) -> tuple[Spawn, AskToAnn
         spawn = msgspec.structs.replace(spawn, outcome=outcome)
         if outcome.status != "aborted":
             return msgspec.structs.replace(spawn, state="announcing"), AskToAnnounce()
-        return _over(spawn), Report(outcome.reply or "", outcome.error or "")
+        return _over(spawn), Report(_words(outcome), outcome.error or "")
     return _over(spawn), _announced(spawn, outcome)
 
 
@@ -92,9 +92,14 @@ def _announced(spawn: Spawn, outcome: Outcome) -> Report:
         return Report("", posted=False)
     if not reply:
         why = f"no announce: {outcome.error}" if outcome.error else ""
-        return Report(task.reply or "", "; ".join(filter(None, [task.error, why])))
+        return Report(_words(task), "; ".join(filter(None, [task.error, why])))
     result, notes = split_sections(reply)
-    return Report(result or task.reply or "", notes or task.error or "")
+    return Report(result or _words(task), notes or task.error or "")
+
+
+def _words(outcome: Outcome) -> str:
+    """What a run said to people; a control token is said to nobody."""
+    return "" if is_silent(outcome.reply) else outcome.reply or ""
 
 
 def _over(spawn: Spawn) -> Spawn:

@@ -17,17 +17,17 @@ from crossclaw.domain.events import (
     ToolProgress,
     ToolStarted,
 )
+from crossclaw.domain.exchanges import CONTROL_TOKENS, is_silent
 from crossclaw.domain.jobs import beyond_heartbeat
 from crossclaw.domain.runs import Run
 from crossclaw.gateway.messages import text_message
 
 SEQ_AN_EPOCH = 1_000_000  # events of a run between two restarts; its `seq` goes on above them
 
-# Kinds whose reply may be a token that only the house understands: nothing of them is shown before
-# the whole is known.
 CHARS_A_MS = 1_000  # of one kind of event
+
+# Kinds that are asked for a token or for words: nothing of them is shown before the whole is known.
 _CLOSED_KINDS = frozenset({"round", "announce"})
-_CONTROL_TOKENS = frozenset({"REPLY_SKIP", "ANNOUNCE_SKIP"})
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -162,7 +162,14 @@ class Story:
     @property
     def waiting(self) -> bool:
         """Whether there is text that nobody has been told yet."""
-        return self._open and (self._piece_chars < len(self._text) or self._chat_text != self._text)
+        untold = self._piece_chars < len(self._text) or self._chat_text != self._text
+        return self._open and untold and not self._may_be_token
+
+    @property
+    def _may_be_token(self) -> bool:
+        """A token is for the house alone, so nothing is shown of a text that may yet become one."""
+        words = self._text.strip()
+        return any(token.startswith(words) for token in CONTROL_TOKENS)
 
     def due(self, now_ms: int, piece_ms: float, delta_ms: float) -> list[Told]:
         """Each telling repeats the whole text, so a long one is told more rarely: a client's line
@@ -171,18 +178,23 @@ class Story:
         told: list[Told] = []
         if now_ms - self._piece_at_ms >= max(piece_ms, slower):
             told += self._pieces(now_ms)
-        if now_ms - self._chat_at_ms >= max(delta_ms, slower):
+        if now_ms - self._chat_at_ms >= max(delta_ms, slower) and not self._may_be_token:
             told += self._delta(now_ms)
         return told
 
     def _last_pieces(self, run: Run, now_ms: int) -> list[Told]:
         """Clients expect some text before the end, also of a model that does not stream."""
+        if is_silent(run.reply) if run.status == "ok" else self._may_be_token:
+            return []
         silent = not self._text and bool(run.reply) and run.status == "ok"
         if silent:
             self._text = run.reply or ""
-        return [*self._pieces(now_ms), *(self._delta(now_ms) if silent else ())]
+        return [*self._all_pieces(now_ms), *(self._delta(now_ms) if silent else ())]
 
     def _pieces(self, now_ms: int) -> list[Told]:
+        return [] if self._may_be_token else self._all_pieces(now_ms)
+
+    def _all_pieces(self, now_ms: int) -> list[Told]:
         if not self._open or self._piece_chars >= len(self._text):
             return []
         data = {"text": self._text, "delta": self._text[self._piece_chars :]}
@@ -244,6 +256,6 @@ def _end_chat(run: Run, now_ms: int) -> dict[str, Any]:
     words = run.reply or ""
     if run.plan.ack_chars_max is not None:
         words = beyond_heartbeat(words, run.plan.ack_chars_max)
-    if not words or (run.kind in _CLOSED_KINDS and words.strip() in _CONTROL_TOKENS):
+    if is_silent(words):
         return {"state": "final"}
     return {"state": "final", "message": text_message(words, run.ended_at or now_ms)}

@@ -15,7 +15,7 @@ from crossclaw.config import Config
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.messages import AssistantMessage, Provenance, UserMessage
+from crossclaw.domain.messages import AssistantMessage, Provenance, Text, UserMessage
 from crossclaw.domain.runs import NewRun, Outcome, Run, RunPlan
 from crossclaw.domain.sessions import NewEntry, Session
 from crossclaw.domain.spawns import (
@@ -96,7 +96,9 @@ class Announces:
             run_id=f"{spawn.run_id}:announce",
             key=run.key,
             kind="announce",
-            message=UserMessage(ANNOUNCE_STEP, at, origin),
+            message=UserMessage(
+                [Text(f"Your task was:\n{spawn.task}\n\n"), Text(ANNOUNCE_STEP)], at, origin
+            ),
             plan=RunPlan(
                 deliver=False, context=_ask_context(spawn), timeout_ms=STEP_MS, spawned=True
             ),
@@ -207,7 +209,7 @@ def _from_child(spawn: Spawn) -> Provenance:
 def _ask_context(spawn: Spawn) -> str:
     return "\n".join(
         [
-            f"You are a sub-agent of session {spawn.parent_key}; your task was: {spawn.task}",
+            f"You are a sub-agent of session {spawn.parent_key}, and your task is over.",
             "Your next reply is reported to your parent and posted to its chat.",
             "Write it as `Result:` and, if something needs saying beside it, `Notes:`.",
             "Leave out how it ended; the gateway adds the status by itself.",

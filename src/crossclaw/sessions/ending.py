@@ -4,6 +4,7 @@ from typing import Any
 
 from crossclaw.config import Config
 from crossclaw.domain.clock import Clock
+from crossclaw.domain.exchanges import is_silent
 from crossclaw.domain.jobs import beyond_heartbeat
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Outcome, Run, RunKind
@@ -66,7 +67,8 @@ class Endings:
 def _words_for_the_chat(run: Run, outcome: Outcome) -> str:
     if outcome.status == "ok":
         words, ack_chars_max = (outcome.reply or "").strip(), run.plan.ack_chars_max
-        return words if ack_chars_max is None else beyond_heartbeat(words, ack_chars_max)
+        words = words if ack_chars_max is None else beyond_heartbeat(words, ack_chars_max)
+        return "" if is_silent(words) else words
     if outcome.status == "aborted":
         return ""  # whoever stopped it knows
     return f"⚠️ No answer this time: {outcome.error}"

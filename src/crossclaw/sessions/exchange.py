@@ -19,7 +19,7 @@ from crossclaw.domain.exchanges import (
 )
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.messages import Provenance, UserMessage
+from crossclaw.domain.messages import Provenance, Text, UserBlock, UserMessage
 from crossclaw.domain.runs import NewRun, Outcome, Run, RunKind, RunPlan
 from crossclaw.domain.sessions import NewEntry, Session
 from crossclaw.ledger.contract import (
@@ -86,7 +86,7 @@ class Exchanges:
             run_id=f"{exchange.exchange_id}:announce",
             key=SessionKey.stored(exchange.target_key),
             source=exchange.requester_key,
-            words=ANNOUNCE_STEP,
+            words=_announce_words(exchange),
             context=_announce_context(exchange),
         )
 
@@ -99,7 +99,7 @@ class Exchanges:
         run_id: str,
         key: SessionKey,
         source: str,
-        words: str,
+        words: str | list[UserBlock],
         context: str,
     ) -> Submit:
         """Rounds and announces belong to their send: no hop further, and no more authority."""
@@ -182,10 +182,18 @@ def _announce_context(exchange: Exchange) -> str:
         [
             "The exchange with the other agent is over. You may now tell your own chat about it.",
             f"Requester: session {exchange.requester_key}. Your session: {exchange.target_key}.",
-            f"The request was: {exchange.request}",
-            f"Your first reply was: {exchange.first_reply or '(none)'}",
-            f"The latest reply was: {exchange.latest_reply or '(none)'}",
+            "The message you are answering repeats the request, your first reply and the latest one.",
             f"To stay silent, answer with exactly {ANNOUNCE_SKIP} and nothing else.",
             "Any other answer is posted to your chat.",
         ]
     )
+
+
+def _announce_words(exchange: Exchange) -> list[UserBlock]:
+    """What agents said stands in the message, marked as theirs, and never in the system prompt."""
+    said = [
+        f"The request was:\n{exchange.request}",
+        f"Your first reply was:\n{exchange.first_reply or '(none)'}",
+        f"The latest reply was:\n{exchange.latest_reply or '(none)'}",
+    ]
+    return [Text("\n\n".join([*said, ""])), Text(ANNOUNCE_STEP)]

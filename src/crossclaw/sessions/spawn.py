@@ -190,7 +190,7 @@ class Spawns:
             message=UserMessage(task.words, at, origin),
             plan=RunPlan(
                 deliver=False,
-                context=_context(parent, child, task),
+                context=_context(parent, child),
                 timeout_ms=task.timeout_ms,
                 spawned=True,
             ),
@@ -277,12 +277,11 @@ def _bound(authority: Authority) -> Authority:
     )
 
 
-def _context(parent: SessionKey, child: SessionKey, task: _Task) -> str:
-    """What a sub-agent has to know, for its system prompt."""
-    label = f" It is called {task.label!r}." if task.label else ""
+def _context(parent: SessionKey, child: SessionKey) -> str:
+    """What a sub-agent has to know, for its system prompt: facts, none of its parent's words."""
     return "\n".join(
         [
-            f"You are a sub-agent: session {parent} has given you one task, the message you see.{label}",
+            f"You are a sub-agent: session {parent} has given you one task, the message you see.",
             f"Your own session is {child}. Work on this task and on nothing else.",
             "Nobody can answer questions meanwhile; decide for yourself and say what you assumed.",
             "Do not write to people and do not begin lasting work, unless the task asks for it.",
