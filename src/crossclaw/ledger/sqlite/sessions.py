@@ -157,7 +157,16 @@ def count_sessions(db: apsw.Connection, only: Filter) -> int:
 
 
 _CHANGEABLE = frozenset(
-    {"label", "display_name", "model", "thinking", "verbose", "send_policy", "overrides"}
+    {
+        "label",
+        "display_name",
+        "model",
+        "thinking",
+        "verbose",
+        "send_policy",
+        "queue_mode",
+        "overrides",
+    }
 )
 
 
