@@ -281,7 +281,9 @@ def _endpoints(config: Config, outside: Outside, house: House) -> list[Endpoint]
     """What is served over HTTP beside the page and the sign of life."""
     door, ids, clock = house.door, outside.ids, outside.clock
     invoker = Invoker(house.toolsets, house.resolver, config, _model_of(config, outside))
-    guest_tools = GuestTools(door, house.toolsets.known, house.guests, config, ids)
+    guest_tools = GuestTools(
+        door, house.toolsets, house.guests, config, _model_of(config, outside), ids
+    )
     asking = Asking(door, Followers(house.feed), config, ids)
     meter = Meter(house.feed, lambda: house.slots.taken, lambda: len(outside.presence()) - 1)
     chat, responses = (

@@ -30,7 +30,12 @@ class Guest:
 
     def __init__(self, house: House, name: str, config: Config | None = None) -> None:
         self._tools = GuestTools(
-            house.door, house.toolsets.known, house.guests, config or two_agents(), RandomIds()
+            house.door,
+            house.toolsets,
+            house.guests,
+            config or two_agents(),
+            lambda agent_id: "x/y",
+            RandomIds(),
         )
         self.name = name
 
@@ -39,7 +44,7 @@ class Guest:
         return msgspec.json.decode(msgspec.json.encode(result))
 
     async def come(self) -> None:
-        await self._tools.list(self.name)
+        await self._tools.list(OWNER, self.name)
 
     async def wait(self, seconds: float = 600) -> Any:
         return await self.call("sessions_wait", timeoutSeconds=seconds)
@@ -336,7 +341,7 @@ async def test_a_guest_has_the_session_tools_as_far_as_they_are_given(tmp_path: 
 
 @pytest.mark.parametrize(
     ("said", "name"),
-    [("codex", "codex"), (" Claude Code ", "Claude-Code"), ("a:b", "a-b"), ("x" * 99, "x" * 64)],
+    [("codex", "codex"), (" Claude Code ", "Claude-Code"), ("a:b", "a-b"), ("x" * 64, "x" * 64)],
 )
 def test_a_guests_name_is_a_part_of_a_key(said: str, name: str) -> None:
     assert guest_name(said) == name
@@ -346,3 +351,40 @@ def test_a_guests_name_is_a_part_of_a_key(said: str, name: str) -> None:
 def test_a_guest_without_a_name_is_refused(said: str) -> None:
     with pytest.raises(Invalid, match="needs a name"):
         guest_name(said)
+
+
+@pytest.mark.spec("G5", "B3")
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {"gateway": {"tools": {"deny": ["group:sessions"]}}},
+        {"tools": {"deny": ["sessions_spawn", "sessions_list"]}},
+    ],
+)
+async def test_guests_stand_under_the_same_tool_policy(tmp_path: Path, raw: dict[str, Any]) -> None:
+    config = msgspec.convert(raw, Config)
+    async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
+        bob = Guest(house, "bob", config)
+        with pytest.raises(Exception, match="Tool not available: sessions_spawn"):
+            await bob.call("sessions_spawn", task="say: hi")
+        with pytest.raises(Exception, match="Tool not available: sessions_list"):
+            await bob.call("sessions_list")
+
+
+@pytest.mark.spec("G5")
+async def test_a_guest_whose_name_is_somebodys_label_comes_in_without_it(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider()) as house:
+        await call(house, "sessions.patch", key="agent:main:desk", label="bob")
+        bob = Guest(house, "bob")
+        rows = (await bob.call("sessions_list"))["sessions"]
+
+    by_key = {row["key"]: row.get("label") for row in rows}
+    assert by_key["agent:main:desk"] == "bob"
+    assert by_key["agent:main:mcp:bob"] is None
+
+
+@pytest.mark.spec("G5")
+async def test_two_long_names_are_never_one_session(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider()) as house:
+        with pytest.raises(Exception, match="at most 64"):
+            await Guest(house, "x" * 65).call("sessions_list")

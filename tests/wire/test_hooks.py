@@ -211,3 +211,16 @@ async def test_hooks_want_a_secret_of_their_own() -> None:
     transform = [{"match": {"path": "x"}, "transform": {"module": "./x.js"}}]
     with pytest.raises(ConfigInvalid, match=r"module of Node\.js"):
         refuse_unsupported(config(token=HOOK_TOKEN, mappings=transform))
+
+
+async def test_an_agent_that_hooks_may_not_use_is_not_reached_by_its_key_either(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path, allowedAgentIds=["main"]) as open_:
+        by_name = await open_.post("/hooks/agent", {"message": "x", "agentId": "librarian"})
+        by_key = await open_.post(
+            "/hooks/agent", {"message": "x", "sessionKey": "agent:librarian:main"}
+        )
+
+    assert by_name.status == by_key.status
+    assert by_key.status != 202

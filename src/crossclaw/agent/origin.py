@@ -33,6 +33,12 @@ def with_origin(provenance: Provenance | None, content: Told) -> Told:
     return [Text(opening), *content, Text(f"[end of message {number}]")]
 
 
+def marked(name: str, text: str, about: str = "") -> str:
+    """Words of many, or of a tool, between marks that they cannot contain themselves."""
+    number = _number([Text(text)])
+    return f"[{_one_line(name)} {number}{about and f'; {about}'}]\n{text}\n[end of {number}]"
+
+
 def _number(content: Told) -> str:
     return sha256(msgspec.json.encode(content)).hexdigest()[:16]
 

@@ -130,8 +130,15 @@ def _short(text: str, chars_max: int) -> str:
 
 
 def _listed(before: str | None, messages: Sequence[Message]) -> str:
-    asked = [words_of(message) for message in messages if isinstance(message, UserMessage)]
+    """Only what a person has asked: words from elsewhere are no requests, and nobody has read them."""
+    asked = [words_of(message) for message in messages if _is_a_persons(message)]
     lines = [f"- {' '.join(words.split())[:LISTED_CHARS]}" for words in asked if words.strip()]
     known = [before[:CHARS_MAX]] if before else []
     note = "(No model could summarise what followed. The newest requests were:)"
     return "\n".join([*known, note, *lines[-LISTED_MAX:]])
+
+
+def _is_a_persons(message: Message) -> bool:
+    if not isinstance(message, UserMessage):
+        return False
+    return message.provenance is None or message.provenance.kind == "person"

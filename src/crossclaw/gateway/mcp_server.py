@@ -35,7 +35,7 @@ INSTRUCTIONS = (
 
 
 class Tools(Protocol):
-    async def list(self, name: str) -> list[ToolSpec]: ...
+    async def list(self, principal: Principal, name: str) -> list[ToolSpec]: ...
 
     async def call(
         self, principal: Principal, name: str, tool_name: str, arguments: dict[str, Any]
@@ -51,7 +51,7 @@ def mcp_application(
     async def list_tools(
         context: ServerRequestContext[Any], _params: PaginatedRequestParams | None
     ) -> ListToolsResult:
-        specs = await tools.list(name or own_word(context) or UNNAMED)
+        specs = await tools.list(principal, name or own_word(context) or UNNAMED)
         return ListToolsResult(tools=[described(spec) for spec in specs])
 
     async def call_tool(

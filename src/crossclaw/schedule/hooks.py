@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 
 from crossclaw.config import Config
-from crossclaw.domain.agents import ThinkingLevel
+from crossclaw.domain.agents import ThinkingLevel, normalize_agent_id
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Forbidden, Invalid
@@ -98,6 +98,8 @@ class Hooks:
         text, name = _filled(params.message, "message"), plain_name(params.name)
         agent_id = self._agent(params.agent_id)
         key = self._key(params, agent_id)
+        if params.session_key and not params.mapped:
+            self._refuse_agent(key.agent_id)
         spelled = key.text if key.text.startswith("agent:") else f"agent:{agent_id}:{key.text}"
         handle = await self._resolver.resolve(caller.principal, spelled, "create")
         new = NewRun(
@@ -113,13 +115,22 @@ class Hooks:
         return Accepted(ok=True, run_id=(await self._book.submit(new, session, dedupe=once)).run_id)
 
     def _agent(self, asked: str | None) -> str:
-        agents, allowed = self._config.agents, self._config.hooks.allowed_agent_ids
-        agent_id = agents.get(asked).id if asked else agents.default_id
-        if asked and allowed is not None and "*" not in allowed and agent_id not in allowed:
+        agents = self._config.agents
+        if not asked:
+            return agents.default_id
+        agent_id = agents.get(asked).id
+        self._refuse_agent(agent_id)
+        return agent_id
+
+    def _refuse_agent(self, agent_id: str) -> None:
+        """Asked for by name, or by the key of one of its sessions."""
+        allowed = self._config.hooks.allowed_agent_ids
+        if allowed is None or "*" in allowed:
+            return
+        if agent_id not in map(normalize_agent_id, allowed):
             raise Forbidden(
                 f"hooks may not use agent {agent_id}; hooks.allowedAgentIds would allow it"
             )
-        return agent_id
 
     def _key(self, params: AgentParams, agent_id: str) -> SessionKey:
         hooks, asked = self._config.hooks, (params.session_key or "").strip()

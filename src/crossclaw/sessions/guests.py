@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import anyio
 import anyio.abc
+import msgspec
 
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Busy, CrossclawError, Invalid, NotFound
@@ -81,15 +82,21 @@ class Guests:
     async def join(self, key: SessionKey, name: str) -> None:
         """The guest's session, made when it comes for the first time. Its name is its label: others
         may send to that."""
-        if await self._ledger.find_session(key) is None:
-            new = NewSession(
-                key=key,
-                session_id=self._ids.new(),
-                channel="internal",
-                display_name=name,
-                label=name,
-            )
-            await self._ledger.do(EnsureSession(new=new, at=self._clock.now_ms()))
+        if await self._ledger.find_session(key) is not None:
+            return
+        new = NewSession(
+            key=key,
+            session_id=self._ids.new(),
+            channel="internal",
+            display_name=name,
+            label=name,
+        )
+        at = self._clock.now_ms()
+        try:
+            await self._ledger.do(EnsureSession(new=new, at=at))
+        except Invalid:  # somebody else has the name as a label: it is still reached by its key
+            new = msgspec.structs.replace(new, label=None)
+            await self._ledger.do(EnsureSession(new=new, at=at))
 
     # ── the run's side ─────────────────────────────────────────────────────────────────────────
 

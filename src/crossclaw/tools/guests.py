@@ -1,7 +1,7 @@
 """A guest's tools: the session tools, as its own session calls them, and the two by which it hears and
 answers."""
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any
 
 from crossclaw.config import Config
@@ -13,11 +13,14 @@ from crossclaw.domain.runs import Run
 from crossclaw.door.dispatch import Door
 from crossclaw.door.principal import Principal, Scope
 from crossclaw.door.registry import Method
+from crossclaw.policy.sandbox import confined
+from crossclaw.policy.tools import Layer, decide_tool
 from crossclaw.providers.contract import ToolSpec
 from crossclaw.sessions.guests import Guests, ReplyParams, ReplyResult, WaitParams, WaitResult
 from crossclaw.tools.contract import Tool, ToolContext
 from crossclaw.tools.door_tool import PREFIX, DoorTool
 from crossclaw.tools.invoke import ToolNotAvailable
+from crossclaw.tools.toolset import Toolsets
 
 NAME_CHARS_MAX = 64  # a label's length: the name is one
 WAIT, REPLY = "sessions_wait", "sessions_reply"
@@ -50,56 +53,76 @@ def guest_methods(guests: Guests) -> list[Method[Any]]:
 
 
 class GuestTools:
-    """What guests may call: `tools` as far as they are methods of the door, without files or programs
+    """What guests may call: tools as far as they are methods of the door, without files or programs
     of this machine."""
 
     def __init__(
         self,
         door: Door,
-        tools: Mapping[str, Tool[Any]],
+        toolsets: Toolsets,
         guests: Guests,
         config: Config,
+        model_of: Callable[[str], str],
         ids: Ids,
     ) -> None:
-        denied = config.gateway.tools.deny
-        shared = {name: tool for name, tool in tools.items() if isinstance(tool, DoorTool)}
-        own = {name: _own_tool(door, name) for name in (WAIT, REPLY)}
-        self._tools = {n: tool for n, tool in (shared | own).items() if n not in denied}
+        self._own = {name: _own_tool(door, name) for name in (WAIT, REPLY)}
+        self._toolsets = toolsets
         self._guests = guests
         self._config = config
+        self._model_of = model_of
         self._ids = ids
 
-    async def list(self, name: str) -> list[ToolSpec]:
-        """What there is to call. Whoever asks is here from now on."""
-        await self._join(name)
-        return [tool.spec for tool in self._tools.values()]
+    async def list(self, principal: Principal, name: str) -> list[ToolSpec]:
+        """What there is to call. Whoever asks is here from now on, if it may write."""
+        key = self._key(name)
+        if principal.has("operator.write"):
+            await self._guests.join(key, guest_name(name))
+        return [tool.spec for tool in (await self._tools(key, self._authority())).values()]
+
+    async def _tools(self, key: SessionKey, authority: Authority) -> dict[str, Tool[Any]]:
+        """Under the same policy as any session of that agent, and as any tool over HTTP."""
+        locked = confined(self._config.agents, key, authority)
+        chosen = await self._toolsets.of(key, locked, self._model_of(key.agent_id))
+        shared = {name: tool for name, tool in chosen.items() if isinstance(tool, DoorTool)}
+        closed = [Layer("gateway.tools", deny=self._config.gateway.tools.deny)]
+        return {n: t for n, t in (shared | self._own).items() if decide_tool(n, closed).allowed}
 
     async def call(
         self, principal: Principal, name: str, tool_name: str, arguments: dict[str, Any]
     ) -> Any:
         """`name` is what the guest calls itself."""
-        tool = self._tools.get(tool_name)
-        if tool is None:
-            raise ToolNotAvailable(tool_name)
+        key = self._key(name)
+        tool = await self._find(key, self._authority(), tool_name)
         needed: Scope = "operator.read" if tool.effect == "pure" else "operator.write"
         if not principal.has(needed):
             raise Forbidden(f"missing scope: {needed}")
         params = tool.read(arguments)
-        key = await self._join(name)
+        await self._guests.join(key, guest_name(name))
         if tool_name in (WAIT, REPLY):
             return await tool.call(ToolContext(key, self._authority()), params)
-        return await self._guests.act(key, lambda run: tool.call(self._context(key, run), params))
 
-    async def _join(self, name: str) -> SessionKey:
-        shown = guest_name(name)
-        key = SessionKey.guest(self._config.agents.default_id, shown)
-        await self._guests.join(key, shown)
-        return key
+        async def work(run: Run | None) -> Any:
+            context = self._context(key, run)
+            allowed = await self._find(key, context.authority, tool_name)
+            return await allowed.call(context, params)
+
+        return await self._guests.act(key, work)
+
+    async def _find(self, key: SessionKey, authority: Authority, name: str) -> Tool[Any]:
+        tool = (await self._tools(key, authority)).get(name)
+        if tool is None:
+            raise ToolNotAvailable(name)
+        return tool
+
+    def _key(self, name: str) -> SessionKey:
+        return SessionKey.guest(self._config.agents.default_id, guest_name(name))
 
     def _context(self, key: SessionKey, run: Run | None) -> ToolContext:
+        given = self._authority() if run is None else run.authority
+        authority = confined(self._config.agents, key, given)
         if run is None:
-            return ToolContext(key, self._authority())
-        return ToolContext(key, run.authority, run, self._ids.short())
+            return ToolContext(key, authority)
+        return ToolContext(key, authority, run, self._ids.short())
 
     def _authority(self) -> Authority:
         return Authority(hops_left=self._config.session.agent_to_agent.max_hops)
@@ -107,8 +130,8 @@ class GuestTools:
 
 def guest_name(text: str) -> str:
     """A client's name for itself, as part of a key and as a label."""
-    name = "-".join(text.replace(":", " ").split())[:NAME_CHARS_MAX]
-    if not name or not name.isprintable():
+    name = "-".join(text.replace(":", " ").split())
+    if not name or not name.isprintable() or len(name) > NAME_CHARS_MAX:
         raise Invalid("a guest needs a name: letters and digits, at most 64")
     return name
 
