@@ -25,12 +25,11 @@ AT_ONCE, MANY_AT_ONCE = 64, 1_000
 PAGE, READS = 200, 200
 FEW, STORED = 10_000, 100_000
 CONNECTIONS, CONNECTIONS_AT_ONCE = 1_000, 64
-SENDS = 100
+SENDS, SPAWNS = 100, 100
 STARTS, HELPS = 5, 10
 LOAD_TURNS_EACH = 3
-TARGET = "agent:main:target"
 SEND = (
-    f'tool: sessions_send {{"sessionKey": "{TARGET}", "message": "say: Two o\'clock.",'
+    'tool: sessions_send {"sessionKey": "$", "message": "say: Two o\'clock.",'
     ' "timeoutSeconds": 30}\nthen:\nsay: It answered.'
 )
 
@@ -95,10 +94,10 @@ def turns_alone(model: str, stores: Stores) -> Spent:
 
 async def _sends(paths: Paths) -> Spent:
     async with _warm(paths, {}) as (gateway, wire):
-        await wire.turn(TARGET, PLAIN)
+        await wire.talk(keys(SENDS, "target"), 1, PLAIN, Stopwatch())
         watch = Stopwatch(gateway.cpu_s)
-        for key in keys(10):
-            await wire.talk([key], SENDS // 10, SEND, watch)
+        for key, target in zip(keys(SENDS), keys(SENDS, "target"), strict=True):
+            await wire.talk([key], 1, SEND.replace("$", target), watch)
         spent = watch.stop()
         history = bytes(await wire.ask("chat.history", {"sessionKey": key}))
         assert b'"isError":true' not in history, history
@@ -107,8 +106,32 @@ async def _sends(paths: Paths) -> Spent:
 
 def sends(stores: Stores) -> Spent:
     """From a message that makes one session ask another to the words after its answer: two turns
-    of the model here, one there."""
+    of the model here, one there. Each pair of sessions is used once: the rounds that follow a send go
+    on behind it, and the next one would stand in line for them. The CPU time is theirs as well."""
     return anyio.run(_sends, stores.fresh())
+
+
+async def _spawns(paths: Paths) -> Spent:
+    async with _warm(paths, {}) as (gateway, wire):
+        answered = Stopwatch()
+        for key in keys(10):
+            await wire.turn(key, PLAIN)
+            await wire.ask("sessions.messages.subscribe", {"key": key})
+        await wire.spawn(key, PLAIN, Stopwatch())
+        watch = Stopwatch(gateway.cpu_s)
+        for key in keys(10):
+            for _ in range(SPAWNS // 10):
+                with watch.piece():
+                    await wire.spawn(key, PLAIN, answered)
+        spent = watch.stop()
+        figures = {**spent.figures, "answered": median(answered.each_ms)}
+        return Spent(figures, spent.wall_ms, spent.cpu_ms)
+
+
+def spawns(stores: Stores) -> Spent:
+    """From the request to the child's report in its parent's chat: a turn of the child's for its
+    task, one for its announce."""
+    return anyio.run(_spawns, stores.fresh())
 
 
 # ── reading ────────────────────────────────────────────────────────────────────────────────────
@@ -237,6 +260,15 @@ WORKS = (
         (
             Row("gateway: sessions_send with its answer", "median", "ms", bar=16.0),
             Row("gateway: sessions_send with its answer, p95", "p95", "ms"),
+        ),
+    ),
+    Work(
+        spawns,
+        reference.COMMIT,
+        (
+            Row("gateway: sessions_spawn accepted", "answered", "ms", bar=3.0),
+            Row("gateway: sessions_spawn to its report", "median", "ms", bar=30.0),
+            Row("gateway: sessions_spawn to its report, p95", "p95", "ms"),
         ),
     ),
     *(

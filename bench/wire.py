@@ -64,6 +64,7 @@ class Wire:
         self._socket = socket
         self._answers: dict[str, Awaited[Frame]] = {}
         self._ends: dict[str, Awaited[Chat]] = {}
+        self._report = Awaited[Chat]()
         self._count = 0
         self.answered_ms: list[float] = []
         """From each `chat.send` to its first answer: the message is on disk."""
@@ -79,6 +80,8 @@ class Wire:
     def _take(self, chat: Chat) -> None:
         if chat.state in ("final", "error", "aborted") and chat.run_id in self._ends:
             self._ends.pop(chat.run_id).came(chat)
+        elif chat.run_id.startswith("inject-"):
+            self._report.came(chat)
 
     async def ask(self, method: str, params: dict[str, Any]) -> msgspec.Raw:
         self._count += 1
@@ -100,6 +103,13 @@ class Wire:
         self.answered_ms.append((time.perf_counter() - began) * 1_000)
         if (chat := await end.wait()).state != "final":
             raise RuntimeError(f"a turn failed, and none may: {chat.error_message or chat.state}")
+
+    async def spawn(self, key: str, task: str, answered: Stopwatch) -> None:
+        """Until the child's report has come. Whoever waits for it follows the session already."""
+        self._report = Awaited[Chat]()
+        with answered.piece():
+            await self.ask("sessions.spawn", {"sessionKey": key, "task": task})
+        await self._report.wait()
 
     async def talk(self, keys: Sequence[str], turns_each: int, text: str, watch: Stopwatch) -> None:
         """All sessions at once; each takes its next turn when it has its answer."""
