@@ -38,7 +38,7 @@ from crossclaw.domain.ids import RandomIds
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Run
 from crossclaw.domain.spawns import Report, Spawn
-from crossclaw.ledger.contract import ASIDE_AFTER_MS, Inject, Op
+from crossclaw.ledger.contract import ASIDE_AFTER_MS, LANE_RUNS_MAX, Inject, Op
 from crossclaw.sessions.announce import Announces
 from crossclaw.tools.contract import Effect
 from tests.crash.furnishing import Ask, Chat, Fall, Look, Stamp, tell
@@ -195,7 +195,9 @@ async def _end_when_told(scope: anyio.CancelScope) -> None:
 
 def _config() -> Config:
     defaults = {"model": "rehearsal/rehearsal", "maxConcurrent": RUNS_AT_ONCE}
-    return msgspec.convert({"agents": {"defaults": defaults}}, Config)
+    # Each letter's words are a script for the one run that answers it.
+    one_by_one = {"queue": {"mode": "followup", "debounceMs": 0, "cap": LANE_RUNS_MAX}}
+    return msgspec.convert({"agents": {"defaults": defaults}, "messages": one_by_one}, Config)
 
 
 def _paths(folder: Path) -> Paths:

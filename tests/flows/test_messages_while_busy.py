@@ -421,6 +421,16 @@ async def test_the_newest_message_interrupts_the_run_under_way(tmp_path: Path) -
     assert model.at[1] - model.at[0] == pytest.approx(3, abs=0.1)  # nothing is waited for
 
 
+async def test_a_message_that_is_sent_again_does_not_interrupt_its_own_run(tmp_path: Path) -> None:
+    async with open_house(tmp_path, Slow(), config=queue("interrupt")) as house:
+        await send(house, "a")
+        await anyio.sleep(3)
+        await send(house, "a")
+        (run,) = await ends(house, "a")
+
+    assert (run.status, run.reply) == ("ok", "re: a")
+
+
 async def test_a_person_does_not_interrupt_what_answers_somebody_else(tmp_path: Path) -> None:
     async with open_house(tmp_path, Slow(), config=queue("interrupt")) as house:
         agent = (await house.desk.submit(MAIN, "an agent's")).run_id

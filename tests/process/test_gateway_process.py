@@ -135,12 +135,13 @@ def test_running_and_queued_work_goes_on_after_a_kill(folder: Folder) -> None:
         gateway.kill()
     with folder.serve() as gateway, gateway.client() as client:
         assert [client.wait(run_id) for run_id in (*texts, "s0")] == ["ok"] * 4
-        said = [
-            line
-            for n in range(3)
-            for line in (("user", texts[f"r{n}"]), ("assistant", f"answer {n}"))
+        assert client.history(MAIN) == [
+            ("user", texts["r0"]),
+            ("assistant", "answer 0"),
+            ("user", texts["r1"]),  # both waited, so they are answered together
+            ("user", texts["r2"]),
+            ("assistant", "answer 2"),
         ]
-        assert client.history(MAIN) == said
         assert client.history(OTHER)[-1] == ("assistant", "elsewhere")
 
 

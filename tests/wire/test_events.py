@@ -4,13 +4,18 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
+from crossclaw.config import Config
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.events import ReplyPiece
 from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import AssistantMessage
 from crossclaw.gateway.limits import Limits
+from crossclaw.providers.contract import ModelRequest, Tell
 from crossclaw.testing import ScriptedProvider, open_house
+from tests.flows.talking import call
 from tests.wire.serving import Peer, Served, dial, guest, open_gateway
 
 MAIN = SessionKey.main("main")
@@ -47,6 +52,47 @@ async def _final(peer: Peer) -> Any:
         frame = await peer.event("chat")
         if frame["payload"]["state"] == "final":
             return frame["payload"]
+
+
+class Gated(ScriptedProvider):
+    """Answers when it may."""
+
+    def __init__(self) -> None:
+        super().__init__(["first", "together"])
+        self.open = anyio.Event()
+
+    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+        await self.open.wait()
+        return await super().complete(request, tell)
+
+
+@pytest.mark.spec("G1", "G4")
+async def test_each_of_the_messages_that_are_answered_together_gets_its_final(
+    tmp_path: Path,
+) -> None:
+    config = msgspec.convert({"messages": {"queue": {"debounceMs": 0}}}, Config)
+    model = Gated()
+    async with (
+        open_house(tmp_path, model, config=config, clock=SystemClock(), inline=False) as house,
+        open_gateway(feed=house.feed) as served,
+        guest(served) as peer,
+    ):
+        await peer.ask("subscribe", {"key": "agent:main:main"})
+        for run_id in ("a", "b", "c"):
+            await call(house, "chat.send", sessionKey="main", message="hi", idempotencyKey=run_id)
+        model.open.set()
+        told: list[Any] = []
+        while [each["state"] for each in told].count("final") < 3:
+            told.append((await peer.event("chat"))["payload"])
+
+    finals = {each["runId"]: each["message"] for each in told if each["state"] == "final"}
+    assert {run_id: final["content"][0]["text"] for run_id, final in finals.items()} == {
+        "a": "first", "b": "together", "c": "together",
+    }  # fmt: skip
+    assert {each["runId"] for each in told if each["state"] == "delta"} == {"a", "b", "c"}
+    users = [f for f in peer.events if f["event"] == "session.message"]
+    roles = [frame["payload"]["message"]["role"] for frame in users]
+    assert roles == ["user", "assistant", "user", "user", "assistant"]
 
 
 @pytest.mark.spec("G1")

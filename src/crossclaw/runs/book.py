@@ -63,6 +63,10 @@ class Follow(msgspec.Struct, frozen=True):
 NOTHING = Follow()
 
 
+def _will_not_wait(new: NewRun) -> bool:
+    return new.plan.queue is not None and new.plan.queue.mode == "interrupt"
+
+
 class Book:
     def __init__(self, ledger: Ledger, feed: Feed, clock: Clock, owner: str) -> None:
         self._ledger = ledger
@@ -110,8 +114,8 @@ class Book:
                 take(claimed)
             elif take and claimed:
                 self._wake(new.key)  # it has to wait a little: the lane does
-        if new.plan.queue is not None and new.plan.queue.mode == "interrupt":
-            self._interrupt(new.key)
+            elif not submitted.duplicate and _will_not_wait(new):
+                self._interrupt(new.key)
         return submitted
 
     async def _accept(

@@ -58,6 +58,7 @@ def _take(transaction: Transaction, op: Claim, number: int) -> Claimed:
     run = _begin(transaction, op, number, session_id)
     letter = open_letter(transaction, run.run_id)
     if letter is None:
+        _follow_epoch(transaction, run)
         return Claimed(run, None)
     return Claimed(run, put_entry(transaction, agent_id, run.session_id, run.run_id, letter, op.at))
 
@@ -70,6 +71,14 @@ def _begin(transaction: Transaction, op: Claim, number: int, session_id: str) ->
         (op.owner, session_id, op.at, number),
     )
     return run_of(row)
+
+
+def _follow_epoch(transaction: Transaction, carrier: Run) -> None:
+    """What is told of a run is counted on from its epoch; those that it carries are told of too."""
+    transaction.db.execute(
+        "UPDATE runs SET epoch = ? WHERE merged_into = ? AND ended_at IS NULL",
+        (carrier.epoch, carrier.run_id),
+    )
 
 
 def _take_first(transaction: Transaction, op: Claim) -> Claimed | NotYet:
@@ -150,9 +159,10 @@ class _Where(NamedTuple):
 
     def merge(self, waiting: _Waiting, carrier: Run) -> Run:
         row = self.transaction.get(
-            "UPDATE runs SET status = 'running', merged_into = ?, session_id = ?, started_at = ? "
-            f"WHERE id = ? RETURNING {RUN}",
-            (carrier.run_id, self.session_id, self.at, waiting.number),
+            "UPDATE runs SET status = 'running', merged_into = ?1, session_id = ?2, "
+            "started_at = ?3, epoch = ?4 "
+            f"WHERE id = ?5 RETURNING {RUN}",
+            (carrier.run_id, self.session_id, self.at, carrier.epoch, waiting.number),
         )
         return run_of(row)
 

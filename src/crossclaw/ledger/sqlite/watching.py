@@ -186,7 +186,7 @@ def _lanes(db: apsw.Connection, keys: Sequence[str]) -> dict[str, Lane]:
         waits.setdefault(key, []).append(target)
     # With min() in the list, SQLite takes the other columns from that same row: the lane's first.
     rows: Iterable[Any] = db.execute(
-        "SELECT key, count(*), min(id), status, run_id, coalesce(started_at, created_at) FROM runs "
+        "SELECT key, sum(merged_into IS NULL), min(id), status, run_id, coalesce(started_at, created_at) FROM runs "
         "WHERE ended_at IS NULL AND key IN (SELECT value FROM json_each(?)) GROUP BY key",
         wanted,
     )
