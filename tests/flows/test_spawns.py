@@ -455,6 +455,31 @@ async def test_a_parent_that_was_reset_hears_the_report_in_its_new_transcript(
         assert len(await announces_in(house)) == 1
 
 
+@pytest.mark.spec("P6")
+@pytest.mark.parametrize("wakes", [False, True])
+async def test_a_parent_that_was_archived_is_told_in_transcript_and_chat_and_not_woken(
+    tmp_path: Path, wakes: bool
+) -> None:
+    chat, model = MemoryChannel(), family(child_s=10)
+    config = config_of({"agents": {"defaults": {"subagents": {"wakeParent": wakes}}}})
+    async with open_house(tmp_path, model, config=config, channels=[chat]) as house:
+        await chat.say("ana", "go", group="g1")
+        await chat.wait_sent(1)
+        key = SessionKey.group("main", "memory", "g1")
+        await call(house, "sessions.archive", key=key.text)
+        await reported(house, key)
+        await chat.wait_sent(2)
+        asked = len(model.seen)
+        await anyio.sleep(60)
+
+        (text,) = await announces_in(house, key)
+        assert [said for _, said in chat.sent] == ["ok", text]
+        assert len(model.seen) == asked
+        parent = await house.ledger.find_session(key)
+        assert parent is not None
+        assert parent.archived_at is not None
+
+
 async def test_a_report_for_a_parent_that_is_gone_ends_the_spawn_all_the_same(
     tmp_path: Path,
 ) -> None:
