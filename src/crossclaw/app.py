@@ -64,7 +64,7 @@ from crossclaw.gateway.methods.trace import Trace
 from crossclaw.gateway.methods.upkeep import Upkeep
 from crossclaw.gateway.methods.waking import Waking
 from crossclaw.gateway.server import Gateway, listen_host
-from crossclaw.ledger.contract import Delivery, Ledger, Timer
+from crossclaw.ledger.contract import ASIDE, Delivery, Ledger, Timer
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.policy.decision import Decision
 from crossclaw.policy.send import decide_send
@@ -623,6 +623,7 @@ def _timers(outside: Outside, house: House) -> Fire:
     handlers: dict[str, Fire] = {
         ARCHIVE: house.archive.put_away,
         CLEANUP: house.archive.clean_up,
+        ASIDE: house.archive.set_aside,
         **(outside.timers or {}),
     }
     unknown: set[str] = set()

@@ -243,3 +243,18 @@ def test_markdown_is_rendered_by_the_gateway_and_carries_no_script(
 
     assert visitor.find(".message.assistant .words code").inner_text() == "code"
     assert visitor.find(".log script, .log a[href^='javascript']").count() == 0
+
+
+def test_loads_that_overlap_show_every_message_once(visit: Visit, place: Place) -> None:
+    key = place.make("overlapping")
+    place.say(key, "say: one")
+    visitor = visit(route("chat", key))
+    visitor.see(".message.assistant[data-seq]", has_text="one")
+
+    visitor.page.evaluate(
+        "() => { const chat = document.querySelector('cc-chat'); chat.load(); chat.load(); chat.again() }"
+    )
+    place.say(key, "say: two")
+    visitor.see(".message.assistant[data-seq]", has_text="two")
+
+    assert visitor.words() == ["say: one", "one", "say: two", "two"]

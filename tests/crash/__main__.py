@@ -21,10 +21,11 @@ from random import Random
 import anyio
 
 from tests.crash.chapter import Chapter, Scene, house_scene
+from tests.crash.finding import KINDS, Finding, Kind
 from tests.crash.life import Nest, build_nest
 from tests.crash.record import Record
 from tests.crash.store import Store
-from tests.crash.verdict import KINDS, Finding, Kind, judge
+from tests.crash.verdict import judge
 from tests.crash.victim import Build
 from tests.crash.wire import wire_scene
 
@@ -36,6 +37,7 @@ CONTROLS: dict[Build, Kind] = {
     "careless": "doubled",
     "pushing": "doubled",
     "torn": "torn",
+    "gossiping": "doubled",
     "eager": "lost",
 }
 PARTS: dict[Build, str] = {"honest": "house", "gateway": "gateway"}
@@ -68,6 +70,8 @@ class Score:
             tears=record.tears,
             acknowledged=record.acknowledged,
             questions=sum(letter.asks is not None for letter in record.letters),
+            children=len(store.spawns),
+            deleted=len(store.deleted),
             outcomes=len(record.outcomes),
             runs=len(store.runs),
             given_up=len(record.given_up),

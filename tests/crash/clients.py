@@ -1,5 +1,6 @@
 """Clients: they send one message after the other, and again when no acknowledgement came."""
 
+import json
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ CHANCE_TWICE = 0.1  # of sending a message again although it was acknowledged
 CHANCE_GIVE_UP = 0.1  # of not sending it again although it was not
 CHANCE_SHARED = 0.15  # of writing to a session of other clients
 CHANCE_QUESTION = 0.2  # of a message whose run asks somebody else
+CHANCE_SPAWN = 0.2  # of a message whose run gives a task to a sub-agent
+CHANCE_DELETE = 0.5  # of a sub-agent that is deleted after its report
 
 PLACES = (
     *(Place("sure", f"s{n}") for n in range(SESSIONS_SURE)),
@@ -72,6 +75,8 @@ class Load:
     scripts: tuple[str, ...]
     question: Callable[[Random, Place, str], str | None]
     """The tool call that asks another session with a message of this token, if there is one."""
+    tasks: tuple[str, ...]
+    """What sub-agents are given; `$` stands for the task's token."""
 
 
 class Client:
@@ -111,15 +116,23 @@ class Client:
     def write(self, place: Place, script: str | None = None) -> Letter:
         self._count += 1
         token = f"{self._name}x{self._count:05}"
-        asks = None
-        if script is None and self._dice.random() < CHANCE_QUESTION:
-            asks = self._load.question(self._dice, place, f"{token}q")
-        script = f"{asks}\nthen:\nsay: re $" if asks else script
+        call, asks, spawns = None, None, None
+        lot = 1.0 if script else self._dice.random()
+        if lot < CHANCE_QUESTION:
+            call = self._load.question(self._dice, place, f"{token}q")
+            asks = f"{token}q" if call else None
+        elif lot < CHANCE_QUESTION + CHANCE_SPAWN:
+            call, spawns = self._spawn(f"{token}s"), f"{token}s"
+        script = f"{call}\nthen:\nsay: re $" if call else script
         script = script or self._dice.choice(self._load.scripts)
-        question = f"{token}q" if asks else None
-        letter = Letter(token, self._name, place, script.replace("$", token), question)
+        letter = Letter(token, self._name, place, script.replace("$", token), asks, spawns)
         self._record.letters.append(letter)
         return letter
+
+    def _spawn(self, token: str) -> str:
+        task = self._dice.choice(self._load.tasks).replace("$", token)
+        cleanup = "delete" if self._dice.random() < CHANCE_DELETE else "keep"
+        return f"tool: sessions_spawn {json.dumps({'task': task, 'cleanup': cleanup})}"
 
     async def post(self, letter: Letter) -> None:
         while not letter.acknowledged:
@@ -187,7 +200,12 @@ SCRIPTS = (
 POISON = 'tool: fall {"token":"$"}\nthen:\nsay: re $'
 TRIP = 'tool: trip {"token":"$"}\nthen:\nsay: re $'
 PLAIN = SCRIPTS[0]
-HOUSE_LOAD = Load(10, PLACES, SCRIPTS, ask_below)
+TASKS = (
+    "say: re $",
+    "wait: 0.03\nsay: re $",
+    'tool: stamp {"token":"$"}\nthen:\nsay: re $',
+)
+HOUSE_LOAD = Load(10, PLACES, SCRIPTS, ask_below, TASKS)
 
 
 def make_clients(load: Load, seed: str, door: Door, record: Record) -> list[Client]:

@@ -39,6 +39,8 @@ class Letter:
     text: str
     asks: str | None = None
     """The token of a message that the run sends on and waits for."""
+    spawns: str | None = None
+    """The token of a task that the run gives to a sub-agent."""
     runs: set[str] = field(default_factory=set)
     """What the acknowledgements said: more than one run is one too many."""
     acknowledged: bool = False
@@ -100,7 +102,8 @@ class Record:
     @property
     def tokens(self) -> set[str]:
         questions = {letter.asks for letter in self.letters if letter.asks}
-        return questions | {letter.token for letter in self.letters}
+        tasks = {letter.spawns for letter in self.letters if letter.spawns}
+        return questions | tasks | {letter.token for letter in self.letters}
 
     def by_sender(self) -> dict[tuple[str, Place], list[Letter]]:
         """Each client's letters to each place, in the order in which it sent them."""

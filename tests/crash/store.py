@@ -8,9 +8,11 @@ from pathlib import Path
 
 import apsw
 
+from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, UserMessage, words_of
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Entry
+from crossclaw.domain.spawns import Spawn
 from crossclaw.ledger.contract import Delivery, Export
 from crossclaw.ledger.sqlite.rows import (
     DELIVERY,
@@ -22,6 +24,7 @@ from crossclaw.ledger.sqlite.rows import (
     export_of,
     run_of,
 )
+from crossclaw.ledger.sqlite.spawns import find_spawn
 from crossclaw.ledger.sqlite.store import open_reader
 from tests.crash.furnishing import STAMPS
 
@@ -38,6 +41,10 @@ class Store:
     """Messages of people by the token in them."""
     exports: list[Export]
     deliveries: list[Delivery]
+    spawns: list[Spawn]
+    reports: dict[str, list[Entry]]
+    """What children have told their parents, by the child's key."""
+    timers: set[str]
     stamps: list[tuple[str, str]]
     """What tools have done to the world: run and tool call."""
     complaints: list[str]
@@ -46,7 +53,7 @@ class Store:
     @contextmanager
     def read(cls, folder: Path, tokens: set[str]) -> Generator["Store"]:
         with closing(open_reader(folder / "state" / "crossclaw.sqlite")) as db:
-            entries, of_run, users = _sort(db, tokens)
+            entries, of_run, users, reports = _sort(db, tokens)
             runs = map(run_of, db.execute(f"SELECT {RUN} FROM runs ORDER BY id"))
             yield cls(
                 folder=folder,
@@ -59,9 +66,25 @@ class Store:
                 deliveries=list(
                     map(delivery_of, db.execute(f"SELECT {DELIVERY} FROM outbox ORDER BY id"))
                 ),
+                spawns=_read_spawns(db),
+                reports=reports,
+                timers={key for (key,) in db.execute("SELECT timer_key FROM timers")},
                 stamps=_read_stamps(folder / STAMPS),
                 complaints=_read_complaints(folder / "victim.log"),
             )
+
+    @property
+    def sessions(self) -> Path:
+        """Where the people's copies lie."""
+        return self.folder / "state" / "sessions"
+
+    @property
+    def deleted(self) -> set[str]:
+        """Children that were not to be kept."""
+        return {spawn.child_key for spawn in self.spawns if spawn.cleanup == "delete"}
+
+    def key_of(self, session_id: str) -> str | None:
+        return next((each.key for each in self.exports if each.session_id == session_id), None)
 
     def results(self, run_id: str) -> list[ToolResultMessage]:
         messages = [entry.message for entry in self.of_run[run_id]]
@@ -90,6 +113,13 @@ def find_runs(folder: Path, where: str) -> set[str]:
         return {run_id for (run_id,) in db.execute(f"SELECT run_id FROM runs WHERE {where}")}
 
 
+def count_left(folder: Path) -> int:
+    """Runs that are open, and children that are still to be deleted, or whose copies are."""
+    with closing(open_reader(folder / "state" / "crossclaw.sqlite")) as db:
+        to_delete = db.execute("SELECT count(*) FROM timers WHERE kind != 'archive'").get
+        return int(to_delete) + int(db.execute(f"SELECT count(*) FROM runs WHERE {OPEN}").get)
+
+
 Entries = defaultdict[str, list[Entry]]
 
 
@@ -98,19 +128,34 @@ def is_step(run_id: str) -> bool:
     return run_id.endswith(":announce") or ":round-" in run_id
 
 
-def _sort(db: apsw.Connection, tokens: set[str]) -> tuple[Entries, Entries, Entries]:
+def _sort(db: apsw.Connection, tokens: set[str]) -> tuple[Entries, Entries, Entries, Entries]:
     by_session: Entries = defaultdict(list)
+    by_child: Entries = defaultdict(list)
     by_run: Entries = defaultdict(list)
     by_token: Entries = defaultdict(list)
     for row in db.execute(f"SELECT {ENTRY} FROM entries ORDER BY session_id, seq"):
         entry = entry_of(row)
         by_session[entry.session_id].append(entry)
         by_run[entry.run_id or ""].append(entry)
-        if isinstance(entry.message, UserMessage) and not is_step(entry.run_id or ""):
+        if child := reporting_child(entry):
+            by_child[child].append(entry)
+        elif isinstance(entry.message, UserMessage) and not is_step(entry.run_id or ""):
             # The last word is `re <token>`: those before it may name the token of a question.
             token = words_of(entry.message).split()[-1]
             by_token[token if token in tokens else "?"].append(entry)
-    return by_session, by_run, by_token
+    return by_session, by_run, by_token, by_child
+
+
+def reporting_child(entry: Entry) -> str | None:
+    origin = entry.message.provenance if isinstance(entry.message, UserMessage) else None
+    reports = entry.run_id is None and origin is not None and origin.kind == "announce"
+    return origin.source_session if reports and origin else None
+
+
+def _read_spawns(db: apsw.Connection) -> list[Spawn]:
+    children = list(db.execute("SELECT child_key, agent_id FROM spawns"))
+    found = [find_spawn(db, SessionKey(key, agent_id)) for key, agent_id in children]
+    return [spawn for spawn in found if spawn is not None]
 
 
 def _read_stamps(file: Path) -> list[tuple[str, str]]:

@@ -1,18 +1,8 @@
-"""The verdict: the house's ledger and files held against the driver's own record.
-
-lost     acknowledged, and its message, its run's good end, its reply or its delivery is missing
-doubled  more than once in the transcript, in the world outside, or in a chat
-torn     half written: holes, files that differ from the ledger, words that search does not find
-order    one client's messages in another order than it sent them
-stuck    not over in time
-untrue   somebody was told what is not so
-trouble  the house complained, refused, or ended by itself
-"""
+"""The verdict: the house's ledger and files held against the driver's own record."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -25,24 +15,19 @@ from crossclaw.ledger.sqlite.reading import search
 from crossclaw.providers.contract import AssistantTurn, Turn, UserTurn
 from crossclaw.transcripts.jsonl import entry_lines, header_line
 from tests.crash.chapter import BEHIND_POISON, DRAIN_S_MAX, POISONED, STOP_S_MAX
+from tests.crash.children import (
+    children_are_put_away,
+    children_report_once,
+    spawns_are_made_once,
+)
+from tests.crash.finding import Finding, Findings
 from tests.crash.furnishing import Answered
 from tests.crash.record import UNHEARD, Letter, Record
-from tests.crash.store import Store
-
-Kind = Literal["lost", "doubled", "torn", "order", "stuck", "untrue", "trouble"]
-KINDS: tuple[Kind, ...] = ("lost", "doubled", "torn", "order", "stuck", "untrue", "trouble")
+from tests.crash.store import Store, reporting_child
 
 BEHIND_POISON_S_MAX = 5.0
 # The first fall comes after progress (the model's call for the tool was stored) and does not count.
 FALLS_MAX = 1 + 1 + ATTEMPTS_MAX
-
-
-class Finding(NamedTuple):
-    kind: Kind
-    text: str
-
-
-Findings = Iterator[Finding]
 
 
 def judge(store: Store, record: Record) -> list[Finding]:
@@ -151,7 +136,7 @@ def entries_have_no_holes(store: Store, record: Record) -> Findings:
             yield Finding("torn", f"session {export.key} has holes, or entries twice")
         if len({entry.entry_id for entry in entries}) != len(entries):
             yield Finding("torn", f"session {export.key} has entry ids twice")
-        if any(entry.run_id not in store.runs for entry in entries):
+        if any(entry.run_id not in store.runs for entry in entries if not reporting_child(entry)):
             yield Finding("torn", f"session {export.key} has entries of unknown runs")
 
 
@@ -196,8 +181,9 @@ def _what_is_illegal(turns: Sequence[Turn]) -> str | None:
 
 
 def files_equal_the_ledger(store: Store, record: Record) -> Findings:
-    folder = store.folder / "state" / "sessions"
+    folder = store.sessions
     found = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    found = {file: text for file, text in found.items() if ".jsonl.deleted." not in file.name}
     for export in store.exports:
         entries = store.entries[export.session_id]
         file = folder / export.agent_id / f"{export.session_id}.jsonl"
@@ -243,7 +229,7 @@ def ledger_is_sound(store: Store, record: Record) -> Findings:
         if not run.ended:
             yield Finding("stuck", f"run {run.run_id} is still {run.status}")
         said = [entry for entry in store.of_run[run.run_id] if _is_from_outside(entry)]
-        if run.ended and len(said) != 1:
+        if run.ended and len(said) != (run.key.text not in store.deleted):
             yield Finding("torn", f"run {run.run_id} has {len(said)} messages to answer")
     for table in ("inbox", "waits"):
         if count := store.count(f"SELECT count(*) FROM {table}"):
@@ -337,6 +323,9 @@ CHECKS: Sequence[Callable[[Store, Record], Findings]] = (
     letters_keep_their_order,
     questions_are_answered,
     exchanges_go_on_and_end,
+    spawns_are_made_once,
+    children_report_once,
+    children_are_put_away,
     outcomes_are_true,
     entries_have_no_holes,
     tool_calls_have_one_result,

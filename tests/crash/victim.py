@@ -8,6 +8,7 @@ controls: each breaks one promise, and the driver must find out.
     careless   carries out a tool with effects again after it was cut off
     pushing    sends a reply again after it was cut off, to a platform that shows it twice
     torn       leaves a transcript with half a line
+    gossiping  tells a parent of its child's report before it stores that the child has reported
 
 The others are of the real program, which wire.py starts:
 
@@ -31,17 +32,33 @@ import msgspec
 from crossclaw.app import House, Outside, open_house
 from crossclaw.config import Config, Paths
 from crossclaw.domain.addresses import Address, Inbound
+from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.ids import RandomIds
 from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.runs import Run
+from crossclaw.domain.spawns import Report, Spawn
+from crossclaw.ledger.contract import ASIDE_AFTER_MS, Inject, Op
+from crossclaw.sessions.announce import Announces
 from crossclaw.tools.contract import Effect
 from tests.crash.furnishing import Ask, Chat, Fall, Look, Stamp, tell
 
-Build = Literal["honest", "hasty", "forgetful", "careless", "pushing", "torn", "gateway", "eager"]
+Build = Literal[
+    "honest",
+    "hasty",
+    "forgetful",
+    "careless",
+    "pushing",
+    "torn",
+    "gossiping",
+    "gateway",
+    "eager",
+]
 
 RUNS_AT_ONCE = 24  # fewer than the sessions, so that slots are fought for and given back
 WAIT_S = 1.0  # a run that nobody knows must not be waited for until the end of days
 BYTES_MAX = 65_536  # what a pipe holds
+GOSSIP_S = 0.02  # between the two steps of the build that makes two of one
 
 
 class Opening(msgspec.Struct):
@@ -60,6 +77,8 @@ class Victim:
         effect: Effect = "once" if opening.build == "careless" else "effects"
         self._stamp = Stamp(self._folder, effect)
         self._ask = Ask()
+        if opening.build == "gossiping":
+            _report_in_two_steps()
 
     async def live(self) -> None:
         async with anyio.create_task_group() as tasks:
@@ -131,13 +150,28 @@ async def _wait(house: House, run: str) -> dict[str, Any]:
 
 async def _count_open(house: House) -> dict[str, Any]:
     deliveries = await house.ledger.list_open_deliveries(limit=1)
-    return {"open": len(await house.ledger.lanes_with_work()) + len(deliveries)}
+    soon = SystemClock().now_ms() + ASIDE_AFTER_MS
+    due = await house.ledger.list_timers(due_before=soon, limit=1)
+    lanes = await house.ledger.lanes_with_work()
+    return {"open": len(lanes) + len(deliveries) + len(due)}
 
 
 async def _verify(house: House) -> dict[str, Any]:
     """The house does so by itself, but not in the first seconds, and few victims grow so old."""
     await house.exporter.verify()
     return {"verify": 0}
+
+
+def _report_in_two_steps() -> None:
+    in_one_step = Announces._report
+
+    async def report(self: Announces, spawn: Spawn, report: Report, run: Run) -> list[Op[Any]]:
+        ops = await in_one_step(self, spawn, report, run)
+        await self._ledger.commit(*(op for op in ops if isinstance(op, Inject)))
+        await anyio.sleep(GOSSIP_S)
+        return [op for op in ops if not isinstance(op, Inject)]
+
+    Announces._report = report  # type: ignore[method-assign]
 
 
 async def _requests() -> AsyncGenerator[dict[str, Any]]:

@@ -19,7 +19,7 @@ from tests.crash.chapter import Scene
 from tests.crash.clients import Load
 from tests.crash.life import Answer, Gone, Hear, HungUp, Line
 from tests.crash.record import AGENTS, UNHEARD, Place
-from tests.crash.store import OPEN, find_runs
+from tests.crash.store import count_left, find_runs
 from tests.crash.victim import BYTES_MAX, Build
 
 PROGRAM = Path(sys.executable).with_name("crossclaw")
@@ -58,7 +58,8 @@ def ask_the_other(_dice: Random, place: Place, token: str) -> str:
     return f"tool: sessions_send {json.dumps(arguments)}"
 
 
-WIRE_LOAD = Load(5, PLACES, SCRIPTS, ask_the_other)
+TASKS = ("say: re $", "wait: 0.05\nsay: re $")
+WIRE_LOAD = Load(5, PLACES, SCRIPTS, ask_the_other, TASKS)
 
 
 def wire_scene(dice: Random) -> Scene:
@@ -163,7 +164,7 @@ class Gateway:
             case "wait":
                 return await self._wait(request["client"], request["run"])
             case "open":
-                return {"open": len(find_runs(self._folder, OPEN))}
+                return {"open": count_left(self._folder)}
             case _:
                 return {"verify": 0}
 

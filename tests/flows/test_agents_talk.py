@@ -11,6 +11,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import ToolResultMessage, UserMessage
 from crossclaw.door.dispatch import MissingScope
 from crossclaw.door.principal import Principal
+from crossclaw.ledger.contract import DeleteSession
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import open_house
 from tests.flows.crashing import crashed_copy
@@ -311,6 +312,23 @@ async def test_a_deleted_session_is_gone_and_its_copy_set_aside(tmp_path: Path) 
     assert ".deleted." in kept
     assert "secret pangolin" in await anyio.Path(kept).read_text("utf-8")
     assert not list((tmp_path / "state" / "sessions" / "main").glob("*notes*"))
+
+
+@pytest.mark.spec("B1")
+async def test_the_copy_of_a_deleted_session_is_set_aside_also_when_the_deleter_died(
+    tmp_path: Path,
+) -> None:
+    key = SessionKey.parse("agent:main:notes")
+    async with open_house(tmp_path, RehearsalProvider()) as house:
+        run = await say(house, key.text, "say: secret pangolin", "r1")
+    async with open_house(tmp_path, RehearsalProvider()) as house:
+        await house.ledger.do(DeleteSession(key=key, at=0))  # and no further
+        await anyio.sleep(10)
+        left = await house.ledger.next_timer_at()
+
+    (kept,) = (tmp_path / "state" / "sessions" / "main").glob(f"{run.session_id}*")
+    assert ".jsonl.deleted." in kept.name
+    assert left is None
 
 
 @pytest.mark.spec("B3")

@@ -103,7 +103,7 @@ async def test_old_results_of_tools_go_first(tmp_path: Path) -> None:
     count.call = _long_result  # type: ignore[method-assign]
     calls = [[ToolUse(f"c{n}", "count", {})] for n in range(12)]
     model = remembering(*calls, "done")
-    async with open_house(tmp_path, model, config=small(12_000), tools=[count]) as house:
+    async with open_house(tmp_path, model, config=small(20_000), tools=[count]) as house:
         run = await say(house, "main", "work", "r1")
         made = await compactions(house, run)
 

@@ -35,7 +35,8 @@ class SetClock(VirtualClock):
 def last_words(request: ModelRequest) -> str:
     turn = request.turns[-1]
     assert isinstance(turn, UserTurn)
-    return [block.text for block in turn.content if isinstance(block, Text)][-1]
+    texts = [block.text for block in turn.content if isinstance(block, Text)]
+    return [text for text in texts if not text.startswith("[end of message")][-1]
 
 
 async def add(house: Any, **changes: Any) -> Any:

@@ -11,6 +11,7 @@ from crossclaw.ledger.contract import (
     EndRun,
     EnsureSession,
     Ledger,
+    NotYet,
     Submit,
     Submitted,
 )
@@ -55,7 +56,9 @@ async def claim(ledger: Ledger, key: SessionKey = ANA, owner: str = "me") -> Run
 
 
 async def find_claim(ledger: Ledger, key: SessionKey = ANA, owner: str = "me") -> Claimed | None:
-    return await ledger.do(Claim(key=key, owner=owner, at=3))
+    claimed = await ledger.do(Claim(key=key, owner=owner, at=3))
+    assert not isinstance(claimed, NotYet), "nothing here is asked to wait"
+    return claimed
 
 
 async def begun(ledger: Ledger, run_id: str, key: SessionKey = ANA) -> Run:
@@ -64,4 +67,5 @@ async def begun(ledger: Ledger, run_id: str, key: SessionKey = ANA) -> Run:
 
 
 async def end(ledger: Ledger, run: Run, outcome: Outcome = OK) -> Run:
-    return await ledger.do(EndRun(fence=run.fence, outcome=outcome, at=9))
+    (ended,) = await ledger.do(EndRun(fence=run.fence, outcome=outcome, at=9))
+    return ended

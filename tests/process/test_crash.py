@@ -26,7 +26,9 @@ def test_nothing_is_lost_doubled_or_torn_by_kills() -> None:
 
 @pytest.mark.spec("B1")
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("build", ["hasty", "forgetful", "careless", "pushing", "torn", "eager"])
+@pytest.mark.parametrize(
+    "build", ["hasty", "forgetful", "careless", "pushing", "torn", "gossiping", "eager"]
+)
 def test_a_build_that_breaks_its_promise_is_caught(build: str) -> None:
     done = crash("--control", build)
 

@@ -178,13 +178,13 @@ class View:
     # ── by label and by agent ──────────────────────────────────────────────────────────────────
 
     async def _by_label(self) -> AsyncIterator[Case]:
-        for label in sorted({place.label for place in self.there}):
-            for agent in (None, "a", "b"):
-                given = {"agentId": agent} if agent else {}
-                answer = _brief(await self.ask("sessions_send", label=label, message="x", **given))
-                refusal = await self.ask("sessions_send", label="nothing", message="x", **given)
+        for agent in (None, "a", "b"):
+            given = {"agentId": agent} if agent else {}
+            refusal = await self.ask("sessions_send", label="nothing", message="x", **given)
+            for label in sorted({place.label for place in self.there}):
+                asked = await self.ask("sessions_send", label=label, message="x", **given)
                 expected = self._of_label(label, agent) or _as_if(refusal, "nothing", label)
-                yield f"send label {label} of {agent}", answer, expected
+                yield f"send label {label} of {agent}", _brief(asked), expected
 
     def _of_label(self, label: str, agent: str | None) -> Answer | None:
         if agent and not may_reach(self.setting.a2a, self.nodes[self.me], Node(agent, None)):

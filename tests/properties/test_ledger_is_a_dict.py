@@ -134,7 +134,7 @@ class LedgerMachine(RuleBasedStateMachine):
             return
         run_id = self.lanes[key][-1]
         (ended,) = self._do(EndOpenRun(run_id=run_id, outcome=Outcome("aborted"), at=5))
-        assert ended is not None
+        assert [run.run_id for run in ended] == [run_id]
         if run_id in self.unread:
             self.said[key].append(self.unread.pop(run_id))
         self._ended(key, run_id, "aborted")

@@ -194,3 +194,16 @@ async def test_results_of_a_run_that_another_model_began_are_quoted() -> None:
     call = AssistantTurn([ToolUse("c1", "read", {})])
     answer = await ask(user("read it"), call, UserTurn([ToolReturn("c1", [Text("no")], True)], []))
     assert answer.text == "(rehearsal) read failed: no"
+
+
+async def test_a_report_that_falls_into_a_script_does_not_stop_it() -> None:
+    """A run that goes on after a crash may find it behind the message that it answers."""
+    report = (
+        "[announce message 0123456789abcdef from agent:main:subagent:7 through sessions_spawn; …]",
+        "Status: success\nResult: 42",
+        "[end of message 0123456789abcdef]",
+    )
+
+    assert (await ask(user("say: one\nthen:\nsay: two", *report))).text == "one"
+    assert "42" in (await ask(user(*report))).text
+    assert (await ask(user(*report, "say: later"))).text == "later"

@@ -1,5 +1,7 @@
-"""Small parts of the runs room: feed, slots, sweep; and the history's bounds."""
+"""Small parts of the runs room: feed, slots, lanes, sweep; and the history's bounds."""
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
@@ -10,13 +12,18 @@ from crossclaw.agent.history import History
 from crossclaw.agent.toolbox import RESULT_CHARS_MAX, _bounded
 from crossclaw.domain.events import EntryAppended, Event, RunAccepted
 from crossclaw.domain.keys import SessionKey
-from crossclaw.ledger.contract import ArmTimer, Inject, TakeTimer, Timer
+from crossclaw.domain.messages import AssistantMessage
+from crossclaw.domain.runs import Outcome, Run
+from crossclaw.ledger.contract import ArmTimer, Inject, Recover, TakeTimer, Timer
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
+from crossclaw.runs.book import NOTHING, Book, Follow
 from crossclaw.runs.feed import Feed
+from crossclaw.runs.lanes import Ending, Finished, Lanes, Progress
 from crossclaw.runs.slots import Slots
 from crossclaw.runs.sweep import Sweep
 from crossclaw.testing import ScriptedProvider, VirtualClock, open_house
-from tests.ledger.making import ANA, BEN, says, session, submit
+from tests.ledger.making import ANA, BEN, begun, claim, says, session, submit
+from tests.ledger.making import run as new_run
 
 EVENT = RunAccepted("r", SessionKey.main("main"))
 
@@ -68,6 +75,155 @@ async def test_a_holder_that_is_stopped_while_it_waits_leaves_no_slot_behind() -
 
     async with slots.hold("ben"):
         assert slots.taken == 1
+
+
+async def test_who_was_alone_is_alone_again_after_it_waited_for_the_next_in_the_row() -> None:
+    slots, answered = Slots(2), anyio.Event()
+    working: list[str] = []
+    """Who is under way without waiting, of those that must be alone."""
+
+    async def ask() -> None:
+        async with slots.alone("ana"), slots.hold("ana"):
+            async with slots.given_back("ana"):
+                await answered.wait()
+            working.append("ana")
+
+    async def answer() -> None:
+        async with slots.alone("ben"), slots.hold("ben"):
+            working.append("ben")
+            answered.set()
+            await anyio.wait_all_tasks_blocked()
+            assert working == ["ben"]
+            working.remove("ben")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(ask)
+        await anyio.wait_all_tasks_blocked()
+        tasks.start_soon(answer)
+
+    assert working == ["ana"]
+    assert slots.taken == 0
+
+
+async def test_one_that_is_stopped_while_it_waits_to_be_alone_again_holds_up_nobody() -> None:
+    slots = Slots(2)
+    with anyio.move_on_after(5):
+        async with slots.alone("ana"), slots.hold("ana"), anyio.create_task_group() as tasks:
+            async with slots.given_back("ana"):
+                tasks.start_soon(_be_alone_for, slots, "ben", 60)
+                await anyio.sleep(1)
+            raise AssertionError("ben is still alone")
+
+    with anyio.fail_after(120):
+        await _be_alone_for(slots, "cho", 1)
+
+
+async def _be_alone_for(slots: Slots, holder: str, seconds: float) -> None:
+    async with slots.alone(holder), slots.hold(holder):
+        await anyio.sleep(seconds)
+
+
+@asynccontextmanager
+async def lanes_with(ledger: SqliteLedger, finished: Finished) -> AsyncGenerator[Book]:
+    """Lanes whose runs all end well, and this follows from it."""
+    feed, clock = Feed(), VirtualClock()
+    book = Book(ledger, feed, clock, ledger.owner)
+    lanes = Lanes(book, Slots(), clock)
+
+    async def execute(run: Run, progress: Progress) -> Ending:
+        return Ending(Outcome("ok", reply="done"))
+
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(lanes.serve, execute, finished)
+        yield book
+        tasks.cancel_scope.cancel()
+
+
+def bell(run: Run) -> Follow:
+    timer = Timer(timer_key=run.run_id, agent_id="main", kind="bell", due_at=0)
+    return Follow([ArmTimer(timer=timer)])
+
+
+async def test_an_end_that_cannot_be_followed_up_ends_in_an_error_that_is_followed_up(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Otherwise an exchange, a spawn or a job would wait for it for ever."""
+
+    async def finished(run: Run, outcome: Outcome) -> Follow:
+        if outcome.status == "ok":
+            raise RuntimeError("nobody thought of this")
+        return bell(run)
+
+    ledger = SqliteLedger(tmp_path / "l.sqlite", inline=True)
+    async with lanes_with(ledger, finished) as book:
+        await book.submit(new_run("r1", ANA), session(ANA).new)
+        run = await book.wait("r1", timeout_s=60)
+        rung = await ledger.list_timers(due_before=1, limit=9)
+        entries = await ledger.list_entries("id-of-ana", limit=9)
+    await ledger.close()
+
+    assert run is not None
+    assert (run.status, run.error) == ("error", "internal error at the end of the run")
+    assert [timer.timer_key for timer in rung] == ["r1"]
+    assert isinstance(entries[-1].message, AssistantMessage)
+    assert entries[-1].message.error == run.error
+    assert "nobody thought of this" in caplog.text
+
+
+async def test_when_nothing_can_follow_the_run_ends_all_the_same_and_the_next_one_comes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def finished(run: Run, outcome: Outcome) -> Follow:
+        if run.run_id == "r1":
+            raise RuntimeError("nobody thought of this")
+        return NOTHING
+
+    ledger = SqliteLedger(tmp_path / "l.sqlite", inline=True)
+    async with lanes_with(ledger, finished) as book:
+        for run_id in ("r1", "r2"):
+            await book.submit(new_run(run_id, ANA), session(ANA).new)
+        first, second = [await book.wait(run_id, timeout_s=60) for run_id in ("r1", "r2")]
+    await ledger.close()
+
+    assert first is not None
+    assert second is not None
+    assert (first.status, second.status) == ("error", "ok")
+    assert "what should follow from it is lost" in caplog.text
+
+
+async def test_a_run_that_is_given_up_does_not_keep_the_house_from_starting(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def finished(run: Run, outcome: Outcome) -> Follow:
+        raise RuntimeError("nobody thought of this")
+
+    ledger = SqliteLedger(tmp_path / "l.sqlite", inline=True)
+    await submit(ledger, "r1", ANA)
+    for owner in ("first", "second", "third"):
+        await claim(ledger, ANA, owner)
+        await ledger.do(Recover(owner="nobody"))
+    async with lanes_with(ledger, finished) as book:
+        run = await book.wait("r1", timeout_s=60)
+    await ledger.close()
+
+    assert run is not None
+    assert "given up" in (run.error or "")
+
+
+async def test_what_follows_from_an_end_does_not_follow_again_from_an_abort_that_came_late(
+    tmp_path: Path,
+) -> None:
+    ledger = SqliteLedger(tmp_path / "l.sqlite", inline=True)
+    book = Book(ledger, Feed(), VirtualClock(), ledger.owner)
+    run = await begun(ledger, "r1", ANA)
+    await book.end(run, Outcome("ok"), [])
+
+    late = await book.end_open("r1", Outcome("aborted"), bell(run))
+    rung = await ledger.list_timers(due_before=1, limit=9)
+    await ledger.close()
+
+    assert late is None
+    assert rung == []
 
 
 async def test_the_sweep_finds_work_that_no_hint_told_of(tmp_path: Path) -> None:

@@ -116,6 +116,12 @@ def test_what_a_sandboxed_session_began_is_locked_in_whatever_the_config_says() 
     assert viewer_of(Config(), MAIN, locked).mode == "spawned"
 
 
+@pytest.mark.spec("V1", "P4")
+@pytest.mark.parametrize("mode", ["non-main", "all"])
+def test_a_sub_agent_with_a_session_tool_is_restricted_like_everybody(mode: str) -> None:
+    assert viewer_of(boxed(mode), CHILD, Authority()).mode == "spawned"
+
+
 def test_a_session_whose_agent_left_the_config_keeps_the_default_sandbox() -> None:
     assert why_sandboxed(boxed("all").agents, SessionKey.main("gone"), Authority())
 

@@ -97,9 +97,7 @@ async def test_a_hook_runs_in_a_session_of_its_own_and_its_words_are_fenced(tmp_
         assert run.key.text.startswith("hook:")
         assert run.authority.owner is False
         shown = words(open_.provider.seen[0])
-        mark = re.match(
-            r"\[hook message ([0-9a-f]{16}) from CI\); not written by the person", shown
-        )
+        mark = re.match(r"\[hook message ([0-9a-f]{16}) from CI; not written by the person", shown)
         assert mark
         assert shown.endswith(f"[end of message {mark[1]}]")
         assert shown.count(mark[1]) == 2  # ours alone: no words can contain their own end

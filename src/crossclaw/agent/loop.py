@@ -76,6 +76,7 @@ class Loop:
             entries = await self._history.read(run.session_id)
             if calls := unanswered_calls(entries, run.run_id):
                 await self._toolbox.run(run, mind.tools, calls)
+                await self._book.take_along(run)
             pieces = open_pieces(entries, run.run_id)
             answer = with_own_ids(await self._ask(run, mind, pieces, progress), entries, run.run_id)
             whole = joined(pieces, answer)

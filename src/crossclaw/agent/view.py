@@ -73,7 +73,7 @@ def build_view(
         turns.insert(0, UserTurn([], [Text(NOT_SHOWN)]))
     if not turns or isinstance(turns[-1], AssistantTurn):
         turns.append(UserTurn([], [Text(GO_ON)]))
-    return _with_late_thinking_only(turns)
+    return _with_late_thinking_only(turns, len(prefix.turns))
 
 
 def extend_prefix(entries: Sequence[Entry], prefix: Prefix) -> Prefix:
@@ -154,16 +154,17 @@ def _is_sealed(block: Text | Thinking | ToolUse) -> bool:
     return isinstance(block, Thinking) and bool(block.signature or block.redacted)
 
 
-def _with_late_thinking_only(turns: list[Turn]) -> list[Turn]:
+def _with_late_thinking_only(turns: list[Turn], settled: int) -> list[Turn]:
     """Thinking belongs to the tool calls under way: what was before the last words of the user has
-    served its purpose."""
-    begins = max(
-        n for n, turn in enumerate(turns) if isinstance(turn, UserTurn) and not turn.results
-    )
-    return [
-        _unthinking(turn) if isinstance(turn, AssistantTurn) and number < begins else turn
-        for number, turn in enumerate(turns)
-    ]
+    served its purpose. Settled turns have none left."""
+    begins = len(turns) - 1
+    while not isinstance(turns[begins], UserTurn) or turns[begins].results:  # type: ignore[union-attr]
+        begins -= 1
+    for number in range(max(0, settled - 1), begins):
+        turn = turns[number]
+        if isinstance(turn, AssistantTurn):
+            turns[number] = _unthinking(turn)
+    return turns
 
 
 def _unthinking(turn: AssistantTurn) -> AssistantTurn:

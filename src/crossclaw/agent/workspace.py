@@ -31,12 +31,12 @@ class _Held(NamedTuple):
 
 
 class WorkspaceFiles:
-    """Looked at for every request and read when they have changed: some ten microseconds each."""
+    """Looked at for every request and read when they have changed: some microseconds each."""
 
     def __init__(self, file_chars_max: int, total_chars_max: int) -> None:
         self._file_chars_max = file_chars_max
         self._total_chars_max = total_chars_max
-        self._held: OrderedDict[Path, _Held] = OrderedDict()
+        self._held: OrderedDict[str, _Held] = OrderedDict()
 
     def read(self, workspace: Path, *, subagent: bool = False) -> list[tuple[str, str]]:
         """Names and texts, in their order, within the limits. Empty and missing files are left out."""
@@ -50,33 +50,47 @@ class WorkspaceFiles:
         return shown
 
     def _text(self, workspace: Path, name: str) -> str:
+        """Where a path leads is asked only when what it leads to has changed."""
+        place = f"{workspace}/{name}"
+        try:
+            identity = _identity(os.stat(place))
+        except FileNotFoundError:
+            return ""
+        except OSError:
+            return self._find_text(workspace, name)
+        held = self._held.get(place)
+        if held is None or held.identity != identity:
+            held = self._held[place] = _Held(identity, self._find_text(workspace, name))
+            if len(self._held) > HELD_MAX:
+                self._held.popitem(last=False)
+        return held.text
+
+    def _find_text(self, workspace: Path, name: str) -> str:
         try:
             root = workspace.resolve()
             path = (root / name).resolve()
             if not path.is_relative_to(root):
                 return f"[{name} is a link that leads out of the workspace; it was not read.]"
             with open(os.open(path, _FLAGS), "rb") as file:
-                return self._read(path, file.fileno())
+                return _read(name, file.fileno())
         except FileNotFoundError:
             return ""
         except (OSError, RuntimeError) as error:  # a circle of links is a RuntimeError
             log.warning("%s of workspace %s cannot be read: %s", name, workspace, error)
             return f"[{name} cannot be read.]"
 
-    def _read(self, path: Path, fd: int) -> str:
-        info = os.fstat(fd)
-        if not stat.S_ISREG(info.st_mode):
-            return f"[{path.name} is no file.]"
-        identity = (info.st_dev, info.st_ino, info.st_mtime_ns, info.st_size)
-        held = self._held.get(path)
-        if held is None or held.identity != identity:
-            text = os.read(fd, BYTES_MAX).decode("utf-8", "replace").strip()
-            more = info.st_size - BYTES_MAX
-            held = _Held(identity, f"{text}\n[{more} more bytes]" if more > 0 else text)
-            self._held[path] = held
-            if len(self._held) > HELD_MAX:
-                self._held.popitem(last=False)
-        return held.text
+
+def _identity(info: os.stat_result) -> tuple[int, ...]:
+    return info.st_dev, info.st_ino, info.st_mtime_ns, info.st_ctime_ns, info.st_size
+
+
+def _read(name: str, fd: int) -> str:
+    info = os.fstat(fd)
+    if not stat.S_ISREG(info.st_mode):
+        return f"[{name} is no file.]"
+    text = os.read(fd, BYTES_MAX).decode("utf-8", "replace").strip()
+    more = info.st_size - BYTES_MAX
+    return f"{text}\n[{more} more bytes]" if more > 0 else text
 
 
 def shortened(text: str, name: str, chars_max: int) -> str:

@@ -9,6 +9,7 @@ from crossclaw.domain.authority import Authority
 from crossclaw.domain.jobs import TickId
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
+from crossclaw.domain.queueing import Queueing
 
 RunKind = Literal[
     "chat",
@@ -60,6 +61,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The job's tick that this run is for."""
     ack_chars_max: int | None = None
     """Set where HEARTBEAT_OK means silence: how much may be said beside it."""
+    queue: Queueing | None = None
+    """Of a chat message: what becomes of it should the session be busy."""
 
 
 class NewRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +96,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: int | None = None
     reply: str | None = None
     error: str | None = None
+    merged_into: str | None = None
+    """The run that answers this one's message together with its own. They end together."""
 
     @property
     def ended(self) -> bool:

@@ -45,6 +45,8 @@ class Session(msgspec.Struct, frozen=True):
     compactions: int = 0
     authority: Authority = UNBOUND
     """What any run of this session may do at most."""
+    queue_mode: str | None = None
+    """In place of `messages.queue.mode`."""
 
 
 class NewSession(msgspec.Struct, frozen=True, kw_only=True):

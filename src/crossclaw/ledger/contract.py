@@ -64,9 +64,11 @@ class ResetSession(Op[Session], frozen=True):
 
 
 class DeleteSession(Op[list[str]], frozen=True):
-    """Forget a session and all its transcripts. Answers their session ids."""
+    """Forget a session and all its transcripts. Answers their session ids; a timer of each
+    (`aside:<session id>`) stands until its copy on disk was set aside."""
 
     key: SessionKey
+    at: int
 
 
 class ArchiveSession(Op[Session | None], frozen=True):
@@ -106,14 +108,38 @@ class Claimed(msgspec.Struct, frozen=True):
     run: Run
     entry: Entry | None
     """The run's message as it entered the transcript; None when a run is taken up again."""
+    joined: "Joined | None" = None
+    dropped: tuple[Run, ...] = ()
+    """Runs that ended thereby: too many were waiting."""
 
 
-class Claim(Op[Claimed | None], frozen=True):
+class Joined(msgspec.Struct, frozen=True):
+    """Runs whose messages another one answers with its own, and these as they entered the transcript."""
+
+    runs: tuple[Run, ...] = ()
+    entries: tuple[Entry, ...] = ()
+
+
+class NotYet(msgspec.Struct, frozen=True):
+    """More messages may be on their way: claim again at that time."""
+
+    until: int
+
+
+class Claim(Op[Claimed | NotYet | None], frozen=True):
     """Take the lane's first run, if no run of the session is open yet. Its message moves from the
-    inbox into the transcript in the same step."""
+    inbox into the transcript in the same step, and so do those that its queue mode lets it answer
+    as well."""
 
     key: SessionKey
     owner: str
+    at: int
+
+
+class Join(Op[Joined], frozen=True):
+    """Messages that wait right behind a run and are meant to steer it enter the transcript."""
+
+    fence: Fence
     at: int
 
 
@@ -150,21 +176,25 @@ class PinEntry(Op[Entry], frozen=True):
     pinned: bool = True
 
 
-class EndRun(Op[Run], frozen=True):
-    """The run is over. Put what follows from it into the same step."""
+class EndRun(Op[list[Run]], frozen=True):
+    """The run is over, and with it those whose messages it answered as well; it comes first in the
+    answer. Put what follows from it into the same step."""
 
     fence: Fence
     outcome: Outcome
     at: int
 
 
-class EndOpenRun(Op[Run | None], frozen=True):
-    """End a run from outside, whoever has it, with last words; None when it had already ended."""
+class EndOpenRun(Op[list[Run]], frozen=True):
+    """End a run from outside, whoever has it, with last words, and those whose messages it answers;
+    nothing when it had already ended. Where something follows, that would follow twice: then `fenced`
+    makes the whole step void."""
 
     run_id: str
     outcome: Outcome
     at: int
     entries: tuple[NewEntry, ...] = ()
+    fenced: bool = False
 
 
 class ReleaseRun(Op[None], frozen=True):
@@ -402,6 +432,17 @@ class Timer(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     due_at: int
     payload: dict[str, Any] = {}
+
+
+ASIDE = "aside"
+"""The kind of timers whose transcript's copy is to be set aside: its session was deleted."""
+
+
+ASIDE_AFTER_MS = 3_000  # whoever deletes does it at once; this is for one that dies before
+
+
+def aside_key(session_id: str) -> str:
+    return f"{ASIDE}:{session_id}"
 
 
 class ArmTimer(Op[None], frozen=True):

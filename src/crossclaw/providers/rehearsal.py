@@ -17,6 +17,7 @@ conversation gets the same answer, also after a crash.
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 import anyio
 import anyio.lowlevel
@@ -51,6 +52,9 @@ _DIRECTIVE = re.compile(
 
 _END_MARK = re.compile(r"\[end of message [0-9a-f]{16}\]")
 """Stands behind words that came from elsewhere."""
+
+_FROM_CHILD = re.compile(r"\[announce message [0-9a-f]{16} from agent:[^:]+:subagent:")
+"""Stands before a sub-agent's report, which may arrive at any moment."""
 
 _DIRECTIVES = "say: tool: think: wait: fail: long: cut: then:"
 _REPORT = "`Result:`"
@@ -179,10 +183,16 @@ def _script_of(turn: UserTurn) -> list[Step]:
 
 
 def _words(turn: UserTurn) -> str:
-    """Of several messages in one turn the newest: those before it were not answered, and are over."""
+    """Of several messages in one turn the newest: those before it were not answered, and are over.
+    A report that fell in between is heard, but it is not what was asked."""
     texts = [part.text for part in turn.content if isinstance(part, Text)]
     said = [text for text in texts if not _END_MARK.fullmatch(text)]
-    return said[-1].strip() if said else ""
+    asked = [
+        text
+        for before, text in pairwise(["", *said])
+        if not _FROM_CHILD.match(before) and not _FROM_CHILD.match(text)
+    ]
+    return (asked or said or [""])[-1].strip()
 
 
 def _plain_answer(request: ModelRequest) -> str:

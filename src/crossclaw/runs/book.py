@@ -9,8 +9,10 @@ import anyio
 import msgspec
 
 from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import Fenced
 from crossclaw.domain.events import EntryAppended, Injected, RunAccepted, RunEnded, RunStarted
 from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.queueing import STEERING
 from crossclaw.domain.runs import NewRun, Outcome, Run
 from crossclaw.domain.sessions import Entry, NewEntry, NewSession, Session
 from crossclaw.ledger.contract import (
@@ -22,7 +24,10 @@ from crossclaw.ledger.contract import (
     EndRun,
     EnsureSession,
     Inject,
+    Join,
+    Joined,
     Ledger,
+    NotYet,
     Op,
     Recover,
     Recovered,
@@ -66,12 +71,17 @@ class Book:
         self._owner = owner
         self._ended: dict[str, list[anyio.Event]] = {}
         self._wake: Wake = lambda key: None
+        self._interrupt: Wake = lambda key: None
         self._taking: Taking = self._take_none
 
-    def on_work(self, wake: Wake, taking: Taking | None = None) -> None:
-        """Who is told that a lane has work, and who may take it in the step that accepts it."""
+    def on_work(
+        self, wake: Wake, taking: Taking | None = None, interrupt: Wake | None = None
+    ) -> None:
+        """Who is told that a lane has work, who may take it in the step that accepts it, and who
+        stops a session's chat for a message that will not wait."""
         self._wake = wake
         self._taking = taking or self._take_none
+        self._interrupt = interrupt or self._interrupt
 
     @contextmanager
     def _take_none(self, key: SessionKey) -> Generator[None]:
@@ -96,8 +106,12 @@ class Book:
             submitted, claimed = await self._accept(accept, session, before, also, claim=bool(take))
             if not submitted.duplicate:
                 self._feed.publish(RunAccepted(submitted.run_id, new.key))
-            if take and claimed:
+            if take and isinstance(claimed, Claimed):
                 take(claimed)
+            elif take and claimed:
+                self._wake(new.key)  # it has to wait a little: the lane does
+        if new.plan.queue is not None and new.plan.queue.mode == "interrupt":
+            self._interrupt(new.key)
         return submitted
 
     async def _accept(
@@ -108,7 +122,7 @@ class Book:
         also: Sequence[Op[Any]],
         *,
         claim: bool,
-    ) -> tuple[Submitted, Claimed | None]:
+    ) -> tuple[Submitted, Claimed | NotYet | None]:
         key, at = accept.new.key, accept.at
         claims = [Claim(key=key, owner=self._owner, at=at)] if claim else []
         with anyio.CancelScope(shield=claim):  # a claim that nobody hears of is never given back
@@ -135,8 +149,7 @@ class Book:
             EndOpenRun(run_id=new.run_id, outcome=outcome, at=at, entries=(note,)),
             *also,
         )
-        if ended is not None:
-            self._tell_end(ended, withheld=False)
+        self._tell_ends(ended, withheld=False)
         recorded: Submitted = submitted
         return recorded
 
@@ -166,13 +179,26 @@ class Book:
 
     # ── a run's own writes ─────────────────────────────────────────────────────────────────────
 
-    async def claim(self, key: SessionKey) -> Claimed | None:
+    async def claim(self, key: SessionKey) -> Claimed | NotYet | None:
         return await self._ledger.do(Claim(key=key, owner=self._owner, at=self._clock.now_ms()))
 
     def tell_start(self, claimed: Claimed) -> None:
         if claimed.entry is not None:
             self._feed.publish(EntryAppended(claimed.run.key, claimed.entry))
         self._feed.publish(RunStarted(claimed.run))
+        if claimed.joined is not None:
+            self._tell_joined(claimed.run.key, claimed.joined)
+        self._tell_ends(claimed.dropped, withheld=False)
+
+    async def take_along(self, run: Run) -> None:
+        """Between two turns: messages that are to steer this run enter the transcript. To look is
+        cheaper than a step that finds nothing."""
+        if run.kind != "chat":
+            return
+        queues = [other.plan.queue for other in await self._ledger.list_open_runs(run.key)]
+        if any(queue is not None and queue.mode in STEERING for queue in queues[1:]):
+            joined = await self._ledger.do(Join(fence=run.fence, at=self._clock.now_ms()))
+            self._tell_joined(run.key, joined)
 
     async def append(self, run: Run, *entries: NewEntry) -> list[Entry]:
         stored = await self._ledger.do(
@@ -198,9 +224,9 @@ class Book:
             *follow.ops,
         )
         self._tell_entries(run.key, stored)
-        self._tell_end(ended, withheld=follow.withheld)
+        self._tell_ends(ended, withheld=follow.withheld)
         self._tell_what_follows(follow.ops, answers)
-        done: Run = ended
+        done: Run = ended[0]
         return done
 
     async def end_open(
@@ -212,13 +238,15 @@ class Book:
     ) -> Run | None:
         """End a run that nobody carries out; None when it had already ended."""
         at = self._clock.now_ms()
-        end = EndOpenRun(run_id=run_id, outcome=outcome, at=at, entries=tuple(entries))
-        ended, *answers = await self._ledger.commit(end, *follow.ops)
-        if ended is not None:
-            self._tell_end(ended, withheld=follow.withheld)
-            self._wake(ended.key)
-            self._tell_what_follows(follow.ops, answers)
-        done: Run | None = ended
+        end = EndOpenRun(run_id=run_id, outcome=outcome, at=at, entries=tuple(entries), fenced=True)
+        try:
+            ended, *answers = await self._ledger.commit(end, *follow.ops)
+        except Fenced:
+            return None
+        self._tell_ends(ended, withheld=follow.withheld)
+        done: Run = ended[0]
+        self._wake(done.key)
+        self._tell_what_follows(follow.ops, answers)
         return done
 
     async def release(self, run: Run) -> None:
@@ -251,10 +279,16 @@ class Book:
         for entry in entries:
             self._feed.publish(EntryAppended(key, entry))
 
-    def _tell_end(self, run: Run, *, withheld: bool) -> None:
-        for event in self._ended.get(run.run_id, ()):
-            event.set()
-        self._feed.publish(RunEnded(run, withheld))
+    def _tell_joined(self, key: SessionKey, joined: Joined) -> None:
+        self._tell_entries(key, joined.entries)
+        for run in joined.runs:
+            self._feed.publish(RunStarted(run))
+
+    def _tell_ends(self, runs: Sequence[Run], *, withheld: bool) -> None:
+        for run in runs:
+            for event in self._ended.get(run.run_id, ()):
+                event.set()
+            self._feed.publish(RunEnded(run, withheld))
 
     def _tell_what_follows(self, ops: Sequence[Op[Any]], answers: Sequence[Any]) -> None:
         for op, answer in zip(ops, answers, strict=True):

@@ -28,7 +28,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage
 from crossclaw.domain.runs import EndStatus, Outcome, Run
 from crossclaw.domain.sessions import NewEntry
-from crossclaw.ledger.contract import ATTEMPTS_MAX, Claimed
+from crossclaw.ledger.contract import ATTEMPTS_MAX, Claimed, NotYet
 from crossclaw.runs.book import NOTHING, Book, Follow, Take
 from crossclaw.runs.slots import Slots
 
@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 
 # A run that does not heed its abort (a tool that shields itself) is ended over its head after this.
 ABORT_PATIENCE_S = 5.0
+INTERRUPTED = "interrupted by a newer message"
+REST_MIN_S = 0.001  # a clock that stands still must not become a busy loop
 STORE_PATIENCE_S = 1.0  # between attempts while the ledger cannot write (a full disk)
 
 
@@ -71,7 +73,9 @@ class Lanes:
         self._tasks: TaskGroup | None = None
         self._waiting: set[SessionKey] = set()
         self._suspects: set[SessionKey] = set()
-        book.on_work(self.wake, self._taking)
+        self._interrupted: set[SessionKey] = set()
+        """Lanes in which a message came that will not wait for the run under way."""
+        book.on_work(self.wake, self._taking, self._interrupt)
 
     def wake(self, key: SessionKey) -> None:
         """There may be work for this session. Cheap, and never wrong to call."""
@@ -116,6 +120,8 @@ class Lanes:
                 return under_way.ended_as == "aborted"
         outcome = Outcome("aborted", error=reason)
         run = await self._book.find(run_id)
+        if run is not None and run.merged_into is not None and not run.ended:
+            return await self.abort(run.merged_into, reason)  # there is one answer to stop
         follow = NOTHING if run is None or run.ended else await self._finished(run, outcome)
         ended = await self._book.end_open(run_id, outcome, follow)
         if ended is not None and (begun := self._under_way.get(run_id)) is not None:
@@ -125,7 +131,12 @@ class Lanes:
     async def abort_session(self, key: SessionKey, reason: str) -> list[str]:
         """Stop all of a session's runs, the queued ones first, so that none begins meanwhile."""
         open_runs = await self._book.list_open(key)
-        return [run.run_id for run in reversed(open_runs) if await self.abort(run.run_id, reason)]
+        stopped = [
+            run.run_id
+            for run in reversed(open_runs)
+            if run.merged_into is None and await self.abort(run.run_id, reason)
+        ]
+        return stopped + [run.run_id for run in open_runs if run.merged_into in stopped]
 
     # ── inside ─────────────────────────────────────────────────────────────────────────────────
 
@@ -138,13 +149,23 @@ class Lanes:
 
     async def _give_up(self, run: Run) -> None:
         error = f"given up after {ATTEMPTS_MAX} attempts that each ended with the process"
+        await self._end_in_error(run, error)
+
+    async def _end_in_error(self, run: Run, error: str) -> None:
+        """Said in the transcript and to whoever the end matters to: an exchange, a parent, a job."""
         outcome = Outcome("error", error=error)
         last_words = AssistantMessage([], self._clock.now_ms(), stop_reason="error", error=error)
         # Its own in the transcript, where other runs may have been given up before.
         entry_id = sha256(f"end of {run.run_id}".encode()).hexdigest()[:8]
         entry = NewEntry(entry_id=entry_id, message=last_words)
-        follow = await self._finished(run, outcome)
-        await self._book.end_open(run.run_id, outcome, follow, [entry])
+        try:
+            follow = await self._finished(run, outcome)
+            await self._book.end_open(run.run_id, outcome, follow, [entry])
+        except STORE_TROUBLE:
+            raise
+        except Exception:
+            log.exception("run %s ends, and what should follow from it is lost", run.run_id)
+            await self._book.end_open(run.run_id, outcome, entries=[entry])
 
     @contextmanager
     def _taking(self, key: SessionKey) -> Generator[Take | None]:
@@ -207,9 +228,13 @@ class Lanes:
     async def _take_one(self, key: SessionKey) -> bool:
         self._active[key] = False
         async with self._slots.hold(key):
-            return await self._take_next(key)
+            taken = await self._take_next(key)
+        if isinstance(taken, NotYet):
+            left_s = (taken.until - self._clock.now_ms()) / 1000
+            await anyio.sleep(max(REST_MIN_S, left_s))
+        return bool(taken)
 
-    async def _take_next(self, key: SessionKey) -> bool:
+    async def _take_next(self, key: SessionKey) -> bool | NotYet:
         try:
             with anyio.CancelScope(shield=True):  # a claim that nobody hears of is never given back
                 claimed = await self._book.claim(key)
@@ -217,10 +242,11 @@ class Lanes:
             log.error("lane %s stands still: %s", key, error)
             await anyio.sleep(STORE_PATIENCE_S)
             return True
-        if claimed is not None:
+        if isinstance(claimed, Claimed):
             self._book.tell_start(claimed)
             await self._keep_going(claimed.run)
-        return claimed is not None
+            return True
+        return claimed or False
 
     async def _keep_going(self, run: Run) -> None:
         """Carry out a run; whatever happens, the lane can take the next one afterwards."""
@@ -233,9 +259,14 @@ class Lanes:
             await self._give_back(run)
         except Exception:
             log.exception("the end of run %s could not be followed up", run.run_id)
-            await self._book.end_open(
-                run.run_id, Outcome("error", error="internal error at the end of the run")
-            )
+            await self._end_at_least(run)
+
+    async def _end_at_least(self, run: Run) -> None:
+        try:
+            await self._end_in_error(run, "internal error at the end of the run")
+        except STORE_TROUBLE as error:
+            log.error("run %s goes back to its lane: %s", run.run_id, error)
+            await self._give_back(run)
 
     async def _give_back(self, run: Run) -> None:
         while True:
@@ -246,9 +277,11 @@ class Lanes:
                 log.warning("run %s waits for the ledger: %s", run.run_id, error)
 
     async def _carry_out(self, run: Run) -> None:
-        under_way = _UnderWay(self._time_left_s(run))
+        under_way = _UnderWay(run, self._time_left_s(run))
         self._under_way[run.run_id] = under_way
         try:
+            if run.epoch > 1 or run.key in self._interrupted:
+                await self._heed_interruption(under_way)
             ending = await self._run_to_its_end(run, under_way)
             await self._end(run, ending)
             under_way.ended_as = ending.outcome.status
@@ -260,6 +293,21 @@ class Lanes:
             del self._under_way[run.run_id]
             under_way.over.set()
 
+    def _interrupt(self, key: SessionKey) -> None:
+        """A hint, like any other: a run that begins, or is taken up again, looks by itself."""
+        self._interrupted.add(key)
+        for under_way in self._under_way.values():
+            if under_way.run.key == key and under_way.run.kind == "chat":
+                under_way.stop(Outcome("aborted", error=INTERRUPTED))
+
+    async def _heed_interruption(self, under_way: "_UnderWay") -> None:
+        """Only what answers a person in the chat gives way to the person's next message."""
+        run = under_way.run
+        self._interrupted.discard(run.key)
+        behind = (await self._book.list_open(run.key))[1:] if run.kind == "chat" else []
+        if any(_interrupts(other) for other in behind):
+            under_way.stop(Outcome("aborted", error=INTERRUPTED))
+
     async def _end(self, run: Run, ending: Ending) -> None:
         follow = await self._finished(run, ending.outcome)
         try:
@@ -270,6 +318,8 @@ class Lanes:
 
     async def _run_to_its_end(self, run: Run, under_way: "_UnderWay") -> Ending:
         progress = Progress()
+        if under_way.stopped_as is not None:
+            return _cut_off(progress, under_way.stopped_as)
         with under_way.scope:
             try:
                 return await self._execute(run, progress)
@@ -294,7 +344,8 @@ class Lanes:
 class _UnderWay:
     """A run that this process carries out, and the way to stop it."""
 
-    def __init__(self, time_left_s: float | None) -> None:
+    def __init__(self, run: Run, time_left_s: float | None) -> None:
+        self.run = run
         self.scope = anyio.CancelScope()
         if time_left_s is not None:
             self.scope.deadline = anyio.current_time() + time_left_s
@@ -305,6 +356,11 @@ class _UnderWay:
     def stop(self, outcome: Outcome) -> None:
         self.stopped_as = outcome
         self.scope.cancel()
+
+
+def _interrupts(run: Run) -> bool:
+    queue = run.plan.queue
+    return run.status == "queued" and queue is not None and queue.mode == "interrupt"
 
 
 def _cut_off(progress: Progress, outcome: Outcome) -> Ending:

@@ -18,6 +18,8 @@ class Slots:
         self._waits: Counter[object] = Counter()
         self._alone: object | None = None
         self._one_alone = anyio.Semaphore(1)
+        self._was_alone: set[object] = set()
+        """Holders that wait for others and will have to be alone again."""
 
     @property
     def taken(self) -> int:
@@ -42,9 +44,9 @@ class Slots:
 
     @asynccontextmanager
     async def alone(self, holder: object) -> AsyncGenerator[None]:
-        """One holder at a time, until it waits for others: they may be next in this very row."""
-        await self._one_alone.acquire()
-        self._alone = holder
+        """One holder at a time. While it waits for others the next one goes on, as it may be the one
+        that is waited for; afterwards the holder is alone again before it does anything."""
+        await self._be_alone(holder)
         try:
             yield
         finally:
@@ -55,18 +57,37 @@ class Slots:
         """While `holder` waits for others, they may use its slot; it queues for one afterwards. Of
         several waits side by side the first gives it and the last takes it. A holder that is
         stopped while it waits leaves without one."""
-        self._waits[holder] += 1
-        self.give(holder)
-        self._let_next(holder)
+        self._begin_wait(holder)
+        alone = False
         try:
             yield
         finally:
-            self._waits[holder] -= 1
-            last = not self._waits[holder]
-            if last:
-                del self._waits[holder]
+            if last := self._end_wait(holder):
+                alone = holder in self._was_alone
+                self._was_alone.discard(holder)
+        if alone:  # before the slot: whoever has a slot waits for nobody, so no circle can form
+            await self._be_alone(holder)
         if last:
             await self._take(holder)
+
+    def _begin_wait(self, holder: object) -> None:
+        self._waits[holder] += 1
+        self.give(holder)
+        if self._alone == holder:
+            self._was_alone.add(holder)
+            self._let_next(holder)
+
+    def _end_wait(self, holder: object) -> bool:
+        """Whether it was the last of several side by side."""
+        self._waits[holder] -= 1
+        if self._waits[holder]:
+            return False
+        del self._waits[holder]
+        return True
+
+    async def _be_alone(self, holder: object) -> None:
+        await self._one_alone.acquire()
+        self._alone = holder
 
     def _let_next(self, holder: object) -> None:
         if self._alone == holder:

@@ -33,8 +33,12 @@ class Waits:
         begin = BeginWait(fence=waiter.fence, target_run_id=target_run_id, at=self._clock.now_ms())
         if circle := await self._ledger.do(begin):
             return Waited(await self._ledger.find_run(target_run_id), circle)
-        async with self._slots.given_back(waiter.key):
-            run = await self._book.wait(target_run_id, timeout_s)
+        run = await self._ledger.find_run(target_run_id)
+        if (
+            run is None or not run.ended
+        ):  # for what has ended nothing is noted and nothing given back
+            async with self._slots.given_back(waiter.key):
+                run = await self._book.wait(target_run_id, timeout_s)
         with anyio.CancelScope(shield=True):
             await self._ledger.do(EndWait(fence=waiter.fence, target_run_id=target_run_id))
         return Waited(run)

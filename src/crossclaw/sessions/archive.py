@@ -17,7 +17,7 @@ from crossclaw.sessions.changing import Changing
 
 log = logging.getLogger(__name__)
 
-LATER_MS = 60_000  # somebody is talking with it: look again then
+LATER_MS = 60_000  # somebody is talking with it, or the disk refuses: look again then
 
 
 class Archive:
@@ -35,8 +35,8 @@ class Archive:
                 ArchiveSession(key=key, at=self._clock.now_ms()),
                 TakeTimer(timer_key=timer.timer_key),
             )
-        except Busy:
-            await self._later(timer)
+        except Busy as error:
+            await self._later(timer, error)
             return
         if archived is not None:
             self._feed.publish(SessionChanged(key, "archive"))
@@ -54,13 +54,20 @@ class Archive:
         if session is not None:
             try:
                 await self._changing.delete(session)
-            except Busy:
-                await self._later(timer)
+            except (Busy, OSError) as error:
+                await self._later(timer, error)
                 return
         await self._ledger.do(TakeTimer(timer_key=timer.timer_key))
 
-    async def _later(self, timer: Timer) -> None:
-        log.info("session %s is busy and stays for now", timer.payload["key"])
+    async def set_aside(self, timer: Timer) -> None:
+        """The copy of a session that was deleted by a process that did not come so far."""
+        try:
+            await self._changing.set_aside(timer.agent_id, timer.payload["sessionId"])
+        except OSError as error:
+            await self._later(timer, error)
+
+    async def _later(self, timer: Timer, error: Exception) -> None:
+        log.info("%s has to wait: %s", timer.timer_key, error)
         due_at = self._clock.now_ms() + LATER_MS
         await self._ledger.do(ArmTimer(timer=msgspec.structs.replace(timer, due_at=due_at)))
 

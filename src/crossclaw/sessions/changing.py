@@ -1,5 +1,6 @@
 """Changing sessions: settings, a fresh start, the end."""
 
+from pathlib import Path
 from typing import Any
 
 from crossclaw.domain.clock import Clock
@@ -16,6 +17,8 @@ from crossclaw.ledger.contract import (
     Ledger,
     PatchSession,
     ResetSession,
+    TakeTimer,
+    aside_key,
 )
 from crossclaw.runs.feed import Feed
 from crossclaw.sessions.stopping import Stopping
@@ -83,10 +86,16 @@ class Changing:
             raise Invalid(f"Cannot delete the main session ({key}).")
         await self._stopping.stop(key, "the session was deleted")
         await self._exporter.flush()
-        ids = await self._ledger.do(DeleteSession(key=key))
-        kept = [await self._exporter.set_aside(key.agent_id, each) for each in ids]
+        ids = await self._ledger.do(DeleteSession(key=key, at=self._clock.now_ms()))
+        kept = [await self.set_aside(key.agent_id, each) for each in ids]
         self._feed.publish(SessionChanged(key, "delete"))
         return [str(path) for path in kept if path is not None]
+
+    async def set_aside(self, agent_id: str, session_id: str) -> Path | None:
+        """The copy of a transcript whose session is gone. A timer has it done should we die first."""
+        kept = await self._exporter.set_aside(agent_id, session_id)
+        await self._ledger.do(TakeTimer(timer_key=aside_key(session_id)))
+        return kept
 
     async def inject(self, key: SessionKey, text: str, label: str | None) -> str:
         """Words of nobody's run, shown as the assistant's."""

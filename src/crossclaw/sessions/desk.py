@@ -20,6 +20,7 @@ from crossclaw.policy.owner import decide_owner
 from crossclaw.runs.book import Book
 from crossclaw.sessions.commands import Commands
 from crossclaw.sessions.freshness import Freshness
+from crossclaw.sessions.queueing import queueing_for
 from crossclaw.sessions.route import route
 
 
@@ -62,15 +63,20 @@ class Desk:
                 said = UserMessage(text, self._clock.now_ms(), provenance)
                 return (await self._commands.record(caller, session, said, answer, once)).run_id
             text = answer.go_on_with
+        known_session = await self._book.session(key)
         new = NewRun(
             run_id=self._ids.new(),
             key=key,
             kind="chat",
             message=UserMessage(text, self._clock.now_ms(), provenance),
             authority=caller.principal.authority,
-            plan=RunPlan(reply_to=where, timeout_ms=self._config.agents.defaults.timeout_ms),
+            plan=RunPlan(
+                reply_to=where,
+                timeout_ms=self._config.agents.defaults.timeout_ms,
+                queue=queueing_for(self._config.messages.queue, key, known_session, where.channel),
+            ),
         )
-        before = self._freshness.before_message(await self._book.session(key))
+        before = self._freshness.before_message(known_session)
         return (await self._book.submit(new, session, dedupe=once, before=before)).run_id
 
     def _sender(self, inbound: Inbound) -> Caller:

@@ -19,6 +19,7 @@ _COLUMNS = {
     "thinkingLevel": "thinking",
     "verboseLevel": "verbose",
     "sendPolicy": "send_policy",
+    "queueMode": "queue_mode",
     "inputTokens": "input_tokens",
     "outputTokens": "output_tokens",
     "totalTokens": "total_tokens",

@@ -71,7 +71,7 @@ class Chat extends Transcript {
     this.hear(this.composer, "stop", () => wire.call("chat.abort", { sessionKey: this.key }).catch(complain));
     this.hear(this.log, "scroll", () => this.scrolled(), { passive: true });
     this.hear(wire, "session.message", ({ detail }) => {
-      if (detail.sessionKey === this.key) this.take([entryOf(detail)]);
+      if (this.loaded && detail.sessionKey === this.key) this.take([entryOf(detail)]);
     });
     this.hear(wire, "agent", ({ detail }) => {
       if (detail.sessionKey === this.key) this.heard(detail);
@@ -110,8 +110,11 @@ class Chat extends Transcript {
 
   // ── reading ───────────────────────────────────────────────────────────────────────────────
 
+  /** What is told meanwhile is not taken: it would come before the page it belongs to. A look for what
+   * was missed follows. Of two loads only the later one counts. */
   async load(seq = null) {
     const key = this.key;
+    const mine = (this.loading = (this.loading || 0) + 1);
     this.begin();
     this.showAbout();
     if (!wire.ready || !key) return;
@@ -120,7 +123,7 @@ class Chat extends Transcript {
         wire.call("sessions.entries", { key, limit: PAGE, ...(seq ? { before: seq + PAGE / 2 } : {}) }),
         wire.call("sessions.messages.subscribe", { key }),
       ]);
-      if (key !== this.key) return;
+      if (mine !== this.loading) return;
       this.log.replaceChildren();
       this.atEnd = !seq || answer.entries.at(-1)?.seq === answer.lastSeq;
       this.took(answer);
@@ -130,6 +133,7 @@ class Chat extends Transcript {
       if (seq) this.point(seq);
       else this.toEnd();
       this.looked();
+      this.soon();
     } catch (error) {
       if (!(error instanceof Lost)) complain(error);
     }
@@ -187,8 +191,9 @@ class Chat extends Transcript {
     const key = this.key;
     if (!this.loaded || !wire.ready) return;
     try {
+      const loading = this.loading;
       const answer = await wire.call("sessions.entries", { key, after: this.lastSeq, limit: 500 });
-      if (key !== this.key) return;
+      if (loading !== this.loading || !this.loaded) return;
       const holes = answer.entries.length && answer.entries[0].seq > this.lastSeq + 1;
       if (answer.sessionId !== this.sessionId || (holes && this.atEnd)) {
         this.load();
@@ -210,8 +215,9 @@ class Chat extends Transcript {
     this.reading = true;
     const key = this.key;
     try {
+      const loading = this.loading;
       const answer = await wire.call("sessions.entries", { key, before: this.olderThan, limit: PAGE });
-      if (key !== this.key) return;
+      if (loading !== this.loading) return;
       this.olderThan = answer.before ?? null;
       const height = this.log.scrollHeight,
         top = this.log.scrollTop;

@@ -26,6 +26,7 @@ from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.commands import Answer, Command, Commands
 from crossclaw.sessions.desk import digest
 from crossclaw.sessions.freshness import Freshness
+from crossclaw.sessions.queueing import queueing_for
 from crossclaw.sessions.stopping import Stopping
 
 ATTACHMENT_BYTES_MAX = 5_000_000  # OpenClaw's limit; a model takes no larger picture
@@ -183,7 +184,13 @@ class Chat:
                 self._clock.now_ms(),
                 Provenance("person", source_channel="webchat"),
             ),
-            plan=RunPlan(thinking=params.thinking, timeout_ms=params.timeout_ms or default_ms),
+            plan=RunPlan(
+                thinking=params.thinking,
+                timeout_ms=params.timeout_ms or default_ms,
+                queue=queueing_for(
+                    self._config.messages.queue, handle.key, handle.session, "webchat"
+                ),
+            ),
             authority=begin_authority(caller, self._config),
         )
         session = NewSession(key=handle.key, session_id=self._ids.new(), channel="webchat")

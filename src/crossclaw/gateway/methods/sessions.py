@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from crossclaw.config import Config
+from crossclaw.config.doors import QueueMode
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.clock import Clock
@@ -74,6 +75,7 @@ class SessionRow(Result, frozen=True):
     thinking_level: str | None = None
     verbose_level: str | None = None
     send_policy: str | None = None
+    queue_mode: str | None = None
     context_tokens: int | None = None
     compaction_count: int = 0
     delivery_context: Address | None = None
@@ -133,6 +135,7 @@ class PatchParams(Params, frozen=True):
     verbose_level: str | UnsetType | None = UNSET
     model: Name | UnsetType | None = UNSET
     send_policy: str | UnsetType | None = UNSET
+    queue_mode: str | UnsetType | None = UNSET
     display_name: Name | UnsetType | None = UNSET
 
 
@@ -194,6 +197,7 @@ _ALLOWED = {
     "thinkingLevel": ("off", "minimal", "low", "medium", "high", "xhigh"),
     "verboseLevel": ("on", "off", "full"),
     "sendPolicy": ("allow", "deny"),
+    "queueMode": get_args(QueueMode),
 }
 
 
@@ -265,6 +269,7 @@ class Sessions:
             thinking_level=session.thinking,
             verbose_level=session.verbose,
             send_policy=session.send_policy,
+            queue_mode=session.queue_mode,
             context_tokens=session.context_tokens or self._window(key.agent_id, provider, model),
             compaction_count=session.compactions,
             delivery_context=address,
@@ -436,6 +441,7 @@ _COLUMNS = {
     "verboseLevel": "verbose",
     "model": "model",
     "sendPolicy": "send_policy",
+    "queueMode": "queue_mode",
     "displayName": "display_name",
 }
 

@@ -139,5 +139,6 @@ def _overrides(session: Session) -> dict[str, str]:
         "thinkingLevel": session.thinking,
         "verboseLevel": session.verbose,
         "sendPolicy": session.send_policy,
+        "queueMode": session.queue_mode,
     }
     return {name: value for name, value in given.items() if value is not None}

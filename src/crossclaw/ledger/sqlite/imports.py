@@ -32,6 +32,7 @@ _KEPT = frozenset(
         "thinking",
         "verbose",
         "send_policy",
+        "queue_mode",
         "overrides",
         "input_tokens",
         "output_tokens",

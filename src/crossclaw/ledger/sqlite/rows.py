@@ -32,17 +32,18 @@ SESSION = (
     "agent_id, key, session_id, created_at, updated_at, channel, display_name, label, spawned_by, "
     "archived_at, model, thinking, verbose, send_policy, input_tokens, output_tokens, total_tokens, "
     "context_tokens, cost_usd, system_sent, aborted_last_run, "
-    "last_channel, last_to, last_account_id, last_thread_id, compactions, authority"
+    "last_channel, last_to, last_account_id, last_thread_id, compactions, authority, queue_mode"
 )
 
 
 def session_of(row: Row) -> Session:
     """By position, in the order of the struct's fields: a list has hundreds of rows."""
-    channel, to, account_id, thread_id, compactions, bound = row[21:]
+    channel, to, account_id, thread_id, compactions, bound, queue_mode = row[21:]
     address = Address(channel, to, account_id, thread_id) if channel and to else None
     key = SessionKey(row[1], row[0])
     flags = bool(row[19]), bool(row[20])
-    fields: list[Any] = [key, *row[2:19], *flags, address, compactions, bound_of(bound)]
+    bound = bound_of(bound)
+    fields: list[Any] = [key, *row[2:19], *flags, address, compactions, bound, queue_mode]
     return Session(*fields)
 
 
@@ -53,7 +54,7 @@ def bound_of(text: str) -> Authority:
 
 RUN = (
     "agent_id, key, run_id, session_id, kind, status, attempt, epoch, plan, authority, cause, "
-    "created_at, started_at, ended_at, reply, error"
+    "created_at, started_at, ended_at, reply, error, merged_into"
 )
 
 
@@ -74,6 +75,7 @@ def run_of(row: Row) -> Run:
         ended_at=row[13],
         reply=row[14],
         error=row[15],
+        merged_into=row[16],
     )
 
 

@@ -2,7 +2,7 @@
 
 import apsw
 
-from crossclaw.domain.errors import Busy, Invalid, KeyReused, NotFound
+from crossclaw.domain.errors import Busy, Fenced, Invalid, KeyReused, NotFound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage, decode_message, encode_message
 from crossclaw.domain.runs import NewRun, Run
@@ -10,8 +10,6 @@ from crossclaw.domain.sessions import NewEntry
 from crossclaw.ledger.contract import (
     ATTEMPTS_MAX,
     LANE_RUNS_MAX,
-    Claim,
-    Claimed,
     EndOpenRun,
     EndRun,
     Recover,
@@ -27,6 +25,7 @@ from crossclaw.ledger.sqlite.writer import Transaction
 
 _BY_ID = f"SELECT {RUN} FROM runs WHERE run_id = ?"
 _OPEN = "ended_at IS NULL"
+_ENDED = "UPDATE runs SET status = ?, reply = ?, error = ?, ended_at = ?, owner = NULL"
 
 
 def submit(transaction: Transaction, op: Submit) -> Submitted:
@@ -36,10 +35,12 @@ def submit(transaction: Transaction, op: Submit) -> Submitted:
     agent_id, session_id, authority = _accepting_session(transaction, new)
     if db.execute("SELECT 1 FROM runs WHERE run_id = ?", (new.run_id,)).fetchone():
         raise KeyReused(f"there is a run {new.run_id} already; use another idempotency key")
-    _refuse_full_lane(transaction, new.key)
+    waiting, queue = _room_in_lane(transaction, new.key), new.plan.queue
+    not_before = op.at + queue.wait_ms() if waiting and queue else 0
     db.execute(
         "INSERT INTO runs (agent_id, run_id, key, session_id, kind, status, plan, authority, "
-        "cause, hops, exchange_id, created_at) VALUES (?,?,?,?,?,'queued',?,?,?,?,?,?)",
+        "cause, hops, exchange_id, created_at, not_before) "
+        "VALUES (?,?,?,?,?,'queued',?,?,?,?,?,?,?)",
         (
             agent_id,
             new.run_id,
@@ -52,6 +53,7 @@ def submit(transaction: Transaction, op: Submit) -> Submitted:
             new.cause.hops,
             new.plan.exchange_id,
             op.at,
+            not_before,
         ),
     )
     if new.message is not None:
@@ -82,12 +84,15 @@ def _accepting_session(transaction: Transaction, new: NewRun) -> tuple[str, str,
     return row[0], row[1], to_json(authority)
 
 
-def _refuse_full_lane(transaction: Transaction, key: SessionKey) -> None:
+def _room_in_lane(transaction: Transaction, key: SessionKey) -> int:
+    """How many are ahead."""
+    waiting: int
     (waiting,) = transaction.get(
         f"SELECT count(*) FROM runs WHERE key = ? AND {_OPEN}", (key.text,)
     )
     if waiting >= LANE_RUNS_MAX:
         raise Busy(f"{key} has {LANE_RUNS_MAX} messages waiting; try again when it has caught up")
+    return waiting
 
 
 def _find_duplicate(transaction: Transaction, op: Submit) -> str | None:
@@ -106,31 +111,7 @@ def _find_duplicate(transaction: Transaction, op: Submit) -> str | None:
     return run_id
 
 
-def claim(transaction: Transaction, op: Claim) -> Claimed | None:
-    db = transaction.db
-    # The index is by key and id, so its first row is the lane's; an ORDER BY would say so at three
-    # times the price.
-    first = db.execute(
-        f"SELECT id, status FROM runs INDEXED BY runs_open WHERE key = ? AND {_OPEN} LIMIT 1",
-        (op.key.text,),
-    ).fetchone()
-    if first is None or first[1] != "queued":
-        return None
-    agent_id, session_id = session_of_key(transaction, op.key)
-    row = transaction.get(
-        "UPDATE runs SET status = 'running', owner = ?, epoch = epoch + 1, attempt = attempt + 1, "
-        "session_id = CASE WHEN started_at IS NULL THEN ? ELSE session_id END, "
-        f"started_at = coalesce(started_at, ?) WHERE id = ? RETURNING {RUN}",
-        (op.owner, session_id, op.at, first[0]),
-    )
-    run = run_of(row)
-    letter = _open_letter(transaction, run.run_id)
-    if letter is None:
-        return Claimed(run, None)
-    return Claimed(run, put_entry(transaction, agent_id, run.session_id, run.run_id, letter, op.at))
-
-
-def _open_letter(transaction: Transaction, run_id: str) -> NewEntry | None:
+def open_letter(transaction: Transaction, run_id: str) -> NewEntry | None:
     """Take a run's message out of the inbox. Its entry is named after the run's own number, which
     no other entry of the transcript can have from here."""
     letter = transaction.db.execute(
@@ -142,45 +123,64 @@ def _open_letter(transaction: Transaction, run_id: str) -> NewEntry | None:
     return NewEntry(entry_id=f"{number:08x}", message=decode_message(letter[0]))
 
 
-def end_run(transaction: Transaction, op: EndRun) -> Run:
-    ended = _end(transaction, op.fence.run_id, op.fence.epoch, op)
-    if ended is None:
+def end_run(transaction: Transaction, op: EndRun) -> list[Run]:
+    ended = end(transaction, op.fence.run_id, op.fence.epoch, op)
+    if not ended:
         raise lost_claim(op.fence)
     return ended
 
 
-def end_open_run(transaction: Transaction, op: EndOpenRun) -> Run | None:
+def end_open_run(transaction: Transaction, op: EndOpenRun) -> list[Run]:
     """A message that never began stays: it enters the transcript, so that nothing accepted is lost."""
     before = find_run(transaction.db, op.run_id)
     if before is None or before.ended:
-        return None
+        if op.fenced:
+            raise Fenced(f"run {op.run_id} has ended; what would follow from another end is void")
+        return []
     agent_id, session_id = before.key.agent_id, before.session_id
-    letter = _open_letter(transaction, op.run_id)
+    letter = open_letter(transaction, op.run_id)
     if letter is not None:
         agent_id, session_id = session_of_key(transaction, before.key)
     if before.kind == "command":
         letter = None  # its note says it; a model has no use for it
     for entry in (*filter(None, [letter]), *op.entries):
         put_entry(transaction, agent_id, session_id, op.run_id, entry, op.at)
-    return _end(transaction, op.run_id, before.epoch, op)
+    return end(transaction, op.run_id, before.epoch, op)
 
 
-def _end(transaction: Transaction, run_id: str, epoch: int, op: EndRun | EndOpenRun) -> Run | None:
+def end(transaction: Transaction, run_id: str, epoch: int, op: EndRun | EndOpenRun) -> list[Run]:
     db, outcome = transaction.db, op.outcome
     row = db.execute(
-        "UPDATE runs SET status = ?, reply = ?, error = ?, ended_at = ?, owner = NULL "
-        f"WHERE run_id = ? AND epoch = ? AND {_OPEN} RETURNING {RUN}",
+        f"{_ENDED} WHERE run_id = ? AND epoch = ? AND {_OPEN} RETURNING {RUN}",
         (outcome.status, outcome.reply, outcome.error, op.at, run_id, epoch),
     ).fetchone()
     if row is None:
-        return None
+        return []
     run = run_of(row)
     db.execute("DELETE FROM waits WHERE run_id = ?1 OR target_run_id = ?1", (run_id,))
     db.execute(
         "UPDATE sessions SET updated_at = ?, aborted_last_run = ?, system_sent = 1 WHERE key = ?",
         (op.at, outcome.status == "aborted", run.key.text),
     )
-    return run
+    return [run, *_end_merged(transaction, run_id, op)]
+
+
+def _end_merged(transaction: Transaction, run_id: str, op: EndRun | EndOpenRun) -> list[Run]:
+    """What one run has answered for others is their outcome too."""
+    db, outcome = transaction.db, op.outcome
+    merged = db.execute(
+        f"SELECT run_id FROM runs INDEXED BY runs_merged WHERE merged_into = ? AND {_OPEN}",
+        (run_id,),
+    ).fetchall()
+    ended = []
+    for (each,) in merged:
+        row = transaction.get(
+            f"{_ENDED} WHERE run_id = ? RETURNING {RUN}",
+            (outcome.status, outcome.reply, outcome.error, op.at, each),
+        )
+        db.execute("DELETE FROM waits WHERE target_run_id = ?", (each,))
+        ended.append(run_of(row))
+    return ended
 
 
 def release_run(transaction: Transaction, op: ReleaseRun) -> None:

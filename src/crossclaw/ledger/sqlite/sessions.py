@@ -11,12 +11,18 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import UNBOUND, NewSession, Session
 from crossclaw.domain.sight import Sight
 from crossclaw.ledger.contract import (
+    ASIDE,
+    ASIDE_AFTER_MS,
     ArchiveSession,
+    ArmTimer,
     DeleteSession,
     EnsureSession,
     PatchSession,
     ResetSession,
+    Timer,
+    aside_key,
 )
+from crossclaw.ledger.sqlite.chores import arm_timer
 from crossclaw.ledger.sqlite.rows import NO_BOUND, SESSION, session_of, to_json
 from crossclaw.ledger.sqlite.sights import LINE, conditions
 from crossclaw.ledger.sqlite.writer import Transaction
@@ -151,7 +157,16 @@ def count_sessions(db: apsw.Connection, only: Filter) -> int:
 
 
 _CHANGEABLE = frozenset(
-    {"label", "display_name", "model", "thinking", "verbose", "send_policy", "overrides"}
+    {
+        "label",
+        "display_name",
+        "model",
+        "thinking",
+        "verbose",
+        "send_policy",
+        "queue_mode",
+        "overrides",
+    }
 )
 
 
@@ -220,9 +235,21 @@ def delete_session(transaction: Transaction, op: DeleteSession) -> list[str]:
             (session_id,),
         )
         db.execute("DELETE FROM entries WHERE session_id = ?", (session_id,))
+        _have_set_aside(transaction, op, session_id)
     db.execute("DELETE FROM transcripts WHERE key = ?", (key,))
     db.execute("DELETE FROM sessions WHERE key = ?", (key,))
     return ids
+
+
+def _have_set_aside(transaction: Transaction, op: DeleteSession, session_id: str) -> None:
+    timer = Timer(
+        timer_key=aside_key(session_id),
+        agent_id=op.key.agent_id,
+        kind=ASIDE,
+        due_at=op.at + ASIDE_AFTER_MS,
+        payload={"sessionId": session_id},
+    )
+    arm_timer(transaction, ArmTimer(timer=timer))
 
 
 def archive_session(transaction: Transaction, op: ArchiveSession) -> Session | None:

@@ -1,0 +1,240 @@
+"""The queue of a lane: who is next, alone or together with those behind it.
+
+Only what stands next to each other is answered together, so the transcript keeps the order in which
+messages were accepted. The run that came first carries the others; they end with it.
+"""
+
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+import msgspec
+
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import UserMessage, decode_message, encode_message
+from crossclaw.domain.queueing import (
+    STEERING,
+    Batch,
+    Queueing,
+    dropped_because,
+    next_batch,
+    reminder_of,
+    summary_of,
+)
+from crossclaw.domain.runs import Outcome, Run
+from crossclaw.domain.sessions import Entry, NewEntry
+from crossclaw.ledger.contract import Claim, Claimed, EndOpenRun, Join, Joined, NotYet
+from crossclaw.ledger.sqlite.entries import hold, put_entry, session_of_key
+from crossclaw.ledger.sqlite.rows import RUN, run_of, to_json
+from crossclaw.ledger.sqlite.runs import end, open_letter
+from crossclaw.ledger.sqlite.writer import Transaction
+
+_LANE = "FROM runs INDEXED BY runs_open WHERE key = ? AND ended_at IS NULL"
+
+
+class _Waiting(NamedTuple):
+    run: Run
+    number: int
+    not_before: int
+
+
+def claim(transaction: Transaction, op: Claim) -> Claimed | NotYet | None:
+    # The index is by key and id, so its first rows are the lane's; an ORDER BY would say so at three
+    # times the price.
+    lane: list[tuple[Any, ...]] = transaction.db.execute(
+        f"SELECT id, status, not_before {_LANE} LIMIT 2", (op.key.text,)
+    ).fetchall()
+    if not lane or lane[0][1] != "queued":
+        return None
+    number, _, not_before = lane[0]
+    if len(lane) == 1 and not_before <= op.at:
+        return _take(transaction, op, number)
+    return _take_first(transaction, op)
+
+
+def _take(transaction: Transaction, op: Claim, number: int) -> Claimed:
+    """One run, and its message if it has not begun before."""
+    agent_id, session_id = session_of_key(transaction, op.key)
+    run = _begin(transaction, op, number, session_id)
+    letter = open_letter(transaction, run.run_id)
+    if letter is None:
+        return Claimed(run, None)
+    return Claimed(run, put_entry(transaction, agent_id, run.session_id, run.run_id, letter, op.at))
+
+
+def _begin(transaction: Transaction, op: Claim, number: int, session_id: str) -> Run:
+    row = transaction.get(
+        "UPDATE runs SET status = 'running', owner = ?, epoch = epoch + 1, attempt = attempt + 1, "
+        "session_id = CASE WHEN started_at IS NULL THEN ? ELSE session_id END, "
+        f"started_at = coalesce(started_at, ?) WHERE id = ? RETURNING {RUN}",
+        (op.owner, session_id, op.at, number),
+    )
+    return run_of(row)
+
+
+def _take_first(transaction: Transaction, op: Claim) -> Claimed | NotYet:
+    """Others wait behind it, or it has to wait a little itself."""
+    group = list(_alike(_open_runs(transaction, op.key)))
+    settings = group[0].run.plan.queue
+    if settings is None or group[0].run.started_at is not None:
+        return _take(transaction, op, group[0].number)
+    batch = next_batch(len(group), settings)
+    until = max(group[place].not_before for place in batch.taken)
+    clock_is_sane = all(each.run.created_at <= op.at for each in group)
+    if op.at < until and len(group) < settings.cap and clock_is_sane:
+        return NotYet(until)
+    return _take_batch(transaction, op, group, settings, batch)
+
+
+def _open_runs(transaction: Transaction, key: SessionKey) -> Iterator[_Waiting]:
+    rows = transaction.db.execute(f"SELECT {RUN}, id, not_before {_LANE}", (key.text,))
+    return (_Waiting(run_of(row), row[-2], row[-1]) for row in rows)
+
+
+def _alike(waiting: Iterator[_Waiting]) -> Iterator[_Waiting]:
+    """The first, and those right behind it that are to be treated just as it is."""
+    first = next(waiting)
+    yield first
+    for each in waiting:
+        if not (_fit(first.run, each.run) and first.run.plan.queue == each.run.plan.queue):
+            return
+        yield each
+
+
+def _fit(one: Run, other: Run) -> bool:
+    """One answer does for both: it goes to the same place, with the same rights and settings."""
+    return (
+        one.kind == other.kind == "chat"
+        and other.plan.queue is not None
+        and one.authority == other.authority
+        and _apart_from_queue(one) == _apart_from_queue(other)
+    )
+
+
+def _apart_from_queue(run: Run) -> object:
+    return msgspec.structs.replace(run.plan, queue=None)
+
+
+def _take_batch(
+    transaction: Transaction, op: Claim, group: list[_Waiting], settings: Queueing, batch: Batch
+) -> Claimed:
+    agent_id, session_id = session_of_key(transaction, op.key)
+    where = _Where(transaction, agent_id, session_id, op.at)
+    dropped = [where.drop(group[place].run, settings) for place in batch.dropped]
+    short = [group[place] for place in batch.summarised]
+    taken = [group[place] for place in batch.taken]
+    carrier, *others = [*short, *taken]
+    run = _begin(transaction, op, carrier.number, session_id)
+    entries = [*where.shorten(run, short, settings), *where.enter(taken)]
+    runs = [where.merge(each, run) for each in others]
+    joined = Joined(tuple(runs), tuple(entries[1:])) if runs else None
+    return Claimed(run, entries[0], joined, tuple(dropped))
+
+
+class _Where(NamedTuple):
+    """The transcript into which waiting messages go."""
+
+    transaction: Transaction
+    agent_id: str
+    session_id: str
+    at: int
+
+    def put(self, run_id: str, new: NewEntry) -> Entry:
+        return put_entry(self.transaction, self.agent_id, self.session_id, run_id, new, self.at)
+
+    def enter(self, waiting: Sequence[_Waiting]) -> list[Entry]:
+        letters = [
+            (each.run.run_id, open_letter(self.transaction, each.run.run_id)) for each in waiting
+        ]
+        return [self.put(run_id, letter) for run_id, letter in letters if letter is not None]
+
+    def merge(self, waiting: _Waiting, carrier: Run) -> Run:
+        row = self.transaction.get(
+            "UPDATE runs SET status = 'running', merged_into = ?, session_id = ?, started_at = ? "
+            f"WHERE id = ? RETURNING {RUN}",
+            (carrier.run_id, self.session_id, self.at, waiting.number),
+        )
+        return run_of(row)
+
+    def drop(self, run: Run, settings: Queueing) -> Run:
+        """People still find the message in the transcript; no model does."""
+        self._keep_for_people(run.run_id, open_letter(self.transaction, run.run_id))
+        outcome = Outcome("error", error=dropped_because(settings))
+        over = EndOpenRun(run_id=run.run_id, outcome=outcome, at=self.at)
+        return end(self.transaction, run.run_id, run.epoch, over)[0]
+
+    def shorten(self, carrier: Run, short: list[_Waiting], settings: Queueing) -> list[Entry]:
+        """One message stands for those that were too many; people still find them whole."""
+        if not short:
+            return []
+        letters = [open_letter(self.transaction, each.run.run_id) for each in short]
+        messages = [_message_of(letter) for letter in letters if letter is not None]
+        summary = summary_of(messages, settings.cap, self.at)
+        new = NewEntry(entry_id=_own_id("summary", carrier.run_id), message=summary)
+        entry = self.put(carrier.run_id, new)
+        for each, letter in zip(short, letters, strict=True):
+            self._keep_for_people(each.run.run_id, letter)
+        return [entry]
+
+    def _keep_for_people(self, run_id: str, letter: NewEntry | None) -> None:
+        if letter is not None:
+            note = {"kind": "queue-overflow", "message": msgspec.to_builtins(letter.message)}
+            self.put(run_id, NewEntry(entry_id=letter.entry_id, note=note, type="note"))
+
+    def enter_early(self, waiting: _Waiting) -> Entry:
+        """The message is said now, and a turn of its own follows, which begins with a reminder."""
+        db, run = self.transaction.db, waiting.run
+        (body,) = self.transaction.get("SELECT message FROM inbox WHERE run_id = ?", (run.run_id,))
+        message = decode_message(body)
+        assert isinstance(message, UserMessage)
+        reminder = encode_message(reminder_of(message, self.at))
+        db.execute("UPDATE inbox SET message = ? WHERE run_id = ?", (reminder, run.run_id))
+        assert run.plan.queue is not None
+        later = msgspec.structs.replace(run.plan.queue, mode="backlog")
+        plan = msgspec.structs.replace(run.plan, queue=later)
+        db.execute("UPDATE runs SET plan = ? WHERE id = ?", (to_json(plan), waiting.number))
+        return self.put(
+            run.run_id, NewEntry(entry_id=_own_id("early", run.run_id), message=message)
+        )
+
+
+def join(transaction: Transaction, op: Join) -> Joined:
+    agent_id, session_id = hold(transaction, op.fence)
+    row = transaction.get(f"SELECT {RUN} FROM runs WHERE run_id = ?", (op.fence.run_id,))
+    carrier = run_of(row)
+    if session_of_key(transaction, carrier.key)[1] != session_id:
+        return Joined()  # the session was begun anew: what comes now belongs there
+    where = _Where(transaction, agent_id, session_id, op.at)
+    runs, entries = list[Run](), list[Entry]()
+    for each in _steering(list(_open_runs(transaction, carrier.key)), carrier):
+        if _mode(each.run) == "steer-backlog":
+            entries.append(where.enter_early(each))
+        else:
+            entries += where.enter([each])
+            runs.append(where.merge(each, carrier))
+    return Joined(tuple(runs), tuple(entries))
+
+
+def _steering(lane: list[_Waiting], carrier: Run) -> Iterator[_Waiting]:
+    """The waiting ones right behind a run and what it has taken along."""
+    for each in lane:
+        run = each.run
+        if carrier.run_id in (run.run_id, run.merged_into) or _mode(run) == "backlog":
+            continue
+        if _mode(run) not in STEERING or not _fit(carrier, run):
+            return
+        yield each
+
+
+def _mode(run: Run) -> str | None:
+    return None if run.plan.queue is None else run.plan.queue.mode
+
+
+def _message_of(letter: NewEntry) -> UserMessage:
+    assert isinstance(letter.message, UserMessage)
+    return letter.message
+
+
+def _own_id(what: str, run_id: str) -> str:
+    """Beside the entry that is named after the run's number."""
+    return sha256(f"{what} of {run_id}".encode()).hexdigest()[:8]
