@@ -1,8 +1,10 @@
-"""Writes docs/protocol.md and docs/config.md from the registry and the config types.
+"""Writes docs/protocol.md and docs/config.md from the registry and the config types, and the schemas in
+docs/tools.md, between their marks.
 
 Run it with `make docs`; a test fails when the pages are not what it would write.
 """
 
+import re
 import tempfile
 import types
 import typing
@@ -19,6 +21,7 @@ from crossclaw.door.registry import Method
 from crossclaw.gateway.events import EVENT_NAMES
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import open_house
+from crossclaw.tools.door_tool import PREFIX
 
 DOCS = Path(__file__).parent
 
@@ -74,7 +77,11 @@ def main() -> None:
 
 
 def pages() -> dict[str, str]:
-    return {"protocol.md": protocol(), "config.md": CONFIG.format(rows="\n".join(config_rows()))}
+    return {
+        "protocol.md": protocol(),
+        "config.md": CONFIG.format(rows="\n".join(config_rows())),
+        "tools.md": tools((DOCS / "tools.md").read_text("utf-8")),
+    }
 
 
 def protocol() -> str:
@@ -91,6 +98,27 @@ async def _methods() -> list[Method[Any]]:
     with tempfile.TemporaryDirectory() as folder:
         async with open_house(Path(folder), RehearsalProvider(), inline=False) as house:
             return list(house.door.registry)
+
+
+def tools(page: str) -> str:
+    """The page with the schemas between their marks made anew; the other words stay."""
+    methods = {method.name.removeprefix(PREFIX): method for method in anyio.run(_methods)}
+
+    def schema(mark: re.Match[str]) -> str:
+        return f"{mark[1]}\n{_schema(methods[mark[2]])}\n\n<!-- end -->"
+
+    return re.sub(r"(<!-- schema: (\w+) -->).*?<!-- end -->", schema, page, flags=re.S)
+
+
+def _schema(method: Method[Any]) -> str:
+    """What a model is told of a tool."""
+    fields = msgspec.structs.fields(method.params)
+    table = ["| argument | type | |", "|---|---|---|"]
+    for field in fields:
+        must = "required" if field.required else "" if field.default is None else _default(field)
+        table.append(f"| `{field.encode_name}` | {type_name(field.type)} | {must} |")
+    told = f"> {method.summary}"
+    return "\n".join([told, "", *table] if fields else [told, "", "It takes no arguments."])
 
 
 def _params(method: Method[Any]) -> str:

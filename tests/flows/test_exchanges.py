@@ -1,5 +1,6 @@
 """After a send: the agents speak in turn, the target announces, and no restart repeats a step."""
 
+import json
 from pathlib import Path
 
 import anyio
@@ -12,9 +13,10 @@ from crossclaw.domain.messages import AssistantMessage, Text, ToolUse, UserMessa
 from crossclaw.domain.sessions import NewSession
 from crossclaw.ledger.contract import EnsureSession
 from crossclaw.providers.contract import ModelRequest, UserTurn
+from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
 from tests.flows.crashing import crashed_copy
-from tests.flows.talking import call, say, two_agents
+from tests.flows.talking import call, results_of, say, two_agents
 
 LIBRARIAN = SessionKey.main("librarian")
 MAIN = SessionKey.main("main")
@@ -230,3 +232,38 @@ async def test_a_restart_at_any_moment_continues_and_never_repeats(tmp_path: Pat
         assert len(to_librarian) == 4
         assert delivery is not None
         assert delivery.state == "delivered"
+
+
+async def exchange_without(folder: Path, how: str, who: str, words: str) -> list[str]:
+    """One of the two goes away in the middle; which runs there were after the first."""
+    desk, shelf = SessionKey.named("main", "desk"), SessionKey.named("librarian", "shelf")
+    asked = {"sessionKey": shelf.text, "message": words, "timeoutSeconds": 0}
+    async with open_house(folder, RehearsalProvider(), config=two_agents()) as house:
+        await say(house, shelf.text, "say: open", "r0")
+        run = await say(house, desk.text, f"tool: sessions_send {json.dumps(asked)}", "r1")
+        (sent,) = await results_of(house, run)
+        await anyio.sleep(1)
+        await call(house, how, key=(desk if who == "requester" else shelf).text)
+        await anyio.sleep(600)
+        exchange = await house.ledger.find_exchange(sent["runId"])
+        names = ("round-1", "round-2", "announce")
+        ran = [name for name in names if await house.book.find(f"{sent['runId']}:{name}")]
+    assert exchange is not None
+    assert exchange.state == "over"
+    return ran
+
+
+@pytest.mark.spec("S6", "S7")
+@pytest.mark.parametrize("how", ["sessions.delete", "sessions.archive"])
+async def test_without_its_requester_an_exchange_has_no_rounds(tmp_path: Path, how: str) -> None:
+    slow = "wait: 60\nsay: here"
+
+    assert await exchange_without(tmp_path, how, "requester", slow) == ["announce"]
+
+
+@pytest.mark.spec("S6", "S7")
+@pytest.mark.parametrize("how", ["sessions.delete", "sessions.archive"])
+async def test_without_its_target_an_exchange_is_over(tmp_path: Path, how: str) -> None:
+    slow_requester = "say: wait: 60"
+
+    assert await exchange_without(tmp_path, how, "target", slow_requester) == ["round-1"]

@@ -345,6 +345,44 @@ async def test_a_child_that_asks_for_silence_leaves_a_note_and_nothing_is_posted
         assert chat.sent == [("ana", "ok")]
 
 
+@pytest.mark.spec("P6", "S7")
+@pytest.mark.parametrize("token", ["ANNOUNCE_SKIP", "REPLY_SKIP\n"])
+async def test_a_woken_parent_that_asks_for_silence_posts_nothing(
+    tmp_path: Path, token: str
+) -> None:
+    def answer(request: ModelRequest) -> Any:
+        words = [block.text for block in request.turns[-1].content if isinstance(block, Text)]
+        if "sub-agent" in request.system:
+            return "forty-two"
+        if "[announce message" in str(words):
+            return token
+        asked = words and words[-1] == "go"
+        return [ToolUse("c1", "sessions_spawn", {"task": "count"})] if asked else "ok"
+
+    chat = MemoryChannel()
+    config = config_of({"agents": {"defaults": {"subagents": {"wakeParent": True}}}})
+    async with open_house(
+        tmp_path, ScriptedProvider(answer), config=config, channels=[chat]
+    ) as house:
+        await chat.say("ana", "go")
+        spawn = await reported(house)
+        woken = await house.book.wait(f"{spawn.run_id}:wake", timeout_s=60)
+        await anyio.sleep(60)
+
+        assert woken is not None
+        assert (woken.status, (woken.reply or "").strip()) == ("ok", token.strip())
+        assert chat.sent == [("ana", "ok")]
+
+
+@pytest.mark.spec("P5")
+async def test_a_task_that_ends_in_a_token_has_no_result(tmp_path: Path) -> None:
+    async with open_house(tmp_path, family(work="ANNOUNCE_SKIP", announce="")) as house:
+        await say(house, "main", "go", "r1")
+        await reported(house)
+
+        assert (await announces_in(house))[0].startswith("Status: success\nResult: (no output)\n")
+
+
 @pytest.mark.spec("P5")
 @pytest.mark.parametrize(
     ("reply", "begins"),
@@ -453,6 +491,31 @@ async def test_a_parent_that_was_reset_hears_the_report_in_its_new_transcript(
         assert (await reported(house)).status == "success"
 
         assert len(await announces_in(house)) == 1
+
+
+@pytest.mark.spec("P6")
+@pytest.mark.parametrize("wakes", [False, True])
+async def test_a_parent_that_was_archived_is_told_in_transcript_and_chat_and_not_woken(
+    tmp_path: Path, wakes: bool
+) -> None:
+    chat, model = MemoryChannel(), family(child_s=10)
+    config = config_of({"agents": {"defaults": {"subagents": {"wakeParent": wakes}}}})
+    async with open_house(tmp_path, model, config=config, channels=[chat]) as house:
+        await chat.say("ana", "go", group="g1")
+        await chat.wait_sent(1)
+        key = SessionKey.group("main", "memory", "g1")
+        await call(house, "sessions.archive", key=key.text)
+        await reported(house, key)
+        await chat.wait_sent(2)
+        asked = len(model.seen)
+        await anyio.sleep(60)
+
+        (text,) = await announces_in(house, key)
+        assert [said for _, said in chat.sent] == ["ok", text]
+        assert len(model.seen) == asked
+        parent = await house.ledger.find_session(key)
+        assert parent is not None
+        assert parent.archived_at is not None
 
 
 async def test_a_report_for_a_parent_that_is_gone_ends_the_spawn_all_the_same(

@@ -524,3 +524,43 @@ def test_an_answer_begun_anew_in_the_middle_replaces_what_was_told_of_it() -> No
     told = [each["data"]["text"] for each in client.payloads("agent") if "text" in each["data"]]
     assert told == ["part one, half a", "part one, two"]
     assert client.payloads("chat")[-1]["replace"] is True
+
+
+@pytest.mark.spec("S7")
+@pytest.mark.parametrize("kind", ["chat", "agent", "send", "round", "announce", "spawn"])
+@pytest.mark.parametrize("token", ["REPLY_SKIP", " ANNOUNCE_SKIP\n"])
+def test_nothing_is_shown_of_a_token_whatever_run_says_it(kind: str, token: str) -> None:
+    house, page = House(), Listener()
+    house.join(page, page=True)
+    house.start(kind=kind)
+    for end in range(1, len(token) + 1):
+        house.say(token[:end], token[end - 1])
+        house.pass_time(1_000)
+    house.end(kind=kind, reply=token)
+
+    assert "SK" not in str(page.heard)
+    (final,) = page.payloads("chat")
+    assert "message" not in final
+
+
+@pytest.mark.parametrize("words", ["A", "REPLY", "ANNOUNCE_SKIPPED", "REPLY_SKIP."])
+def test_words_that_only_begin_like_a_token_are_shown_at_the_latest_at_the_end(words: str) -> None:
+    house, page = House(), Listener()
+    house.join(page, page=True)
+    house.start()
+    house.say(words, words)
+    house.end(reply=words)
+
+    assert page.payloads("chat")[-1]["message"]["content"][0]["text"] == words
+    said = [p["data"] for p in page.payloads("agent") if p["stream"] == "assistant"]
+    assert [data["text"] for data in said] == [words]
+
+
+def test_a_run_that_is_stopped_in_the_middle_of_a_token_shows_nothing_of_it() -> None:
+    house, page = House(), Listener()
+    house.join(page, page=True)
+    house.start()
+    house.say("REPLY_SK", "REPLY_SK")
+    house.end(status="aborted", reply=None)
+
+    assert "SK" not in str(page.heard)

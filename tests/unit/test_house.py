@@ -82,7 +82,7 @@ def test_the_error_tree_at_the_top_is_the_tree_below() -> None:
         assert scope[name].code == code, name  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("name", ["protocol.md", "config.md"])
+@pytest.mark.parametrize("name", ["protocol.md", "config.md", "tools.md"])
 def test_generated_pages_are_what_the_code_says(name: str) -> None:
     code = f"import sys; sys.path.insert(0, 'docs'); import generate; sys.stdout.write(generate.pages()[{name!r}])"
     made = subprocess.run(

@@ -165,7 +165,7 @@ class Spawns:
             seconds = float(self._config.agents.defaults.subagents.run_timeout_seconds)
         if seconds != seconds or not 0 <= seconds <= TIMEOUT_MAX_S:
             raise Invalid(
-                f"runTimeoutSeconds must be from 0 (no limit) to {TIMEOUT_MAX_S:g} (a month)"
+                f"runTimeoutSeconds must be from 0 (no limit) to {TIMEOUT_MAX_S:.0f} (a month)"
             )
         return int(seconds * 1000) or None
 

@@ -1,0 +1,265 @@
+"""Cascades, all of a size: agents that send to each other and spawn in every run they get. Whatever
+they are told to do, there are exactly as many runs as the hops allow, and then it is quiet."""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import anyio
+import msgspec
+import pytest
+
+from crossclaw.app import House
+from crossclaw.config import Config
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.errors import Invalid
+from crossclaw.domain.events import Event, RunAccepted, RunEnded
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import ToolUse
+from crossclaw.domain.runs import Run
+from crossclaw.domain.sessions import NewSession
+from crossclaw.door.principal import session_principal
+from crossclaw.door.registry import Caller
+from crossclaw.ledger.contract import EnsureSession
+from crossclaw.providers.contract import ModelRequest, UserTurn
+from crossclaw.sessions.send import _one_hop_less
+from crossclaw.testing import ScriptedProvider, VirtualLoop, open_house
+from tests.flows.talking import call, results_of
+from tests.proof.size import share
+
+RUNS_MAX = 200  # a case with more is left out: it proves nothing more
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, Any]]:
+    return "asyncio", {"loop_factory": VirtualLoop}
+
+
+class Mesh(NamedTuple):
+    """Agent number i does `deeds[i]` in every run: names of those it sends to, `+` is a spawn."""
+
+    deeds: tuple[str, ...]
+    hops: int
+    turns: int
+    waits: bool
+    armed: bool
+    """Whether sub-agents get `sessions_send` back."""
+
+
+NAMES = "abc"
+
+
+def meshes() -> list[Mesh]:
+    two = product(("", "b", "+", "b+"), ("", "a", "a+"))
+    three = product(("b", "bc", "c+"), ("c", "a"), ("a", "ab", ""))
+    worlds: list[tuple[str, ...]] = [*two, *three]
+    settings = product(worlds, (1, 2, 3, 4), (0, 1, 2), (False, True), (False, True))
+    found = [Mesh(*each) for each in settings]
+    return [mesh for mesh in found if count(mesh) <= RUNS_MAX]
+
+
+def count(mesh: Mesh) -> int:
+    """The specification's own number of runs, the first one included."""
+
+    @cache
+    def runs_of(agent: int, left: int, child: bool) -> int:
+        """A run and everything that it causes."""
+        total = 1
+        if left <= 0:
+            return total
+        for deed in mesh.deeds[agent]:
+            if deed == "+" and not child:
+                total += 2 * runs_of(agent, left - 1, True)  # the task and its announce
+            elif deed != "+" and (mesh.armed or not child):
+                total += rounds(agent, NAMES.index(deed), left - 1, child)
+        return total
+
+    def rounds(requester: int, target: int, left: int, child: bool) -> int:
+        """The send, its turns in turn, and the announce: all of them with the send's hops."""
+        spoken = [runs_of(requester, left, child) if turn % 2 else runs_of(target, left, False)
+                  for turn in range(mesh.turns + 1)]  # fmt: skip
+        return sum(spoken) + runs_of(target, left, False)
+
+    return runs_of(0, mesh.hops, False)
+
+
+class Players(ScriptedProvider):
+    def __init__(self, mesh: Mesh) -> None:
+        super().__init__(self._act)
+        self._mesh = mesh
+        self._calls = 0
+        self._calls_max = 3 * count(mesh) + 10  # enough to be caught; a wrong rule would never end
+
+    def _act(self, request: ModelRequest) -> Any:
+        last = request.turns[-1]
+        assert isinstance(last, UserTurn)
+        if last.results or self._calls > self._calls_max:
+            return "done"
+        me = re.search(r"You are the agent '(\w)'", request.system)
+        assert me
+        has = {tool.name for tool in request.tools}
+        deeds = [self._deed(deed) for deed in self._mesh.deeds[NAMES.index(me[1])]]
+        return [deed for deed in deeds if deed.name in has] or "done"
+
+    def _deed(self, deed: str) -> ToolUse:
+        self._calls += 1
+        if deed == "+":
+            return ToolUse(f"c{self._calls}", "sessions_spawn", {"task": "work"})
+        wait = 300 if self._mesh.waits else 0
+        asked = {"agentId": deed, "message": "go", "timeoutSeconds": wait}
+        return ToolUse(f"c{self._calls}", "sessions_send", asked)
+
+
+def config_of(mesh: Mesh) -> Config:
+    limits = {"maxHops": mesh.hops, "maxPingPongTurns": mesh.turns}
+    given = {"subagents": {"tools": {"alsoAllow": ["sessions_send"]}}} if mesh.armed else {}
+    raw = {
+        "agents": {"list": [{"id": name} for name in NAMES[: len(mesh.deeds)]]},
+        "session": {"agentToAgent": limits},
+        "tools": given,
+    }
+    return msgspec.convert(raw, Config)
+
+
+class Heard:
+    def __init__(self, house: House) -> None:
+        self.open: set[str] = set()
+        self.ended: list[Run] = []
+        house.feed.subscribe(self._hear)
+
+    def _hear(self, event: Event) -> None:
+        match event:
+            case RunAccepted(run_id=run_id):
+                self.open.add(run_id)
+            case RunEnded(run=run):
+                self.open.discard(run.run_id)
+                self.ended.append(run)
+            case _:
+                pass
+
+    async def quiet(self) -> list[Run]:
+        for _ in range(10_000):
+            await anyio.sleep(10)
+            if not self.open:
+                return self.ended
+        raise AssertionError("it does not end")
+
+
+async def play(folder: Path, mesh: Mesh) -> list[Run]:
+    async with open_house(folder, Players(mesh), config=config_of(mesh)) as house:
+        heard = Heard(house)
+        await call(house, "chat.send", sessionKey="agent:a:main", message="go", idempotencyKey="r")
+        return await heard.quiet()
+
+
+def complaint(mesh: Mesh, runs: Sequence[Run]) -> Any:
+    deepest = max(run.cause.hops for run in runs)
+    statuses = {run.status for run in runs}
+    if (len(runs), deepest > mesh.hops, statuses) != (count(mesh), False, {"ok"}):
+        return (mesh, len(runs), count(mesh), deepest, statuses)
+    return None
+
+
+@pytest.mark.spec("B4", "S6", "P4")
+@pytest.mark.parametrize("part", range(4))
+async def test_a_cascade_has_the_runs_that_its_hops_allow(tmp_path: Path, part: int) -> None:
+    cases = list(share(meshes(), 97))
+    assert cases
+    for number, mesh in enumerate(cases):
+        if number % 4 == part:
+            runs = await play(tmp_path / f"{number}", mesh)
+            assert complaint(mesh, runs) is None
+
+
+def a_hop_costs_nothing(caller: Caller) -> Authority:
+    return caller.principal.authority
+
+
+def only_the_first_hop_costs(caller: Caller) -> Authority:
+    first = caller.run is not None and not caller.run.cause.hops
+    return _one_hop_less(caller) if first else caller.principal.authority
+
+
+@pytest.mark.parametrize("rule", [a_hop_costs_nothing, only_the_first_hop_costs])
+async def test_hops_that_are_not_counted_are_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: Any
+) -> None:
+    """The control: the proof can fail."""
+    monkeypatch.setattr("crossclaw.sessions.send._one_hop_less", rule)
+    mesh = Mesh(("b", "a"), hops=2, turns=0, waits=False, armed=False)
+
+    assert complaint(mesh, await play(tmp_path, mesh)) is not None
+
+
+# ── itself, and circles ────────────────────────────────────────────────────────────────────────
+
+SPELLINGS = ("main", "agent:a:main", "sessionId", "label", "agentId")
+
+
+@pytest.mark.spec("S9", "K6")
+@pytest.mark.parametrize("spelling", SPELLINGS)
+async def test_nobody_sends_to_itself_however_it_is_spelled(tmp_path: Path, spelling: str) -> None:
+    mesh = Mesh(("", ""), hops=3, turns=5, waits=False, armed=False)
+    async with open_house(tmp_path, Players(mesh), config=config_of(mesh)) as house:
+        me = SessionKey.main("a")
+        session_id = "7f1f0c52-3c6b-4d41-9a53-0d9b6a1f8f11"
+        new = NewSession(key=me, session_id=session_id, label="me")
+        await house.ledger.do(EnsureSession(new=new, at=1))
+        named = {"sessionId": {"sessionKey": session_id}, "label": {"label": "me"}}
+        target = named.get(spelling, {"sessionKey": spelling})
+        target = {"agentId": "a"} if spelling == "agentId" else target
+        heard, caller = Heard(house), Caller(principal=session_principal(me, Authority()))
+        with pytest.raises(Invalid, match="cannot send to itself"):
+            await house.door.dispatch(
+                caller, "tool.sessions_send", {**target, "message": "hi", "timeoutSeconds": 0}
+            )
+
+        assert await heard.quiet() == []
+
+
+@pytest.mark.spec("S9", "B4")
+@pytest.mark.parametrize(("length", "one_agent"), list(product((2, 3, 4, 5), (False, True))))
+async def test_a_circle_of_waits_is_told_at_once_and_all_runs_end(
+    tmp_path: Path, length: int, one_agent: bool
+) -> None:
+    """Session n asks session n + 1 and waits; the last asks the first."""
+    keys = [
+        SessionKey.named("a", f"s{n}") if one_agent else SessionKey.named(f"a{n}", f"s{n}")
+        for n in range(length)
+    ]
+
+    def ask_the_next(request: ModelRequest) -> Any:
+        last = request.turns[-1]
+        assert isinstance(last, UserTurn)
+        place = re.search(r"This session is agent:\w+:s(\d)", request.system)
+        assert place
+        if last.results or "this is turn" in request.system or "your chat" in request.system:
+            return "REPLY_SKIP"
+        to = keys[(int(place[1]) + 1) % length].text
+        asked = {"sessionKey": to, "message": "and you?", "timeoutSeconds": 3000}
+        return [ToolUse(f"c{len(request.turns)}", "sessions_send", asked)]
+
+    agents = [{"id": each} for each in sorted({key.agent_id for key in keys})]
+    config = msgspec.convert({"agents": {"list": agents}}, Config)
+    async with open_house(tmp_path, ScriptedProvider(ask_the_next), config=config) as house:
+        for key in keys:
+            new = NewSession(key=key, session_id=f"id-{key.name}")
+            await house.ledger.do(EnsureSession(new=new, at=1))
+        heard, begun = Heard(house), anyio.current_time()
+        await call(house, "chat.send", sessionKey=keys[0].text, message="go", idempotencyKey="r")
+        first = await house.book.wait("r", timeout_s=2000)
+        waited_s = anyio.current_time() - begun
+        runs = await heard.quiet()
+        answers = [each for run in runs for each in await results_of(house, run)]
+
+    assert first is not None
+    assert first.status == "ok"
+    assert waited_s < 60  # nobody sat out its 3000 seconds
+    assert {run.status for run in runs} == {"ok"}
+    circles = [a for a in answers if a["status"] == "timeout"]
+    assert circles
+    assert all("wait for each other; the message is queued" in a["error"] for a in circles)
+    assert max(run.cause.hops for run in runs) <= 12
