@@ -14,6 +14,7 @@ from crossclaw.agent.compaction import RESERVE_TOKENS, CompactionSettings, Compa
 from crossclaw.agent.execute import Agent
 from crossclaw.agent.history import History
 from crossclaw.agent.loop import Loop
+from crossclaw.agent.meter import Meters
 from crossclaw.agent.mind import Minds
 from crossclaw.agent.prompt import Prompts, PromptSettings
 from crossclaw.agent.summary import TIMEOUT_S
@@ -319,7 +320,7 @@ def _build(
     config: Config, paths: Paths, outside: Outside, ledger: SqliteLedger, providers: Providers
 ) -> House:
     clock, ids, feed = outside.clock, outside.ids, Feed()
-    book = Book(ledger, feed, clock, ledger.owner)
+    book = Book(ledger, feed, clock, ledger.owner, config.agents.budget_for)
     slots = Slots(config.agents.defaults.max_concurrent)
     lanes = Lanes(book, slots, clock)
     waits = Waits(ledger, book, slots, clock)
@@ -521,6 +522,7 @@ def _agent(
         config.agents.thinking_for,
         lambda model: _output_tokens(config, model),
         config.window_for,
+        Meters(house.ledger, providers.price, clock),
     )
     history = History(house.ledger)
     house.feed.subscribe(history.hear)

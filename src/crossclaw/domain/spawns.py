@@ -94,7 +94,7 @@ def _announced(spawn: Spawn, outcome: Outcome) -> Report:
         why = f"no announce: {outcome.error}" if outcome.error else ""
         return Report(task.reply or "", "; ".join(filter(None, [task.error, why])))
     result, notes = split_sections(reply)
-    return Report(result or task.reply or "", notes or task.error or "")
+    return Report(result or task.reply or "", "; ".join(filter(None, [notes, task.error])))
 
 
 def _over(spawn: Spawn) -> Spawn:

@@ -38,6 +38,7 @@ MIGRATIONS = (
     Migration(2, "search", _index_all_entries),
     Migration(3, "memory"),
     Migration(4, "imports"),
+    Migration(5, "budgets"),
 )
 VERSION = MIGRATIONS[-1].number
 
