@@ -88,6 +88,7 @@ from crossclaw.schedule.work import Work
 from crossclaw.schedule.zones import local_zone, user_zone
 from crossclaw.sessions.announce import ARCHIVE, CLEANUP, Announces
 from crossclaw.sessions.archive import Archive
+from crossclaw.sessions.budgets import Budgets
 from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.commands import Commands
 from crossclaw.sessions.compacting import Compacting
@@ -346,7 +347,10 @@ def _build(
     sends = Sends(resolver, book, waits, config, clock, ids)
     check = _check_model(config, providers)
     spawns = Spawns(ledger, resolver, book, config, check, clock, ids)
-    standing = Standing(config, ledger, resolver, changing, _model_of(config, outside), check)
+    budgets = Budgets(ledger, config.agents, clock)
+    standing = Standing(
+        config, ledger, resolver, changing, _model_of(config, outside), check, budgets
+    )
     endings = Endings(
         config,
         ledger,
@@ -362,6 +366,7 @@ def _build(
         config.window_for,
         exporter.path_of,
         history_bytes=config.tools.sessions.history_bytes,
+        budgets=budgets,
     )
     schedule = _schedule(config, paths, outside, ledger, resolver, book, feed)
     guests = Guests(ledger, book, slots, clock, ids)
@@ -394,7 +399,15 @@ def _build(
             *Clients(config, chat, sends, spawns, log_path, ids).methods(),
             *AgentRuns(config, ledger, resolver, book, freshness, clock, ids).methods(),
             *SessionMethods(
-                config, ledger, resolver, changing, clock, ids, paths.ledger_path, outside.environ
+                config,
+                ledger,
+                resolver,
+                changing,
+                clock,
+                ids,
+                paths.ledger_path,
+                outside.environ,
+                budgets,
             ).methods(),
             *MemoryMethods(config, resolver, Compacting(ledger, book, feed, clock, ids)).methods(),
             *Sending(ledger, resolver, names, outbox.wake, clock, ids).methods(),

@@ -335,3 +335,38 @@ async def test_a_reservation_by_a_run_that_has_ended_is_refused(tmp_path: Path) 
         )
         with pytest.raises(Exception, match="this write is void"):
             await house.ledger.do(late)
+
+
+# ── shown ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.spec("B5")
+async def test_rows_status_and_usage_show_what_is_spent(tmp_path: Path) -> None:
+    config = config_with({"tokens": 50_000, "costUsd": 2, "minutes": 10})
+    model = ScriptedProvider([costing("hello", 4_000, 500)])
+    async with open_house(tmp_path, model, config=config) as house:
+        await say(house, "main", "hello", "r1")
+        text = "4,500 of 50,000 tokens, $0.0500 of $2.0000, 10m00s left"
+
+        (row,) = (await call(house, "sessions.list"))["sessions"]
+        assert row["budget"]["text"].startswith(text)
+        assert (row["budget"]["tokens"], row["budget"]["tokensSpent"]) == (50_000, 4_500)
+        described = await call(house, "sessions.describe", key="main")
+        assert described["session"]["budget"] == row["budget"]
+        (told,) = (await call(house, "tool.sessions_list"))["sessions"]
+        assert told["budget"] == row["budget"]
+        status = await call(house, "tool.session_status", sessionKey="main")
+        assert f"Budget: {text}" in status["statusText"]
+        usage = await say(house, "main", "/usage", "u1")
+        assert f"Budget: {text}" in (usage.reply or "")
+
+
+@pytest.mark.spec("B5")
+async def test_where_there_is_no_budget_no_row_speaks_of_one(tmp_path: Path) -> None:
+    async with open_house(tmp_path, ScriptedProvider(["hello"]), config=config_with(None)) as house:
+        await say(house, "main", "hello", "r1")
+
+        (row,) = (await call(house, "sessions.list"))["sessions"]
+        assert "budget" not in row
+        status = await call(house, "tool.session_status", sessionKey="main")
+        assert "Budget" not in status["statusText"]
