@@ -4,6 +4,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import anyio
@@ -321,7 +322,7 @@ def _build(
     config: Config, paths: Paths, outside: Outside, ledger: SqliteLedger, providers: Providers
 ) -> House:
     clock, ids, feed = outside.clock, outside.ids, Feed()
-    book = Book(ledger, feed, clock, ledger.owner, config.agents.budget_for)
+    book = Book(ledger, feed, clock, ledger.owner, cache(config.agents.budget_for))
     slots = Slots(config.agents.defaults.max_concurrent)
     lanes = Lanes(book, slots, clock)
     waits = Waits(ledger, book, slots, clock)

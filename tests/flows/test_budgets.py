@@ -5,14 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
+from crossclaw.agent.summary import SYSTEM
 from crossclaw.agent.weight import weigh_request
 from crossclaw.app import House
 from crossclaw.domain.budgets import Amount
-from crossclaw.domain.messages import Text, ToolUse
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import AssistantMessage, Text, ToolUse
 from crossclaw.ledger.contract import Reserve
-from crossclaw.providers.contract import ModelRequest, UserTurn
+from crossclaw.providers.contract import ModelRequest, Tell, UserTurn
 from crossclaw.testing import ScriptedProvider, VirtualClock, open_house
 from tests.flows.crashing import crashed_copy
 from tests.flows.spawning import announces_in, family, reported
@@ -221,6 +224,60 @@ async def test_an_agent_with_a_large_budget_cannot_spend_more_than_whoever_sends
         assert (await account_of(house, "r1")).spent.tokens <= 20_000
 
 
+@pytest.mark.spec("B5")
+async def test_a_parent_that_is_woken_by_its_child_spends_from_the_same_account(
+    tmp_path: Path,
+) -> None:
+    config = config_with({"tokens": 90_000})
+    subagents = msgspec.structs.replace(config.agents.defaults.subagents, wake_parent=True)
+    defaults = msgspec.structs.replace(config.agents.defaults, subagents=subagents)
+    agents = msgspec.structs.replace(config.agents, defaults=defaults)
+    config = msgspec.structs.replace(config, agents=agents)
+    async with open_house(tmp_path, family(), config=config) as house:
+        await say(house, "main", "go", "r1")
+        woken = await ended(house, "r1:c1:wake")
+
+        assert woken.cause.purse is not None
+        assert woken.cause.purse.account_id == "r1"
+
+
+@pytest.mark.spec("B5", "M5")
+async def test_the_summaries_of_a_compaction_are_paid_for(tmp_path: Path) -> None:
+    def answer(request: ModelRequest) -> Any:
+        if request.system.startswith(SYSTEM):
+            return costing("the story so far", 700, 70)
+        return costing("words " * 400, 100, 10)
+
+    async with open_house(
+        tmp_path, ScriptedProvider(answer), config=config_with({"tokens": 90_000})
+    ) as house:
+        for number in range(4):
+            await say(house, "main", "tell me more", f"r{number}")
+        done = await call(house, "sessions.compact", key="main")
+        assert done["compacted"]
+
+        (row,) = (await call(house, "sessions.list"))["sessions"]
+        assert row["budget"]["tokensSpent"] == 770
+
+
+@pytest.mark.spec("B5")
+async def test_a_summary_that_cannot_be_paid_is_not_written(tmp_path: Path) -> None:
+    def answer(request: ModelRequest) -> Any:
+        assert not request.system.startswith(SYSTEM)
+        return costing("words " * 400, 100, 10)
+
+    model = ScriptedProvider(answer)
+    config = config_with({"tokens": 90_000})
+    async with open_house(tmp_path, model, config=config) as house:
+        for number in range(4):
+            await say(house, "main", "tell me more", f"r{number}")
+    async with open_house(tmp_path, model, config=config_with({"tokens": 300})) as house:
+        done = await call(house, "sessions.compact", key="main")
+
+        assert not done["compacted"]
+        assert "over budget" in done["reason"]
+
+
 # ── time ───────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -240,6 +297,30 @@ async def test_the_time_of_a_budget_ends_a_run_and_the_send_it_waits_for(tmp_pat
             assert each.ended_at is not None
         assert (run.ended_at or 0) - (run.started_at or 0) == 60_000
         assert run.ended_at == sent.ended_at
+
+
+@pytest.mark.spec("B5")
+async def test_what_is_still_queued_when_the_time_is_over_asks_no_model(tmp_path: Path) -> None:
+    def answer(request: ModelRequest) -> Any:
+        return sends("when you can", timeout_s=0) if said_last(request) == "go" else "done"
+
+    class Slow(ScriptedProvider):
+        async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+            if has_heard(request, "busy"):
+                await anyio.sleep(100)
+            return await super().complete(request, tell)
+
+    model = Slow(answer)
+    async with open_house(tmp_path, model, config=config_with({"minutes": 1})) as house:
+        await house.desk.submit(SessionKey.main("librarian"), "busy", run_id="first")
+        await anyio.sleep(30)
+        await house.desk.submit(SessionKey.main("librarian"), "busy", run_id="second")
+        await say(house, "main", "go", "r1")
+        sent = await ended(house, "r1:c1")
+
+        assert sent.status == "error"
+        assert "over budget: the 1 minutes" in (sent.error or "")
+        assert not any(has_heard(request, "when you can") for request in model.seen)
 
 
 @pytest.mark.spec("B5")

@@ -77,7 +77,7 @@ class Spender:
             await anyio.sleep(step.seconds)
         finally:
             del self._under_way[number]
-        blocks = _blocks(step, number) if request.tools else [Text("done")]
+        blocks = _blocks(step, number)
         calls = any(isinstance(block, ToolUse) for block in blocks)
         reason: Any = "error" if step.fails else "tool_use" if calls else "end_turn"
         return AssistantMessage(blocks, usage=usage, stop_reason=reason)
