@@ -4,6 +4,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import anyio
@@ -14,6 +15,7 @@ from crossclaw.agent.compaction import RESERVE_TOKENS, CompactionSettings, Compa
 from crossclaw.agent.execute import Agent
 from crossclaw.agent.history import History
 from crossclaw.agent.loop import Loop
+from crossclaw.agent.meter import Meters
 from crossclaw.agent.mind import Minds
 from crossclaw.agent.prompt import Prompts, PromptSettings
 from crossclaw.agent.summary import TIMEOUT_S
@@ -87,6 +89,7 @@ from crossclaw.schedule.work import Work
 from crossclaw.schedule.zones import local_zone, user_zone
 from crossclaw.sessions.announce import ARCHIVE, CLEANUP, Announces
 from crossclaw.sessions.archive import Archive
+from crossclaw.sessions.budgets import Budgets
 from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.commands import Commands
 from crossclaw.sessions.compacting import Compacting
@@ -321,7 +324,7 @@ def _build(
     config: Config, paths: Paths, outside: Outside, ledger: SqliteLedger, providers: Providers
 ) -> House:
     clock, ids, feed = outside.clock, outside.ids, Feed()
-    book = Book(ledger, feed, clock, ledger.owner)
+    book = Book(ledger, feed, clock, ledger.owner, cache(config.agents.budget_for))
     slots = Slots(config.agents.defaults.max_concurrent)
     lanes = Lanes(book, slots, clock)
     waits = Waits(ledger, book, slots, clock)
@@ -347,7 +350,10 @@ def _build(
     sends = Sends(resolver, book, waits, config, clock, ids)
     check = _check_model(config, providers)
     spawns = Spawns(ledger, resolver, book, config, check, clock, ids)
-    standing = Standing(config, ledger, resolver, changing, _model_of(config, outside), check)
+    budgets = Budgets(ledger, config.agents, clock)
+    standing = Standing(
+        config, ledger, resolver, changing, _model_of(config, outside), check, budgets
+    )
     endings = Endings(
         config,
         ledger,
@@ -363,6 +369,7 @@ def _build(
         config.window_for,
         exporter.path_of,
         history_bytes=config.tools.sessions.history_bytes,
+        budgets=budgets,
     )
     schedule = _schedule(config, paths, outside, ledger, resolver, book, feed)
     guests = Guests(ledger, book, slots, clock, ids)
@@ -395,7 +402,15 @@ def _build(
             *Clients(config, chat, sends, spawns, log_path, ids).methods(),
             *AgentRuns(config, ledger, resolver, book, freshness, clock, ids).methods(),
             *SessionMethods(
-                config, ledger, resolver, changing, clock, ids, paths.ledger_path, outside.environ
+                config,
+                ledger,
+                resolver,
+                changing,
+                clock,
+                ids,
+                paths.ledger_path,
+                outside.environ,
+                budgets,
             ).methods(),
             *MemoryMethods(config, resolver, Compacting(ledger, book, feed, clock, ids)).methods(),
             *Sending(ledger, resolver, names, outbox.wake, clock, ids).methods(),
@@ -523,6 +538,7 @@ def _agent(
         config.agents.thinking_for,
         lambda model: _output_tokens(config, model),
         config.window_for,
+        Meters(house.ledger, providers.price, clock),
     )
     history = History(house.ledger)
     house.feed.subscribe(history.hear)

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from crossclaw.domain.authority import Authority, Budget
+from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Busy, Fenced, KeyReused, NotFound
 from crossclaw.domain.messages import UserMessage
 from crossclaw.domain.runs import Cause, NewRun, Outcome, RunPlan
@@ -45,7 +45,7 @@ async def test_a_run_keeps_all_that_it_was_accepted_with(ledger: Ledger) -> None
         kind="send",
         message=UserMessage("hi"),
         plan=RunPlan(deliver=False, context="be brief", timeout_ms=5000),
-        authority=Authority(sandboxed=True, tools=frozenset({"read"}), budget=Budget(tokens=9)),
+        authority=Authority(sandboxed=True, tools=frozenset({"read"})),
         cause=Cause(("r0",), 1),
     )
     await ledger.commit(session(ANA), Submit(new=new, at=2))

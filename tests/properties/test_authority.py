@@ -3,15 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossclaw.domain.authority import Authority, Budget
+from crossclaw.domain.authority import Authority
 
 names = st.frozensets(st.sampled_from("abcd"), max_size=4)
-budgets = st.builds(
-    Budget,
-    st.none() | st.integers(0, 9),
-    st.none() | st.floats(0, 9),
-    st.none() | st.integers(0, 9),
-)
 authorities = st.builds(
     Authority,
     owner=st.booleans(),
@@ -21,24 +15,16 @@ authorities = st.builds(
     denied_tools=names,
     roots=st.none() | names,
     hops_left=st.integers(0, 12),
-    budget=budgets,
 )
 
 
 def no_more_than(small: Authority, large: Authority) -> bool:
     tools = all(large.allows_tool(tool) for tool in "abcd" if small.allows_tool(tool))
     roots = large.roots is None or (small.roots is not None and small.roots <= large.roots)
-    limits = zip(
-        (small.budget.tokens, small.budget.cost_usd, small.budget.ends_at_ms),
-        (large.budget.tokens, large.budget.cost_usd, large.budget.ends_at_ms),
-        strict=True,
-    )
-    budget = all(most is None or (less is not None and less <= most) for less, most in limits)
     flags = small.owner <= large.owner and small.may_spawn <= large.may_spawn
     return (
         tools
         and roots
-        and budget
         and flags
         and small.sandboxed >= large.sandboxed
         and (small.hops_left <= large.hops_left)

@@ -15,6 +15,7 @@ from crossclaw.agent.history import History
 from crossclaw.agent.mind import Mind
 from crossclaw.agent.summary import TIMEOUT_S, Summarizer
 from crossclaw.agent.weight import BYTES_A_TOKEN, counted, weigh, weigh_text
+from crossclaw.domain.budgets import Amount
 from crossclaw.domain.compactions import Compaction, CompactionReason, compaction_of
 from crossclaw.domain.errors import ProviderError
 from crossclaw.domain.events import Compacting
@@ -168,7 +169,8 @@ class Compactor:
     ) -> bool:
         self._feed.publish(Compacting(run.run_id, run.key, "start"))
         try:
-            await self._put(run, await self._summarized(run, mind, scene, cut, reason))
+            made = await self._summarized(run, mind, scene, cut, reason)
+            await self._put(run, made, mind.spent())
         finally:
             self._feed.publish(Compacting(run.run_id, run.key, "end", reason == "overflow"))
         return True
@@ -203,7 +205,8 @@ class Compactor:
         settings = self._settings
         provider, model = mind.provider, mind.model
         if settings.model:
-            provider, model = self._find_provider(settings.model)
+            find = mind.meter.on(self._find_provider) if mind.meter else self._find_provider
+            provider, model = find(settings.model)
         wishes = run.plan.context if run.kind == "compact" else None
         # Half of what the window holds: the summary so far and the answer need their place too.
         chars = settings.limit(mind.window) * BYTES_A_TOKEN // 2
@@ -223,8 +226,9 @@ class Compactor:
             asked if asked < first_kept else 0,
         )
 
-    async def _put(self, run: Run, compaction: Compaction) -> None:
-        await self._book.append(run, compaction.entry(self._ids.short()))
+    async def _put(self, run: Run, compaction: Compaction, spent: Amount | None = None) -> None:
+        entry = compaction.entry(self._ids.short())
+        await self._book.append(run, msgspec.structs.replace(entry, spent=spent))
 
 
 def _beside(request: ModelRequest) -> int:

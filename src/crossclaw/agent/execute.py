@@ -1,7 +1,7 @@
 """A run around the loop: chooses what to think with, and puts the outcome into words."""
 
 from crossclaw.agent.compaction import Compactor
-from crossclaw.agent.loop import Loop
+from crossclaw.agent.loop import Loop, settling
 from crossclaw.agent.mind import Minds
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.runs import Outcome, Run
@@ -27,7 +27,7 @@ class Agent:
             await self._compactor.by_hand(run, mind)
             return Ending(Outcome("ok"))
         answer = await self._loop.run(run, mind, progress)
-        last_words = NewEntry(entry_id=self._ids.short(), message=answer)
+        last_words = settling(mind, NewEntry(entry_id=self._ids.short(), message=answer))
         if answer.stop_reason == "error":
             return Ending(Outcome("error", error=answer.error or "the model refused"), [last_words])
         return Ending(Outcome("ok", reply=answer.text), [last_words])

@@ -81,15 +81,16 @@ class Loop:
             answer = with_own_ids(await self._ask(run, mind, pieces, progress), entries, run.run_id)
             whole = joined(pieces, answer)
             if answer.tool_calls:
-                await self._book.append(run, self._entry(whole))
+                await self._book.append(run, self._entry(mind, whole))
                 progress.rescue = _nothing_to_rescue
             elif answer.stop_reason != "max_tokens":
                 return whole
             elif len(pieces) == CONTINUATIONS_MAX:
                 return _with_words(whole, STILL_CUT)
             else:
-                self._rescue(progress, whole)
-                await self._book.append(run, piece_entry(self._ids.short(), answer))
+                self._rescue(progress, mind, whole)
+                piece = piece_entry(self._ids.short(), answer)
+                await self._book.append(run, settling(mind, piece))
         raise TurnsExhausted(f"no answer after {TURNS_MAX} model calls; the run was ended")
 
     async def _ask(
@@ -130,20 +131,20 @@ class Loop:
     ) -> AssistantMessage:
         telling = _Telling(self._feed, run, "".join(piece.text for piece in pieces))
         progress.rescue = lambda status, error: [
-            self._entry(joined(pieces, _cut_off(telling.text, status, error)))
+            self._entry(mind, joined(pieces, _cut_off(telling.text, status, error)))
         ]
         answer = await mind.provider.complete(request, telling)
         stamped = msgspec.structs.replace(answer, timestamp=self._clock.now_ms())
         return well_formed(with_cut_call(stamped))
 
-    def _rescue(self, progress: Progress, said: AssistantMessage) -> None:
+    def _rescue(self, progress: Progress, mind: Mind, said: AssistantMessage) -> None:
         """Should the run be cut off before the model goes on, this is what it has said."""
         progress.rescue = lambda status, error: [
-            self._entry(joined([said], _cut_off("", status, error)))
+            self._entry(mind, joined([said], _cut_off("", status, error)))
         ]
 
-    def _entry(self, message: AssistantMessage) -> NewEntry:
-        return NewEntry(entry_id=self._ids.short(), message=message)
+    def _entry(self, mind: Mind, message: AssistantMessage) -> NewEntry:
+        return settling(mind, NewEntry(entry_id=self._ids.short(), message=message))
 
 
 def unanswered_calls(entries: Sequence[Entry], run_id: str) -> list[ToolUse]:
@@ -189,6 +190,12 @@ def _unused(wanted: str, used: set[str]) -> str:
         number += 1
         own = f"{wanted}_{number}"
     return own
+
+
+def settling(mind: Mind, entry: NewEntry) -> NewEntry:
+    """The entry, with what the run has spent since the last one."""
+    spent = mind.spent()
+    return entry if spent is None else msgspec.structs.replace(entry, spent=spent)
 
 
 def _nothing_to_rescue(status: EndStatus, error: str) -> Sequence[NewEntry]:

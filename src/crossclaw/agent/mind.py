@@ -6,14 +6,16 @@ from typing import Protocol, get_args
 
 import msgspec
 
+from crossclaw.agent.meter import Meter, Meters
 from crossclaw.agent.prompt import Prompts
 from crossclaw.agent.view import Thinker
 from crossclaw.config.model import ChosenModel
 from crossclaw.domain.agents import ThinkingLevel
+from crossclaw.domain.budgets import Amount
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Session
 from crossclaw.providers.contract import Provider
-from crossclaw.providers.fallback import Choice, Fallbacks, Rests
+from crossclaw.providers.fallback import Choice, Fallbacks, Find, Rests
 from crossclaw.tools.toolset import Toolset, Toolsets
 
 OUTPUT_TOKENS_MAX = 8_192  # where the model's own limit is not known
@@ -29,10 +31,16 @@ class Mind(msgspec.Struct, frozen=True):
     output_tokens_max: int = OUTPUT_TOKENS_MAX
     window: int = 200_000
     """Tokens that the model can read and write at once."""
+    meter: Meter | None = None
+    """Where the run has a budget; the provider is metered then."""
 
     @property
     def thinker(self) -> Thinker:
         return Thinker(self.provider.name, self.model)
+
+    def spent(self) -> Amount | None:
+        """What the next entry of the run has to settle."""
+        return self.meter.take() if self.meter else None
 
 
 class FindProvider(Protocol):
@@ -53,6 +61,7 @@ class Minds:
         thinking_of: Callable[[str], ThinkingLevel | None],
         output_tokens_of: Callable[[str], int | None],
         window_of: Callable[[str, str], int],
+        meters: Meters,
     ) -> None:
         self._providers = providers
         self._toolsets = toolsets
@@ -61,12 +70,15 @@ class Minds:
         self._thinking_of = thinking_of
         self._output_tokens_of = output_tokens_of
         self._window_of = window_of
+        self._meters = meters
         self._rests = Rests()
 
     async def choose(self, run: Run, session: Session | None) -> Mind:
         configured = self._model_of(run.key.agent_id)
         chosen = run.plan.model or (session and session.model) or configured.primary
-        provider, model = self._provider(chosen, configured.fallbacks)
+        meter = self._meters.of(run)
+        find = meter.on(self._providers.get) if meter else self._providers.get
+        provider, model = self._provider(find, chosen, configured.fallbacks)
         allowed = await self._toolsets.of(run.key, run.authority, chosen)
         return Mind(
             provider,
@@ -76,16 +88,17 @@ class Minds:
             self._thinking(run, session),
             self._output_tokens(chosen),
             self._window_of(run.key.agent_id, chosen),
+            meter,
         )
 
-    def _provider(self, chosen: str, fallbacks: Sequence[str]) -> tuple[Provider, str]:
+    def _provider(self, find: Find, chosen: str, fallbacks: Sequence[str]) -> tuple[Provider, str]:
         """Where there are fallbacks, a first choice that is not even configured is one that failed."""
         addresses = dict.fromkeys((chosen, *fallbacks))
         if len(addresses) == 1:
-            return self._providers.get(chosen)
+            return find(chosen)
         choices = [Choice(address, self._output_tokens(address)) for address in addresses]
         model = chosen.partition("/")[2]
-        return Fallbacks(self._providers.get, choices, self._rests), model
+        return Fallbacks(find, choices, self._rests), model
 
     def _output_tokens(self, address: str) -> int:
         return self._output_tokens_of(address) or OUTPUT_TOKENS_MAX

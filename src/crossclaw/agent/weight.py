@@ -11,6 +11,7 @@ import msgspec
 from crossclaw.agent.view import CLEARED
 from crossclaw.domain.messages import AssistantMessage, Image, ToolResultMessage, UserMessage
 from crossclaw.domain.sessions import Entry
+from crossclaw.providers.contract import ModelRequest, UserTurn
 
 BYTES_A_TOKEN = 4
 IMAGE_TOKENS = 1_600  # what the services count for a picture of the usual size
@@ -57,3 +58,16 @@ def counted(entries: Sequence[Entry], cleared_through: int = 0) -> int:
             return entry.message.usage.window + since
         since += weigh(entry, cleared_through)
     return 0
+
+
+def weigh_request(request: ModelRequest) -> int:
+    """Tokens that the model reads. All of it is weighed, so it is for runs that count their money."""
+    parts = [
+        part
+        for turn in request.turns
+        if isinstance(turn, UserTurn)
+        for part in (*turn.content, *(part for result in turn.results for part in result.content))
+    ]
+    images = [part for part in parts if isinstance(part, Image)]
+    size = len(msgspec.json.encode(request)) - sum(len(i.source.data or "") for i in images)
+    return size // BYTES_A_TOKEN + 1 + IMAGE_TOKENS * len(images)

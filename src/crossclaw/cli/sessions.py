@@ -78,7 +78,8 @@ def _show(arguments: Arguments) -> int:
         key = await find_session(peer, arguments.session)
         answer = await peer.call("sessions.describe", {"key": key}, timeout_s=arguments.timeout)
         row = answer.get("session") or {"key": key}
-        plain = [(name, value) for name, value in row.items() if not isinstance(value, list)]
+        told = {**row, "budget": row["budget"]["text"]} if row.get("budget") else row
+        plain = [(name, value) for name, value in told.items() if not isinstance(value, list)]
         out_json(row) if arguments.json else out(pairs(plain))
         return Exit.OK
 

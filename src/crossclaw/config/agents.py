@@ -8,6 +8,7 @@ from crossclaw.config.heartbeat import Heartbeat
 from crossclaw.config.section import Count, Loose, Positive, Section, Share, names
 from crossclaw.config.tools import AgentTools, ExecTool
 from crossclaw.domain.agents import DEFAULT_AGENT_ID, ThinkingLevel, normalize_agent_id
+from crossclaw.domain.budgets import Allowance
 from crossclaw.domain.errors import NotFound
 
 ThinkingName = Literal[
@@ -109,6 +110,18 @@ class Compaction(Section, frozen=True):
     )
 
 
+class Budget(Section, frozen=True):
+    """What a run and everything it causes may spend. What is not set has no limit."""
+
+    tokens: Positive | None = None
+    cost_usd: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    minutes: Annotated[float, msgspec.Meta(gt=0)] | None = None
+
+    def over(self, shared: "Budget") -> "Budget":
+        own = {name: v for name, v in msgspec.structs.asdict(self).items() if v is not None}
+        return msgspec.structs.replace(shared, **own)
+
+
 class AgentDefaults(Section, frozen=True):
     model: Model | None = None
     models: dict[str, ModelUse] = msgspec.field(default_factory=dict)
@@ -127,6 +140,7 @@ class AgentDefaults(Section, frozen=True):
     compaction: Compaction = Compaction()
     context_pruning: Loose = msgspec.field(default_factory=Loose)
     heartbeat: Heartbeat | None = None
+    budget: Budget = Budget()
     unused = names(
         "imageModel imageGenerationModel videoGenerationModel musicGenerationModel pdfModel"
         " pdfMaxBytesMb pdfMaxPages utilityModel voiceModel modelPolicy params skills skillsLimits"
@@ -170,6 +184,7 @@ class Agent(Section, frozen=True):
     context_tokens: Positive | None = None
     group_chat: Loose = msgspec.field(default_factory=Loose)
     heartbeat: Heartbeat | None = None
+    budget: Budget | None = None
     unused = names(
         "agentDir utilityModel models modelPolicy reasoningDefault fastModeDefault params skills"
         " skillsLimits memory memorySearch humanDelay typingMode typingIntervalSeconds tts"
@@ -228,6 +243,15 @@ class Agents(Section, frozen=True):
         own = msgspec.structs.asdict(self.get(agent_id).tools.exec)
         changes = {name: value for name, value in own.items() if value is not None}
         return msgspec.structs.replace(shared, **changes)
+
+    def budget_for(self, agent_id: str) -> Allowance | None:
+        """None where nothing is limited. What an agent does not set itself, the defaults do."""
+        agent = self.find(agent_id)
+        own = agent.budget if agent else None
+        budget = own.over(self.defaults.budget) if own else self.defaults.budget
+        if budget == Budget():
+            return None
+        return Allowance(budget.tokens, budget.cost_usd, budget.minutes, own=own is not None)
 
     def thinking_for(self, agent_id: str) -> ThinkingLevel | None:
         name = self.get(agent_id).thinking_default or self.defaults.thinking_default

@@ -4,29 +4,9 @@ A set that is None means "no limit of this kind". There is one way to make a chi
 `parent.meet(limits)`. Nothing adds a right.
 """
 
-from typing import TypeVar
-
 import msgspec
 
-Number = TypeVar("Number", int, float)
-
-
 HOPS_UNLIMITED = 1_000_000  # until the config is met
-
-
-class Budget(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a run and everything it causes may spend. None is "no limit of this kind"."""
-
-    tokens: int | None = None
-    cost_usd: float | None = None
-    ends_at_ms: int | None = None
-
-    def meet(self, other: "Budget") -> "Budget":
-        return Budget(
-            _least(self.tokens, other.tokens),
-            _least(self.cost_usd, other.cost_usd),
-            _least(self.ends_at_ms, other.ends_at_ms),
-        )
 
 
 class Authority(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -40,7 +20,6 @@ class Authority(msgspec.Struct, frozen=True, omit_defaults=True):
     """Sessions whose trees it may see."""
     hops_left: int = HOPS_UNLIMITED
     """Sends and spawns that may still follow; `session.agentToAgent.maxHops` at the beginning."""
-    budget: Budget = Budget()
 
     def meet(self, other: "Authority") -> "Authority":
         """What both allow."""
@@ -52,17 +31,10 @@ class Authority(msgspec.Struct, frozen=True, omit_defaults=True):
             denied_tools=self.denied_tools | other.denied_tools,
             roots=_both(self.roots, other.roots),
             hops_left=min(self.hops_left, other.hops_left),
-            budget=self.budget.meet(other.budget),
         )
 
     def allows_tool(self, name: str) -> bool:
         return name not in self.denied_tools and (self.tools is None or name in self.tools)
-
-
-def _least(one: Number | None, other: Number | None) -> Number | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return min(one, other)
 
 
 def _both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:

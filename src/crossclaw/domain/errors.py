@@ -20,6 +20,7 @@ CrossclawError                UNAVAILABLE       something failed inside; the tex
 │   ├── ProviderOverloaded    UNAVAILABLE       rate limit or outage; trying later helps
 │   └── ContextOverflow       UNAVAILABLE       the input does not fit the model's window
 ├── TurnsExhausted            UNAVAILABLE       a run asked the model too often
+├── OverBudget                UNAVAILABLE       what a run and all it belongs to may spend is spent
 ├── ToolFailed                UNAVAILABLE       a tool did not come to its end; the text has what there is
 ├── SandboxMissing            UNAVAILABLE       a sandbox is wanted and cannot be had; nothing runs without
 └── DeliveryError             UNAVAILABLE       a channel did not take a message
@@ -114,6 +115,10 @@ class ContextOverflow(ProviderError):
 
 
 class TurnsExhausted(CrossclawError):
+    pass
+
+
+class OverBudget(CrossclawError):
     pass
 
 

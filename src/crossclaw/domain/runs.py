@@ -6,6 +6,7 @@ import msgspec
 
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.authority import Authority
+from crossclaw.domain.budgets import Purse
 from crossclaw.domain.jobs import TickId
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
@@ -34,10 +35,12 @@ class Cause(msgspec.Struct, frozen=True, omit_defaults=True):
 
     chain: tuple[str, ...] = ()
     hops: int = 0
+    purse: Purse | None = None
+    """What it all spends from, where there is a budget."""
 
     def followed_by(self, run_id: str, *, hops: int = 0) -> "Cause":
         """The cause of what `run_id` brings about; a send or a spawn is one hop further."""
-        return Cause((*self.chain, run_id), self.hops + hops)
+        return Cause((*self.chain, run_id), self.hops + hops, self.purse)
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

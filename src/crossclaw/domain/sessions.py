@@ -6,6 +6,7 @@ import msgspec
 
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.authority import Authority
+from crossclaw.domain.budgets import Amount
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Message
 
@@ -69,6 +70,8 @@ class NewEntry(msgspec.Struct, frozen=True, kw_only=True):
     message: Message | None = None
     note: dict[str, object] | None = None
     type: EntryType = "message"
+    spent: Amount | None = None
+    """What it took from the account of its run, settled in the step that appends it."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):

@@ -94,7 +94,7 @@ def _announced(spawn: Spawn, outcome: Outcome) -> Report:
         why = f"no announce: {outcome.error}" if outcome.error else ""
         return Report(_words(task), "; ".join(filter(None, [task.error, why])))
     result, notes = split_sections(reply)
-    return Report(result or _words(task), notes or task.error or "")
+    return Report(result or _words(task), "; ".join(filter(None, [notes, task.error])))
 
 
 def _words(outcome: Outcome) -> str:

@@ -13,6 +13,7 @@ import msgspec
 
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.authority import Authority
+from crossclaw.domain.budgets import Account, Allowance, Amount, Grant
 from crossclaw.domain.compactions import Obligation
 from crossclaw.domain.exchanges import Exchange
 from crossclaw.domain.jobs import Job, Tick, TickId, TickStatus
@@ -134,6 +135,8 @@ class Claim(Op[Claimed | NotYet | None], frozen=True):
     key: SessionKey
     owner: str
     at: int
+    allowance: Allowance | None = None
+    """The budget of the session's agent: a run that has no account yet opens one."""
 
 
 class Join(Op[Joined], frozen=True):
@@ -225,6 +228,22 @@ class StartTool(Op[bool], frozen=True):
     tool_use_id: str
     name: str
     at: int
+
+
+class Reserve(Op[Grant], frozen=True):
+    """Before a model call: set aside what it may cost, on the account and all around it, or hear why
+    not. `spent` is what an earlier call of the run has cost and no entry has settled."""
+
+    fence: Fence
+    account_id: str
+    fixed: Amount
+    """What the call takes before the model says anything."""
+    output: Amount
+    """What its answer takes at most."""
+    at: int
+    priced: bool = True
+    """Whether anybody knows what the model costs."""
+    spent: Amount = Amount()
 
 
 class BeginWait(Op[list[SessionKey]], frozen=True):
@@ -631,6 +650,12 @@ class Ledger(Protocol):
 
     async def list_open_deliveries(self, *, after: int = 0, limit: int) -> list[Delivery]:
         """Pending and sending ones, in the order in which they were put."""
+        ...
+
+    async def find_account(self, account_id: str) -> Account | None: ...
+
+    async def list_accounts(self, keys: Sequence[SessionKey]) -> dict[SessionKey, Account]:
+        """What the newest run of each session spends from; only of those that have a budget."""
         ...
 
     async def find_exchange(self, exchange_id: str) -> Exchange | None: ...

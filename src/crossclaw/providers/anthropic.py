@@ -6,7 +6,6 @@ The request is translated by plain functions, the stream of events is put togeth
 import re
 from typing import Any
 
-from crossclaw.domain.agents import ThinkingLevel
 from crossclaw.domain.messages import (
     AssistantBlock,
     AssistantMessage,
@@ -19,6 +18,7 @@ from crossclaw.domain.messages import (
 )
 from crossclaw.providers.calls import parse_arguments
 from crossclaw.providers.contract import (
+    THINKING_TOKENS,
     AssistantTurn,
     ModelRequest,
     Piece,
@@ -46,14 +46,6 @@ WIRE = "the Anthropic Messages API"
 BASE_URL = "https://api.anthropic.com"
 VERSION = "2023-06-01"
 
-_THINKING_TOKENS: dict[ThinkingLevel, int] = {
-    "off": 0,
-    "minimal": 1024,  # the least that the service accepts
-    "low": 2048,
-    "medium": 8192,
-    "high": 16384,
-    "xhigh": 32000,
-}
 _EFFORT = {"minimal": "low"}
 _CACHE = {"type": "ephemeral"}
 _STOP: dict[str, StopReason] = {
@@ -214,7 +206,7 @@ class _Answer:
 def message_params(request: ModelRequest) -> dict[str, Any]:
     """The body of a request. Three marks for the prompt cache: after the tools,
     which change least, after the system prompt, and after the conversation so far."""
-    headroom = _THINKING_TOKENS[request.thinking]
+    headroom = THINKING_TOKENS[request.thinking]
     params: dict[str, Any] = {
         "model": request.model,
         "max_tokens": request.output_tokens_max + headroom,  # thinking counts as output
@@ -244,7 +236,7 @@ def _thinking(request: ModelRequest) -> dict[str, Any]:
         }
     if _is_unthought_tool_turn(request.turns):
         return {}
-    budget = _THINKING_TOKENS[request.thinking]
+    budget = THINKING_TOKENS[request.thinking]
     return {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
 

@@ -12,6 +12,16 @@ import msgspec
 from crossclaw.domain.agents import ThinkingLevel
 from crossclaw.domain.messages import AssistantMessage, Image, Text, Thinking, ToolUse
 
+THINKING_TOKENS: dict[ThinkingLevel, int] = {
+    "off": 0,
+    "minimal": 1024,  # the least that the service accepts
+    "low": 2048,
+    "medium": 8192,
+    "high": 16384,
+    "xhigh": 32000,
+}
+"""How much room a level of thinking gets, beside the answer, where a model takes a number."""
+
 
 class ToolReturn(msgspec.Struct, frozen=True):
     """A tool's result on its way to the model: always text or image blocks."""

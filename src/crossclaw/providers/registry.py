@@ -13,7 +13,7 @@ import msgspec
 
 from crossclaw.config.providers import Models
 from crossclaw.domain.errors import ProviderMissing, ProviderRefused
-from crossclaw.domain.messages import AssistantMessage
+from crossclaw.domain.messages import AssistantMessage, Usage
 from crossclaw.providers.anthropic import AnthropicProvider
 from crossclaw.providers.contract import ModelRequest, Provider, Tell
 from crossclaw.providers.failures import key_variable, where_the_key_goes
@@ -64,6 +64,7 @@ class Providers:
         self._environ = environ
         own: dict[str, Provider] = {"rehearsal": RehearsalProvider(), "local": LocalProvider()}
         free = {name: provider for name, provider in own.items() if name not in settings}
+        self._free = free.keys() - (extra or {}).keys()
         self._extra = {**free, **(extra or {})}
         self._prices = prices or Prices(Models())
         self._patience = patience
@@ -85,6 +86,13 @@ class Providers:
             self._made[name] = Retrying(self._capped(name), self._patience)
         return self._made[name], model
 
+    async def price(self, address: str, usage: Usage) -> float | None:
+        """What so much would cost, or has; None where nobody knows."""
+        name, _, model = address.partition("/")
+        if name in self._free:
+            return 0.0
+        return await self._prices.cost(name, self._base_url(name), model, usage)
+
     async def close(self) -> None:
         made, self._made = {**self._extra, **self._made}, {}
         async with AsyncExitStack() as closing:  # one that fails does not leave the others open
@@ -104,11 +112,16 @@ class Providers:
                 f" models.providers.{name} with api, baseUrl and apiKey"
             )
         settings = self._settings[name]
-        base_url = settings.base_url or self._environ.get(_base_url_variable(name))
+        base_url = self._base_url(name)
         make = AnthropicProvider if settings.api == "anthropic-messages" else OpenAIProvider
         # It could try again on its own, but unseen and each call for itself.
         made = make(name, base_url, self._key(settings, base_url), retries=0)
         return Priced(made, base_url, self._prices)
+
+    def _base_url(self, name: str) -> str | None:
+        settings = self._settings.get(name)
+        written = settings.base_url if settings else None
+        return written or self._environ.get(_base_url_variable(name))
 
     def _key(self, settings: ProviderSettings, base_url: str | None) -> str:
         key = settings.api_key or self._environ.get(key_variable(settings.name))

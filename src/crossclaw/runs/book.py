@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import msgspec
 
+from crossclaw.domain.budgets import Allowance
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Fenced
 from crossclaw.domain.events import EntryAppended, Injected, RunAccepted, RunEnded, RunStarted
@@ -44,6 +45,8 @@ log = logging.getLogger(__name__)
 # looks again by itself this often.
 LOOK_AGAIN_S = 5.0
 
+BudgetOf = Callable[[str], Allowance | None]
+"""An agent's budget; None for one that has none."""
 Wake = Callable[[SessionKey], None]
 Take = Callable[[Claimed], None]
 """Carry out a run that has been claimed."""
@@ -68,11 +71,19 @@ def _will_not_wait(new: NewRun) -> bool:
 
 
 class Book:
-    def __init__(self, ledger: Ledger, feed: Feed, clock: Clock, owner: str) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        feed: Feed,
+        clock: Clock,
+        owner: str,
+        budget_of: BudgetOf = lambda agent_id: None,
+    ) -> None:
         self._ledger = ledger
         self._feed = feed
         self._clock = clock
         self._owner = owner
+        self._budget_of = budget_of
         self._ended: dict[str, list[anyio.Event]] = {}
         self._wake: Wake = lambda key: None
         self._interrupt: Wake = lambda key: None
@@ -128,7 +139,7 @@ class Book:
         claim: bool,
     ) -> tuple[Submitted, Claimed | NotYet | None]:
         key, at = accept.new.key, accept.at
-        claims = [Claim(key=key, owner=self._owner, at=at)] if claim else []
+        claims = [self._claim(key, at)] if claim else []
         with anyio.CancelScope(shield=claim):  # a claim that nobody hears of is never given back
             answers = await self._ledger.commit(
                 EnsureSession(new=session, at=at), *before, accept, *also, *claims
@@ -184,7 +195,10 @@ class Book:
     # ── a run's own writes ─────────────────────────────────────────────────────────────────────
 
     async def claim(self, key: SessionKey) -> Claimed | NotYet | None:
-        return await self._ledger.do(Claim(key=key, owner=self._owner, at=self._clock.now_ms()))
+        return await self._ledger.do(self._claim(key, self._clock.now_ms()))
+
+    def _claim(self, key: SessionKey, at: int) -> Claim:
+        return Claim(key=key, owner=self._owner, at=at, allowance=self._budget_of(key.agent_id))
 
     def tell_start(self, claimed: Claimed) -> None:
         if claimed.entry is not None:

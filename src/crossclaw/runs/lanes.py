@@ -29,6 +29,7 @@ from crossclaw.domain.messages import AssistantMessage
 from crossclaw.domain.runs import EndStatus, Outcome, Run
 from crossclaw.domain.sessions import NewEntry
 from crossclaw.ledger.contract import ATTEMPTS_MAX, Claimed, NotYet
+from crossclaw.policy.budget import time_is_over
 from crossclaw.runs.book import NOTHING, Book, Follow, Take
 from crossclaw.runs.slots import Slots
 
@@ -335,10 +336,8 @@ class Lanes:
         return _cut_off(progress, under_way.stopped_as or _over_time(run))
 
     def _time_left_s(self, run: Run) -> float | None:
-        if run.plan.timeout_ms is None:
-            return None
-        began = run.started_at or self._clock.now_ms()
-        return max(0.0, (began + run.plan.timeout_ms - self._clock.now_ms()) / 1000)
+        ends_at = _ends_at(run, self._clock.now_ms())
+        return None if ends_at is None else max(0.0, (ends_at - self._clock.now_ms()) / 1000)
 
 
 class _UnderWay:
@@ -369,6 +368,17 @@ def _cut_off(progress: Progress, outcome: Outcome) -> Ending:
     return Ending(msgspec.structs.replace(outcome, reply="".join(said) or None), entries)
 
 
+def _ends_at(run: Run, now_ms: int) -> int | None:
+    """When its own time is over, or that of its budget."""
+    limit = run.plan.timeout_ms
+    own = None if limit is None else (run.started_at or now_ms) + limit
+    budget = run.cause.purse.ends_at_ms if run.cause.purse else None
+    return min((at for at in (own, budget) if at is not None), default=None)
+
+
 def _over_time(run: Run) -> Outcome:
+    purse = run.cause.purse
+    if purse is not None and purse.ends_at_ms == _ends_at(run, run.created_at):
+        return Outcome("error", error=time_is_over(purse))
     seconds = (run.plan.timeout_ms or 0) / 1000
     return Outcome("timeout", error=f"the run was stopped after {seconds:g} s")

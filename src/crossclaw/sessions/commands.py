@@ -176,7 +176,8 @@ class Commands:
             return Answer("Nothing has been used yet.")
         spent = f"{row['inputTokens']} tokens in, {row['outputTokens']} out"
         cost = f", ${row['costUsd']:.4f}" if row.get("costUsd") else ""
-        return Answer(f"{spent}{cost}; {row['totalTokens']} fill the window now.")
+        budget = f"\nBudget: {row['budget']['text']}." if row.get("budget") else ""
+        return Answer(f"{spent}{cost}; {row['totalTokens']} fill the window now.{budget}")
 
     async def _stop(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
         stopped = (await self._call(caller, "chat.abort", sessionKey=key.text))["runIds"]

@@ -14,6 +14,7 @@ from crossclaw.domain.sessions import Entry, Session
 from crossclaw.door.registry import Caller, Params, Result
 from crossclaw.door.resolver import Resolver
 from crossclaw.ledger.contract import Ledger
+from crossclaw.sessions.budgets import BudgetRow, Budgets
 from crossclaw.sessions.rows import Row, stored_message, tool_row
 
 LIST_DEFAULT, LIST_MAX = 100, 200  # rows; a model reads no more with profit
@@ -69,7 +70,9 @@ class Reading:
         transcript_of: TranscriptPath,
         *,
         history_bytes: int = HISTORY_BYTES,
+        budgets: Budgets | None = None,
     ) -> None:
+        self._budgets = budgets
         self._history_bytes = history_bytes
         self._ledger = ledger
         self._resolver = resolver
@@ -93,12 +96,15 @@ class Reading:
         viewer = self._resolver.viewer(caller.principal)
         boxed = viewer is not None and viewer.sandboxed
         old = frozenset() if boxed else await self._ledger.list_compressed(ids)
+        keys = [session.key for session in sessions]
+        budgets = await self._budgets.of(keys) if self._budgets else {}
         rows = [
             self._row(
                 caller,
                 session,
                 tails.get(session.session_id),
                 None if boxed else self._path(session, session.session_id in old),
+                budgets.get(session.key),
             )
             for session in sessions
         ]
@@ -137,7 +143,12 @@ class Reading:
         return self._transcript_of(session.key.agent_id, session.session_id, compressed)
 
     def _row(
-        self, caller: Caller, session: Session, tail: Sequence[Entry] | None, path: Path | None
+        self,
+        caller: Caller,
+        session: Session,
+        tail: Sequence[Entry] | None,
+        path: Path | None,
+        budget: BudgetRow | None,
     ) -> Row:
         agent_id = session.key.agent_id
         model = session.model or self._model_of(agent_id)
@@ -149,6 +160,7 @@ class Reading:
             window=self._window_of(agent_id, model),
             transcript=path,
             messages=messages,
+            budget=budget,
         )
 
 

@@ -8,6 +8,7 @@ import msgspec
 from crossclaw.domain.messages import encode_message
 from crossclaw.domain.sessions import Entry, Session
 from crossclaw.policy.send import channel_of
+from crossclaw.sessions.budgets import BudgetRow
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -31,6 +32,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     delivery_context: dict[str, str] | None = None
     transcript_path: str | None = None
     messages: list[Any] | None = None
+    budget: BudgetRow | None = None
 
 
 def channel_field(session: Session) -> str:
@@ -53,6 +55,7 @@ def tool_row(
     window: int,
     transcript: Path | None,
     messages: list[Any] | None = None,
+    budget: BudgetRow | None = None,
 ) -> Row:
     address = session.last_address
     context = msgspec.to_builtins(address) if address else None
@@ -79,6 +82,7 @@ def tool_row(
         delivery_context=context,
         transcript_path=str(transcript) if transcript else None,
         messages=messages,
+        budget=budget,
     )
 
 

@@ -8,6 +8,7 @@ from crossclaw.domain.sessions import Session
 from crossclaw.door.registry import Caller, Params, Result
 from crossclaw.door.resolver import Resolver
 from crossclaw.ledger.contract import Ledger
+from crossclaw.sessions.budgets import Budgets
 from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.spawn import CheckModel
 
@@ -52,6 +53,7 @@ class Standing:
         changing: Changing,
         model_of: Callable[[str], str],
         check_model: CheckModel,
+        budgets: Budgets,
     ) -> None:
         self._config = config
         self._ledger = ledger
@@ -59,6 +61,7 @@ class Standing:
         self._changing = changing
         self._model_of = model_of
         self._check_model = check_model
+        self._budgets = budgets
 
     async def agents(self, caller: Caller, params: AgentsParams) -> AgentsResult:
         """Itself first, then the others that it may spawn."""
@@ -103,6 +106,7 @@ class Standing:
         """A card of a few lines, for a model and for `/status`."""
         open_runs = await self._ledger.list_open_runs(session.key)
         children = await self._ledger.list_spawns(session.key, open_only=True)
+        budget = (await self._budgets.of([session.key])).get(session.key)
         queued = sum(run.status == "queued" for run in open_runs)
         doing = next((run.status for run in open_runs if run.status != "queued"), "idle")
         lines = {
@@ -113,6 +117,7 @@ class Standing:
             "Verbose": session.verbose,
             "Tokens": _tokens(session),
             "Cost": f"${session.cost_usd:.4f}" if session.cost_usd else None,
+            "Budget": budget and budget.text,
             "Send policy": session.send_policy,
             "Sub-agents": f"{len(children)} at work" if children else None,
             "Archived": "yes" if session.archived_at is not None else None,

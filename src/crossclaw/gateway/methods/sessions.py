@@ -23,6 +23,7 @@ from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.events import shown_key
 from crossclaw.gateway.methods.chat import Filled
 from crossclaw.ledger.contract import Ledger
+from crossclaw.sessions.budgets import BudgetRow, Budgets
 from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.rows import channel_field
 
@@ -83,6 +84,7 @@ class SessionRow(Result, frozen=True):
     last_to: str | None = None
     last_account_id: str | None = None
     spawned_by: str | None = None
+    budget: BudgetRow | None = None
 
 
 class ListResult(Result, frozen=True):
@@ -212,6 +214,7 @@ class Sessions:
         ids: Ids,
         store: Path,
         environ: Mapping[str, str],
+        budgets: Budgets,
     ) -> None:
         self._config = config
         self._ledger = ledger
@@ -221,6 +224,7 @@ class Sessions:
         self._ids = ids
         self._store = store
         self._environ = environ
+        self._budgets = budgets
         # The same for every row of an agent, and worth a third of a long list's time.
         self._model_of_agent = lru_cache(AGENTS_REMEMBERED)(self._find_model_of_agent)
         self._window = lru_cache(AGENTS_REMEMBERED)(self._find_window)
@@ -238,7 +242,8 @@ class Sessions:
             search=params.search,
             offset=params.offset,
         )
-        rows = [self.row(session) for session in found]
+        budgets = await self._budgets.of([session.key for session in found])
+        rows = [self.row(session, budgets.get(session.key)) for session in found]
         return ListResult(
             ts=now,
             path=str(self._store),
@@ -247,7 +252,7 @@ class Sessions:
             sessions=rows,
         )
 
-    def row(self, session: Session) -> SessionRow:
+    def row(self, session: Session, budget: BudgetRow | None = None) -> SessionRow:
         provider, model = self._model(session)
         key, address = session.key, session.last_address
         return SessionRow(
@@ -277,6 +282,7 @@ class Sessions:
             last_to=address.to if address else None,
             last_account_id=address.account_id if address else None,
             spawned_by=session.spawned_by,
+            budget=budget,
         )
 
     def _model(self, session: Session | None) -> tuple[str, str]:
@@ -338,7 +344,10 @@ class Sessions:
     async def describe(self, caller: Caller, params: KeyParams) -> DescribeResult:
         handle = await self._resolver.find(caller.principal, params.key)
         session = handle.session if handle else None
-        return DescribeResult(self.row(session) if session else None)
+        if session is None:
+            return DescribeResult(None)
+        budgets = await self._budgets.of([session.key])
+        return DescribeResult(self.row(session, budgets.get(session.key)))
 
     async def patch(self, caller: Caller, params: PatchParams) -> PatchResult:
         handle = await self._resolver.resolve(caller.principal, params.key, "create")

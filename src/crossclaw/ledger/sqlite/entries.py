@@ -16,6 +16,7 @@ from crossclaw.domain.messages import (
 from crossclaw.domain.runs import Fence
 from crossclaw.domain.sessions import Entry, NewEntry
 from crossclaw.ledger.contract import Append, Inject
+from crossclaw.ledger.sqlite.accounts import settle
 from crossclaw.ledger.sqlite.rows import to_json
 from crossclaw.ledger.sqlite.words import indexed_words
 from crossclaw.ledger.sqlite.writer import Transaction
@@ -25,6 +26,9 @@ ROLE_OF = {UserMessage: "user", AssistantMessage: "assistant", ToolResultMessage
 
 def append(transaction: Transaction, op: Append) -> list[Entry]:
     agent_id, session_id = hold(transaction, op.fence, progress=bool(op.entries))
+    for new in op.entries:
+        if new.spent is not None:
+            settle(transaction, op.fence.run_id, new.spent)
     return [
         put_entry(transaction, agent_id, session_id, op.fence.run_id, new, op.at)
         for new in op.entries

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import anyio.to_thread
 import apsw
 
+from crossclaw.domain.budgets import Account
 from crossclaw.domain.compactions import Obligation
 from crossclaw.domain.exchanges import Exchange
 from crossclaw.domain.jobs import Job, Tick, TickStatus
@@ -21,6 +22,7 @@ from crossclaw.domain.spawns import Spawn
 from crossclaw.ledger import contract
 from crossclaw.ledger.contract import Appended, Delivery, Export, Hit, Op, Timer
 from crossclaw.ledger.sqlite import (
+    accounts,
     chores,
     entries,
     exchanges,
@@ -62,6 +64,7 @@ HANDLERS: dict[type, Handle] = {
     contract.ReleaseRun: runs.release_run,
     contract.Recover: runs.recover,
     contract.StartTool: runs.start_tool,
+    contract.Reserve: runs.reserve,
     contract.BeginWait: waits.begin_wait,
     contract.EndWait: waits.end_wait,
     contract.PutExchange: exchanges.put_exchange,
@@ -229,6 +232,12 @@ class SqliteLedger:
 
     async def list_open_deliveries(self, *, after: int = 0, limit: int) -> list[Delivery]:
         return outbox.list_open_deliveries(self._reader, after, limit)
+
+    async def find_account(self, account_id: str) -> Account | None:
+        return accounts.find_account(self._reader, account_id)
+
+    async def list_accounts(self, keys: Sequence[SessionKey]) -> dict[SessionKey, Account]:
+        return await self._scan(lambda db: accounts.accounts_of_sessions(db, keys))
 
     async def find_exchange(self, exchange_id: str) -> Exchange | None:
         return exchanges.find_exchange(self._reader, exchange_id)

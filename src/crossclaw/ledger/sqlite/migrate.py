@@ -39,6 +39,7 @@ MIGRATIONS = (
     Migration(3, "memory"),
     Migration(4, "imports"),
     Migration(5, "queue"),
+    Migration(6, "budgets"),
 )
 VERSION = MIGRATIONS[-1].number
 

@@ -24,6 +24,7 @@ from crossclaw.domain.queueing import (
 from crossclaw.domain.runs import Outcome, Run
 from crossclaw.domain.sessions import Entry, NewEntry
 from crossclaw.ledger.contract import Claim, Claimed, EndOpenRun, Join, Joined, NotYet
+from crossclaw.ledger.sqlite.accounts import open_account
 from crossclaw.ledger.sqlite.entries import hold, put_entry, session_of_key
 from crossclaw.ledger.sqlite.rows import RUN, run_of, to_json
 from crossclaw.ledger.sqlite.runs import end, open_letter
@@ -70,7 +71,8 @@ def _begin(transaction: Transaction, op: Claim, number: int, session_id: str) ->
         f"started_at = coalesce(started_at, ?) WHERE id = ? RETURNING {RUN}",
         (op.owner, session_id, op.at, number),
     )
-    return run_of(row)
+    run = run_of(row)
+    return run if op.allowance is None else open_account(transaction, run, op.allowance, op.at)
 
 
 def _follow_epoch(transaction: Transaction, carrier: Run) -> None:

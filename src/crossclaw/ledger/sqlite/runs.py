@@ -2,6 +2,7 @@
 
 import apsw
 
+from crossclaw.domain.budgets import Amount, Grant
 from crossclaw.domain.errors import Busy, Fenced, Invalid, KeyReused, NotFound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage, decode_message, encode_message
@@ -15,10 +16,12 @@ from crossclaw.ledger.contract import (
     Recover,
     Recovered,
     ReleaseRun,
+    Reserve,
     StartTool,
     Submit,
     Submitted,
 )
+from crossclaw.ledger.sqlite.accounts import set_aside, settle
 from crossclaw.ledger.sqlite.entries import hold, lost_claim, put_entry, session_of_key
 from crossclaw.ledger.sqlite.rows import NO_BOUND, RUN, bound_of, run_of, to_json
 from crossclaw.ledger.sqlite.writer import Transaction
@@ -39,8 +42,8 @@ def submit(transaction: Transaction, op: Submit) -> Submitted:
     not_before = op.at + queue.wait_ms() if waiting and queue else 0
     db.execute(
         "INSERT INTO runs (agent_id, run_id, key, session_id, kind, status, plan, authority, "
-        "cause, hops, exchange_id, created_at, not_before) "
-        "VALUES (?,?,?,?,?,'queued',?,?,?,?,?,?,?)",
+        "cause, hops, exchange_id, account_id, created_at, not_before) "
+        "VALUES (?,?,?,?,?,'queued',?,?,?,?,?,?,?,?)",
         (
             agent_id,
             new.run_id,
@@ -52,6 +55,7 @@ def submit(transaction: Transaction, op: Submit) -> Submitted:
             to_json(new.cause),
             new.cause.hops,
             new.plan.exchange_id,
+            new.cause.purse and new.cause.purse.account_id,
             op.at,
             not_before,
         ),
@@ -157,6 +161,8 @@ def end(transaction: Transaction, run_id: str, epoch: int, op: EndRun | EndOpenR
     if row is None:
         return []
     run = run_of(row)
+    if run.cause.purse is not None:
+        settle(transaction, run_id, Amount())  # a call that was cut off holds nothing back
     db.execute("DELETE FROM waits WHERE run_id = ?1 OR target_run_id = ?1", (run_id,))
     db.execute(
         "UPDATE sessions SET updated_at = ?, aborted_last_run = ?, system_sent = 1 WHERE key = ?",
@@ -224,6 +230,11 @@ def start_tool(transaction: Transaction, op: StartTool) -> bool:
         (op.fence.run_id, op.tool_use_id, agent_id, op.name, op.at),
     ).fetchone()
     return made is not None
+
+
+def reserve(transaction: Transaction, op: Reserve) -> Grant:
+    agent_id, _ = hold(transaction, op.fence)
+    return set_aside(transaction, op, agent_id)
 
 
 def find_run(db: apsw.Connection, run_id: str) -> Run | None:

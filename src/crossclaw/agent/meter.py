@@ -1,0 +1,142 @@
+"""The meter: under a budget, no model is called before its cost is set aside.
+
+It stands between a run and every model that the run may ask: the chosen one, its fallbacks, the one
+that writes summaries. What a call has cost is kept until an entry of the run, or the next call, settles
+it. A run without a budget has no meter.
+"""
+
+from collections.abc import Awaitable, Callable
+
+import anyio
+import msgspec
+
+from crossclaw.agent.weight import weigh_request, weigh_text
+from crossclaw.domain.budgets import Amount, Grant, Purse
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import OverBudget
+from crossclaw.domain.messages import AssistantMessage, Usage
+from crossclaw.domain.runs import Run
+from crossclaw.ledger.contract import Ledger, Reserve
+from crossclaw.providers.contract import (
+    THINKING_TOKENS,
+    ModelRequest,
+    Piece,
+    Provider,
+    Tell,
+    TextPiece,
+    ThinkingPiece,
+)
+
+Price = Callable[[str, Usage], Awaitable[float | None]]
+"""What so much of `provider/model` costs; None where nobody knows."""
+Find = Callable[[str], tuple[Provider, str]]
+
+
+class Meters:
+    def __init__(self, ledger: Ledger, price: Price, clock: Clock) -> None:
+        self._ledger = ledger
+        self._price = price
+        self._clock = clock
+
+    def of(self, run: Run) -> "Meter | None":
+        purse = run.cause.purse
+        if purse is None:
+            return None
+        return Meter(self._ledger, self._price, self._clock, run, purse)
+
+
+class Meter:
+    def __init__(self, ledger: Ledger, price: Price, clock: Clock, run: Run, purse: Purse) -> None:
+        self._ledger = ledger
+        self._price = price
+        self._clock = clock
+        self._run = run
+        self._purse = purse
+        self._unsettled = Amount()
+        self._heavier = 1.0
+        """How much more a prompt was than it seemed, when a service last counted one."""
+
+    def on(self, find: Find) -> Find:
+        """The same providers, metered."""
+
+        def found(address: str) -> tuple[Provider, str]:
+            provider, model = find(address)
+            return Metered(provider, address, self), model
+
+        return found
+
+    def take(self) -> Amount:
+        """What no entry has settled yet; whoever asks settles it."""
+        amount, self._unsettled = self._unsettled, Amount()
+        return amount
+
+    async def reserve(self, address: str, request: ModelRequest) -> Grant:
+        prompt, thinking = self._weigh(request), THINKING_TOKENS[request.thinking]
+        said = request.output_tokens_max
+        fixed_cost = await self._price(address, Usage(input=prompt, output=thinking))
+        grant = await self._ledger.do(
+            Reserve(
+                fence=self._run.fence,
+                account_id=self._purse.account_id,
+                fixed=Amount(prompt + thinking, fixed_cost or 0.0),
+                output=Amount(said, await self._price(address, Usage(output=said)) or 0.0),
+                at=self._clock.now_ms(),
+                priced=fixed_cost is not None,
+                spent=self.take(),
+            )
+        )
+        if not grant.allowed:
+            raise OverBudget(grant.reason)
+        return grant
+
+    def _weigh(self, request: ModelRequest) -> int:
+        return int(weigh_request(request) * self._heavier)
+
+    async def count(self, address: str, request: ModelRequest, usage: Usage) -> None:
+        self._heavier = max(1.0, usage.prompt / weigh_request(request))
+        cost = await self._price(address, usage) if usage.cost is None else usage.cost
+        self._unsettled += Amount(usage.prompt + usage.output, cost or 0.0)
+
+    def count_cut_off(self, grant: Grant, request: ModelRequest, said_chars: int) -> None:
+        """Nobody tells what a call has cost that was stopped. It was read, and some was said."""
+        tokens = self._weigh(request) + weigh_text(" " * said_chars)
+        share = min(1.0, tokens / max(1, grant.reserved.tokens))
+        self._unsettled += Amount(tokens, grant.reserved.cost_usd * share)
+
+
+class Metered:
+    """A provider whose every call is paid for."""
+
+    def __init__(self, provider: Provider, address: str, meter: Meter) -> None:
+        self.name = provider.name
+        self._provider = provider
+        self._address = address
+        self._meter = meter
+
+    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+        grant = await self._meter.reserve(self._address, request)
+        asked = msgspec.structs.replace(request, output_tokens_max=grant.output_tokens)
+        said = _Said(tell)
+        try:
+            answer = await self._provider.complete(asked, said)
+        except anyio.get_cancelled_exc_class():
+            self._meter.count_cut_off(grant, asked, said.chars)
+            raise
+        with anyio.CancelScope(shield=True):  # it has been spent, whatever becomes of the run
+            await self._meter.count(self._address, asked, answer.usage or Usage())
+        return answer
+
+    async def close(self) -> None:
+        await self._provider.close()
+
+
+class _Said:
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self.chars = 0
+
+    def __call__(self, piece: Piece) -> None:
+        match piece:
+            case TextPiece(text=text) | ThinkingPiece(thinking=text):
+                self.chars += len(text)
+        self._tell(piece)

@@ -1,0 +1,453 @@
+"""Budgets: a run and all it causes spend from one account, and nothing is asked of a model that the
+account cannot pay."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from crossclaw.agent.summary import SYSTEM
+from crossclaw.agent.weight import weigh_request
+from crossclaw.app import House
+from crossclaw.domain.budgets import Amount
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import AssistantMessage, Text, ToolUse
+from crossclaw.ledger.contract import Reserve
+from crossclaw.providers.contract import ModelRequest, Tell, UserTurn
+from crossclaw.testing import ScriptedProvider, VirtualClock, open_house
+from tests.flows.crashing import crashed_copy
+from tests.flows.spawning import announces_in, family, reported
+from tests.flows.spending import account_of, config_with, costing, ended
+from tests.flows.talking import call, results_of, say
+
+
+def said_last(request: ModelRequest) -> str:
+    last = request.turns[-1]
+    assert isinstance(last, UserTurn)
+    return "".join(block.text for block in last.content if isinstance(block, Text))
+
+
+def has_heard(request: ModelRequest, words: str) -> bool:
+    turns = [turn for turn in request.turns if isinstance(turn, UserTurn)]
+    return any(Text(words) in turn.content for turn in turns)
+
+
+def sends(words: str, to: str = "agent:librarian:main", timeout_s: float = 60) -> list[ToolUse]:
+    asked = {"sessionKey": to, "message": words, "timeoutSeconds": timeout_s}
+    return [ToolUse("c1", "sessions_send", asked)]
+
+
+# ── one run ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.spec("B5")
+async def test_a_run_over_its_tokens_ends_with_what_was_spent_and_the_setting(
+    tmp_path: Path,
+) -> None:
+    calls = [costing([ToolUse(f"c{n}", "sessions_list", {})], 20_000, 100) for n in range(9)]
+    model = ScriptedProvider(calls)
+    async with open_house(tmp_path, model, config=config_with({"tokens": 50_000})) as house:
+        run = await say(house, "main", "count", "r1")
+
+        assert run.status == "error"
+        assert run.error is not None
+        assert "over budget: 40,200 of 50,000 tokens are spent" in run.error
+        assert "budget.tokens of agent main" in run.error
+        assert len(model.seen) == 2
+        assert (await account_of(house, "r1")).spent.tokens == 40_200
+        assert (await account_of(house, "r1")).reserved == Amount()
+
+
+@pytest.mark.spec("B5")
+async def test_money_is_counted_by_the_price_of_the_model(tmp_path: Path) -> None:
+    model = ScriptedProvider([costing([ToolUse("c1", "sessions_list", {})], 50_000, 10_000)] * 2)
+    async with open_house(tmp_path, model, config=config_with({"costUsd": 0.7})) as house:
+        run = await say(house, "main", "hello", "r1")
+
+        assert run.status == "error"
+        assert "over budget: $0.7000 of $0.7000 are spent" in (run.error or "")
+        assert "budget.costUsd" in (run.error or "")
+
+
+@pytest.mark.spec("B5")
+async def test_the_next_message_of_a_person_has_a_new_account(tmp_path: Path) -> None:
+    model = ScriptedProvider([costing("one", 9_000, 10), costing("two", 9_000, 10)])
+    async with open_house(tmp_path, model, config=config_with({"tokens": 10_000})) as house:
+        first, second = await say(house, "main", "a", "r1"), await say(house, "main", "b", "r2")
+
+        assert (first.status, second.status) == ("ok", "ok")
+        assert (await account_of(house, "r2")).spent.tokens == 9_010
+
+
+@pytest.mark.spec("B5")
+async def test_an_answer_may_be_no_longer_than_the_account_can_pay(tmp_path: Path) -> None:
+    model = ScriptedProvider([costing("hi", 100, 1)] * 2)
+    async with open_house(tmp_path / "1", model, config=config_with({"tokens": 90_000})) as house:
+        await say(house, "main", "hello", "r1")
+    tokens = weigh_request(model.seen[0]) + 400
+    async with open_house(tmp_path / "2", model, config=config_with({"tokens": tokens})) as house:
+        run = await say(house, "main", "hello", "r1")
+
+    assert run.status == "ok"
+    assert model.seen[0].output_tokens_max == 500
+    assert 256 <= model.seen[1].output_tokens_max <= 410
+
+
+@pytest.mark.spec("B5")
+async def test_a_reply_in_pieces_pays_for_each_piece_once(tmp_path: Path) -> None:
+    model = ScriptedProvider([costing("one ", 1_000, 500, cut=True), costing("two", 1_500, 20)])
+    async with open_house(tmp_path, model, config=config_with({"tokens": 90_000})) as house:
+        run = await say(house, "main", "long", "r1")
+
+        assert run.reply == "one two"
+        assert (await account_of(house, "r1")).spent.tokens == 1_500 + 1_520
+
+
+@pytest.mark.spec("B5")
+async def test_a_house_without_budgets_has_no_accounts(tmp_path: Path) -> None:
+    async with open_house(tmp_path, ScriptedProvider(["hello"]), config=config_with(None)) as house:
+        run = await say(house, "main", "hello", "r1")
+
+        assert run.cause.purse is None
+        assert await house.ledger.find_account("r1") is None
+
+
+# ── all it causes ──────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.spec("B5")
+async def test_a_send_and_its_rounds_and_announce_spend_from_the_first_account(
+    tmp_path: Path,
+) -> None:
+    def answer(request: ModelRequest) -> Any:
+        if said_last(request) == "go":
+            return costing(sends("what is new?"), 1_000, 10)
+        return costing("REPLY_SKIP" if "turn 2" in request.system else "words", 1_000, 10)
+
+    model = ScriptedProvider(answer)
+    async with open_house(tmp_path, model, config=config_with({"tokens": 100_000})) as house:
+        await say(house, "main", "go", "r1")
+        for follower in ("round-1", "round-2", "announce"):
+            run = await ended(house, f"r1:c1:{follower}")
+            assert run.cause.purse is not None
+            assert run.cause.purse.account_id == "r1"
+
+        assert len(model.seen) == 6
+        assert (await account_of(house, "r1")).spent.tokens == 6 * 1_010
+
+
+@pytest.mark.spec("B5")
+async def test_the_requester_hears_that_its_send_was_over_budget(tmp_path: Path) -> None:
+    def answer(request: ModelRequest) -> Any:
+        if said_last(request) == "go":
+            return costing(sends("read all"), 1_000, 10)
+        if has_heard(request, "read all"):
+            return costing([ToolUse("x1", "sessions_list", {})], 58_000, 10)
+        return costing("the librarian could not", 100, 10)
+
+    model = ScriptedProvider(answer)
+    async with open_house(tmp_path, model, config=config_with({"tokens": 60_000})) as house:
+        run = await say(house, "main", "go", "r1")
+        (result,) = await results_of(house, run)
+
+        assert result["status"] == "error"
+        assert "over budget: 59,020 of 60,000 tokens are spent" in result["error"]
+        assert run.status == "error"
+        exchange = await house.ledger.find_exchange("r1:c1")
+        assert exchange is not None
+        assert exchange.state == "over"
+        assert exchange.turn == 0
+
+
+@pytest.mark.spec("B5")
+async def test_a_child_over_budget_says_so_in_its_report(tmp_path: Path) -> None:
+    def work(request: ModelRequest) -> Any:
+        return costing([ToolUse(f"w{len(request.turns)}", "session_status", {})], 50_000, 10)
+
+    config = config_with({"tokens": 60_000})
+    async with open_house(tmp_path, family(work=work), config=config) as house:
+        await say(house, "main", "go", "r1")
+        spawn = await reported(house)
+
+        assert spawn.status == "error"
+        (report,) = await announces_in(house)
+        assert "Status: error" in report
+        assert "over budget: 50," in report
+        assert "budget.tokens of agent main" in report
+
+
+@pytest.mark.spec("B5")
+async def test_an_agent_with_a_budget_of_its_own_keeps_it_when_another_one_pays(
+    tmp_path: Path,
+) -> None:
+    def answer(request: ModelRequest) -> Any:
+        if said_last(request) == "go":
+            return costing(sends("read all"), 1_000, 10)
+        if has_heard(request, "read all"):
+            return costing([ToolUse("x1", "sessions_list", {})], 8_500, 10)
+        return costing("fine", 1_000, 10)
+
+    config = config_with({"tokens": 100_000}, {"librarian": {"budget": {"tokens": 9_000}}})
+    async with open_house(tmp_path, ScriptedProvider(answer), config=config) as house:
+        run = await say(house, "main", "go", "r1")
+        (result,) = await results_of(house, run)
+
+        assert "of 9,000 tokens are spent" in result["error"]
+        assert "agent librarian" in result["error"]
+        assert run.status == "ok"
+        inner, outer = await account_of(house, "r1:c1"), await account_of(house, "r1")
+        assert (inner.parent_id, inner.spent.tokens) == ("r1", 8_510)
+        assert outer.spent.tokens == 8_510 + 2 * 1_010
+
+
+@pytest.mark.spec("B5")
+async def test_an_agent_with_a_large_budget_cannot_spend_more_than_whoever_sends(
+    tmp_path: Path,
+) -> None:
+    def answer(request: ModelRequest) -> Any:
+        if said_last(request) == "go":
+            return costing(sends("read all"), 1_000, 10)
+        if has_heard(request, "read all"):
+            return costing([ToolUse(f"x{len(request.turns)}", "sessions_list", {})], 8_000, 10)
+        return costing("fine", 1_000, 10)
+
+    own = {"main": {"budget": {"tokens": 20_000}}, "librarian": {"budget": {"tokens": 900_000}}}
+    async with open_house(
+        tmp_path, ScriptedProvider(answer), config=config_with(None, own)
+    ) as house:
+        run = await say(house, "main", "go", "r1")
+        (result,) = await results_of(house, run)
+
+        assert "of 20,000 tokens are spent" in result["error"]
+        assert (await account_of(house, "r1")).spent.tokens <= 20_000
+
+
+@pytest.mark.spec("B5")
+async def test_a_parent_that_is_woken_by_its_child_spends_from_the_same_account(
+    tmp_path: Path,
+) -> None:
+    config = config_with({"tokens": 90_000})
+    subagents = msgspec.structs.replace(config.agents.defaults.subagents, wake_parent=True)
+    defaults = msgspec.structs.replace(config.agents.defaults, subagents=subagents)
+    agents = msgspec.structs.replace(config.agents, defaults=defaults)
+    config = msgspec.structs.replace(config, agents=agents)
+    async with open_house(tmp_path, family(), config=config) as house:
+        await say(house, "main", "go", "r1")
+        woken = await ended(house, "r1:c1:wake")
+
+        assert woken.cause.purse is not None
+        assert woken.cause.purse.account_id == "r1"
+
+
+@pytest.mark.spec("B5", "M5")
+async def test_the_summaries_of_a_compaction_are_paid_for(tmp_path: Path) -> None:
+    def answer(request: ModelRequest) -> Any:
+        if request.system.startswith(SYSTEM):
+            return costing("the story so far", 700, 70)
+        return costing("words " * 400, 100, 10)
+
+    async with open_house(
+        tmp_path, ScriptedProvider(answer), config=config_with({"tokens": 90_000})
+    ) as house:
+        for number in range(4):
+            await say(house, "main", "tell me more", f"r{number}")
+        done = await call(house, "sessions.compact", key="main")
+        assert done["compacted"]
+
+        (row,) = (await call(house, "sessions.list"))["sessions"]
+        assert row["budget"]["tokensSpent"] == 770
+
+
+@pytest.mark.spec("B5")
+async def test_a_summary_that_cannot_be_paid_is_not_written(tmp_path: Path) -> None:
+    def answer(request: ModelRequest) -> Any:
+        assert not request.system.startswith(SYSTEM)
+        return costing("words " * 400, 100, 10)
+
+    model = ScriptedProvider(answer)
+    config = config_with({"tokens": 90_000})
+    async with open_house(tmp_path, model, config=config) as house:
+        for number in range(4):
+            await say(house, "main", "tell me more", f"r{number}")
+    async with open_house(tmp_path, model, config=config_with({"tokens": 300})) as house:
+        done = await call(house, "sessions.compact", key="main")
+
+        assert not done["compacted"]
+        assert "over budget" in done["reason"]
+
+
+# ── time ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.spec("B5")
+async def test_the_time_of_a_budget_ends_a_run_and_the_send_it_waits_for(tmp_path: Path) -> None:
+    def answer(request: ModelRequest) -> Any:
+        return sends("think long", timeout_s=0) if said_last(request) == "go" else "done"
+
+    model = ScriptedProvider(answer, delay_s=40)
+    async with open_house(tmp_path, model, config=config_with({"minutes": 1})) as house:
+        run = await say(house, "main", "go", "r1")
+        sent = await ended(house, "r1:c1")
+
+        for each in (run, sent):
+            assert each.status == "error"
+            assert "over budget: the 1 minutes" in (each.error or "")
+            assert each.ended_at is not None
+        assert (run.ended_at or 0) - (run.started_at or 0) == 60_000
+        assert run.ended_at == sent.ended_at
+
+
+@pytest.mark.spec("B5")
+async def test_what_is_still_queued_when_the_time_is_over_asks_no_model(tmp_path: Path) -> None:
+    def answer(request: ModelRequest) -> Any:
+        return sends("when you can", timeout_s=0) if said_last(request) == "go" else "done"
+
+    class Slow(ScriptedProvider):
+        async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+            if has_heard(request, "busy"):
+                await anyio.sleep(100)
+            return await super().complete(request, tell)
+
+    model = Slow(answer)
+    async with open_house(tmp_path, model, config=config_with({"minutes": 1})) as house:
+        await house.desk.submit(SessionKey.main("librarian"), "busy", run_id="first")
+        await anyio.sleep(30)
+        await house.desk.submit(SessionKey.main("librarian"), "busy", run_id="second")
+        await say(house, "main", "go", "r1")
+        sent = await ended(house, "r1:c1")
+
+        assert sent.status == "error"
+        assert "over budget: the 1 minutes" in (sent.error or "")
+        assert not any(has_heard(request, "when you can") for request in model.seen)
+
+
+@pytest.mark.spec("B5")
+async def test_a_run_whose_own_time_is_shorter_still_ends_as_a_timeout(tmp_path: Path) -> None:
+    model = ScriptedProvider(["late"], delay_s=4000)
+    async with open_house(tmp_path, model, config=config_with({"minutes": 30})) as house:
+        run = await say(house, "main", "go", "r1")
+
+        assert run.status == "timeout"
+
+
+# ── cut off ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.spec("B5")
+async def test_a_call_that_is_stopped_is_paid_for_as_far_as_anybody_knows(tmp_path: Path) -> None:
+    model = ScriptedProvider(["never heard"], delay_s=500)
+    async with open_house(tmp_path, model, config=config_with({"tokens": 90_000})) as house:
+        await call(house, "chat.send", sessionKey="main", message="go", idempotencyKey="r1")
+        await anyio.sleep(5)
+        assert (await account_of(house, "r1")).reserved.tokens > 500
+        await house.lanes.abort("r1", "enough")
+
+        account = await account_of(house, "r1")
+        assert account.reserved == Amount()
+        assert 0 < account.spent.tokens < 5_000
+
+
+@pytest.mark.spec("B5", "B1")
+async def test_what_a_dead_process_had_reserved_is_free_again(tmp_path: Path) -> None:
+    config = config_with({"tokens": 6_000})
+    model = ScriptedProvider(["never heard"], delay_s=500)
+    async with open_house(tmp_path / "house", model, config=config) as house:
+        await call(house, "chat.send", sessionKey="main", message="go", idempotencyKey="r1")
+        await anyio.sleep(5)
+        assert (await account_of(house, "r1")).reserved.tokens > 0
+        copy = crashed_copy(tmp_path / "house")
+        await house.lanes.abort("r1", "this house has died")
+
+    model = ScriptedProvider([costing("here again", 3_000, 10)])
+    async with open_house(copy, model, config=config, clock=VirtualClock()) as house:
+        run = await ended(house, "r1")
+        account = await account_of(house, "r1")
+
+        assert run.status == "ok"
+        assert account.spent.tokens == 3_010
+        assert account.reserved == Amount()
+
+
+@pytest.mark.spec("B5")
+async def test_two_calls_at_once_cannot_reserve_the_same_tokens(tmp_path: Path) -> None:
+    """The second child is refused while the first one holds what is left."""
+
+    def answer(request: ModelRequest) -> Any:
+        if said_last(request) == "go":
+            tasks = [ToolUse(f"s{n}", "sessions_spawn", {"task": f"task {n}"}) for n in range(4)]
+            return costing(tasks, 1_000, 10)
+        return costing("done", 1_000, 10)
+
+    model = ScriptedProvider(answer, delay_s=30)
+    most = 0
+
+    async def watch(house: House) -> None:
+        nonlocal most
+        while True:
+            await anyio.sleep(1)
+            account = await account_of(house, "r1")
+            used = account.spent + account.reserved
+            most = max(most, used.tokens)
+
+    async with (
+        open_house(tmp_path, model, config=config_with({"tokens": 9_000})) as house,
+        anyio.create_task_group() as tasks,
+    ):
+        await call(house, "chat.send", sessionKey="main", message="go", idempotencyKey="r1")
+        tasks.start_soon(watch, house)
+        outcomes = [await ended(house, f"r1:s{n}:announce") for n in range(4)]
+        tasks.cancel_scope.cancel()
+
+    assert {run.status for run in outcomes} == {"ok", "error"}
+    assert any("reserved for calls under way" in (run.error or "") for run in outcomes)
+    assert 5_000 < most <= 9_000
+
+
+@pytest.mark.spec("B5")
+async def test_a_reservation_by_a_run_that_has_ended_is_refused(tmp_path: Path) -> None:
+    async with open_house(
+        tmp_path, ScriptedProvider(["hello"]), config=config_with({"tokens": 9_000})
+    ) as house:
+        run = await say(house, "main", "hello", "r1")
+        late = Reserve(
+            fence=run.fence, account_id="r1", fixed=Amount(1), output=Amount(1), at=run.created_at
+        )
+        with pytest.raises(Exception, match="this write is void"):
+            await house.ledger.do(late)
+
+
+# ── shown ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.spec("B5")
+async def test_rows_status_and_usage_show_what_is_spent(tmp_path: Path) -> None:
+    config = config_with({"tokens": 50_000, "costUsd": 2, "minutes": 10})
+    model = ScriptedProvider([costing("hello", 4_000, 500)])
+    async with open_house(tmp_path, model, config=config) as house:
+        await say(house, "main", "hello", "r1")
+        text = "4,500 of 50,000 tokens, $0.0500 of $2.0000, 10m00s left"
+
+        (row,) = (await call(house, "sessions.list"))["sessions"]
+        assert row["budget"]["text"].startswith(text)
+        assert (row["budget"]["tokens"], row["budget"]["tokensSpent"]) == (50_000, 4_500)
+        described = await call(house, "sessions.describe", key="main")
+        assert described["session"]["budget"] == row["budget"]
+        (told,) = (await call(house, "tool.sessions_list"))["sessions"]
+        assert told["budget"] == row["budget"]
+        status = await call(house, "tool.session_status", sessionKey="main")
+        assert f"Budget: {text}" in status["statusText"]
+        usage = await say(house, "main", "/usage", "u1")
+        assert f"Budget: {text}" in (usage.reply or "")
+
+
+@pytest.mark.spec("B5")
+async def test_where_there_is_no_budget_no_row_speaks_of_one(tmp_path: Path) -> None:
+    async with open_house(tmp_path, ScriptedProvider(["hello"]), config=config_with(None)) as house:
+        await say(house, "main", "hello", "r1")
+
+        (row,) = (await call(house, "sessions.list"))["sessions"]
+        assert "budget" not in row
+        status = await call(house, "tool.session_status", sessionKey="main")
+        assert "Budget" not in status["statusText"]
