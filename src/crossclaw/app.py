@@ -51,6 +51,7 @@ from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.methods.chat import Chat, Talk
 from crossclaw.gateway.methods.clients import Clients
 from crossclaw.gateway.methods.cron import CronMethods
+from crossclaw.gateway.methods.devices import Devices, telling
 from crossclaw.gateway.methods.explaining import explain_methods
 from crossclaw.gateway.methods.map import Map
 from crossclaw.gateway.methods.memory import Memory as MemoryMethods
@@ -63,6 +64,7 @@ from crossclaw.gateway.methods.table import Table
 from crossclaw.gateway.methods.trace import Trace
 from crossclaw.gateway.methods.upkeep import Upkeep
 from crossclaw.gateway.methods.waking import Waking
+from crossclaw.gateway.pairing import Pairings
 from crossclaw.gateway.server import Gateway, listen_host
 from crossclaw.ledger.contract import Delivery, Ledger, Timer
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
@@ -173,6 +175,7 @@ class House:
     toolsets: Toolsets
     schedule: Schedule
     guests: Guests
+    pairings: Pairings
 
 
 @asynccontextmanager
@@ -187,6 +190,7 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
         closing.push_async_callback(_shielded, providers.close)
         house = _build(config, paths, outside, ledger, providers)
         await house.places.prepare()
+        await house.pairings.load()
         agent = _agent(config, paths, outside, house, providers)
         await house.exporter.repair()
         closing.push_async_callback(_shielded, house.exporter.close)
@@ -265,6 +269,7 @@ def build_gateway(
         house.door,
         house.feed,
         Gatekeeper(locks, outside.clock, around.limits),
+        house.pairings,
         config.gateway,
         AboutGateway(
             version=__version__,
@@ -375,6 +380,7 @@ def _build(
         outside.presence,
         paths.ledger_path,
     )
+    pairings = Pairings(ledger, telling(outside.clients), clock, ids)
     doors: list[Door] = []
 
     async def dispatch(caller: Caller, method: str, params: Any) -> Any:
@@ -403,6 +409,7 @@ def _build(
             *display.methods(),
             *_schedule_methods(config, paths, outside, ledger, schedule),
             *Nodes(config, resolver, book, schedule.notices, outside.clients, clock, ids).methods(),
+            *Devices(pairings, outside.clients, clock).methods(),
             *guest_methods(guests),
             *_for_onlookers(ledger, resolver, clock, _model_of(config, outside)),
         ]
@@ -439,6 +446,7 @@ def _build(
         toolsets=Toolsets(tools, config, places.decide, servers),
         schedule=schedule,
         guests=guests,
+        pairings=pairings,
     )
 
 

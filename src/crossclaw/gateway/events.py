@@ -47,6 +47,8 @@ EVENT_NAMES = (
     "cron",
     "heartbeat",
     "node.invoke.request",
+    "device.pair.requested",
+    "device.pair.resolved",
     "shutdown",
 )
 
