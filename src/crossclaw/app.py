@@ -60,6 +60,7 @@ from crossclaw.gateway.methods.runs import Runs as AgentRuns
 from crossclaw.gateway.methods.search import Search
 from crossclaw.gateway.methods.sending import Sending
 from crossclaw.gateway.methods.sessions import Sessions as SessionMethods
+from crossclaw.gateway.methods.settings import Settings
 from crossclaw.gateway.methods.table import Table
 from crossclaw.gateway.methods.trace import Trace
 from crossclaw.gateway.methods.upkeep import Upkeep
@@ -246,6 +247,7 @@ async def run_gateway(
                 gateway.serve, where, settings.port if port is None else port
             )
             with _noted_port(paths, number):
+                log.info("the gateway listens at http://%s:%s", where, number)
                 if on_ready is not None:
                     on_ready(f"http://{where}:{number}", token.reveal())
                 await anyio.sleep_forever()
@@ -395,6 +397,7 @@ def _build(
     registry = Registry(
         [
             *about.methods(),
+            *Settings(loaded, outside.environ, clock).methods(),
             *chat.methods(),
             *Clients(config, chat, sends, spawns, log_path, ids).methods(),
             *AgentRuns(config, ledger, resolver, book, freshness, clock, ids).methods(),
