@@ -18,7 +18,7 @@ from crossclaw.config import Config
 from crossclaw.config.section import Section
 from crossclaw.domain.secret import Secret
 from crossclaw.door.registry import Method
-from crossclaw.gateway.events import EVENT_NAMES
+from crossclaw.gateway.event_types import EVENT_TYPES
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import open_house
 from crossclaw.tools.door_tool import PREFIX
@@ -89,7 +89,10 @@ def protocol() -> str:
     shown = [method for method in methods if not method.hidden]
     table = ["| method | scope | effect | what it does |", "|---|---|---|---|"]
     table += [f"| `{m.name}` | {m.scope} | {m.effect} | {m.summary} |" for m in shown]
-    events = ", ".join(f"`{name}`" for name in EVENT_NAMES)
+    events = "\n".join(
+        ["| event | what |", "|---|---|"]
+        + [f"| `{name}` | {summary} |" for name, (_kind, summary) in EVENT_TYPES.items()]
+    )
     params = "\n\n".join(_params(method) for method in shown)
     return PROTOCOL.format(table="\n".join(table), events=events, params=params)
 

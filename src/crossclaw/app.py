@@ -53,6 +53,7 @@ from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.methods.chat import Chat, Talk
 from crossclaw.gateway.methods.clients import Clients
 from crossclaw.gateway.methods.cron import CronMethods
+from crossclaw.gateway.methods.devices import Devices, telling
 from crossclaw.gateway.methods.explaining import explain_methods
 from crossclaw.gateway.methods.map import Map
 from crossclaw.gateway.methods.memory import Memory as MemoryMethods
@@ -61,10 +62,12 @@ from crossclaw.gateway.methods.runs import Runs as AgentRuns
 from crossclaw.gateway.methods.search import Search
 from crossclaw.gateway.methods.sending import Sending
 from crossclaw.gateway.methods.sessions import Sessions as SessionMethods
+from crossclaw.gateway.methods.settings import Settings
 from crossclaw.gateway.methods.table import Table
 from crossclaw.gateway.methods.trace import Trace
 from crossclaw.gateway.methods.upkeep import Upkeep
 from crossclaw.gateway.methods.waking import Waking
+from crossclaw.gateway.pairing import Pairings
 from crossclaw.gateway.server import Gateway, listen_host
 from crossclaw.ledger.contract import ASIDE, Delivery, Ledger, Timer
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
@@ -176,6 +179,7 @@ class House:
     toolsets: Toolsets
     schedule: Schedule
     guests: Guests
+    pairings: Pairings
 
 
 @asynccontextmanager
@@ -190,6 +194,7 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
         closing.push_async_callback(_shielded, providers.close)
         house = _build(config, paths, outside, ledger, providers)
         await house.places.prepare()
+        await house.pairings.load()
         agent = _agent(config, paths, outside, house, providers)
         await house.exporter.repair()
         closing.push_async_callback(_shielded, house.exporter.close)
@@ -245,6 +250,7 @@ async def run_gateway(
                 gateway.serve, where, settings.port if port is None else port
             )
             with _noted_port(paths, number):
+                log.info("the gateway listens at http://%s:%s", where, number)
                 if on_ready is not None:
                     on_ready(f"http://{where}:{number}", token.reveal())
                 await anyio.sleep_forever()
@@ -268,6 +274,7 @@ def build_gateway(
         house.door,
         house.feed,
         Gatekeeper(locks, outside.clock, around.limits),
+        house.pairings,
         config.gateway,
         AboutGateway(
             version=__version__,
@@ -384,6 +391,7 @@ def _build(
         outside.presence,
         paths.ledger_path,
     )
+    pairings = Pairings(ledger, telling(outside.clients), clock, ids)
     doors: list[Door] = []
 
     async def dispatch(caller: Caller, method: str, params: Any) -> Any:
@@ -398,6 +406,7 @@ def _build(
     registry = Registry(
         [
             *about.methods(),
+            *Settings(loaded, outside.environ, clock).methods(),
             *chat.methods(),
             *Clients(config, chat, sends, spawns, log_path, ids).methods(),
             *AgentRuns(config, ledger, resolver, book, freshness, clock, ids).methods(),
@@ -420,6 +429,7 @@ def _build(
             *display.methods(),
             *_schedule_methods(config, paths, outside, ledger, schedule),
             *Nodes(config, resolver, book, schedule.notices, outside.clients, clock, ids).methods(),
+            *Devices(pairings, outside.clients, clock).methods(),
             *guest_methods(guests),
             *_for_onlookers(ledger, resolver, clock, _model_of(config, outside)),
         ]
@@ -456,6 +466,7 @@ def _build(
         toolsets=Toolsets(tools, config, places.decide, servers),
         schedule=schedule,
         guests=guests,
+        pairings=pairings,
     )
 
 

@@ -3,15 +3,18 @@
 import json
 from typing import Any
 
+import anyio
 import pytest
 
+from crossclaw.domain.ids import RandomIds
 from crossclaw.domain.secret import Secret
 from crossclaw.gateway.auth import Gatekeeper, lock_for
-from crossclaw.gateway.connection import Close, Connection, Dispatch, Refusal, Send, Welcome
+from crossclaw.gateway.connection import Close, Connection, Dispatch, Knock, Refusal, Send, Welcome
 from crossclaw.gateway.handshake import Admitted, Circumstances, Handshake
 from crossclaw.gateway.limits import Limits
 from crossclaw.gateway.origins import Origins
-from tests.wire.serving import TOKEN, SignedDevice, connect_params
+from crossclaw.gateway.pairing import Pairings
+from tests.wire.serving import TOKEN, RememberingLedger, SignedDevice, connect_params
 
 NOW = 1_767_268_800_000
 NONCE = "the-nonce"
@@ -25,17 +28,27 @@ class Clock:
 def connection(origin: str | None = None, host: str = "127.0.0.1:18789") -> Connection:
     handshake = Handshake(
         Gatekeeper({"gateway": lock_for(Secret(TOKEN))}, Clock()),
+        Pairings(
+            RememberingLedger().as_ledger(), lambda _name, _payload: None, Clock(), RandomIds()
+        ),
         Origins("127.0.0.1", ["https://page.example"]),
         Clock(),
     )
     return Connection(
         handshake,
         lambda admitted: {"type": "hello-ok", "protocol": admitted.protocol},
-        Circumstances(address="127.0.0.1", host=host, origin=origin),
+        Circumstances(address="127.0.0.1", host=host, origin=origin, local=True),
         nonce=NONCE,
         clock=Clock(),
         limits=Limits(),
     )
+
+
+def heard(met: Connection, data: str | bytes) -> list[Any]:
+    actions = met.receive(data)
+    if actions and isinstance(actions[0], Knock):
+        return anyio.run(met.admit, actions[0].request)
+    return actions
 
 
 def frame(method: str, params: Any = None, **changes: Any) -> str:
@@ -55,7 +68,7 @@ def refused(actions: list[Any]) -> tuple[dict[str, Any], Close]:
 
 def admitted(params: dict[str, Any], **where: Any) -> Admitted:
     met = connection(**where)
-    hello, welcome = met.receive(frame("connect", params))
+    hello, welcome = heard(met, frame("connect", params))
     assert isinstance(hello, Send)
     assert isinstance(welcome, Welcome)
     assert met.state == "connected"
@@ -92,7 +105,7 @@ def test_the_highest_protocol_that_both_know_is_spoken(
 @pytest.mark.parametrize(("lowest", "highest"), [(1, 2), (5, 9), (4, 3)])
 def test_a_protocol_that_we_do_not_speak_is_refused_with_1002(lowest: int, highest: int) -> None:
     params = connect_params(minProtocol=lowest, maxProtocol=highest)
-    error, close = refused(connection().receive(frame("connect", params)))
+    error, close = refused(heard(connection(), frame("connect", params)))
 
     assert (error["code"], error["message"]) == ("INVALID_REQUEST", "protocol mismatch")
     assert error["details"] == {"expectedProtocol": 4}
@@ -117,24 +130,24 @@ def test_a_protocol_that_we_do_not_speak_is_refused_with_1002(lowest: int, highe
 def test_what_is_no_request_ends_the_handshake_without_an_answer(data: str | bytes) -> None:
     met = connection()
 
-    (close,) = met.receive(data[:16_000])
+    (close,) = heard(met, data[:16_000])
 
     assert close == Close(1008, "invalid request frame")
     assert met.state == "closed"
-    assert met.receive(frame("connect", connect_params())) == []
+    assert heard(met, frame("connect", connect_params())) == []
 
 
 def test_another_method_first_is_refused() -> None:
-    error, close = refused(connection().receive(frame("health", {})))
+    error, close = refused(heard(connection(), frame("health", {})))
 
     assert error["message"] == "invalid handshake: first request must be connect"
     assert close.code == 1008
 
 
 def test_a_first_frame_that_is_too_large_is_not_even_read() -> None:
-    (close,) = connection().receive(frame("connect", {"x": "y" * 20_000}))
+    (close,) = heard(connection(), frame("connect", {"x": "y" * 20_000}))
 
-    assert close.code == 1009  # type: ignore[union-attr]
+    assert close.code == 1009
 
 
 @pytest.mark.parametrize(
@@ -151,7 +164,7 @@ def test_a_first_frame_that_is_too_large_is_not_even_read() -> None:
     ],
 )
 def test_connect_is_a_closed_object_at_every_level(changes: dict[str, Any], says: str) -> None:
-    error, close = refused(connection().receive(frame("connect", connect_params(**changes))))
+    error, close = refused(heard(connection(), frame("connect", connect_params(**changes))))
 
     assert error["message"].startswith("invalid connect params: ")
     assert says in error["message"]
@@ -218,7 +231,7 @@ def test_caps_scopes_and_role_may_be_absent() -> None:
 )
 def test_without_the_secret_nobody_comes_in(auth: dict[str, str], says: str, code: str) -> None:
     met = connection()
-    error, close = refused(met.receive(frame("connect", connect_params(auth=auth))))
+    error, close = refused(heard(met, frame("connect", connect_params(auth=auth))))
 
     assert error["code"] == "INVALID_REQUEST"
     assert error["message"].startswith(says)
@@ -232,7 +245,7 @@ def test_the_hint_fits_the_program() -> None:
     def hint(client_id: str, mode: str) -> str:
         client = {"id": client_id, "version": "1", "platform": "x", "mode": mode}
         params = connect_params(auth={}, client=client)
-        return str(refused(connection().receive(frame("connect", params)))[0]["message"])
+        return str(refused(heard(connection(), frame("connect", params)))[0]["message"])
 
     assert "gateway.remote.token" in hint("cli", "cli")
     assert "settings" in hint("openclaw-control-ui", "webchat")
@@ -240,7 +253,7 @@ def test_the_hint_fits_the_program() -> None:
 
 
 def test_a_role_that_does_not_exist_is_refused() -> None:
-    error, close = refused(connection().receive(frame("connect", connect_params(role="king"))))
+    error, close = refused(heard(connection(), frame("connect", connect_params(role="king"))))
 
     assert (error["message"], close.code) == ("invalid role", 1008)
 
@@ -289,7 +302,7 @@ def test_only_our_own_pages_come_in_from_a_browser(
     if allowed:
         assert admitted(connect_params(), origin=origin, host=host)
         return
-    error, close = refused(connection(origin, host).receive(frame("connect", connect_params())))
+    error, close = refused(heard(connection(origin, host), frame("connect", connect_params())))
     assert error["message"].startswith("origin not allowed")
     assert close.code == 1008
 
@@ -351,7 +364,7 @@ def test_a_device_that_is_not_what_it_says_is_refused(protocol: int, what: str, 
     params = connect_params(protocol)
     params["device"] = _spoilt(what, SignedDevice().sign(params, NONCE, NOW, "v2"))
 
-    error, close = refused(connection().receive(frame("connect", params)))
+    error, close = refused(heard(connection(), frame("connect", params)))
 
     assert (error["code"], error["message"]) == ("INVALID_REQUEST", says)
     assert close == Close(1008, says)
@@ -362,7 +375,7 @@ def test_a_signature_of_another_version_does_not_count(protocol: int, version: s
     params = connect_params(protocol)
     params["device"] = SignedDevice().sign(params, NONCE, NOW, version)
 
-    error, _ = refused(connection().receive(frame("connect", params)))
+    error, _ = refused(heard(connection(), frame("connect", params)))
 
     assert error["message"] == "device signature invalid"
 
@@ -377,7 +390,7 @@ def test_what_was_signed_cannot_be_changed_afterwards(changed: str) -> None:
         "client": {**params["client"], "mode": "ui"},
     }[changed]
 
-    error, _ = refused(connection().receive(frame("connect", params)))
+    error, _ = refused(heard(connection(), frame("connect", params)))
 
     assert error["message"] == "device signature invalid"
 
@@ -386,7 +399,7 @@ def test_a_signature_is_no_secret() -> None:
     params = connect_params(auth={"token": "wrong"})
     params["device"] = SignedDevice().sign(params, NONCE, NOW, "v3")
 
-    error, _ = refused(connection().receive(frame("connect", params)))
+    error, _ = refused(heard(connection(), frame("connect", params)))
 
     assert error["message"].startswith("unauthorized")
 
@@ -396,12 +409,12 @@ def test_a_signature_is_no_secret() -> None:
 
 def connected() -> Connection:
     met = connection()
-    met.receive(frame("connect", connect_params()))
+    heard(met, frame("connect", connect_params()))
     return met
 
 
 def test_a_request_becomes_a_dispatch() -> None:
-    (action,) = connected().receive(frame("echo", {"text": "hi"}, traceparent="00-1"))
+    (action,) = heard(connected(), frame("echo", {"text": "hi"}, traceparent="00-1"))
 
     assert isinstance(action, Dispatch)
     assert (action.request.id, action.request.method) == ("1", "echo")
@@ -422,7 +435,7 @@ def test_a_request_becomes_a_dispatch() -> None:
 def test_an_invalid_frame_is_answered_and_the_connection_stays(data: str, answered: str) -> None:
     met = connected()
 
-    (action,) = met.receive(data)
+    (action,) = heard(met, data)
 
     assert isinstance(action, Refusal)
     told = json.loads(action.frame)
@@ -433,7 +446,7 @@ def test_an_invalid_frame_is_answered_and_the_connection_stays(data: str, answer
 
 
 def test_connect_is_said_once() -> None:
-    (action,) = connected().receive(frame("connect", connect_params()))
+    (action,) = heard(connected(), frame("connect", connect_params()))
 
     assert isinstance(action, Refusal)
     assert "only valid as the first request" in json.loads(action.frame)["error"]["message"]

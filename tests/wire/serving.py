@@ -26,6 +26,7 @@ from crossclaw.gateway.auth import Gatekeeper, lock_for
 from crossclaw.gateway.edge import Endpoint
 from crossclaw.gateway.hello import About
 from crossclaw.gateway.limits import Limits
+from crossclaw.gateway.pairing import Pairings
 from crossclaw.gateway.server import Gateway
 from crossclaw.ledger.contract import Audit, Ledger
 from crossclaw.runs.feed import Feed
@@ -52,13 +53,20 @@ class FollowParams(Params, frozen=True):
 
 
 class RememberingLedger:
-    """Only what the door asks of a ledger: it writes down refusals."""
+    """Only what the door and the pairings ask of a ledger: it writes refusals and devices down."""
 
     def __init__(self) -> None:
         self.audits: list[Audit] = []
+        self.steps: list[tuple[Any, ...]] = []
 
     async def do(self, op: Any) -> None:
         self.audits.append(op)
+
+    async def commit(self, *ops: Any) -> None:
+        self.steps.append(ops)
+
+    def as_ledger(self) -> Ledger:
+        return self  # type: ignore[return-value]
 
 
 def methods(release: anyio.Event) -> list[Method[Any]]:
@@ -147,7 +155,7 @@ async def open_gateway(
     )
     feed = feed or Feed()
     gatekeeper = Gatekeeper({"gateway": lock_for(Secret(TOKEN))}, clock, limits)
-    door = Door(Registry(methods(release)), _as_ledger(ledger), clock)
+    door = Door(Registry(methods(release)), ledger.as_ledger(), clock)
 
     async def health() -> Any:
         return {"ok": True, "ts": clock.now_ms()}
@@ -156,6 +164,7 @@ async def open_gateway(
         door,
         feed,
         gatekeeper,
+        Pairings(ledger.as_ledger(), lambda _name, _payload: None, clock, RandomIds()),
         settings or Settings(),
         About(version="9.9"),
         Around(clock=clock, ids=RandomIds(), limits=limits),
@@ -173,10 +182,6 @@ async def open_gateway(
         port = await tasks.start(serve)
         yield Served(gateway, gatekeeper, feed, ledger, release, port, scope.cancel, stopped)
         scope.cancel()
-
-
-def _as_ledger(double: RememberingLedger) -> Ledger:
-    return double  # type: ignore[return-value]
 
 
 class Peer:

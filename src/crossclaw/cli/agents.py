@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from crossclaw.cli.configfile import ConfigFile
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
 from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, json_option
 from crossclaw.cli.peer import READ, Peer
@@ -10,6 +9,7 @@ from crossclaw.cli.place import Place, find_place
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import out, out_json
 from crossclaw.cli.tables import table
+from crossclaw.config.file import ConfigFile
 from crossclaw.config.positions import KeyPath
 from crossclaw.domain.agents import DEFAULT_AGENT_ID, is_agent_id, normalize_agent_id
 

@@ -79,6 +79,16 @@ TREE: dict[str, Leaf | Group] = {
         },
         default="run",
     ),
+    "devices": Group(
+        "phones, laptops and pages that come in by a key of their own",
+        {
+            "list": Leaf("those that may, and those that wait", "devices"),
+            "approve": Leaf("let a waiting device in", "devices"),
+            "reject": Leaf("do not let it in", "devices"),
+            "revoke": Leaf("forget a device and close its connections", "devices"),
+        },
+        default="list",
+    ),
     "mcp": Leaf("the session tools as an MCP server on stdin and stdout", "mcp"),
     "protocol": Group(
         "what the gateway understands, for those who write clients",

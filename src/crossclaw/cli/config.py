@@ -4,12 +4,12 @@ from typing import Any
 
 import pyjson5
 
-from crossclaw.cli.configfile import ConfigFile
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
 from crossclaw.cli.grammar import Arguments, Command, Parser, json_option, no_arguments
 from crossclaw.cli.place import Place, find_place
 from crossclaw.cli.say import out, out_json
 from crossclaw.config.check import near_miss
+from crossclaw.config.file import ConfigFile
 from crossclaw.config.positions import KeyPath
 from crossclaw.config.source import Source, dotted
 from crossclaw.config.supported import refuse_unsupported

@@ -11,7 +11,6 @@ from typing import Any
 import anyio
 from anyio.abc import TaskStatus
 
-from crossclaw.cli.configfile import ConfigFile
 from crossclaw.cli.exits import CommandFailed, Exit
 from crossclaw.cli.finding import Wanted
 from crossclaw.cli.grammar import Arguments, Command, no_arguments
@@ -19,6 +18,7 @@ from crossclaw.cli.peer import ADMIN, READ, WRITE, Event, Peer, connect_peer
 from crossclaw.cli.place import Place, find_place
 from crossclaw.cli.running import run_async
 from crossclaw.cli.say import cleaned, dimmed, out
+from crossclaw.config.file import ConfigFile
 from crossclaw.display.conversation import message_text
 from crossclaw.domain.exchanges import ANNOUNCE_STEP, CONTROL_TOKENS
 

@@ -24,6 +24,7 @@ from crossclaw.domain.errors import StoreLocked
 
 GARBAGE_THRESHOLD = 10_000  # new objects before a look at the youngest; a few megabytes at most
 SWITCH_S = 0.0005  # Python's own is ten times as long, made for threads that compute
+LOG_BYTES_MAX = 10 * 2**20
 CALL_MS = 10_000  # OpenClaw's default
 _HOSTS = {"loopback": "127.0.0.1", "lan": "0.0.0.0"}
 _SCOPES = (ADMIN, READ, WRITE, "operator.approvals", "operator.pairing")
@@ -45,6 +46,7 @@ def _run(arguments: Arguments) -> int:
 
     place = find_place(environment(arguments))
     begin_log(verbose=arguments.verbose)
+    keep_log(place)
     _warn(place)
 
     return serve_until_stopped(
@@ -117,10 +119,31 @@ def host_of(bind: str | None) -> str | None:
 
 
 def begin_log(*, verbose: bool, quiet: bool = False) -> None:
-    level = logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO
-    logging.basicConfig(level=level, format=_FORMAT, stream=sys.stderr)
+    """`quiet` is for the terminal only: the file has it all."""
+    logging.basicConfig(
+        level=logging.DEBUG if verbose else logging.INFO, format=_FORMAT, stream=sys.stderr
+    )
+    if quiet:
+        logging.getLogger().handlers[0].setLevel(logging.WARNING)
     for library in ("websockets", "httpx2", "mcp"):  # each would say a line at every request
         logging.getLogger(library).setLevel(logging.WARNING)
+
+
+def keep_log(place: Place) -> None:
+    """The log also goes to a file, which `logs` and the page's log read. Two files of so many bytes are
+    kept: weeks of an ordinary day, and never the whole disk."""
+    from logging.handlers import RotatingFileHandler  # noqa: PLC0415  brings sockets and pickle
+
+    path = place.paths.log_path(place.config.logging)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+        handler = RotatingFileHandler(path, maxBytes=LOG_BYTES_MAX, backupCount=1, encoding="utf-8")
+    except OSError as error:
+        note(f"no log is kept: {path}: {error.strerror}")
+        return
+    handler.setFormatter(logging.Formatter(_FORMAT))
+    logging.getLogger().addHandler(handler)
 
 
 def _warn(place: Place) -> None:

@@ -1,4 +1,4 @@
-"""`logs`: the last lines of the log file, where the config names one."""
+"""`logs`: the last lines of the log file that the gateway writes."""
 
 import time
 
@@ -33,7 +33,7 @@ def _logs(arguments: Arguments) -> int:
     except FileNotFoundError:
         raise CommandFailed(
             f"there is no log file {path}",
-            hint="The gateway logs to stderr; a service keeps that, or set logging.file.",
+            hint="The gateway makes it when it starts: crossclaw gateway",
         ) from None
     return Exit.OK
 

@@ -2,21 +2,28 @@
 
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from crossclaw import __version__
 from crossclaw.cli.exits import Exit
-from crossclaw.cli.grammar import Arguments, Command, no_arguments
+from crossclaw.cli.grammar import Arguments, Command, Parser
 from crossclaw.cli.running import run_async
 from crossclaw.cli.say import out_json
 from crossclaw.door.registry import Method
 
+Schema = dict[str, Any]
 
-def _schema(_arguments: Arguments) -> int:
+
+def _arguments(parser: Parser) -> None:
+    parser.add_argument("--asyncapi", action="store_true", help="as an AsyncAPI 3 document")
+
+
+def _schema(arguments: Arguments) -> int:
     async def whole() -> int:
-        out_json(protocol_schema(await _methods()))
+        methods = await _methods()
+        out_json(asyncapi(methods) if arguments.asyncapi else protocol_schema(methods))
         return Exit.OK
 
     return run_async(whole)
@@ -34,16 +41,37 @@ async def _methods() -> list[Method[Any]]:
             return [method for method in house.door.registry if not method.hidden]
 
 
-def protocol_schema(methods: list[Method[Any]]) -> dict[str, Any]:
-    from crossclaw.gateway.events import EVENT_NAMES  # noqa: PLC0415
+class _Described(NamedTuple):
+    """Every method with its parameters and result, every event with its payload, and what they name."""
+
+    methods: list[tuple[Method[Any], Schema, Schema]]
+    events: list[tuple[str, str, Schema]]
+    definitions: Schema
+
+
+def _described(methods: list[Method[Any]], ref_template: str) -> _Described:
+    from crossclaw.gateway.event_types import EVENT_TYPES  # noqa: PLC0415
     from crossclaw.gateway.handshake import CONNECT  # noqa: PLC0415
 
     known = [CONNECT, *sorted(methods, key=lambda method: method.name)]
     kinds = [kind for method in known for kind in (method.params, method.result)]
+    told = [kind for kind, _summary in EVENT_TYPES.values()]
     schemas, definitions = msgspec.json.schema_components(
-        kinds, ref_template="#/definitions/{name}"
+        [*kinds, *told], ref_template=ref_template
     )
-    pairs = zip(schemas[::2], schemas[1::2], strict=True)
+    asked, payloads = schemas[: len(kinds)], schemas[len(kinds) :]
+    return _Described(
+        list(zip(known, asked[::2], asked[1::2], strict=True)),
+        [
+            (name, summary, payload)
+            for (name, (_, summary)), payload in zip(EVENT_TYPES.items(), payloads, strict=True)
+        ],
+        definitions,
+    )
+
+
+def protocol_schema(methods: list[Method[Any]]) -> Schema:
+    described = _described(methods, "#/definitions/{name}")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Crossclaw gateway protocol",
@@ -57,17 +85,93 @@ def protocol_schema(methods: list[Method[Any]]) -> dict[str, Any]:
                 "params": params,
                 "result": result,
             }
-            for method, (params, result) in zip(known, pairs, strict=True)
+            for method, params, result in described.methods
         },
-        "events": list(EVENT_NAMES),
-        "definitions": definitions,
+        "events": {
+            name: {"summary": summary, "payload": payload}
+            for name, summary, payload in described.events
+        },
+        "definitions": described.definitions,
+    }
+
+
+def asyncapi(methods: list[Method[Any]]) -> Schema:
+    """One channel, the socket; the gateway receives requests and sends answers and events."""
+    described = _described(methods, "#/components/schemas/{name}")
+    messages: Schema = {}
+    operations: Schema = {}
+    for method, params, result in described.methods:
+        name = method.name
+        messages[f"{name}.request"] = _message(method.summary, _request(name, params))
+        messages[f"{name}.response"] = _message(f"The answer of {name}.", _response(result))
+        operations[name] = {
+            "action": "receive",
+            "summary": f"{method.summary} Needs {method.scope}.",
+            **_on_socket(f"{name}.request"),
+            "reply": _on_socket(f"{name}.response"),
+        }
+    for name, summary, payload in described.events:
+        messages[f"{name}.event"] = _message(summary, _event(name, payload))
+        operations[f"{name}.event"] = {"action": "send", **_on_socket(f"{name}.event")}
+    named = {name: {"$ref": f"#/components/messages/{name}"} for name in messages}
+    return {
+        "asyncapi": "3.0.0",
+        "info": {"title": "Crossclaw gateway protocol", "version": __version__},
+        "defaultContentType": "application/json",
+        "channels": {"socket": {"address": "/", "messages": named}},
+        "operations": operations,
+        "components": {"messages": messages, "schemas": described.definitions},
+    }
+
+
+def _message(summary: str, payload: Schema) -> Schema:
+    return {"summary": summary, "payload": payload}
+
+
+def _on_socket(message: str) -> Schema:
+    return {
+        "channel": {"$ref": "#/channels/socket"},
+        "messages": [{"$ref": f"#/channels/socket/messages/{message}"}],
+    }
+
+
+def _request(method: str, params: Schema) -> Schema:
+    fields = {"id": {"type": "string"}, "method": {"const": method}, "params": params}
+    return _frame("req", fields, optional=("params",))
+
+
+def _response(result: Schema) -> Schema:
+    fields = {
+        "id": {"type": "string"},
+        "ok": {"type": "boolean"},
+        "payload": result,
+        "error": {"type": "object"},
+    }
+    return _frame("res", fields, optional=("payload", "error"))
+
+
+def _event(name: str, payload: Schema) -> Schema:
+    fields = {
+        "event": {"const": name},
+        "payload": payload,
+        "seq": {"type": "integer"},
+        "stateVersion": {"type": "object"},
+    }
+    return _frame("event", fields, optional=("seq", "stateVersion"))
+
+
+def _frame(kind: str, fields: Schema, *, optional: tuple[str, ...]) -> Schema:
+    return {
+        "type": "object",
+        "properties": {"type": {"const": kind}, **fields},
+        "required": ["type", *(name for name in fields if name not in optional)],
     }
 
 
 COMMANDS = {
     "schema": Command(
-        no_arguments,
+        _arguments,
         _schema,
-        "example\n  crossclaw protocol schema > protocol.schema.json",
+        "example\n  crossclaw protocol schema --asyncapi > asyncapi.json",
     )
 }

@@ -5,19 +5,20 @@ import sys
 from pathlib import Path
 
 from crossclaw.cli.checks import greets_as_gateway
-from crossclaw.cli.configfile import ConfigFile
 from crossclaw.cli.exits import Exit
 from crossclaw.cli.finding import configured_port, served_port
 from crossclaw.cli.gateway import (
     begin_log,
     environment,
     host_of,
+    keep_log,
     run_options,
     serve_until_stopped,
 )
 from crossclaw.cli.grammar import Arguments, Command
 from crossclaw.cli.place import Place, find_place
 from crossclaw.cli.say import out
+from crossclaw.config.file import ConfigFile
 from crossclaw.config.token import gateway_token
 
 _STARTER = """// Crossclaw's settings. Comments are allowed, and `crossclaw config set` keeps them.
@@ -50,6 +51,7 @@ def _serve(arguments: Arguments, place: Place, number: int) -> int:
     from crossclaw.app import run_gateway  # noqa: PLC0415  brings the whole house
 
     begin_log(verbose=arguments.verbose, quiet=not arguments.verbose)
+    keep_log(place)
 
     code = serve_until_stopped(
         lambda: run_gateway(

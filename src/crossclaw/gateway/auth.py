@@ -33,6 +33,14 @@ class Unauthorized(Invalid):
         self.details = {"code": f"AUTH_{kind.upper()}_{'MISSING' if missing else 'MISMATCH'}"}
 
 
+class DeviceTokenMismatch(Unauthorized):
+    """A device showed a token that is not, or no longer, its own."""
+
+    def __init__(self) -> None:
+        super().__init__("device_token", missing=False)
+        self.args = ("unauthorized: device token mismatch",)
+
+
 class TooManyAttempts(Busy):
     def __init__(self, retry_after_s: float) -> None:
         super().__init__("unauthorized: too many wrong secrets; try again later")
@@ -44,6 +52,7 @@ class Offer(msgspec.Struct, frozen=True):
 
     token: str | None = None
     password: str | None = None
+    device_token: str | None = None
 
     def value(self, kind: str) -> str | None:
         """One secret an attempt, the expected kind first: two would be two guesses for one."""
@@ -119,12 +128,31 @@ class Gatekeeper:
         value = offer.value(lock.kind)
         if not value:
             raise Unauthorized(lock.kind, missing=True)
-        now_s = self._clock.now_ms() / 1000
-        self._guesses.take(address, now_s)
-        self.verified += 1
-        if not lock.opened_by(value):
+        if not self._tried(address, value, lock):
             raise Unauthorized(lock.kind, missing=False)
-        self._guesses.give_back(address)
+
+    def check_device(self, address: str, offer: Offer, own: Lock) -> Lock:
+        """The gateway's secret or the device's own token; answers which of the two locks opened.
+        Old clients show their device's token where the gateway's belongs."""
+        lock = self._locks[GATEWAY]
+        shown = dict.fromkeys(filter(None, (offer.value(lock.kind), offer.device_token)))
+        if not shown:
+            raise Unauthorized(lock.kind, missing=True)
+        for value in shown:
+            if (opened := self._tried(address, value, lock, own)) is not None:
+                return opened
+        raise (
+            DeviceTokenMismatch() if offer.device_token else Unauthorized(lock.kind, missing=False)
+        )
+
+    def _tried(self, address: str, value: str, *locks: Lock) -> Lock | None:
+        """One guess, however many locks it is tried on."""
+        self._guesses.take(address, self._clock.now_ms() / 1000)
+        self.verified += 1
+        opened = [lock for lock in locks if lock.opened_by(value)]
+        if opened:
+            self._guesses.give_back(address)
+        return opened[0] if opened else None
 
     def has(self, door: str) -> bool:
         return door in self._locks

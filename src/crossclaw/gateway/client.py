@@ -10,6 +10,7 @@ from anyio.abc import TaskGroup
 
 from crossclaw.domain.errors import Busy, CrossclawError, Stopped
 from crossclaw.door.dispatch import Door
+from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller, TwoAnswers
 from crossclaw.gateway.around import Around
 from crossclaw.gateway.audience import Ears
@@ -19,6 +20,7 @@ from crossclaw.gateway.connection import (
     Close,
     Connection,
     Dispatch,
+    Knock,
     Refusal,
     Send,
     Welcome,
@@ -54,9 +56,8 @@ class Socket(Protocol):
 class Reception(Protocol):
     """Who is told that a client came in or went away."""
 
-    @property
-    def epoch(self) -> int:
-        """Of the secrets: a client of an older one has to come in again."""
+    def stands(self, principal: Principal) -> bool:
+        """Whether the credential that somebody came in with still opens the door."""
         ...
 
     def welcome(self, client: "Client", admitted: Admitted) -> Ears: ...
@@ -84,6 +85,7 @@ class Client:
         self._seq = 0
         self._at_work = 0
         self._closing = False
+        self._leaving = ""
         self._refusals: Budget | None = None
         self._caller: Caller | None = None
         self.ears: Ears | None = None
@@ -125,7 +127,11 @@ class Client:
             data = message.get("text")
             if data is None:
                 data = message.get("bytes") or b""
-            self._act(self._connection.receive(data), requests, hearing)
+            actions = self._connection.receive(data)
+            for action in actions:
+                if isinstance(action, Knock):  # what comes behind it waits in the socket
+                    actions = await self._connection.admit(action.request)
+            self._act(actions, requests, hearing)
 
     def _act(self, actions: list[Action], requests: TaskGroup, hearing: anyio.CancelScope) -> None:
         for action in actions:
@@ -142,6 +148,8 @@ class Client:
                     self._count_refusal()
                 case Close(code=code, reason=reason):
                     self._socket.close(code, reason)
+                case Knock():
+                    pass
 
     def _welcome(self, admitted: Admitted) -> None:
         self.protocol = admitted.protocol
@@ -160,8 +168,8 @@ class Client:
 
     def _begin(self, request: Request, requests: TaskGroup) -> None:
         caller = self._caller
-        if caller is None or caller.principal.epoch != self._reception.epoch:
-            self.close(POLICY_VIOLATION, "unauthorized: the gateway's secret has changed")
+        if caller is None or self._leaving or not self._reception.stands(caller.principal):
+            self.close(POLICY_VIOLATION, "unauthorized: the secret has changed")
         elif self._closing:
             self._refuse(request, Stopped("the gateway is closing; ask again after its restart"))
         elif self._at_work >= self._limits.requests_at_once:
@@ -186,6 +194,8 @@ class Client:
             self._refuse(request, error)
         finally:
             self._at_work -= 1
+            if self._leaving:
+                self.close(POLICY_VIOLATION, self._leaving)
 
     async def _answer_later(self, request: Request, answers: TwoAnswers) -> None:
         try:
@@ -233,6 +243,10 @@ class Client:
 
     def stop_accepting(self) -> None:
         self._closing = True
+
+    def leave(self, reason: str) -> None:
+        """For one who sends itself away: it is told so, asks nothing more, and is closed."""
+        self._leaving = reason
 
     def close(self, code: int, reason: str) -> None:
         for action in self._connection.close(code, reason):

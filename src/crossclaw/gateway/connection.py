@@ -3,7 +3,8 @@
     challenged ──connect──▶ connected ──▶ closed
          └──────anything else──────────────▲
 
-It answers nothing but `connect` itself; every other request becomes a `Dispatch` for its owner.
+It answers nothing but `connect` itself, which takes a moment (`admit`: a device may have to be
+written down); every other request becomes a `Dispatch` for its owner.
 """
 
 from collections.abc import Callable
@@ -46,6 +47,12 @@ class Welcome(msgspec.Struct, frozen=True):
     admitted: Admitted
 
 
+class Knock(msgspec.Struct, frozen=True):
+    """`connect` was asked: `admit` decides it before anything else is read."""
+
+    request: Request
+
+
 class Dispatch(msgspec.Struct, frozen=True):
     request: Request
 
@@ -61,7 +68,7 @@ class Close(msgspec.Struct, frozen=True):
     reason: str
 
 
-Action = Send | Welcome | Dispatch | Refusal | Close
+Action = Send | Welcome | Knock | Dispatch | Refusal | Close
 Greet = Callable[[Admitted], Any]
 """Makes the payload of hello-ok."""
 
@@ -134,10 +141,16 @@ class Connection:
         if request.method != "connect":
             error = Invalid("invalid handshake: first request must be connect")
             return self._refuse(request, Refused(error))
+        return [Knock(request)]
+
+    async def admit(self, request: Request) -> list[Action]:
         try:
-            self.admitted = self._handshake.admit(request.params, self.nonce, self._known)
+            admitted = await self._handshake.admit(request.params, self.nonce, self._known)
         except Refused as refused:
             return self._refuse(request, refused)
+        if self.state != "challenged":
+            return []  # closed meanwhile
+        self.admitted = admitted
         self.state = "connected"
         hello = response(request.id, self._greet(self.admitted))
         return [Send(hello), Welcome(self.admitted)]

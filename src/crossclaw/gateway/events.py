@@ -30,25 +30,13 @@ from crossclaw.domain.keys import SHARED, SessionKey
 from crossclaw.domain.messages import Message, UserMessage, words_of
 from crossclaw.domain.sessions import Entry
 from crossclaw.gateway.audience import Audience, Hearer
+from crossclaw.gateway.event_types import EVENT_TYPES
 from crossclaw.gateway.frames import EventFrame, event
 from crossclaw.gateway.limits import Limits
 from crossclaw.gateway.messages import text_message, wire_message
 from crossclaw.gateway.stories import Story, Told
 
-EVENT_NAMES = (
-    "connect.challenge",
-    "agent",
-    "chat",
-    "session.message",
-    "sessions.changed",
-    "presence",
-    "tick",
-    "health",
-    "cron",
-    "heartbeat",
-    "node.invoke.request",
-    "shutdown",
-)
+EVENT_NAMES = tuple(EVENT_TYPES)
 
 
 Step = CallRepeated | ToolStarted | ToolProgress | ToolEnded | Compacting

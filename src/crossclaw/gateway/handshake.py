@@ -6,13 +6,16 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.errors import CrossclawError, Invalid
+from crossclaw.domain.credentials import Particulars
+from crossclaw.domain.errors import Busy, CrossclawError, Invalid
+from crossclaw.domain.secret import Secret
 from crossclaw.door.dispatch import read_params
 from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller, Method, Params
-from crossclaw.gateway.auth import Gatekeeper, Offer, TooManyAttempts, Unauthorized
+from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Offer, TooManyAttempts, Unauthorized
 from crossclaw.gateway.devices import Device, DeviceRefused, Statement, check_device
 from crossclaw.gateway.origins import Origins
+from crossclaw.gateway.pairing import Paired, PairingRequired, Pairings, Wish
 
 PROTOCOLS = (4, 3)  # the highest that both know is spoken
 OPERATOR_SCOPES = frozenset(
@@ -97,6 +100,8 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     address: str
     host: str | None = None
     origin: str | None = None
+    local: bool = False
+    """A program on this machine, with no proxy between. It still needs a secret."""
 
 
 class Admitted(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,6 +113,9 @@ class Admitted(msgspec.Struct, frozen=True, kw_only=True):
     device_id: str | None
     commands: tuple[str, ...] = ()
     """What a node offers to do."""
+    method: Literal["token", "device-token"] = "token"
+    new_token: Secret | None = None
+    """For the device to keep and to come in with."""
 
     @property
     def shown_scopes(self) -> list[str]:
@@ -136,12 +144,15 @@ CONNECT: Method[ConnectParams] = Method(
 
 
 class Handshake:
-    def __init__(self, gatekeeper: Gatekeeper, origins: Origins, clock: Clock) -> None:
+    def __init__(
+        self, gatekeeper: Gatekeeper, pairings: Pairings, origins: Origins, clock: Clock
+    ) -> None:
         self._gatekeeper = gatekeeper
+        self._pairings = pairings
         self._origins = origins
         self._clock = clock
 
-    def admit(self, raw: Any, nonce: str, known: Circumstances) -> Admitted:
+    async def admit(self, raw: Any, nonce: str, known: Circumstances) -> Admitted:
         """The secret is checked before a signature: verifying costs more, and only friends get it."""
         try:
             params = read_params(CONNECT, raw)
@@ -150,9 +161,11 @@ class Handshake:
         protocol = _common_protocol(params)
         role = _role(params)
         self._check_origin(params, known)
-        self._check_secret(params, known)
+        shown = self._check_secret(params, role, known)
         self._check_device(params, protocol, role, nonce)
         scopes = granted_scopes(role, params.scopes, protocol)
+        paired = await self._pair(params, role, scopes, known, shown)
+        self._check_still(shown)
         device_id = params.device.id if params.device else None
         return Admitted(
             protocol=protocol,
@@ -160,14 +173,16 @@ class Handshake:
                 name=f"device:{device_id}" if device_id else "token",
                 role=role,
                 scopes=scopes,
-                credential_id="gateway",
-                epoch=self._gatekeeper.epoch,
+                credential_id=shown.credential_id,
+                epoch=shown.epoch,
             ),
             role=role,
             client=params.client,
             caps=frozenset(params.caps),
             device_id=device_id,
             commands=params.commands,
+            method="token" if shown.credential_id == GATEWAY else "device-token",
+            new_token=paired.token if paired else None,
         )
 
     def _check_origin(self, params: ConnectParams, known: Circumstances) -> None:
@@ -180,10 +195,22 @@ class Handshake:
             )
         )
 
-    def _check_secret(self, params: ConnectParams, known: Circumstances) -> None:
-        offer = Offer(params.auth.token, params.auth.password)
+    def _check_secret(self, params: ConnectParams, role: str, known: Circumstances) -> "_Shown":
+        auth, device = params.auth, params.device
+        offer = Offer(auth.token, auth.password, auth.device_token)
+        epoch = self._gatekeeper.epoch
         try:
-            self._gatekeeper.check(known.address, offer)
+            if device is None:
+                self._gatekeeper.check(known.address, offer)
+                return _Shown(GATEWAY, epoch)
+            own, credential = (
+                self._pairings.lock(device.id, role),
+                self._pairings.find(device.id, role),
+            )
+            opened = self._gatekeeper.check_device(known.address, offer, own)
+            if opened is own and credential is not None:
+                return _Shown(credential.credential_id, credential.epoch)
+            return _Shown(GATEWAY, epoch)
         except Unauthorized as error:
             raise Refused(_with_hint(error, params.client)) from None
         except TooManyAttempts as error:
@@ -198,7 +225,7 @@ class Handshake:
             client_mode=client.mode,
             role=role,
             scopes=params.scopes,
-            token=params.auth.token or "",
+            token=params.auth.token or params.auth.device_token or "",
             platform=client.platform,
             family=client.device_family or "",
         )
@@ -212,6 +239,58 @@ class Handshake:
             )
         except DeviceRefused as error:
             raise Refused(error) from None
+
+    async def _pair(
+        self,
+        params: ConnectParams,
+        role: str,
+        scopes: frozenset[str],
+        known: Circumstances,
+        shown: "_Shown",
+    ) -> Paired | None:
+        if params.device is None:
+            return None
+        by_secret = shown.credential_id == GATEWAY
+        wish = Wish(
+            device_id=params.device.id,
+            role=role,
+            scopes=tuple(sorted(OPERATOR_SCOPES & scopes)),
+            particulars=_particulars(params.client, params.device, known),
+            trusted=by_secret and known.local,
+            token_epoch=None if by_secret else shown.epoch,
+        )
+        try:
+            return await self._pairings.admit(wish)
+        except (PairingRequired, Unauthorized, Busy) as error:
+            raise Refused(error) from None
+
+    def _check_still(self, shown: "_Shown") -> None:
+        """Secrets may have changed while the device was written down."""
+        if shown.credential_id == GATEWAY:
+            stands = shown.epoch == self._gatekeeper.epoch
+        else:
+            stands = self._pairings.stands(shown.credential_id, shown.epoch)
+        if not stands:
+            raise Refused(Unauthorized("token", missing=False))
+
+
+class _Shown(msgspec.Struct, frozen=True):
+    """The credential that a client has shown."""
+
+    credential_id: str
+    epoch: int
+
+
+def _particulars(client: ClientSays, device: Device, known: Circumstances) -> Particulars:
+    return Particulars(
+        public_key=device.public_key,
+        client_id=client.id,
+        client_mode=client.mode,
+        platform=client.platform,
+        display_name=client.display_name,
+        device_family=client.device_family,
+        remote_ip=known.address,
+    )
 
 
 def granted_scopes(role: str, asked: Sequence[str], protocol: int) -> frozenset[str]:

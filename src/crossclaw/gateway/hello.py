@@ -115,12 +115,14 @@ class Hello:
                 "tickIntervalMs": round(limits.tick_s * 1000),
             },
         }
-        if protocol >= 4:  # clients of protocol 3 take `auth` only with a device token
-            payload["auth"] = {
-                "method": "token",
-                "role": admitted.role,
-                "scopes": admitted.shown_scopes,
-            }
+        token = admitted.new_token
+        if protocol >= 4 or token:  # clients of protocol 3 take `auth` only with a device token
+            payload["auth"] = {"role": admitted.role, "scopes": admitted.shown_scopes}
+        if protocol >= 4:
+            payload["auth"]["method"] = admitted.method
+        if token is not None:
+            kept = {"deviceToken": token.reveal(), "issuedAtMs": self._clock.now_ms()}
+            payload["auth"].update(kept)
         return payload
 
     def _snapshot(self) -> dict[str, Any]:

@@ -38,6 +38,11 @@ class Origins:
         return parsed in self._allowed or _same(parsed, host_header)
 
 
+def is_loopback_name(host_header: str | None) -> bool:
+    found = _authority(host_header)
+    return found is not None and found[0] in LOOPBACK_NAMES
+
+
 def _same(origin: tuple[str, str, int], host_header: str | None) -> bool:
     """Our own page: served under the name by which we are asked now. The names of loopback are one."""
     scheme, host, port = origin

@@ -8,13 +8,15 @@ import anyio
 import anyio.lowlevel
 
 from crossclaw.domain.errors import CrossclawError
+from crossclaw.door.principal import Principal
 from crossclaw.gateway.around import Around
 from crossclaw.gateway.audience import Audience, Ears
-from crossclaw.gateway.auth import Gatekeeper
+from crossclaw.gateway.auth import GATEWAY, Gatekeeper
 from crossclaw.gateway.client import Client
 from crossclaw.gateway.frames import EventFrame, event
 from crossclaw.gateway.handshake import POLICY_VIOLATION, Admitted
 from crossclaw.gateway.hello import About, Health, Hello, Presence
+from crossclaw.gateway.pairing import Pairings
 
 log = logging.getLogger(__name__)
 
@@ -26,9 +28,15 @@ LookAtHealth = Callable[[], Awaitable[Any]]
 
 class Reception:
     def __init__(
-        self, gatekeeper: Gatekeeper, about: About, around: Around, look: LookAtHealth
+        self,
+        gatekeeper: Gatekeeper,
+        pairings: Pairings,
+        about: About,
+        around: Around,
+        look: LookAtHealth,
     ) -> None:
         self._gatekeeper = gatekeeper
+        self._pairings = pairings
         self._around = around
         self._look = look
         clock, limits = around.clock, around.limits
@@ -41,9 +49,10 @@ class Reception:
         self._changed = anyio.Event()
         self._empty = anyio.Event()
 
-    @property
-    def epoch(self) -> int:
-        return self._gatekeeper.epoch
+    def stands(self, principal: Principal) -> bool:
+        if principal.credential_id == GATEWAY:
+            return principal.epoch == self._gatekeeper.epoch
+        return self._pairings.stands(principal.credential_id, principal.epoch)
 
     @property
     def clients(self) -> list[Client]:
@@ -77,8 +86,10 @@ class Reception:
             self._changed.set()
 
     def send_away(self, reason: str) -> None:
+        """All whose credential no longer stands."""
         for client in list(self._clients):
-            client.close(POLICY_VIOLATION, reason)
+            if client.admitted is None or not self.stands(client.admitted.principal):
+                client.close(POLICY_VIOLATION, reason)
 
     # ── what everybody hears ───────────────────────────────────────────────────────────────────
 

@@ -14,7 +14,7 @@ from crossclaw.config.gateway import Gateway as Settings
 from crossclaw.domain.errors import ConfigInvalid, CrossclawError
 from crossclaw.door.dispatch import Door
 from crossclaw.gateway.around import Around
-from crossclaw.gateway.auth import Gatekeeper, Lock
+from crossclaw.gateway.auth import Gatekeeper, Lock, is_loopback
 from crossclaw.gateway.client import Client
 from crossclaw.gateway.connection import Connection
 from crossclaw.gateway.edge import Edge, Endpoint
@@ -22,11 +22,14 @@ from crossclaw.gateway.events import Newsroom
 from crossclaw.gateway.handshake import Circumstances, Handshake
 from crossclaw.gateway.hello import About
 from crossclaw.gateway.http.page import health_endpoint, page_endpoints
-from crossclaw.gateway.origins import Origins
+from crossclaw.gateway.origins import Origins, is_loopback_name
+from crossclaw.gateway.pairing import Pairings
 from crossclaw.gateway.reception import LookAtHealth, Reception
 from crossclaw.gateway.sockets import WireConfig
 from crossclaw.runs.feed import Feed
 
+_PASSED_ON = {b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"via"}
+"""Headers of proxies: behind one, everybody comes from this machine."""
 BACKLOG = 2048  # a thousand clients that come back at once are not refused by the kernel
 
 
@@ -40,6 +43,7 @@ class Gateway:
         door: Door,
         feed: Feed,
         gatekeeper: Gatekeeper,
+        pairings: Pairings,
         settings: Settings,
         about: About,
         around: Around,
@@ -50,10 +54,11 @@ class Gateway:
         self._door = door
         self._feed = feed
         self._gatekeeper = gatekeeper
+        self._pairings = pairings
         self._settings = settings
         self._around = around
         self._endpoints = list(endpoints)
-        self._reception = Reception(gatekeeper, about, around, health)
+        self._reception = Reception(gatekeeper, pairings, about, around, health)
         self._newsroom = Newsroom(self._reception.audience, around.clock, around.limits)
 
     # ── what others may ask ────────────────────────────────────────────────────────────────────
@@ -112,7 +117,7 @@ class Gateway:
     def _application(self, host: str) -> Edge:
         settings = self._settings
         origins = Origins(host, settings.control_ui.allowed_origins)
-        handshake = Handshake(self._gatekeeper, origins, self._around.clock)
+        handshake = Handshake(self._gatekeeper, self._pairings, origins, self._around.clock)
 
         async def upgrade(scope: Scope, receive: Receive, send: Send) -> None:
             await self._serve_client(handshake, scope, receive, send)
@@ -154,10 +159,14 @@ class Gateway:
 
 def _circumstances(scope: Scope) -> Circumstances:
     headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+    host = headers.get(b"host")
+    passed_on = any(name in _PASSED_ON for name in headers)
+    address = scope["crossclaw.address"]
     return Circumstances(
-        address=scope["crossclaw.address"],
-        host=headers.get(b"host"),
+        address=address,
+        host=host,
         origin=headers.get(b"origin"),
+        local=is_loopback(address) and is_loopback_name(host) and not passed_on,
     )
 
 

@@ -15,6 +15,7 @@ from crossclaw.domain.addresses import Address
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.budgets import Account, Allowance, Amount, Grant
 from crossclaw.domain.compactions import Obligation
+from crossclaw.domain.credentials import Credential
 from crossclaw.domain.exchanges import Exchange
 from crossclaw.domain.jobs import Job, Tick, TickId, TickStatus
 from crossclaw.domain.keys import SessionKey
@@ -502,6 +503,18 @@ class MarkExported(Op[None], frozen=True):
     """(session id, last exported seq, bytes of the file)"""
 
 
+class PutCredential(Op[None], frozen=True):
+    """A device's credential, or its wish for one; what has the same id is replaced."""
+
+    credential: Credential
+
+
+class DeleteCredential(Op[None], frozen=True):
+    """Forget one. NotFound when it is gone already: of two who decide at once, one decides."""
+
+    credential_id: str
+
+
 class Audit(Op[None], frozen=True):
     """A decision worth remembering."""
 
@@ -682,6 +695,10 @@ class Ledger(Protocol):
         self, job_id: str | None, *, limit: int, status: TickStatus | None = None
     ) -> list[Tick]:
         """Of one job or of all, the newest first."""
+        ...
+
+    async def list_credentials(self) -> list[Credential]:
+        """All of them, the oldest first. They are few: `gateway.pairing` has the limits."""
         ...
 
     async def list_timers(self, *, due_before: int, limit: int) -> list[Timer]: ...

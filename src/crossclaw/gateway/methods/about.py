@@ -1,6 +1,5 @@
-"""About the house: is it well, who is here, which agents and models, which config."""
+"""About the house: is it well, who is here, which agents and models."""
 
-import hashlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -66,7 +65,6 @@ class About:
         presence: Callable[[], list[dict[str, Any]]],
         store: Path,
     ) -> None:
-        self._loaded = loaded
         self._config = loaded.config
         self._environ = environ
         self._ledger = ledger
@@ -200,23 +198,6 @@ class About:
             listed.insert(0, {"id": model_id, "name": model_id, "provider": provider})
         return ModelsResult(models=listed)
 
-    async def config(self, caller: Caller, params: Nothing) -> dict[str, Any]:
-        """The config as it is in force, every secret left out."""
-        shown = self._config.redacted()
-        digest = hashlib.sha256(repr(sorted(shown.items())).encode()).hexdigest()
-        return {
-            "path": str(self._loaded.path),
-            "exists": self._loaded.exists,
-            "raw": None,
-            "parsed": shown,
-            "valid": True,
-            "config": shown,
-            "hash": digest,
-            "issues": [],
-            "warnings": [{"path": "", "message": text} for text in self._loaded.warnings],
-            "legacyIssues": [],
-        }
-
     async def channels(self, caller: Caller, params: ChannelsParams) -> dict[str, Any]:
         names = ("webchat", *self._channels)
         return {
@@ -250,7 +231,6 @@ class About:
                 self.channels,
                 "The channels and their state.",
             ),
-            ("config.get", Nothing, dict, self.config, "The config in force, without secrets."),
             ("system-presence", Nothing, list, self.system_presence, "Who is connected."),
         ]
         return [

@@ -171,7 +171,7 @@ def read_tail(path: Path, params: TailParams) -> TailResult:
             begin = max(0, start, size - params.max_bytes)
             file.seek(begin)
             data = file.read(params.max_bytes)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return TailResult(file=str(path), cursor=0, size=0, lines=[])
     cut = begin > 0 and (params.cursor is None or reset or begin > params.cursor)
     whole, newline, rest = data.rpartition(b"\n")

@@ -11,6 +11,7 @@ import apsw
 
 from crossclaw.domain.budgets import Account
 from crossclaw.domain.compactions import Obligation
+from crossclaw.domain.credentials import Credential
 from crossclaw.domain.exchanges import Exchange
 from crossclaw.domain.jobs import Job, Tick, TickStatus
 from crossclaw.domain.keys import SessionKey
@@ -24,6 +25,7 @@ from crossclaw.ledger.contract import Appended, Delivery, Export, Hit, Op, Timer
 from crossclaw.ledger.sqlite import (
     accounts,
     chores,
+    credentials,
     entries,
     exchanges,
     imports,
@@ -85,6 +87,8 @@ HANDLERS: dict[type, Handle] = {
     contract.TakeTimer: chores.take_timer,
     contract.MarkCompressed: chores.mark_compressed,
     contract.MarkExported: chores.mark_exported,
+    contract.PutCredential: credentials.put_credential,
+    contract.DeleteCredential: credentials.delete_credential,
     contract.Audit: chores.write_audit,
     contract.PruneDedupe: chores.prune_dedupe,
 }
@@ -267,6 +271,9 @@ class SqliteLedger:
         self, job_id: str | None, *, limit: int, status: TickStatus | None = None
     ) -> list[Tick]:
         return jobs.list_ticks(self._reader, job_id, limit, status)
+
+    async def list_credentials(self) -> list[Credential]:
+        return credentials.list_credentials(self._reader)
 
     async def list_timers(self, *, due_before: int, limit: int) -> list[Timer]:
         return chores.list_timers(self._reader, due_before, limit)

@@ -1,4 +1,4 @@
-"""Editing JSON5 as text: one value put in or replaced, everything around it left as it stands,
+"""Editing JSON5 as text: one value put in, replaced or taken out, everything around it left as it stands,
 comments, spacing and quotation marks included."""
 
 import json
@@ -105,6 +105,29 @@ def insert_last(text: str, path: KeyPath, value: Any, key: str | None = None) ->
     # Comments after the last value stay where they are: the new one goes behind them.
     kept = between.rstrip()
     return f"{text[: last.end]}{comma}{kept}\n{indent}{new}\n{outer}{text[span.end - 1 :]}"
+
+
+def remove_member(text: str, path: KeyPath) -> str:
+    """Without the member at `path`, its comma, and the line that it alone stood on."""
+    span = spans_of(text)[path]
+    tokens = list(_tokens(text))
+    value = next(n for n, token in enumerate(tokens) if token.start == span.start)
+    start, end = tokens[value - 2].start, span.end  # the key stands before the colon
+    after = next(token for token in tokens if token.start >= end)
+    before = tokens[value - 3]
+    if after.text == ",":
+        end = after.end
+    elif before.text == ",":
+        text = text[: before.start] + " " + text[before.end :]
+    return _without_empty_line(text, start, end)
+
+
+def _without_empty_line(text: str, start: int, end: int) -> str:
+    begin = text.rfind("\n", 0, start) + 1
+    rest = text[end:].partition("\n")[0]
+    if not text[begin:start].strip() and not rest.strip() and begin:
+        return text[:begin] + text[end + len(rest) + 1 :]
+    return text[:start].rstrip(" ") + text[end:] if rest.strip() else text[:start] + text[end:]
 
 
 def _inserted_in_line(text: str, span: Span, value: Any, key: str | None) -> str | None:

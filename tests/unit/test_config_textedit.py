@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossclaw.cli.textedit import insert_last, replace_value, spans_of
+from crossclaw.config.positions import KeyPath
+from crossclaw.config.textedit import insert_last, remove_member, replace_value, spans_of
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-99, 99) | st.text("ab/*\"'{}[],:\\ \n", max_size=6),
@@ -65,3 +66,19 @@ def test_every_value_is_found() -> None:
     assert text[slice(*spans["a", 1, "b"])] == "'x'"
     assert text[slice(*spans[("a",)])] == "[1, {b: 'x'}]"
     assert text[slice(*spans[()])] == text
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "left"),
+    [
+        ("{a: 1, b: 2}", ("a",), "{ b: 2}"),
+        ("{a: 1, b: 2}", ("b",), "{a: 1}"),
+        ("{a: 1}", ("a",), "{}"),
+        ("{\n  a: 1, // one\n  b: 2,\n}", ("b",), "{\n  a: 1, // one\n}"),
+        ("{\n  a: {x: 1},\n  // two\n  b: 2\n}", ("b",), "{\n  a: {x: 1} \n  // two\n}"),
+        ("{\n  a: {\n    x: [1],\n  },\n}", ("a", "x"), "{\n  a: {\n  },\n}"),
+    ],
+)
+def test_a_member_is_taken_out_and_the_rest_stands(text: str, path: KeyPath, left: str) -> None:
+    assert remove_member(text, path) == left
+    assert path not in spans_of(left)

@@ -10,21 +10,26 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from crossclaw.cli.exits import CommandFailed
-from crossclaw.cli.textedit import insert_last, replace_value, spans_of, written
-from crossclaw.config import load
+from crossclaw.config.load import Loaded, load
 from crossclaw.config.positions import KeyPath
 from crossclaw.config.source import dotted, parse, read_text
+from crossclaw.config.supported import refuse_unsupported
+from crossclaw.config.textedit import insert_last, remove_member, replace_value, spans_of, written
 from crossclaw.domain.errors import ConfigInvalid
 
 _FILE_MODE, _FOLDER_MODE = 0o600, 0o700
+EMPTY = "{\n}\n"
+
+
+class NotChanged(ConfigInvalid):
+    """The file stays as it was; the text says why and what would work."""
 
 
 class ConfigFile:
     def __init__(self, path: Path, environ: Mapping[str, str]) -> None:
         self.path = path.resolve()  # a link stays a link; what it points to is written
         self._environ = environ
-        self.text = read_text(self.path) if self.path.exists() else "{\n}\n"
+        self.text = read_text(self.path) if self.path.exists() else EMPTY
         self.value = parse(self.text, self.path)
         if not isinstance(self.value, dict):
             raise ConfigInvalid(f"{self.path} must hold one object: {{ … }}")
@@ -44,6 +49,15 @@ class ConfigFile:
             value = {str(step): value}
         whole = insert_last(self.text, path[:depth], value, key=str(path[depth]))
         self._edit(path, value, whole)
+
+    def remove(self, path: KeyPath) -> None:
+        """Nothing at `path`; that it was not there is all right."""
+        if path in spans_of(self.text):
+            self._edit(path, None, remove_member(self.text, path))
+
+    def replace(self, text: str) -> None:
+        """Another text in place of the whole."""
+        self.value, self.text = parse(text, self.path), text
 
     def insert(self, path: KeyPath, item: Any) -> None:
         """A further item at the end of the list at `path`."""
@@ -66,13 +80,13 @@ class ConfigFile:
             name = dotted(container) or "the file"
             raise self._by_hand(path, value, f"{name} includes other files; one of them may say it")
 
-    def _by_hand(self, path: KeyPath, value: Any, why: str) -> CommandFailed:
+    def _by_hand(self, path: KeyPath, value: Any, why: str) -> NotChanged:
         lines = f"{dotted(path)}: {written(value)}"
-        return CommandFailed(
-            f"{self.path} was not changed: {why}", hint=f"By hand, at the right place:\n\n  {lines}"
+        return NotChanged(
+            f"{self.path} was not changed: {why}\nBy hand, at the right place:\n\n  {lines}"
         )
 
-    def save(self) -> None:
+    def save(self) -> Loaded:
         """Only what loads is written. The file is there whole at any moment, and only ours to read."""
         self.path.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(
@@ -85,16 +99,17 @@ class ConfigFile:
                 file.write(self.text)
                 file.flush()
                 os.fsync(descriptor)
-            self._check(draft)
+            loaded = self._check(draft)
             draft.replace(self.path)
+            return loaded
         finally:
             draft.unlink(missing_ok=True)
 
-    def _check(self, draft: Path) -> None:
+    def _check(self, draft: Path) -> Loaded:
         try:
-            load(draft, self._environ)
+            loaded = load(draft, self._environ)
+            refuse_unsupported(loaded.config)
+            return loaded
         except ConfigInvalid as error:
             text = str(error).replace(str(draft), str(self.path))
-            raise CommandFailed(
-                f"{self.path} was not changed; it would not load:\n{text}"
-            ) from None
+            raise NotChanged(f"{self.path} was not changed; it would not load:\n{text}") from None

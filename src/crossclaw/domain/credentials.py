@@ -1,0 +1,39 @@
+"""Credentials: what a device may come in with, and what it has asked for. Secrets only as digests."""
+
+from typing import Literal
+
+import msgspec
+
+CredentialKind = Literal["device", "pairing"]
+"""device: a device that was let in, in one role. pairing: a device that waits for somebody's yes."""
+
+
+class Particulars(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a device said of itself. For people to recognise it; nothing is decided by it."""
+
+    public_key: str
+    client_id: str = ""
+    client_mode: str = ""
+    platform: str = ""
+    display_name: str | None = None
+    device_family: str | None = None
+    remote_ip: str = ""
+    silent: bool = False
+    """Let in without asking, because it came from this machine with the gateway's own secret."""
+
+
+class Credential(msgspec.Struct, frozen=True, kw_only=True):
+    credential_id: str
+    kind: CredentialKind
+    subject: str
+    """The device's id: the digest of its public key."""
+    role: str
+    scopes: tuple[str, ...]
+    epoch: int
+    """Grows when its tokens are changed or taken away: what an older one began ends."""
+    created_at: int
+    particulars: Particulars
+    digests: tuple[str, ...] = ()
+    used_at: int | None = None
+    """When one of its tokens was last shown; None: nobody has shown one yet."""
+    revoked_at: int | None = None

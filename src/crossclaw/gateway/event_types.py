@@ -1,0 +1,124 @@
+"""The payloads of events as types: what clients are promised, exported by `crossclaw protocol schema`.
+
+Events are written where they happen, as plain objects for speed; a test holds what is really sent
+against these types.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+from crossclaw.domain.events import HeartbeatNews, JobNews
+
+
+class Payload(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
+    """A closed object with OpenClaw's names."""
+
+
+class Challenge(Payload, frozen=True):
+    nonce: str
+    ts: int
+
+
+class AgentEvent(Payload, frozen=True):
+    run_id: str
+    seq: int
+    stream: Literal["lifecycle", "assistant", "tool", "compaction", "model"]
+    ts: int
+    data: dict[str, Any]
+    session_key: str
+
+
+class ChatEvent(Payload, frozen=True):
+    """`message` is the text so far; `deltaText` (protocol 4) the new piece, or all with `replace`."""
+
+    run_id: str
+    session_key: str
+    seq: int
+    state: Literal["delta", "final", "aborted", "error"]
+    message: dict[str, Any] | None = None
+    delta_text: str | None = None
+    replace: bool | None = None
+    error_message: str | None = None
+    stop_reason: str | None = None
+
+
+class SessionMessage(Payload, frozen=True):
+    session_key: str
+    agent_id: str
+    message: dict[str, Any]
+    message_id: str
+    message_seq: int
+    seq: int
+    run_id: str | None = None
+
+
+class SessionsChanged(Payload, frozen=True):
+    session_key: str
+    agent_id: str
+    reason: str
+    ts: int
+
+
+class PresenceEvent(Payload, frozen=True):
+    presence: list[dict[str, Any]]
+
+
+class Tick(Payload, frozen=True):
+    ts: int
+
+
+class NodeRequest(Payload, frozen=True):
+    id: str
+    node_id: str
+    command: str
+    timeout_ms: int
+    idempotency_key: str
+    params_json: str | None = msgspec.field(default=None, name="paramsJSON")
+
+
+class PairRequested(Payload, frozen=True):
+    request_id: str
+    device_id: str
+    public_key: str
+    role: str
+    roles: list[str]
+    scopes: list[str]
+    ts: int
+    display_name: str | None = None
+    platform: str | None = None
+    device_family: str | None = None
+    client_id: str | None = None
+    client_mode: str | None = None
+    remote_ip: str | None = None
+
+
+class PairResolved(Payload, frozen=True):
+    request_id: str
+    device_id: str
+    decision: Literal["approved", "rejected"]
+    ts: int
+
+
+class Shutdown(Payload, frozen=True):
+    reason: str
+
+
+EVENT_TYPES: dict[str, tuple[Any, str]] = {
+    "connect.challenge": (Challenge, "The first thing on a connection: what a device signs."),
+    "agent": (AgentEvent, "Something happened in a run."),
+    "chat": (ChatEvent, "The reply of a run, as it grows and when it is whole."),
+    "session.message": (SessionMessage, "A message entered a transcript."),
+    "sessions.changed": (SessionsChanged, "A session is not as it was."),
+    "presence": (PresenceEvent, "Who is connected."),
+    "tick": (Tick, "The gateway lives."),
+    "health": (dict[str, Any], "How the house is; the answer of the method `health`."),
+    "cron": (JobNews, "Something happened to a job."),
+    "heartbeat": (HeartbeatNews, "An agent looked around, or did not."),
+    "node.invoke.request": (NodeRequest, "A node is asked to do something."),
+    "device.pair.requested": (PairRequested, "A device wants to come in."),
+    "device.pair.resolved": (PairResolved, "It was decided about."),
+    "shutdown": (Shutdown, "The gateway closes."),
+}

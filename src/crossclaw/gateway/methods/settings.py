@@ -1,0 +1,310 @@
+"""config.*: the config file read, changed and described. What was changed counts from the next start.
+
+A change is checked as a whole before anything is written, and keeps the comments of the file. Who
+changes says by `baseHash` which text it has seen: what somebody else wrote meanwhile is not undone.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import anyio
+import anyio.to_thread
+import msgspec
+import pyjson5
+
+from crossclaw import __version__
+from crossclaw.config import Config, Loaded, load
+from crossclaw.config.file import ConfigFile
+from crossclaw.config.positions import KeyPath
+from crossclaw.config.section import Loose, Secrets
+from crossclaw.config.source import dotted, read_text
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import ConfigInvalid, Invalid
+from crossclaw.domain.secret import Secret
+from crossclaw.door.registry import Caller, Method, Params
+
+HIDDEN = "(hidden)"  # what a secret is shown as; sent back, it means the one that is there
+RESTART = {
+    "ok": False,
+    "required": True,
+    "reason": "the gateway reads its config when it starts; restart it",
+}
+
+Raw = Annotated[str, msgspec.Meta(min_length=1, max_length=2**20)]
+Filled = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class Nothing(Params, frozen=True):
+    pass
+
+
+class SetParams(Params, frozen=True):
+    raw: Raw
+    base_hash: Filled | None = None
+
+
+class PatchParams(SetParams, frozen=True):
+    """What OpenClaw's clients add for a restart that the gateway makes by itself is accepted, and not
+    used: ours is restarted by whoever runs it."""
+
+    replace_paths: tuple[Filled, ...] = ()
+    session_key: str | None = None
+    delivery_context: dict[str, Any] | None = None
+    note: str | None = None
+    restart_delay_ms: int | None = None
+
+
+class Settings:
+    def __init__(self, loaded: Loaded, environ: Mapping[str, str], clock: Clock) -> None:
+        self._loaded = loaded
+        self._environ = environ
+        self._clock = clock
+        self._writing = anyio.Lock()
+
+    async def get(self, caller: Caller, params: Nothing) -> dict[str, Any]:
+        return await anyio.to_thread.run_sync(self._snapshot)
+
+    async def set(self, caller: Caller, params: SetParams) -> dict[str, Any]:
+        async with self._writing:
+            return await anyio.to_thread.run_sync(self._set, params)
+
+    async def patch(self, caller: Caller, params: PatchParams) -> dict[str, Any]:
+        async with self._writing:
+            return await anyio.to_thread.run_sync(self._patch, params)
+
+    async def schema(self, caller: Caller, params: Nothing) -> dict[str, Any]:
+        made = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
+        return {
+            "schema": config_schema(),
+            "uiHints": {},
+            "version": __version__,
+            "generatedAt": made.isoformat(),
+        }
+
+    # ── reading ────────────────────────────────────────────────────────────────────────────────
+
+    def _snapshot(self) -> dict[str, Any]:
+        """The file as it is now, every secret left out; while there is none, the config in force."""
+        path, issues, warnings = self._loaded.path, list[dict[str, str]](), self._loaded.warnings
+        text = _text_of(path)
+        shown = self._loaded.config.redacted()
+        if text is not None:
+            try:
+                found = load(path, self._environ)
+                shown, warnings = found.config.redacted(), found.warnings
+            except ConfigInvalid as error:
+                issues = [{"path": "", "message": str(error)}]
+        return {
+            "path": str(path),
+            "exists": text is not None,
+            "raw": None,
+            "parsed": shown,
+            "valid": not issues,
+            "config": shown,
+            "hash": _hash(text),
+            "issues": issues,
+            "warnings": [{"path": "", "message": each} for each in warnings],
+            "legacyIssues": [],
+        }
+
+    def _shown(self) -> dict[str, Any]:
+        try:
+            return load(self._loaded.path, self._environ).config.redacted()
+        except ConfigInvalid:
+            return {}  # a file that does not load is mended by one that does
+
+    # ── changing ───────────────────────────────────────────────────────────────────────────────
+
+    def _open(self, params: SetParams) -> ConfigFile:
+        text = _text_of(self._loaded.path)
+        if text is not None and params.base_hash is None:
+            raise Invalid("config base hash required; re-run config.get and retry")
+        if params.base_hash is not None and params.base_hash != _hash(text):
+            raise Invalid("config changed since last load; re-run config.get and retry")
+        return ConfigFile(self._loaded.path, self._environ)
+
+    def _set(self, params: SetParams) -> dict[str, Any]:
+        file = self._open(params)
+        before, shown = file.value, self._shown()
+        file.replace(params.raw)
+        if not isinstance(file.value, dict):
+            raise Invalid("config.set raw must be an object")
+        for path, value in kept(file.value, shown, before):
+            file.put(path, value)
+        return self._saved(file)
+
+    def _patch(self, params: PatchParams) -> dict[str, Any]:
+        file = self._open(params)
+        try:
+            changes = pyjson5.decode(params.raw)
+        except pyjson5.Json5DecoderException as error:
+            raise Invalid(f"config.patch raw is not JSON5: {error.args[0]}") from None
+        if not isinstance(changes, dict):
+            raise Invalid("config.patch raw must be an object")
+        before, text = file.value, file.text
+        for path, value in merged(changes, before, frozenset(params.replace_paths)):
+            if value is None:
+                file.remove(path)
+            elif _at(before, path) != value:
+                file.put(path, value)
+        if file.text == text:
+            shown = self._shown()
+            return {"ok": True, "noop": True, "path": str(file.path), "config": shown}
+        return self._saved(file)
+
+    def _saved(self, file: ConfigFile) -> dict[str, Any]:
+        shown = file.save().config.redacted()
+        return {
+            "ok": True,
+            "path": str(file.path),
+            "config": shown,
+            "hash": _hash(file.text),
+            "restart": RESTART,
+        }
+
+    def methods(self) -> list[Method[Any]]:
+        table: list[tuple[str, Any, Any, Any, Any, str]] = [
+            ("config.get", Nothing, "operator.read", "read", self.get, "The config file, without secrets."),
+            ("config.schema", Nothing, "operator.read", "read", self.schema, "What may stand in the config file, as JSON Schema."),
+            ("config.set", SetParams, "operator.admin", "change", self.set, "Another text in place of the config file."),
+            ("config.patch", PatchParams, "operator.admin", "change", self.patch, "Change some of the config file; null takes a key out."),
+        ]  # fmt: skip
+        return [
+            Method(name=n, params=p, result=dict, scope=s, effect=e, handle=h, summary=t)
+            for n, p, s, e, h, t in table
+        ]
+
+
+# ── what a change means ────────────────────────────────────────────────────────────────────────
+
+
+def kept(sent: Any, shown: Any, written: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+    """What came back as it was shown, and is written otherwise: secrets, variables. That stays."""
+    if isinstance(sent, dict):
+        for name, child in sent.items():
+            yield from kept(child, _child(shown, name), _child(written, name), (*path, name))
+    elif isinstance(sent, list):
+        for index, child in enumerate(sent):
+            yield from kept(child, _child(shown, index), _child(written, index), (*path, index))
+    elif written is not None and sent == shown and sent != written:
+        yield path, written
+    elif sent == HIDDEN and written is None:
+        raise Invalid(f"{dotted(path)}: {HIDDEN} stands for a secret, and none is written there")
+
+
+def merged(
+    changes: dict[str, Any], before: Any, replaced: frozenset[str], path: KeyPath = ()
+) -> Iterator[tuple[KeyPath, Any]]:
+    """Each place that changes with its new value; None: nothing is to be there."""
+    for name, value in changes.items():
+        here, old = (*path, name), _child(before, name)
+        if isinstance(value, dict) and isinstance(old, dict):
+            yield from merged(value, old, replaced, here)
+        elif _by_id(value) and _by_id(old) and dotted(here) not in replaced:
+            yield here, _joined(old, value)
+        else:
+            _refuse_hidden(value, here)
+            yield here, _without_null(value)
+
+
+def _joined(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Things with an id are changed by their id; those that are not named stay."""
+    changed = {each["id"]: dict(each) for each in old}
+    for each in new:
+        mine = changed.setdefault(each["id"], {})
+        for path, value in merged(each, mine, frozenset()):
+            _put(mine, path, value)
+    return list(changed.values())
+
+
+def _put(target: dict[str, Any], path: KeyPath, value: Any) -> None:
+    for step in path[:-1]:
+        target = target[step]  # type: ignore[index]
+    if value is None:
+        target.pop(str(path[-1]), None)
+    else:
+        target[str(path[-1])] = value
+
+
+def _by_id(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(e, dict) and e.get("id") for e in value)
+
+
+def _without_null(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_null(child) for name, child in value.items() if child is not None}
+    return value
+
+
+def _refuse_hidden(value: Any, path: KeyPath) -> None:
+    for place, found in _leaves(value, path):
+        if found == HIDDEN:
+            raise Invalid(f"{dotted(place)}: {HIDDEN} is not a value; leave the key out to keep it")
+
+
+def _leaves(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
+    steps = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else None
+    )
+    if steps is None:
+        yield path, value
+        return
+    for step, child in steps:
+        yield from _leaves(child, (*path, step))
+
+
+def _child(value: Any, step: str | int) -> Any:
+    if isinstance(value, dict):
+        return value.get(step)
+    if isinstance(value, list) and isinstance(step, int) and step < len(value):
+        return value[step]
+    return None
+
+
+def _at(value: Any, path: KeyPath) -> Any:
+    for step in path:
+        value = _child(value, step)
+    return value
+
+
+def _text_of(path: Path) -> str | None:
+    return read_text(path) if path.exists() else None
+
+
+def _hash(text: str | None) -> str:
+    return hashlib.sha256((text or "").encode()).hexdigest()
+
+
+# ── what may stand in it ───────────────────────────────────────────────────────────────────────
+
+
+def config_schema() -> dict[str, Any]:
+    """Without references: forms that are drawn from it do not follow them."""
+    (top,), definitions = msgspec.json.schema_components(
+        [Config], schema_hook=_own_kinds, ref_template="{name}"
+    )
+    return {**_inlined(top, definitions), "$schema": "https://json-schema.org/draft/2020-12/schema"}
+
+
+def _own_kinds(kind: type) -> dict[str, Any]:
+    if kind is Secret:
+        return {"type": ["string", "object"], "writeOnly": True}
+    assert issubclass(kind, Loose | Secrets)
+    return {"type": "object"}
+
+
+def _inlined(schema: Any, definitions: Mapping[str, Any]) -> Any:
+    if isinstance(schema, list):
+        return [_inlined(part, definitions) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if name := schema.get("$ref"):
+        return _inlined(definitions[name], definitions)
+    return {name: _inlined(part, definitions) for name, part in schema.items()}

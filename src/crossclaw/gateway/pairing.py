@@ -1,0 +1,376 @@
+"""Pairing: which devices may come in, in which role and with which scopes, and by which token.
+
+    stranger ──secret, from here──▶ paired ──its own token──▶ in
+        └─secret, from elsewhere──▶ waits ──somebody's yes──▶ paired
+
+A device proves its key with every connection (`devices`). What is remembered of it is one credential
+a role, in the ledger with digests only; all of them are held in memory too, so that coming in reads
+nothing. The tokens of a device alone never widen what it may: that takes a yes.
+"""
+
+import secrets
+from collections.abc import Callable, Iterable
+from hashlib import sha256
+from typing import Any, Literal
+
+import anyio
+import msgspec
+
+from crossclaw.domain.agents import DEFAULT_AGENT_ID
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.credentials import Credential, Particulars
+from crossclaw.domain.errors import Busy, CrossclawError, Invalid, NotFound
+from crossclaw.domain.ids import Ids
+from crossclaw.domain.secret import Secret
+from crossclaw.door.principal import Principal
+from crossclaw.gateway.auth import DeviceTokenMismatch, Lock
+from crossclaw.ledger.contract import Audit, DeleteCredential, Ledger, Op, PutCredential
+
+DEVICES_MAX = (
+    1_000  # rows held in memory; a household has ten, a build farm makes new ones each time
+)
+PENDING_MAX = 100  # a person has to look at each
+PENDING_MS = 3_600_000  # who still wants to come in asks again by itself
+TOKENS_KEPT = 8  # several programs of one device may come in at once, and share one store
+USED_MS = 3_600_000  # how exactly the last use of a token is remembered: not one write a connection
+
+Reason = Literal["not-paired", "role-upgrade", "scope-upgrade"]
+Tell = Callable[[str, dict[str, Any]], None]
+"""An event for those who may decide about devices."""
+
+
+class PairingRequired(CrossclawError):
+    code = "NOT_PAIRED"
+
+    def __init__(self, request_id: str, reason: Reason) -> None:
+        super().__init__(
+            "pairing required: approve the device on the gateway's machine, "
+            f"crossclaw devices approve {request_id}"
+        )
+        self.details = {"code": "PAIRING_REQUIRED", "requestId": request_id, "reason": reason}
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """A device that has proved its key, and what it wants to come in as."""
+
+    device_id: str
+    role: str
+    scopes: tuple[str, ...]
+    particulars: Particulars
+    trusted: bool
+    """It is on this machine and has shown the gateway's own secret."""
+    token_epoch: int | None = None
+    """Of the credential whose token it has shown; None: it has shown the gateway's secret."""
+
+
+class Paired(msgspec.Struct, frozen=True):
+    credential: Credential
+    token: Secret | None = None
+    """A new one for the device to keep; it is nowhere else."""
+
+
+class Pairings:
+    def __init__(self, ledger: Ledger, tell: Tell, clock: Clock, ids: Ids) -> None:
+        self._ledger = ledger
+        self._tell = tell
+        self._clock = clock
+        self._ids = ids
+        self._devices: dict[str, Credential] = {}
+        self._pending: dict[str, Credential] = {}
+        self._changing = anyio.Lock()
+
+    async def load(self) -> None:
+        for each in await self._ledger.list_credentials():
+            self._remember(each)
+
+    # ── what is known ──────────────────────────────────────────────────────────────────────────
+
+    def find(self, device_id: str, role: str) -> Credential | None:
+        return self._devices.get(_credential_id(device_id, role))
+
+    def lock(self, device_id: str, role: str) -> Lock:
+        """What the device's tokens open; that of an unknown one is opened by nothing."""
+        found = self.find(device_id, role)
+        return Lock(tuple(bytes.fromhex(each) for each in found.digests) if found else ())
+
+    def stands(self, credential_id: str | None, epoch: int) -> bool:
+        """Whether who came in with it may still be here."""
+        found = self._devices.get(credential_id or "")
+        return found is not None and found.epoch == epoch
+
+    def of(self, device_id: str) -> list[Credential]:
+        return [each for each in self._devices.values() if each.subject == device_id]
+
+    @property
+    def devices(self) -> list[Credential]:
+        return list(self._devices.values())
+
+    @property
+    def pending(self) -> list[Credential]:
+        oldest = self._clock.now_ms() - PENDING_MS
+        return [each for each in self._pending.values() if each.created_at > oldest]
+
+    def request(self, request_id: str) -> Credential:
+        for each in self.pending:
+            if each.credential_id == request_id:
+                return each
+        raise NotFound("unknown requestId")
+
+    # ── coming in ──────────────────────────────────────────────────────────────────────────────
+
+    async def admit(self, wish: Wish) -> Paired:
+        async with self._changing:
+            found = self.find(wish.device_id, wish.role)
+            if wish.token_epoch is not None and (found is None or found.epoch != wish.token_epoch):
+                raise DeviceTokenMismatch()  # taken away while it was on its way in
+            if found is not None and found.revoked_at is None and covers(found.scopes, wish.scopes):
+                return await self._welcome_back(found, wish)
+            if wish.trusted and not (found and found.revoked_at):
+                return await self._let_in(found, wish)
+            raise PairingRequired(await self._ask(wish), self._why(found, wish))
+
+    async def _welcome_back(self, found: Credential, wish: Wish) -> Paired:
+        """A token that nobody has shown yet may have been lost on its way: another one is given."""
+        now, used_at = self._clock.now_ms(), found.used_at
+        if wish.token_epoch is None:
+            return await self._give_token(found) if used_at is None else Paired(found)
+        if used_at is None or now - used_at > USED_MS:
+            found = msgspec.structs.replace(found, used_at=now)
+            await self._put(found)
+        return Paired(found)
+
+    async def _let_in(self, found: Credential | None, wish: Wish) -> Paired:
+        particulars = msgspec.structs.replace(wish.particulars, silent=True)
+        credential = self._credential(found, wish.device_id, wish.role, wish.scopes, particulars)
+        gone = self._crowded()
+        paired = await self._give_token(credential, *_deleting(gone))
+        self._forget(gone)
+        self._resolved(self._ids.new(), wish.device_id, "approved")
+        return paired
+
+    async def _give_token(self, credential: Credential, *more: Op[Any]) -> Paired:
+        token = Secret(secrets.token_urlsafe(32))
+        digests = (_digest(token), *credential.digests)[:TOKENS_KEPT]
+        given = msgspec.structs.replace(credential, digests=digests)
+        await self._put(given, *more)
+        return Paired(given, token)
+
+    def _credential(
+        self,
+        found: Credential | None,
+        device_id: str,
+        role: str,
+        scopes: Iterable[str],
+        particulars: Particulars,
+    ) -> Credential:
+        """With all that was granted before, unless that was taken away."""
+        now = self._clock.now_ms()
+        if found is not None and found.revoked_at is None:
+            wider = tuple(sorted({*found.scopes, *scopes}))
+            return msgspec.structs.replace(found, scopes=wider, particulars=particulars)
+        return Credential(
+            credential_id=_credential_id(device_id, role),
+            kind="device",
+            subject=device_id,
+            role=role,
+            scopes=tuple(sorted(scopes)),
+            epoch=max(now, found.epoch + 1 if found else 0),  # never one that it had before
+            created_at=now,
+            particulars=particulars,
+        )
+
+    def _crowded(self) -> list[Credential]:
+        """Who must go for a new one: those let in without asking can be let in so again."""
+        if len(self._devices) < DEVICES_MAX:
+            return []
+        silent = [each for each in self._devices.values() if each.particulars.silent]
+        if not silent:
+            raise Busy(f"{DEVICES_MAX} devices are paired; remove one first")
+        return [min(silent, key=lambda each: each.used_at or each.created_at)]
+
+    # ── asking ─────────────────────────────────────────────────────────────────────────────────
+
+    async def _ask(self, wish: Wish) -> str:
+        """One request a device and role. The same wish again is the same request."""
+        known = [each for each in self.pending if each.subject == wish.device_id]
+        former = next((each for each in known if each.role == wish.role), None)
+        if former is not None and former.scopes == wish.scopes:
+            return former.credential_id
+        gone = [*self._expired(), *([former] if former else [])]
+        if len(self._pending) - len(gone) >= PENDING_MAX:
+            raise Busy(f"{PENDING_MAX} devices wait to be approved already; try again later")
+        now = self._clock.now_ms()
+        request = Credential(
+            credential_id=self._ids.new(),
+            kind="pairing",
+            subject=wish.device_id,
+            role=wish.role,
+            scopes=wish.scopes,
+            epoch=now,
+            created_at=now,
+            particulars=wish.particulars,
+        )
+        await self._put(request, *_deleting(gone))
+        self._forget(gone)
+        if former is not None:
+            self._resolved(former.credential_id, wish.device_id, "rejected")
+        self._tell("device.pair.requested", described(request))
+        return request.credential_id
+
+    def _expired(self) -> list[Credential]:
+        current = {each.credential_id for each in self.pending}
+        return [each for name, each in self._pending.items() if name not in current]
+
+    def _why(self, found: Credential | None, wish: Wish) -> Reason:
+        if found is not None and found.revoked_at is None:
+            return "scope-upgrade"
+        others = [each for each in self.of(wish.device_id) if each.role != wish.role]
+        return "role-upgrade" if others else "not-paired"
+
+    # ── deciding ───────────────────────────────────────────────────────────────────────────────
+
+    async def approve(self, request_id: str, by: Principal) -> Credential:
+        async with self._changing:
+            request = self.request(request_id)
+            found = self.find(request.subject, request.role)
+            asked = request.particulars
+            given = self._credential(found, request.subject, request.role, request.scopes, asked)
+            gone = [request, *([] if found else self._crowded())]
+            audit = self._audit(by, "device.pair.approve", request.subject)
+            await self._put(given, *_deleting(gone), audit)
+            self._forget(gone)
+        self._resolved(request_id, request.subject, "approved")
+        return given
+
+    async def reject(self, request_id: str, by: Principal) -> Credential:
+        async with self._changing:
+            request = self.request(request_id)
+            audit = self._audit(by, "device.pair.reject", request.subject)
+            await self._ledger.commit(*_deleting([request]), audit)
+            self._forget([request])
+        self._resolved(request_id, request.subject, "rejected")
+        return request
+
+    async def remove(self, device_id: str, by: Principal) -> None:
+        """The device is a stranger again, in every role."""
+        async with self._changing:
+            known = [each for each in self._pending.values() if each.subject == device_id]
+            rows = [*self.of(device_id), *known]
+            if not rows:
+                raise NotFound("unknown deviceId")
+            audit = self._audit(by, "device.pair.remove", device_id)
+            await self._ledger.commit(*_deleting(rows), audit)
+            self._forget(rows)
+
+    async def rotate(
+        self, device_id: str, role: str, scopes: tuple[str, ...] | None, by: Principal
+    ) -> Paired:
+        """A new token in place of all earlier ones; it may be given fewer scopes, never more."""
+        async with self._changing:
+            found = self._get(device_id, role)
+            if found.revoked_at is not None:
+                raise Invalid("this token was revoked: the device has to be approved anew")
+            if scopes is not None and not covers(found.scopes, scopes):
+                raise Invalid("a token cannot be given more scopes than were approved")
+            fresh = msgspec.structs.replace(
+                found,
+                scopes=found.scopes if scopes is None else tuple(sorted(scopes)),
+                digests=(),
+                epoch=found.epoch + 1,
+                used_at=None,
+            )
+            return await self._give_token(fresh, self._audit(by, "device.token.rotate", device_id))
+
+    async def revoke(self, device_id: str, role: str, by: Principal) -> Credential:
+        """No token opens this role, and the next time somebody has to say yes, wherever it is."""
+        async with self._changing:
+            found = self._get(device_id, role)
+            ended = msgspec.structs.replace(
+                found,
+                digests=(),
+                epoch=found.epoch + 1,
+                used_at=None,
+                revoked_at=self._clock.now_ms(),
+            )
+            await self._put(ended, self._audit(by, "device.token.revoke", device_id))
+            return ended
+
+    def _get(self, device_id: str, role: str) -> Credential:
+        found = self.find(device_id, role)
+        if found is None:
+            raise NotFound("unknown deviceId/role")
+        return found
+
+    # ── keeping ────────────────────────────────────────────────────────────────────────────────
+
+    async def _put(self, credential: Credential, *more: Op[Any]) -> None:
+        await self._ledger.commit(PutCredential(credential=credential), *more)
+        self._remember(credential)
+
+    def _remember(self, credential: Credential) -> None:
+        kept = self._devices if credential.kind == "device" else self._pending
+        kept[credential.credential_id] = credential
+
+    def _forget(self, gone: Iterable[Credential]) -> None:
+        for each in gone:
+            self._devices.pop(each.credential_id, None)
+            self._pending.pop(each.credential_id, None)
+
+    def _audit(self, by: Principal, action: str, device_id: str) -> Audit:
+        return Audit(
+            at=self._clock.now_ms(),
+            agent_id=DEFAULT_AGENT_ID,
+            principal=by.name,
+            action=action,
+            target=device_id,
+            allowed=True,
+            reason="asked by one who may",
+        )
+
+    def _resolved(self, request_id: str, device_id: str, decision: str) -> None:
+        payload = {
+            "requestId": request_id,
+            "deviceId": device_id,
+            "decision": decision,
+            "ts": self._clock.now_ms(),
+        }
+        self._tell("device.pair.resolved", payload)
+
+
+def described(request: Credential) -> dict[str, Any]:
+    """A request as OpenClaw's clients show it."""
+    said = request.particulars
+    shown = {
+        "requestId": request.credential_id,
+        "deviceId": request.subject,
+        "publicKey": said.public_key,
+        "displayName": said.display_name,
+        "platform": said.platform,
+        "deviceFamily": said.device_family,
+        "clientId": said.client_id,
+        "clientMode": said.client_mode,
+        "role": request.role,
+        "roles": [request.role],
+        "scopes": list(request.scopes),
+        "remoteIp": said.remote_ip,
+        "ts": request.created_at,
+    }
+    return {name: value for name, value in shown.items() if value not in (None, "")}
+
+
+def covers(granted: Iterable[str], wanted: Iterable[str]) -> bool:
+    """Whether all that is wanted is in what was granted; a scope includes others."""
+    holder = Principal(name="device", role="operator", scopes=frozenset(granted))
+    return all(holder.has(scope) for scope in wanted)  # type: ignore[arg-type]
+
+
+def _deleting(gone: Iterable[Credential]) -> list[Op[Any]]:
+    return [DeleteCredential(credential_id=each.credential_id) for each in gone]
+
+
+def _credential_id(device_id: str, role: str) -> str:
+    return f"device:{role}:{device_id}"
+
+
+def _digest(token: Secret) -> str:
+    return sha256(token.reveal().encode()).hexdigest()

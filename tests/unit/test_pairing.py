@@ -1,0 +1,108 @@
+"""The limits of pairing, and who is on the way in while a token is taken away."""
+
+import pytest
+
+from crossclaw.domain.credentials import Particulars
+from crossclaw.domain.errors import Busy
+from crossclaw.domain.ids import RandomIds
+from crossclaw.door.principal import Principal
+from crossclaw.gateway.auth import DeviceTokenMismatch
+from crossclaw.gateway.pairing import (
+    DEVICES_MAX,
+    PENDING_MAX,
+    PENDING_MS,
+    TOKENS_KEPT,
+    PairingRequired,
+    Pairings,
+    Wish,
+)
+from tests.wire.serving import RememberingLedger
+
+OWNER = Principal(name="token", role="operator", scopes=frozenset({"operator.admin"}))
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_767_268_800_000
+
+    def now_ms(self) -> int:
+        self.now += 1
+        return self.now
+
+
+def wish(name: str, *, trusted: bool = False, token_epoch: int | None = None) -> Wish:
+    return Wish(
+        device_id=name,
+        role="operator",
+        scopes=("operator.read",),
+        particulars=Particulars(public_key="key"),
+        trusted=trusted,
+        token_epoch=token_epoch,
+    )
+
+
+def pairings(clock: Clock | None = None) -> Pairings:
+    ledger = RememberingLedger().as_ledger()
+    return Pairings(ledger, lambda _name, _payload: None, clock or Clock(), RandomIds())
+
+
+async def asked(book: Pairings, name: str) -> str:
+    with pytest.raises(PairingRequired) as refused:
+        await book.admit(wish(name))
+    return str(refused.value.details["requestId"])
+
+
+async def test_so_many_may_wait_and_no_more_until_their_time_is_over() -> None:
+    clock = Clock()
+    book = pairings(clock)
+    for number in range(PENDING_MAX):
+        await asked(book, f"device {number}")
+    with pytest.raises(Busy):
+        await book.admit(wish("one more"))
+
+    clock.now += PENDING_MS
+    await asked(book, "one more")
+
+    assert [each.subject for each in book.pending] == ["one more"]
+
+
+async def test_when_there_are_too_many_the_longest_silent_of_the_unasked_goes() -> None:
+    book = pairings()
+    request_id = await asked(book, "approved")
+    await book.approve(request_id, OWNER)
+    for number in range(DEVICES_MAX):
+        await book.admit(wish(f"device {number}", trusted=True))
+
+    assert len(book.devices) == DEVICES_MAX
+    assert book.find("device 0", "operator") is None
+    assert book.find("approved", "operator") is not None
+
+
+async def test_programs_of_one_device_that_come_in_together_all_keep_a_good_token() -> None:
+    book = pairings()
+    given = [await book.admit(wish("one", trusted=True)) for _ in range(TOKENS_KEPT + 1)]
+    lock = book.lock("one", "operator")
+
+    assert [lock.opened_by(each.token.reveal()) for each in given if each.token] == [
+        False,
+        *[True] * TOKENS_KEPT,
+    ]
+
+
+@pytest.mark.spec("SEC8")
+@pytest.mark.parametrize("taken_by", ["remove", "rotate", "revoke"])
+async def test_a_token_that_is_taken_away_on_the_way_in_opens_nothing(taken_by: str) -> None:
+    book = pairings()
+    epoch = (await book.admit(wish("one", trusted=True))).credential.epoch
+    match taken_by:
+        case "remove":
+            await book.remove("one", OWNER)
+            await book.admit(wish("one", trusted=True))
+        case "rotate":
+            await book.rotate("one", "operator", None, OWNER)
+        case "revoke":
+            await book.revoke("one", "operator", OWNER)
+
+    assert not book.stands("device:operator:one", epoch)
+    with pytest.raises(DeviceTokenMismatch):
+        await book.admit(wish("one", token_epoch=epoch))

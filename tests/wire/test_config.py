@@ -1,0 +1,158 @@
+"""The config file over the wire: read without secrets, changed as a whole or not at all."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.wire.housed import serve_house
+from tests.wire.serving import Peer, connect_params, dial
+
+pytestmark = pytest.mark.spec("G2")
+
+FILE = """{
+  // who answers
+  agents: {
+    list: [{ id: "main" }, { id: "ana", name: "Ana" }], // two
+  },
+  gateway: { auth: { token: "sixty-four-letters-of-secret-that-nobody-may-see-in-an-answer" } },
+  hooks: { enabled: false },
+  session: {
+    scope: "per-sender", /* kept */
+    maintenance: { mode: "warn" },
+  },
+}
+"""
+SECRET = "sixty-four-letters-of-secret-that-nobody-may-see-in-an-answer"
+
+
+async def come_in(peer: Peer) -> Peer:
+    await peer.next()
+    assert (await peer.ask("connect", connect_params()))["ok"]
+    return peer
+
+
+async def base(peer: Peer) -> str:
+    return str((await peer.ask("config.get", {}))["payload"]["hash"])
+
+
+async def asked(tmp_path: Path, method: str, raw: str, text: str = FILE, **more: Any) -> Any:
+    """What is answered, and what the file holds then."""
+    file = tmp_path / "openclaw.json"
+    file.write_text(text)
+    async with serve_house(tmp_path) as housed, dial(housed) as peer:
+        await come_in(peer)
+        params = {"raw": raw, "baseHash": await base(peer), **more}
+        answer = await peer.ask(method, params)
+    return answer, file.read_text()
+
+
+async def test_the_file_is_shown_without_its_secrets(tmp_path: Path) -> None:
+    (tmp_path / "openclaw.json").write_text(FILE)
+    async with serve_house(tmp_path) as housed, dial(housed) as peer:
+        await come_in(peer)
+        shown = (await peer.ask("config.get", {}))["payload"]
+
+    assert (shown["exists"], shown["valid"]) == (True, True)
+    assert shown["config"]["agents"]["list"][1]["name"] == "Ana"
+    assert SECRET not in json.dumps(shown)
+
+
+async def test_a_patch_changes_its_keys_and_leaves_all_else_as_it_stands(tmp_path: Path) -> None:
+    patch = '{ session: { scope: "global", maintenance: null }, hooks: { path: "/h" } }'
+    answer, text = await asked(tmp_path, "config.patch", patch)
+
+    assert answer["payload"]["restart"]["required"] is True
+    assert answer["payload"]["config"]["session"]["scope"] == "global"
+    assert SECRET not in json.dumps(answer)
+    assert text == FILE.replace('"per-sender"', '"global"').replace(
+        "{ enabled: false }", '{ enabled: false, "path": "/h"}'
+    ).replace('    maintenance: { mode: "warn" },\n', "")
+
+
+async def test_things_with_an_id_are_changed_by_their_id(tmp_path: Path) -> None:
+    patch = '{ agents: { list: [{ id: "ana", name: "Anna" }, { id: "bo" }] } }'
+    answer, _text = await asked(tmp_path, "config.patch", patch)
+    agents = answer["payload"]["config"]["agents"]["list"]
+    assert [(each["id"], each["name"]) for each in agents][1:] == [("ana", "Anna"), ("bo", None)]
+
+    answer, _text = await asked(tmp_path, "config.patch", patch, replacePaths=["agents.list"])
+    agents = answer["payload"]["config"]["agents"]["list"]
+    assert [each["id"] for each in agents] == ["ana", "bo"]
+
+
+async def test_a_patch_that_changes_nothing_says_so(tmp_path: Path) -> None:
+    answer, text = await asked(tmp_path, "config.patch", '{ session: { scope: "per-sender" } }')
+
+    assert answer["payload"]["noop"] is True
+    assert text == FILE
+
+
+@pytest.mark.parametrize(
+    ("method", "raw", "says"),
+    [
+        ("config.patch", "{ session: { scope: 7 } }", "session.scope"),
+        ("config.patch", '{ sesion: { scope: "global" } }', "session"),
+        ("config.patch", '{ gateway: { auth: { token: "(hidden)" } } }', "(hidden)"),
+        ("config.patch", "[1]", "must be an object"),
+        ("config.patch", "{", "not JSON5"),
+        ("config.set", "{ session: 1 }", "session"),
+        ("config.set", "[]", "must be an object"),
+        ("config.set", '{ hooks: { token: "(hidden)" } }', "(hidden)"),
+    ],
+)
+async def test_what_would_not_load_is_not_written(
+    tmp_path: Path, method: str, raw: str, says: str
+) -> None:
+    answer, text = await asked(tmp_path, method, raw)
+
+    assert answer["error"]["code"] == "INVALID_REQUEST"
+    assert says in answer["error"]["message"]
+    assert SECRET not in json.dumps(answer)
+    assert text == FILE
+
+
+async def test_who_has_not_seen_the_newest_text_does_not_undo_it(tmp_path: Path) -> None:
+    file = tmp_path / "openclaw.json"
+    file.write_text(FILE)
+    async with serve_house(tmp_path) as housed, dial(housed) as peer:
+        await come_in(peer)
+        old = await base(peer)
+        file.write_text(FILE.replace("Ana", "Anna"))
+        for method in ("config.set", "config.patch"):
+            for seen in ({"baseHash": old}, {}):
+                answer = await peer.ask(method, {"raw": "{}", **seen})
+                assert "re-run config.get and retry" in answer["error"]["message"]
+    assert "Anna" in file.read_text()
+
+
+async def test_a_form_sends_back_what_it_was_shown_and_no_secret_is_lost(tmp_path: Path) -> None:
+    """The Control UI saves the whole config as it got it, with one field changed."""
+    file = tmp_path / "openclaw.json"
+    file.write_text(FILE)
+    async with serve_house(tmp_path) as housed, dial(housed) as peer:
+        await come_in(peer)
+        shown = (await peer.ask("config.get", {}))["payload"]
+        config = {name: shown["config"][name] for name in ("gateway", "agents")}
+        config["agents"]["list"][1]["name"] = "Anna"
+        params = {"raw": json.dumps(config), "baseHash": shown["hash"]}
+        assert (await peer.ask("config.set", params))["ok"]
+        fresh = (await peer.ask("config.get", {}))["payload"]
+
+    assert fresh["config"]["agents"]["list"][1]["name"] == "Anna"
+    assert fresh["hash"] != shown["hash"]
+    assert json.loads(file.read_text())["gateway"]["auth"]["token"] == SECRET
+    assert file.stat().st_mode & 0o077 == 0
+
+
+async def test_a_missing_file_is_made(tmp_path: Path) -> None:
+    async with serve_house(tmp_path) as housed, dial(housed) as peer:
+        await come_in(peer)
+        answer = await peer.ask("config.patch", {"raw": '{ session: { scope: "global" } }'})
+        assert answer["ok"]
+        schema = (await peer.ask("config.schema", {}))["payload"]
+
+    assert "global" in (tmp_path / "openclaw.json").read_text()
+    assert schema["schema"]["properties"]["session"]["properties"]["scope"]
+    assert "$ref" not in json.dumps(schema)
