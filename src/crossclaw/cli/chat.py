@@ -13,7 +13,7 @@ from crossclaw.cli.exits import CommandFailed, Exit
 from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, seconds
 from crossclaw.cli.message import REPLY_S
 from crossclaw.cli.naming import name_session
-from crossclaw.cli.peer import READ, WRITE, Peer, Refusal
+from crossclaw.cli.peer import ADMIN, READ, WRITE, Peer, Refusal
 from crossclaw.cli.place import find_place
 from crossclaw.cli.prompting import Prompt, can_prompt
 from crossclaw.cli.running import ask
@@ -47,7 +47,9 @@ class Lines:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._waits = not stat.S_ISREG(os.fstat(descriptor).st_mode)  # a file never lets wait
+        mode = os.fstat(descriptor).st_mode
+        # A file never lets wait, and neither does /dev/null.
+        self._waits = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
         self._read = b""
 
     async def next(self) -> str | None:
@@ -132,7 +134,7 @@ def _arguments(parser: Parser) -> None:
 
 
 def _chat(arguments: Arguments) -> int:
-    return ask(arguments, READ, WRITE, work=lambda peer: _converse(peer, arguments))
+    return ask(arguments, READ, WRITE, ADMIN, work=lambda peer: _converse(peer, arguments))
 
 
 async def _converse(peer: Peer, arguments: Arguments) -> int:

@@ -5,9 +5,10 @@ from typing import Any
 import pyjson5
 
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
+from crossclaw.cli.finding import served_port
 from crossclaw.cli.grammar import Arguments, Command, Parser, json_option, no_arguments
 from crossclaw.cli.place import Place, find_place
-from crossclaw.cli.say import out, out_json
+from crossclaw.cli.say import note, out, out_json
 from crossclaw.config.check import near_miss
 from crossclaw.config.file import ConfigFile
 from crossclaw.config.positions import KeyPath
@@ -67,6 +68,8 @@ def _set(arguments: Arguments) -> int:
     file.put(path, parse_value(arguments.value))
     file.save()
     out(f"{dotted(path)} is set in {file.path}")
+    if served_port(place):
+        note("A gateway is running: it reads its config when it is started again.")
     return Exit.OK
 
 

@@ -47,7 +47,7 @@ def _run(arguments: Arguments) -> int:
     place = find_place(environment(arguments))
     begin_log(verbose=arguments.verbose)
     keep_log(place)
-    _warn(place)
+    warn(place)
 
     return serve_until_stopped(
         lambda: run_gateway(
@@ -146,7 +146,7 @@ def keep_log(place: Place) -> None:
     logging.getLogger().addHandler(handler)
 
 
-def _warn(place: Place) -> None:
+def warn(place: Place) -> None:
     for text in place.loaded.warnings:
         note(f"{place.loaded.path.name}: {text}")
 

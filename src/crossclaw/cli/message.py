@@ -8,7 +8,7 @@ from crossclaw.cli.context import ALL_BYTES_MAX, FILE_BYTES_MAX, with_context
 from crossclaw.cli.exits import Exit, UsageError
 from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, json_option, seconds
 from crossclaw.cli.naming import name_session
-from crossclaw.cli.peer import READ, WRITE, Peer
+from crossclaw.cli.peer import ADMIN, READ, WRITE, Peer
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import out, out_json, problem
 from crossclaw.cli.screens import choose_screen
@@ -58,7 +58,7 @@ def _send(arguments: Arguments) -> int:
         _refuse_mixture(arguments)
         return ask(arguments, WRITE, work=lambda peer: _to_chat(peer, arguments, text))
     message = with_context(text, arguments.context)
-    return ask(arguments, READ, WRITE, work=lambda peer: _to_agent(peer, arguments, message))
+    return ask(arguments, READ, WRITE, ADMIN, work=lambda peer: _to_agent(peer, arguments, message))
 
 
 async def _to_agent(peer: Peer, arguments: Arguments, message: str) -> int:

@@ -1,5 +1,6 @@
 """`run`: the first start. Makes what is missing, runs the gateway and says what to do next."""
 
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from crossclaw.cli.gateway import (
     keep_log,
     run_options,
     serve_until_stopped,
+    warn,
 )
 from crossclaw.cli.grammar import Arguments, Command
 from crossclaw.cli.place import Place, find_place
@@ -52,6 +54,7 @@ def _serve(arguments: Arguments, place: Place, number: int) -> int:
 
     begin_log(verbose=arguments.verbose, quiet=not arguments.verbose)
     keep_log(place)
+    warn(place)
 
     code = serve_until_stopped(
         lambda: run_gateway(
@@ -89,9 +92,14 @@ def greeting(place: Place, url: str, token: str) -> str:
             f"  state   {place.paths.state_dir}\n",
             "Try, in another terminal:",
             *_activation(),
+            *_elsewhere(place),
             '  crossclaw message send "Hola, agente"',
             "  crossclaw chat",
-            "  crossclaw agents add librarian",
+            *(
+                []
+                if place.config.agents.find("librarian")
+                else ["  crossclaw agents add librarian"]
+            ),
             "  crossclaw doctor\n",
             "Ctrl-C stops it.",
         ]
@@ -102,6 +110,14 @@ def _activation() -> list[str]:
     """Where the command is not on everybody's path, the line that puts it there."""
     script = Path(sys.prefix) / "bin" / "activate"
     return [] if shutil.which("crossclaw") or not script.exists() else [f"  . {script}"]
+
+
+def _elsewhere(place: Place) -> list[str]:
+    """Another state folder than the usual one has to be named in every terminal."""
+    folder = place.environ.get("OPENCLAW_STATE_DIR")
+    return (
+        [f"  export OPENCLAW_STATE_DIR={shlex.quote(str(place.paths.state_dir))}"] if folder else []
+    )
 
 
 def _model_line(model: str) -> str:

@@ -1,5 +1,6 @@
 """The gateway: one port for WebSocket and HTTP, served by uvicorn inside our own task group."""
 
+import errno
 import socket
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
@@ -206,7 +207,8 @@ def bind(host: str, port: int) -> socket.socket:
         listener.setblocking(False)
     except OSError as error:
         listener.close()
-        raise CannotListen(f"cannot listen on {host}:{port}: {error.strerror}") from error
+        hint = "; --port takes another one" if error.errno == errno.EADDRINUSE else ""
+        raise CannotListen(f"cannot listen on {host}:{port}: {error.strerror}{hint}") from error
     return listener
 
 

@@ -13,7 +13,6 @@ from crossclaw.domain.addresses import Address
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.durations import parse_duration
-from crossclaw.domain.errors import ConfigInvalid, Invalid
 from crossclaw.domain.jobs import HEARTBEAT_OK, Every, Heartbeat, Job, JobSpec, TickId
 from crossclaw.domain.messages import Provenance
 from crossclaw.domain.runs import NewRun
@@ -64,10 +63,7 @@ class Heartbeats:
     def _every_ms(self) -> dict[str, int]:
         found = {}
         for agent_id, settings in self._config.agents.heartbeats().items():
-            try:
-                every_ms = parse_duration(settings.every or EVERY, default_unit="m")
-            except Invalid as error:
-                raise ConfigInvalid(f"heartbeat.every of agent {agent_id}: {error}") from None
+            every_ms = parse_duration(settings.every or EVERY, default_unit="m")
             if every_ms:
                 found[agent_id] = every_ms
         return found

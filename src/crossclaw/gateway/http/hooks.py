@@ -49,10 +49,7 @@ def hook_lock(hooks: Hooks, gateway_token: Secret, host: str) -> Lock | None:
     """The hooks' own secret. It opens nothing else, and nothing else opens the hooks."""
     if not hooks.enabled:
         return None
-    if not hooks.token:
-        raise ConfigInvalid("hooks.enabled needs hooks.token: a random text of 32 characters")
-    if hooks.base_path == "/":
-        raise ConfigInvalid("hooks.path must not be /; /hooks is usual")
+    assert hooks.token is not None, "a config without it is refused"
     if hooks.token.reveal() == gateway_token.reveal():
         raise ConfigInvalid(
             "hooks.token must not be the gateway's own token, which opens everything"
