@@ -297,3 +297,22 @@ async def test_a_dry_run_reads_everything_and_a_folder_without_sessions_is_refus
     assert sorted(os.listdir(tmp_path)) == ["there"]
     with pytest.raises(Invalid, match="agents/<agent>/sessions"):
         await Import(None, VirtualClock(), lambda *_: None).run(tmp_path / "nothing")
+
+
+@pytest.mark.spec("C2")
+async def test_damaged_values_are_told_and_keep_nothing_else_out(tmp_path: Path) -> None:
+    outside = tmp_path / "elsewhere.jsonl"
+    outside.write_bytes(lines(message(1, {"role": "user", "content": "a secret of others"})))
+    store = {
+        "agent:main:good": {"sessionId": "s-good", "updatedAt": 5},
+        "agent:main:late": {"sessionId": "s-late", "updatedAt": 1e30, "totalTokens": 10**30},
+        "agent:main:long": {"sessionId": "s-long", "updatedAt": 5, "sessionFile": "x" * 5000},
+        "agent:main:thief": {"sessionId": "s-thief", "updatedAt": 5, "sessionFile": str(outside)},
+    }
+    hello = lines(message(1, {"role": "user", "content": "hello", "timestamp": 1e300}))
+    write(tmp_path / "from", store, **{"s-good": hello, "s-late": hello})
+    report = await bring(tmp_path / "from", tmp_path / "state")
+
+    assert report.sessions >= 3
+    assert report.messages == 2
+    assert any("s-long" in text or "agent:main:long" in text for text in [*report.problems])

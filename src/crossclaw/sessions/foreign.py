@@ -42,7 +42,9 @@ _NOT_KEPT = frozenset(
 def columns_of(entry: dict[str, Any]) -> dict[str, Any]:
     """The columns of our row; whatever else can be set on a session is kept with its own name."""
     found = {
-        ours: entry[theirs] for theirs, ours in _COLUMNS.items() if entry.get(theirs) is not None
+        ours: entry[theirs]
+        for theirs, ours in _COLUMNS.items()
+        if entry.get(theirs) is not None and _can_be_kept(entry[theirs])
     }
     context = entry.get("deliveryContext")
     context = context if isinstance(context, dict) else {}
@@ -89,14 +91,21 @@ def canonical_first(name: str) -> tuple[bool, bool, str]:
     return ":run:" in name, not name.startswith("agent:"), name
 
 
+def _can_be_kept(value: Any) -> bool:
+    if isinstance(value, int | float):
+        return abs(value) <= NUMBER_MAX  # not a number and endless ones are not, either
+    return not isinstance(value, str) or value.isprintable()
+
+
 def find_transcript(entry: dict[str, Any], session_id: str, folder: Path) -> Path | None:
-    """Where the entry says, or what has that name in the store's own folder."""
+    """What has the name that the entry says in the store's own folder."""
     written = entry.get("sessionFile")
     tried = [folder / f"{session_id}.jsonl"]
     if isinstance(written, str) and written:
-        tried = [Path(written), folder / Path(written).name, *tried]
+        tried = [folder / Path(written).name, *tried]
     topics = sorted(folder.glob(f"{session_id}-topic-*.jsonl"))
-    return next((path for path in (*tried, *topics) if path.is_file()), None)
+    # Not where a link or a written path leads: what lies elsewhere was not asked for.
+    return next((p for p in (*tried, *topics) if p.is_file() and not p.is_symlink()), None)
 
 
 def begun_at(path: Path | None) -> int:
@@ -115,8 +124,11 @@ def is_file_name(text: str) -> bool:
     return 0 < len(text) <= 128 and text.isprintable() and not set(text) & set("/\\*?[]") and text[0] != "."  # fmt: skip
 
 
+NUMBER_MAX = 2**53  # what JSON carries exactly; more is damage
+
+
 def number_of(value: Any) -> int | None:
-    return int(value) if isinstance(value, int | float) and value > 0 else None
+    return int(value) if isinstance(value, int | float) and 0 < value <= NUMBER_MAX else None
 
 
 def read_json5(raw: bytes) -> Any:

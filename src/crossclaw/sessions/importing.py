@@ -106,7 +106,7 @@ class Import:
         entries = self._read_store(store)
         used: set[str] = set()
         for name in sorted(entries, key=canonical_first):
-            found = self._session(agent_id, name, entries[name], store)
+            found = self._try_session(agent_id, name, entries[name], store)
             if found is None or found.session.session_id in used:
                 continue  # a second name of the same transcript: `main` beside agent:main:main
             used.add(found.session.session_id)
@@ -123,10 +123,20 @@ class Import:
             entries = msgspec.json.decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError):
             entries = read_json5(raw)
+        except RecursionError:
+            entries = None
         if not isinstance(entries, dict):
             self.report.problem(f"{store}: no list of sessions")
             return {}
         return entries
+
+    def _try_session(self, agent_id: str, name: str, entry: Any, store: Path) -> Found | None:
+        """One that nobody can read does not keep the others out."""
+        try:
+            return self._session(agent_id, name, entry, store)
+        except (OverflowError, RecursionError, OSError, ValueError) as error:
+            self.report.problem(f"{store}: session {name[:80]!r}: {type(error).__name__}: {error}")
+            return None
 
     def _session(self, agent_id: str, name: str, entry: Any, store: Path) -> Found | None:
         session_id = entry.get("sessionId") if isinstance(entry, dict) else None

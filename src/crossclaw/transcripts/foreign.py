@@ -33,6 +33,7 @@ from crossclaw.domain.messages import (
 from crossclaw.domain.sessions import NewEntry
 from crossclaw.ledger.contract import ImportedEntry
 
+TIME_MAX = 2**53  # milliseconds; more is damage
 LINE_BYTES_MAX = 64 * 1024 * 1024  # several pictures in one message; more is no message
 
 _STOPS: dict[str, StopReason] = {
@@ -165,7 +166,13 @@ def _read(raw: bytes, number: int, end: int) -> Read:
         return Read(number, end, entry=read_line(raw, number))
     except UnreadableLine as error:
         return Read(number, end, problem=str(error))
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except (
+        msgspec.MsgspecError,
+        UnicodeDecodeError,
+        RecursionError,
+        OverflowError,
+        ValueError,
+    ) as error:
         return Read(number, end, problem=f"{error}")
 
 
@@ -204,7 +211,7 @@ def _message_of(raw: bytes) -> Message | None:
     if not raw:
         raise UnreadableLine("a message line without its message")
     message = _messages.decode(raw)
-    at = int(message.timestamp or 0)
+    at = parse_time(message.timestamp)
     match message.role:
         case "user":
             return UserMessage(_user_content(message.content), at)
@@ -302,7 +309,7 @@ def _result_block(block: dict[str, Any]) -> dict[str, Any]:
 def parse_time(written: str | float | None) -> int:
     """Milliseconds; 0 when nobody can tell."""
     if isinstance(written, int | float):
-        return int(written)
+        return int(written) if 0 <= written <= TIME_MAX else 0
     if not written:
         return 0
     return _ms_of(written[:19]) + _millis(written)
