@@ -4,7 +4,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import anyio
@@ -76,7 +76,7 @@ from crossclaw.policy.send import decide_send
 from crossclaw.providers.contract import Provider
 from crossclaw.providers.prices import Prices
 from crossclaw.providers.registry import Providers, ProviderSettings
-from crossclaw.runs.book import Book, Follow
+from crossclaw.runs.book import Book, BudgetOf, Follow
 from crossclaw.runs.feed import Feed
 from crossclaw.runs.lanes import Ending, Execute, Finished, Lanes, Progress
 from crossclaw.runs.slots import Slots
@@ -122,6 +122,8 @@ from crossclaw.tools.write import Write
 from crossclaw.transcripts.exporter import Exporter
 
 log = logging.getLogger(__name__)
+
+AGENTS_REMEMBERED = 1_024  # far more than anybody configures
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +333,7 @@ def _build(
     config: Config, paths: Paths, outside: Outside, ledger: SqliteLedger, providers: Providers
 ) -> House:
     clock, ids, feed = outside.clock, outside.ids, Feed()
-    book = Book(ledger, feed, clock, ledger.owner, cache(config.agents.budget_for))
+    book = Book(ledger, feed, clock, ledger.owner, _budget_of(config))
     slots = Slots(config.agents.defaults.max_concurrent)
     lanes = Lanes(book, slots, clock)
     waits = Waits(ledger, book, slots, clock)
@@ -570,6 +572,11 @@ def _compaction(config: Config) -> CompactionSettings:
         model=written.model,
         timeout_s=written.timeout_seconds or TIMEOUT_S,
     )
+
+
+def _budget_of(config: Config) -> BudgetOf:
+    """Asked with every claim, so looked up once for each agent."""
+    return lru_cache(AGENTS_REMEMBERED)(config.agents.budget_for)
 
 
 def _days_ms(days: float | None) -> int | None:

@@ -67,3 +67,21 @@ def test_reading_commands_work_too(person: Person) -> None:
     assert person.types("sessions", "send", "main", "say: Ten.").stdout == "Ten.\n"
     unknown = person.types("sessions", "show", "nothing")
     assert unknown.returncode == Exit.FAILED
+
+
+@pytest.mark.spec("B5")
+def test_a_session_that_has_a_budget_shows_what_is_spent_of_it(person: Person) -> None:
+    person.write_config('{"agents": {"defaults": {"budget": {"tokens": 90000}}}}')
+    person.types("message", "send", "say: Nine.")
+
+    shown = person.types("sessions", "show", "main").stdout
+    assert "of 90,000 tokens for the last run" in shown
+    assert person.reads_json("sessions", "show", "main")["budget"]["tokens"] == 90_000
+
+
+def test_a_run_over_its_budget_says_so_at_the_terminal(person: Person) -> None:
+    person.write_config('{"agents": {"defaults": {"budget": {"tokens": 300}}}}')
+    done = person.types("message", "send", "say: Nine.")
+
+    assert done.returncode == Exit.FAILED
+    assert "over budget: 0 of 300 tokens are spent" in done.stderr

@@ -293,7 +293,7 @@ async def test_the_time_of_a_budget_ends_a_run_and_the_send_it_waits_for(tmp_pat
 
         for each in (run, sent):
             assert each.status == "error"
-            assert "over budget: the 1 minutes" in (each.error or "")
+            assert "over budget: the 1 min " in (each.error or "")
             assert each.ended_at is not None
         assert (run.ended_at or 0) - (run.started_at or 0) == 60_000
         assert run.ended_at == sent.ended_at
@@ -319,7 +319,7 @@ async def test_what_is_still_queued_when_the_time_is_over_asks_no_model(tmp_path
         sent = await ended(house, "r1:c1")
 
         assert sent.status == "error"
-        assert "over budget: the 1 minutes" in (sent.error or "")
+        assert "over budget: the 1 min " in (sent.error or "")
         assert not any(has_heard(request, "when you can") for request in model.seen)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 import msgspec
 
-from crossclaw.agent.weight import weigh_request, weigh_text
+from crossclaw.agent.weight import BYTES_A_TOKEN, weigh_request
 from crossclaw.domain.budgets import Amount, Grant, Purse
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import OverBudget
@@ -70,8 +70,8 @@ class Meter:
         amount, self._unsettled = self._unsettled, Amount()
         return amount
 
-    async def reserve(self, address: str, request: ModelRequest) -> Grant:
-        prompt, thinking = self._weigh(request), THINKING_TOKENS[request.thinking]
+    async def reserve(self, address: str, request: ModelRequest, weight: int) -> Grant:
+        prompt, thinking = int(weight * self._heavier), THINKING_TOKENS[request.thinking]
         said = request.output_tokens_max
         fixed_cost = await self._price(address, Usage(input=prompt, output=thinking))
         grant = await self._ledger.do(
@@ -89,17 +89,14 @@ class Meter:
             raise OverBudget(grant.reason)
         return grant
 
-    def _weigh(self, request: ModelRequest) -> int:
-        return int(weigh_request(request) * self._heavier)
-
-    async def count(self, address: str, request: ModelRequest, usage: Usage) -> None:
-        self._heavier = max(1.0, usage.prompt / weigh_request(request))
+    async def count(self, address: str, weight: int, usage: Usage) -> None:
+        self._heavier = max(1.0, usage.prompt / weight)
         cost = await self._price(address, usage) if usage.cost is None else usage.cost
         self._unsettled += Amount(usage.prompt + usage.output, cost or 0.0)
 
-    def count_cut_off(self, grant: Grant, request: ModelRequest, said_chars: int) -> None:
+    def count_cut_off(self, grant: Grant, weight: int, said_chars: int) -> None:
         """Nobody tells what a call has cost that was stopped. It was read, and some was said."""
-        tokens = self._weigh(request) + weigh_text(" " * said_chars)
+        tokens = int(weight * self._heavier) + said_chars // BYTES_A_TOKEN
         share = min(1.0, tokens / max(1, grant.reserved.tokens))
         self._unsettled += Amount(tokens, grant.reserved.cost_usd * share)
 
@@ -114,16 +111,17 @@ class Metered:
         self._meter = meter
 
     async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
-        grant = await self._meter.reserve(self._address, request)
+        weight = weigh_request(request)  # once: a long conversation takes milliseconds
+        grant = await self._meter.reserve(self._address, request, weight)
         asked = msgspec.structs.replace(request, output_tokens_max=grant.output_tokens)
         said = _Said(tell)
         try:
             answer = await self._provider.complete(asked, said)
         except anyio.get_cancelled_exc_class():
-            self._meter.count_cut_off(grant, asked, said.chars)
+            self._meter.count_cut_off(grant, weight, said.chars)
             raise
         with anyio.CancelScope(shield=True):  # it has been spent, whatever becomes of the run
-            await self._meter.count(self._address, asked, answer.usage or Usage())
+            await self._meter.count(self._address, weight, answer.usage or Usage())
         return answer
 
     async def close(self) -> None:

@@ -41,7 +41,7 @@ def left_of(account: Account) -> tuple[int | None, float | None]:
 
 def time_is_over(purse: Purse) -> str:
     return (
-        f"over budget: the {purse.minutes or 0:g} minutes for this run and all it belongs to are over"
+        f"over budget: the {purse.minutes or 0:g} min for this run and all it belongs to are over"
         f" ({_setting('minutes', purse.agent_id)})"
     )
 

@@ -1,4 +1,4 @@
--- What a model call under way may take, on its run's account and on those around it. A row counts
+-- What a model call under way may take (a run makes one at a time), on its run's account and on those around it. A row counts
 -- only while its run still holds the claim it was made under, so nothing is left behind by a crash.
 CREATE TABLE reservations (
     account_id      TEXT NOT NULL,
