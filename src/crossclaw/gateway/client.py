@@ -128,9 +128,9 @@ class Client:
             if data is None:
                 data = message.get("bytes") or b""
             actions = self._connection.receive(data)
-            for action in actions:
-                if isinstance(action, Knock):  # what comes behind it waits in the socket
-                    actions = await self._connection.admit(action.request)
+            match actions:
+                case [Knock(request=request)]:  # what comes behind it waits in the socket
+                    actions = await self._connection.admit(request)
             self._act(actions, requests, hearing)
 
     def _act(self, actions: list[Action], requests: TaskGroup, hearing: anyio.CancelScope) -> None:

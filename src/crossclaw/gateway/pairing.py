@@ -8,6 +8,7 @@ a role, in the ledger with digests only; all of them are held in memory too, so 
 nothing. The tokens of a device alone never widen what it may: that takes a yes.
 """
 
+import logging
 import secrets
 from collections.abc import Callable, Iterable
 from hashlib import sha256
@@ -25,6 +26,8 @@ from crossclaw.domain.secret import Secret
 from crossclaw.door.principal import Principal
 from crossclaw.gateway.auth import DeviceTokenMismatch, Lock
 from crossclaw.ledger.contract import Audit, DeleteCredential, Ledger, Op, PutCredential
+
+log = logging.getLogger(__name__)
 
 DEVICES_MAX = (
     1_000  # rows held in memory; a household has ten, a build farm makes new ones each time
@@ -214,6 +217,7 @@ class Pairings:
         self._forget(gone)
         if former is not None:
             self._resolved(former.credential_id, wish.device_id, "rejected")
+        log.info("a device waits: crossclaw devices approve %s", request.credential_id)
         self._tell("device.pair.requested", described(request))
         return request.credential_id
 
