@@ -31,7 +31,7 @@ LIST_MAX = 1_000  # rows of one answer; a page asks for what it shows
 PREVIEW_KEYS_MAX = 64
 AGENTS_REMEMBERED = 1_024  # with their models; far more than anybody configures
 
-Label = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+Label = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Count = Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]
 Name = Annotated[str, msgspec.Meta(max_length=200)]
 
