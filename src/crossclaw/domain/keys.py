@@ -218,6 +218,11 @@ class SessionKey(msgspec.Struct, frozen=True, eq=False):
         return None
 
     @property
+    def shown(self) -> str:
+        """In full, and never the word `global`: the shared session is its agent's main one."""
+        return f"agent:{self.agent_id}:{MAIN}" if self.text == SHARED else self.text
+
+    @property
     def is_subagent(self) -> bool:
         return self.name.startswith("subagent:")
 

@@ -12,7 +12,7 @@ import msgspec
 from crossclaw.config import Config
 from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.errors import Forbidden, Invalid, InvalidKey, NotFound
-from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.keys import SHARED, SessionKey
 from crossclaw.domain.sessions import Session
 from crossclaw.domain.sight import Sight
 from crossclaw.door.principal import Principal
@@ -60,7 +60,8 @@ class Resolver:
             )
         else:
             key = self._key(principal, text)
-            self._refuse_unreachable(principal, key.agent_id, right)
+            if key.text != SHARED:  # which is everybody's own main session
+                self._refuse_unreachable(principal, key.agent_id, right)
             session = await self._ledger.find_session(key)
         visible = await self._sees(principal, session.key if session else key or _NOBODY, session)
         if visible and session is None and key and self._may_begin(principal, key, right):

@@ -26,7 +26,7 @@ from crossclaw.domain.events import (
     ToolProgress,
     ToolStarted,
 )
-from crossclaw.domain.keys import SHARED, SessionKey
+from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Message, UserMessage, words_of
 from crossclaw.domain.sessions import Entry
 from crossclaw.gateway.audience import Audience, Hearer
@@ -245,7 +245,7 @@ def _as_said(message: Message, at: int) -> dict[str, Any]:
 
 def shown_key(key: SessionKey) -> str:
     """The full key; the shared session is shown as the main one of its agent."""
-    return SessionKey.main(key.agent_id).text if key.text == SHARED else key.text
+    return key.shown
 
 
 def _shortened(value: Any, chars_max: int) -> Any:

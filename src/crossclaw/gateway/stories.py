@@ -27,7 +27,7 @@ SEQ_AN_EPOCH = 1_000_000  # events of a run between two restarts; its `seq` goes
 CHARS_A_MS = 1_000  # of one kind of event
 
 # Kinds that are asked for a token or for words: nothing of them is shown before the whole is known.
-_CLOSED_KINDS = frozenset({"round", "announce"})
+_CLOSED_KINDS = frozenset({"round", "announce", "cron", "hook", "node"})
 
 
 class Told(msgspec.Struct, frozen=True):

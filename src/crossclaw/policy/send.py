@@ -25,7 +25,7 @@ def _matches(match: SendMatch, key: SessionKey, session: Session | None) -> bool
     return (
         _same(match.channel, channel_of(key, session))
         and _same("direct" if match.chat_type == "dm" else match.chat_type, key.chat_type)
-        and (prefix is None or key.text.lower().startswith(prefix.lower()))
+        and (prefix is None or key.shown.lower().startswith(prefix.lower()))
     )
 
 

@@ -39,6 +39,7 @@ log = logging.getLogger(__name__)
 ABORT_PATIENCE_S = 5.0
 INTERRUPTED = "interrupted by a newer message"
 REST_MIN_S = 0.001  # a clock that stands still must not become a busy loop
+END_TRIES = 60  # a minute for a full lane; then the run goes back, and its model is asked again
 STORE_PATIENCE_S = 1.0  # between attempts while the ledger cannot write (a full disk)
 
 
@@ -310,12 +311,18 @@ class Lanes:
             under_way.stop(Outcome("aborted", error=INTERRUPTED))
 
     async def _end(self, run: Run, ending: Ending) -> None:
-        follow = await self._finished(run, ending.outcome)
-        try:
-            await self._book.end(run, ending.outcome, ending.entries, follow)
-        except NotFound:  # a session was deleted since it was asked what follows: ask again
+        for tries_left in reversed(range(END_TRIES)):
             follow = await self._finished(run, ending.outcome)
-            await self._book.end(run, ending.outcome, ending.entries, follow)
+            try:
+                await self._book.end(run, ending.outcome, ending.entries, follow)
+                return
+            except NotFound:  # a session was deleted since it was asked what follows: ask again
+                if not tries_left:
+                    raise
+            except Busy:  # a lane is full that the next step goes to; its words are said already
+                if not tries_left:
+                    raise
+                await anyio.sleep(STORE_PATIENCE_S)
 
     async def _run_to_its_end(self, run: Run, under_way: "_UnderWay") -> Ending:
         progress = Progress()
@@ -371,7 +378,9 @@ def _cut_off(progress: Progress, outcome: Outcome) -> Ending:
 def _ends_at(run: Run, now_ms: int) -> int | None:
     """When its own time is over, or that of its budget."""
     limit = run.plan.timeout_ms
-    own = None if limit is None else (run.started_at or now_ms) + limit
+    # Taken up again after a stop or a crash it has its whole time: nobody worked meanwhile.
+    began = run.started_at if run.started_at is not None and run.epoch <= 1 else now_ms
+    own = None if limit is None else began + limit
     budget = run.cause.purse.ends_at_ms if run.cause.purse else None
     return min((at for at in (own, budget) if at is not None), default=None)
 

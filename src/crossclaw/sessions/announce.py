@@ -90,7 +90,9 @@ class Announces:
     def _ask(self, spawn: Spawn, run: Run) -> Submit:
         at = self._clock.now_ms()
         origin = Provenance(
-            "announce", source_session=spawn.parent_key, source_tool="sessions_spawn"
+            "announce",
+            source_session=SessionKey.stored(spawn.parent_key).shown,
+            source_tool="sessions_spawn",
         )
         new = NewRun(
             run_id=f"{spawn.run_id}:announce",
@@ -173,7 +175,7 @@ class Announces:
         new = NewRun(
             run_id=f"{spawn.run_id}:wake",
             key=parent.key,
-            kind="agent",
+            kind="announce",
             message=UserMessage(words, at, _from_child(spawn)),
             plan=RunPlan(reply_to=where, timeout_ms=self._config.agents.defaults.timeout_ms),
             authority=run.authority,
@@ -209,7 +211,7 @@ def _from_child(spawn: Spawn) -> Provenance:
 def _ask_context(spawn: Spawn) -> str:
     return "\n".join(
         [
-            f"You are a sub-agent of session {spawn.parent_key}, and your task is over.",
+            f"You are a sub-agent of session {SessionKey.stored(spawn.parent_key).shown}, and your task is over.",
             "Your next reply is reported to your parent and posted to its chat.",
             "Write it as `Result:` and, if something needs saying beside it, `Notes:`.",
             "Leave out how it ended; the gateway adds the status by itself.",

@@ -15,7 +15,7 @@ from crossclaw.domain.addresses import Address
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.ids import Ids
-from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.keys import SHARED, SessionKey
 from crossclaw.domain.messages import UserMessage, words_of
 from crossclaw.domain.runs import NewRun
 from crossclaw.domain.sessions import NewEntry, NewSession
@@ -167,11 +167,11 @@ class Commands:
         return Answer("\n".join(lines))
 
     async def _status(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
-        told = await self._call(caller, "tool.session_status", sessionKey=key.text)
+        told = await self._call(caller, "tool.session_status", sessionKey=_named(key))
         return Answer(told["statusText"])
 
     async def _usage(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
-        row = (await self._call(caller, "sessions.describe", key=key.text))["session"]
+        row = (await self._call(caller, "sessions.describe", key=_named(key)))["session"]
         if row is None:
             return Answer("Nothing has been used yet.")
         spent = f"{row['inputTokens']} tokens in, {row['outputTokens']} out"
@@ -180,21 +180,23 @@ class Commands:
         return Answer(f"{spent}{cost}; {row['totalTokens']} fill the window now.{budget}")
 
     async def _stop(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
-        stopped = (await self._call(caller, "chat.abort", sessionKey=key.text))["runIds"]
+        stopped = (await self._call(caller, "chat.abort", sessionKey=_named(key)))["runIds"]
         return Answer("Stopped." if stopped else "Nothing was running.", stopped=stopped)
 
     async def _new(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
-        await self._call(caller, "sessions.reset", key=key.text)
+        await self._call(caller, "sessions.reset", key=_named(key))
         return Answer("A new session has begun.", go_on_with=argument or None)
 
     _reset = _new
 
     async def _model(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
         if not argument:
-            told = await self._call(caller, "tool.session_status", sessionKey=key.text)
+            told = await self._call(caller, "tool.session_status", sessionKey=_named(key))
             line = next(line for line in told["statusText"].splitlines() if "Model:" in line)
             return Answer(f"{line}. {COMMANDS['model'].usage}")
-        told = await self._call(caller, "tool.session_status", sessionKey=key.text, model=argument)
+        told = await self._call(
+            caller, "tool.session_status", sessionKey=_named(key), model=argument
+        )
         line = next(line for line in told["statusText"].splitlines() if "Model:" in line)
         return Answer(f"{line}.")
 
@@ -211,7 +213,7 @@ class Commands:
             return Answer(f"Usage: {COMMANDS[command].usage}")
         word = argument.lower()
         value = None if word in CLEARING else word
-        await self._call(caller, "sessions.patch", key=key.text, **{field: value})
+        await self._call(caller, "sessions.patch", key=_named(key), **{field: value})
         return Answer(f"{name} set to {word}.")
 
     async def _send(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
@@ -219,22 +221,27 @@ class Commands:
         if word not in ON_OFF:
             return Answer("⚙️ Usage: /send on|off|inherit")
         value = ON_OFF[word]
-        await self._call(caller, "sessions.patch", key=key.text, sendPolicy=value)
+        await self._call(caller, "sessions.patch", key=_named(key), sendPolicy=value)
         said = {"allow": "on", "deny": "off", None: "inherit"}[value]
         return Answer(f"⚙️ Send policy set to {said}.")
 
     async def _compact(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
         asked = {"instructions": argument} if argument else {}
-        told = await self._call(caller, "sessions.compact", key=key.text, **asked)
+        told = await self._call(caller, "sessions.compact", key=_named(key), **asked)
         if told.get("compacted"):
             return Answer("Compacted: older turns are a summary now; the history stays whole.")
         return Answer(f"Not compacted: {told.get('reason') or 'there is nothing to shorten'}.")
 
     async def _pin(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
-        await self._call(caller, "sessions.pin", key=key.text)
+        await self._call(caller, "sessions.pin", key=_named(key))
         return Answer("Pinned.")
 
     async def _call(self, caller: Caller, method: str, **params: Any) -> dict[str, Any]:
         answer = await self._dispatch(caller, method, params)
         told: dict[str, Any] = msgspec.to_builtins(answer)
         return told
+
+
+def _named(key: SessionKey) -> str:
+    """As a person would name it: the shared session is `main` to everybody."""
+    return key.display() if key.text == SHARED else key.text

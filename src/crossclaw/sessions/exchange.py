@@ -104,7 +104,11 @@ class Exchanges:
     ) -> Submit:
         """Rounds and announces belong to their send: no hop further, and no more authority."""
         at = self._clock.now_ms()
-        origin = Provenance("inter_session", source_session=source, source_tool="sessions_send")
+        origin = Provenance(
+            "inter_session",
+            source_session=SessionKey.stored(source).shown,
+            source_tool="sessions_send",
+        )
         new = NewRun(
             run_id=run_id,
             key=key,
@@ -170,7 +174,7 @@ def _round_context(exchange: Exchange, turn: int) -> str:
         [
             f"You are in an exchange with another agent. You are the {role}; this is turn {turn} of "
             f"{exchange.turns_max}.",
-            f"Requester: session {exchange.requester_key}. Target: session {exchange.target_key}.",
+            f"Requester: session {_shown(exchange.requester_key)}. Target: session {_shown(exchange.target_key)}.",
             "The message you are answering is the other agent's last reply.",
             f"If nothing is left to say, answer with exactly {REPLY_SKIP} and nothing else.",
         ]
@@ -181,7 +185,7 @@ def _announce_context(exchange: Exchange) -> str:
     return "\n".join(
         [
             "The exchange with the other agent is over. You may now tell your own chat about it.",
-            f"Requester: session {exchange.requester_key}. Your session: {exchange.target_key}.",
+            f"Requester: session {_shown(exchange.requester_key)}. Your session: {_shown(exchange.target_key)}.",
             "The message you are answering repeats the request, your first reply and the latest one.",
             f"To stay silent, answer with exactly {ANNOUNCE_SKIP} and nothing else.",
             "Any other answer is posted to your chat.",
@@ -197,3 +201,7 @@ def _announce_words(exchange: Exchange) -> list[UserBlock]:
         f"The latest reply was:\n{exchange.latest_reply or '(none)'}",
     ]
     return [Text("\n\n".join([*said, ""])), Text(ANNOUNCE_STEP)]
+
+
+def _shown(key: str) -> str:
+    return SessionKey.stored(key).shown

@@ -53,12 +53,15 @@ class Sends:
         self._clock = clock
         self._ids = ids
 
-    async def send(self, caller: Caller, params: SendParams) -> SendResult:
+    async def send(
+        self, caller: Caller, params: SendParams, request_id: str | None = None
+    ) -> SendResult:
+        """With a request id of a client's, the same request again is the same send."""
         timeout_s = _timeout(params.timeout_seconds)
         if not params.message.strip():
             raise Invalid("message required")
         handle = await self._target(caller, params)
-        run_id = self._run_id(caller)
+        run_id = request_id or self._run_id(caller)
         shown = handle.key.display(caller.principal.agent_id)
         if not decide_send(self._config.session.send_policy, handle.key, handle.session).allowed:
             return SendResult(run_id=run_id, status="error", error=BLOCKED, session_key=shown)
@@ -105,7 +108,7 @@ class Sends:
         requester = caller.principal.session
         provenance = Provenance(
             "inter_session" if requester else "person",
-            source_session=requester.text if requester else None,
+            source_session=requester.shown if requester else None,
             source_tool="sessions_send",
             sender=None if requester else caller.principal.name,
         )
@@ -120,7 +123,7 @@ class Sends:
                 timeout_ms=self._config.agents.defaults.timeout_ms,
                 exchange_id=run_id if requester else None,
             ),
-            authority=_one_hop_less(caller),
+            authority=self._one_hop_less(caller),
             cause=caller.run.cause.followed_by(caller.run.run_id, hops=1)
             if caller.run
             else Cause(),
@@ -129,6 +132,12 @@ class Sends:
         once = Dedupe("run", run_id, digest("send", handle.key.text, message))
         begin = [PutExchange(exchange=self._exchange(requester, new))] if requester else []
         return (await self._book.submit(new, session, dedupe=once, also=begin)).run_id
+
+    def _one_hop_less(self, caller: Caller) -> Authority:
+        """Also of a client's, whose own authority knows no end."""
+        authority = caller.principal.authority
+        hops = min(authority.hops_left, self._config.session.agent_to_agent.max_hops)
+        return authority.meet(msgspec.structs.replace(authority, hops_left=hops - 1))
 
     def _exchange(self, requester: SessionKey, new: NewRun) -> Exchange:
         """A send between agents begins one; a person who sends gets the reply and that is all."""
@@ -185,11 +194,6 @@ def _timeout(seconds: float | None) -> float:
     return min(seconds, WAIT_MAX_S)
 
 
-def _one_hop_less(caller: Caller) -> Authority:
-    authority = caller.principal.authority
-    return authority.meet(msgspec.structs.replace(authority, hops_left=authority.hops_left - 1))
-
-
 def _context(requester: SessionKey | None, handle: SessionHandle) -> str:
     """The facts of an agent-to-agent message, for the target's system prompt."""
     if requester is None:
@@ -197,8 +201,8 @@ def _context(requester: SessionKey | None, handle: SessionHandle) -> str:
     return "\n".join(
         [
             "Another agent has sent you the message you are answering now.",
-            f"It comes from session {requester} (agent {requester.agent_id}).",
-            f"Your own session is {handle.key}.",
+            f"It comes from session {requester.shown} (agent {requester.agent_id}).",
+            f"Your own session is {handle.key.shown}.",
             "Your reply goes back to that agent, not to a person.",
         ]
     )

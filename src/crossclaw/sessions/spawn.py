@@ -181,7 +181,7 @@ class Spawns:
             return SpawnResult(status="accepted", run_id=run_id, child_session_key=child.text)
         authority = self._authority(caller, parent)
         origin = Provenance(
-            "inter_session", source_session=parent.text, source_tool="sessions_spawn"
+            "inter_session", source_session=parent.shown, source_tool="sessions_spawn"
         )
         new = NewRun(
             run_id=run_id,
@@ -202,7 +202,7 @@ class Spawns:
         session = NewSession(
             key=child,
             session_id=self._ids.new(),
-            label=task.label,
+            label=await self._address_label(caller, task),
             spawned_by=parent.text,
             authority=_bound(authority),
         )
@@ -216,12 +216,24 @@ class Spawns:
         accepted = await self._book.submit(new, session, dedupe=once, also=also)
         return SpawnResult(status="accepted", run_id=accepted.run_id, child_session_key=child.text)
 
+    async def _address_label(self, caller: Caller, task: _Task) -> str | None:
+        """A name that is taken out of the caller's sight is a name for logs only: a refusal would tell
+        that there is somebody."""
+        if task.label is None:
+            return None
+        sight = self._resolver.sight(caller.principal)
+        find = self._ledger.find_sessions_by_label
+        everybody = await find(task.label, agent_id=task.agent_id)
+        seen = await find(task.label, agent_id=task.agent_id, sight=sight)
+        return None if everybody and not seen else task.label
+
     async def _is_known(self, child: SessionKey, parent: SessionKey, task: _Task) -> bool:
         """A child that was deleted after its announce is not begun again by a repeated call."""
         known = await self._ledger.find_spawn(child)
         if known is None:
             return False
-        if (known.parent_key, known.task, known.label) != (parent.text, task.words, task.label):
+        before = (known.parent_key, known.task, known.label, known.cleanup)
+        if before != (parent.text, task.words, task.label, task.cleanup):
             raise KeyReused("this idempotency key was used for another task; use a new key")
         return True
 
@@ -281,7 +293,7 @@ def _context(parent: SessionKey, child: SessionKey) -> str:
     """What a sub-agent has to know, for its system prompt: facts, none of its parent's words."""
     return "\n".join(
         [
-            f"You are a sub-agent: session {parent} has given you one task, the message you see.",
+            f"You are a sub-agent: session {parent.shown} has given you one task, the message you see.",
             f"Your own session is {child}. Work on this task and on nothing else.",
             "Nobody can answer questions meanwhile; decide for yourself and say what you assumed.",
             "Do not write to people and do not begin lasting work, unless the task asks for it.",

@@ -78,7 +78,7 @@ class Standing:
 
     async def status(self, caller: Caller, params: StatusParams) -> StatusResult:
         own = caller.principal.session
-        reference = params.session_key or (own.text if own else "main")
+        reference = params.session_key or (own.display(own.agent_id) if own else "main")
         right = "see" if params.model is None else "change"
         handle = await self._resolver.resolve(caller.principal, reference, right)  # type: ignore[arg-type]
         session = handle.session

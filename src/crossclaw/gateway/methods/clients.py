@@ -115,7 +115,7 @@ class Clients:
     async def send(self, caller: Caller, params: SessionsSendParams) -> Any:
         if params.key is None:
             plain = {name: getattr(params, name) for name in SendParams.__struct_fields__}
-            return await self._sends.send(caller, SendParams(**plain))
+            return await self._sends.send(caller, SendParams(**plain), params.idempotency_key)
         if params.session_key or params.label:
             raise Invalid("Provide either key or sessionKey or label (not several).")
         wanted = ChatSendParams(

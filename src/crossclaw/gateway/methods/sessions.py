@@ -281,7 +281,7 @@ class Sessions:
             last_channel=address.channel if address else None,
             last_to=address.to if address else None,
             last_account_id=address.account_id if address else None,
-            spawned_by=session.spawned_by,
+            spawned_by=session.spawned_by and SessionKey.stored(session.spawned_by).shown,
             budget=budget,
         )
 

@@ -189,7 +189,8 @@ def patch_session(transaction: Transaction, op: PatchSession) -> Session:
 
 def _label_taken(db: apsw.Connection, key: SessionKey, label: str) -> bool:
     row = db.execute(
-        "SELECT 1 FROM sessions WHERE agent_id = ? AND label = ? AND key != ?",
+        "SELECT 1 FROM sessions WHERE agent_id = ? AND label = ? AND key != ? "
+        "AND archived_at IS NULL",
         (key.agent_id, label, key.text),
     ).fetchone()
     return row is not None
