@@ -166,7 +166,16 @@ def test_addresses_that_are_not_public_are_refused(url: str) -> None:
         *(("93.184.216.34", True), ("2606:2800:220:1::1", True), ("::ffff:8.8.8.8", True)),
         *(("224.0.0.1", False), ("ff02::1", False), ("::", False), ("255.255.255.255", False)),
         *(("64:ff9b::808:808", True), ("192.0.0.1", False)),
-        ("fe80::1%eth0", False),
+        *(("fe80::1%eth0", False), ("168.63.129.16", False), ("::ffff:168.63.129.16", False)),
+        *(("3fff::1", False), ("4000::1", False), ("5f00::1", False), ("fec0::1", False)),
+        *(
+            ("::127.0.0.1", False),
+            ("::8.8.8.8", True),
+            ("::1", False),
+            ("64:ff9b:1::808:808", False),
+        ),
+        *(("::ffff:0:10.0.0.1", False), ("::ffff:0:8.8.8.8", True), ("64:ff9b::a9fe:a9fe", False)),
+        *(("2002:808:808::", True), ("2002:a00:1::", False), ("100.100.100.200", False)),
     ],
 )
 def test_what_counts_as_public(address: str, public: bool) -> None:
