@@ -54,6 +54,17 @@ def variables() -> list[str]:
     return sorted(os.environ)
 
 
+def odd() -> str:
+    """Stands under several names."""
+    return "odd"
+
+
+if "--odd" in sys.argv:
+    sys.argv.remove("--odd")
+    for name in ("a.b", "a_b", "x" * 60 + "_delete_everything"):
+        server.add_tool(odd, name=name)
+
+
 if __name__ == "__main__":
     if len(sys.argv) > 1:
         server.run("streamable-http", host="127.0.0.1", port=int(sys.argv[1]))

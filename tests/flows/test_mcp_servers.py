@@ -263,6 +263,35 @@ def test_progress_is_passed_on_and_an_abort_does_not_wait(tmp_path: Path) -> Non
     in_a_house(tmp_path, {"little": STDIO}, story, script)
 
 
+@pytest.mark.spec("M2", "M3")
+def test_a_rule_means_a_tool_by_the_name_it_had_before_it_was_cut(tmp_path: Path) -> None:
+    async def story(house: House) -> None:
+        assert await mcp_names(house) == ["Little__a_b"]
+
+    async def cut(house: House) -> None:
+        [name] = await mcp_names(house)
+        assert name.startswith("Little__xxxx")
+        assert "delete" not in name
+
+    servers = {"Little": {**STDIO, "args": [str(SERVER), "--odd"]}}
+    few = {"allow": ["Little__a*", "Little__x*"], "deny": ["little__*delete*", "little__add"]}
+    in_a_house(tmp_path / "denied", servers, story, tools=few)
+    in_a_house(tmp_path / "allowed", servers, cut, tools={"allow": ["Little__*_Everything"]})
+
+
+def test_of_two_tools_that_come_to_one_name_the_first_has_it_and_the_log_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(house: House) -> None:
+        tool = (await toolset(house))["little__a_b"]
+        assert tool.other_names == ("little__a.b",)
+        await toolset(house)
+
+    in_a_house(tmp_path, {"little": {**STDIO, "args": [str(SERVER), "--odd"]}}, story)
+    told = [each for each in caplog.messages if "two MCP tools would be named" in each]
+    assert told == ["two MCP tools would be named little__a_b; the second is left out"]
+
+
 @pytest.mark.parametrize(
     ("server", "tool", "name"),
     [

@@ -1,5 +1,6 @@
 """One reading of Markdown, and how it looks on a page, in a terminal and in each chat."""
 
+import html
 import io
 import re
 from html.parser import HTMLParser
@@ -8,12 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
+from rich.text import Text
 
+from crossclaw.display import html as pages
+from crossclaw.display.bounds import CHARS_MAX, cells_in
 from crossclaw.display.chunks import CHARS_MIN, chunks
 from crossclaw.display.dialects import COLUMNS_MAX, DIALECTS, PLAIN
+from crossclaw.display.document import Paragraph, Span
 from crossclaw.display.html import ATTRIBUTES, TAGS, to_html
-from crossclaw.display.reading import CHARS_MAX, is_safe_link, read
-from crossclaw.display.terminal import to_terminal
+from crossclaw.display.reading import is_safe_link, read
+from crossclaw.display.terminal import open_block, to_terminal
 
 PAGE = """# Title
 
@@ -124,6 +129,64 @@ def test_a_text_too_long_to_be_read_is_shown_as_it_was_written() -> None:
     assert_harmless(html)
     made = chunks("x" * CHARS_MAX + "**", DIALECTS["discord"])
     assert "".join(made) == "x" * CHARS_MAX + "\\*\\*"
+
+
+def table(columns: int, rows: int, row: str = "|a", before: str = "") -> str:
+    head = f"{before}{'|a' * columns}|\n{before}{'|-' * columns}|\n"
+    return head + f"{before}{row}\n" * rows
+
+
+COSTLY = {
+    "a wide table with short rows": table(500, 200),
+    "a long table": table(2, 1_100, "|a|b|"),
+    "a table in a quote": table(500, 200, before="> "),
+    "tables that are many": (table(20, 30) + "\n") * 20,
+    "a table with bare returns": table(500, 200).replace("\n", "\r"),
+    "a table without edges": "a|" * 300 + "a\n" + ":-|" * 300 + ":-\n" + "a\n" * 300,
+    "brackets": "[" * 20_000,
+    "pictures that never end": "![" * 10_000,
+    "links that never end": "[a](" * 5_000,
+    "stars": "*a**" * 8_000,
+    "lines": "a\n" * 5_000,
+    "items": "- a\n" * 3_000,
+}
+
+
+@pytest.mark.parametrize("markdown", COSTLY.values(), ids=COSTLY)
+def test_a_text_that_would_cost_too_much_is_shown_as_it_was_written(markdown: str) -> None:
+    assert to_html(markdown) == f"<pre>{html.escape(markdown)}</pre>"
+    assert read(markdown) == (Paragraph((Span(markdown),)),)
+    assert isinstance(to_terminal(markdown), Text)
+    assert open_block(markdown) == 0
+
+
+@pytest.mark.parametrize(
+    "markdown",
+    [
+        table(10, 190, "| a | b | c | d | e | f | g | h | i | j |"),
+        "```json\n" + "[1, [2, [3]]],\n" * 2_000 + "```",
+        "See [one](https://a.example) and **two**.\n\n" * 600,
+        "- [a page](https://a.example)\n" * 900,
+        "psql:\n\n```\n a | b\n---+---\n" + " 1 | 2\n" * 1_500 + "```",
+    ],
+)
+def test_a_long_text_of_the_usual_kind_is_read(markdown: str) -> None:
+    assert not to_html(markdown).startswith("<pre>&")
+    assert read(markdown) != (Paragraph((Span(markdown),)),)
+
+
+def test_cells_are_counted_as_the_parser_makes_them() -> None:
+    for columns, rows in ((1, 1), (3, 7), (40, 20)):
+        made = to_html(table(columns, rows)).count("<t")
+        assert made <= cells_in(table(columns, rows)) + rows + 10
+    assert cells_in("a: b\n---\nwords | more") == 0
+
+
+def test_html_that_grows_beyond_all_bounds_is_not_given_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pages, "CHARS_MAX", 200)
+    assert to_html("[a](https://b.example)" * 4).startswith("<pre>[a](")
 
 
 @pytest.mark.parametrize("mark", ["> ", "- ", "[", "**", "![", "`", "<", "|", "1. "])

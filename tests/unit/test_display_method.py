@@ -1,12 +1,17 @@
 """`display.render`: Markdown in, washed HTML out, in bounds."""
 
+import threading
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from crossclaw.domain.errors import Forbidden, Invalid
 from crossclaw.door.principal import Principal
-from crossclaw.gateway.methods.display import CHARS_MAX, INLINE_CHARS_MAX, ITEMS_MAX
+from crossclaw.door.registry import Caller
+from crossclaw.gateway.methods import display
+from crossclaw.gateway.methods.display import CHARS_MAX, ITEMS_MAX, Renderer, RenderParams
 from crossclaw.testing import ScriptedProvider, open_house
 from tests.flows.talking import call
 
@@ -16,7 +21,7 @@ NOBODY = Principal(name="stranger", role="operator", scopes=frozenset())
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """A long text is rendered in a thread, which virtual time does not wait for."""
+    """Texts are rendered in a thread, which virtual time does not wait for."""
     return "asyncio"
 
 
@@ -24,7 +29,7 @@ def anyio_backend() -> str:
 async def test_a_page_gets_each_text_back_as_html_under_its_id(tmp_path: Path) -> None:
     items = [
         {"id": "m1", "markdown": "**hi** <script>x</script>"},
-        {"id": "m1-2", "markdown": "x " * INLINE_CHARS_MAX},
+        {"id": "m1-2", "markdown": "x " * 4_000},
     ]
     async with open_house(tmp_path, ScriptedProvider([]), inline=False) as house:
         answer = await call(house, "display.render", READER, items=items)
@@ -47,3 +52,30 @@ async def test_rendering_is_bounded_and_needs_the_right_to_read(tmp_path: Path) 
             await call(house, "display.render", READER, items=long)
         with pytest.raises(Forbidden):
             await call(house, "display.render", NOBODY, items=[])
+
+
+async def test_the_loop_renders_nothing_itself_and_nothing_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    worked: list[tuple[str, bool]] = []
+
+    def watched(markdown: str) -> str:
+        worked.append((markdown, threading.current_thread() is threading.main_thread()))
+        return markdown * 10
+
+    monkeypatch.setattr(display, "to_html", watched)
+    monkeypatch.setattr(display, "KEPT_CHARS_MAX", 25)
+    renderer = Renderer()
+
+    async def ask(*texts: str) -> Any:
+        items = [{"id": str(at), "markdown": text} for at, text in enumerate(texts)]
+        params = msgspec.convert({"items": items}, RenderParams)
+        return [
+            page.html for page in (await renderer.render(Caller(principal=READER), params)).items
+        ]
+
+    assert await ask("a", "b", "a") == ["a" * 10, "b" * 10, "a" * 10]
+    assert await ask("a", "c", "a", "b") == ["a" * 10, "c" * 10, "a" * 10, "b" * 10]
+    assert worked == [("a", False), ("b", False), ("c", False)]
+    await ask("a")  # the oldest had to go when c came
+    assert [text for text, _ in worked] == ["a", "b", "c", "a"]

@@ -6,7 +6,7 @@ from crossclaw.domain.authority import Authority
 from crossclaw.domain.events import ReplyPiece, RunAccepted, RunEnded, ToolStarted
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Cause, Run, RunPlan
-from crossclaw.gateway.http.following import FOLLOWED_MAX, Followers
+from crossclaw.gateway.http.following import FOLLOWED_MAX, Followers, SaidOtherwise
 from crossclaw.runs.feed import Feed
 
 KEY = SessionKey.main("main")
@@ -19,8 +19,10 @@ def ended_run(run_id: str) -> Run:
     )  # fmt: skip
 
 
-def piece(words: str, run_id: str = "r1") -> ReplyPiece:
-    return ReplyPiece(run_id, KEY, words, words)
+def piece(
+    words: str, run_id: str = "r1", *, before: str = "", restarted: bool = False
+) -> ReplyPiece:
+    return ReplyPiece(run_id, KEY, words, before + words, restarted)
 
 
 async def test_words_join_until_they_are_read_and_turns_are_told_apart() -> None:
@@ -28,7 +30,7 @@ async def test_words_join_until_they_are_read_and_turns_are_told_apart() -> None
     following = Followers(feed).follow("r1")
     for event in (
         piece("let me "),
-        piece("look"),
+        piece("look", before="let me "),
         piece("somebody else's", "r2"),
         RunAccepted("r1", KEY),
         ToolStarted("r1", KEY, "c1", "read", {}),
@@ -44,7 +46,7 @@ async def test_it_is_not_over_before_the_last_words_were_read() -> None:
     following = Followers(feed).follow("r1")
     feed.publish(piece("the first"))
     first = await following.next()
-    feed.publish(piece(" and the last"))
+    feed.publish(piece(" and the last", before="the first"))
     feed.publish(RunEnded(ended_run("r1")))
     too_early = following.over
     last = await following.next()
@@ -73,3 +75,42 @@ async def test_who_has_left_hears_nothing_more(left: bool) -> None:
     feed.publish(piece("hi"))
 
     assert await following.next() == ""
+
+
+async def test_words_that_nobody_read_are_forgotten_when_their_turn_begins_anew() -> None:
+    feed = Feed()
+    following = Followers(feed).follow("r1")
+    feed.publish(piece("The answer is for"))
+    feed.publish(piece("Forty", restarted=True))
+    feed.publish(piece("-two.", before="Forty"))
+
+    assert await following.next() == "Forty-two."
+
+
+async def test_only_what_goes_beyond_the_words_that_were_sent_is_sent_again() -> None:
+    feed = Feed()
+    following = Followers(feed).follow("r1")
+    feed.publish(piece("let me look"))
+    feed.publish(ToolStarted("r1", KEY, "c1", "read", {}))
+    feed.publish(piece("It is for"))
+    first = await following.next()
+    feed.publish(piece("It is", restarted=True))
+    shorter = await following.next()
+    feed.publish(piece(" forty-two.", before="It is"))
+    feed.publish(RunEnded(ended_run("r1")))
+
+    assert (first, shorter) == ("let me look\n\nIt is for", "")
+    assert (await following.next(), following.over) == ("ty-two.", True)
+
+
+@pytest.mark.parametrize("then", ["forty-two", "It is", "It is a"])
+async def test_words_that_were_sent_and_do_not_hold_any_more_are_an_error(then: str) -> None:
+    feed = Feed()
+    following = Followers(feed).follow("r1")
+    feed.publish(piece("It is for"))
+    await following.next()
+    feed.publish(piece(then, restarted=True))
+    feed.publish(RunEnded(ended_run("r1")))
+
+    with pytest.raises(SaidOtherwise, match="asked again"):
+        await following.next()

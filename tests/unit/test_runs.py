@@ -9,10 +9,10 @@ import pytest
 
 from crossclaw.agent import history as bounds
 from crossclaw.agent.history import History
-from crossclaw.agent.toolbox import RESULT_CHARS_MAX, _bounded
+from crossclaw.agent.toolbox import IMAGES_CHARS_MAX, IMAGES_MAX, RESULT_CHARS_MAX, _bounded
 from crossclaw.domain.events import EntryAppended, Event, RunAccepted
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.messages import AssistantMessage
+from crossclaw.domain.messages import AssistantMessage, Image, ImageSource, Text
 from crossclaw.domain.runs import Outcome, Run
 from crossclaw.ledger.contract import ArmTimer, Inject, Recover, TakeTimer, Timer
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
@@ -337,3 +337,23 @@ def test_a_result_over_the_limit_says_how_much_was_left_out() -> None:
     assert _bounded("short") == "short"
     assert _bounded({"a": 1}) == {"a": 1}
     assert _bounded("x" * (RESULT_CHARS_MAX + 7)).endswith("[7 more characters were left out]")
+
+
+def test_a_result_with_images_is_bounded_in_its_words_and_its_images() -> None:
+    def image(chars: int) -> Image:
+        return Image(ImageSource("base64", "image/png", "x" * chars))
+
+    small = [Text("a"), Text("b"), image(3), Text("c")]
+    assert [block.get("text") for block in _bounded(small)] == ["a\nb", None, "c"]
+
+    many = _bounded([block for _ in range(IMAGES_MAX + 5) for block in (image(3), Text(""))])
+    assert len([block for block in many if block["type"] == "image"]) == IMAGES_MAX
+    assert len(many) <= 2 * IMAGES_MAX + 2
+    assert many[-1]["text"].startswith("[5 more images were left out")
+
+    large = _bounded([image(IMAGES_CHARS_MAX - 2), image(3), image(2)])
+    assert [len(block["source"]["data"]) for block in large[:-1]] == [IMAGES_CHARS_MAX - 2, 2]
+
+    wordy = _bounded([Text("x" * RESULT_CHARS_MAX), image(3), Text("y" * 9), image(3), Text("z")])
+    texts = [block["text"] for block in wordy if block["type"] == "text"]
+    assert texts[1:] == [f"\n[{left} more characters were left out]" for left in (9, 1)]

@@ -1,6 +1,9 @@
 """`web_fetch`: pages of the public internet become text; nothing else can be reached by it."""
 
+import resource
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Generator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,7 +17,7 @@ from crossclaw.config.tools import WebFetchTool
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import CrossclawError, Forbidden, Invalid, ToolFailed
 from crossclaw.domain.keys import SessionKey
-from crossclaw.tools import web_fetch
+from crossclaw.tools import page_reader, web_fetch
 from crossclaw.tools.contract import ToolContext
 from crossclaw.tools.egress import Egress, is_public
 from crossclaw.tools.web_fetch import WebFetch
@@ -22,6 +25,8 @@ from crossclaw.tools.web_fetch import WebFetch
 PAGE = """<html><head><title>Bread</title><style>p {}</style></head><body>
 <script>alert("x")</script><h1>How to bake</h1><p>Take <b>flour</b> and <a href="/w">water</a>.</p>
 <ul><li>mix</li><li>wait</li></ul><table><tr><th>g</th></tr><tr><td>500</td></tr></table></body></html>"""
+
+SLOW = b"<!--" * 500_000  # an hour of work for the parser
 
 
 class Site(BaseHTTPRequestHandler):
@@ -39,6 +44,8 @@ class Site(BaseHTTPRequestHandler):
                 self._answer(b"x" * 5_000, "text/plain")
             case "/deep":
                 self._answer(b"<div>" * 20_000, "text/html")
+            case "/slow":
+                self._answer(SLOW, "text/html")
             case "/hang":
                 self.server.released.wait()  # type: ignore[attr-defined]
             case "/there":
@@ -159,7 +166,16 @@ def test_addresses_that_are_not_public_are_refused(url: str) -> None:
         *(("93.184.216.34", True), ("2606:2800:220:1::1", True), ("::ffff:8.8.8.8", True)),
         *(("224.0.0.1", False), ("ff02::1", False), ("::", False), ("255.255.255.255", False)),
         *(("64:ff9b::808:808", True), ("192.0.0.1", False)),
-        ("fe80::1%eth0", False),
+        *(("fe80::1%eth0", False), ("168.63.129.16", False), ("::ffff:168.63.129.16", False)),
+        *(("3fff::1", False), ("4000::1", False), ("5f00::1", False), ("fec0::1", False)),
+        *(
+            ("::127.0.0.1", False),
+            ("::8.8.8.8", True),
+            ("::1", False),
+            ("64:ff9b:1::808:808", False),
+        ),
+        *(("::ffff:0:10.0.0.1", False), ("::ffff:0:8.8.8.8", True), ("64:ff9b::a9fe:a9fe", False)),
+        *(("2002:808:808::", True), ("2002:a00:1::", False), ("100.100.100.200", False)),
     ],
 )
 def test_what_counts_as_public(address: str, public: bool) -> None:
@@ -225,3 +241,25 @@ def test_a_page_that_is_nested_too_deeply_is_an_error_and_no_crash(
 ) -> None:
     with pytest.raises(ToolFailed, match="nested too deeply"):
         fetch(at(site, "/deep"))
+
+
+def test_a_page_that_is_built_to_be_slow_ends_with_its_call_and_leaves_nobody_at_work(
+    site: ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web_fetch, "READING_S", 1.0)
+    before = set(threading.enumerate())
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    with pytest.raises(ToolFailed, match="no text can be made of it in time"):
+        fetch(at(site, "/slow"))
+
+    workers = {thread for thread in threading.enumerate() if "AnyIO" in thread.name}
+    assert workers <= before
+    # Only children that were waited for count: the reader is gone, not left to itself.
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime > ended
+
+
+def test_the_reader_ends_by_itself_when_nobody_ends_it() -> None:
+    program = f"import {page_reader.__name__} as reader; reader.READING_S = 1.0; reader.main()"
+    ended = subprocess.run([sys.executable, "-c", program], input=SLOW, check=False)
+
+    assert ended.returncode < 0

@@ -1,5 +1,6 @@
 """Agents behind OpenAI's interface, asked by its own client library."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,8 @@ import httpx2
 import openai
 import pytest
 
+from crossclaw.domain.secret import Secret
+from crossclaw.testing.fake_models import Broken, FakeModelServer, FakeRequest
 from tests.wire.housed import TOKEN, Housed, serve_house
 
 TWO: dict[str, Any] = {"agents": {"list": [{"id": "main"}, {"id": "helper"}]}}
@@ -269,3 +272,71 @@ async def test_both_ways_can_be_turned_off(tmp_path: Path) -> None:
         ]
 
     assert statuses == [404, 404]
+
+
+def behind(server: FakeModelServer) -> dict[str, Any]:
+    provider = {
+        "api": "openai-completions",
+        "baseUrl": server.openai_url,
+        "apiKey": Secret("any"),
+        "models": [{"id": "m", "name": "M"}],
+    }
+    return {
+        "agents": {"defaults": {"model": "fake/m"}},
+        "models": {"providers": {"fake": provider}},
+    }
+
+
+@pytest.mark.spec("G3")
+async def test_a_stream_that_the_model_began_anew_says_nothing_twice(tmp_path: Path) -> None:
+    heard = threading.Event()
+
+    def again(_asked: FakeRequest) -> str:
+        heard.wait(60)
+        return "one two three four five"
+
+    with FakeModelServer([Broken("cut", after=4), again]) as server:
+        async with serve_house(tmp_path, **behind(server)) as housed, client(housed) as asking:
+            stream = await asking.chat.completions.create(
+                model="openclaw", messages=[{"role": "user", "content": "count"}], stream=True
+            )
+            words = []
+            async for chunk in stream:
+                words.append(chunk.choices[0].delta.content or "")
+                if any(words):
+                    heard.set()
+
+    assert len(server.requests) == 2
+    assert "".join(words) == "one two three four five"
+
+
+@pytest.mark.spec("G3")
+async def test_a_stream_whose_words_do_not_hold_any_more_ends_with_an_error(tmp_path: Path) -> None:
+    heard = threading.Event()
+
+    def otherwise(_asked: FakeRequest) -> str:
+        heard.wait(60)
+        return "eins zwei drei"
+
+    async def listen(stream: openai.AsyncStream[Any], sign: str) -> list[Any]:
+        events = []
+        async for event in stream:
+            events.append(event)
+            if sign in event.to_json():
+                heard.set()
+        return events
+
+    cut = Broken("cut", after=4)
+    with FakeModelServer([cut, otherwise, cut, otherwise]) as server:
+        async with serve_house(tmp_path, **behind(server)) as housed, client(housed) as asking:
+            chat = await asking.chat.completions.create(
+                model="openclaw", messages=[{"role": "user", "content": "count"}], stream=True
+            )
+            with pytest.raises(openai.APIError, match="says something else"):
+                await listen(chat, "one")
+            heard.clear()
+            told = await asking.responses.create(model="openclaw", input="count", stream=True)
+            last = (await listen(told, "one"))[-1]
+
+    assert last.type == "response.failed"
+    assert "says something else" in last.response.error.message

@@ -1,7 +1,8 @@
 """The toolbox: runs a model's tool calls side by side and stores each result as it comes."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 import anyio
@@ -13,7 +14,7 @@ from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Busy, CrossclawError, Fenced, StoreError
 from crossclaw.domain.events import ToolEnded, ToolProgress, ToolStarted
 from crossclaw.domain.ids import Ids
-from crossclaw.domain.messages import Image, ToolResultMessage, ToolUse, well_formed
+from crossclaw.domain.messages import Image, Text, ToolResultMessage, ToolUse, well_formed
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import NewEntry
 from crossclaw.policy.sandbox import confined
@@ -27,6 +28,8 @@ log = logging.getLogger(__name__)
 
 CALLS_AT_ONCE = 8  # of one message; a model that asks for a hundred files gets them eight by eight
 RESULT_CHARS_MAX = 400_000  # about half of a large window; more would push out everything else
+IMAGES_MAX = 8  # of one result; a model looks at few at once
+IMAGES_CHARS_MAX = 8_000_000  # of them together, in base64: two of the largest that `read` shows
 
 
 class Toolbox:
@@ -90,7 +93,7 @@ class Toolbox:
             return _bounded(str(error)), True
         except Exception as error:
             log.exception("tool %s failed in run %s", call.name, run.run_id)
-            return f"{call.name} failed: {type(error).__name__}: {error}", True
+            return _bounded(f"{call.name} failed: {type(error).__name__}: {error}"), True
 
     def _telling(self, run: Run, call: ToolUse) -> Tell:
         return lambda text: self._feed.publish(
@@ -99,11 +102,38 @@ class Toolbox:
 
 
 def _bounded(result: Any) -> Any:
-    plain = msgspec.to_builtins(result)
     if isinstance(result, list) and any(isinstance(block, Image) for block in result):
-        return plain  # half an image is none; tools keep images within their own limit
+        return msgspec.to_builtins(list(_bounded_blocks(result)))
+    plain = msgspec.to_builtins(result)
     text = plain if isinstance(plain, str) else msgspec.json.encode(plain).decode()
-    if len(text) <= RESULT_CHARS_MAX:
-        return plain
-    left_out = len(text) - RESULT_CHARS_MAX
-    return f"{text[:RESULT_CHARS_MAX]}\n[{left_out} more characters were left out]"
+    return plain if len(text) <= RESULT_CHARS_MAX else _cut(text, RESULT_CHARS_MAX)
+
+
+def _bounded_blocks(blocks: Sequence[Text | Image]) -> Iterator[Text | Image]:
+    """All texts together have one text's limit, and half an image is none."""
+    kept = list(_with_few_images(blocks))
+    room = RESULT_CHARS_MAX
+    for are_images, group in groupby(kept, lambda block: isinstance(block, Image)):
+        if are_images:
+            yield from group
+            continue
+        text = "\n".join(block.text for block in group if isinstance(block, Text))
+        yield Text(text if len(text) <= room else _cut(text, room))
+        room = max(0, room - len(text))
+    if left_out := len(blocks) - len(kept):
+        yield Text(f"[{left_out} more images were left out: too many, or too large]")
+
+
+def _with_few_images(blocks: Sequence[Text | Image]) -> Iterator[Text | Image]:
+    count, room = IMAGES_MAX, IMAGES_CHARS_MAX
+    for block in blocks:
+        if isinstance(block, Image):
+            size = len(block.source.data or "") + len(block.source.url or "")
+            if not count or size > room:
+                continue
+            count, room = count - 1, room - size
+        yield block
+
+
+def _cut(text: str, chars_max: int) -> str:
+    return f"{text[:chars_max]}\n[{len(text) - chars_max} more characters were left out]"

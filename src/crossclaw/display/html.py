@@ -4,7 +4,7 @@ from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from crossclaw.display.reading import CHARS_MAX, SCHEMES, parser, tokens_of
+from crossclaw.display.reading import SCHEMES, find_tokens, parser
 
 if TYPE_CHECKING:
     from nh3 import Cleaner
@@ -22,19 +22,25 @@ ATTRIBUTES = {
     "th": {"align"},
     "td": {"align"},
 }
+CHARS_MAX = 300_000  # of HTML made by marks; a page should not choke on what it draws
 _ALIGNED = "text-align:"
 
 
 def to_html(markdown: str) -> str:
     """No script, no style, no picture that is fetched: two fences stand before the page. The parser
     lets no HTML through, and the cleaner knows only the tags above."""
-    if len(markdown) > CHARS_MAX:
-        return f"<pre>{escape(markdown)}</pre>"
-    tokens = tokens_of(markdown)
+    tokens = find_tokens(markdown)
+    if tokens is None:
+        return as_written(markdown)
     for token in tokens:
         _tame(token)
     html: str = parser().renderer.render(tokens, parser().options, {})
-    return _cleaner().clean(html)
+    clean = _cleaner().clean(html)
+    return clean if len(clean) <= CHARS_MAX else as_written(markdown)
+
+
+def as_written(markdown: str) -> str:
+    return f"<pre>{escape(markdown)}</pre>"
 
 
 def _tame(token: Any) -> None:

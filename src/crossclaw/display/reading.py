@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
+from crossclaw.display.bounds import TooCostly, check_blocks, check_text
 from crossclaw.display.document import (
     Block,
     Code,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 NESTING_MAX = (
     32  # quotes in quotes; what lies deeper is left out. Hostile text costs this much more
 )
-CHARS_MAX = 40_000  # more than a model says at once; a longer text is shown as it was written
 SCHEMES = ("http", "https", "mailto")
 """Where a link may lead. What a model writes is not to start programs, scripts or downloads."""
 
@@ -44,6 +44,7 @@ def parser() -> "MarkdownIt":
     options = {"html": False, "maxNesting": NESTING_MAX}
     reader = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
     reader.validateLink = is_safe_link  # type: ignore[method-assign]
+    reader.core.ruler.before("inline", "bounds", check_blocks)
     return reader
 
 
@@ -53,14 +54,20 @@ def is_safe_link(url: str) -> bool:
     return scheme is None or scheme[1].lower() in SCHEMES
 
 
-def tokens_of(markdown: str) -> "list[Token]":
-    return parser().parse(markdown)
+def find_tokens(markdown: str) -> "list[Token] | None":
+    """None: it is too costly to be read, and is shown as it was written."""
+    try:
+        check_text(markdown)
+        return parser().parse(markdown)
+    except TooCostly:
+        return None
 
 
 def read(markdown: str) -> tuple[Block, ...]:
-    if len(markdown) > CHARS_MAX:
+    tokens = find_tokens(markdown)
+    if tokens is None:
         return (Paragraph((Span(markdown),)),)
-    return tuple(_Reader(tokens_of(markdown)).blocks())
+    return tuple(_Reader(tokens).blocks())
 
 
 class _Reader:

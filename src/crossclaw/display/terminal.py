@@ -2,25 +2,30 @@
 
 from typing import TYPE_CHECKING
 
-from crossclaw.display.reading import tokens_of
+from crossclaw.display.reading import find_tokens
 
 if TYPE_CHECKING:
-    from rich.markdown import Markdown
+    from rich.console import RenderableType
 
 
-def to_terminal(markdown: str) -> "Markdown":
+def to_terminal(markdown: str) -> "RenderableType":
     """Rich's own reading leaves raw HTML out, and a person would not see what was said. An address
     is printed beside its words: not every terminal shows where a link leads."""
     from rich.markdown import Markdown  # noqa: PLC0415  40 ms, and only on a terminal
+    from rich.text import Text  # noqa: PLC0415
 
+    tokens = find_tokens(markdown)
+    if tokens is None:
+        return Text(markdown)
     drawn = Markdown("", hyperlinks=False)
-    drawn.parsed = tokens_of(markdown)
+    drawn.parsed = tokens
     return drawn
 
 
 def open_block(markdown: str) -> int:
     """Where the last block begins: everything before it will not change any more."""
-    tops = [token.map[0] for token in tokens_of(markdown) if token.level == 0 and token.map]
+    tokens = find_tokens(markdown) or ()
+    tops = [token.map[0] for token in tokens if token.level == 0 and token.map]
     if not tops:
         return 0
     lines = markdown.splitlines(keepends=True)

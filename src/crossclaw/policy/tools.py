@@ -56,11 +56,12 @@ class Layer(msgspec.Struct, frozen=True):
     unless: tuple[str, ...] = ()
     """What `deny` does not mean."""
 
-    def decide(self, tool: str) -> Decision:
-        rule = _matching(tool, self.deny)
-        if rule is not None and _matching(tool, self.unless) is None:
+    def decide(self, tool: str, *also: str) -> Decision:
+        """`also`: its other names; a rule that means one of them means the tool."""
+        rule = _matching_any((tool, *also), self.deny)
+        if rule is not None and _matching_any((tool, *also), self.unless) is None:
             return Decision(False, f"{self.setting} denies {rule}")
-        if self.allow is not None and _matching(tool, self.allow) is None:
+        if self.allow is not None and _matching_any((tool, *also), self.allow) is None:
             return Decision(False, f"{self.setting} does not allow it")
         return Decision(True, f"{self.setting} allows it")
 
@@ -71,9 +72,14 @@ class Layer(msgspec.Struct, frozen=True):
         return self.allow is None or _meets(prefix, self.allow)
 
 
-def decide_tool(tool: str, layers: Iterable[Layer], authority: Authority | None = None) -> Decision:
+def decide_tool(
+    tool: str,
+    layers: Iterable[Layer],
+    authority: Authority | None = None,
+    also: Sequence[str] = (),
+) -> Decision:
     for layer in layers:
-        decision = layer.decide(tool)
+        decision = layer.decide(tool, *also)
         if not decision.allowed:
             return decision
     if authority is not None and not authority.allows_tool(tool):
@@ -159,6 +165,10 @@ def _with(listed: tuple[str, ...] | None, more: tuple[str, ...]) -> tuple[str, .
     return None if listed is None else (*listed, *more)
 
 
+def _matching_any(names: Iterable[str], rules: Sequence[str]) -> str | None:
+    return next((rule for name in names if (rule := _matching(name, rules)) is not None), None)
+
+
 def _matching(tool: str, rules: Iterable[str]) -> str | None:
     """The rule that names this tool, as it is written."""
     name = _plain(tool)
@@ -170,8 +180,8 @@ def _matching(tool: str, rules: Iterable[str]) -> str | None:
 
 
 def _meets(prefix: str, rules: Iterable[str]) -> bool:
-    whole = f"{prefix}*"
-    return any(_matching(whole, (rule,)) or _plain(rule).startswith(prefix) for rule in rules)
+    whole, begin = f"{prefix}*", prefix.lower()
+    return any(_matching(whole, (rule,)) or _plain(rule).startswith(begin) for rule in rules)
 
 
 def _plain(name: str) -> str:

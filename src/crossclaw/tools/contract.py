@@ -60,6 +60,8 @@ class Tool(Generic[P]):
     description: str
     effect: Effect
     params: type[P]
+    other_names: tuple[str, ...] = ()
+    """Which rules of the policy may mean it by, beside `name`."""
 
     async def call(self, context: ToolContext, params: P) -> Any:
         """The result: a string, text and image blocks, or anything that JSON can hold."""

@@ -26,8 +26,25 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 IsPublic = Callable[[str], bool]
 
 USER_AGENT = "crossclaw web_fetch"
-_NAT64 = IPv6Network("64:ff9b::/96")
-_NAT64_LOCAL = IPv6Network("64:ff9b:1::/48")
+_CLOTHES = [
+    IPv6Network("::ffff:0:0/96"),  # mapped
+    IPv6Network("::/96"),  # compatible, long given up and still understood by some
+    IPv6Network("::ffff:0:0:0/96"),  # translated
+    IPv6Network("64:ff9b::/96"),  # NAT64
+]
+"""The last 32 bits are an IPv4 address, and that is who answers."""
+_GIVEN_OUT = IPv6Network("2000::/3")
+_CLOSED = [IPv6Network("3fff::/20"), IPv6Network("2001:db8::/32")]  # for examples only
+_CLOUDS = {
+    ip_address("168.63.129.16"),  # Azure's, to every machine of its own
+    ip_address("169.254.169.254"),  # nearly everybody's, of machines and their credentials
+    ip_address("169.254.170.2"),  # of containers on AWS
+    ip_address("100.100.100.200"),  # Alibaba's
+    ip_address("192.0.0.192"),  # Oracle's older one
+    ip_address("fd00:ec2::254"),  # AWS's
+    ip_address("fd20:ce::254"),  # Google's
+}
+"""They tell the machine's secrets to whoever asks from it. Most are not public anyway; one is."""
 
 
 def is_installed() -> bool:
@@ -38,18 +55,25 @@ def is_installed() -> bool:
 def is_public(text: str) -> bool:
     """An address of the open internet, also when it is an IPv4 one in IPv6 clothes."""
     address = ip_address(text.partition("%")[0])
-    return all(each.is_global and not each.is_multicast for each in _meant(address))
+    return all(map(_is_open, _meant(address)))
+
+
+def _is_open(address: IPv4Address | IPv6Address) -> bool:
+    """Python's tables are as old as the Python, so what is given out is asked for too."""
+    if isinstance(address, IPv6Address) and address not in _GIVEN_OUT:
+        return False
+    is_closed = address in _CLOUDS or any(address in net for net in _CLOSED)
+    return address.is_global and not address.is_multicast and not is_closed
 
 
 def _meant(address: IPv4Address | IPv6Address) -> list[IPv4Address | IPv6Address]:
+    """Whom a packet to it may reach."""
     if isinstance(address, IPv4Address):
         return [address]
-    inner = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
-    if address in _NAT64 or address in _NAT64_LOCAL:
-        inner.append(IPv4Address(int(address) & 0xFFFF_FFFF))
-    found: list[IPv4Address | IPv6Address] = [each for each in inner if each is not None]
-    outer = [] if address.ipv4_mapped or address in _NAT64 else [address]
-    return [*found, *outer]
+    if any(address in net for net in _CLOTHES):
+        return [IPv4Address(int(address) & 0xFFFF_FFFF)]
+    inner = [address.sixtofour, *(address.teredo or ())]
+    return [address, *(each for each in inner if each is not None)]
 
 
 async def resolve(host: str, port: int) -> list[str]:

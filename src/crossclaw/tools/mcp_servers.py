@@ -6,7 +6,7 @@ with an error, and the next use starts it anew.
 
 import logging
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib import import_module
 from importlib.util import find_spec
@@ -43,6 +43,7 @@ class McpServers:
             for name, settings in servers.items()
             if settings.enabled and not settings.disabled
         }
+        self._shadowed: set[str] = set()  # told of already
 
     @property
     def are_there(self) -> bool:
@@ -69,7 +70,18 @@ class McpServers:
             for server in self._servers.values():
                 if is_wanted(prefix_of(server.name)):
                     tasks.start_soon(ask, server, name=f"tools of {server.name}")
-        return [tool for name in self._servers for tool in found.get(name, ())]
+        return self._distinct(tool for name in self._servers for tool in found.get(name, ()))
+
+    def _distinct(self, tools: Iterable[McpTool]) -> list[McpTool]:
+        """Two servers, or two tools of one, can come to the same name: the first one has it, so that
+        no later one is called in its place."""
+        by_name: dict[str, McpTool] = {}
+        for tool in tools:
+            first = by_name.setdefault(tool.name, tool)
+            if first is not tool and tool.name not in self._shadowed:
+                self._shadowed.add(tool.name)
+                log.warning("two MCP tools would be named %s; the second is left out", tool.name)
+        return list(by_name.values())
 
 
 class _Server:

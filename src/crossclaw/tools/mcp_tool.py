@@ -34,6 +34,7 @@ class McpTool(Tool[Arguments]):
 
     def __init__(self, server: str, told: "types.Tool", call: CallServer) -> None:
         self.name = tool_name(server, told.name)
+        self.other_names = other_names(server, told.name)
         self.description = told.description or f"{told.name} of the MCP server {server}."
         self.spec = ToolSpec(self.name, self.description, told.input_schema)
         self._own_name = told.name
@@ -64,6 +65,13 @@ def tool_name(server: str, tool: str) -> str:
         return name
     digest = sha256(f"{server}\0{tool}".encode()).hexdigest()[:8]
     return f"{name[: NAME_CHARS_MAX - 9]}_{digest}"
+
+
+def other_names(server: str, tool: str) -> tuple[str, ...]:
+    """As the server says it, and before it was cut: a rule may mean what no longer stands there."""
+    whole = prefix_of(server) + _safe(tool)
+    names = (whole, f"{server}{SEPARATOR}{tool}")
+    return tuple(name for name in dict.fromkeys(names) if name != tool_name(server, tool))
 
 
 def _safe(name: str) -> str:

@@ -98,7 +98,9 @@ class Toolsets:
 
 
 def _decided(tools: Mapping[str, Tool[Any]], layers: Sequence[Layer], given: Authority) -> Toolset:
-    found = {name: decide_tool(name, layers, given) for name in tools}
+    found = {
+        name: decide_tool(name, layers, given, tool.other_names) for name, tool in tools.items()
+    }
     return Toolset(
         {name: tool for name, tool in tools.items() if found[name].allowed},
         {name: each.reason for name, each in found.items() if not each.allowed},

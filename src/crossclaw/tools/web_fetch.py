@@ -1,13 +1,18 @@
 """`web_fetch`: a page of the public internet as readable text."""
 
+import os
 import re
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
-import anyio.to_thread
+import anyio
 import msgspec
 
 from crossclaw.config.tools import WebFetchTool
 from crossclaw.domain.errors import Invalid, ToolFailed
+from crossclaw.sandbox.environment import host_environment
+from crossclaw.tools import page_reader
 from crossclaw.tools.contract import Tool, ToolContext
 from crossclaw.tools.egress import Egress
 
@@ -15,11 +20,13 @@ if TYPE_CHECKING:
     import httpx2
 
 BODY_BYTES_MAX = 2 * 1024 * 1024  # a long page; the text of it is far smaller
-READING_S = 10.0  # for making text of a page that is built to be slow
+READERS_MAX = 2  # pages that are read at once; the processor is there for others too
+READING_S = 2 * page_reader.READING_S  # by the clock; on a busy machine the reader is not alone
 
 _TEXTS = re.compile(r"^(text/|application/([\w.-]+\+)?(json|xml|yaml|javascript)\b)")
 _HTML = re.compile(r"^(text/html|application/xhtml\+xml)\b")
-_SILENT = ("script", "style", "noscript", "template", "svg", "iframe", "head", "form", "button")
+
+_PYTHON = ("PYTHONPATH", "PYTHONHOME")  # where the reader's program is found
 
 
 class WebFetchParams(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
@@ -38,6 +45,7 @@ class WebFetch(Tool[WebFetchParams]):
     def __init__(self, egress: Egress, settings: WebFetchTool) -> None:
         self._egress = egress
         self._settings = settings
+        self._readers = anyio.CapacityLimiter(READERS_MAX)
 
     async def call(self, context: ToolContext, params: WebFetchParams) -> str:
         if params.max_chars is not None and params.max_chars < 1:
@@ -56,8 +64,32 @@ class WebFetch(Tool[WebFetchParams]):
             body, is_whole = await _body(response)
             charset = response.charset_encoding or "utf-8"
             where, status = str(response.url), response.status_code
-        text = await _readable(_decoded(body, charset), is_html=bool(_HTML.match(kind)))
+        text = _decoded(body, charset)
+        if _HTML.match(kind):
+            text = await self._readable(text)
         return _told(where, status, text, chars_max, is_whole)
+
+    async def _readable(self, html: str) -> str:
+        """By another process, which is ended with the call however that ends."""
+        try:
+            async with self._readers:
+                with anyio.fail_after(READING_S):
+                    read = await anyio.run_process(
+                        [sys.executable, "-P", "-m", page_reader.__name__],
+                        input=html.encode("utf-8", "replace"),
+                        stderr=subprocess.DEVNULL,
+                        check=False,
+                        env=host_environment(os.environ, _PYTHON),
+                    )
+        except TimeoutError:
+            raise ToolFailed(
+                "the page is built so that no text can be made of it in time"
+            ) from None
+        if read.returncode == page_reader.TOO_DEEP:
+            raise ToolFailed("the page is nested too deeply to be read")
+        if read.returncode:
+            raise ToolFailed("the page takes too much time or memory to be read")
+        return read.stdout.decode("utf-8", "replace")
 
 
 async def _body(response: "httpx2.Response") -> tuple[bytes, bool]:
@@ -74,32 +106,6 @@ def _decoded(body: bytes, charset: str) -> str:
         return body.decode(charset, "replace")
     except LookupError:
         return body.decode("utf-8", "replace")
-
-
-async def _readable(text: str, *, is_html: bool) -> str:
-    if not is_html:
-        return text
-    try:
-        with anyio.fail_after(READING_S):
-            return await anyio.to_thread.run_sync(as_markdown, text, abandon_on_cancel=True)
-    except TimeoutError:
-        raise ToolFailed("the page is built so that no text can be made of it in time") from None
-    except RecursionError:
-        raise ToolFailed("the page is nested too deeply to be read") from None
-
-
-def as_markdown(html: str) -> str:
-    """What a person would read of the page, with its headings, lists, tables and links."""
-    from bs4 import BeautifulSoup  # noqa: PLC0415  with the extra `web`
-    from markdownify import MarkdownConverter  # noqa: PLC0415
-
-    page = BeautifulSoup(html, "html.parser")
-    title = page.title.get_text(" ", strip=True) if page.title else ""
-    for silent in page(_SILENT):
-        silent.decompose()
-    text = MarkdownConverter(heading_style="ATX", strip=["img"]).convert_soup(page)
-    lines = re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in text.splitlines()))
-    return f"{title}\n\n{lines.strip()}".strip()
 
 
 def _told(where: str, status: int, text: str, chars_max: int, is_whole: bool) -> str:

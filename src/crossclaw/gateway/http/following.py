@@ -2,6 +2,7 @@
 
 import anyio
 
+from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.events import Event, ReplyPiece, RunEnded, ToolStarted
 from crossclaw.runs.feed import Feed
 
@@ -9,36 +10,57 @@ FOLLOWED_MAX = 10_000  # runs; a stream whose client left before it began may le
 LOOK_AGAIN_S = 5.0  # should a run have ended before it was followed, it is noticed then
 
 
+class SaidOtherwise(CrossclawError):
+    """Words that were sent do not hold any more, and a stream cannot take them back."""
+
+    retryable = True
+
+
 class Following:
     """What was said since it was last looked at. Nothing queues: words join, whoever reads slowly
-    gets longer pieces."""
+    gets longer pieces. A turn that begins anew (another attempt, another model) takes the place of
+    its own beginning: what was sent of it already is not sent again."""
 
     def __init__(self) -> None:
-        self._unread = ""
+        self._earlier = ""  # of turns before this one, not read yet
+        self._turn = ""
+        self._sent = ""  # of this turn
         self._paused = False
-        self._said = False
         self._changed = anyio.Event()
         self._ended = False
+        self._is_broken = False
 
     def hear(self, event: Event) -> None:
         match event:
-            case ReplyPiece(piece=piece):
-                if self._paused and self._said:
-                    self._unread += "\n\n"  # another turn, after its tools
-                self._paused, self._said = False, True
-                self._unread += piece
+            case ReplyPiece():
+                self._hear_words(event)
             case ToolStarted():
                 self._paused = True
             case RunEnded():
                 self._ended = True
+                self._is_broken |= not self._turn.startswith(self._sent)
             case _:
                 return
         self._changed.set()
+
+    def _hear_words(self, said: ReplyPiece) -> None:
+        begins = self._paused or (said.text == said.piece and not said.restarted)
+        if begins and self._turn:
+            self._is_broken |= not self._turn.startswith(self._sent)
+            self._earlier += f"{self._turn[len(self._sent) :]}\n\n"
+            self._sent = ""
+        self._paused, self._turn = False, said.text
+        # Shorter than what was sent: it may still grow into the same words.
+        self._is_broken |= not said.text.startswith(self._sent[: len(said.text)])
 
     @property
     def over(self) -> bool:
         """It has ended, and all that it said was read."""
         return self._ended and not self._unread
+
+    @property
+    def _unread(self) -> str:
+        return self._earlier + self._turn[len(self._sent) :]
 
     async def next(self) -> str:
         """What was said next. Nothing: it ended, or for a while nobody spoke, and it is time to look
@@ -46,8 +68,18 @@ class Following:
         with anyio.move_on_after(LOOK_AGAIN_S):
             await self._changed.wait()
         self._changed = anyio.Event()
-        piece, self._unread = self._unread, ""
+        self.check()
+        piece, self._earlier = self._unread, ""
+        self._sent = max(self._sent, self._turn, key=len)
         return piece
+
+    def check(self) -> None:
+        """What was sent still holds."""
+        if self._is_broken:
+            raise SaidOtherwise(
+                "the model was asked again and says something else than what was sent; ask for the"
+                " answer without a stream, or read it in the session"
+            )
 
 
 class Followers:

@@ -156,6 +156,7 @@ class Asking:
         finally:
             self._followers.leave(begun.run_id, begun.following)
         said = await self.said(begun)
+        begun.following.check()
         if not spoken and said.reply:
             yield said.reply
         yield said

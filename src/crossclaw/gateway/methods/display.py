@@ -1,8 +1,12 @@
 """Display for pages: Markdown in, HTML out that may be put in as it is. An addition to OpenClaw's
 methods; its clients do not know it, and do without."""
 
+from collections import OrderedDict
+from collections.abc import Iterable
+from hashlib import sha256
 from typing import Any
 
+import anyio
 import anyio.to_thread
 
 from crossclaw.display.html import to_html
@@ -11,7 +15,8 @@ from crossclaw.door.registry import Caller, Method, Params, Result
 
 ITEMS_MAX = 256  # more than a page shows at once
 CHARS_MAX = 256_000  # in all: some tenths of a second of work
-INLINE_CHARS_MAX = 4_000  # a usual reply takes about a millisecond; a thread costs as much
+THREADS_MAX = 1  # Python works on one at a time; more would only take the loop's share
+KEPT_CHARS_MAX = 8_000_000  # of HTML: pages ask again for what they showed a moment ago
 
 
 class Item(Params, frozen=True):
@@ -32,22 +37,51 @@ class RenderResult(Result, frozen=True):
     items: list[Rendered]
 
 
-async def render(caller: Caller, params: RenderParams) -> RenderResult:
-    chars = sum(len(item.markdown) for item in params.items)
-    if len(params.items) > ITEMS_MAX or chars > CHARS_MAX:
-        raise Invalid(
-            f"at most {ITEMS_MAX} items with {CHARS_MAX:,} characters in all are rendered in one"
-            " call; ask in several"
+class Renderer:
+    """Never on the loop: however short a text is, what it costs is its author's choice."""
+
+    def __init__(self) -> None:
+        self._threads = anyio.CapacityLimiter(THREADS_MAX)
+        self._kept: OrderedDict[bytes, str] = OrderedDict()
+        self._kept_chars = 0
+
+    async def render(self, caller: Caller, params: RenderParams) -> RenderResult:
+        chars = sum(len(item.markdown) for item in params.items)
+        if len(params.items) > ITEMS_MAX or chars > CHARS_MAX:
+            raise Invalid(
+                f"at most {ITEMS_MAX} items with {CHARS_MAX:,} characters in all are rendered in one"
+                " call; ask in several"
+            )
+        texts = {_digest(item.markdown): item.markdown for item in params.items}
+        pages = {digest: html for digest in texts if (html := self._find(digest)) is not None}
+        missing = [digest for digest in texts if digest not in pages]
+        for digest in missing:  # one by one, so that others get their turn between
+            pages[digest] = await anyio.to_thread.run_sync(
+                to_html, texts[digest], limiter=self._threads
+            )
+        self._keep((digest, pages[digest]) for digest in missing)
+        return RenderResult(
+            items=[
+                Rendered(id=item.id, html=pages[_digest(item.markdown)]) for item in params.items
+            ]
         )
-    if chars <= INLINE_CHARS_MAX:
-        return _render(params)
-    return await anyio.to_thread.run_sync(_render, params)
+
+    def _find(self, digest: bytes) -> str | None:
+        html = self._kept.get(digest)
+        if html is not None:
+            self._kept.move_to_end(digest)
+        return html
+
+    def _keep(self, pages: Iterable[tuple[bytes, str]]) -> None:
+        for digest, html in pages:
+            self._kept_chars += len(html) - len(self._kept.pop(digest, ""))
+            self._kept[digest] = html
+        while self._kept_chars > KEPT_CHARS_MAX:
+            self._kept_chars -= len(self._kept.popitem(last=False)[1])
 
 
-def _render(params: RenderParams) -> RenderResult:
-    return RenderResult(
-        items=[Rendered(id=item.id, html=to_html(item.markdown)) for item in params.items]
-    )
+def _digest(markdown: str) -> bytes:
+    return sha256(markdown.encode("utf-8", "surrogatepass")).digest()
 
 
 def methods() -> list[Method[Any]]:
@@ -58,7 +92,7 @@ def methods() -> list[Method[Any]]:
             result=RenderResult,
             scope="operator.read",
             effect="read",
-            handle=render,
+            handle=Renderer().render,
             summary="Markdown as HTML without scripts, styles or fetched pictures. Ours, not OpenClaw's.",
         )
     ]
