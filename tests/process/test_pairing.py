@@ -25,7 +25,7 @@ def knock(program: Program, device: SignedDevice, token: str) -> dict[str, Any]:
     return answer
 
 
-@pytest.mark.spec("B1", "SEC8")
+@pytest.mark.spec("B1")
 @pytest.mark.parametrize("answered", [True, False])
 @pytest.mark.parametrize("method", ["device.pair.approve", "device.pair.remove"])
 def test_a_decision_about_a_device_is_whole_after_a_kill(

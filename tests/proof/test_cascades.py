@@ -174,13 +174,13 @@ async def test_a_cascade_has_the_runs_that_its_hops_allow(tmp_path: Path, part: 
             assert complaint(mesh, runs) is None
 
 
-def a_hop_costs_nothing(caller: Caller) -> Authority:
+def a_hop_costs_nothing(caller: Caller, hops_max: int) -> Authority:
     return caller.principal.authority
 
 
-def only_the_first_hop_costs(caller: Caller) -> Authority:
+def only_the_first_hop_costs(caller: Caller, hops_max: int) -> Authority:
     first = caller.run is not None and not caller.run.cause.hops
-    return _one_hop_less(caller) if first else caller.principal.authority
+    return _one_hop_less(caller, hops_max) if first else caller.principal.authority
 
 
 @pytest.mark.parametrize("rule", [a_hop_costs_nothing, only_the_first_hop_costs])

@@ -89,7 +89,7 @@ async def test_programs_of_one_device_that_come_in_together_all_keep_a_good_toke
     ]
 
 
-@pytest.mark.spec("SEC8")
+@pytest.mark.spec("G1")
 @pytest.mark.parametrize("taken_by", ["remove", "rotate", "revoke"])
 async def test_a_token_that_is_taken_away_on_the_way_in_opens_nothing(taken_by: str) -> None:
     book = pairings()

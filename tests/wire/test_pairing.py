@@ -189,7 +189,7 @@ async def test_the_right_token_does_not_help_a_wrong_signature(tmp_path: Path, s
             assert (await peer.closed())[0] == 1008
 
 
-@pytest.mark.spec("SEC8")
+@pytest.mark.spec("G1")
 @pytest.mark.parametrize(
     ("method", "more"), [("device.pair.remove", {}), ("device.token.revoke", {"role": "operator"})]
 )

@@ -8,7 +8,7 @@ import msgspec
 from crossclaw.config import Config
 from crossclaw.config.tools import AgentToAgent
 from crossclaw.domain.authority import Authority
-from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.keys import SHARED, SessionKey
 from crossclaw.domain.sight import Sight
 from crossclaw.policy.agent_to_agent import decide_reach, reachable
 from crossclaw.policy.decision import Decision
@@ -54,7 +54,9 @@ def decide_visible(
 ) -> Decision:
     """`line` is the target and everything above it; only viewers that need it look at it."""
     own = viewer.key
-    reach = decide_reach(viewer.reach, own.agent_id, target.agent_id, "listing")
+    # The shared session is every agent's own main one.
+    agent_id = own.agent_id if target.text == SHARED else target.agent_id
+    reach = decide_reach(viewer.reach, own.agent_id, agent_id, "listing")
     if not reach.allowed:
         return reach
     if viewer.roots is not None and not viewer.roots & line:
@@ -70,7 +72,7 @@ def decide_visible(
         case "tree":
             return Decision(own.text in line, _mode("tree", "itself and what is below it"))
         case "agent":
-            same = target.agent_id == own.agent_id
+            same = agent_id == own.agent_id
             return Decision(same, _mode("agent", "the sessions of its own agent"))
         case "all":
             return Decision(True, _mode("all", "everything that tools.agentToAgent lets reach"))

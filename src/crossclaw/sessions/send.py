@@ -123,7 +123,7 @@ class Sends:
                 timeout_ms=self._config.agents.defaults.timeout_ms,
                 exchange_id=run_id if requester else None,
             ),
-            authority=self._one_hop_less(caller),
+            authority=_one_hop_less(caller, self._config.session.agent_to_agent.max_hops),
             cause=caller.run.cause.followed_by(caller.run.run_id, hops=1)
             if caller.run
             else Cause(),
@@ -132,12 +132,6 @@ class Sends:
         once = Dedupe("run", run_id, digest("send", handle.key.text, message))
         begin = [PutExchange(exchange=self._exchange(requester, new))] if requester else []
         return (await self._book.submit(new, session, dedupe=once, also=begin)).run_id
-
-    def _one_hop_less(self, caller: Caller) -> Authority:
-        """Also of a client's, whose own authority knows no end."""
-        authority = caller.principal.authority
-        hops = min(authority.hops_left, self._config.session.agent_to_agent.max_hops)
-        return authority.meet(msgspec.structs.replace(authority, hops_left=hops - 1))
 
     def _exchange(self, requester: SessionKey, new: NewRun) -> Exchange:
         """A send between agents begins one; a person who sends gets the reply and that is all."""
@@ -192,6 +186,13 @@ def _timeout(seconds: float | None) -> float:
     if seconds != seconds or seconds < 0:
         raise Invalid("timeoutSeconds must be 0 (do not wait) or more")
     return min(seconds, WAIT_MAX_S)
+
+
+def _one_hop_less(caller: Caller, hops_max: int) -> Authority:
+    """Also of a client's, whose own authority knows no end."""
+    authority = caller.principal.authority
+    hops = min(authority.hops_left, hops_max)
+    return authority.meet(msgspec.structs.replace(authority, hops_left=hops - 1))
 
 
 def _context(requester: SessionKey | None, handle: SessionHandle) -> str:

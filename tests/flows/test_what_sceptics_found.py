@@ -1,0 +1,286 @@
+"""What a sceptical reader found in sends, spawns and the shared session, each as a small story."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from crossclaw.config import Config
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.errors import KeyReused, ProviderRefused
+from crossclaw.domain.events import Event, Injected, RunEnded
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import ToolUse
+from crossclaw.domain.sessions import NewSession
+from crossclaw.door.principal import session_principal
+from crossclaw.door.registry import Caller
+from crossclaw.ledger.contract import ArchiveSession, EnsureSession
+from crossclaw.providers.contract import ModelRequest
+from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
+from tests.flows.crashing import crashed_copy
+from tests.flows.spawning import MAIN, announces_in, children, config_of, family, reported
+from tests.flows.talking import call, results_of, say
+
+DESK = SessionKey.named("main", "desk")
+
+
+def conf(raw: dict[str, Any]) -> Config:
+    return msgspec.convert(raw, Config)
+
+
+@pytest.mark.spec("B4")
+async def test_a_clients_send_begins_with_no_more_hops_than_the_config_gives(
+    tmp_path: Path,
+) -> None:
+    async with open_house(
+        tmp_path,
+        ScriptedProvider(lambda r: "ok"),
+        config=conf({"session": {"agentToAgent": {"maxHops": 5}}}),
+    ) as house:
+        sent = await call(house, "sessions.send", agentId="main", message="go")
+        run = await house.book.find(sent["runId"])
+
+    assert run is not None
+    assert run.authority.hops_left == 4
+
+
+@pytest.mark.spec("B4")
+async def test_a_spawn_without_hops_is_refused_and_nothing_begins(tmp_path: Path) -> None:
+    async with open_house(tmp_path, family()) as house:
+        tired = session_principal(MAIN, Authority(hops_left=0))
+        answer = await house.door.dispatch(
+            Caller(principal=tired), "tool.sessions_spawn", {"task": "more"}
+        )
+
+        assert answer.status == "error"
+        assert "hops" in answer.error
+        assert await children(house) == []
+
+
+@pytest.mark.spec("B3", "P4")
+async def test_a_child_of_a_sandboxed_owner_is_sandboxed_and_nobodys_owner(tmp_path: Path) -> None:
+    config = config_of({"agents": {"defaults": {"sandbox": {"mode": "non-main"}}}})
+    async with open_house(tmp_path, family(), config=config) as house:
+        answer = await call(house, "sessions.spawn", sessionKey=DESK.text, task="work")
+        run = await house.book.find(answer["runId"])
+        child = await house.ledger.find_session(SessionKey.parse(answer["childSessionKey"]))
+        await reported(house, DESK)
+        (text,) = await announces_in(house, DESK)
+
+    assert run is not None
+    assert child is not None
+    assert (run.authority.owner, run.authority.sandboxed) == (False, True)
+    assert (child.authority.owner, child.authority.sandboxed) == (False, True)
+    assert "transcript" not in text  # a path of this machine is nothing for a sandboxed parent
+
+
+@pytest.mark.spec("P6")
+async def test_a_report_goes_to_the_chat_that_was_asked_in_not_to_the_newest_one(
+    tmp_path: Path,
+) -> None:
+    chat = MemoryChannel()
+    async with open_house(tmp_path, family(child_s=20), channels=[chat]) as house:
+        await chat.say("ana", "go")
+        await anyio.sleep(5)
+        await chat.say("bob", "hello")  # the same main session, another address
+        await reported(house)
+        await chat.wait_sent(3)
+
+    assert [to for to, text in chat.sent if text.startswith("Status:")] == ["ana"]
+
+
+@pytest.mark.spec("P7")
+async def test_an_archived_session_neither_spawns_nor_is_woken(tmp_path: Path) -> None:
+    config = config_of({"agents": {"defaults": {"subagents": {"wakeParent": True}}}})
+    async with open_house(tmp_path, family(child_s=20), config=config) as house:
+        await call(house, "sessions.spawn", sessionKey=DESK.text, task="work")
+        await house.ledger.do(ArchiveSession(key=DESK, at=1))
+        await reported(house, DESK)
+
+        assert await house.ledger.list_open_runs(DESK) == []
+        assert len(await announces_in(house, DESK)) == 1
+        with pytest.raises(Exception, match=r"archived|unknown session"):
+            await call(house, "sessions.spawn", sessionKey=DESK.text, task="more")
+
+
+@pytest.mark.spec("B3", "P6")
+async def test_a_woken_parent_has_no_more_authority_than_its_child_had(tmp_path: Path) -> None:
+    config = config_of({"agents": {"defaults": {"subagents": {"wakeParent": True}}}})
+    async with open_house(tmp_path, family(), config=config) as house:
+        answer = await call(house, "sessions.spawn", task="work")
+        await reported(house)
+        wake = await house.book.wait(f"{answer['runId']}:wake", timeout_s=60)
+
+    assert wake is not None
+    assert not wake.authority.owner
+    assert not wake.authority.may_spawn
+
+
+@pytest.mark.spec("Y4")
+@pytest.mark.parametrize("wakes", [False, True])
+async def test_nothing_of_a_report_is_shown_on_the_page_of_a_denied_session(
+    tmp_path: Path, wakes: bool
+) -> None:
+    config = config_of({"agents": {"defaults": {"subagents": {"wakeParent": wakes}}}})
+    heard: list[Event] = []
+    async with open_house(tmp_path, family(child_s=5), config=config) as house:
+        house.feed.subscribe(heard.append)
+        answer = await call(house, "sessions.spawn", sessionKey=DESK.text, task="work")
+        await call(house, "sessions.patch", key=DESK.text, sendPolicy="deny")
+        await reported(house, DESK)
+        await anyio.sleep(60)
+
+    assert not [event for event in heard if isinstance(event, Injected)]
+    ends = [e for e in heard if isinstance(e, RunEnded) and e.run.run_id.endswith(":wake")]
+    assert [end.withheld for end in ends] == [True] * wakes
+    assert answer["status"] == "accepted"
+
+
+@pytest.mark.spec("P5")
+async def test_words_of_an_announce_that_failed_are_not_the_result(tmp_path: Path) -> None:
+    async with open_house(tmp_path, family(announce=ProviderRefused("no credit"))) as house:
+        await say(house, "main", "go", "r1")
+        await reported(house)
+        (text,) = await announces_in(house)
+
+    assert text.startswith("Status: success\nResult: forty-two\nNotes: no announce: ")
+
+
+@pytest.mark.spec("B1", "P5", "P6")
+async def test_two_stops_at_once_report_a_queued_child_once(tmp_path: Path) -> None:
+    config = config_of({"agents": {"defaults": {"maxConcurrent": 1}}})
+    slow = ScriptedProvider(lambda r: "late", delay_s=300)
+    async with open_house(tmp_path, slow, config=config) as house:
+        await call(house, "chat.send", sessionKey=DESK.text, message="long", idempotencyKey="o")
+        await anyio.sleep(1)
+        await call(house, "sessions.spawn", task="t")
+
+        async def stop() -> None:
+            await call(house, "chat.abort", sessionKey="main")
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stop)
+            tasks.start_soon(stop)
+        await anyio.sleep(5)
+
+        assert len(await announces_in(house)) == 1
+
+
+@pytest.mark.spec("V3", "V1")
+async def test_a_label_tells_a_sandboxed_session_nothing_of_hidden_ones(tmp_path: Path) -> None:
+    config = config_of({"agents": {"defaults": {"sandbox": {"mode": "all"}}}})
+    async with open_house(tmp_path, family(), config=config) as house:
+        await call(house, "sessions.patch", key="agent:main:hidden", label="secret")
+        boxed = Caller(principal=session_principal(DESK, Authority(sandboxed=True, hops_left=9)))
+        await house.ledger.do(EnsureSession(new=NewSession(key=DESK, session_id="d"), at=1))
+        told = [
+            await house.door.dispatch(boxed, "tool.sessions_spawn", {"task": "t", "label": label})
+            for label in ("secret", "free")
+        ]
+
+    assert [answer.status for answer in told] == ["accepted", "accepted"]
+
+
+@pytest.mark.spec("P1", "P7")
+async def test_the_label_of_an_archived_child_can_be_given_again(tmp_path: Path) -> None:
+    async with open_house(tmp_path, family(arguments={"label": "seeker"})) as house:
+        await say(house, "main", "go", "r1")
+        spawn = await reported(house)
+        await house.ledger.do(ArchiveSession(key=SessionKey.parse(spawn.child_key), at=1))
+        await say(house, "main", "go", "r2")
+
+        assert len(await children(house)) == 2
+
+
+@pytest.mark.spec("S1")
+async def test_a_clients_send_with_a_key_is_one_send(tmp_path: Path) -> None:
+    async with open_house(tmp_path, ScriptedProvider(lambda r: "ok")) as house:
+        asked: dict[str, Any] = {"agentId": "main", "message": "hi", "idempotencyKey": "k1"}
+        first = await call(house, "sessions.send", **asked)
+        again = await call(house, "sessions.send", **asked)
+        with pytest.raises(KeyReused):
+            await call(house, "sessions.send", **{**asked, "message": "other"})
+
+    assert first == again
+    assert first["runId"] == "k1"
+
+
+@pytest.mark.spec("B1")
+async def test_the_time_that_nobody_worked_does_not_count_against_a_run(tmp_path: Path) -> None:
+    folder = tmp_path / "house"
+    folder.mkdir()
+    model = ScriptedProvider(lambda r: "done", delay_s=60)
+    async with open_house(folder, model) as house:
+        await call(house, "chat.send", sessionKey="main", message="hi", idempotencyKey="r1")
+        await anyio.sleep(5)
+        copy = crashed_copy(folder)
+    await anyio.sleep(700)  # longer than agents.defaults.timeoutSeconds
+    async with open_house(copy, model) as house:
+        run = await house.book.wait("r1", timeout_s=300)
+
+    assert run is not None
+    assert (run.status, run.reply) == ("ok", "done")
+
+
+# ── the shared session ─────────────────────────────────────────────────────────────────────────
+
+SHARED = {"session": {"scope": "global"}, "agents": {"list": [{"id": "main"}, {"id": "helper"}]}}
+
+
+@pytest.mark.spec("K5", "Y2", "P8")
+async def test_commands_work_in_the_shared_session_and_never_say_its_name(tmp_path: Path) -> None:
+    async with open_house(tmp_path, ScriptedProvider(lambda r: "ok"), config=conf(SHARED)) as house:
+        await say(house, "main", "hi", "r0")
+        for number, text in enumerate(
+            ["/status", "/send off", "/send on", "/model", "/new", "/usage"]
+        ):
+            await call(
+                house, "chat.send", sessionKey="main", message=text, idempotencyKey=f"c{number}"
+            )
+            run = await house.book.find(f"c{number}")
+            assert run is not None
+            assert run.reply
+            assert "global" not in run.reply
+            assert "⚠️" not in run.reply
+
+
+@pytest.mark.spec("K5")
+async def test_neither_models_nor_clients_see_the_word_global(tmp_path: Path) -> None:
+    def answer(request: ModelRequest) -> Any:
+        last = request.turns[-1]
+        if "go" in str(last) and not getattr(last, "results", None):
+            return [
+                ToolUse("c1", "sessions_spawn", {"task": "work"}),
+                ToolUse("c2", "sessions_send", {"sessionKey": DESK.text, "message": "hi there"}),
+                ToolUse("c3", "session_status", {}),
+            ]
+        return "fine"
+
+    model = ScriptedProvider(answer)
+    async with open_house(tmp_path, model, config=conf(SHARED)) as house:
+        await call(house, "sessions.create", key=DESK.text)
+        run = await say(house, "main", "go", "r1")
+        await anyio.sleep(60)
+        results = await results_of(house, run)
+        listed = await call(house, "sessions.list")
+        read = await call(house, "tool.sessions_history", sessionKey=DESK.text)
+
+    assert "global" not in str([request.system for request in model.seen])
+    assert "from global" not in str([request.turns for request in model.seen])
+    assert '"global"' not in msgspec.json.encode([results, listed, read]).decode()
+    assert "Session: main" in str(results)
+
+
+@pytest.mark.spec("K5", "S8")
+async def test_everybody_may_reach_the_shared_session_also_without_agent_to_agent(
+    tmp_path: Path,
+) -> None:
+    closed = {**SHARED, "tools": {"agentToAgent": {"enabled": False}}}
+    async with open_house(tmp_path, ScriptedProvider(lambda r: "ok"), config=conf(closed)) as house:
+        await say(house, "main", "hi", "r0")
+        helper = Caller(principal=session_principal(SessionKey.named("helper", "x"), Authority()))
+        read = await house.door.dispatch(helper, "tool.sessions_history", {"sessionKey": "main"})
+
+    assert read.session_key == "main"
