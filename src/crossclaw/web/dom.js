@@ -157,8 +157,9 @@ export const isPersons = (provenance) =>
 export function authorOf(provenance) {
   if (provenance?.sourceSession) return nameOfKey(provenance.sourceSession);
   const kind = provenance?.kind ?? "person";
-  if (!provenance?.sender) return beginning(kind);
-  return kind in BEGINNINGS && kind !== "system" ? `${provenance.sender} (${kind})` : provenance.sender;
+  const name = provenance?.sender;
+  if (!name || name.toLowerCase() === kind) return beginning(kind);
+  return kind in BEGINNINGS && kind !== "system" ? `${name} (${kind})` : name;
 }
 
 /** Who brought a run about and whom it reached, in words. An announce is said by the session itself. */
