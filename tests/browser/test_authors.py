@@ -11,6 +11,7 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.types import TextContent
 
 from tests.browser.conftest import Visit
 from tests.browser.visiting import AGENTS, LIBRARIAN, MAIN, Place, open_place, route
@@ -55,8 +56,10 @@ def by_guest(place: Place, tool: str, **arguments: Any) -> Any:
             road = streamable_http_client(f"{place.url}mcp?name=claude", http_client=http)
             async with Client(road) as client:
                 result = await client.call_tool(tool, arguments)
-        assert not result.is_error, result.content
-        return json.loads(result.content[0].text)
+        (content,) = result.content
+        assert isinstance(content, TextContent)
+        assert not result.is_error, content.text
+        return json.loads(content.text)
 
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(anyio.run, call).result()
@@ -123,9 +126,10 @@ def test_a_budget_is_in_the_details_of_its_session_and_above_its_chat(
     visit: Visit, place: Place
 ) -> None:
     key = place.make("thrifty")
-    place.say(key, "say: as little as possible")
+    visitor = visit(route("chat", key))
+    visitor.see(".log .empty")
 
-    visitor = visit(route("sessions", key))
-    visitor.see(".panel .facts", has_text="of 400,000 tokens")
-    visitor.go(route("chat", key))
+    visitor.say("say: as little as possible")
     visitor.see(".about", has_text="of 400,000 tokens")
+    visitor.go(route("sessions", key))
+    visitor.see(".panel .facts", has_text="of 400,000 tokens")

@@ -323,6 +323,15 @@ class Chat extends Transcript {
     else if (state === "aborted") this.told.textContent = "Stopped.";
     else this.told.textContent = "";
     this.soon(); // what a command answers is a note, and notes are not told
+    this.lookUp(); // what is left of its budget
+  }
+
+  async lookUp() {
+    const { key } = this;
+    const found = await house.find(key).catch(() => null); // the line went: the next end tells it
+    if (!found || key !== this.key) return;
+    this.row = found;
+    this.showAbout();
   }
 
   showGrowing() {
