@@ -258,3 +258,61 @@ def test_loads_that_overlap_show_every_message_once(visit: Visit, place: Place) 
     visitor.see(".message.assistant[data-seq]", has_text="two")
 
     assert visitor.words() == ["say: one", "one", "say: two", "two"]
+
+
+def test_line_breaks_are_kept_in_messages_and_in_answers_of_commands(
+    visit: Visit, place: Place
+) -> None:
+    visitor = visit(route("chat", place.make("lines")))
+    visitor.say("wait: 0\nsay: ok")
+    mine = visitor.see(".message.user[data-seq] .words:not(.plain)")
+    assert mine.inner_text().splitlines() == ["wait: 0", "say: ok"]
+
+    visitor.say("/status")
+    answer = visitor.see(".log .command .words:not(.plain)").inner_text()
+    assert len(answer.splitlines()) > 3
+
+
+def test_a_line_break_that_markdown_makes_is_one_line_break(visit: Visit, place: Place) -> None:
+    key = place.make("hard-breaks")
+    place.client.ask("chat.inject", {"sessionKey": key, "message": "one  \ntwo\n\n- a\n- b"})
+    visitor = visit(route("chat", key))
+
+    words = visitor.see(".message .words:not(.plain)", has_text="two")
+    assert words.locator("p").first.inner_text().splitlines() == ["one", "two"]
+    assert words.locator("li").all_inner_texts() == ["a", "b"]
+
+
+def test_a_session_of_an_agent_that_is_not_there_is_said_once_and_has_no_field(
+    visit: Visit,
+) -> None:
+    visitor = visit(route("chat", "agent:nobody:main"))
+
+    visitor.see(".log .empty", has_text="nobody")
+    visitor.find("cc-composer").wait_for(state="hidden")
+    assert visitor.find(".loading, .toast").count() == 0
+    visitor.go(route("chat", MAIN))
+    visitor.see("cc-composer")
+
+
+def test_an_address_that_leads_nowhere_is_said(visit: Visit) -> None:
+    visitor = visit()
+    for wrong in ("#/nonsense", "#/chat/%E0%A4%A"):
+        visitor.page.goto(visitor.place.url + wrong)
+        visitor.see("main .empty", has_text="No such page")
+    visitor.page.click("text=To the chat")
+    visitor.see("main > cc-chat")
+
+
+def test_what_cannot_be_attached_is_said_and_covers_no_button(visit: Visit, place: Place) -> None:
+    visitor = visit(route("chat", place.make("attach")))
+    note = {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"words"}
+
+    visitor.page.set_input_files("cc-composer input[type=file]", [note])
+    visitor.page.set_input_files("cc-composer input[type=file]", [note])
+
+    visitor.see(".toast.bad", has_text="notes.txt is not a picture")
+    assert visitor.find(".toast").count() == 1
+    sender = visitor.see("cc-composer .go").bounding_box()
+    toast = visitor.see(".toast").bounding_box()
+    assert toast["y"] + toast["height"] < sender["y"]

@@ -1,10 +1,12 @@
 """Exchanges step by step, and runs from cause to effect."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+import crossclaw
 from tests.browser.conftest import Visit
 from tests.browser.visiting import MAIN, Place, ask_script, route
 
@@ -87,3 +89,35 @@ def test_a_spawn_is_drawn_with_its_child_and_its_report(visit: Visit, place: Pla
     assert shown == child
     visitor.go(route("map"))
     visitor.see(".flow a", has_text="report")
+
+
+def test_what_is_left_out_leaves_no_word_behind(visit: Visit, place: Place) -> None:
+    run_id = place.say(place.make("alone"), "say: nothing follows")
+    visitor = visit(route("run", run_id))
+
+    visitor.see(".timeline", has_text="Ended")
+    texts = visitor.find("main .page").evaluate(
+        "page => [...page.childNodes].filter(n => n.nodeType === Node.TEXT_NODE).map(n => n.data)"
+    )
+    assert texts == []
+
+
+def test_only_one_function_puts_parts_in_place_of_others() -> None:
+    """The browser's own writes the word "false" for a part that is left out."""
+    web = Path(crossclaw.__file__).parent / "web"
+    users = [path.name for path in web.glob("*.js") if ".replaceChildren(" in path.read_text()]
+    assert users == ["dom.js"]
+
+
+def test_the_report_of_a_child_and_an_announce_are_told_in_words(
+    visit: Visit, place: Place
+) -> None:
+    place.say(MAIN, 'tool: sessions_spawn {"task": "say: forty-three"}\nthen:\nsay: Begun.')
+    place.settle()
+    (child,) = place.ledger("SELECT child_key FROM spawns ORDER BY created_at DESC LIMIT 1")[0]
+    visitor = visit(route("exchange", child))
+
+    last = visitor.see(".sequence .step:last-child .said", has_text="forty-three")
+    assert last.inner_text() == "forty-three"
+    visitor.go(route("map"))
+    visitor.see(".flow a .route", has_text=re.compile(r"^Main · child \w{6} announces$"))

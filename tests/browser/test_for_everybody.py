@@ -14,6 +14,12 @@ LOOK = (Path(__file__).parent / "looking.js").read_text("utf-8")
 ASK = ask_script("librarian", "Which shelf?", "say: The ninth.", "Thank you, the ninth.")
 WAITS = ask_script("harbour", "When is high water?", "wait: 600\nsay: At ten.", "At ten.")
 
+# The parts of this view come each in its time.
+ALL_THERE = (
+    "section[aria-label='Cron jobs']:has(form) ~ section[aria-label=Config]:has(pre) "
+    "~ section[aria-label=Log] pre"
+)
+
 
 @pytest.fixture(scope="module")
 def busy(place: Place) -> Any:
@@ -33,7 +39,7 @@ def busy(place: Place) -> Any:
         "exchanges": (route("exchanges"), ".cards a"),
         "exchange": (route("exchange", exchange), ".sequence .step"),
         "run": (route("run", run_id), ".timeline .tool"),
-        "operations": (route("operations"), "section[aria-label=Config] pre"),
+        "operations": (route("operations"), ALL_THERE),
         "nothing": (route("run", "nobody"), ".empty"),
     }
     for key in (HARBOUR, MAIN):

@@ -179,3 +179,28 @@ def test_a_node_is_chosen_and_its_messages_lead_to_the_sequence(visit: Visit, pl
     visitor.see(".side .picked", has_text="The librarian")
     visitor.see(".flow a", has_text="Main → The librarian").click()
     visitor.see(".sequence .step", has_text="Which shelf?")
+
+
+def test_names_on_the_map_are_short_whole_and_apart(visit: Visit, place: Place) -> None:
+    ids = [f"{number:08x}-1111-4222-8333-{number:012x}" for number in range(0xABC0, 0xABCC)]
+    for each in ids:
+        place.make(f"agent:main:openai:{each}")
+    place.make("long", label="A label that is a good deal longer than any map has room for")
+    visitor = visit(route("map"), width=700)
+
+    visitor.until("n => document.querySelector('cc-map').nodes.size >= n", len(ids) + 1)
+    visitor.until("() => document.querySelector('cc-map').labels?.length > 3")
+    labels, bounds = visitor.page.evaluate(
+        "() => { const m = document.querySelector('cc-map'), v = m.view;"
+        " return [m.labels, [-v.x / v.zoom, (m.canvas.clientWidth - v.x) / v.zoom]] }"
+    )
+    names = [label["name"] for label in labels]
+    assert any("openai 0000ab" in name for name in names)
+    assert max(map(len, names)) <= 28
+    assert all(bounds[0] <= label["l"] and label["r"] <= bounds[1] for label in labels)
+    pairs = [(a, b) for a in labels for b in labels if a["key"] < b["key"]]
+    assert not [(a, b) for a, b in pairs if overlap(a, b)]
+
+
+def overlap(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    return bool(a["l"] < b["r"] and b["l"] < a["r"] and a["t"] < b["b"] and b["t"] < a["b"])

@@ -42,3 +42,34 @@ def test_what_the_gateway_does_not_offer_is_not_shown(visit: Visit, place: Place
     for method, title in offered.items():
         block = visitor.find(f"section[aria-label='{title}']")
         assert block.is_visible() == (method in features)
+
+
+def test_a_job_that_cannot_be_added_stays_in_its_form_with_the_reason(
+    visit: Visit, place: Place
+) -> None:
+    visitor = visit(route("operations"))
+    form = visitor.see("form[aria-label='New job']")
+    for name, text in {"name": "News", "expr": "every morning", "message": "say: news"}.items():
+        form.locator(f"[name={name}]").fill(text)
+    form.locator("button").click()
+
+    visitor.see("form [role=alert]", has_text="every morning")
+    form.locator("button").evaluate("button => button.blur()")
+    redrawn = visitor.see("section[aria-label='Cron jobs'] .empty").element_handle()
+    visitor.page.evaluate("() => document.querySelector('cc-operations').read()")
+    redrawn.wait_for_element_state("hidden")
+    assert form.locator("[name=message]").input_value() == "say: news"
+
+    form.locator("[name=expr]").fill("0 7 * * *")
+    form.locator("button").click()
+    visitor.see("section[aria-label='Cron jobs'] .plainlist", has_text="News")
+    assert form.locator("[name=message]").input_value() == ""
+    assert form.locator("[role=alert]").inner_text() == ""
+
+
+def test_the_log_shows_what_the_gateway_wrote(visit: Visit, place: Place) -> None:
+    visitor = visit(route("operations"))
+
+    lines = visitor.see("section[aria-label=Log] pre").inner_text()
+    kept = (place.folder.state / "logs" / "gateway.log").read_text().splitlines()
+    assert lines.splitlines()[0] in kept

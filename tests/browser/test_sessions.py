@@ -100,12 +100,45 @@ def test_an_archived_session_leaves_the_list_and_is_found_among_the_archived(
     visitor = visit(route("sessions", key))
 
     visitor.page.click(".panel >> text=Archive")
+    visitor.see(".tbody .tr", has_text="archived")
+    visitor.page.click(".toast >> text=Undo")
+    visitor.find(".tbody .tr .silent", has_text="archived").wait_for(state="detached")
+    assert place.ledger("SELECT archived_at FROM sessions WHERE key = ?", key) == [(None,)]
+
+    visitor.go(route("sessions", key))
+    visitor.page.click(".panel >> text=Archive")
     visitor.find(".tbody .tr", has_text=key).wait_for(state="detached")
     visitor.page.select_option("[aria-label=Kind]", "archived")
     visitor.see(".tbody .tr", has_text="Put away")
 
     (at,) = place.ledger("SELECT archived_at FROM sessions WHERE key = ?", key)[0]
     assert at is not None
+
+
+def test_an_archived_session_is_read_and_not_written_to(visit: Visit, place: Place) -> None:
+    key = place.make("read-only", label="Read only")
+    place.say(key, "say: for later")
+    place.client.ask("sessions.archive", {"key": key})
+    visitor = visit(route("sessions", key))
+
+    visitor.see(".panel", has_text="It can be read, not written to.")
+    visitor.page.click(".panel >> text=Read it")
+    visitor.see(".message.assistant", has_text="for later")
+    visitor.see(".shut", has_text="archived")
+    visitor.find("cc-composer").wait_for(state="hidden")
+    current = visitor.see("cc-recent a[aria-current]")
+    assert ("Read only" in current.inner_text(), "archived" in current.inner_text()) == (True, True)
+
+
+def test_a_chat_is_shut_at_the_moment_it_is_archived(visit: Visit, place: Place) -> None:
+    key = place.make("shut-now")
+    visitor = visit(route("chat", key))
+    visitor.see("cc-composer")
+
+    place.client.ask("sessions.archive", {"key": key})
+
+    visitor.see(".shut")
+    visitor.find("cc-composer").wait_for(state="hidden")
 
 
 MANY = 100_000

@@ -92,3 +92,14 @@ def test_chat_goes_from_one_session_to_another(person: Person) -> None:
     history = person.types("sessions", "history", "elsewhere").stdout
     assert "there" in history
     assert "here\n" not in history.replace("there\n", "").replace("still here\n", "")
+
+
+@pytest.mark.spec("B7")
+def test_watch_says_of_an_announce_only_who_announces(person: Person) -> None:
+    watcher = watching(person, "announces", "--lines", "1", "--json")
+    person.types("message", "send", ASK, "--session", "announced")
+
+    said, _ = watcher.communicate(timeout=30)
+
+    told = json.loads(said)
+    assert (told["route"], told["what"]) == ("librarian", "announces")

@@ -12,10 +12,12 @@ from crossclaw.domain.errors import Forbidden, Invalid, NotFound
 from crossclaw.domain.messages import ToolUse
 from crossclaw.door.principal import session_principal
 from crossclaw.providers.contract import ModelRequest, UserTurn
+from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import ScriptedProvider, open_house
 from tests.flows.spawning import family, reported
 from tests.flows.talking import call, say, two_agents
 from tests.flows.test_exchanges import LIBRARIAN, MAIN, exchange_id, settled, talkative
+from tests.flows.test_guests import Guest
 
 
 @pytest.mark.spec("B7")
@@ -267,3 +269,34 @@ async def test_the_whole_house_is_shown_to_people_only(
         await say(house, "main", "hello", "r1")
         with pytest.raises(Forbidden, match="only a person's client"):
             await call(house, method, agent, **params)
+
+
+async def test_one_session_is_found_by_its_key_archived_or_not(tmp_path: Path) -> None:
+    async with open_house(tmp_path, ScriptedProvider([])) as house:
+        for name in ("desk", "desk-2"):
+            await call(house, "sessions.create", key=name)
+        await call(house, "sessions.archive", key="desk")
+        away = await call(house, "sessions.table", key="agent:main:desk")
+        here = await call(house, "sessions.table", key="agent:main:desk-2")
+        none = await call(house, "sessions.table", key="agent:main:desk-3")
+
+    (row,) = away["rows"]
+    assert row["archivedAt"] >= row["createdAt"]
+    assert [("archivedAt" in row, row["key"]) for row in here["rows"]] == [
+        (False, "agent:main:desk-2")
+    ]
+    assert none["rows"] == []
+
+
+@pytest.mark.spec("B7", "G5")
+async def test_a_guest_that_asks_is_on_the_map_as_whoever_asked(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+        bob = Guest(house, "bob")
+        await bob.call("sessions_send", sessionKey=LIBRARIAN.text, message="say: yes")
+        await bob.call("sessions_spawn", task="say: done")
+        seen = await call(house, "map.get", sinceMs=0)
+
+    sources = {
+        run["kind"]: run["source"] for run in seen["runs"] if run["kind"] in ("send", "spawn")
+    }
+    assert sources == {"send": "agent:main:mcp:bob", "spawn": "agent:main:mcp:bob"}

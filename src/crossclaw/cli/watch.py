@@ -134,11 +134,11 @@ _STATES = {"final": "answered", "error": "failed", "aborted": "stopped"}
 
 
 def _arrived(run: dict[str, Any]) -> Line:
-    source = run.get("source")
-    route = f"{short_key(source) if source else 'a person'} → {short_key(run['key'])}"
-    if run["kind"] in ("cron", "hook", "node") and not source:
-        route = f"{run['kind']} → {short_key(run['key'])}"
-    return Line(run["createdAt"], route, run["kind"])
+    kind, source, own = run["kind"], run.get("source"), short_key(run["key"])
+    if kind == "announce":  # it is asked by nobody: the session tells its own chat
+        return Line(run["createdAt"], own, "announces")
+    begun_by = kind if kind in ("cron", "hook", "node") else "a person"
+    return Line(run["createdAt"], f"{short_key(source) if source else begun_by} → {own}", kind)
 
 
 def _tool(payload: dict[str, Any]) -> list[Line]:

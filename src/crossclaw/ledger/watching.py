@@ -34,7 +34,7 @@ class SeenRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     epoch: int = 0
     cause: str | None = None
     source: str | None = None
-    """The key of the session whose run was the cause; None when a person or a clock began it."""
+    """The key of the session that brought it about; None when a person, a clock or a hook did."""
     error: str | None = None
 
 

@@ -1,5 +1,5 @@
 // The page: a client of the gateway like any other. This module finds the way; the parts do the rest.
-import { h } from "./dom.js";
+import { empty, fill, h } from "./dom.js";
 import { store } from "./house.js";
 import { wire } from "./wire.js";
 import "./chat.js";
@@ -23,14 +23,18 @@ let shown = null;
 async function show() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
   const [name, ...rest] = path.split("/");
-  const view = VIEWS[name] || VIEWS.chat;
-  const argument = rest.length ? decodeURIComponent(rest.join("/")) : null;
+  const view = name ? VIEWS[name] : VIEWS.chat;
+  const argument = view && argumentOf(rest.join("/"));
+  if (argument === undefined) {
+    lost(path);
+    return;
+  }
   await view.load?.();
   if (location.hash.replace(/^#\/?/, "").split("?")[0] !== path) return; // gone on meanwhile
   if (shown?.localName !== view.tag) {
     const before = shown;
     shown = h(view.tag);
-    $("view").replaceChildren(shown);
+    fill($("view"), shown);
     if (before) $("view").focus({ preventScroll: true });
   }
   $("view").setAttribute("aria-label", view.title);
@@ -39,6 +43,23 @@ async function show() {
     else link.removeAttribute("aria-current");
   }
   shown.go(argument, new URLSearchParams(query || ""));
+}
+
+/** What the address names; undefined when it cannot be read. */
+function argumentOf(text) {
+  try {
+    return text ? decodeURIComponent(text) : null;
+  } catch {
+    return undefined;
+  }
+}
+
+function lost(path) {
+  const home = h("p", null, h("a", { href: "#/chat" }, "To the chat"));
+  shown = empty("No such page", `There is nothing at #/${path}.`, home);
+  fill($("view"), shown);
+  $("view").setAttribute("aria-label", "No such page");
+  for (const link of document.querySelectorAll(".rail a[data-view]")) link.removeAttribute("aria-current");
 }
 
 addEventListener("hashchange", () => {

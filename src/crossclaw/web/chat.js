@@ -1,15 +1,16 @@
 // Chat: a conversation as the ledger has it. Every entry has its number, so what comes twice is shown once
 // and what was missed is asked for; only words still being written are not entries yet.
 import {
-  agentName,
-  agentOf,
   cost,
   debounce,
   empty,
   face,
+  fill,
   h,
   iconButton,
+  isPersons,
   nameOf,
+  speakerOf,
   stateMark,
   textOf,
   to,
@@ -40,7 +41,9 @@ class Chat extends Transcript {
       "Newest messages",
     );
     this.composer = h("cc-composer");
-    this.replaceChildren(
+    this.shut = h("p", { cls: "shut", hidden: true }, "This session is archived. It can be read, not written to.");
+    fill(
+      this,
       this.list,
       h(
         "section",
@@ -64,6 +67,7 @@ class Chat extends Transcript {
         this.log,
         this.down,
         this.told,
+        this.shut,
         this.composer,
       ),
     );
@@ -80,7 +84,7 @@ class Chat extends Transcript {
       if (detail.sessionKey === this.key) this.ended(detail);
     });
     this.hear(wire, "sessions.changed", ({ detail }) => {
-      if (detail.sessionKey === this.key && ["reset", "delete"].includes(detail.reason)) this.load();
+      if (detail.sessionKey === this.key && ["reset", "delete", "archive"].includes(detail.reason)) this.load();
     });
     this.hear(house, "open", () => this.again());
     this.hear(house, "recent", () => this.showAbout());
@@ -119,12 +123,15 @@ class Chat extends Transcript {
     this.showAbout();
     if (!wire.ready || !key) return;
     try {
-      const [answer] = await Promise.all([
+      const [answer, found] = await Promise.all([
         wire.call("sessions.entries", { key, limit: PAGE, ...(seq ? { before: seq + PAGE / 2 } : {}) }),
+        house.find(key),
         wire.call("sessions.messages.subscribe", { key }),
       ]);
       if (mine !== this.loading) return;
-      this.log.replaceChildren();
+      this.row = found;
+      this.showAbout();
+      fill(this.log);
       this.atEnd = !seq || answer.entries.at(-1)?.seq === answer.lastSeq;
       this.took(answer);
       this.take(answer.entries, true);
@@ -135,7 +142,9 @@ class Chat extends Transcript {
       this.looked();
       this.soon();
     } catch (error) {
-      if (!(error instanceof Lost)) complain(error);
+      if (error instanceof Lost || mine !== this.loading) return;
+      this.missing = this.composer.hidden = true;
+      fill(this.log, h("li", null, empty("No such session", error.message)));
     }
   }
 
@@ -148,7 +157,9 @@ class Chat extends Transcript {
     this.olderThan = null;
     this.atEnd = true;
     this.loaded = false;
-    this.log.replaceChildren(h("li", { cls: "loading", "aria-hidden": "true" }, h("i"), h("i"), h("i")));
+    this.row = this.row?.key === this.key ? this.row : null;
+    this.missing = this.composer.hidden = false;
+    fill(this.log, h("li", { cls: "loading", "aria-hidden": "true" }, h("i"), h("i"), h("i")));
     this.down.hidden = true;
     this.told.textContent = "";
   }
@@ -312,6 +323,15 @@ class Chat extends Transcript {
     else if (state === "aborted") this.told.textContent = "Stopped.";
     else this.told.textContent = "";
     this.soon(); // what a command answers is a note, and notes are not told
+    this.lookUp(); // what is left of its budget
+  }
+
+  async lookUp() {
+    const { key } = this;
+    const found = await house.find(key).catch(() => null); // the line went: the next end tells it
+    if (!found || key !== this.key) return;
+    this.row = found;
+    this.showAbout();
   }
 
   showGrowing() {
@@ -343,10 +363,11 @@ class Chat extends Transcript {
       { cls: "body" },
       blocksOf(said.message).map((block) => this.block(block, {})),
     );
+    const side = isPersons(said.message.provenance) ? "user" : "other";
     return h(
       "li",
-      { cls: "message user ghost", id },
-      h("h3", { cls: "sr" }, "You"),
+      { cls: `message ${side} ghost`, id },
+      this.head({ message: said.message, at: said.message.timestamp || Date.now() }, side),
       body,
       h("p", { cls: "foot shown" }),
     );
@@ -356,7 +377,7 @@ class Chat extends Transcript {
     return h(
       "li",
       { cls: "message assistant ghost growing", id, data: { run: id.slice(4) } },
-      h("h3", { cls: "head" }, face(this.key), h("span", { cls: "name" }, agentName(agentOf(this.key)))),
+      h("h3", { cls: "head" }, face(this.key), h("span", { cls: "name" }, speakerOf(this.key))),
       h("div", { cls: "body" }, words("")),
       h("p", { cls: "dots", role: "img", "aria-label": "at work" }, h("i"), h("i"), h("i")),
     );
@@ -429,12 +450,17 @@ class Chat extends Transcript {
 
   showAbout() {
     if (!this.key) return;
-    const row = house.row(this.key) || { key: this.key };
+    const { budget, archivedAt } = this.row || {};
+    const row = { ...(house.row(this.key) || this.row || { key: this.key }), budget, archivedAt };
+    this.list.here = row;
     this.heading.textContent = nameOf(row);
     const facts = [h("code", null, this.key)];
     if (row.model) facts.push(h("span", null, row.model), h("span", null, `${tokens(row.tokens)} tokens`));
     if (row.costUsd) facts.push(h("span", null, cost(row.costUsd)));
-    this.about.replaceChildren(stateMark(row.lane), ...facts);
+    if (row.budget) facts.push(h("span", { title: row.budget.text }, `budget: ${row.budget.text}`));
+    fill(this.about, row.archivedAt ? h("span", null, "archived") : stateMark(row.lane), facts);
+    this.shut.hidden = !row.archivedAt;
+    this.composer.hidden = Boolean(this.missing || row.archivedAt);
   }
 
   showEmpty() {
@@ -445,7 +471,7 @@ class Chat extends Transcript {
           "li",
           { cls: "empty" },
           face(this.key),
-          h("p", { cls: "title" }, `Talk with ${agentName(agentOf(this.key))}`),
+          h("p", { cls: "title" }, `Talk with ${speakerOf(this.key)}`),
           h("p", null, "Write below. Other sessions and agents can be reached from here too."),
         ),
       );

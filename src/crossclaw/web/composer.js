@@ -1,5 +1,5 @@
 // Where a person writes: drafts kept by session, /commands completed, pictures attached.
-import { Part, h, icon, iconButton } from "./dom.js";
+import { Part, fill, h, icon, iconButton } from "./dom.js";
 import { complain, store } from "./house.js";
 import { wire } from "./wire.js";
 
@@ -67,7 +67,8 @@ export class Composer extends Part {
       icon("send"),
     );
     this.stopper.hidden = true;
-    this.replaceChildren(
+    fill(
+      this,
       h(
         "form",
         {
@@ -155,7 +156,8 @@ export class Composer extends Part {
     this.chosen = found.length ? 0 : -1;
     this.list.hidden = !found.length;
     this.field.setAttribute("aria-expanded", String(found.length > 0));
-    this.list.replaceChildren(
+    fill(
+      this.list,
       ...found.map((each, i) =>
         h(
           "li",
@@ -214,9 +216,15 @@ export class Composer extends Part {
   // ── pictures ──────────────────────────────────────────────────────────────────────────────
 
   attach(files) {
-    for (const file of files.filter((each) => each.type.startsWith("image/"))) {
-      if (file.size > PICTURE_BYTES_MAX) complain(new Error(`${file.name} is larger than 5 MB`));
-      else if (this.pictures.length < PICTURES_MAX) this.read(file);
+    let room = PICTURES_MAX - this.pictures.length;
+    for (const file of files) {
+      if (!file.type.startsWith("image/"))
+        complain(
+          new Error(`${file.name} is not a picture. Only pictures can be attached; words of a file can be pasted.`),
+        );
+      else if (file.size > PICTURE_BYTES_MAX) complain(new Error(`${file.name} is larger than 5 MB`));
+      else if (room-- > 0) this.read(file);
+      else complain(new Error(`${file.name} is left out: a message takes ${PICTURES_MAX} pictures`));
     }
   }
 
@@ -230,7 +238,8 @@ export class Composer extends Part {
   }
 
   showPictures() {
-    this.shown.replaceChildren(
+    fill(
+      this.shown,
       ...this.pictures.map((picture, i) =>
         h(
           "figure",

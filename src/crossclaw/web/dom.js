@@ -10,8 +10,16 @@ export function h(tag, props, ...children) {
     else if (name === "value" || name === "checked" || name === "selected") element[name] = value;
     else element.setAttribute(name === "cls" ? "class" : name, value === true ? "" : value);
   }
-  element.append(...children.flat(3).filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(...real(children));
   return element;
+}
+
+const real = (children) => children.flat(3).filter((child) => ![null, undefined, false].includes(child));
+
+/** Puts these in place of what was there. The browser's own replaceChildren would write "false" for a part
+ * that is left out, so nothing else calls it. */
+export function fill(element, ...children) {
+  element.replaceChildren(...real(children));
 }
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -101,7 +109,7 @@ const sessionNames = new Map();
 export function learnNames(rows) {
   for (const row of rows) {
     const name = row.label || row.displayName;
-    if (name) sessionNames.set(row.key, name);
+    if (name) sessionNames.set(row.key, brief(name));
     else sessionNames.delete(row.key);
   }
 }
@@ -111,9 +119,14 @@ export const agentName = (id) => agentNames.get(id) || id;
 
 /** A session's name for people: its label, else what its key says. */
 export function nameOf(row) {
-  if (row.label || row.displayName) return row.label || row.displayName;
+  if (row.label || row.displayName) return brief(row.label || row.displayName);
   return nameOfKey(row.key);
 }
+
+const UUID = /([0-9a-f]{6})[0-9a-f]{2}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/gi;
+
+/** Of an id the beginning tells it apart; nobody reads the rest. */
+const brief = (name) => name.replace(UUID, "$1");
 
 export function nameOfKey(key) {
   if (!key) return "a person";
@@ -124,7 +137,35 @@ export function nameOfKey(key) {
   const rest = parts.slice(2);
   if (rest.length === 1 && rest[0] === "main") return agent;
   if (rest[0] === "subagent") return `${agent} · child ${(rest[1] || "").slice(0, 6)}`;
-  return `${agent} · ${rest.join(" ")}`;
+  if (rest[0] === "mcp") return rest.slice(1).join(" ");
+  return `${agent} · ${brief(rest.join(" "))}`;
+}
+
+/** Who answers in a session: its agent, or the guest whose session it is. */
+export const speakerOf = (key) => (key?.split(":")[2] === "mcp" ? nameOfKey(key) : agentName(agentOf(key)));
+
+const BEGINNINGS = { cron: "a clock", hook: "a hook", node: "a node", system: "the house" };
+
+/** What begins a run of this kind when no session does. */
+export const beginning = (kind) => BEGINNINGS[kind] || "a person";
+
+/** Whether the words are those of a person, as far as the gateway knows. */
+export const isPersons = (provenance) =>
+  !provenance?.sourceSession && (provenance?.kind ?? "person") === "person";
+
+/** Who said a message, by what the gateway wrote beside it. */
+export function authorOf(provenance) {
+  if (provenance?.sourceSession) return nameOfKey(provenance.sourceSession);
+  const kind = provenance?.kind ?? "person";
+  const name = provenance?.sender;
+  if (!name || name.toLowerCase() === kind) return beginning(kind);
+  return kind in BEGINNINGS && kind !== "system" ? `${name} (${kind})` : name;
+}
+
+/** Who brought a run about and whom it reached, in words. An announce is said by the session itself. */
+export function routeOf(run) {
+  if (run.kind === "announce") return `${nameOfKey(run.key)} announces`;
+  return `${run.source ? nameOfKey(run.source) : beginning(run.kind)} → ${nameOfKey(run.key)}`;
 }
 
 export function hueOf(text) {
@@ -134,13 +175,19 @@ export function hueOf(text) {
 }
 
 export function face(key) {
-  const agent = agentOf(key);
+  return letter(speakerOf(key), key?.split(":")[2] === "mcp" ? key : agentOf(key));
+}
+
+export function letter(name, hue = name) {
   const element = h(
     "i",
     { cls: "face", "aria-hidden": "true" },
-    agentName(agent).replace(/^the /i, "").slice(0, 1).toUpperCase(),
+    name
+      .replace(/^(the|an?) /i, "")
+      .slice(0, 1)
+      .toUpperCase(),
   );
-  element.style.setProperty("--hue", hueOf(agent));
+  element.style.setProperty("--hue", hueOf(hue));
   return element;
 }
 

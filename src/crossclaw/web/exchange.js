@@ -1,6 +1,8 @@
 // Exchanges: every send with its rounds and announce, every spawn with its child, step by step.
 import {
   Part,
+  authorOf,
+  beginning,
   cost,
   count,
   dayOf,
@@ -8,8 +10,10 @@ import {
   empty,
   exactTime,
   face,
+  fill,
   h,
   lasted,
+  letter,
   nameOfKey,
   oneLine,
   plural,
@@ -26,7 +30,8 @@ const ANNOUNCED = { "no address": "not posted: the session has no chat", failed:
 class Exchanges extends Part {
   open() {
     this.list = h("ul", { cls: "cards" });
-    this.replaceChildren(
+    fill(
+      this,
       h(
         "div",
         { cls: "page" },
@@ -46,7 +51,8 @@ class Exchanges extends Part {
     if (!wire.ready) return;
     try {
       const { exchanges } = await wire.call("exchanges.list", {});
-      this.list.replaceChildren(
+      fill(
+        this.list,
         ...exchanges.map((each) =>
           h(
             "li",
@@ -87,7 +93,7 @@ class Exchanges extends Part {
 class Exchange extends Part {
   open() {
     this.page = h("div", { cls: "page" });
-    this.replaceChildren(this.page);
+    fill(this, this.page);
     this.soon = debounce(() => this.read(), 400);
     this.hear(house, "open", () => this.read());
     this.hear(wire, "sessions.changed", ({ detail }) => {
@@ -98,7 +104,7 @@ class Exchange extends Part {
   go(id) {
     this.name = id;
     this.trace = null;
-    this.page.replaceChildren();
+    fill(this.page);
     this.read();
   }
 
@@ -114,7 +120,8 @@ class Exchange extends Part {
       this.draw(trace, began);
     } catch (error) {
       if (error instanceof Lost) return;
-      this.page.replaceChildren(
+      fill(
+        this.page,
         h("header", null, h("h2", null, "Exchange")),
         empty("Not found", error.message, h("p", null, h("a", { href: "#/exchanges" }, "All exchanges"))),
       );
@@ -133,7 +140,8 @@ class Exchange extends Part {
     const end =
       trace.endedAt ||
       Math.max(trace.createdAt, ...trace.steps.map(({ run }) => run.endedAt || run.startedAt || run.createdAt));
-    this.page.replaceChildren(
+    fill(
+      this.page,
       h(
         "header",
         null,
@@ -161,9 +169,9 @@ class Exchange extends Part {
     lanes.forEach((key, lane) => {
       const actor = h(
         "a",
-        { cls: "actor", href: key.startsWith("chat:") ? null : to.chat(key) },
-        face(key),
-        h("span", null, key.startsWith("chat:") ? key.slice(5) : nameOfKey(key)),
+        { cls: "actor", href: key && !key.startsWith("chat:") ? to.chat(key) : null },
+        key?.startsWith("agent:") ? face(key) : letter(laneName(key)),
+        h("span", null, laneName(key)),
       );
       const line = h("div", { cls: "lifeline", "aria-hidden": "true" });
       for (const each of [actor, line]) each.style.gridColumn = `${lane + (narrow() ? 1 : 2)}`;
@@ -240,10 +248,20 @@ function stepsOf(trace, lanes) {
       from: trace.target,
       to: trace.requester,
       kind: "announce",
-      text: trace.spawn.outcome || trace.spawn.state,
+      text: outcomeOf(trace.spawn),
       answer: true,
     });
   return steps;
+}
+
+/** How a child ended, in words: what it said, else what went wrong. The ledger keeps it as JSON. */
+function outcomeOf({ outcome, state }) {
+  try {
+    const { status, reply, error } = JSON.parse(outcome);
+    return reply || error || status || state;
+  } catch {
+    return outcome || state;
+  }
 }
 
 function stepElement(step, index, lanes, open) {
@@ -290,7 +308,7 @@ function stepElement(step, index, lanes, open) {
   return element;
 }
 
-const laneName = (key) => (key.startsWith("chat:") ? key.slice(5) : nameOfKey(key));
+const laneName = (key) => (key?.startsWith("chat:") ? key.slice(5) : nameOfKey(key));
 
 function moreOf(step) {
   const said = h("div", { cls: "words" });
@@ -311,10 +329,7 @@ function moreOf(step) {
 export function chainOf(began, current) {
   if (!began) return null;
   const first = began.chain[0];
-  const provenance = first ? null : began.asked?.provenance;
-  const start = first
-    ? beginning(first.kind)
-    : provenance?.sender || provenance?.sourceChannel || beginning(began.run.kind);
+  const start = first ? beginning(first.kind) : startOf(began);
   const runs = [...began.chain, began.run];
   return h(
     "ol",
@@ -338,7 +353,10 @@ export function chainOf(began, current) {
   );
 }
 
-const beginning = (kind) => ({ cron: "a clock", hook: "a hook", node: "a node" })[kind] || "a person";
+function startOf({ asked, run }) {
+  if (!asked?.provenance) return beginning(run.kind);
+  return authorOf(asked.provenance);
+}
 
 export function figures(pairs) {
   return h(

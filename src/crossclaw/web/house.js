@@ -64,6 +64,16 @@ class House extends EventTarget {
     return this.recent.find((row) => row.key === key);
   }
 
+  /** A session however old, archived ones too, with its budget where it has one; null when it was never begun. */
+  async find(key) {
+    const [{ rows }, { session }] = await Promise.all([
+      wire.call("sessions.table", { key }),
+      wire.call("sessions.describe", { key }),
+    ]);
+    learnNames(rows);
+    return rows.length ? { ...rows[0], budget: session?.budget } : null;
+  }
+
   // A session is unread when something happened in it since it was last looked at, also while this page
   // was away: times are compared, not counted.
   unread(row) {
@@ -140,6 +150,7 @@ const NOTICES_MAX = 4;
 /** A short notice; with `undo` it waits `ms` before `done` is called, and Undo prevents that. */
 export function notice(text, { bad = false, ms = 5000, undo, done } = {}) {
   const box = document.getElementById("toasts");
+  if (bad) [...box.children].find((each) => each.textContent === text)?.remove(); // once is enough
   const end = () => {
     clearTimeout(timer);
     toast.remove();

@@ -9,6 +9,7 @@ import {
   empty,
   exactTime,
   face,
+  fill,
   h,
   icon,
   lasted,
@@ -16,6 +17,7 @@ import {
   nameOf,
   nameOfKey,
   plural,
+  routeOf,
   stateMark,
   to,
 } from "./dom.js";
@@ -77,7 +79,8 @@ class MapView extends Stage {
     );
     this.rate.value = this.speed;
     this.now = h("button", { type: "button", "aria-pressed": "true", onclick: () => this.goLive() }, "Live");
-    this.replaceChildren(
+    fill(
+      this,
       h(
         "section",
         { cls: "stage", "aria-label": "Map" },
@@ -288,7 +291,8 @@ class MapView extends Stage {
       .slice(-LISTED)
       .reverse();
     const focused = this.side.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
-    this.side.replaceChildren(
+    fill(
+      this.side,
       ...(chosen ? this.about(chosen) : []),
       ...(this.live && !chosen ? this.busyList(now) : []),
       h("h3", null, this.live ? "Messages" : `Messages until ${exactTime(time)}`),
@@ -389,7 +393,7 @@ function flow(run, now) {
     h(
       "a",
       { href, data: { run: run.runId } },
-      h("span", { cls: "route" }, `${nameOfKey(run.source)} → ${nameOfKey(run.key)}`),
+      h("span", { cls: "route" }, routeOf(run)),
       h("span", { cls: "when", title: exactTime(run.createdAt) }, ago(run.createdAt, now)),
       h(
         "span",

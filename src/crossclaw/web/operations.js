@@ -1,6 +1,6 @@
 // Operations: how the house is, who is connected, channels, config, logs, cron jobs. What the gateway does
 // not offer is not shown.
-import { Part, ago, count, debounce, empty, h, lasted, pretty, statusMark, timeOf, dayOf, to } from "./dom.js";
+import { Part, ago, count, debounce, empty, fill, h, lasted, pretty, statusMark, timeOf, dayOf, to } from "./dom.js";
 import { complain, house, notice } from "./house.js";
 import { Lost, wire } from "./wire.js";
 
@@ -18,7 +18,8 @@ class Operations extends Part {
       config: block("Config", "wide"),
       logs: block("Log", "wide"),
     };
-    this.replaceChildren(
+    fill(
+      this,
       h(
         "div",
         { cls: "page" },
@@ -54,12 +55,13 @@ class Operations extends Part {
   async part(name, methods, show) {
     const shown = this.blocks[name];
     shown.hidden = !methods.every((method) => wire.offers(method));
-    if (shown.hidden || shown.contains(document.activeElement?.closest("form"))) return;
+    const busy = document.activeElement?.closest("form");
+    if (shown.hidden || (busy && shown.contains(busy))) return;
     try {
       const content = await show();
-      shown.lastElementChild.replaceChildren(...[content].flat());
+      fill(shown.lastElementChild, ...[content].flat());
     } catch (error) {
-      if (!(error instanceof Lost)) shown.lastElementChild.replaceChildren(h("p", { cls: "problem" }, error.message));
+      if (!(error instanceof Lost)) fill(shown.lastElementChild, h("p", { cls: "problem" }, error.message));
     }
   }
 
@@ -168,16 +170,21 @@ class Operations extends Part {
 
   async showLogs() {
     const answer = await wire.call("logs.tail", { limit: LOG_LINES });
+    const file = h("code", null, answer.file);
     const lines = (answer.lines || []).map((line) => (typeof line === "string" ? line : JSON.stringify(line)));
-    const text = h(
-      "pre",
-      { tabindex: "0", "aria-label": "Last lines of the log" },
-      lines.join("\n") || "(nothing yet)",
-    );
+    if (!lines.length)
+      return h(
+        "p",
+        { cls: "hint" },
+        "No line yet in ",
+        file,
+        ". The gateway writes there when it begins and when something goes wrong; if it could not, it said so where it was started.",
+      );
+    const text = h("pre", { tabindex: "0", "aria-label": "Last lines of the log" }, lines.join("\n"));
     requestAnimationFrame(() => {
       text.scrollTop = text.scrollHeight;
     });
-    return [answer.file && h("p", { cls: "hint" }, h("code", null, answer.file)), text].filter(Boolean);
+    return [h("p", { cls: "hint" }, file), text];
   }
 
   // ── cron ──────────────────────────────────────────────────────────────────────────────────
@@ -187,7 +194,7 @@ class Operations extends Part {
     const rows = list(jobs.map((job) => this.job(job)));
     return [
       jobs.length ? rows : empty("No jobs yet", "A job sets an agent to work at its time."),
-      wire.offers("cron.add") && this.newJob(),
+      wire.offers("cron.add") && (this.form ??= this.newJob()), // the same one: what is typed stays
     ].filter(Boolean);
   }
 
@@ -260,6 +267,7 @@ class Operations extends Part {
 
   newJob() {
     const input = (name, label, props) => h("label", null, label, h("input", { name, required: true, ...props }));
+    const problem = h("p", { cls: "problem", role: "alert" });
     const form = h(
       "form",
       {
@@ -275,14 +283,23 @@ class Operations extends Part {
             wakeMode: "now",
             payload: { kind: "agentTurn", message: given.message },
           };
-          if (await this.doJob("cron.add", job, "Added.")) form.reset();
+          try {
+            await wire.call("cron.add", job);
+          } catch (error) {
+            problem.textContent = error.message;
+            return;
+          }
+          problem.textContent = "";
+          form.reset();
           form.querySelector("button").blur();
+          notice("Added.", { ms: 2000 });
           this.read();
         },
       },
       input("name", "Name", { placeholder: "Morning news" }),
       input("expr", "When (minute hour day month weekday)", { placeholder: "0 7 * * *" }),
       input("message", "What the agent is told", {}),
+      problem,
       h("div", null, h("button", { type: "submit" }, "Add a job")),
     );
     return form;
@@ -293,10 +310,8 @@ class Operations extends Part {
       await wire.call(method, params);
       if (done) notice(done, { ms: 2000 });
       this.soon();
-      return true;
     } catch (error) {
       complain(error);
-      return false;
     }
   }
 }

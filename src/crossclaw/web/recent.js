@@ -1,15 +1,23 @@
 // The list beside the chat.
-import { Part, agentOf, ago, empty, face, h, iconButton, nameOf, stateMark, to } from "./dom.js";
+import { Part, agentOf, ago, empty, face, fill, h, iconButton, nameOf, stateMark, to } from "./dom.js";
 import { complain, house } from "./house.js";
 import { wire } from "./wire.js";
 
 /** The newest conversations and the agents, with what goes on and what is unread. */
 class Recent extends Part {
   #key = null;
+  #here = null;
 
   set key(key) {
     this.#key = key;
     if (this.isConnected) this.draw();
+  }
+
+  /** The session that is looked at, which may be too old for the list, or archived. */
+  set here(row) {
+    const news = JSON.stringify(row) !== JSON.stringify(this.#here);
+    this.#here = row;
+    if (news && this.isConnected) this.draw();
   }
 
   open() {
@@ -20,7 +28,8 @@ class Recent extends Part {
       oninput: () => this.draw(),
     });
     this.items = h("ul", { cls: "rows" });
-    this.replaceChildren(
+    fill(
+      this,
       h(
         "div",
         { cls: "tools" },
@@ -55,13 +64,15 @@ class Recent extends Part {
       .map((agent) => ({ key: `agent:${agent.id}:main` }))
       .filter((row) => !known.has(row.key));
     const current =
-      this.#key && !known.has(this.#key) && !agents.some((row) => row.key === this.#key) ? [{ key: this.#key }] : [];
+      this.#key && !known.has(this.#key) && !agents.some((row) => row.key === this.#key)
+        ? [this.#here?.key === this.#key ? this.#here : { key: this.#key }]
+        : [];
     const wanted = this.filter.value.toLowerCase();
     const rows = [...current, ...house.recent, ...agents].filter((row) =>
       `${nameOf(row)} ${row.key}`.toLowerCase().includes(wanted),
     );
     const focused = this.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
-    this.items.replaceChildren(...rows.map((row) => this.row(row)));
+    fill(this.items, ...rows.map((row) => this.row(row)));
     if (!rows.length)
       this.items.append(h("li", null, empty("Nothing found", "The sessions page searches in all messages.")));
     if (focused) this.items.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
@@ -87,18 +98,19 @@ class Recent extends Part {
         h(
           "span",
           { cls: "more" },
-          row.lane
-            ? stateMark(row.lane)
-            : row.channel && row.channel !== "unknown"
-              ? row.channel
-              : row.updatedAt
-                ? row.model
-                : "not yet talked to",
+          aboutOf(row),
         ),
         unread && h("i", { cls: "mark" }, h("span", { cls: "sr" }, "unread")),
       ),
     );
   }
+}
+
+function aboutOf(row) {
+  if (row.archivedAt) return "archived";
+  if (row.lane) return stateMark(row.lane);
+  if (row.channel && row.channel !== "unknown") return row.channel;
+  return row.updatedAt ? row.model : "not yet talked to";
 }
 
 customElements.define("cc-recent", Recent);

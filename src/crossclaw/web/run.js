@@ -1,11 +1,13 @@
 // A run from its cause to its effects: every turn of the model, every tool call with input and output.
 import {
   Part,
+  authorOf,
   cost,
   count,
   debounce,
   empty,
   exactTime,
+  fill,
   h,
   lasted,
   nameOfKey,
@@ -23,7 +25,7 @@ import { Lost, wire } from "./wire.js";
 class Run extends Part {
   open() {
     this.page = h("div", { cls: "page" });
-    this.replaceChildren(this.page);
+    fill(this, this.page);
     this.soon = debounce(() => this.read(), 300);
     this.hear(house, "open", () => this.read());
     this.hear(wire, "agent", ({ detail }) => {
@@ -36,7 +38,7 @@ class Run extends Part {
 
   go(id) {
     this.name = id;
-    this.page.replaceChildren();
+    fill(this.page);
     this.read();
   }
 
@@ -48,7 +50,7 @@ class Run extends Part {
       if (id === this.name) this.draw(trace);
     } catch (error) {
       if (!(error instanceof Lost))
-        this.page.replaceChildren(h("header", null, h("h2", null, "Run")), empty("Not found", error.message));
+        fill(this.page, h("header", null, h("h2", null, "Run")), empty("Not found", error.message));
     }
   }
 
@@ -56,7 +58,8 @@ class Run extends Part {
     const { run, spent } = trace;
     const opened = new Set([...this.page.querySelectorAll("details[open]")].map((each) => each.dataset.call));
     const began = run.startedAt || run.createdAt;
-    this.page.replaceChildren(
+    fill(
+      this.page,
       h(
         "header",
         null,
@@ -77,8 +80,8 @@ class Run extends Part {
         ["Model", trace.model || "–"],
       ]),
       h("div", null, h("ol", { cls: "timeline", "aria-label": "What happened" }, timeline(trace, opened))),
-      trace.caused.length > 0 && h("h3", null, "What followed from it"),
-      trace.caused.length > 0 &&
+      trace.caused.length > 0 && [
+        h("h3", null, "What followed from it"),
         h(
           "ul",
           { cls: "cards" },
@@ -95,6 +98,7 @@ class Run extends Part {
             ),
           ),
         ),
+      ],
     );
   }
 }
@@ -108,7 +112,7 @@ function timeline(trace, opened) {
   );
   const items = [];
   if (!trace.entries.some((each) => each.message?.role === "user") && trace.asked)
-    items.push(moment(run.createdAt, "Asked", trace.asked.provenance?.kind, words(textOf(trace.asked))));
+    items.push(moment(run.createdAt, "Asked", `by ${authorOf(trace.asked.provenance)}`, words(textOf(trace.asked))));
   let before = run.startedAt || run.createdAt;
   let turn = 0;
   if (run.epoch > 1)
@@ -122,7 +126,7 @@ function timeline(trace, opened) {
         moment(
           entry.at,
           "Asked",
-          message.provenance?.sourceSession ? `by ${nameOfKey(message.provenance.sourceSession)}` : "by a person",
+          `by ${authorOf(message.provenance)}`,
           words(textOf(message)),
         ),
       );

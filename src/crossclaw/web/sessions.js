@@ -7,6 +7,7 @@ import {
   count,
   debounce,
   empty,
+  fill,
   h,
   iconButton,
   nameOf,
@@ -39,7 +40,7 @@ const COLUMNS = [
 
 class Sessions extends Part {
   chosen = null;
-  leaving = new Set(); // deleted here, and still to be undone
+  leaving = new Map(); // deleted or archived here, and still to be undone
 
   open() {
     this.words = h("input", {
@@ -93,7 +94,8 @@ class Sessions extends Part {
     );
     this.hits = h("div", { cls: "hits", hidden: true, role: "region", "aria-label": "Messages found" });
     this.panel = h("aside", { cls: "panel", hidden: true, "aria-label": "Session" });
-    this.replaceChildren(
+    fill(
+      this,
       h(
         "header",
         { cls: "bar" },
@@ -136,7 +138,8 @@ class Sessions extends Part {
 
   showAgents() {
     const value = this.agent.value;
-    this.agent.replaceChildren(
+    fill(
+      this.agent,
       ...[["", "All agents"], ...house.agents.map((each) => [each.id, agentName(each.id)])].map(([id, text]) =>
         h("option", { value: id }, text),
       ),
@@ -200,7 +203,8 @@ class Sessions extends Part {
       const { hits } = await wire.call("sessions.search", { query });
       if (query !== this.words.value.trim()) return;
       this.total.textContent = `${plural(hits.length, "message")}${hits.length === 50 ? ", the newest" : ""}`;
-      this.hits.replaceChildren(
+      fill(
+        this.hits,
         ...hits.map((hit) =>
           h(
             "a",
@@ -239,7 +243,7 @@ class Sessions extends Part {
     const focused = this.body.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
     const rows = [];
     for (let i = first; i < last; i++) rows.push(this.row(i, this.pages.get(Math.floor(i / PAGE))?.rows[i % PAGE]));
-    this.body.replaceChildren(...rows);
+    fill(this.body, ...rows);
     if (!this.count)
       this.body.append(
         empty(
@@ -259,14 +263,18 @@ class Sessions extends Part {
       element.append(...COLUMNS.map(([name]) => h("div", { role: "cell", cls: `c-${name}` })));
       return element;
     }
-    const gone = this.leaving.has(row.key);
+    const gone = this.leaving.get(row.key);
     element.setAttribute("aria-selected", String(row.key === this.chosen));
     element.addEventListener("click", () => {
       location.hash = to.session(row.key);
     });
     const cells = {
       name: h("a", { href: to.session(row.key) }, h("b", null, nameOf(row)), h("code", null, row.key)),
-      state: gone ? h("span", { cls: "silent" }, "deleted") : stateMark(row.lane),
+      state: gone
+        ? h("span", { cls: "silent" }, gone)
+        : row.archivedAt
+          ? h("span", { cls: "silent" }, "archived")
+          : stateMark(row.lane),
       kind: row.spawnedBy ? "child" : row.kind,
       channel: row.channel,
       model: row.model,
@@ -293,14 +301,15 @@ class Sessions extends Part {
     this.panel.hidden = !key;
     if (!key || !wire.ready) return;
     try {
-      const { rows } = await wire.call("sessions.table", { search: key, limit: 5 });
-      const row = rows.find((each) => each.key === key);
+      const row = await house.find(key);
       if (this.chosen !== key) return;
+      this.budget = row?.budget;
       if (row) this.fillPanel(row);
       else
-        this.panel.replaceChildren(
+        fill(
+          this.panel,
           this.panelHead({ key }),
-          empty("Not there any more", "This session was deleted, archived, or never begun."),
+          empty("Not there", "This session was deleted, or never begun."),
         );
     } catch (error) {
       if (!(error instanceof Lost)) complain(error);
@@ -308,7 +317,8 @@ class Sessions extends Part {
   }
 
   refreshPanel(rows) {
-    const row = rows.find((each) => each.key === this.chosen);
+    const found = rows.find((each) => each.key === this.chosen);
+    const row = found && { ...found, budget: this.budget };
     if (row && !this.panel.contains(document.activeElement)) this.fillPanel(row);
     else if (row) this.panel.querySelector(".facts")?.replaceWith(facts(row));
   }
@@ -325,6 +335,16 @@ class Sessions extends Part {
   }
 
   fillPanel(row) {
+    if (row.archivedAt) {
+      fill(
+        this.panel,
+        this.panelHead(row),
+        h("p", null, "This session is archived. It can be read, not written to."),
+        facts(row),
+        h("div", { cls: "acts" }, h("a", { cls: "button", href: to.chat(row.key) }, "Read it"), this.deleter(row)),
+      );
+      return;
+    }
     const field = (name, label, element) =>
       h(
         "label",
@@ -340,7 +360,8 @@ class Sessions extends Part {
         row.overrides[name] || "",
       );
     const model = chosen("model", row.overrides.model ? [[row.overrides.model, row.overrides.model]] : []);
-    this.panel.replaceChildren(
+    fill(
+      this.panel,
       this.panelHead(row),
       facts(row),
       h(
@@ -373,12 +394,17 @@ class Sessions extends Part {
         h("a", { cls: "button", href: to.chat(row.key) }, "Open chat"),
         row.lane && h("button", { type: "button", onclick: () => this.stop(row) }, "Stop"),
         h("button", { type: "button", onclick: () => this.reset(row) }, "Reset"),
-        wire.offers("sessions.archive") &&
+        row.kind !== "main" &&
+          wire.offers("sessions.archive") &&
           h("button", { type: "button", onclick: () => this.archive(row) }, "Archive"),
-        row.kind !== "main" && h("button", { type: "button", cls: "bad", onclick: () => this.remove(row) }, "Delete"),
+        row.kind !== "main" && this.deleter(row),
       ),
     );
     this.fillModels(model, row);
+  }
+
+  deleter(row) {
+    return h("button", { type: "button", cls: "bad", onclick: () => this.remove(row) }, "Delete");
   }
 
   async fillModels(element, row) {
@@ -420,26 +446,26 @@ class Sessions extends Part {
   }
 
   archive(row) {
-    wire.call("sessions.archive", { key: row.key }).then(() => {
-      notice("Archived.");
-      location.hash = "#/sessions";
-      this.again();
-    }, complain);
+    this.leave(row, "sessions.archive", "archived");
   }
 
   remove(row) {
-    this.leaving.add(row.key);
+    this.leave(row, "sessions.delete", "deleted");
+  }
+
+  leave(row, method, word) {
+    this.leaving.set(row.key, word);
     location.hash = "#/sessions";
     const back = () => {
       this.leaving.delete(row.key);
       this.draw();
     };
-    notice(`${nameOf(row)} is deleted.`, {
+    notice(`${nameOf(row)} is ${word}.`, {
       ms: UNDO_MS,
       undo: back,
       done: async () => {
         try {
-          await wire.call("sessions.delete", { key: row.key });
+          await wire.call(method, { key: row.key });
         } catch (error) {
           complain(error);
         }
@@ -455,7 +481,7 @@ const twice = (word) => [word, word];
 
 function facts(row) {
   const pairs = [
-    ["State", stateMark(row.lane)],
+    ["State", row.archivedAt ? `archived ${dayOf(row.archivedAt)}, ${timeOf(row.archivedAt)}` : stateMark(row.lane)],
     [
       "Kind",
       row.spawnedBy
@@ -468,6 +494,7 @@ function facts(row) {
     ["Begun", `${dayOf(row.createdAt)}, ${timeOf(row.createdAt)}`],
     ["Session id", h("code", null, row.sessionId)],
   ];
+  if (row.budget) pairs.splice(-2, 0, ["Budget", row.budget.text]);
   if (row.lane)
     pairs.splice(1, 0, ["Run", h("a", { href: to.run(row.lane.runId) }, `since ${timeOf(row.lane.since)}`)]);
   return h(

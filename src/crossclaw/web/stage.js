@@ -1,11 +1,12 @@
 // The stage of the map: where everything stands, how it is drawn, and the hands that move it.
-import { Part, agentName, agentOf, cost, h, hueOf, nameOf, stateOf, to, tokens } from "./dom.js";
+import { Part, agentName, agentOf, cost, fill, h, hueOf, nameOf, stateOf, to, tokens } from "./dom.js";
 
 const FLIGHT = 1100; // milliseconds that a message is seen on its way
 const GLOW = 9000; // and its road shines after it
 const GAP = 52; // between the nodes of one agent
 const WIDE_GAP = 88; // while there is room for their names
 const LABELS_MAX = 70;
+const LABEL_CHARS = 28; // of a name on the map; the rest is in the list
 const INKS = ["ink", "soft", "faint", "line", "accent", "amber", "red", "blue", "card", "paper", "tint"];
 
 /** Draws `nodes`, `runs`, `roads` and `waits` as they were at `time`. */
@@ -335,22 +336,56 @@ export class Stage extends Part {
     const all = this.nodes.size <= LABELS_MAX || view.zoom > 1.3;
     const size = 12 / Math.min(1.15, Math.max(0.6, view.zoom));
     pen.textAlign = "center";
-    for (const [key, node] of this.nodes) {
-      const main = key.endsWith(":main") && this.circles.length < 30;
-      if (!(all || main || states.has(key) || node === this.over || key === this.chosen)) continue;
-      const name = nameOf(node.row),
-        y = node.y + this.radius(node) + size + 5;
+    this.labels = [];
+    for (const { node, main, busy } of this.named(states, all)) {
       pen.font = `${main ? 600 : 500} ${size}px system-ui, sans-serif`;
+      const paid = node.row.costUsd && all ? cost(node.row.costUsd) : "";
+      const label = this.placeLabel(node, size, paid ? 2 : 1);
+      if (!label) continue;
       pen.lineWidth = 3;
       pen.strokeStyle = ink.paper;
-      pen.strokeText(name, node.x, y);
-      pen.fillStyle = main || states.has(key) ? ink.ink : ink.soft;
-      pen.fillText(name, node.x, y);
-      if (!node.row.costUsd || !all) continue;
+      pen.strokeText(label.name, label.x, label.y);
+      pen.fillStyle = main || busy ? ink.ink : ink.soft;
+      pen.fillText(label.name, label.x, label.y);
+      if (!paid) continue;
       pen.font = `${size - 1}px system-ui, sans-serif`;
       pen.fillStyle = ink.soft;
-      pen.fillText(cost(node.row.costUsd), node.x, y + size + 2);
+      pen.fillText(paid, label.x, label.y + size + 2);
     }
+  }
+
+  /** Whose name is drawn: first those that matter most, for they get the room. */
+  named(states, all) {
+    const wanted = [];
+    for (const [key, node] of this.nodes) {
+      const main = key.endsWith(":main") && this.circles.length < 30,
+        busy = states.has(key),
+        picked = node === this.over || key === this.chosen;
+      if (all || main || busy || picked) wanted.push({ node, main, busy, weight: 4 * picked + 2 * main + busy });
+    }
+    return wanted.sort((a, b) => b.weight - a.weight);
+  }
+
+  /** Below its node, else above it, whole within the canvas and on no other name; else nowhere: the list
+   * beside the map and a touch of the node tell it. */
+  placeLabel(node, size, lines) {
+    const { pen, view, canvas, labels } = this;
+    const whole = nameOf(node.row),
+      name = whole.length > LABEL_CHARS ? `${whole.slice(0, LABEL_CHARS - 1)}…` : whole;
+    const half = pen.measureText(name).width / 2,
+      left = (4 - view.x) / view.zoom + half,
+      right = (canvas.clientWidth - 4 - view.x) / view.zoom - half;
+    if (node.x < left - half || node.x > right + half) return null;
+    const x = Math.max(left, Math.min(right, node.x)),
+      far = this.radius(node) + 5;
+    for (const y of [node.y + far + size, node.y - far - (lines - 1) * (size + 2)]) {
+      const box = { l: x - half, r: x + half, t: y - size, b: y + (lines - 1) * size + 3 };
+      if (labels.some((each) => each.l < box.r && box.l < each.r && each.t < box.b && box.t < each.b)) continue;
+      const label = { key: node.row.key, name, x, y, ...box };
+      labels.push(label);
+      return label;
+    }
+    return null;
   }
 
   // ── hands ─────────────────────────────────────────────────────────────────────────────────
@@ -436,7 +471,8 @@ export class Stage extends Part {
     this.tip.hidden = !this.over;
     if (!this.over) return;
     const { row } = this.over;
-    this.tip.replaceChildren(
+    fill(
+      this.tip,
       h("b", null, nameOf(row)),
       h("span", null, `${stateOf(row.lane).text} · ${tokens(row.tokens)} tokens · ${cost(row.costUsd)}`),
     );

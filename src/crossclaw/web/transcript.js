@@ -1,18 +1,19 @@
 // A transcript as people read it: entries in their order, calls with their results, parts that belong together.
 import {
   Part,
-  agentName,
-  agentOf,
+  authorOf,
   cost,
   count,
   dayOf,
   exactTime,
   face,
   h,
+  isPersons,
   lasted,
-  nameOfKey,
+  letter,
   oneLine,
   pretty,
+  speakerOf,
   textOf,
   timeOf,
   to,
@@ -85,14 +86,10 @@ export class Transcript extends Part {
   item(entry) {
     const { message, at } = entry;
     if (!message) return entry.note ? this.noteItem(entry) : null;
-    const mine = message.role === "user";
-    const from = message.provenance?.sourceSession;
-    const who = mine ? (from ? `from:${from}` : "user") : "assistant";
-    const item = h("li", {
-      cls: `message ${mine ? (from ? "other" : "user") : "assistant"}`,
-      data: { who, run: entry.runId || "", at },
-    });
-    item.append(this.head(entry, from));
+    const side = message.role !== "user" ? "assistant" : isPersons(message.provenance) ? "user" : "other";
+    const who = side === "other" ? `from:${authorOf(message.provenance)}` : side;
+    const item = h("li", { cls: `message ${side}`, data: { who, run: entry.runId || "", at } });
+    item.append(this.head(entry, side));
     const body = h("div", { cls: "body" });
     for (const block of blocksOf(message)) {
       const shown = this.block(block, entry);
@@ -104,22 +101,22 @@ export class Transcript extends Part {
     return item;
   }
 
-  head(entry, from) {
-    const { message } = entry;
-    if (message.role === "user" && !from)
-      return h("h3", { cls: "sr" }, `${message.provenance?.sender || "You"}, ${timeOf(entry.at)}`);
-    const key = message.role === "assistant" ? this.key : from;
-    const kind = message.provenance?.kind;
+  head(entry, side) {
+    const { provenance } = entry.message;
+    if (side === "user") return h("h3", { cls: "sr" }, `${provenance?.sender || "You"}, ${timeOf(entry.at)}`);
+    const from = side === "other" ? provenance.sourceSession : null;
+    const key = side === "other" ? from : this.key;
+    const name = side === "other" ? authorOf(provenance) : speakerOf(this.key);
     return h(
       "h3",
       { cls: "head" },
-      face(key),
-      h("span", { cls: "name" }, message.role === "assistant" ? agentName(agentOf(this.key)) : nameOfKey(key)),
+      key ? face(key) : letter(name),
+      h("span", { cls: "name" }, name),
       from &&
         h(
           "a",
           { cls: "via", href: entry.runId ? to.exchange(entry.runId) : to.chat(from) },
-          kind === "announce" ? "announce" : "message from an agent",
+          provenance.kind === "announce" ? "announce" : "message from an agent",
         ),
       h("time", null, timeOf(entry.at)),
     );

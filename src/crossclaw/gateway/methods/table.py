@@ -13,7 +13,7 @@ from crossclaw.domain.sessions import Session
 from crossclaw.door.registry import Caller, Method, Params, Result
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.events import shown_key
-from crossclaw.ledger.watching import Lane, Order, Watching
+from crossclaw.ledger.watching import Lane, Order, Page, Watching
 from crossclaw.sessions.rows import channel_field
 
 ROWS_MAX = 200  # a window shows forty; the next page is one call away
@@ -23,6 +23,8 @@ Place = Annotated[int, msgspec.Meta(ge=0, le=10_000_000)]
 
 
 class TableParams(Params, frozen=True):
+    key: str | None = None
+    """This one alone, archived or not."""
     limit: Rows = 100
     offset: Place = 0
     order: Order = "updated"
@@ -52,6 +54,8 @@ class TableRow(Result, frozen=True):
     spawned_by: str | None = None
     lane: Lane | None = None
     """What goes on; nothing when it is at rest."""
+    archived_at: int | None = None
+    """Since when it can be read and no longer written to."""
 
 
 class TableResult(Result, frozen=True):
@@ -74,7 +78,17 @@ class Table:
         self._model_of = model_of
 
     async def table(self, caller: Caller, params: TableParams) -> TableResult:
-        page = await self._watching.page(
+        page = await self._page(caller, params)
+        return TableResult(
+            ts=self._clock.now_ms(), total=page.total, rows=await self.rows(page.sessions)
+        )
+
+    async def _page(self, caller: Caller, params: TableParams) -> Page:
+        if params.key is not None:
+            handle = await self._resolver.find(caller.principal, params.key)
+            found = [handle.session] if handle and handle.session else []
+            return Page(len(found), found)
+        return await self._watching.page(
             limit=params.limit,
             offset=params.offset,
             order=params.order,
@@ -83,9 +97,6 @@ class Table:
             kinds=_known(params.kinds),
             search=params.search,
             archived=params.archived,
-        )
-        return TableResult(
-            ts=self._clock.now_ms(), total=page.total, rows=await self.rows(page.sessions)
         )
 
     async def rows(self, sessions: list[Session]) -> list[TableRow]:
@@ -111,6 +122,7 @@ class Table:
             spawned_by=session.spawned_by,
             overrides=_overrides(session),
             lane=lane,
+            archived_at=session.archived_at,
         )
 
     def methods(self) -> list[Method[Any]]:

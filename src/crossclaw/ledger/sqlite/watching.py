@@ -27,8 +27,11 @@ T = TypeVar("T")
 
 _SEEN = (
     "SELECT r.id, r.run_id, r.key, r.agent_id, r.kind, r.status, r.created_at, r.started_at, "
-    "r.ended_at, r.exchange_id, r.hops, r.epoch, p.run_id, p.key, r.error FROM runs r "
-    "LEFT JOIN runs p ON p.run_id = json_extract(r.cause, '$.chain[#-1]')"
+    "r.ended_at, r.exchange_id, r.hops, r.epoch, p.run_id, "
+    "coalesce(p.key, x.requester_key, s.parent_key), r.error FROM runs r "
+    "LEFT JOIN runs p ON p.run_id = json_extract(r.cause, '$.chain[#-1]') "
+    # A guest asks without a run of its own: its send or spawn says who it was.
+    "LEFT JOIN exchanges x ON x.run_id = r.run_id LEFT JOIN spawns s ON s.run_id = r.run_id"
 )
 _ORDERS: dict[Order, str] = {
     "updated": "updated_at DESC",
