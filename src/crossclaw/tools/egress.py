@@ -72,8 +72,9 @@ def _meant(address: IPv4Address | IPv6Address) -> list[IPv4Address | IPv6Address
         return [address]
     if any(address in net for net in _CLOTHES):
         return [IPv4Address(int(address) & 0xFFFF_FFFF)]
-    inner = [address.sixtofour, *(address.teredo or ())]
-    return [address, *(each for each in inner if each is not None)]
+    if address.sixtofour is not None:
+        return [address.sixtofour]
+    return [address, *(address.teredo or ())]
 
 
 async def resolve(host: str, port: int) -> list[str]:
