@@ -43,6 +43,9 @@ from crossclaw.sessions.announce import Announces
 from crossclaw.tools.contract import Effect
 from tests.crash.furnishing import Ask, Chat, Fall, Look, Stamp, tell
 
+ONE_BY_ONE = {"queue": {"mode": "followup", "debounceMs": 0, "cap": LANE_RUNS_MAX}}
+"""Each letter's words are a script for the one run that answers it."""
+
 Build = Literal[
     "honest",
     "hasty",
@@ -195,9 +198,7 @@ async def _end_when_told(scope: anyio.CancelScope) -> None:
 
 def _config() -> Config:
     defaults = {"model": "rehearsal/rehearsal", "maxConcurrent": RUNS_AT_ONCE}
-    # Each letter's words are a script for the one run that answers it.
-    one_by_one = {"queue": {"mode": "followup", "debounceMs": 0, "cap": LANE_RUNS_MAX}}
-    return msgspec.convert({"agents": {"defaults": defaults}, "messages": one_by_one}, Config)
+    return msgspec.convert({"agents": {"defaults": defaults}, "messages": ONE_BY_ONE}, Config)
 
 
 def _paths(folder: Path) -> Paths:

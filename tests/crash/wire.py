@@ -20,7 +20,7 @@ from tests.crash.clients import Load
 from tests.crash.life import Answer, Gone, Hear, HungUp, Line
 from tests.crash.record import AGENTS, UNHEARD, Place
 from tests.crash.store import count_left, find_runs
-from tests.crash.victim import BYTES_MAX, Build
+from tests.crash.victim import BYTES_MAX, ONE_BY_ONE, Build
 
 PROGRAM = Path(sys.executable).with_name("crossclaw")
 TOKEN = "a-token-of-the-crash-rig-that-is-long-enough"
@@ -29,7 +29,8 @@ CONFIG = {
     "agents": {
         "defaults": {"model": "rehearsal/rehearsal", "maxConcurrent": RUNS_AT_ONCE},
         "list": [{"id": "main", "default": True}, {"id": "librarian"}],
-    }
+    },
+    "messages": ONE_BY_ONE,
 }
 READY = re.compile(rb"the gateway is at http://([0-9.:]+);")
 
