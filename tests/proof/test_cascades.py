@@ -61,29 +61,38 @@ def meshes() -> list[Mesh]:
     return [mesh for mesh in found if count(mesh) <= RUNS_MAX]
 
 
+class Leg(NamedTuple):
+    requester: int
+    target: int
+
+
 def count(mesh: Mesh) -> int:
     """The specification's own number of runs, the first one included."""
 
     @cache
-    def runs_of(agent: int, left: int, child: bool) -> int:
-        """A run and everything that it causes."""
+    def runs_of(agent: int, left: int, child: bool, free: bool) -> int:
+        """A run and everything that it causes. `free`: no sub-agent is among its causes, so that it
+        may still spawn: authority only shrinks, also on the way through others."""
         total = 1
         if left <= 0:
             return total
         for deed in mesh.deeds[agent]:
-            if deed == "+" and not child:
-                total += 2 * runs_of(agent, left - 1, True)  # the task and its announce
+            if deed == "+" and free:
+                total += 2 * runs_of(agent, left - 1, True, False)  # the task and its announce
             elif deed != "+" and (mesh.armed or not child):
-                total += rounds(agent, NAMES.index(deed), left - 1, child)
+                total += rounds(Leg(agent, NAMES.index(deed)), left - 1, child, free)
         return total
 
-    def rounds(requester: int, target: int, left: int, child: bool) -> int:
+    def rounds(leg: Leg, left: int, child: bool, free: bool) -> int:
         """The send, its turns in turn, and the announce: all of them with the send's hops."""
-        spoken = [runs_of(requester, left, child) if turn % 2 else runs_of(target, left, False)
-                  for turn in range(mesh.turns + 1)]  # fmt: skip
-        return sum(spoken) + runs_of(target, left, False)
+        asked, asking = (
+            runs_of(leg.target, left, False, free),
+            runs_of(leg.requester, left, child, free),
+        )
+        spoken = [asking if turn % 2 else asked for turn in range(mesh.turns + 1)]
+        return sum(spoken) + asked
 
-    return runs_of(0, mesh.hops, False)
+    return runs_of(0, mesh.hops, False, True)
 
 
 class Players(ScriptedProvider):
