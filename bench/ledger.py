@@ -24,7 +24,7 @@ from crossclaw.domain.messages import (
 )
 from crossclaw.domain.runs import NewRun, Outcome, Run
 from crossclaw.domain.sessions import NewEntry, NewSession
-from crossclaw.ledger.contract import Append, Claim, EndRun, EnsureSession, Op, Submit
+from crossclaw.ledger.operations import Append, Claim, EndRun, EnsureSession, Op, Submit
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 
 TURNS = 6_000  # in all, shared by the sessions: two or three seconds

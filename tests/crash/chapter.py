@@ -10,7 +10,7 @@ from typing import Literal
 
 import anyio
 
-from crossclaw.ledger.contract import ATTEMPTS_MAX
+from crossclaw.ledger.operations import ATTEMPTS_MAX
 from tests.crash.clients import HOUSE_LOAD, PLAIN, POISON, TRIP, Client, Door, Load, make_clients
 from tests.crash.life import Cradle, Line, Living
 from tests.crash.record import Letter, Outcome, Place, Record, Sending

@@ -13,7 +13,7 @@ from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, UserM
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Entry
 from crossclaw.domain.spawns import Spawn
-from crossclaw.ledger.contract import Delivery, Export
+from crossclaw.ledger.operations import Delivery, Export
 from crossclaw.ledger.sqlite.rows import (
     DELIVERY,
     ENTRY,

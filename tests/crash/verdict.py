@@ -10,7 +10,7 @@ from crossclaw.agent.view import INTERRUPTED, build_view
 from crossclaw.domain.messages import ToolUse, UserMessage, words_of
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Entry
-from crossclaw.ledger.contract import ATTEMPTS_MAX
+from crossclaw.ledger.operations import ATTEMPTS_MAX
 from crossclaw.ledger.sqlite.reading import search
 from crossclaw.providers.contract import AssistantTurn, Turn, UserTurn
 from crossclaw.transcripts.jsonl import entry_lines, header_line

@@ -38,7 +38,7 @@ from crossclaw.domain.ids import RandomIds
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Run
 from crossclaw.domain.spawns import Report, Spawn
-from crossclaw.ledger.contract import ASIDE_AFTER_MS, LANE_RUNS_MAX, Inject, Op
+from crossclaw.ledger.operations import ASIDE_AFTER_MS, LANE_RUNS_MAX, Inject, Op
 from crossclaw.sessions.announce import Announces
 from crossclaw.tools.contract import Effect
 from tests.crash.furnishing import Ask, Chat, Fall, Look, Stamp, tell

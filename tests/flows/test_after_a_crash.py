@@ -8,7 +8,7 @@ import pytest
 
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, ToolUse, UserMessage
-from crossclaw.ledger.contract import ATTEMPTS_MAX
+from crossclaw.ledger.operations import ATTEMPTS_MAX
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
 from tests.flows.crashing import crashed_copy
 from tests.flows.test_runs_keep_their_order import Recording

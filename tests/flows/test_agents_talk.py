@@ -11,7 +11,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import ToolResultMessage, UserMessage
 from crossclaw.door.dispatch import MissingScope
 from crossclaw.door.principal import Principal
-from crossclaw.ledger.contract import DeleteSession
+from crossclaw.ledger.operations import DeleteSession
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import open_house
 from tests.flows.crashing import crashed_copy

@@ -14,7 +14,7 @@ from crossclaw.app import House
 from crossclaw.domain.budgets import Amount
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, ToolUse
-from crossclaw.ledger.contract import Reserve
+from crossclaw.ledger.operations import Reserve
 from crossclaw.providers.contract import ModelRequest, Tell, UserTurn
 from crossclaw.testing import ScriptedProvider, VirtualClock, open_house
 from tests.flows.crashing import crashed_copy

@@ -21,7 +21,7 @@ from crossclaw.domain.exchanges import Exchange
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Text, ToolUse, UserMessage
 from crossclaw.domain.runs import Run
-from crossclaw.ledger.contract import PINS_MAX, ArmTimer, PutExchange, Timer
+from crossclaw.ledger.operations import PINS_MAX, ArmTimer, PutExchange, Timer
 from crossclaw.providers.contract import ModelRequest, UserTurn
 from crossclaw.testing import ScriptedProvider, open_house
 from crossclaw.testing.scripted import Answer

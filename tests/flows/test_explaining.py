@@ -14,7 +14,7 @@ from crossclaw.domain.errors import CrossclawError, Forbidden, Invalid
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import NewSession
 from crossclaw.door.principal import session_principal
-from crossclaw.ledger.contract import EnsureSession
+from crossclaw.ledger.operations import EnsureSession
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import open_house
 from tests.flows.talking import call

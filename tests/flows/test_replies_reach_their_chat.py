@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from crossclaw.domain.errors import DeliveryError, DeliveryUncertain
-from crossclaw.ledger.contract import Delivery
+from crossclaw.ledger.operations import Delivery
 from crossclaw.testing import MemoryChannel, open_house
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call

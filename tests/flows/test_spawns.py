@@ -12,7 +12,7 @@ from crossclaw.domain.errors import ProviderRefused
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Text, ToolUse
 from crossclaw.domain.sessions import Session
-from crossclaw.ledger.contract import DeleteSession
+from crossclaw.ledger.operations import DeleteSession
 from crossclaw.providers.contract import ModelRequest, UserTurn
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
 from crossclaw.tools.contract import ToolContext

@@ -15,7 +15,7 @@ from crossclaw.domain.messages import AssistantMessage, Text, ToolUse, UserMessa
 from crossclaw.domain.sessions import NewSession
 from crossclaw.door.principal import Principal, session_principal
 from crossclaw.door.registry import Caller, Listening
-from crossclaw.ledger.contract import EnsureSession, Op, ResetSession, SettleDelivery
+from crossclaw.ledger.operations import EnsureSession, Op, ResetSession, SettleDelivery
 from crossclaw.providers.contract import ModelRequest
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house

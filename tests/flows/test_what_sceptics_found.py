@@ -16,7 +16,7 @@ from crossclaw.domain.messages import ToolUse
 from crossclaw.domain.sessions import NewSession
 from crossclaw.door.principal import session_principal
 from crossclaw.door.registry import Caller
-from crossclaw.ledger.contract import ArchiveSession, EnsureSession
+from crossclaw.ledger.operations import ArchiveSession, EnsureSession
 from crossclaw.providers.contract import ModelRequest
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
 from tests.flows.crashing import crashed_copy

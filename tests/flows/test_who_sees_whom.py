@@ -15,7 +15,7 @@ from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import NewSession
 from crossclaw.door.principal import Principal, session_principal
-from crossclaw.ledger.contract import EnsureSession
+from crossclaw.ledger.operations import EnsureSession
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import open_house
 from tests.flows.talking import OWNER, call, results_of, say

@@ -4,13 +4,13 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, Usage, UserMessage
 from crossclaw.domain.runs import NewRun, Outcome, Run
 from crossclaw.domain.sessions import NewEntry, NewSession
-from crossclaw.ledger.contract import (
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import (
     Claim,
     Claimed,
     Dedupe,
     EndRun,
     EnsureSession,
-    Ledger,
     NotYet,
     Submit,
     Submitted,

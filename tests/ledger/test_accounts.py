@@ -8,7 +8,7 @@ from crossclaw.domain.errors import Fenced
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Cause, Run, RunKind
 from crossclaw.domain.sessions import NewEntry
-from crossclaw.ledger.contract import (
+from crossclaw.ledger.operations import (
     Append,
     Claim,
     Claimed,

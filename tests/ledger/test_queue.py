@@ -5,13 +5,13 @@ import pytest
 from crossclaw.domain.messages import UserMessage
 from crossclaw.domain.queueing import Queueing
 from crossclaw.domain.runs import NewRun, Outcome, RunPlan
-from crossclaw.ledger.contract import (
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import (
     Claim,
     Claimed,
     EndOpenRun,
     Join,
     Joined,
-    Ledger,
     NotYet,
     Recover,
     ReleaseRun,

@@ -6,12 +6,12 @@ from crossclaw.domain.addresses import Address
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import ToolResultMessage, UserMessage
 from crossclaw.domain.sessions import NewEntry, NewSession
-from crossclaw.ledger.contract import (
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import (
     ArmTimer,
     Audit,
     EnsureSession,
     Inject,
-    Ledger,
     MarkExported,
     NewDelivery,
     PutDelivery,

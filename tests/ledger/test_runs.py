@@ -7,14 +7,14 @@ from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Busy, Fenced, KeyReused, NotFound
 from crossclaw.domain.messages import UserMessage
 from crossclaw.domain.runs import Cause, NewRun, Outcome, RunPlan
-from crossclaw.ledger.contract import (
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import (
     LANE_RUNS_MAX,
     Append,
     Claim,
     Dedupe,
     EndOpenRun,
     Inject,
-    Ledger,
     PruneDedupe,
     Recover,
     ReleaseRun,

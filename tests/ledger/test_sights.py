@@ -9,7 +9,8 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
 from crossclaw.domain.sessions import NewEntry, NewSession
 from crossclaw.domain.sight import Sight
-from crossclaw.ledger.contract import EnsureSession, Inject, Ledger
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import EnsureSession, Inject
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.ledger.sqlite.sights import LINE, conditions
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from crossclaw.domain.errors import NotFound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Run
-from crossclaw.ledger.contract import BeginWait, EndWait, Ledger
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import BeginWait, EndWait
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from tests.ledger.making import ANA, BEN, CHO, begun, end, submit
 

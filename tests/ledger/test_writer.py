@@ -12,7 +12,7 @@ import pytest
 
 from crossclaw.domain.errors import KeyReused, NotFound, Stopped
 from crossclaw.domain.keys import SessionKey
-from crossclaw.ledger.contract import Dedupe, Inject, Submit
+from crossclaw.ledger.operations import Dedupe, Inject, Submit
 from crossclaw.ledger.sqlite.ledger import HANDLERS, SqliteLedger
 from crossclaw.ledger.sqlite.store import open_writer
 from crossclaw.ledger.sqlite.writer import Step, run_batch
@@ -154,7 +154,7 @@ from crossclaw.ledger.sqlite.ledger import HANDLERS, SqliteLedger
 from crossclaw.ledger.sqlite.store import open_writer
 from crossclaw.ledger.sqlite.writer import Step, run_batch
 from tests.ledger.making import ANA, says, session
-from crossclaw.ledger.contract import Inject
+from crossclaw.ledger.operations import Inject
 
 async def main():
     folder = Path(sys.argv[1])

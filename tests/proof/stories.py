@@ -28,7 +28,7 @@ from crossclaw.gateway.audience import Audience
 from crossclaw.gateway.events import Newsroom
 from crossclaw.gateway.frames import EventFrame
 from crossclaw.gateway.limits import Limits
-from crossclaw.ledger.contract import EnsureSession
+from crossclaw.ledger.operations import EnsureSession
 from crossclaw.providers.contract import ModelRequest, Tell, UserTurn
 from crossclaw.testing import MemoryChannel, ScriptedProvider, VirtualClock, open_house
 from tests.flows.tools import Counting

@@ -23,7 +23,7 @@ from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import NewSession
 from crossclaw.door.principal import session_principal
 from crossclaw.door.registry import Caller
-from crossclaw.ledger.contract import EnsureSession
+from crossclaw.ledger.operations import EnsureSession
 from crossclaw.providers.contract import ModelRequest, UserTurn
 from crossclaw.sessions.send import _one_hop_less
 from crossclaw.testing import ScriptedProvider, VirtualLoop, open_house

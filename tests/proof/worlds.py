@@ -15,7 +15,7 @@ from crossclaw.config import Config
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
 from crossclaw.domain.sessions import NewEntry, NewSession
-from crossclaw.ledger.contract import EnsureSession, Inject
+from crossclaw.ledger.operations import EnsureSession, Inject
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from tests.proof.oracle import Node
 

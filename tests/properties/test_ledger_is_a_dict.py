@@ -15,7 +15,7 @@ from crossclaw.domain.errors import CrossclawError, Fenced, KeyReused
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import words_of
 from crossclaw.domain.runs import Outcome, Run
-from crossclaw.ledger.contract import (
+from crossclaw.ledger.operations import (
     Append,
     Claim,
     Dedupe,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from crossclaw.domain.messages import UserMessage
 from crossclaw.domain.sessions import Entry
-from crossclaw.ledger.contract import Export
+from crossclaw.ledger.operations import Export
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.testing import VirtualClock, VirtualLoop
 from crossclaw.transcripts.exporter import Exporter

@@ -14,7 +14,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import NewSession
 from crossclaw.door.principal import session_principal
 from crossclaw.door.resolver import Resolver, Right
-from crossclaw.ledger.contract import EnsureSession
+from crossclaw.ledger.operations import EnsureSession
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 
 HIDDEN = SessionKey.main("ops")

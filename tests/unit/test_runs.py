@@ -14,7 +14,7 @@ from crossclaw.domain.events import EntryAppended, Event, RunAccepted
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Image, ImageSource, Text
 from crossclaw.domain.runs import Outcome, Run
-from crossclaw.ledger.contract import ArmTimer, Inject, Recover, TakeTimer, Timer
+from crossclaw.ledger.operations import ArmTimer, Inject, Recover, TakeTimer, Timer
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.runs.book import NOTHING, Book, Follow
 from crossclaw.runs.feed import Feed

@@ -12,7 +12,8 @@ import pytest
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, Usage, UserMessage
 from crossclaw.domain.sessions import NewEntry, NewSession
-from crossclaw.ledger.contract import EnsureSession, Export, Inject, Ledger, Op
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import EnsureSession, Export, Inject, Op
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.testing import VirtualClock
 from crossclaw.transcripts import copies

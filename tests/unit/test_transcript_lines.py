@@ -20,7 +20,7 @@ from crossclaw.domain.messages import (
     encode_message,
 )
 from crossclaw.domain.sessions import Entry, EntryType
-from crossclaw.ledger.contract import Export
+from crossclaw.ledger.operations import Export
 from crossclaw.transcripts.jsonl import (
     Damage,
     HeaderLine,

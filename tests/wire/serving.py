@@ -28,7 +28,8 @@ from crossclaw.gateway.hello import About
 from crossclaw.gateway.limits import Limits
 from crossclaw.gateway.pairing import Pairings
 from crossclaw.gateway.server import Gateway
-from crossclaw.ledger.contract import Audit, Ledger
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import Audit
 from crossclaw.runs.feed import Feed
 from tests.wire.housed import Housed
 

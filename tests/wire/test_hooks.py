@@ -25,7 +25,7 @@ from crossclaw.domain.sessions import NewSession
 from crossclaw.gateway.auth import GATEWAY, lock_for
 from crossclaw.gateway.edge import HOOKS
 from crossclaw.gateway.http.hooks import hook_lock
-from crossclaw.ledger.contract import EnsureSession
+from crossclaw.ledger.operations import EnsureSession
 from crossclaw.providers.contract import ModelRequest, UserTurn
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
 from crossclaw.testing.house import config_for

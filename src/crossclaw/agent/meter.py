@@ -16,7 +16,8 @@ from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import OverBudget
 from crossclaw.domain.messages import AssistantMessage, Usage
 from crossclaw.domain.runs import Run
-from crossclaw.ledger.contract import Ledger, Reserve
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import Reserve
 from crossclaw.providers.contract import (
     THINKING_TOKENS,
     ModelRequest,

@@ -21,13 +21,8 @@ from crossclaw.domain.errors import (
     DeliveryUncertain,
     StoreError,
 )
-from crossclaw.ledger.contract import (
-    Delivery,
-    DeliveryState,
-    Ledger,
-    SettleDelivery,
-    TakeDelivery,
-)
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import Delivery, DeliveryState, SettleDelivery, TakeDelivery
 from crossclaw.policy.decision import Decision
 from crossclaw.policy.send import BLOCKED
 

@@ -10,7 +10,8 @@ from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Forbidden, Invalid
 from crossclaw.door.principal import Principal, Scope
 from crossclaw.door.registry import Caller, Method, Registry
-from crossclaw.ledger.contract import Audit, Ledger
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import Audit
 
 
 class MissingScope(Forbidden):

@@ -25,7 +25,8 @@ from crossclaw.domain.ids import Ids
 from crossclaw.domain.secret import Secret
 from crossclaw.door.principal import Principal
 from crossclaw.gateway.auth import DeviceTokenMismatch, Lock
-from crossclaw.ledger.contract import Audit, DeleteCredential, Ledger, Op, PutCredential
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import Audit, DeleteCredential, Op, PutCredential
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,8 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.queueing import STEERING
 from crossclaw.domain.runs import NewRun, Outcome, Run
 from crossclaw.domain.sessions import Entry, NewEntry, NewSession, Session
-from crossclaw.ledger.contract import (
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import (
     Append,
     Claim,
     Claimed,
@@ -27,7 +28,6 @@ from crossclaw.ledger.contract import (
     Inject,
     Join,
     Joined,
-    Ledger,
     NotYet,
     Op,
     Recover,

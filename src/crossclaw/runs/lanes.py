@@ -28,7 +28,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage
 from crossclaw.domain.runs import EndStatus, Outcome, Run
 from crossclaw.domain.sessions import NewEntry
-from crossclaw.ledger.contract import ATTEMPTS_MAX, Claimed, NotYet
+from crossclaw.ledger.operations import ATTEMPTS_MAX, Claimed, NotYet
 from crossclaw.policy.budget import time_is_over
 from crossclaw.runs.book import NOTHING, Book, Follow, Take
 from crossclaw.runs.slots import Slots

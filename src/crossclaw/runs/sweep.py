@@ -8,7 +8,8 @@ import anyio
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.keys import SessionKey
-from crossclaw.ledger.contract import Ledger, PruneDedupe, Timer
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import PruneDedupe, Timer
 
 log = logging.getLogger(__name__)
 

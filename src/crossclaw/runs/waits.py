@@ -8,7 +8,8 @@ import msgspec
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Run
-from crossclaw.ledger.contract import BeginWait, EndWait, Ledger
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import BeginWait, EndWait
 from crossclaw.runs.book import Book
 from crossclaw.runs.slots import Slots
 

@@ -18,7 +18,8 @@ from crossclaw.domain.runs import NewRun, Outcome, Run, RunPlan
 from crossclaw.domain.sessions import NewEntry, NewSession
 from crossclaw.door.registry import Caller, Method, Params, Result
 from crossclaw.door.resolver import Resolver
-from crossclaw.ledger.contract import Dedupe, Inject, Ledger, Op
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import Dedupe, Inject, Op
 from crossclaw.runs.book import Book
 from crossclaw.schedule.notices import Notices
 from crossclaw.schedule.work import find_address, told_of_run

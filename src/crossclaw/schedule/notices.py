@@ -15,7 +15,8 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Provenance, UserMessage
 from crossclaw.domain.runs import NewRun, Outcome, RunKind, RunPlan
 from crossclaw.domain.sessions import NewSession
-from crossclaw.ledger.contract import Dedupe, EndOpenRun, EnsureSession, Ledger, Op, Submit
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import Dedupe, EndOpenRun, EnsureSession, Op, Submit
 from crossclaw.runs.book import Book
 
 NOTICE_CHARS_MAX = 2_000  # of a run's reply, told to the main session; the whole is in its own

@@ -28,10 +28,10 @@ from crossclaw.domain.spawns import (
     note_text,
     report_text,
 )
-from crossclaw.ledger.contract import (
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import (
     ArmTimer,
     Inject,
-    Ledger,
     NewDelivery,
     Op,
     PutDelivery,

@@ -11,7 +11,8 @@ from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Busy
 from crossclaw.domain.events import SessionChanged
 from crossclaw.domain.keys import SessionKey
-from crossclaw.ledger.contract import ArchiveSession, ArmTimer, Ledger, TakeTimer, Timer
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import ArchiveSession, ArmTimer, TakeTimer, Timer
 from crossclaw.runs.feed import Feed
 from crossclaw.sessions.changing import Changing
 

@@ -10,11 +10,11 @@ from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text
 from crossclaw.domain.sessions import NewEntry, NewSession, Session
-from crossclaw.ledger.contract import (
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import (
     DeleteSession,
     EnsureSession,
     Inject,
-    Ledger,
     PatchSession,
     ResetSession,
     TakeTimer,

@@ -20,7 +20,7 @@ from crossclaw.domain.messages import UserMessage, words_of
 from crossclaw.domain.runs import NewRun
 from crossclaw.domain.sessions import NewEntry, NewSession
 from crossclaw.door.registry import Caller
-from crossclaw.ledger.contract import Dedupe, NewDelivery, PutDelivery, Submitted
+from crossclaw.ledger.operations import Dedupe, NewDelivery, PutDelivery, Submitted
 from crossclaw.runs.book import Book
 
 Dispatch = Callable[[Caller, str, Any], Awaitable[Any]]

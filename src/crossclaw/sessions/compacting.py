@@ -16,7 +16,8 @@ from crossclaw.domain.messages import UserMessage
 from crossclaw.domain.runs import NewRun, RunPlan
 from crossclaw.domain.sessions import Entry, NewSession, Session
 from crossclaw.door.resolver import SessionHandle
-from crossclaw.ledger.contract import Ledger, PinEntry
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import PinEntry
 from crossclaw.runs.book import Book
 from crossclaw.runs.feed import Feed
 

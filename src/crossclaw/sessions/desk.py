@@ -15,7 +15,7 @@ from crossclaw.domain.runs import NewRun, RunPlan
 from crossclaw.domain.sessions import NewSession
 from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller
-from crossclaw.ledger.contract import Dedupe, Submitted
+from crossclaw.ledger.operations import Dedupe, Submitted
 from crossclaw.policy.owner import decide_owner
 from crossclaw.runs.book import Book
 from crossclaw.sessions.commands import Commands

@@ -8,7 +8,8 @@ from crossclaw.domain.exchanges import is_silent
 from crossclaw.domain.jobs import beyond_heartbeat
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Outcome, Run, RunKind
-from crossclaw.ledger.contract import Ledger, NewDelivery, Op, PutDelivery
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import NewDelivery, Op, PutDelivery
 from crossclaw.policy.send import decide_send
 from crossclaw.runs.book import Follow
 from crossclaw.sessions.announce import Announces

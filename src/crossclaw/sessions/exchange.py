@@ -22,15 +22,8 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Provenance, Text, UserBlock, UserMessage
 from crossclaw.domain.runs import NewRun, Outcome, Run, RunKind, RunPlan
 from crossclaw.domain.sessions import NewEntry, Session
-from crossclaw.ledger.contract import (
-    Inject,
-    Ledger,
-    NewDelivery,
-    Op,
-    PutDelivery,
-    SetExchange,
-    Submit,
-)
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import Inject, NewDelivery, Op, PutDelivery, SetExchange, Submit
 from crossclaw.sessions.where import address_of
 
 STEP_MS = 10 * 60_000  # a round or an announce that takes longer helps nobody any more

@@ -6,7 +6,7 @@ from crossclaw.config import Config
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.sessions import Session
-from crossclaw.ledger.contract import Op, ResetSession
+from crossclaw.ledger.operations import Op, ResetSession
 from crossclaw.policy.freshness import decide_reset, session_type
 
 

@@ -28,7 +28,8 @@ from crossclaw.domain.messages import (
 from crossclaw.domain.runs import EndStatus, Outcome, Run
 from crossclaw.domain.sessions import NewEntry, NewSession
 from crossclaw.door.registry import Caller, Params, Result
-from crossclaw.ledger.contract import EnsureSession, Ledger
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import EnsureSession
 from crossclaw.runs.book import Book
 from crossclaw.runs.lanes import Ending, Progress
 from crossclaw.runs.slots import Slots

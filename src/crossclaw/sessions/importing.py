@@ -13,13 +13,13 @@ import msgspec
 from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Invalid, InvalidKey
-from crossclaw.ledger.contract import (
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import (
     BeginImport,
     ImportedEntry,
     ImportedSession,
     ImportEntries,
     ImportState,
-    Ledger,
 )
 from crossclaw.sessions.foreign import (
     begun_at,

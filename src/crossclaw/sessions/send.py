@@ -16,7 +16,7 @@ from crossclaw.domain.runs import Cause, NewRun, Run, RunPlan
 from crossclaw.domain.sessions import NewSession
 from crossclaw.door.registry import Caller, Params, Result
 from crossclaw.door.resolver import Resolver, SessionHandle
-from crossclaw.ledger.contract import Dedupe, PutExchange
+from crossclaw.ledger.operations import Dedupe, PutExchange
 from crossclaw.policy.send import BLOCKED, decide_send
 from crossclaw.runs.book import Book
 from crossclaw.runs.waits import Waits

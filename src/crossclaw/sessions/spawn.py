@@ -19,7 +19,8 @@ from crossclaw.domain.sessions import NewSession, Session
 from crossclaw.domain.spawns import Cleanup, Spawn
 from crossclaw.door.registry import Caller, Params, Result
 from crossclaw.door.resolver import Resolver
-from crossclaw.ledger.contract import Dedupe, EnsureSession, Ledger, Op, PatchSession, PutSpawn
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import Dedupe, EnsureSession, Op, PatchSession, PutSpawn
 from crossclaw.policy.sandbox import confined
 from crossclaw.policy.subagents import decide_spawn
 from crossclaw.runs.book import Book

@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from crossclaw.domain.clock import Clock
-from crossclaw.ledger.contract import Export, Ledger, MarkCompressed
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import Export, MarkCompressed
 from crossclaw.transcripts.copies import Copies, Copy
 from crossclaw.transcripts.disk import Disk
 from crossclaw.transcripts.files import Files, Name

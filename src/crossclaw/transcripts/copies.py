@@ -7,7 +7,8 @@ from math import inf
 import msgspec
 
 from crossclaw.domain.sessions import Entry
-from crossclaw.ledger.contract import Export, Ledger, MarkExported
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import Export, MarkExported
 from crossclaw.transcripts.files import Name
 from crossclaw.transcripts.jsonl import entry_line, entry_lines, header_line
 

@@ -18,7 +18,8 @@ import msgspec
 
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import CrossclawError
-from crossclaw.ledger.contract import Export, Ledger, MarkExported
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import Export, MarkExported
 from crossclaw.transcripts.compressing import Compressing
 from crossclaw.transcripts.copies import Chunk, Copies, Copy
 from crossclaw.transcripts.disk import Disk

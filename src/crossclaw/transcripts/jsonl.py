@@ -17,7 +17,7 @@ import msgspec
 
 from crossclaw.domain.messages import Message
 from crossclaw.domain.sessions import Entry
-from crossclaw.ledger.contract import Export
+from crossclaw.ledger.operations import Export
 
 VERSION = 3
 

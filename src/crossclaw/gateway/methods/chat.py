@@ -19,7 +19,8 @@ from crossclaw.domain.sessions import NewSession
 from crossclaw.door.registry import Caller, Method, Params, Result
 from crossclaw.door.resolver import Resolver, SessionHandle
 from crossclaw.gateway.messages import wire_message
-from crossclaw.ledger.contract import Dedupe, Ledger
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import Dedupe
 from crossclaw.policy.send import BLOCKED, decide_send
 from crossclaw.runs.book import Book
 from crossclaw.sessions.changing import Changing

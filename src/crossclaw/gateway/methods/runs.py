@@ -23,7 +23,8 @@ from crossclaw.gateway.methods.chat import (
     content_of,
     require_send,
 )
-from crossclaw.ledger.contract import Dedupe, Ledger
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import Dedupe
 from crossclaw.runs.book import Book
 from crossclaw.sessions.desk import digest
 from crossclaw.sessions.freshness import Freshness

@@ -11,7 +11,8 @@ from crossclaw.domain.sessions import NewEntry
 from crossclaw.door.registry import Caller, Method, Params, Result
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.methods.chat import Filled, RequestKey
-from crossclaw.ledger.contract import Ledger, NewDelivery, PutDelivery
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import NewDelivery, PutDelivery
 
 
 class SendParams(Params, frozen=True):

@@ -9,7 +9,7 @@ import msgspec
 from crossclaw.domain.budgets import Account, Allowance, Amount, Grant, Purse
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Run
-from crossclaw.ledger.contract import Reserve
+from crossclaw.ledger.operations import Reserve
 from crossclaw.ledger.sqlite.rows import to_json
 from crossclaw.ledger.sqlite.writer import Transaction
 from crossclaw.policy.budget import decide_call

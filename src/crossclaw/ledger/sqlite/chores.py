@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import apsw
 
-from crossclaw.ledger.contract import (
+from crossclaw.ledger.operations import (
     ArmTimer,
     Audit,
     Export,

@@ -5,7 +5,7 @@ import msgspec
 
 from crossclaw.domain.credentials import Credential, Particulars
 from crossclaw.domain.errors import NotFound
-from crossclaw.ledger.contract import DeleteCredential, PutCredential
+from crossclaw.ledger.operations import DeleteCredential, PutCredential
 from crossclaw.ledger.sqlite.rows import Row, to_json
 from crossclaw.ledger.sqlite.writer import Transaction
 

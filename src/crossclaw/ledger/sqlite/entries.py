@@ -15,7 +15,7 @@ from crossclaw.domain.messages import (
 )
 from crossclaw.domain.runs import Fence
 from crossclaw.domain.sessions import Entry, NewEntry
-from crossclaw.ledger.contract import Append, Inject
+from crossclaw.ledger.operations import Append, Inject
 from crossclaw.ledger.sqlite.accounts import settle
 from crossclaw.ledger.sqlite.rows import to_json
 from crossclaw.ledger.sqlite.words import indexed_words

@@ -3,7 +3,7 @@
 import apsw
 
 from crossclaw.domain.exchanges import Exchange
-from crossclaw.ledger.contract import PutExchange, SetExchange
+from crossclaw.ledger.operations import PutExchange, SetExchange
 from crossclaw.ledger.sqlite.writer import Transaction
 
 _COLUMNS = (

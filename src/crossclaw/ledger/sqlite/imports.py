@@ -6,7 +6,7 @@ import apsw
 
 from crossclaw.domain.errors import Fenced, Invalid
 from crossclaw.domain.messages import UserMessage, encode_message
-from crossclaw.ledger.contract import (
+from crossclaw.ledger.operations import (
     BeginImport,
     ImportedEntry,
     ImportedSession,

@@ -9,7 +9,7 @@ from crossclaw.domain.compactions import Obligation
 from crossclaw.domain.errors import Invalid, NotFound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import Entry
-from crossclaw.ledger.contract import PINNED_BYTES_MAX, PINS_MAX, PinEntry
+from crossclaw.ledger.operations import PINNED_BYTES_MAX, PINS_MAX, PinEntry
 from crossclaw.ledger.sqlite.rows import ENTRY, entry_of
 from crossclaw.ledger.sqlite.writer import Transaction
 

@@ -2,12 +2,7 @@
 
 import apsw
 
-from crossclaw.ledger.contract import (
-    Delivery,
-    PutDelivery,
-    SettleDelivery,
-    TakeDelivery,
-)
+from crossclaw.ledger.operations import Delivery, PutDelivery, SettleDelivery, TakeDelivery
 from crossclaw.ledger.sqlite.entries import put_entry, session_of_key
 from crossclaw.ledger.sqlite.rows import DELIVERY, delivery_of, to_json
 from crossclaw.ledger.sqlite.writer import Transaction

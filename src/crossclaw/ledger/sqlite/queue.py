@@ -23,7 +23,7 @@ from crossclaw.domain.queueing import (
 )
 from crossclaw.domain.runs import Outcome, Run
 from crossclaw.domain.sessions import Entry, NewEntry
-from crossclaw.ledger.contract import Claim, Claimed, EndOpenRun, Join, Joined, NotYet
+from crossclaw.ledger.operations import Claim, Claimed, EndOpenRun, Join, Joined, NotYet
 from crossclaw.ledger.sqlite.accounts import open_account
 from crossclaw.ledger.sqlite.entries import hold, put_entry, session_of_key
 from crossclaw.ledger.sqlite.rows import RUN, run_of, to_json

@@ -10,7 +10,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import decode_message
 from crossclaw.domain.runs import Cause, Run, RunPlan
 from crossclaw.domain.sessions import UNBOUND, Entry, Session
-from crossclaw.ledger.contract import Delivery, Export, Timer
+from crossclaw.ledger.operations import Delivery, Export, Timer
 
 Row = tuple[Any, ...]
 

@@ -8,7 +8,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage, decode_message, encode_message
 from crossclaw.domain.runs import NewRun, Run
 from crossclaw.domain.sessions import NewEntry
-from crossclaw.ledger.contract import (
+from crossclaw.ledger.operations import (
     ATTEMPTS_MAX,
     LANE_RUNS_MAX,
     EndOpenRun,

@@ -10,7 +10,7 @@ from crossclaw.domain.errors import Busy, Invalid, NotFound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import UNBOUND, NewSession, Session
 from crossclaw.domain.sight import Sight
-from crossclaw.ledger.contract import (
+from crossclaw.ledger.operations import (
     ASIDE,
     ASIDE_AFTER_MS,
     ArchiveSession,

@@ -9,7 +9,7 @@ from crossclaw.domain.addresses import Address
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Outcome
 from crossclaw.domain.spawns import Spawn
-from crossclaw.ledger.contract import PutSpawn, SetSpawn
+from crossclaw.ledger.operations import PutSpawn, SetSpawn
 from crossclaw.ledger.sqlite.rows import to_json
 from crossclaw.ledger.sqlite.writer import Transaction
 

@@ -8,7 +8,7 @@ the session of the one that wants to wait?
 
 from crossclaw.domain.errors import NotFound
 from crossclaw.domain.keys import SessionKey
-from crossclaw.ledger.contract import BeginWait, EndWait
+from crossclaw.ledger.operations import BeginWait, EndWait
 from crossclaw.ledger.sqlite.entries import hold
 from crossclaw.ledger.sqlite.runs import find_run
 from crossclaw.ledger.sqlite.writer import Transaction

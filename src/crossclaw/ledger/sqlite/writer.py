@@ -17,7 +17,7 @@ import anyio.lowlevel
 import apsw
 
 from crossclaw.domain.errors import Busy, Stopped, StoreError
-from crossclaw.ledger.contract import Op
+from crossclaw.ledger.operations import Op
 from crossclaw.ledger.sqlite.words import put_words
 
 log = logging.getLogger(__name__)

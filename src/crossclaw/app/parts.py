@@ -1,0 +1,176 @@
+"""Parts: what the building stands on, its storeys, and the whole."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from crossclaw.channels.contract import Channel
+from crossclaw.config import Config, Loaded, Paths
+from crossclaw.delivery.outbox import Outbox
+from crossclaw.domain.clock import Clock, SystemClock
+from crossclaw.domain.ids import Ids, RandomIds
+from crossclaw.door.dispatch import Door
+from crossclaw.door.resolver import Resolver
+from crossclaw.gateway.client import Client
+from crossclaw.gateway.methods.about import About
+from crossclaw.gateway.pairing import Pairings
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.sqlite.ledger import SqliteLedger
+from crossclaw.providers.contract import Provider
+from crossclaw.providers.registry import Providers
+from crossclaw.runs.book import Book
+from crossclaw.runs.feed import Feed
+from crossclaw.runs.lanes import Lanes
+from crossclaw.runs.slots import Slots
+from crossclaw.runs.sweep import Fire, Sweep
+from crossclaw.runs.waits import Waits
+from crossclaw.sandbox.places import Places
+from crossclaw.schedule.clockwork import Clockwork
+from crossclaw.schedule.heartbeats import Heartbeats
+from crossclaw.schedule.hooks import Hooks
+from crossclaw.schedule.jobs import Jobs
+from crossclaw.schedule.notices import Notices
+from crossclaw.schedule.work import Work
+from crossclaw.sessions.archive import Archive
+from crossclaw.sessions.budgets import Budgets
+from crossclaw.sessions.changing import Changing
+from crossclaw.sessions.commands import Commands
+from crossclaw.sessions.desk import Desk
+from crossclaw.sessions.ending import Endings
+from crossclaw.sessions.freshness import Freshness
+from crossclaw.sessions.guests import Guests
+from crossclaw.sessions.reading import Reading
+from crossclaw.sessions.send import Sends
+from crossclaw.sessions.spawn import Spawns
+from crossclaw.sessions.status import Standing
+from crossclaw.sessions.stopping import Stopping
+from crossclaw.tools.contract import Tool
+from crossclaw.tools.mcp_servers import McpServers
+from crossclaw.tools.toolset import Toolsets
+from crossclaw.transcripts.exporter import Exporter
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What the house is given from outside: time, ids, environment, doubles in tests."""
+
+    environ: Mapping[str, str]
+    clock: Clock = field(default_factory=SystemClock)
+    ids: Ids = field(default_factory=RandomIds)
+    providers: Mapping[str, Provider] | None = None
+    channels: tuple[Channel, ...] = ()
+    tools: tuple[Tool[Any], ...] = ()
+    timers: Mapping[str, Fire] | None = None
+    loaded: Loaded | None = None
+    """Where the config came from, for those who ask."""
+    presence: Callable[[], list[dict[str, Any]]] = list
+    """Who is connected, as the gateway knows it."""
+    clients: Callable[[], list[Client]] = list
+    """Their connections."""
+    inline: bool = False
+    """No threads: for virtual time."""
+    keeps_time: bool = True
+    """Whether jobs run here. A house that is opened for one call leaves them to the gateway."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What a house is built on."""
+
+    config: Config
+    paths: Paths
+    outside: Outside
+    ledger: SqliteLedger
+    providers: Providers
+
+    @property
+    def clock(self) -> Clock:
+        return self.outside.clock
+
+    @property
+    def ids(self) -> Ids:
+        return self.outside.ids
+
+    @property
+    def loaded(self) -> Loaded:
+        return self.outside.loaded or Loaded(self.config, self.paths.config_path, False, {}, (), ())
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        return tuple(channel.name for channel in self.outside.channels)
+
+    def model_of(self, agent_id: str) -> str:
+        return self.config.model_for(agent_id, self.outside.environ).primary
+
+    def workspace_of(self, agent_id: str) -> Path:
+        return self.paths.workspace(agent_id, self.config.agents)
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """Runs, their order, and what goes out."""
+
+    feed: Feed
+    book: Book
+    slots: Slots
+    lanes: Lanes
+    waits: Waits
+    outbox: Outbox
+    sweep: Sweep
+    exporter: Exporter
+    resolver: Resolver
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """What can be done to sessions."""
+
+    stopping: Stopping
+    changing: Changing
+    archive: Archive
+    sends: Sends
+    spawns: Spawns
+    budgets: Budgets
+    standing: Standing
+    reading: Reading
+    endings: Endings
+    freshness: Freshness
+    commands: Commands
+    guests: Guests
+    pairings: Pairings
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    notices: Notices
+    heartbeats: Heartbeats
+    work: Work
+    clockwork: Clockwork
+    jobs: Jobs
+    hooks: Hooks
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    ledger: Ledger
+    book: Book
+    lanes: Lanes
+    waits: Waits
+    slots: Slots
+    desk: Desk
+    endings: Endings
+    archive: Archive
+    feed: Feed
+    sweep: Sweep
+    outbox: Outbox
+    exporter: Exporter
+    resolver: Resolver
+    door: Door
+    about: About
+    places: Places
+    servers: McpServers
+    toolsets: Toolsets
+    schedule: Schedule
+    guests: Guests
+    pairings: Pairings

@@ -1,0 +1,239 @@
+"""Serving: where control comes back up. Lanes are told who executes a run and what follows from its end,
+channels who receives, the sweep who is waited for by a timer."""
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from typing import Any
+
+import anyio
+
+from crossclaw import __version__
+from crossclaw.agent.execute import Agent
+from crossclaw.app import told
+from crossclaw.app.building import build, build_agent
+from crossclaw.app.parts import House, Outside, Site
+from crossclaw.config import Config, Loaded, Paths
+from crossclaw.config.supported import not_yet, refuse_unsupported
+from crossclaw.config.token import gateway_token
+from crossclaw.domain.runs import Outcome, Run
+from crossclaw.door.principal import Principal
+from crossclaw.door.registry import Caller
+from crossclaw.gateway.around import Around
+from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Lock, gateway_lock
+from crossclaw.gateway.edge import HOOKS, Endpoint
+from crossclaw.gateway.hello import About as AboutGateway
+from crossclaw.gateway.http.following import Followers
+from crossclaw.gateway.http.hooks import Dispatch as HookDispatch
+from crossclaw.gateway.http.hooks import hook_endpoints, hook_lock
+from crossclaw.gateway.http.mcp import mcp_endpoint
+from crossclaw.gateway.http.metrics import Meter, metrics_endpoint
+from crossclaw.gateway.http.openai import Asking
+from crossclaw.gateway.http.openai_chat import chat_endpoints
+from crossclaw.gateway.http.openai_responses import responses_endpoint
+from crossclaw.gateway.http.tools import tools_invoke
+from crossclaw.gateway.server import Gateway, listen_host
+from crossclaw.ledger.operations import ASIDE, Timer
+from crossclaw.ledger.sqlite.ledger import SqliteLedger
+from crossclaw.runs.book import Follow
+from crossclaw.runs.lanes import Ending, Execute, Finished, Progress
+from crossclaw.runs.sweep import Fire
+from crossclaw.sessions.announce import ARCHIVE, CLEANUP
+from crossclaw.sessions.guests import Guests
+from crossclaw.tools.guests import GuestTools
+from crossclaw.tools.invoke import Invoker
+
+log = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGenerator[House]:
+    """Build in the order of the imports, then serve. Serving is where control comes back up: lanes
+    are told who executes a run and what follows from its end, channels who receives."""
+    refuse_unsupported(config)
+    async with AsyncExitStack() as closing:
+        ledger = SqliteLedger(paths.ledger_path, inline=outside.inline)
+        closing.push_async_callback(_shielded, ledger.close)
+        providers = told.providers(config, outside)
+        closing.push_async_callback(_shielded, providers.close)
+        site = Site(config, paths, outside, ledger, providers)
+        house = build(site)
+        await house.places.prepare()
+        await house.pairings.load()
+        agent = build_agent(site, house)
+        await house.exporter.repair()
+        closing.push_async_callback(_shielded, house.exporter.close)
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(house.exporter.serve)
+            await tasks.start(house.servers.serve)
+            execute = _executing(agent, house.guests)
+            await tasks.start(house.lanes.serve, execute, _finished(house))
+            await tasks.start(house.outbox.serve)
+            tasks.start_soon(house.sweep.serve, _timers(outside, house), name="sweep")
+            for channel in outside.channels:
+                await tasks.start(channel.serve, house.desk.receive)
+            if outside.keeps_time and config.cron.enabled:
+                await tasks.start(house.schedule.clockwork.serve)
+            yield house
+            tasks.cancel_scope.cancel()
+
+
+OnReady = Callable[[str, str], None]
+"""Called with the address and the token once the gateway listens."""
+
+
+async def run_gateway(
+    loaded: Loaded,
+    paths: Paths,
+    environ: Mapping[str, str],
+    *,
+    host: str | None = None,
+    port: int | None = None,
+    on_ready: OnReady | None = None,
+) -> None:
+    """Open the house and serve it on its port, until cancelled."""
+    for text in not_yet(loaded.config):
+        log.warning("a setting has no effect yet: %s", text)
+    settings = loaded.config.gateway
+    where = host or listen_host(settings)
+    token = gateway_token(loaded.config, paths, environ)
+    locks = {GATEWAY: gateway_lock(settings.auth, token, where)}
+    if (hooks := hook_lock(loaded.config.hooks, token, where)) is not None:
+        locks[HOOKS] = hooks
+    connected: list[Gateway] = []
+    outside = Outside(
+        environ=environ,
+        loaded=loaded,
+        presence=lambda: [each for gateway in connected for each in gateway.presence()],
+        clients=lambda: [each for gateway in connected for each in gateway.clients()],
+    )
+    async with open_house(loaded.config, paths, outside) as house:
+        gateway = build_gateway(loaded.config, outside, house, locks)
+        connected.append(gateway)
+        async with anyio.create_task_group() as tasks:
+            number = await tasks.start(
+                gateway.serve, where, settings.port if port is None else port
+            )
+            with _noted_port(paths, number):
+                log.info("the gateway listens at http://%s:%s", where, number)
+                if on_ready is not None:
+                    on_ready(f"http://{where}:{number}", token.reveal())
+                await anyio.sleep_forever()
+
+
+@contextmanager
+def _noted_port(paths: Paths, number: int) -> Generator[None]:
+    """So that the command line finds a gateway that was started on another port than configured."""
+    paths.port_path.write_text(f"{number}\n", "ascii")
+    try:
+        yield
+    finally:
+        paths.port_path.unlink(missing_ok=True)
+
+
+def build_gateway(
+    config: Config, outside: Outside, house: House, locks: Mapping[str, Lock]
+) -> Gateway:
+    around = Around(clock=outside.clock, ids=outside.ids)
+    return Gateway(
+        house.door,
+        house.feed,
+        Gatekeeper(locks, outside.clock, around.limits),
+        house.pairings,
+        config.gateway,
+        AboutGateway(
+            version=__version__,
+            default_agent_id=config.agents.default_id,
+            session_scope=config.session.scope,
+        ),
+        around,
+        health=house.about.snapshot,
+        endpoints=_endpoints(config, outside, house),
+    )
+
+
+def _endpoints(config: Config, outside: Outside, house: House) -> list[Endpoint]:
+    """What is served over HTTP beside the page and the sign of life."""
+    door, ids, clock = house.door, outside.ids, outside.clock
+
+    def model_of(agent_id: str) -> str:
+        return config.model_for(agent_id, outside.environ).primary
+
+    invoker = Invoker(house.toolsets, house.resolver, config, model_of)
+    guest_tools = GuestTools(door, house.toolsets, house.guests, config, model_of, ids)
+    asking = Asking(door, Followers(house.feed), config, ids)
+    meter = Meter(house.feed, lambda: house.slots.taken, lambda: len(outside.presence()) - 1)
+    chat, responses = (
+        config.gateway.http.endpoints.chat_completions,
+        config.gateway.http.endpoints.responses,
+    )
+    return [
+        tools_invoke(invoker.invoke),
+        mcp_endpoint(guest_tools),
+        metrics_endpoint(meter, door),
+        *hook_endpoints(config.hooks, _dispatching(house)),
+        *(chat_endpoints(asking, clock, chat.max_body_bytes) if chat.enabled else []),
+        *(
+            [responses_endpoint(asking, clock, responses.max_body_bytes)]
+            if responses.enabled
+            else []
+        ),
+    ]
+
+
+def _dispatching(house: House) -> HookDispatch:
+    async def dispatch(principal: Principal, method: str, params: dict[str, Any]) -> Any:
+        return await house.door.dispatch(Caller(principal=principal), method, params)
+
+    return dispatch
+
+
+async def _shielded(close: Callable[[], Awaitable[None]]) -> None:
+    """A house that is told to stop still closes its doors properly."""
+    with anyio.CancelScope(shield=True):
+        await close()
+
+
+def _finished(house: House) -> Finished:
+    """What follows from an end, as sessions see it and as the schedule does."""
+
+    async def finished(run: Run, outcome: Outcome) -> Follow:
+        schedule = house.schedule
+        follow = await house.endings.finished(run, outcome)
+        ops = [
+            *follow.ops,
+            *await schedule.work.follow(run, outcome),
+            *await schedule.hooks.follow(run, outcome),
+        ]
+        return Follow(ops, follow.withheld)
+
+    return finished
+
+
+def _executing(agent: Agent, guests: Guests) -> Execute:
+    """Who carries out a run: the agent loop, or, where an agent lives outside, that one."""
+
+    async def execute(run: Run, progress: Progress) -> Ending:
+        return await (guests if run.key.is_guest else agent).execute(run, progress)
+
+    return execute
+
+
+def _timers(outside: Outside, house: House) -> Fire:
+    handlers: dict[str, Fire] = {
+        ARCHIVE: house.archive.put_away,
+        CLEANUP: house.archive.clean_up,
+        ASIDE: house.archive.set_aside,
+        **(outside.timers or {}),
+    }
+    unknown: set[str] = set()
+
+    async def fire(timer: Timer) -> None:
+        handler = handlers.get(timer.kind)
+        if handler is not None:
+            await handler(timer)
+        elif timer.kind not in unknown:
+            unknown.add(timer.kind)
+            log.warning("nobody knows what timers of kind %s are for; they stay", timer.kind)
+
+    return fire

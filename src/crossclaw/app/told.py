@@ -1,0 +1,101 @@
+"""Told: what the config tells each room, in the room's own words."""
+
+from functools import lru_cache
+
+import msgspec
+
+from crossclaw.agent.compaction import RESERVE_TOKENS, CompactionSettings
+from crossclaw.agent.prompt import Prompts, PromptSettings
+from crossclaw.agent.summary import TIMEOUT_S
+from crossclaw.app.parts import Outside, Site
+from crossclaw.config import Config
+from crossclaw.config.providers import APIS
+from crossclaw.delivery.outbox import MayDeliver
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import Delivery
+from crossclaw.policy.decision import Decision
+from crossclaw.policy.send import decide_send
+from crossclaw.providers.prices import Prices
+from crossclaw.providers.registry import Providers, ProviderSettings
+from crossclaw.runs.book import BudgetOf
+from crossclaw.sessions.spawn import CheckModel
+
+AGENTS_REMEMBERED = 1_024  # far more than anybody configures
+
+
+def compaction(config: Config) -> CompactionSettings:
+    written = config.agents.defaults.compaction
+    return CompactionSettings(
+        reserve_tokens=max(written.reserve_tokens or RESERVE_TOKENS, written.reserve_tokens_floor),
+        keep_recent_tokens=written.keep_recent_tokens,
+        share=written.max_history_share,
+        instructions=written.custom_instructions,
+        model=written.model,
+        timeout_s=written.timeout_seconds or TIMEOUT_S,
+    )
+
+
+def budget_of(config: Config) -> BudgetOf:
+    """Asked with every claim, so looked up once for each agent."""
+    return lru_cache(AGENTS_REMEMBERED)(config.agents.budget_for)
+
+
+def days_ms(days: float | None) -> int | None:
+    return None if days is None else int(days * 86_400_000)
+
+
+def prompts(site: Site) -> Prompts:
+    defaults = site.config.agents.defaults
+    settings = PromptSettings(
+        defaults.bootstrap_max_chars, defaults.bootstrap_total_max_chars, defaults.user_timezone
+    )
+    return Prompts(site.workspace_of, settings, site.clock)
+
+
+def check_model(site: Site) -> CheckModel:
+    """A short name stands for what `agents.defaults.models` says; anything else must be known."""
+
+    def check(name: str) -> str:
+        chosen = site.config.agents.aliases().get(name.strip().lower(), name.strip())
+        site.providers.get(chosen)
+        return chosen
+
+    return check
+
+
+def providers(config: Config, outside: Outside) -> Providers:
+    settings = {
+        name: msgspec.convert(
+            {
+                "name": name,
+                "api": entry.api,
+                "base_url": entry.base_url,
+                "api_key": entry.api_key.reveal() if entry.api_key else None,
+                "calls_max": entry.max_concurrent,
+            },
+            ProviderSettings,
+        )
+        for name, entry in config.models.providers.items()
+        if entry.api in APIS  # the config has warned about others
+    }
+    return Providers(
+        settings,
+        config.environment(outside.environ),
+        extra=outside.providers,
+        prices=Prices(config.models),
+    )
+
+
+def output_tokens(config: Config, model: str) -> int | None:
+    provider, _, model_id = model.partition("/")
+    entry = config.models.providers.get(provider)
+    found = entry and entry.find_model(model_id)
+    return found.max_tokens if found else None
+
+
+def may_deliver(config: Config, ledger: Ledger) -> MayDeliver:
+    async def decide(delivery: Delivery) -> Decision:
+        session = await ledger.find_session(delivery.key)
+        return decide_send(config.session.send_policy, delivery.key, session)
+
+    return decide

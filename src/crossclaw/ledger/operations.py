@@ -1,0 +1,521 @@
+"""Operations: what a step is made of. An operation is data, not code, so an engine may batch the steps of
+many callers into one round trip or one fsync."""
+
+from typing import Any, Generic, Literal, TypeVar
+
+import msgspec
+
+from crossclaw.domain.addresses import Address
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.budgets import Allowance, Amount, Grant
+from crossclaw.domain.credentials import Credential
+from crossclaw.domain.exchanges import Exchange
+from crossclaw.domain.jobs import Job, Tick, TickId, TickStatus
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.runs import Fence, NewRun, Outcome, Run
+from crossclaw.domain.sessions import Entry, NewEntry, NewSession, Session
+from crossclaw.domain.spawns import Spawn
+
+R = TypeVar("R")
+
+# A session a thousand messages behind will not catch up; whoever sends must know.
+LANE_RUNS_MAX = 1_000
+ATTEMPTS_MAX = 3  # a message that kills the process three times would kill it for ever
+
+
+class Op(msgspec.Struct, Generic[R], frozen=True, kw_only=True):
+    """One operation of a step; `R` is what it answers."""
+
+
+# ── sessions ───────────────────────────────────────────────────────────────────────────────────
+
+
+class EnsureSession(Op[Session], frozen=True):
+    """The session of this key, made if it is not there. An address given is its newest."""
+
+    new: NewSession
+    at: int
+
+
+class PatchSession(Op[Session], frozen=True):
+    """Change what may be set on a session; None clears. Names are the columns' own."""
+
+    key: SessionKey
+    changes: dict[str, Any]
+    at: int
+
+
+class ResetSession(Op[Session], frozen=True):
+    """A new session id under the same key. The old transcript stays readable by its own id."""
+
+    key: SessionKey
+    session_id: str
+    at: int
+    if_untouched_since: int | None = None
+    """Only when it was last changed then and nothing is queued; otherwise it stays as it is."""
+
+
+class DeleteSession(Op[list[str]], frozen=True):
+    """Forget a session and all its transcripts. Answers their session ids; a timer of each
+    (`aside:<session id>`) stands until its copy on disk was set aside."""
+
+    key: SessionKey
+    at: int
+
+
+class ArchiveSession(Op[Session | None], frozen=True):
+    """Put a session away: not listed, not written to, still readable. None when it is not there or
+    has been put away before; one with open runs is Busy."""
+
+    key: SessionKey
+    at: int
+
+
+# ── runs ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class Dedupe(msgspec.Struct, frozen=True):
+    """The same key in the same scope is the same request; `digest` tells another payload."""
+
+    scope: str
+    key: str
+    digest: str
+
+
+class Submitted(msgspec.Struct, frozen=True):
+    run_id: str
+    duplicate: bool = False
+
+
+class Submit(Op[Submitted], frozen=True):
+    """Accept a run into its session's lane, with its message in the inbox. The session must be
+    there. A known dedupe key answers with the first run; with another digest it is KeyReused."""
+
+    new: NewRun
+    at: int
+    dedupe: Dedupe | None = None
+
+
+class Claimed(msgspec.Struct, frozen=True):
+    run: Run
+    entry: Entry | None
+    """The run's message as it entered the transcript; None when a run is taken up again."""
+    joined: "Joined | None" = None
+    dropped: tuple[Run, ...] = ()
+    """Runs that ended thereby: too many were waiting."""
+
+
+class Joined(msgspec.Struct, frozen=True):
+    """Runs whose messages another one answers with its own, and these as they entered the transcript."""
+
+    runs: tuple[Run, ...] = ()
+    entries: tuple[Entry, ...] = ()
+
+
+class NotYet(msgspec.Struct, frozen=True):
+    """More messages may be on their way: claim again at that time."""
+
+    until: int
+
+
+class Claim(Op[Claimed | NotYet | None], frozen=True):
+    """Take the lane's first run, if no run of the session is open yet. Its message moves from the
+    inbox into the transcript in the same step, and so do those that its queue mode lets it answer
+    as well."""
+
+    key: SessionKey
+    owner: str
+    at: int
+    allowance: Allowance | None = None
+    """The budget of the session's agent: a run that has no account yet opens one."""
+
+
+class Join(Op[Joined], frozen=True):
+    """Messages that wait right behind a run and are meant to steer it enter the transcript."""
+
+    fence: Fence
+    at: int
+
+
+class Append(Op[list[Entry]], frozen=True):
+    """Entries by a run. This is progress: the run's count of attempts begins anew."""
+
+    fence: Fence
+    entries: list[NewEntry]
+    at: int
+
+
+class Inject(Op[list[Entry]], frozen=True):
+    """Entries by somebody else: an announce, a note from a client. With `if_there` a session that
+    was deleted meanwhile gets none, and nobody minds."""
+
+    key: SessionKey
+    entries: list[NewEntry]
+    at: int
+    if_there: bool = False
+    shown: bool = False
+    """Whether the session's chats are told, as words that came from no run."""
+
+
+# A pin is carried by every request for ever: what a small model can still bear.
+PINS_MAX = 20
+PINNED_BYTES_MAX = 64 * 1024
+
+
+class PinEntry(Op[Entry], frozen=True):
+    """Mark a message, so that no compaction takes it out of the view; or take the mark away."""
+
+    session_id: str
+    entry_id: str
+    pinned: bool = True
+
+
+class EndRun(Op[list[Run]], frozen=True):
+    """The run is over, and with it those whose messages it answered as well; it comes first in the
+    answer. Put what follows from it into the same step."""
+
+    fence: Fence
+    outcome: Outcome
+    at: int
+
+
+class EndOpenRun(Op[list[Run]], frozen=True):
+    """End a run from outside, whoever has it, with last words, and those whose messages it answers;
+    nothing when it had already ended. Where something follows, that would follow twice: then `fenced`
+    makes the whole step void."""
+
+    run_id: str
+    outcome: Outcome
+    at: int
+    entries: tuple[NewEntry, ...] = ()
+    fenced: bool = False
+
+
+class ReleaseRun(Op[None], frozen=True):
+    """Put a run back at its place in the lane, as if this attempt had not been made."""
+
+    fence: Fence
+
+
+class Recovered(msgspec.Struct, frozen=True):
+    """What a dead owner left: lanes with work, runs that were tried too often, and lanes whose next
+    attempt is the last one."""
+
+    keys: list[SessionKey]
+    exhausted: list[Run]
+    suspects: list[SessionKey]
+
+
+class Recover(Op[Recovered], frozen=True):
+    """Runs of other owners go back to their place in the lane."""
+
+    owner: str
+
+
+class StartTool(Op[bool], frozen=True):
+    """Note that a tool with effects begins; False when it had begun before (and was cut off)."""
+
+    fence: Fence
+    tool_use_id: str
+    name: str
+    at: int
+
+
+class Reserve(Op[Grant], frozen=True):
+    """Before a model call: set aside what it may cost, on the account and all around it, or hear why
+    not. `spent` is what an earlier call of the run has cost and no entry has settled."""
+
+    fence: Fence
+    account_id: str
+    fixed: Amount
+    """What the call takes before the model says anything."""
+    output: Amount
+    """What its answer takes at most."""
+    at: int
+    priced: bool = True
+    """Whether anybody knows what the model costs."""
+    spent: Amount = Amount()
+
+
+class BeginWait(Op[list[SessionKey]], frozen=True):
+    """A run waits for another. Answers the circle of sessions that this would close, first the
+    waiting one; then nothing was noted. An empty answer: the wait stands."""
+
+    fence: Fence
+    target_run_id: str
+    at: int
+
+
+class EndWait(Op[None], frozen=True):
+    fence: Fence
+    target_run_id: str
+
+
+# ── exchanges ──────────────────────────────────────────────────────────────────────────────────
+
+
+class PutExchange(Op[None], frozen=True):
+    """A send begins an exchange; the same send again does not begin another."""
+
+    exchange: Exchange
+
+
+class SetExchange(Op[None], frozen=True):
+    """How far it has come. Put it into the step that ends the run before."""
+
+    exchange: Exchange
+
+
+# ── spawns ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class PutSpawn(Op[None], frozen=True):
+    """A task is given to a child; the same spawn again does not give it twice."""
+
+    spawn: Spawn
+
+
+class SetSpawn(Op[None], frozen=True):
+    """How far it has come. Put it into the step that ends the run before."""
+
+    spawn: Spawn
+
+
+# ── deliveries ─────────────────────────────────────────────────────────────────────────────────
+
+DeliveryState = Literal["pending", "sending", "delivered", "uncertain", "failed"]
+
+
+class NewDelivery(msgspec.Struct, frozen=True, kw_only=True):
+    delivery_key: str
+    """Unique: the same reply is put into the outbox once."""
+    key: SessionKey
+    address: Address
+    text: str
+    run_id: str | None = None
+    authority: Authority = Authority()
+
+
+class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+    delivery_id: int
+    delivery_key: str
+    key: SessionKey
+    address: Address
+    text: str
+    state: DeliveryState
+    attempt: int
+    not_before: int
+    run_id: str | None = None
+    error: str | None = None
+    platform_id: str | None = None
+    authority: Authority = Authority()
+
+
+class PutDelivery(Op[bool], frozen=True):
+    """True when it is new. Then, and only then, `mirror` enters the session's transcript."""
+
+    new: NewDelivery
+    at: int
+    mirror: NewEntry | None = None
+
+
+class TakeDelivery(Op[Delivery | None], frozen=True):
+    """From pending to sending, before the channel is called; None when somebody else did."""
+
+    delivery_id: int
+    at: int
+
+
+class SettleDelivery(Op[None], frozen=True):
+    """How the attempt ended; `pending` with a later `not_before` is a retry."""
+
+    delivery_id: int
+    state: DeliveryState
+    at: int
+    not_before: int = 0
+    error: str | None = None
+    platform_id: str | None = None
+
+
+# ── jobs ───────────────────────────────────────────────────────────────────────────────────────
+
+TICKS_KEPT = 1_000  # of one job; its log is for people, who look at the last few
+
+
+class PutJob(Op[None], frozen=True):
+    """Make a job, or change it."""
+
+    job: Job
+
+
+class DeleteJob(Op[bool], frozen=True):
+    """Its ticks stay readable."""
+
+    job_id: str
+
+
+class TakeTick(Op[None], frozen=True):
+    """A due tick begins: put what it brings about into the same step. Fenced when the job is no longer
+    as it was read; TickTaken when this tick was taken before. Either voids the step."""
+
+    job: Job
+    tick: Tick
+    next_at: int | None
+    moves: bool = True
+    """False for one by hand: the schedule stays as it is."""
+    missed: tuple[Tick, ...] = ()
+
+
+class MoveJob(Op[None], frozen=True):
+    """The schedule goes on without a tick. Fenced when the job is no longer as it was read."""
+
+    job: Job
+    next_at: int | None
+
+
+class SettleTick(Op[bool], frozen=True):
+    """How a tick ended; False when it had before. A job that has no further tick is switched off."""
+
+    tick: TickId
+    status: TickStatus
+    at: int
+    summary: str | None = None
+
+
+# ── imports ────────────────────────────────────────────────────────────────────────────────────
+
+
+class ImportedSession(msgspec.Struct, frozen=True, kw_only=True):
+    """A session of another store. `columns` are those of the row that it keeps."""
+
+    key: SessionKey
+    session_id: str
+    created_at: int
+    updated_at: int
+    columns: dict[str, Any]
+    past: bool = False
+    """A transcript that its key no longer stands for."""
+
+
+class ImportState(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a transcript has come in."""
+
+    size: int = 0
+    bytes: int = 0
+    lines: int = 0
+    entries: int = 0
+    last_seq: int = 0
+    """Of the transcript here; beyond `entries` it was talked in since."""
+    remarks: tuple[str, ...] = ()
+
+
+class BeginImport(Op[ImportState | None], frozen=True):
+    """The session and its transcript, made if they are not there. A key that stands for another
+    transcript here keeps it; the imported one is a past one. None: this id is another session's."""
+
+    session: ImportedSession
+    path: str
+    at: int
+
+
+class ImportedEntry(msgspec.Struct, frozen=True):
+    entry: NewEntry
+    at: int
+
+
+class ImportEntries(Op[None], frozen=True):
+    """Entries with how far the file is read thereby. Fenced when another import went on meanwhile."""
+
+    session_id: str
+    entries: list[ImportedEntry]
+    before: ImportState
+    after: ImportState
+
+
+# ── timers, exports, housekeeping ──────────────────────────────────────────────────────────────
+
+
+class Timer(msgspec.Struct, frozen=True, kw_only=True):
+    timer_key: str
+    """Unique: arming it again moves it."""
+    agent_id: str
+    kind: str
+    due_at: int
+    payload: dict[str, Any] = {}
+
+
+ASIDE = "aside"
+"""The kind of timers whose transcript's copy is to be set aside: its session was deleted."""
+
+
+ASIDE_AFTER_MS = 3_000  # whoever deletes does it at once; this is for one that dies before
+
+
+def aside_key(session_id: str) -> str:
+    return f"{ASIDE}:{session_id}"
+
+
+class ArmTimer(Op[None], frozen=True):
+    timer: Timer
+
+
+class TakeTimer(Op[bool], frozen=True):
+    """Remove a timer in the step that does what it stands for; False when it is gone."""
+
+    timer_key: str
+
+
+class Export(msgspec.Struct, frozen=True):
+    """How far a transcript's JSONL copy has come."""
+
+    agent_id: str
+    session_id: str
+    key: str
+    created_at: int
+    last_seq: int
+    exported_seq: int
+    exported_bytes: int
+    compressed_at: int | None = None
+
+
+class MarkCompressed(Op[bool], frozen=True):
+    """The copy is compressed; False when entries have come since `seq`."""
+
+    session_id: str
+    seq: int
+    at: int
+
+
+class MarkExported(Op[None], frozen=True):
+    """A plain copy has come so far."""
+
+    exports: list[tuple[str, int, int]]
+    """(session id, last exported seq, bytes of the file)"""
+
+
+class PutCredential(Op[None], frozen=True):
+    """A device's credential, or its wish for one; what has the same id is replaced."""
+
+    credential: Credential
+
+
+class DeleteCredential(Op[None], frozen=True):
+    """Forget one. NotFound when it is gone already: of two who decide at once, one decides."""
+
+    credential_id: str
+
+
+class Audit(Op[None], frozen=True):
+    """A decision worth remembering."""
+
+    at: int
+    agent_id: str
+    principal: str
+    action: str
+    target: str
+    allowed: bool
+    reason: str
+
+
+class PruneDedupe(Op[int], frozen=True):
+    before: int
