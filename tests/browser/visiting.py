@@ -157,7 +157,8 @@ class Visitor:
         self.page.press("#say", "Enter")
 
     def words(self) -> list[str]:
-        """What the conversation shows, message by message."""
+        """What the conversation shows, message by message, once nobody is writing."""
+        self.until("() => !document.querySelector('.log > .ghost')")
         script = "items => items.map(i => i.querySelector('.body').textContent.trim())"
         texts: list[str] = self.find(".log > .message").evaluate_all(script)
         return texts
