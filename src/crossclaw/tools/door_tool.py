@@ -6,8 +6,8 @@ import msgspec
 
 from crossclaw.door.dispatch import Door
 from crossclaw.door.principal import session_principal
-from crossclaw.door.registry import Caller, Method, Params
-from crossclaw.tools.contract import Effect, Tool, ToolContext
+from crossclaw.door.registry import Caller, Effect, Handle, Method, Params
+from crossclaw.tools.contract import Tool, ToolContext
 
 P = TypeVar("P", bound=Params)
 
@@ -15,12 +15,33 @@ PREFIX = "tool."
 """Their methods are named so and not offered to clients; `/tools/invoke` is the way to them."""
 
 
+def tool_method(
+    name: str,
+    params: type[P],
+    result: type,
+    effect: Effect,
+    handle: Handle[P],
+    summary: str,
+) -> Method[P]:
+    """A method whose summary is what the model reads about the tool."""
+    return Method(
+        name=f"{PREFIX}{name}",
+        params=params,
+        result=result,
+        scope="operator.read" if effect == "read" else "operator.write",
+        effect=effect,
+        handle=handle,
+        hidden=True,
+        summary=summary,
+    )
+
+
 class DoorTool(Tool[P]):
-    def __init__(self, door: Door, method: Method[P], effect: Effect) -> None:
+    def __init__(self, door: Door, method: Method[P]) -> None:
         self.name = method.name.removeprefix(PREFIX)
         self.description = method.summary
         self.params = method.params
-        self.effect = effect
+        self.effect = "pure" if method.effect == "read" else "once"
         self._door = door
         self._method = method.name
 
@@ -31,3 +52,9 @@ class DoorTool(Tool[P]):
             call_id=context.tool_use_id,
         )
         return await self._door.dispatch(caller, self._method, msgspec.to_builtins(params))
+
+
+def door_tool(door: Door, name: str) -> DoorTool[Any]:
+    method = door.registry.find(f"{PREFIX}{name}")
+    assert method is not None, name
+    return DoorTool(door, method)

@@ -18,7 +18,7 @@ from crossclaw.policy.tools import Layer, decide_tool
 from crossclaw.providers.contract import ToolSpec
 from crossclaw.sessions.guests import Guests, ReplyParams, ReplyResult, WaitParams, WaitResult
 from crossclaw.tools.contract import Tool, ToolContext
-from crossclaw.tools.door_tool import PREFIX, DoorTool
+from crossclaw.tools.door_tool import DoorTool, door_tool, tool_method
 from crossclaw.tools.invoke import ToolNotAvailable
 from crossclaw.tools.toolset import Toolsets
 
@@ -28,26 +28,22 @@ WAIT, REPLY = "sessions_wait", "sessions_reply"
 
 def guest_methods(guests: Guests) -> list[Method[Any]]:
     return [
-        Method(
-            name=f"{PREFIX}{WAIT}",
-            params=WaitParams,
-            result=WaitResult,
-            scope="operator.read",
-            effect="read",
-            handle=guests.wait,
-            hidden=True,
-            summary="Wait for the next message that others send to you. timeoutSeconds: how long. "
+        tool_method(
+            WAIT,
+            WaitParams,
+            WaitResult,
+            "read",
+            guests.wait,
+            "Wait for the next message that others send to you. timeoutSeconds: how long. "
             "The same message comes again until you have answered it with sessions_reply.",
         ),
-        Method(
-            name=f"{PREFIX}{REPLY}",
-            params=ReplyParams,
-            result=ReplyResult,
-            scope="operator.write",
-            effect="change",
-            handle=guests.reply,
-            hidden=True,
-            summary="Answer a message from sessions_wait: runId and reply. The sender gets the reply.",
+        tool_method(
+            REPLY,
+            ReplyParams,
+            ReplyResult,
+            "change",
+            guests.reply,
+            "Answer a message from sessions_wait: runId and reply. The sender gets the reply.",
         ),
     ]
 
@@ -65,7 +61,7 @@ class GuestTools:
         model_of: Callable[[str], str],
         ids: Ids,
     ) -> None:
-        self._own = {name: _own_tool(door, name) for name in (WAIT, REPLY)}
+        self._own = {name: door_tool(door, name) for name in (WAIT, REPLY)}
         self._toolsets = toolsets
         self._guests = guests
         self._config = config
@@ -134,9 +130,3 @@ def guest_name(text: str) -> str:
     if not name or not name.isprintable() or len(name) > NAME_CHARS_MAX:
         raise Invalid("a guest needs a name: letters and digits, at most 64")
     return name
-
-
-def _own_tool(door: Door, name: str) -> Tool[Any]:
-    method = door.registry.find(f"{PREFIX}{name}")
-    assert method is not None
-    return DoorTool(door, method, "pure" if name == WAIT else "once")
