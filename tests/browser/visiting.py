@@ -22,7 +22,7 @@ AGENTS: dict[str, Any] = {
 }
 CONFIG = json.dumps({"agents": AGENTS})
 MAIN, LIBRARIAN, HARBOUR = (f"agent:{name}:main" for name in ("main", "librarian", "harbour"))
-PATIENCE_MS = 10_000
+PATIENCE_MS = 30_000
 
 
 class Place:

@@ -2,8 +2,8 @@
 channels who receives, the sweep who is waited for by a timer."""
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import anyio
@@ -13,10 +13,13 @@ from crossclaw.agent.execute import Agent
 from crossclaw.app import told
 from crossclaw.app.building import build, build_agent
 from crossclaw.app.parts import House, Outside, Site
+from crossclaw.app.reloading import next_config
 from crossclaw.config import Config, Loaded, Paths
 from crossclaw.config.supported import not_yet, refuse_unsupported
 from crossclaw.config.token import gateway_token
+from crossclaw.domain.errors import StoreLocked
 from crossclaw.domain.runs import Outcome, Run
+from crossclaw.domain.secret import Secret
 from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller
 from crossclaw.gateway.around import Around
@@ -78,6 +81,8 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
             tasks.cancel_scope.cancel()
 
 
+LOCKED_S = 0.2  # a command took the folder for its one call while the house was closed: soon again
+
 OnReady = Callable[[str, str], None]
 """Called with the address and the token once the gateway listens."""
 
@@ -91,44 +96,95 @@ async def run_gateway(
     port: int | None = None,
     on_ready: OnReady | None = None,
 ) -> None:
-    """Open the house and serve it on its port, until cancelled."""
-    for text in not_yet(loaded.config):
-        log.warning("a setting has no effect yet: %s", text)
-    settings = loaded.config.gateway
-    where = host or listen_host(settings)
-    token = gateway_token(loaded.config, paths, environ)
-    locks = {GATEWAY: gateway_lock(settings.auth, token, where)}
-    if (hooks := hook_lock(loaded.config.hooks, token, where)) is not None:
+    """Open the house and serve it on its port, until cancelled. A changed config opens it anew; one
+    with which it does not open gives way to the one before. `host` and `port` go before the config's."""
+    await _Serving(paths, environ, host, port, on_ready).serve(loaded)
+
+
+class _Serving:
+    def __init__(
+        self,
+        paths: Paths,
+        environ: Mapping[str, str],
+        host: str | None,
+        port: int | None,
+        on_ready: OnReady | None,
+    ) -> None:
+        self._paths, self._environ, self._host, self._port = paths, environ, host, port
+        self._on_ready = on_ready
+        self._good: Loaded | None = None
+        self._failed: Loaded | None = None
+
+    async def serve(self, loaded: Loaded) -> None:
+        try:
+            while True:
+                loaded = await self._next(loaded)
+        finally:
+            if self._good is not None:
+                self._paths.port_path.unlink(missing_ok=True)
+
+    async def _next(self, loaded: Loaded) -> Loaded:
+        """Serve with this config, if that is possible; the answer is the one to go on with."""
+        try:
+            return await self._until_changed(loaded)
+        except StoreLocked:
+            if self._good is None:
+                raise
+            await anyio.sleep(LOCKED_S)
+            return loaded
+        except Exception:
+            if self._good is None or self._good is loaded:
+                raise
+            log.exception("the changed config does not work; the gateway goes on with the old one")
+            self._failed = loaded
+            return self._good
+
+    async def _until_changed(self, loaded: Loaded) -> Loaded:
+        for text in not_yet(loaded.config):
+            log.warning("a setting has no effect yet: %s", text)
+        settings = loaded.config.gateway
+        where = self._host or listen_host(settings)
+        token = gateway_token(loaded.config, self._paths, self._environ)
+        locks = _locks(loaded.config, token, where)
+        connected: list[Gateway] = []
+        outside = Outside(
+            environ=self._environ,
+            loaded=loaded,
+            presence=lambda: [each for gateway in connected for each in gateway.presence()],
+            clients=lambda: [each for gateway in connected for each in gateway.clients()],
+        )
+        async with open_house(loaded.config, self._paths, outside) as house:
+            gateway = build_gateway(loaded.config, outside, house, locks)
+            connected.append(gateway)
+            async with anyio.create_task_group() as tasks:
+                number = await tasks.start(
+                    gateway.serve, where, settings.port if self._port is None else self._port
+                )
+                self._ready(loaded, where, number, token)
+                fresh = await next_config(
+                    loaded, self._environ, lambda: house.lanes.at_work, self._failed
+                )
+                tasks.cancel_scope.cancel()
+        log.info("the house opens again with the changed config")
+        return fresh
+
+    def _ready(self, loaded: Loaded, where: str, number: int, token: Secret) -> None:
+        """The port is noted so that the command line finds a gateway that was started on another one than
+        configured. One that was found because 0 was asked for is kept when the house opens again."""
+        log.info("the gateway listens at http://%s:%s", where, number)
+        self._paths.port_path.write_text(f"{number}\n", "ascii")
+        if self._port is not None:
+            self._port = number
+        if self._good is None and self._on_ready is not None:
+            self._on_ready(f"http://{where}:{number}", token.reveal())
+        self._good = loaded
+
+
+def _locks(config: Config, token: Secret, where: str) -> dict[str, Lock]:
+    locks = {GATEWAY: gateway_lock(config.gateway.auth, token, where)}
+    if (hooks := hook_lock(config.hooks, token, where)) is not None:
         locks[HOOKS] = hooks
-    connected: list[Gateway] = []
-    outside = Outside(
-        environ=environ,
-        loaded=loaded,
-        presence=lambda: [each for gateway in connected for each in gateway.presence()],
-        clients=lambda: [each for gateway in connected for each in gateway.clients()],
-    )
-    async with open_house(loaded.config, paths, outside) as house:
-        gateway = build_gateway(loaded.config, outside, house, locks)
-        connected.append(gateway)
-        async with anyio.create_task_group() as tasks:
-            number = await tasks.start(
-                gateway.serve, where, settings.port if port is None else port
-            )
-            with _noted_port(paths, number):
-                log.info("the gateway listens at http://%s:%s", where, number)
-                if on_ready is not None:
-                    on_ready(f"http://{where}:{number}", token.reveal())
-                await anyio.sleep_forever()
-
-
-@contextmanager
-def _noted_port(paths: Paths, number: int) -> Generator[None]:
-    """So that the command line finds a gateway that was started on another port than configured."""
-    paths.port_path.write_text(f"{number}\n", "ascii")
-    try:
-        yield
-    finally:
-        paths.port_path.unlink(missing_ok=True)
+    return locks
 
 
 def build_gateway(

@@ -64,7 +64,7 @@ def _add(arguments: Arguments) -> int:
         out_json({"agent": agent, "path": str(file.path)})
     else:
         out(f'added the agent "{agent_id}" to {file.path}')
-        out("A gateway that is running learns of it when it is started again.")
+        out(place.when_a_change_counts)
         out(f'Then: crossclaw message send "Hello" --agent {agent_id}')
     return Exit.OK
 

@@ -69,7 +69,7 @@ def _set(arguments: Arguments) -> int:
     file.save()
     out(f"{dotted(path)} is set in {file.path}")
     if served_port(place):
-        note("A gateway is running: it reads its config when it is started again.")
+        note(place.when_a_change_counts)
     return Exit.OK
 
 

@@ -90,16 +90,14 @@ def _local(given: Address, place: Place) -> Address:
 
 def local_port(place: Place) -> int:
     """Where to look for the gateway of this state folder."""
-    if place.environ.get(PORT_VARIABLE, "").strip():
-        return configured_port(place)
-    return served_port(place) or place.config.gateway.port
+    return named_port(place) or served_port(place) or place.config.gateway.port
 
 
-def configured_port(place: Place) -> int:
-    """Where one would be started."""
+def named_port(place: Place) -> int | None:
+    """The one in the environment, which goes before the config's."""
     text = place.environ.get(PORT_VARIABLE, "").strip()
     if not text:
-        return place.config.gateway.port
+        return None
     if not text.isdecimal() or int(text) > 65_535:
         raise UsageError(f"{PORT_VARIABLE} is {text!r}, which is no port")
     return int(text)

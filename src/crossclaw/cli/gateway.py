@@ -13,7 +13,7 @@ import pyjson5
 from anyio.abc import TaskStatus
 
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
-from crossclaw.cli.finding import PASSWORD_VARIABLE, configured_port
+from crossclaw.cli.finding import PASSWORD_VARIABLE, named_port
 from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, json_option, positive
 from crossclaw.cli.peer import ADMIN, READ, WRITE, Peer
 from crossclaw.cli.place import Place, find_place
@@ -55,7 +55,7 @@ def _run(arguments: Arguments) -> int:
             place.paths,
             place.environ,
             host=host_of(arguments.bind),
-            port=configured_port(place) if arguments.port is None else arguments.port,
+            port=named_port(place) if arguments.port is None else arguments.port,
             on_ready=lambda url, _token: note(f"the gateway is at {url}; Ctrl-C stops it"),
         )
     )

@@ -71,10 +71,11 @@ async def _configured(peer: Peer, agent: str) -> str:
     listed: dict[str, Any] = await peer.call("agents.list", {})
     known = [str(entry["id"]) for entry in listed["agents"]]
     if wanted not in known:
-        there = find_place().config.agents.find(wanted) is not None
+        place = find_place()
+        there = place.config.agents.find(wanted) is not None
         raise CommandFailed(
             f'there is no agent "{wanted}"; configured: {", ".join(known)}',
-            hint="It is in the config file: start the gateway again, and it learns of it."
+            hint=f"It is in the config file. {place.when_a_change_counts}"
             if there
             else f"To add it: crossclaw agents add {wanted}",
         )

@@ -18,6 +18,12 @@ class Place:
     def config(self) -> Config:
         return self.loaded.config
 
+    @property
+    def when_a_change_counts(self) -> str:
+        if self.config.gateway.reload.mode == "off":
+            return "A gateway that is running learns of it when it is started again."
+        return "A gateway that is running takes it over in a moment, when no run is under way."
+
 
 def find_place(environ: Mapping[str, str] | None = None) -> Place:
     given = os.environ if environ is None else environ

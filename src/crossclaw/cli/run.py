@@ -7,7 +7,7 @@ from pathlib import Path
 
 from crossclaw.cli.checks import greets_as_gateway
 from crossclaw.cli.exits import Exit
-from crossclaw.cli.finding import configured_port, served_port
+from crossclaw.cli.finding import named_port, served_port
 from crossclaw.cli.gateway import (
     begin_log,
     environment,
@@ -44,12 +44,10 @@ def _run(arguments: Arguments) -> int:
         out("A gateway of this state folder is already running.\n")
         out(f"  open   {link(f'http://127.0.0.1:{running}', token.reveal())}")
         return Exit.OK
-    return _serve(
-        arguments, place, configured_port(place) if arguments.port is None else arguments.port
-    )
+    return _serve(arguments, place, named_port(place) if arguments.port is None else arguments.port)
 
 
-def _serve(arguments: Arguments, place: Place, number: int) -> int:
+def _serve(arguments: Arguments, place: Place, number: int | None) -> int:
     from crossclaw.app import run_gateway  # noqa: PLC0415  brings the whole house
 
     begin_log(verbose=arguments.verbose, quiet=not arguments.verbose)

@@ -64,7 +64,7 @@ class Remote(Section, frozen=True):
 class Reload(Section, frozen=True):
     mode: Literal["off", "restart", "hot", "hybrid"] = "hybrid"
     debounce_ms: Count = 300
-    unused = names("deferralTimeoutMs")
+    deferral_timeout_ms: Count = 300_000
 
 
 class HttpTools(Section, frozen=True):

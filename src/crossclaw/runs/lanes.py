@@ -112,6 +112,11 @@ class Lanes:
             self._tasks = None
             self._active.clear()
 
+    @property
+    def at_work(self) -> bool:
+        """Whether a run is under way in this process; what a guest does goes on without us."""
+        return any(not each.run.key.is_guest for each in self._under_way.values())
+
     async def abort(self, run_id: str, reason: str) -> bool:
         """Stop a run, wherever it is; False when it had ended before. Durable on return."""
         under_way = self._under_way.get(run_id)

@@ -1,4 +1,5 @@
-"""config.*: the config file read, changed and described. What was changed counts from the next start.
+"""config.*: the config file read, changed and described. What was changed is taken over
+when no run is under way, by whoever serves.
 
 A change is checked as a whole before anything is written, and keeps the comments of the file. Who
 changes says by `baseHash` which text it has seen: what somebody else wrote meanwhile is not undone.
@@ -27,10 +28,15 @@ from crossclaw.domain.secret import Secret
 from crossclaw.door.registry import Caller, Method, Params
 
 HIDDEN = "(hidden)"  # what a secret is shown as; sent back, it means the one that is there
-RESTART = {
+BY_ITSELF = {
+    "ok": True,
+    "required": False,
+    "reason": "the gateway takes it over by itself, as soon as no run is under way",
+}
+BY_HAND = {
     "ok": False,
     "required": True,
-    "reason": "the gateway reads its config when it starts; restart it",
+    "reason": "with gateway.reload.mode off a config is read at the start; restart the gateway",
 }
 
 Raw = Annotated[str, msgspec.Meta(min_length=1, max_length=2**20)]
@@ -47,8 +53,8 @@ class SetParams(Params, frozen=True):
 
 
 class PatchParams(SetParams, frozen=True):
-    """What OpenClaw's clients add for a restart that the gateway makes by itself is accepted, and not
-    used: ours is restarted by whoever runs it."""
+    """What OpenClaw's clients add about the restart that follows is accepted, and not used: a house
+    that opens again goes on with everything, and has nobody to be told."""
 
     replace_paths: tuple[Filled, ...] = ()
     session_key: str | None = None
@@ -162,7 +168,7 @@ class Settings:
             "path": str(file.path),
             "config": shown,
             "hash": _hash(file.text),
-            "restart": RESTART,
+            "restart": BY_HAND if self._loaded.config.gateway.reload.mode == "off" else BY_ITSELF,
         }
 
     def methods(self) -> list[Method[Any]]:

@@ -1,0 +1,95 @@
+"""Reloading: a changed config is taken over by opening the house anew, in the same process.
+
+There is no list of settings that may change under a running house: one opens in a fraction of a second,
+and all it has to know afterwards is in the ledger. A moment is waited for in which no run is under way.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from crossclaw.config import Loaded, load
+from crossclaw.config.supported import refuse_unsupported
+from crossclaw.domain.errors import CrossclawError
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 1.0  # between two looks at the files, a stat each
+BUSY_LOOK_S = 0.1  # between two looks for a quiet moment
+
+Stamp = tuple[tuple[int, int, int] | None, ...]
+
+
+async def next_config(
+    loaded: Loaded,
+    environ: Mapping[str, str],
+    at_work: Callable[[], bool],
+    failed: Loaded | None = None,
+) -> Loaded:
+    """The config that takes the place of this one: changed, found good, and no run in the way. `failed` is
+    one with which the house did not open."""
+    settings = loaded.config.gateway.reload
+    if settings.mode == "off":
+        await anyio.sleep_forever()
+    files = tuple(dict.fromkeys((loaded.path, *loaded.files)))
+    known = [each.raw for each in (loaded, failed) if each is not None]
+    seen: Stamp = ()  # so the first look finds what was written while the house opened
+    while True:
+        seen = await _changed(files, seen, settings.debounce_ms / 1000)
+        if _read(loaded.path, environ, known) is None:
+            continue
+        log.info("the config has changed; it is taken over as soon as no run is under way")
+        await _quiet(at_work, settings.deferral_timeout_ms / 1000)
+        if fresh := _read(loaded.path, environ, known):
+            return fresh
+
+
+async def _changed(files: tuple[Path, ...], seen: Stamp, debounce_s: float) -> Stamp:
+    """Files that were written, and are not being written any more."""
+    now = seen
+    while now == seen:
+        await anyio.sleep(LOOK_S)
+        now = _stamp(files)
+    while True:
+        await anyio.sleep(debounce_s)
+        if (later := _stamp(files)) == now:
+            return now
+        now = later
+
+
+def _stamp(files: tuple[Path, ...]) -> Stamp:
+    return tuple(_stamp_of(path) for path in files)
+
+
+def _stamp_of(path: Path) -> tuple[int, int, int] | None:
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino
+
+
+def _read(path: Path, environ: Mapping[str, str], known: list[dict[str, Any]]) -> Loaded | None:
+    """What is written now, if it is another config and a good one."""
+    try:
+        fresh = load(path, environ)
+        refuse_unsupported(fresh.config)
+    except CrossclawError as error:
+        log.warning("the changed config is not taken over, the one before holds on: %s", error)
+        return None
+    if not fresh.exists:
+        log.warning("%s is gone; the config that was in it holds on", path)
+        return None
+    return None if fresh.raw in known else fresh
+
+
+async def _quiet(at_work: Callable[[], bool], limit_s: float) -> None:
+    """A moment without runs, or the end of patience: a run that is cut off then goes on where it was."""
+    with anyio.move_on_after(limit_s):
+        while True:
+            if not at_work():
+                return
+            await anyio.sleep(BUSY_LOOK_S)
