@@ -22,6 +22,7 @@ from crossclaw.domain.events import (
     RunEnded,
     RunStarted,
     SessionChanged,
+    SpeechAllowed,
     ToolEnded,
     ToolProgress,
     ToolStarted,
@@ -76,6 +77,8 @@ class Newsroom:
                 self._injected(key, entry)
             case SessionChanged(key=key, reason=reason):
                 self._changed(key, reason, now_ms)
+            case SpeechAllowed(key=key, allowed=allowed):
+                self._let_speak(key, allowed)
             case JobNews():
                 self._tell_watchers("cron", heard)
             case HeartbeatNews():
@@ -139,6 +142,11 @@ class Newsroom:
         self._tell(run.run_id, run.key, story.ended(run, now_ms, withheld=heard.withheld))
         self._audience.ended(run.run_id)
         self._gaps = {gap for gap in self._gaps if gap[1] != run.run_id}
+
+    def _let_speak(self, key: SessionKey, allowed: bool) -> None:
+        for story in self._stories.values():
+            if story.key == key:
+                story.may_speak(allowed)
 
     def _story(self, run_id: str) -> Story:
         story = self._stories.get(run_id)
