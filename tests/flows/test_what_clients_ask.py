@@ -1,6 +1,7 @@
 """What OpenClaw's clients ask beside talking."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -97,8 +98,8 @@ async def test_a_history_tells_how_much_is_older_and_reads_on_from_there(tmp_pat
         pages: list[list[str]] = []
         before: int | None = None
         while before != 1:
-            more: dict[str, int] = {} if before is None else {"before": before}
-            page = await call(house, "chat.history", sessionKey="main", limit=4, **more)
+            more: dict[str, Any] = {} if before is None else {"before": before}
+            page = await call(house, "chat.history", sessionKey="main", **{"limit": 4, **more})
             pages.append([message["content"][0]["text"] for message in page["messages"]])
             before = page.get("older", 0) + 1
         whole = await call(house, "chat.history", sessionKey="main")

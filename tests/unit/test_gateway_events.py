@@ -389,7 +389,7 @@ def test_who_leaves_hears_nothing_more() -> None:
     house.end()
 
     assert listener.heard == []
-    assert house.audience.everyone() == house.audience.watchers() == []
+    assert house.audience.watchers() == []
 
 
 def test_unsubscribing_works() -> None:
