@@ -616,3 +616,21 @@ def test_a_denied_session_silences_neither_others_nor_the_one_who_asked_by_rpc()
     house.say("One", "One")
 
     assert len(listener.payloads("chat")) == 1
+
+
+@pytest.mark.spec("Y4")
+def test_a_message_that_joins_a_silenced_run_is_not_heard_either() -> None:
+    house, listener = House(), Listener()
+    house.join(listener, page=True)
+    house.start()
+    house.newsroom.hear(SpeechAllowed(MAIN, False))
+    house.start(run_id="r2")
+    house.newsroom.hear(ReplyPiece("r2", MAIN, "One", "One"))
+    house.pass_time(1000)
+    house.newsroom.hear(RunEnded(run(run_id="r2"), withheld=True))
+    house.newsroom.hear(RunEnded(run(), withheld=True))
+    house.start(run_id="r3")
+    house.newsroom.hear(ReplyPiece("r3", MAIN, "Two", "Two"))
+
+    deltas = [p["runId"] for p in listener.payloads("chat") if p["state"] == "delta"]
+    assert deltas == ["r3"]  # whether it may is asked anew when a run begins
