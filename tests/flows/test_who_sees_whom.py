@@ -192,6 +192,9 @@ async def test_an_archived_session_is_read_but_not_listed_nor_sent_to(tmp_path: 
         for who in (BOXED, FREE, OWNER):
             sent = await refusal(house, who, "sessions_send", sessionKey=CHILD.text, message="x")
             assert sent[2] == f"unknown session: {CHILD}"
+            by_its_id = {"sessionKey": id_of(CHILD), "message": "x"}
+            again = await refusal(house, who, "sessions_send", **by_its_id)
+            assert again[2] == f"unknown session: {id_of(CHILD)}"  # and not which one that was
         labelled = await refusal(house, BOXED, "sessions_send", label="helper", message="x")
         with pytest.raises(CrossclawError, match="archived"):
             await call(
