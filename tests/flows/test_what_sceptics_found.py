@@ -47,6 +47,23 @@ async def test_a_clients_send_begins_with_no_more_hops_than_the_config_gives(
 
 
 @pytest.mark.spec("B4")
+async def test_a_send_without_hops_is_refused_and_nothing_is_queued(tmp_path: Path) -> None:
+    async with open_house(tmp_path, family()) as house:
+        await call(house, "sessions.create", key=DESK.text)
+        tired = session_principal(MAIN, Authority(hops_left=0))
+        answer = await house.door.dispatch(
+            Caller(principal=tired),
+            "tool.sessions_send",
+            {"sessionKey": DESK.text, "message": "on and on", "timeoutSeconds": 0},
+        )
+
+        assert answer.status == "error"
+        assert "hops" in answer.error
+        assert await house.book.find(answer.run_id) is None
+        assert await house.ledger.list_open_runs(DESK) == []
+
+
+@pytest.mark.spec("B4")
 async def test_a_spawn_without_hops_is_refused_and_nothing_begins(tmp_path: Path) -> None:
     async with open_house(tmp_path, family()) as house:
         tired = session_principal(MAIN, Authority(hops_left=0))
