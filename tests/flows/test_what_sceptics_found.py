@@ -13,6 +13,7 @@ from crossclaw.domain.errors import KeyReused, ProviderRefused
 from crossclaw.domain.events import Event, Injected, RunEnded
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import ToolUse
+from crossclaw.domain.runs import Outcome
 from crossclaw.domain.sessions import NewSession
 from crossclaw.door.principal import session_principal
 from crossclaw.door.registry import Caller
@@ -301,3 +302,15 @@ async def test_everybody_may_reach_the_shared_session_also_without_agent_to_agen
         read = await house.door.dispatch(helper, "tool.sessions_history", {"sessionKey": "main"})
 
     assert read.session_key == "main"
+
+
+@pytest.mark.spec("B1", "P5")
+async def test_a_child_whose_end_was_reported_is_not_reported_again(tmp_path: Path) -> None:
+    async with open_house(tmp_path, family()) as house:
+        answer = await call(house, "sessions.spawn", task="work")
+        await reported(house)
+        announce = await house.book.wait(f"{answer['runId']}:announce", timeout_s=60)
+        assert announce is not None
+        again = await house.endings.finished(announce, Outcome("ok", reply="Result: once more"))
+
+    assert list(again.ops) == []
