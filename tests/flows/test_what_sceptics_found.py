@@ -17,7 +17,7 @@ from crossclaw.domain.runs import Outcome
 from crossclaw.domain.sessions import NewSession
 from crossclaw.door.principal import session_principal
 from crossclaw.door.registry import Caller
-from crossclaw.ledger.operations import ArchiveSession, EnsureSession
+from crossclaw.ledger.operations import ArchiveSession, EnsureSession, PutDelivery
 from crossclaw.providers.contract import ModelRequest
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
 from tests.flows.crashing import crashed_copy
@@ -314,3 +314,37 @@ async def test_a_child_whose_end_was_reported_is_not_reported_again(tmp_path: Pa
         again = await house.endings.finished(announce, Outcome("ok", reply="Result: once more"))
 
     assert list(again.ops) == []
+
+
+@pytest.mark.spec("P4", "B3")
+async def test_a_run_that_may_not_spawn_is_refused_by_the_method_itself(tmp_path: Path) -> None:
+    """Not only by a toolset that leaves the tool out."""
+    async with open_house(tmp_path, family()) as house:
+        bound = session_principal(MAIN, Authority(may_spawn=False))
+        answer = await house.door.dispatch(
+            Caller(principal=bound), "tool.sessions_spawn", {"task": "more"}
+        )
+
+        assert (answer.status, answer.error) == ("forbidden", "this run may not spawn")
+        assert await children(house) == []
+
+
+@pytest.mark.spec("Y4", "P6")
+async def test_a_report_that_meets_the_deletion_of_its_parent_goes_nowhere(tmp_path: Path) -> None:
+    """Decided while the parent was there, stored when it is gone, and its denial with it."""
+    group = SessionKey.group("main", "memory", "g1")
+    chat = MemoryChannel()
+    async with open_house(tmp_path, family(child_s=20), channels=[chat]) as house:
+        await chat.say("ana", "go", group="g1")
+        await anyio.sleep(30)  # the task is done, and the child thinks about its announce
+        (spawn,) = await children(house, group)
+        announce = await house.book.find(f"{spawn.run_id}:announce")
+        assert announce is not None
+        decided = await house.endings.finished(announce, Outcome("ok", reply="Result: late"))
+        await call(house, "sessions.delete", key=group.text)
+        puts = [op for op in decided.ops if isinstance(op, PutDelivery)]
+        stored = await house.ledger.commit(*puts)
+        await anyio.sleep(600)
+
+    assert list(stored) == [False]
+    assert [text for _, text in chat.sent] == ["ok"]

@@ -87,13 +87,15 @@ class Changing:
         return fresh
 
     async def delete(self, session: Session) -> list[str]:
-        """Stop it, forget it; the people's copies stay beside, named as deleted. Answers their paths."""
+        """Stop it, forget it; the people's copies stay beside, named as deleted. Answers their paths.
+        Its children are stopped when it is gone, so that nothing is reported to its chat any more."""
         key = session.key
         if key.kind == "main":
             raise Invalid(f"Cannot delete the main session ({key}).")
-        await self._stopping.stop(key, "the session was deleted")
+        await self._stopping.stop_alone(key, "the session was deleted")
         await self._exporter.flush()
         ids = await self._ledger.do(DeleteSession(key=key, at=self._clock.now_ms()))
+        await self._stopping.stop_children(key, "the session was deleted")
         kept = [await self.set_aside(key.agent_id, each) for each in ids]
         self._feed.publish(SessionChanged(key, "delete"))
         return [str(path) for path in kept if path is not None]
