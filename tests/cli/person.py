@@ -49,6 +49,26 @@ class Person:
             check=False,
         )
 
+    def sees(self, columns: int, *words: str, name: str = "openclaw") -> str:
+        """The same on a terminal of so many columns."""
+        ours, theirs = os.openpty()
+        environ = self.environ | {"COLUMNS": str(columns), "TERM": "dumb", "NO_COLOR": "1"}
+        process = subprocess.Popen(
+            [BIN / name, *words], stdout=theirs, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
+            cwd=self.folder, env=environ,
+        )  # fmt: skip
+        os.close(theirs)
+        seen = b""
+        try:
+            while read := os.read(ours, 65_536):
+                seen += read
+        except OSError:  # so Linux says that the other side is closed
+            pass
+        finally:
+            os.close(ours)
+            process.wait(40)
+        return seen.decode().replace("\r\n", "\n")
+
     def begins(self, *words: str, name: str = "openclaw") -> subprocess.Popen[str]:
         return subprocess.Popen(
             [BIN / name, *words],

@@ -13,12 +13,22 @@ from tests.cli.person import Person
 pytestmark = pytest.mark.spec("C2")
 
 ROW = {"key": "agent:main:main", "kind": "direct", "updatedAt": 1_000, "totalTokens": 12}
+LINE = {"key": "agent:main:main", "kind": "main", "updatedAt": 1_000, "tokens": 12}
+CHILD = {
+    "key": "agent:main:subagent:2d0405a2-80ad-55af-b53a-52849579a422",
+    "kind": "other",
+    "updatedAt": 1_000,
+    "tokens": 1_234_567,
+    "label": "An errand to the far end of the town and back",
+    "lane": {"status": "running", "runId": "r", "since": 1, "queued": 2},
+}
 
 
 @pytest.fixture
 def told(gateway: FakeGateway) -> FakeGateway:
     gateway.answers |= {
         "sessions.list": {"ts": 61_000, "count": 1, "sessions": [ROW]},
+        "sessions.table": {"ts": 61_000, "total": 1, "rows": [LINE]},
         "sessions.resolve": {"ok": True, "key": "agent:main:main"},
         "sessions.describe": {"session": ROW},
         "models.list": {"models": [{"id": "m1", "provider": "fake", "name": "M1"}]},
@@ -83,7 +93,7 @@ def test_health_and_calls_want_a_gateway_that_runs(person: Person) -> None:
 
 
 def test_sessions_are_listed_shown_and_read(person: Person, told: FakeGateway) -> None:
-    assert "agent:main:main  direct" in person.types("sessions").stdout
+    assert "agent:main:main  main" in person.types("sessions").stdout
     assert "1 min ago" in person.types("sessions", "list").stdout
     assert "totalTokens  12" in person.types("sessions", "show", "main").stdout
     read = person.types("sessions", "history", "main").stdout
@@ -91,6 +101,84 @@ def test_sessions_are_listed_shown_and_read(person: Person, told: FakeGateway) -
     assert "→ read path: a.md" in read
     assert "shelf nine" not in read
     assert "shelf nine" in person.types("sessions", "history", "main", "--tools").stdout
+
+
+def test_a_list_says_kind_name_state_and_tokens(person: Person, told: FakeGateway) -> None:
+    told.answers["sessions.table"] = {"ts": 61_000, "total": 2, "rows": [LINE, CHILD]}
+
+    lines = person.types("sessions", "list", "--limit", "2", "--active", "5").stdout.splitlines()
+
+    assert lines[0].split() == ["session", "kind", "name", "state", "tokens", "updated"]
+    assert lines[1].split() == ["agent:main:main", "main", "idle", "12", "1", "min", "ago"]
+    assert str(CHILD["key"]) in lines[2]
+    assert "An errand to the far end of the town and back  running +2  1.2M" in lines[2]
+    asked = told.params_of("sessions.table")
+    assert asked == [{"limit": 2, "activeMinutes": 5, "offset": 0}]
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_a_list_fits_the_terminal(person: Person, told: FakeGateway, columns: int) -> None:
+    told.answers["sessions.table"] = {"ts": 61_000, "total": 2, "rows": [LINE, CHILD]}
+
+    lines = person.sees(columns, "sessions", "list", "--limit", "2").splitlines()
+
+    assert max(map(len, lines)) <= columns
+    assert "agent:main:" in lines[2]
+    assert "79a422  other  An errand" in lines[2]
+    assert lines[2].endswith("running +2  1.2M    1 min ago")
+
+
+def test_a_list_that_is_not_all_says_so(person: Person, told: FakeGateway) -> None:
+    told.answers["sessions.table"] = {"ts": 61_000, "total": 312, "rows": [LINE]}
+
+    done = person.types("sessions", "list", "--limit", "1")
+
+    assert "the newest 1 of 312; --limit 312 shows all" in done.stderr
+
+
+def test_a_search_that_finds_nothing_is_not_an_empty_house(
+    person: Person, told: FakeGateway
+) -> None:
+    told.answers["sessions.table"] = {"ts": 61_000, "total": 0, "rows": []}
+
+    assert "no sessions yet" in person.types("sessions", "list").stdout
+    assert "no sessions yet" not in person.types("sessions", "list", "--search", "x").stdout
+
+
+def test_a_history_says_how_much_is_older_and_how_to_see_it(
+    person: Person, told: FakeGateway
+) -> None:
+    told.answers["chat.history"]["older"] = 47
+
+    done = person.types("sessions", "history", "main", "--limit", "3")
+    json_too = person.types("sessions", "history", "main", "--limit", "3", "--json")
+
+    assert "47 older entries are not shown" in done.stderr
+    assert "crossclaw sessions history main --before 48" in done.stderr
+    assert json.loads(json_too.stdout)["older"] == 47
+
+
+def test_why_is_told_in_lines_that_fit(person: Person, told: FakeGateway) -> None:
+    told.answers["sessions.explain"] = {
+        "allowed": False,
+        "from": "agent:main:main",
+        "verb": "send",
+        "to": "agent:ops:main",
+        "exists": True,
+        "sandboxed": True,
+        "reasons": [
+            {"about": "agent-to-agent", "allowed": False, "reason": "why " * 40, "setting": "a.b"}
+        ],
+    }
+
+    lines = person.types(
+        "sessions", "explain", "main", "send", "agent:ops:main"
+    ).stdout.splitlines()
+
+    assert lines[0] == "not allowed: agent:main:main (sandboxed) send agent:ops:main"
+    assert lines[2].startswith("no   agent-to-agent  why why")
+    assert max(map(len, lines)) <= 80
+    assert lines[-1].endswith("[a.b]")
 
 
 @pytest.mark.parametrize(

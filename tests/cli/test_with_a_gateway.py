@@ -1,6 +1,7 @@
 """The real gateway, as a person starts it, and the lines of the Messages page against it."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -133,14 +134,34 @@ def test_the_first_start_says_where_to_go_and_ends_cleanly(tmp_path: Path) -> No
 
 
 @pytest.mark.spec("C2")
-def test_the_demo_shows_a_conversation_and_ends(person: Person) -> None:
-    done = person.types("demo")
+def test_the_demo_shows_a_conversation_and_ends(person: Person, tmp_path: Path) -> None:
+    done = person.types("demo", TMPDIR=str(tmp_path))
 
     assert done.returncode == 0, done.stderr
     assert "main → librarian" in done.stdout
     assert "librarian says: Shelf nine" in done.stdout
-    for path in re.findall(r"\S+\.jsonl", done.stdout):
-        assert Path(path).exists()
+    shown = re.findall(r"\S+\.jsonl", done.stdout)
+    assert len(shown) == 2
+    assert all(Path(path).exists() for path in shown)
+
+
+@pytest.mark.spec("C2")
+def test_a_demo_leaves_only_the_newest_folder(person: Person, tmp_path: Path) -> None:
+    old, running, elsewhere = (tmp_path / f"crossclaw-demo-{name}" for name in ("a", "b", "c"))
+    kept = tmp_path / "kept"
+    for folder in (old, running, kept):
+        folder.mkdir()
+        (folder / "a file").touch()
+    elsewhere.symlink_to(kept)
+    os.utime(old, (1, 1))
+    os.utime(kept, (1, 1))
+
+    done = person.types("demo", TMPDIR=str(tmp_path))
+
+    assert "stay until the next demo" in done.stdout
+    assert not old.exists()
+    assert (running / "a file").exists()
+    assert (kept / "a file").exists()
 
 
 @pytest.mark.spec("C2")

@@ -102,6 +102,7 @@ def test_the_exit_codes_on_the_page_are_the_programs_own() -> None:
 def test_the_explanation_on_the_visibility_page_is_what_is_printed(tmp_path: Path) -> None:
     environ = {**os.environ, "OPENCLAW_STATE_DIR": str(tmp_path / "state"), "HOME": str(tmp_path)}
     environ |= {"OPENCLAW_GATEWAY_PORT": "1"}  # nobody listens there: each call works alone
+    environ |= {"COLUMNS": "80"}
     page = ROOT / "docs" / "visibility.md"
     (printed,) = re.findall(r"```text\n(.*?)```", page.read_text("utf-8"), re.S)
 

@@ -118,6 +118,10 @@ async def test_a_heartbeat_that_the_config_no_longer_has_is_gone(tmp_path: Path)
     [
         ("HEARTBEAT_OK", ""),
         ("  HEARTBEAT_OK\n", ""),
+        ("**HEARTBEAT_OK**", ""),
+        ("`HEARTBEAT_OK`.", ""),
+        ("_HEARTBEAT_OK_", ""),
+        ("heartbeat_ok", "heartbeat_ok"),
         ("HEARTBEAT_OK all is well", ""),
         ("all is well HEARTBEAT_OK", ""),
         ("HEARTBEAT_OK " + "x" * 301, "x" * 301),

@@ -108,12 +108,16 @@ async def test_the_table_pages_filters_and_counts(tmp_path: Path) -> None:
         last = await call(house, "sessions.table", limit=3, offset=6)
         found = await call(house, "sessions.table", search="LABEL 4")
         none = await call(house, "sessions.table", kinds=["cron"])
+        await anyio.sleep(600)
+        await call(house, "sessions.patch", key="agent:main:desk-1", label="awake")
+        recent = await call(house, "sessions.table", activeMinutes=5)
         with pytest.raises(Invalid, match="the kinds are main, group"):
             await call(house, "sessions.table", kinds=["odd"])
 
     assert (first["total"], len(first["rows"]), len(last["rows"])) == (7, 3, 1)
     assert [row["key"] for row in found["rows"]] == ["agent:main:desk-4"]
     assert (found["total"], none["total"], none["rows"]) == (1, 0, [])
+    assert ([row["key"] for row in recent["rows"]], recent["total"]) == (["agent:main:desk-1"], 1)
 
 
 async def test_settings_of_a_session_are_in_its_row(tmp_path: Path) -> None:

@@ -166,3 +166,17 @@ async def test_the_send_policy_is_asked_at_the_moment_of_delivery(folder: Path) 
     assert found is not None
     assert (found.state, found.error) == ("failed", "send blocked by session policy")
     assert chat.sent == []
+
+
+async def test_a_run_that_somebody_stopped_says_nothing_of_that_in_the_chat(folder: Path) -> None:
+    chat = MemoryChannel("telegram")
+    async with open_house(folder, Recording(60.0), channels=[chat]) as house:
+        run_id = await chat.say("ana", "hi")
+        await anyio.sleep(1)
+        await call(house, "chat.abort", sessionKey="main")
+        run = await house.book.wait(run_id)
+        await anyio.sleep(60)
+
+    assert run is not None
+    assert run.status == "aborted"
+    assert chat.sent == []

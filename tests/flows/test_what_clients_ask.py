@@ -1,6 +1,7 @@
 """What OpenClaw's clients ask beside talking."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,3 +88,24 @@ def test_a_long_log_is_cut_at_whole_lines_and_a_new_one_begins_anew(tmp_path: Pa
     assert (few.lines, few.truncated) == (["line 98", "line 99"], True)
     assert (small.lines, small.truncated) == (["line 98", "line 99"], True)
     assert (reset.lines, reset.reset) == (["new"], True)
+
+
+@pytest.mark.spec("G2", "C2")
+async def test_a_history_tells_how_much_is_older_and_reads_on_from_there(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+        for number in range(5):
+            await say(house, "main", f"say: {number}", f"k{number}")
+        pages: list[list[str]] = []
+        before: int | None = None
+        while before != 1:
+            more: dict[str, Any] = {} if before is None else {"before": before}
+            page = await call(house, "chat.history", sessionKey="main", **{"limit": 4, **more})
+            pages.append([message["content"][0]["text"] for message in page["messages"]])
+            before = page.get("older", 0) + 1
+        whole = await call(house, "chat.history", sessionKey="main")
+
+    assert [text for page in reversed(pages) for text in page] == [
+        text for number in range(5) for text in (f"say: {number}", str(number))
+    ]
+    assert [len(page) for page in pages] == [4, 4, 2]
+    assert "older" not in whole

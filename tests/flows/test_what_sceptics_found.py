@@ -13,10 +13,11 @@ from crossclaw.domain.errors import KeyReused, ProviderRefused
 from crossclaw.domain.events import Event, Injected, RunEnded
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import ToolUse
+from crossclaw.domain.runs import Outcome
 from crossclaw.domain.sessions import NewSession
 from crossclaw.door.principal import session_principal
 from crossclaw.door.registry import Caller
-from crossclaw.ledger.operations import ArchiveSession, EnsureSession
+from crossclaw.ledger.operations import ArchiveSession, EnsureSession, PutDelivery
 from crossclaw.providers.contract import ModelRequest
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
 from tests.flows.crashing import crashed_copy
@@ -44,6 +45,23 @@ async def test_a_clients_send_begins_with_no_more_hops_than_the_config_gives(
 
     assert run is not None
     assert run.authority.hops_left == 4
+
+
+@pytest.mark.spec("B4")
+async def test_a_send_without_hops_is_refused_and_nothing_is_queued(tmp_path: Path) -> None:
+    async with open_house(tmp_path, family()) as house:
+        await call(house, "sessions.create", key=DESK.text)
+        tired = session_principal(MAIN, Authority(hops_left=0))
+        answer = await house.door.dispatch(
+            Caller(principal=tired),
+            "tool.sessions_send",
+            {"sessionKey": DESK.text, "message": "on and on", "timeoutSeconds": 0},
+        )
+
+        assert answer.status == "error"
+        assert "hops" in answer.error
+        assert await house.book.find(answer.run_id) is None
+        assert await house.ledger.list_open_runs(DESK) == []
 
 
 @pytest.mark.spec("B4")
@@ -284,3 +302,49 @@ async def test_everybody_may_reach_the_shared_session_also_without_agent_to_agen
         read = await house.door.dispatch(helper, "tool.sessions_history", {"sessionKey": "main"})
 
     assert read.session_key == "main"
+
+
+@pytest.mark.spec("B1", "P5")
+async def test_a_child_whose_end_was_reported_is_not_reported_again(tmp_path: Path) -> None:
+    async with open_house(tmp_path, family()) as house:
+        answer = await call(house, "sessions.spawn", task="work")
+        await reported(house)
+        announce = await house.book.wait(f"{answer['runId']}:announce", timeout_s=60)
+        assert announce is not None
+        again = await house.endings.finished(announce, Outcome("ok", reply="Result: once more"))
+
+    assert list(again.ops) == []
+
+
+@pytest.mark.spec("P4", "B3")
+async def test_a_run_that_may_not_spawn_is_refused_by_the_method_itself(tmp_path: Path) -> None:
+    """Not only by a toolset that leaves the tool out."""
+    async with open_house(tmp_path, family()) as house:
+        bound = session_principal(MAIN, Authority(may_spawn=False))
+        answer = await house.door.dispatch(
+            Caller(principal=bound), "tool.sessions_spawn", {"task": "more"}
+        )
+
+        assert (answer.status, answer.error) == ("forbidden", "this run may not spawn")
+        assert await children(house) == []
+
+
+@pytest.mark.spec("Y4", "P6")
+async def test_a_report_that_meets_the_deletion_of_its_parent_goes_nowhere(tmp_path: Path) -> None:
+    """Decided while the parent was there, stored when it is gone, and its denial with it."""
+    group = SessionKey.group("main", "memory", "g1")
+    chat = MemoryChannel()
+    async with open_house(tmp_path, family(child_s=20), channels=[chat]) as house:
+        await chat.say("ana", "go", group="g1")
+        await anyio.sleep(30)  # the task is done, and the child thinks about its announce
+        (spawn,) = await children(house, group)
+        announce = await house.book.find(f"{spawn.run_id}:announce")
+        assert announce is not None
+        decided = await house.endings.finished(announce, Outcome("ok", reply="Result: late"))
+        await call(house, "sessions.delete", key=group.text)
+        puts = [op for op in decided.ops if isinstance(op, PutDelivery)]
+        stored = await house.ledger.commit(*puts)
+        await anyio.sleep(600)
+
+    assert list(stored) == [False]
+    assert [text for _, text in chat.sent] == ["ok"]

@@ -192,6 +192,9 @@ async def test_an_archived_session_is_read_but_not_listed_nor_sent_to(tmp_path: 
         for who in (BOXED, FREE, OWNER):
             sent = await refusal(house, who, "sessions_send", sessionKey=CHILD.text, message="x")
             assert sent[2] == f"unknown session: {CHILD}"
+            by_its_id = {"sessionKey": id_of(CHILD), "message": "x"}
+            again = await refusal(house, who, "sessions_send", **by_its_id)
+            assert again[2] == f"unknown session: {id_of(CHILD)}"  # and not which one that was
         labelled = await refusal(house, BOXED, "sessions_send", label="helper", message="x")
         with pytest.raises(CrossclawError, match="archived"):
             await call(
@@ -291,3 +294,38 @@ async def test_a_person_sees_everything_whatever_the_settings(tmp_path: Path) ->
 
     assert listed["count"] == 5
     assert run.reply == "hi"
+
+
+@pytest.mark.spec("V1", "V3", "K6")
+@pytest.mark.parametrize("spelled", [None, "main", " main ", MAIN.text, id_of(MAIN)])
+async def test_a_sandboxed_session_knows_how_it_stands_itself(
+    tmp_path: Path, spelled: str | None
+) -> None:
+    asked = {} if spelled is None else {"sessionKey": spelled}
+    narrow = session_principal(MAIN, Authority(sandboxed=True, roots=frozenset({CHILD.text})))
+    async with open_house(tmp_path, RehearsalProvider(), config=config()) as house:
+        await settle(house)
+        for who in (BOXED, narrow):
+            told = await call(house, "tool.session_status", who, **asked)
+
+            assert told["sessionKey"] == "main"
+            assert "State: idle" in told["statusText"]
+
+
+@pytest.mark.spec("V1", "V3")
+async def test_knowing_itself_shows_a_sandboxed_session_nobody_else(tmp_path: Path) -> None:
+    notes = SessionKey.named("main", "notes")
+    boxed = session_principal(notes, Authority(sandboxed=True))
+    async with open_house(tmp_path, RehearsalProvider(), config=config()) as house:
+        await settle(house)
+        hidden = ["main", MAIN.text, id_of(MAIN), CHILD.text]
+        nowhere = ["agent:main:nothing", str(uuid4())]
+        told = {
+            spelled: await refusal(house, boxed, "session_status", sessionKey=spelled)
+            for spelled in [*hidden, *nowhere]
+        }
+
+    assert {(kind, code) for kind, code, _ in told.values()} == {("NotFound", "INVALID_REQUEST")}
+    assert {text.replace(spelled, "…") for spelled, (_, _, text) in told.items()} == {
+        "unknown session: …"
+    }

@@ -118,16 +118,26 @@ async def test_a_delivery_is_put_once_and_taken_once(ledger: Ledger) -> None:
     (pending,) = await ledger.list_open_deliveries(limit=9)
     taken = await ledger.do(TakeDelivery(delivery_id=pending.delivery_id, at=2))
     assert taken is not None
-    assert (taken.state, taken.attempt, taken.address, taken.text) == ("sending", 1, CHAT, "hi")
+    tried = taken.delivery
+    assert (tried.state, tried.attempt, tried.address, tried.text) == ("sending", 1, CHAT, "hi")
     assert await ledger.do(TakeDelivery(delivery_id=pending.delivery_id, at=2)) is None
 
     await ledger.do(
-        SettleDelivery(delivery_id=taken.delivery_id, state="delivered", at=3, platform_id="p")
+        SettleDelivery(delivery_id=tried.delivery_id, state="delivered", at=3, platform_id="p")
     )
     assert await ledger.list_open_deliveries(limit=9) == []
     found = await ledger.find_delivery("reply:r1")
     assert found is not None
     assert (found.state, found.platform_id) == ("delivered", "p")
+
+
+@pytest.mark.spec("Y4")
+async def test_nothing_is_put_for_a_session_that_was_deleted_meanwhile(ledger: Ledger) -> None:
+    gone = SessionKey.named("main", "gone")
+    new = NewDelivery(delivery_key="spawn:r1", key=gone, address=CHAT, text="hi")
+
+    assert await ledger.do(PutDelivery(new=new, at=1, if_there=True)) is False
+    assert await ledger.list_open_deliveries(limit=9) == []
 
 
 async def test_a_timer_is_moved_by_arming_it_again_and_taken_once(ledger: Ledger) -> None:

@@ -15,6 +15,7 @@ from crossclaw.domain.events import (
     RunEnded,
     RunStarted,
     SessionChanged,
+    SpeechAllowed,
     ToolEnded,
     ToolStarted,
 )
@@ -388,7 +389,7 @@ def test_who_leaves_hears_nothing_more() -> None:
     house.end()
 
     assert listener.heard == []
-    assert house.audience.everyone() == house.audience.watchers() == []
+    assert house.audience.watchers() == []
 
 
 def test_unsubscribing_works() -> None:
@@ -564,3 +565,72 @@ def test_a_run_that_is_stopped_in_the_middle_of_a_token_shows_nothing_of_it() ->
     house.end(status="aborted", reply=None)
 
     assert "SK" not in str(page.heard)
+
+
+# ── the send policy ────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.spec("Y4", "S7")
+def test_a_reply_under_way_falls_silent_when_its_session_is_denied() -> None:
+    house, listener = House(), Listener(tools=True)
+    house.join(listener, page=True)
+    house.start()
+    house.say("One", "One")
+    house.say("One two", " two")  # waits for its time
+    house.newsroom.hear(SpeechAllowed(MAIN, False))
+    house.pass_time(1000)
+    house.say("One two three", " three")
+    house.newsroom.hear(ToolStarted("r1", MAIN, "t1", "read", {}))
+    house.newsroom.hear(RunEnded(run(reply="One two three"), withheld=True))
+
+    said = [*listener.payloads("chat"), *listener.payloads("agent")]
+    assert "three" not in json.dumps(said)
+    assert " two" not in json.dumps(said)
+    assert [p["state"] for p in listener.payloads("chat")] == ["delta", "final"]
+    streams = [p["stream"] for p in listener.payloads("agent")]
+    assert streams == ["lifecycle", "assistant", "tool", "lifecycle"]  # what it does is still seen
+
+
+@pytest.mark.spec("Y4", "Y2")
+def test_a_reply_is_told_whole_once_its_session_may_speak_again() -> None:
+    house, listener = House(), Listener()
+    house.join(listener, page=True)
+    house.start()
+    house.newsroom.hear(SpeechAllowed(MAIN, False))
+    house.say("One", "One")
+    house.pass_time(1000)
+    house.newsroom.hear(SpeechAllowed(MAIN, True))
+    house.say("One two", " two")
+
+    (delta,) = listener.payloads("chat")
+    assert (delta["deltaText"], delta["message"]["content"][0]["text"]) == ("One two", "One two")
+
+
+@pytest.mark.spec("Y4")
+def test_a_denied_session_silences_neither_others_nor_the_one_who_asked_by_rpc() -> None:
+    house, listener = House(), Listener()
+    house.join(listener, page=True)
+    house.start(kind="agent")
+    house.newsroom.hear(SpeechAllowed(SessionKey.named("main", "other"), False))
+    house.newsroom.hear(SpeechAllowed(MAIN, False))
+    house.say("One", "One")
+
+    assert len(listener.payloads("chat")) == 1
+
+
+@pytest.mark.spec("Y4")
+def test_a_message_that_joins_a_silenced_run_is_not_heard_either() -> None:
+    house, listener = House(), Listener()
+    house.join(listener, page=True)
+    house.start()
+    house.newsroom.hear(SpeechAllowed(MAIN, False))
+    house.start(run_id="r2")
+    house.newsroom.hear(ReplyPiece("r2", MAIN, "One", "One"))
+    house.pass_time(1000)
+    house.newsroom.hear(RunEnded(run(run_id="r2"), withheld=True))
+    house.newsroom.hear(RunEnded(run(), withheld=True))
+    house.start(run_id="r3")
+    house.newsroom.hear(ReplyPiece("r3", MAIN, "Two", "Two"))
+
+    deltas = [p["runId"] for p in listener.payloads("chat") if p["state"] == "delta"]
+    assert deltas == ["r3"]  # whether it may is asked anew when a run begins

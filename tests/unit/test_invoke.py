@@ -8,12 +8,15 @@ import pytest
 
 from crossclaw.config import Config
 from crossclaw.domain.errors import CrossclawError, Forbidden, Invalid, NotFound
+from crossclaw.domain.keys import SessionKey
 from crossclaw.door.principal import Principal
+from crossclaw.ledger.operations import ArchiveSession
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import open_house
 from crossclaw.tools.invoke import Invoker, ToolNotAvailable
 from tests.flows.talking import OWNER, say
 
+NOTES = SessionKey.named("main", "notes")
 READER = Principal(name="reader", role="operator", scopes=frozenset({"operator.read"}))
 
 
@@ -95,3 +98,13 @@ async def test_tools_that_change_the_machine_are_closed_until_they_are_opened(
 async def test_the_sessions_own_policy_holds_outside_too(tmp_path: Path) -> None:
     with pytest.raises(ToolNotAvailable, match="Tool not available: read"):
         await invoke(tmp_path, "read", {"path": "a"}, raw={"tools": {"deny": ["group:fs"]}})
+
+
+@pytest.mark.spec("V1", "P7")
+async def test_no_tool_acts_as_a_session_that_was_archived(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider()) as house:
+        await say(house, NOTES.text, "say: hello", "r1")
+        await house.ledger.do(ArchiveSession(key=NOTES, at=1))
+        invoker = Invoker(house.toolsets, house.resolver, Config(), lambda agent_id: "x/y")
+        with pytest.raises(NotFound, match="unknown session: agent:main:notes"):
+            await invoker.invoke(OWNER, "sessions_list", {}, NOTES.text)

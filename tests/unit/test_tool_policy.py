@@ -13,7 +13,16 @@ from crossclaw.config.tools import ToolPolicy
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.keys import SessionKey
 from crossclaw.policy.sandbox import decide_sandbox
-from crossclaw.policy.tools import GROUPS, Layer, allowed_tools, decide_tool, layer_of, tool_layers
+from crossclaw.policy.tools import (
+    GROUPS,
+    Layer,
+    allowed_tools,
+    decide_tool,
+    layer_of,
+    may_allow_any,
+    tool_layers,
+)
+from crossclaw.tools.mcp_tool import other_names, prefixes_of, tool_name
 
 NAMES = (
     *("read", "write", "edit", "exec", "web_fetch", "docs__search", "mail__send"),
@@ -138,3 +147,72 @@ def test_the_sandbox_is_decided_by_authority_then_by_mode() -> None:
     inherited = decide_sandbox(Sandbox(), main, Authority(sandboxed=True))
     assert inherited.allowed
     assert "sandboxed session" in inherited.reason
+
+
+@pytest.mark.parametrize(
+    ("allow", "deny", "asked"),
+    [
+        (["*__read"], [], True),
+        (["g?thub__*"], [], True),
+        (["git*__search"], [], True),
+        (["git*"], [], True),
+        (["gi"], [], False),
+        (["*"], [], True),
+        (["gitlab__*"], [], False),
+        (["My Server__*"], [], False),
+        (None, ["github__?"], True),
+        (None, ["github__[a-m]*"], True),
+        (None, ["g*b__*"], False),
+        (None, ["bundle-mcp"], False),
+        (["*__read"], ["git*"], False),
+    ],
+)
+def test_a_server_is_asked_for_its_tools_when_a_rule_could_mean_one_of_them(
+    allow: list[str] | None, deny: list[str], asked: bool
+) -> None:
+    layer = Layer("tools", None if allow is None else tuple(allow), tuple(deny))
+
+    assert may_allow_any(prefixes_of("github"), [layer], Authority()) is asked
+
+
+def test_a_server_is_known_by_its_own_spelling_too() -> None:
+    layer = Layer("tools", allow=("My Server__*",))
+
+    assert may_allow_any(prefixes_of("My Server"), [layer], Authority())
+    only = Authority(tools=frozenset({"My Server__find it"}))
+    assert may_allow_any(prefixes_of("My Server"), [], only)
+
+
+_SERVERS = st.sampled_from(["docs", "My Docs", "d", "x" * 60, "x" * 70])
+_PATTERN = st.lists(
+    st.sampled_from([*"docsxMy *?_", "__", "[a-m]", "[!x]", "x" * 54, "x" * 60]), max_size=6
+).map("".join)
+_GLOBS = st.lists(_PATTERN, max_size=3).map(tuple)
+
+
+@given(
+    _SERVERS,
+    st.text("dosc *", min_size=1, max_size=6),
+    st.lists(st.builds(Layer, st.just("x"), st.none() | _GLOBS, _GLOBS, _GLOBS), max_size=3),
+)
+def test_no_tool_that_a_run_may_have_is_missed_for_want_of_asking(
+    server: str, tool: str, layers: list[Layer]
+) -> None:
+    name, also = tool_name(server, tool), other_names(server, tool)
+
+    if decide_tool(name, layers, also=also).allowed:
+        assert may_allow_any(prefixes_of(server), layers, Authority())
+    only = Authority(tools=frozenset({name}))
+    assert may_allow_any(prefixes_of(server), [], only)
+
+
+@pytest.mark.spec("B3")
+@pytest.mark.parametrize("spelled", ["whole", "as the server says it", "cut"])
+def test_authority_means_a_long_mcp_tool_by_each_of_its_names(spelled: str) -> None:
+    server, tool = "a long name", "t" * 70
+    name, (whole, raw) = tool_name(server, tool), other_names(server, tool)
+    said = frozenset({{"whole": whole, "as the server says it": raw, "cut": name}[spelled]})
+
+    assert decide_tool(name, [], Authority(tools=said), (whole, raw)).allowed
+    assert not decide_tool(name, [], Authority(denied_tools=said), (whole, raw)).allowed
+    assert may_allow_any(prefixes_of(server), [], Authority(tools=said))

@@ -128,3 +128,33 @@ def refused(answer: dict[str, Any]) -> str:
 
 def call(**changes: Any) -> dict[str, Any]:
     return {"nodeId": "phone", "command": "camera.snap", "idempotencyKey": "k", **changes}
+
+
+@pytest.mark.spec("V3", "B3", "G1")
+@pytest.mark.parametrize(
+    "who",
+    [
+        {**PHONE, "client": {**PHONE["client"], "mode": "ui"}},
+        {**PHONE, "client": {**PHONE["client"], "mode": "webchat"}},
+        {"client": {**PHONE["client"], "id": "ui", "mode": "ui"}, "scopes": ["operator.pairing"]},
+    ],
+)
+async def test_who_may_not_read_hears_nothing_of_sessions(
+    tmp_path: Path, who: dict[str, Any]
+) -> None:
+    """Neither what is said in them nor their names, whatever a client calls itself."""
+    async with opened(tmp_path) as served, guest(served, 3) as person:
+        asked = {"sessionKey": "secret", "message": "hello", "idempotencyKey": "r1"}
+        await person.ask("chat.send", asked)
+        await served.house.book.wait("r1")
+        await person.ask("health", {"probe": True})
+        async with guest(served, 3, **who) as other:
+            await other.event("health")
+            again = {"sessionKey": "secret", "message": "again", "idempotencyKey": "r2"}
+            await person.ask("chat.send", again)
+            await served.house.book.wait("r2")
+            await other.ask("node.event", {"event": "weather"})  # answered behind all that was told
+
+        assert "secret" not in str([other.hello, other.events])
+        assert {frame["event"] for frame in other.events} <= {"health", "tick", "connect.challenge"}
+        assert other.hello["snapshot"]["health"]["ok"] is True

@@ -177,7 +177,7 @@ def _floor(site: Site, ground: Ground, dispatch: Dispatch) -> Floor:
     config, ledger, clock, ids = site.config, site.ledger, site.clock, site.ids
     book, feed, resolver, exporter = ground.book, ground.feed, ground.resolver, ground.exporter
     stopping = Stopping(ledger, ground.lanes)
-    changing = Changing(ledger, stopping, exporter, feed, clock, ids)
+    changing = Changing(config.session.send_policy, ledger, stopping, exporter, feed, clock, ids)
     check = told.check_model(site)
     budgets = Budgets(ledger, config.agents, clock)
     announces = Announces(ledger, config, exporter.path_of, clock, ids)
@@ -280,7 +280,7 @@ def _talking(site: Site, ground: Ground, floor: Floor) -> list[Method[Any]]:
         *chat.methods(),
         *Clients(config, chat, floor.sends, floor.spawns, log_path, ids).methods(),
         *AgentRuns(config, ledger, resolver, book, floor.freshness, clock, ids).methods(),
-        *Sending(ledger, resolver, site.channels, ground.outbox.wake, clock, ids).methods(),
+        *Sending(config, ledger, resolver, site.channels, ground.outbox.wake, clock, ids).methods(),
     ]
 
 

@@ -18,6 +18,7 @@ from crossclaw.config import Config, Loaded, Paths
 from crossclaw.config.supported import not_yet, refuse_unsupported
 from crossclaw.config.token import gateway_token
 from crossclaw.domain.errors import StoreLocked
+from crossclaw.domain.events import SpeechAllowed
 from crossclaw.domain.runs import Outcome, Run
 from crossclaw.domain.secret import Secret
 from crossclaw.door.principal import Principal
@@ -42,7 +43,6 @@ from crossclaw.runs.book import Follow
 from crossclaw.runs.lanes import Ending, Execute, Finished, Progress
 from crossclaw.runs.sweep import Fire
 from crossclaw.sessions.announce import ARCHIVE, CLEANUP
-from crossclaw.sessions.guests import Guests
 from crossclaw.tools.guests import GuestTools
 from crossclaw.tools.invoke import Invoker
 
@@ -69,7 +69,7 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
         async with anyio.create_task_group() as tasks:
             await tasks.start(house.exporter.serve)
             await tasks.start(house.servers.serve)
-            execute = _executing(agent, house.guests)
+            execute = _executing(agent, house)
             await tasks.start(house.lanes.serve, execute, _finished(house))
             await tasks.start(house.outbox.serve)
             tasks.start_soon(house.sweep.serve, _timers(outside, house), name="sweep")
@@ -266,11 +266,14 @@ def _finished(house: House) -> Finished:
     return finished
 
 
-def _executing(agent: Agent, guests: Guests) -> Execute:
-    """Who carries out a run: the agent loop, or, where an agent lives outside, that one."""
+def _executing(agent: Agent, house: House) -> Execute:
+    """Who carries out a run: the agent loop, or, where an agent lives outside, that one. Listeners are
+    told beforehand when its words are not for the chat."""
 
     async def execute(run: Run, progress: Progress) -> Ending:
-        return await (guests if run.key.is_guest else agent).execute(run, progress)
+        if run.kind == "chat" and not await house.endings.may_say(run.key):
+            house.feed.publish(SpeechAllowed(run.key, False))
+        return await (house.guests if run.key.is_guest else agent).execute(run, progress)
 
     return execute
 

@@ -12,12 +12,13 @@ from crossclaw.config import Config
 from crossclaw.config.providers import APIS
 from crossclaw.delivery.outbox import MayDeliver
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.operations import Delivery
+from crossclaw.ledger.operations import Taken
 from crossclaw.policy.decision import Decision
 from crossclaw.policy.send import decide_send
 from crossclaw.providers.prices import Prices
 from crossclaw.providers.registry import Providers, ProviderSettings
 from crossclaw.runs.book import BudgetOf
+from crossclaw.sessions.route import find_chat
 from crossclaw.sessions.spawn import CheckModel
 
 AGENTS_REMEMBERED = 1_024  # far more than anybody configures
@@ -94,8 +95,16 @@ def output_tokens(config: Config, model: str) -> int | None:
 
 
 def may_deliver(config: Config, ledger: Ledger) -> MayDeliver:
-    async def decide(delivery: Delivery) -> Decision:
-        session = await ledger.find_session(delivery.key)
-        return decide_send(config.session.send_policy, delivery.key, session)
+    """The session that speaks must be allowed to, and so must the one whose chat it speaks in: a
+    job or a client may have named any chat."""
+    policy = config.session.send_policy
+
+    async def decide(taken: Taken) -> Decision:
+        key = taken.delivery.key
+        own = decide_send(policy, key, taken.session)
+        if not own.allowed:
+            return own
+        there, session = await find_chat(config, ledger, taken.delivery.address)
+        return own if there == key else decide_send(policy, there, session)
 
     return decide

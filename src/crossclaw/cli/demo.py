@@ -2,10 +2,13 @@
 
 import json
 import os
+import shutil
 import socket
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from stat import S_ISDIR
 from typing import Any
 
 import anyio
@@ -20,9 +23,11 @@ from crossclaw.cli.running import run_async
 from crossclaw.cli.say import cleaned, dimmed, out
 from crossclaw.config.file import ConfigFile
 from crossclaw.display.conversation import message_text
+from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.exchanges import ANNOUNCE_STEP, CONTROL_TOKENS
 
 DEMO_S_MAX = 20.0
+_PREFIX = "crossclaw-demo-"
 QUIET_S = 1.5  # nothing more was said for so long: the conversation is over
 _MAIN, _OTHER = "agent:main:main", "agent:librarian:main"
 _QUESTION = "Which shelf holds the book on tides?"
@@ -48,7 +53,8 @@ def _script() -> str:
 
 
 def _demo(arguments: Arguments) -> int:
-    folder = Path(tempfile.mkdtemp(prefix="crossclaw-demo-"))
+    _remove_earlier(Path(tempfile.gettempdir()))
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
     place = _prepare(folder)
 
     async def whole() -> int:
@@ -64,9 +70,19 @@ def _demo(arguments: Arguments) -> int:
         code = run_async(whole)
     except TimeoutError:
         raise CommandFailed(f"the demo did not end within {DEMO_S_MAX:g} s") from None
-    out(f"\nTheir transcripts:\n{_transcripts(folder)}")
+    out(f"\nTheir transcripts, which stay until the next demo:\n{_transcripts(folder)}")
     out("\nNext: crossclaw run starts a gateway for you.")
     return code
+
+
+def _remove_earlier(temporary: Path) -> None:
+    """What demos before have left of this person's; one that may still be running is left alone."""
+    for folder in temporary.glob(f"{_PREFIX}*"):
+        with suppress(OSError):
+            about = folder.lstat()
+            is_own = S_ISDIR(about.st_mode) and about.st_uid == os.getuid()
+            if is_own and SystemClock().now_ms() - about.st_mtime * 1000 > DEMO_S_MAX * 2_000:
+                shutil.rmtree(folder)
 
 
 def _prepare(folder: Path) -> Place:

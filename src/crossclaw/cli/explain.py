@@ -1,13 +1,15 @@
 """`sessions explain`: why one session may or may not do something to another."""
 
+import shutil
+from textwrap import fill
 from typing import Any
 
 from crossclaw.cli.exits import Exit
 from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, json_option
 from crossclaw.cli.peer import READ, Peer
 from crossclaw.cli.running import ask
-from crossclaw.cli.say import out, out_json
-from crossclaw.cli.tables import table
+from crossclaw.cli.say import cleaned, out, out_json
+from crossclaw.display.columns import padded, width
 
 VERBS = ("see", "read", "send", "spawn", "deliver")
 
@@ -35,12 +37,23 @@ def _explain(arguments: Arguments) -> int:
 def _shown(answer: dict[str, Any]) -> str:
     word = "allowed" if answer["allowed"] else "not allowed"
     boxed = " (sandboxed)" if answer["sandboxed"] else ""
-    rows = [
-        ("yes" if each["allowed"] else "no", each["about"], each["reason"], each.get("setting"))
-        for each in answer["reasons"]
-    ]
     head = f"{word}: {answer['from']}{boxed} {answer['verb']} {answer['to']}"
-    return f"{head}\n\n{table(('', 'about', 'why', 'setting'), rows)}"
+    wide = max((width(each["about"]) for each in answer["reasons"]), default=0)
+    return "\n".join([head, "", *(_reason(each, wide) for each in answer["reasons"])])
+
+
+def _reason(each: dict[str, Any], wide: int) -> str:
+    """Sentences, wrapped: a column of them would be wider than any terminal."""
+    begin = f"{'yes' if each['allowed'] else 'no':<3}  {padded(each['about'], wide)}  "
+    setting = f" [{each['setting']}]" if each.get("setting") else ""
+    return fill(
+        cleaned(each["reason"] + setting),
+        shutil.get_terminal_size().columns,
+        initial_indent=begin,
+        subsequent_indent=" " * len(begin),
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
 
 
 COMMANDS = {"explain": Command(_arguments, _explain)}

@@ -1,5 +1,6 @@
 """`sessions`: the conversations of a gateway, listed, read, sent to, compacted, reset and deleted."""
 
+from shlex import quote
 from typing import Any
 
 from crossclaw.cli.exits import Exit, UsageError
@@ -16,10 +17,12 @@ from crossclaw.cli.naming import find_session
 from crossclaw.cli.past import show_past, show_words
 from crossclaw.cli.peer import ADMIN, READ, WRITE, Peer
 from crossclaw.cli.running import ask
-from crossclaw.cli.say import cleaned, out, out_json, problem
+from crossclaw.cli.say import cleaned, note, out, out_json, problem
 from crossclaw.cli.tables import ago, pairs, table
 
-_HEAD = ("session", "kind", "channel", "model", "tokens", "updated")
+_HEAD = ("session", "kind", "name", "state", "tokens", "updated")
+_PAGE = 200  # rows of one call for the table
+_PAST_PAGE = 1000  # messages of one call
 _SEND_S = 30.0  # as the tool sessions_send waits
 _COMPACT_S = 40.0  # the gateway answers within 25, compacted or not
 _SEND_EXITS = {"ok": Exit.OK, "accepted": Exit.OK, "timeout": Exit.TIMEOUT}
@@ -43,28 +46,62 @@ def _list(arguments: Arguments) -> int:
             "search": arguments.search,
         }
         given = {name: value for name, value in params.items() if value is not None}
-        answer = await peer.call("sessions.list", given, timeout_s=arguments.timeout)
-        out_json(answer) if arguments.json else out(_rows(answer))
+        if arguments.json:
+            out_json(await peer.call("sessions.list", given, timeout_s=arguments.timeout))
+        else:
+            _show_table(await _table(peer, given, arguments.timeout), filtered=len(given) > 1)
         return Exit.OK
 
     return ask(arguments, READ, work=work)
 
 
-def _rows(answer: dict[str, Any]) -> str:
-    if not answer["sessions"]:
-        return 'no sessions yet; crossclaw message send "hello" begins one'
-    rows = [
+async def _table(peer: Peer, wanted: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+    """Page by page until there are as many rows as wanted."""
+    rows: list[dict[str, Any]] = []
+    while True:
+        params = wanted | {"limit": min(wanted["limit"] - len(rows), _PAGE), "offset": len(rows)}
+        answer: dict[str, Any] = await peer.call("sessions.table", params, timeout_s=timeout_s)
+        rows += answer["rows"]
+        if not answer["rows"] or len(rows) >= wanted["limit"]:
+            return answer | {"rows": rows}
+
+
+def _show_table(answer: dict[str, Any], *, filtered: bool) -> None:
+    rows, total = answer["rows"], answer["total"]
+    if not rows:
+        begin = 'no sessions yet; crossclaw message send "hello" begins one'
+        out("no session is like that" if filtered else begin)
+        return
+    cells = [
         (
             row["key"],
-            row.get("kind"),
-            row.get("channel") or row.get("lastChannel"),
-            row.get("model"),
-            row.get("totalTokens"),
-            ago(row.get("updatedAt"), answer["ts"]),
+            row["kind"],
+            row.get("label") or row.get("displayName") or "",
+            _state(row.get("lane")),
+            _short(row["tokens"]),
+            ago(row["updatedAt"], answer["ts"]),
         )
-        for row in answer["sessions"]
+        for row in rows
     ]
-    return table(_HEAD, rows)
+    out(table(_HEAD, cells))
+    if total > len(rows):
+        note(
+            f"the newest {len(rows)} of {total}; --limit {total} shows all, --search TEXT finds one"
+        )
+
+
+def _state(lane: dict[str, Any] | None) -> str:
+    if lane is None:
+        return "idle"
+    behind = lane.get("queued", 0)
+    return f"{lane['status']} +{behind}" if behind else str(lane["status"])
+
+
+def _short(tokens: int) -> str:
+    for size, unit in ((1_000_000, "M"), (1_000, "k")):
+        if tokens >= size:
+            return f"{tokens / size:.1f}{unit}"
+    return str(tokens)
 
 
 def _one_arguments(parser: Parser) -> None:
@@ -89,21 +126,43 @@ def _show(arguments: Arguments) -> int:
 def _history_arguments(parser: Parser) -> None:
     _one_arguments(parser)
     parser.add_argument("--limit", type=positive, default=50, help="the last so many (50)")
+    parser.add_argument(
+        "--before", type=positive, metavar="N", help="only what came before entry N"
+    )
     parser.add_argument("--tools", action="store_true", help="with the results of tools")
 
 
 def _history(arguments: Arguments) -> int:
     async def work(peer: Peer) -> int:
         key = await find_session(peer, arguments.session)
-        params = {"sessionKey": key, "limit": min(arguments.limit, 1000)}
-        answer = await peer.call("chat.history", params, timeout_s=arguments.timeout)
+        answer = await _past(peer, key, arguments)
         if arguments.json:
             out_json(answer)
-        else:
-            show_past(answer["messages"], tools=arguments.tools)
+            return Exit.OK
+        show_past(answer["messages"], tools=arguments.tools)
+        if older := answer.get("older", 0):
+            more = f"crossclaw sessions history {quote(arguments.session)} --before {older + 1}"
+            note(f"\n{older} older entries are not shown: {more}")
         return Exit.OK
 
     return ask(arguments, READ, work=work)
+
+
+async def _past(peer: Peer, key: str, arguments: Arguments) -> dict[str, Any]:
+    """Page by page, from the newest backwards, until there is as much as wanted."""
+    messages: list[Any] = []
+    before: int | None = arguments.before
+    while True:
+        params = {"sessionKey": key, "limit": min(arguments.limit - len(messages), _PAST_PAGE)}
+        params |= {"before": before} if before else {}
+        answer: dict[str, Any] = await peer.call(
+            "chat.history", params, timeout_s=arguments.timeout
+        )
+        messages = [*answer["messages"], *messages]
+        older = answer.get("older", 0)
+        if not older or not answer["messages"] or len(messages) >= arguments.limit:
+            return answer | {"messages": messages}
+        before = older + 1
 
 
 def _send_arguments(parser: Parser) -> None:

@@ -10,7 +10,7 @@ _CELL_CHARS_MIN = 12  # narrower than this, a cut key says nothing
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """One line a row. On a terminal the widest column gives way; in a pipe nothing is cut."""
+    """One line a row. On a terminal the widest columns give way; in a pipe nothing is cut."""
     cells = [[_cell(value) for value in row] for row in ([*head], *rows)]
     widths = [max(map(width, column)) for column in zip(*cells, strict=True)]
     if on_terminal():
@@ -20,9 +20,10 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 def _fit(widths: list[int], columns: int) -> None:
     over = sum(widths) + len(GAP) * (len(widths) - 1) - columns
-    if over > 0:
+    for _ in range(over):
         widest = widths.index(max(widths))
-        widths[widest] = max(widths[widest] - over, _CELL_CHARS_MIN)
+        if widths[widest] > _CELL_CHARS_MIN:
+            widths[widest] -= 1
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
@@ -31,7 +32,25 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _cut(text: str, wide: int) -> str:
-    return text if width(text) <= wide else text[: wide - 1] + "…"
+    """What tells one long key from another is mostly at its end, so that stays."""
+    if width(text) <= wide:
+        return text
+    end = _last(text, wide // 3)
+    return _first(text, wide - 1 - width(end)) + "…" + end
+
+
+def _first(text: str, wide: int) -> str:
+    kept = text
+    while width(kept) > wide:
+        kept = kept[:-1]
+    return kept
+
+
+def _last(text: str, wide: int) -> str:
+    kept = text
+    while width(kept) > wide:
+        kept = kept[1:]
+    return kept
 
 
 def _cell(value: object) -> str:

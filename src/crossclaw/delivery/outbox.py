@@ -22,7 +22,13 @@ from crossclaw.domain.errors import (
     StoreError,
 )
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.operations import Delivery, DeliveryState, SettleDelivery, TakeDelivery
+from crossclaw.ledger.operations import (
+    Delivery,
+    DeliveryState,
+    SettleDelivery,
+    TakeDelivery,
+    Taken,
+)
 from crossclaw.policy.decision import Decision
 from crossclaw.policy.send import BLOCKED
 
@@ -36,7 +42,7 @@ PAGE = 200  # rows looked at together
 CHATS_AT_ONCE = 64  # deliveries under way; one chat's messages go one by one, in order
 
 
-MayDeliver = Callable[[Delivery], Awaitable[Decision]]
+MayDeliver = Callable[[Taken], Awaitable[Decision]]
 """The send policy at the moment of delivery: it may have changed since the reply was written."""
 
 
@@ -130,13 +136,14 @@ class Outbox:
             self._busy.discard(delivery.address)
             self._hint.set()
 
-    async def _send(self, delivery: Delivery) -> None:
+    async def _send(self, taken: Taken) -> None:
+        delivery = taken.delivery
         channel = self._channels.get(delivery.address.channel)
         if channel is None:
             return await self._settle(
                 delivery, "failed", error=f"no channel {delivery.address.channel!r} is set up"
             )
-        if not (await self._may_deliver(delivery)).allowed:
+        if not (await self._may_deliver(taken)).allowed:
             return await self._settle(delivery, "failed", error=BLOCKED)
         try:
             platform_id = await channel.send(delivery.address, delivery.text, delivery.delivery_key)

@@ -33,8 +33,11 @@ class Authority(msgspec.Struct, frozen=True, omit_defaults=True):
             hops_left=min(self.hops_left, other.hops_left),
         )
 
-    def allows_tool(self, name: str) -> bool:
-        return name not in self.denied_tools and (self.tools is None or name in self.tools)
+    def allows_tool(self, name: str, *also: str) -> bool:
+        """`also`: its other names, by any of which it may be given or denied."""
+        names = {name, *also}
+        given = self.tools is None or not names.isdisjoint(self.tools)
+        return given and names.isdisjoint(self.denied_tools)
 
 
 def _both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:

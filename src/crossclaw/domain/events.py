@@ -91,6 +91,14 @@ class SessionChanged(msgspec.Struct, frozen=True):
     reason: str
 
 
+class SpeechAllowed(msgspec.Struct, frozen=True):
+    """Whether the send policy lets a session's chat hear what is said in it: told when somebody sets
+    it, and when a run begins in a session that may not speak."""
+
+    key: SessionKey
+    allowed: bool
+
+
 class Compacting(msgspec.Struct, frozen=True):
     """A run makes room in its model's window. `retries`: it asks the model again afterwards."""
 
@@ -144,6 +152,7 @@ Event = (
     | EntryAppended
     | Injected
     | SessionChanged
+    | SpeechAllowed
     | Compacting
     | RunEnded
     | JobNews

@@ -12,11 +12,16 @@ from typing import Literal
 
 import msgspec
 
+from crossclaw.domain.jobs import HEARTBEAT_OK
 from crossclaw.domain.runs import Outcome, Run
 
 REPLY_SKIP = "REPLY_SKIP"
 ANNOUNCE_SKIP = "ANNOUNCE_SKIP"
-CONTROL_TOKENS = frozenset({REPLY_SKIP, ANNOUNCE_SKIP})
+NO_REPLY = (
+    "NO_REPLY"  # OpenClaw's word for nothing to say; workspaces that come from there ask for it
+)
+CONTROL_TOKENS = frozenset({REPLY_SKIP, ANNOUNCE_SKIP, NO_REPLY, HEARTBEAT_OK})
+"""As a whole reply they are said to nobody. Only REPLY_SKIP ends the rounds of an exchange."""
 ANNOUNCE_STEP = "The exchange with the other agent is over: this is your announce step."
 
 ExchangeState = Literal["open", "announcing", "over"]

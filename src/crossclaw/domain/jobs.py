@@ -133,8 +133,10 @@ class Tick(msgspec.Struct, frozen=True, kw_only=True):
 
 def beyond_heartbeat(reply: str, ack_chars_max: int) -> str:
     """What of a reply is worth telling: HEARTBEAT_OK at either end means silence, unless more is said
-    beside it than a short remark."""
+    beside it than a short remark. Alone it may be bold, in code or with a full stop."""
     text = reply.strip()
+    if text.strip("*_`~.! ") == HEARTBEAT_OK:
+        return ""
     rest = text.removeprefix(HEARTBEAT_OK).removesuffix(HEARTBEAT_OK).strip()
     if rest == text:
         return text

@@ -88,12 +88,13 @@ def next_step(spawn: Spawn, run: Run, outcome: Outcome) -> tuple[Spawn, AskToAnn
 def _announced(spawn: Spawn, outcome: Outcome) -> Report:
     task = spawn.outcome or Outcome("error", error="its end was not seen")
     reply = (outcome.reply or "").strip() if outcome.status == "ok" else ""
-    if reply in CONTROL_TOKENS:
-        return Report("", posted=False)
     if not reply:
         why = f"no announce: {outcome.error}" if outcome.error else ""
         return Report(_words(task), "; ".join(filter(None, [task.error, why])))
-    result, notes = split_sections(reply)
+    sections = split_sections(reply)
+    result, notes = ("" if words in CONTROL_TOKENS else words for words in sections)
+    if any(sections) and not (result or notes):
+        return Report("", posted=False)  # a token, be it under a heading
     return Report(result or _words(task), "; ".join(filter(None, [notes, task.error])))
 
 

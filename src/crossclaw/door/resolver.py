@@ -82,6 +82,19 @@ class Resolver:
             raise Invalid(f"several sessions have the label {label!r}: {keys}; say which key")
         return _handle(found[0] if found else None, label, right)
 
+    async def find_own(self, principal: Principal, reference: str | None) -> Session | None:
+        """The caller's own session, when that is what it names or leaves out. How it stands itself a
+        session may know, however little it sees of others."""
+        if principal.session is None:
+            return None
+        own = await self._ledger.find_session(principal.session)
+        if own is None or not reference or reference.strip().lower() == own.session_id:
+            return own
+        try:
+            return own if self._key(principal, reference.strip()) == own.key else None
+        except InvalidKey:
+            return None
+
     async def find(self, principal: Principal, reference: str) -> SessionHandle | None:
         try:
             return await self.resolve(principal, reference, "see")

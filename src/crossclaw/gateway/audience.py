@@ -52,23 +52,17 @@ class Audience:
         self.runs: _Index[str] = _Index()
         self.sessions: _Index[SessionKey] = _Index()
         self.of_all_sessions: set[Ears] = set()
-        self._everyone: set[Ears] = set()
         self._pages: set[Ears] = set()
 
     def join(self, hearer: Hearer, *, is_page: bool) -> "Ears":
         ears = Ears(self, hearer)
-        self._everyone.add(ears)
         if is_page:
             self._pages.add(ears)
         return ears
 
     def leave(self, ears: "Ears") -> None:
         ears.forget()
-        self._everyone.discard(ears)
         self._pages.discard(ears)
-
-    def everyone(self) -> list[Hearer]:
-        return [ears.hearer for ears in self._everyone]
 
     def watchers(self) -> list[Hearer]:
         """Whoever shows the whole house: pages, and those who follow all sessions."""

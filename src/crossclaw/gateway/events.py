@@ -22,6 +22,7 @@ from crossclaw.domain.events import (
     RunEnded,
     RunStarted,
     SessionChanged,
+    SpeechAllowed,
     ToolEnded,
     ToolProgress,
     ToolStarted,
@@ -52,6 +53,8 @@ class Newsroom:
         self._stories: OrderedDict[str, Story] = OrderedDict()
         self._unfinished: dict[str, SessionKey] = {}
         """Runs with text that waits for its time."""
+        self._silenced: set[SessionKey] = set()
+        """Sessions whose run under way may not be heard: a message that joins it is not either."""
         self._work = anyio.Event()
         self._gaps: set[tuple[Hearer, str]] = set()
         """Listeners that missed a delta of a run: the next one tells them all."""
@@ -62,7 +65,9 @@ class Newsroom:
             case ReplyPiece():
                 self._piece(heard, now_ms)
             case RunStarted(run=run):
-                self._tell(run.run_id, run.key, self._story(run.run_id).started(run, now_ms))
+                story = self._story(run.run_id)
+                self._tell(run.run_id, run.key, story.started(run, now_ms))
+                story.may_speak(run.key not in self._silenced)
                 self._changed(run.key, "agent.run.started", now_ms)
             case RunEnded(run=run):
                 self._ended(heard, now_ms)
@@ -76,6 +81,8 @@ class Newsroom:
                 self._injected(key, entry)
             case SessionChanged(key=key, reason=reason):
                 self._changed(key, reason, now_ms)
+            case SpeechAllowed(key=key, allowed=allowed):
+                self._let_speak(key, allowed)
             case JobNews():
                 self._tell_watchers("cron", heard)
             case HeartbeatNews():
@@ -136,9 +143,18 @@ class Newsroom:
         run = heard.run
         story = self._stories.pop(run.run_id, None) or Story(run.run_id)
         self._unfinished.pop(run.run_id, None)
+        self._silenced.discard(run.key)
         self._tell(run.run_id, run.key, story.ended(run, now_ms, withheld=heard.withheld))
         self._audience.ended(run.run_id)
         self._gaps = {gap for gap in self._gaps if gap[1] != run.run_id}
+
+    def _let_speak(self, key: SessionKey, allowed: bool) -> None:
+        told = [story for story in self._stories.values() if story.key == key]
+        for story in told:
+            story.may_speak(allowed)
+        self._silenced.discard(key)
+        if told and not allowed:
+            self._silenced.add(key)
 
     def _story(self, run_id: str) -> Story:
         story = self._stories.get(run_id)

@@ -122,9 +122,15 @@ class Admitted(msgspec.Struct, frozen=True, kw_only=True):
         return sorted(OPERATOR_SCOPES & self.principal.scopes)
 
     @property
+    def may_read(self) -> bool:
+        """A node may not, nor may a client that is there for pairing alone."""
+        return self.principal.has("operator.read")
+
+    @property
     def is_page(self) -> bool:
-        """Pages and chats of protocol 3 know no subscriptions: they are told of everything."""
-        return self.protocol == 3 and self.client.mode in ("webchat", "ui")
+        """Pages and chats of protocol 3 know no subscriptions: they are told of everything that they
+        could ask for. What a client calls itself gives it no right."""
+        return self.protocol == 3 and self.client.mode in ("webchat", "ui") and self.may_read
 
 
 async def _only_first(_caller: Caller, _params: ConnectParams) -> Any:

@@ -75,12 +75,19 @@ def _entry(admitted: Admitted, address: str, since: int) -> dict[str, Any]:
     return {name: value for name, value in entry.items() if value is not None}
 
 
+_BARE = ("ok", "ts")
+
+
 class Health:
     """The last known state of the house, and how often it has been looked at."""
 
     def __init__(self) -> None:
         self.snapshot: Any = {}
         self.version = 1
+
+    def told(self, may_read: bool) -> Any:
+        """All of it names the newest sessions; to others, that the house is well."""
+        return self.snapshot if may_read else {k: v for k, v in self.snapshot.items() if k in _BARE}
 
     def update(self, snapshot: Any) -> None:
         self.snapshot = snapshot
@@ -108,7 +115,7 @@ class Hello:
             "protocol": protocol,
             "server": {"version": self._about.version, "connId": conn_id},
             "features": {"methods": list(methods), "events": list(EVENT_NAMES)},
-            "snapshot": self._snapshot(),
+            "snapshot": self._snapshot(admitted.may_read),
             "policy": {
                 "maxPayload": limits.payload_bytes_max(protocol),
                 "maxBufferedBytes": limits.buffered_bytes_max(protocol),
@@ -125,11 +132,11 @@ class Hello:
             payload["auth"].update(kept)
         return payload
 
-    def _snapshot(self) -> dict[str, Any]:
+    def _snapshot(self, may_read: bool) -> dict[str, Any]:
         about = self._about
         return {
-            "presence": self._presence.entries(),
-            "health": self._health.snapshot,
+            "presence": self._presence.entries() if may_read else [],
+            "health": self._health.told(may_read),
             "stateVersion": self.state_version(),
             "uptimeMs": max(0, self._clock.now_ms() - self._began_ms),
             "sessionDefaults": {

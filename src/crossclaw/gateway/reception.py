@@ -102,14 +102,14 @@ class Reception:
     async def _tick(self) -> None:
         while True:
             await anyio.sleep(self._around.limits.tick_s)
-            now = {"ts": self._around.clock.now_ms()}
-            await self._tell_everyone(event("tick", now, droppable=True))
+            tick = event("tick", {"ts": self._around.clock.now_ms()}, droppable=True)
+            await self._tell_everyone(tick, tick)
 
     async def _tell_health(self) -> None:
         while True:
             await anyio.sleep(self._around.limits.health_s)
             await self.look_at_health()
-            await self._tell_everyone(self._health_frame())
+            await self._tell_everyone(self._health_frame(True), self._health_frame(False))
 
     async def _tell_presence(self) -> None:
         """Those who came are told how the house is; pages are told who is here."""
@@ -117,9 +117,9 @@ class Reception:
             await self._changed.wait()
             self._changed = anyio.Event()
             newcomers, self._newcomers = self._newcomers, []
-            health = self._health_frame()
+            whole, bare = self._health_frame(True), self._health_frame(False)
             for client in newcomers:
-                client.push(health)
+                client.push(whole if _may_read(client) else bare)
             payload = {"presence": self.presence.entries()}
             version = self._hello.state_version()
             presence = event("presence", payload, droppable=True, state_version=version)
@@ -127,13 +127,13 @@ class Reception:
                 hearer.push(presence)
             await anyio.sleep(self._around.limits.presence_s)
 
-    def _health_frame(self) -> EventFrame:
+    def _health_frame(self, may_read: bool) -> EventFrame:
         version = self._hello.state_version()
-        return event("health", self._health.snapshot, state_version=version)
+        return event("health", self._health.told(may_read), state_version=version)
 
-    async def _tell_everyone(self, frame: EventFrame) -> None:
-        for count, hearer in enumerate(self.audience.everyone(), 1):
-            hearer.push(frame)
+    async def _tell_everyone(self, readers: EventFrame, others: EventFrame) -> None:
+        for count, client in enumerate(self.clients, 1):
+            client.push(readers if _may_read(client) else others)
             if count % FRAMES_A_BREATH == 0:
                 await anyio.lowlevel.checkpoint()
 
@@ -154,3 +154,7 @@ class Reception:
         if self._clients:
             with anyio.move_on_after(limits.last_close_s):
                 await self._empty.wait()
+
+
+def _may_read(client: Client) -> bool:
+    return client.admitted is not None and client.admitted.may_read

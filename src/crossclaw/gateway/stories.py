@@ -19,7 +19,8 @@ from crossclaw.domain.events import (
 )
 from crossclaw.domain.exchanges import CONTROL_TOKENS, is_silent
 from crossclaw.domain.jobs import beyond_heartbeat
-from crossclaw.domain.runs import Run
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.runs import Run, RunKind
 from crossclaw.gateway.messages import text_message
 
 SEQ_AN_EPOCH = 1_000_000  # events of a run between two restarts; its `seq` goes on above them
@@ -68,13 +69,19 @@ class Story:
         "_piece_chars",
         "_replace",
         "_run_id",
+        "_silenced",
         "_text",
+        "key",
+        "kind",
         "seq",
     )
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
+        self.key: SessionKey | None = None
+        self.kind: RunKind | None = None
         self._open = True
+        self._silenced = False
         self._text = ""
         self._piece_chars = 0
         self._piece_at_ms = 0
@@ -87,8 +94,14 @@ class Story:
 
     def started(self, run: Run, now_ms: int) -> list[Told]:
         self._open = run.kind not in _CLOSED_KINDS and run.plan.ack_chars_max is None
+        self.key, self.kind = run.key, run.kind
         self._count_on(run)
         return [self._agent("lifecycle", {"phase": "start", "startedAt": run.started_at}, now_ms)]
+
+    def may_speak(self, allowed: bool) -> None:
+        """By the send policy, which may change while a reply is written. Words that answer whoever
+        asked for them, and nobody's chat, are not its concern."""
+        self._silenced = self.kind == "chat" and not allowed
 
     def said(self, piece: ReplyPiece, now_ms: int) -> list[Told]:
         """A new turn, or the same one begun anew, starts from an empty text."""
@@ -146,9 +159,10 @@ class Story:
 
     def ended(self, run: Run, now_ms: int, *, withheld: bool = False) -> list[Told]:
         self._count_on(run)
+        self._silenced = withheld
         told: list[Told] = []
         if run.kind != "command":
-            told += [] if withheld else self._last_pieces(run, now_ms)
+            told += self._last_pieces(run, now_ms)
             told.append(self._agent("lifecycle", _end_data(run), now_ms))
         told.append(self._chat({"state": "final"} if withheld else _end_chat(run, now_ms)))
         return told
@@ -163,7 +177,7 @@ class Story:
     def waiting(self) -> bool:
         """Whether there is text that nobody has been told yet."""
         untold = self._piece_chars < len(self._text) or self._chat_text != self._text
-        return self._open and untold and not self._may_be_token
+        return self._open and not self._silenced and untold and not self._may_be_token
 
     @property
     def _may_be_token(self) -> bool:
@@ -195,14 +209,14 @@ class Story:
         return [] if self._may_be_token else self._all_pieces(now_ms)
 
     def _all_pieces(self, now_ms: int) -> list[Told]:
-        if not self._open or self._piece_chars >= len(self._text):
+        if not self._open or self._silenced or self._piece_chars >= len(self._text):
             return []
         data = {"text": self._text, "delta": self._text[self._piece_chars :]}
         self._piece_chars, self._piece_at_ms = len(self._text), now_ms
         return [self._agent("assistant", data, now_ms)]
 
     def _delta(self, now_ms: int) -> list[Told]:
-        if not self._open or self._text == self._chat_text or not self._text:
+        if not self._open or self._silenced or self._text == self._chat_text or not self._text:
             return []
         follows = self._text.startswith(self._chat_text)
         new = self._text[len(self._chat_text) :] if follows else self._text

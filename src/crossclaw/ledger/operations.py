@@ -57,7 +57,8 @@ class ResetSession(Op[Session], frozen=True):
 
 class DeleteSession(Op[list[str]], frozen=True):
     """Forget a session and all its transcripts. Answers their session ids; a timer of each
-    (`aside:<session id>`) stands until its copy on disk was set aside."""
+    (`aside:<session id>`) stands until its copy on disk was set aside. What it has still to say is
+    not said any more, and if its own send policy denied, neither is what others say to its chat."""
 
     key: SessionKey
     at: int
@@ -312,22 +313,33 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PutDelivery(Op[bool], frozen=True):
-    """True when it is new. Then, and only then, `mirror` enters the session's transcript."""
+    """True when it is new. Then, and only then, `mirror` enters the session's transcript. With
+    `if_there` nothing is put for a session that is gone: its send policy is gone with it."""
 
     new: NewDelivery
     at: int
     mirror: NewEntry | None = None
+    if_there: bool = False
 
 
-class TakeDelivery(Op[Delivery | None], frozen=True):
-    """From pending to sending, before the channel is called; None when somebody else did."""
+class Taken(msgspec.Struct, frozen=True):
+    """A delivery to be tried, and its session as it was at that moment."""
+
+    delivery: Delivery
+    session: Session | None
+
+
+class TakeDelivery(Op[Taken | None], frozen=True):
+    """From pending to sending, before the channel is called; None when somebody else did, or when
+    its session was deleted meanwhile."""
 
     delivery_id: int
     at: int
 
 
 class SettleDelivery(Op[None], frozen=True):
-    """How the attempt ended; `pending` with a later `not_before` is a retry."""
+    """How the attempt ended; `pending` with a later `not_before` is a retry, which the delivery of a
+    session that was deleted meanwhile does not get."""
 
     delivery_id: int
     state: DeliveryState

@@ -111,6 +111,7 @@ class Watching(Protocol):
         sight: Sight | None = None,
         kinds: Sequence[str] | None = None,
         search: str | None = None,
+        updated_after: int | None = None,
         archived: bool = False,
     ) -> Page:
         """One page of the sessions that fit, and how many there are."""

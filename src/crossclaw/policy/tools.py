@@ -5,7 +5,7 @@ Layers are and-ed: a tool is there when every layer lets it pass. Within a layer
 OpenClaw's older names (`bash`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 import msgspec
@@ -65,11 +65,11 @@ class Layer(msgspec.Struct, frozen=True):
             return Decision(False, f"{self.setting} does not allow it")
         return Decision(True, f"{self.setting} allows it")
 
-    def may_allow(self, prefix: str) -> bool:
-        """Whether any tool whose name begins so could pass."""
-        if _matching(f"{prefix}*", self.deny) and not _meets(prefix, self.unless):
+    def may_allow(self, prefixes: Sequence[str]) -> bool:
+        """Whether any tool whose names begin so could pass."""
+        if _all_denied(prefixes, self.deny) and not _meets(prefixes, self.unless):
             return False
-        return self.allow is None or _meets(prefix, self.allow)
+        return self.allow is None or _meets(prefixes, self.allow)
 
 
 def decide_tool(
@@ -82,7 +82,7 @@ def decide_tool(
         decision = layer.decide(tool, *also)
         if not decision.allowed:
             return decision
-    if authority is not None and not authority.allows_tool(tool):
+    if authority is not None and not authority.allows_tool(tool, *also):
         return Decision(False, "this run was not given it by whoever caused the run")
     return Decision(True, "no policy is against it")
 
@@ -91,12 +91,13 @@ def allowed_tools(names: Iterable[str], layers: Sequence[Layer]) -> frozenset[st
     return frozenset(name for name in names if decide_tool(name, layers).allowed)
 
 
-def may_allow_any(prefix: str, layers: Iterable[Layer], authority: Authority) -> bool:
-    """Whether it is worth asking a server for its tools, whose names begin with `prefix`."""
+def may_allow_any(prefixes: Sequence[str], layers: Iterable[Layer], authority: Authority) -> bool:
+    """Whether it is worth asking a server for its tools: how their names begin, in each spelling. A
+    yes may be wrong, since every tool is decided by itself in the end; a no never is."""
     given = authority.tools
-    if given is not None and not any(name.startswith(prefix) for name in given):
+    if given is not None and not any(name.startswith(tuple(prefixes)) for name in given):
         return False
-    return all(layer.may_allow(prefix) for layer in layers)
+    return all(layer.may_allow(prefixes) for layer in layers)
 
 
 def layer_of(setting: str, policy: ToolPolicy) -> Layer:
@@ -173,15 +174,35 @@ def _matching(tool: str, rules: Iterable[str]) -> str | None:
     """The rule that names this tool, as it is written."""
     name = _plain(tool)
     for rule in rules:
-        plain = _plain(rule)
-        if any(fnmatchcase(name, pattern) for pattern in GROUPS.get(plain, (plain,))):
+        if any(fnmatchcase(name, pattern) for pattern in _patterns((rule,))):
             return rule
     return None
 
 
-def _meets(prefix: str, rules: Iterable[str]) -> bool:
-    whole, begin = f"{prefix}*", prefix.lower()
-    return any(_matching(whole, (rule,)) or _plain(rule).startswith(begin) for rule in rules)
+def _meets(prefixes: Iterable[str], rules: Sequence[str]) -> bool:
+    """Whether a rule could mean some name that begins so: the whole of the beginning is taken by the
+    rule's own beginning, or the other way round."""
+    begins = [prefix.lower() for prefix in prefixes]
+    return any(
+        pattern.startswith(begin) or any(fnmatchcase(begin, pattern[:end]) for end in range(1, len(pattern) + 1))
+        for pattern in _patterns(rules)
+        for begin in begins
+    )  # fmt: skip
+
+
+def _all_denied(prefixes: Iterable[str], rules: Sequence[str]) -> bool:
+    """Only a rule that ends in a star means whatever may follow."""
+    begins = [prefix.lower() for prefix in prefixes]
+    return any(
+        pattern.endswith("*") and any(fnmatchcase(begin, pattern) for begin in begins)
+        for pattern in _patterns(rules)
+    )
+
+
+def _patterns(rules: Iterable[str]) -> Iterator[str]:
+    for rule in rules:
+        plain = _plain(rule)
+        yield from GROUPS.get(plain, (plain,))
 
 
 def _plain(name: str) -> str:

@@ -160,7 +160,7 @@ class Announces:
             run_id=run.run_id,
             authority=run.authority,
         )
-        return [told, PutDelivery(new=delivery, at=at)]
+        return [told, PutDelivery(new=delivery, at=at, if_there=True)]
 
     def _tell(self, spawn: Spawn, parent: Session, words: str, at: int, *, shown: bool) -> Inject:
         entry = NewEntry(

@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+from crossclaw.config.session import SendPolicy
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Busy, Invalid
-from crossclaw.domain.events import Injected, SessionChanged
+from crossclaw.domain.events import Injected, SessionChanged, SpeechAllowed
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text
@@ -20,6 +21,7 @@ from crossclaw.ledger.operations import (
     TakeTimer,
     aside_key,
 )
+from crossclaw.policy.send import decide_send
 from crossclaw.runs.feed import Feed
 from crossclaw.sessions.stopping import Stopping
 from crossclaw.transcripts.exporter import Exporter
@@ -30,6 +32,7 @@ STOP_TRIES = 5  # a session that is written to without pause is reset when its p
 class Changing:
     def __init__(
         self,
+        send_policy: SendPolicy,
         ledger: Ledger,
         stopping: Stopping,
         exporter: Exporter,
@@ -37,6 +40,7 @@ class Changing:
         clock: Clock,
         ids: Ids,
     ) -> None:
+        self._send_policy = send_policy
         self._ledger = ledger
         self._stopping = stopping
         self._exporter = exporter
@@ -53,6 +57,9 @@ class Changing:
         )
         self._feed.publish(SessionChanged(key, "patch"))
         patched: Session = session
+        if "send_policy" in changes:
+            allowed = decide_send(self._send_policy, key, patched).allowed
+            self._feed.publish(SpeechAllowed(key, allowed))
         return patched
 
     async def reset(self, key: SessionKey) -> Session:
@@ -80,13 +87,15 @@ class Changing:
         return fresh
 
     async def delete(self, session: Session) -> list[str]:
-        """Stop it, forget it; the people's copies stay beside, named as deleted. Answers their paths."""
+        """Stop it, forget it; the people's copies stay beside, named as deleted. Answers their paths.
+        Its children are stopped when it is gone, so that nothing is reported to its chat any more."""
         key = session.key
         if key.kind == "main":
             raise Invalid(f"Cannot delete the main session ({key}).")
-        await self._stopping.stop(key, "the session was deleted")
+        await self._stopping.stop_alone(key, "the session was deleted")
         await self._exporter.flush()
         ids = await self._ledger.do(DeleteSession(key=key, at=self._clock.now_ms()))
+        await self._stopping.stop_children(key, "the session was deleted")
         kept = [await self.set_aside(key.agent_id, each) for each in ids]
         self._feed.publish(SessionChanged(key, "delete"))
         return [str(path) for path in kept if path is not None]

@@ -37,14 +37,14 @@ class Endings:
 
     async def finished(self, run: Run, outcome: Outcome) -> Follow:
         """The next step of an exchange or of a spawn, or the reply on its way to its chat."""
-        withheld = run.kind in _SAID_IN_CHAT and not await self._may_say(run.key)
+        withheld = run.kind in _SAID_IN_CHAT and not await self.may_say(run.key)
         if run.plan.exchange_id is not None:
             return Follow(await self._exchanges.follow(run, outcome), withheld)
         if run.plan.spawned:
             return Follow(await self._announces.follow(run, outcome), withheld)
         return Follow(self._reply(run, outcome), withheld)
 
-    async def _may_say(self, key: SessionKey) -> bool:
+    async def may_say(self, key: SessionKey) -> bool:
         """Asked now, at the moment of delivery; the outbox asks for the chats of other channels."""
         session = await self._ledger.find_session(key)
         return decide_send(self._config.session.send_policy, key, session).allowed

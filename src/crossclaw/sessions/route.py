@@ -1,10 +1,12 @@
-"""Routing: which agent answers a chat, and in which of its sessions."""
+"""Routing: which agent answers a chat, and in which of its sessions; and whose chat an address is."""
 
 from crossclaw.config import Config
 from crossclaw.config.doors import Binding
-from crossclaw.domain.addresses import Inbound
+from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.sessions import Session
+from crossclaw.ledger.contract import Ledger
 
 DEFAULT_ACCOUNT = "default"
 ANY_ACCOUNT = "*"
@@ -31,6 +33,23 @@ def route(config: Config, inbound: Inbound) -> SessionKey:
     if session.scope == "global" and key.kind == "main":
         return SessionKey.shared(config.agents.default_id)
     return key
+
+
+async def find_chat(
+    config: Config, ledger: Ledger, where: Address
+) -> tuple[SessionKey, Session | None]:
+    """The session that a message from this address would come to. An address does not say whether
+    it is a group's: it is, where a group's session is known by it."""
+    for chat_type in ("group", "channel"):
+        key = route(config, _from(where, chat_type))
+        if (session := await ledger.find_session(key)) is not None:
+            return session.key, session
+    key = route(config, _from(where, "direct"))
+    return key, await ledger.find_session(key)
+
+
+def _from(where: Address, chat_type: str) -> Inbound:
+    return Inbound(address=where, sender=where.to, text="", message_id="", chat_type=chat_type)
 
 
 def agent_for(config: Config, inbound: Inbound) -> str:

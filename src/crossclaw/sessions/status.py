@@ -6,7 +6,7 @@ from crossclaw.config import Config
 from crossclaw.domain.errors import CrossclawError, Invalid
 from crossclaw.domain.sessions import Session
 from crossclaw.door.registry import Caller, Params, Result
-from crossclaw.door.resolver import Resolver
+from crossclaw.door.resolver import Resolver, Right
 from crossclaw.ledger.contract import Ledger
 from crossclaw.sessions.budgets import Budgets
 from crossclaw.sessions.changing import Changing
@@ -77,13 +77,8 @@ class Standing:
         return AgentsResult(requester=own, allow_any="*" in allowed, agents=rows)
 
     async def status(self, caller: Caller, params: StatusParams) -> StatusResult:
-        own = caller.principal.session
-        reference = params.session_key or (own.display(own.agent_id) if own else "main")
-        right = "see" if params.model is None else "change"
-        handle = await self._resolver.resolve(caller.principal, reference, right)  # type: ignore[arg-type]
-        session = handle.session
-        if session is None:
-            raise Invalid(f"session {reference} has not begun yet; there is nothing to tell")
+        session = await self._resolver.find_own(caller.principal, params.session_key)
+        session = session or await self._other(caller, params)
         if params.model is not None:
             session = await self._set_model(session, params.model.strip())
         return StatusResult(
@@ -92,6 +87,15 @@ class Standing:
             changed_model=params.model is not None,
             status_text=await self.text(session, caller.principal.agent_id),
         )
+
+    async def _other(self, caller: Caller, params: StatusParams) -> Session:
+        own = caller.principal.session
+        reference = params.session_key or (own.display(own.agent_id) if own else "main")
+        right: Right = "see" if params.model is None else "change"
+        handle = await self._resolver.resolve(caller.principal, reference, right)
+        if handle.session is None:
+            raise Invalid(f"session {reference} has not begun yet; there is nothing to tell")
+        return handle.session
 
     async def _set_model(self, session: Session, name: str) -> Session:
         if name in AS_CONFIGURED:

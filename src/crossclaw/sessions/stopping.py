@@ -12,7 +12,10 @@ class Stopping:
 
     async def stop(self, key: SessionKey, reason: str) -> list[str]:
         """The session first, so that it begins no further child meanwhile."""
-        stopped = await self._lanes.abort_session(key, reason)
+        return await self.stop_alone(key, reason) + await self.stop_children(key, reason)
+
+    async def stop_children(self, key: SessionKey, reason: str) -> list[str]:
+        stopped: list[str] = []
         for spawn in await self._ledger.list_spawns(key, open_only=True):
             child = SessionKey.stored(spawn.child_key)
             stopped += await self._lanes.abort_session(child, f"its parent: {reason}")

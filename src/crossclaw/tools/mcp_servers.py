@@ -6,7 +6,7 @@ with an error, and the next use starts it anew.
 
 import logging
 import sys
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib import import_module
 from importlib.util import find_spec
@@ -19,7 +19,7 @@ import anyio.to_thread
 from crossclaw.config.doors import McpServer
 from crossclaw.domain.errors import ToolFailed
 from crossclaw.tools.contract import Tell
-from crossclaw.tools.mcp_tool import McpTool, prefix_of
+from crossclaw.tools.mcp_tool import McpTool, prefixes_of
 
 if TYPE_CHECKING:
     from mcp import types
@@ -58,8 +58,8 @@ class McpServers:
             task_status.started()
             await anyio.sleep_forever()
 
-    async def tools(self, is_wanted: Callable[[str], bool]) -> list[McpTool]:
-        """The tools of all servers that are there. `is_wanted` is asked with the beginning of their
+    async def tools(self, is_wanted: Callable[[Sequence[str]], bool]) -> list[McpTool]:
+        """The tools of all servers that are there. `is_wanted` is asked with the beginnings of their
         names; what is not wanted is not started."""
         found: dict[str, list[McpTool]] = {}
 
@@ -68,7 +68,7 @@ class McpServers:
 
         async with anyio.create_task_group() as tasks:
             for server in self._servers.values():
-                if is_wanted(prefix_of(server.name)):
+                if is_wanted(prefixes_of(server.name)):
                     tasks.start_soon(ask, server, name=f"tools of {server.name}")
         return self._distinct(tool for name in self._servers for tool in found.get(name, ()))
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 SEPARATOR = "__"
 NAME_CHARS_MAX = 64  # what providers accept
+_CUT_AT = NAME_CHARS_MAX - 9  # a digest of eight follows, so that two long names stay two
 IMAGE_CHARS_MAX = 3_000_000  # in base64; about what `read` shows, and what every provider takes
 
 CallServer = Callable[[str, dict[str, Any], Tell], Awaitable["types.CallToolResult"]]
@@ -58,13 +59,19 @@ def prefix_of(server: str) -> str:
     return f"{_safe(server)}{SEPARATOR}"
 
 
+def prefixes_of(server: str) -> tuple[str, ...]:
+    """How the names of its tools begin, in each spelling that a rule may use."""
+    whole = prefix_of(server)
+    return tuple(dict.fromkeys((whole, f"{server}{SEPARATOR}", whole[:_CUT_AT])))
+
+
 def tool_name(server: str, tool: str) -> str:
     """`<server>__<tool>` in letters that every provider takes; a long one keeps a digest."""
     name = prefix_of(server) + _safe(tool)
     if len(name) <= NAME_CHARS_MAX:
         return name
     digest = sha256(f"{server}\0{tool}".encode()).hexdigest()[:8]
-    return f"{name[: NAME_CHARS_MAX - 9]}_{digest}"
+    return f"{name[:_CUT_AT]}_{digest}"
 
 
 def other_names(server: str, tool: str) -> tuple[str, ...]:

@@ -81,7 +81,7 @@ class Toolsets:
         layers, chosen = self._chosen(case)
         if not self._servers.are_there:
             return chosen
-        borrowed = await self._servers.tools(lambda prefix: may_allow_any(prefix, layers, given))
+        borrowed = await self._servers.tools(lambda begins: may_allow_any(begins, layers, given))
         return chosen.joined(_decided({tool.name: tool for tool in borrowed}, layers, given))
 
     def _choose(self, case: Case) -> tuple[tuple[Layer, ...], Toolset]:

@@ -68,6 +68,8 @@ class HistoryParams(Params, frozen=True):
     session_key: Filled
     limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 200
     max_chars: int | None = None
+    before: Annotated[int, msgspec.Meta(ge=1, le=2**53)] | None = None
+    """Ours: only entries before this one, by its number in the transcript."""
 
 
 class HistoryResult(Result, frozen=True):
@@ -76,6 +78,8 @@ class HistoryResult(Result, frozen=True):
     session_id: str | None = None
     thinking_level: str | None = None
     verbose_level: str | None = None
+    older: int = 0
+    """Ours: how many entries of the transcript come before these; `before: older + 1` reads on."""
 
 
 class AbortParams(Params, frozen=True):
@@ -211,15 +215,17 @@ class Chat:
         if session is None:
             return HistoryResult(session_key=params.session_key, messages=[])
         entries = await self._ledger.list_entries(
-            session.session_id, limit=params.limit, notes=False
+            session.session_id, limit=params.limit, before=params.before, notes=False
         )
         messages = [wire_message(e.message, e.at) for e in entries if e.message is not None]
+        newest = _newest_within(messages, HISTORY_BYTES_MAX)
         return HistoryResult(
             session_key=params.session_key,
             session_id=session.session_id,
-            messages=_newest_within(messages, HISTORY_BYTES_MAX),
+            messages=newest,
             thinking_level=session.thinking,
             verbose_level=session.verbose,
+            older=entries[-len(newest)].seq - 1 if newest else 0,
         )
 
     async def abort(self, caller: Caller, params: AbortParams) -> AbortResult:

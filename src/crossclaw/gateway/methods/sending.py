@@ -2,17 +2,21 @@
 
 from typing import Any
 
+from crossclaw.config import Config
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Invalid, KeyReused
 from crossclaw.domain.ids import Ids
+from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text
-from crossclaw.domain.sessions import NewEntry
+from crossclaw.domain.sessions import NewEntry, Session
 from crossclaw.door.registry import Caller, Method, Params, Result
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.methods.chat import Filled, RequestKey
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import NewDelivery, PutDelivery
+from crossclaw.policy.send import BLOCKED, decide_send
+from crossclaw.sessions.route import find_chat
 
 
 class SendParams(Params, frozen=True):
@@ -36,6 +40,7 @@ class SendResult(Result, frozen=True):
 class Sending:
     def __init__(
         self,
+        config: Config,
         ledger: Ledger,
         resolver: Resolver,
         channels: tuple[str, ...],
@@ -43,6 +48,7 @@ class Sending:
         clock: Clock,
         ids: Ids,
     ) -> None:
+        self._config = config
         self._ledger = ledger
         self._resolver = resolver
         self._channels = channels
@@ -66,17 +72,26 @@ class Sending:
         return SendResult(run_id=params.idempotency_key, message_id=key, channel=channel)
 
     async def _put(self, caller: Caller, key: str, where: Address, params: SendParams) -> bool:
-        at = self._clock.now_ms()
-        reference = params.session_key or "main"
-        handle = await self._resolver.resolve(caller.principal, reference, "create")
-        new = NewDelivery(
-            delivery_key=key, key=handle.key, address=where, text=params.message, authority=caller.principal.authority
-        )  # fmt: skip
-        mirror = None
-        if params.session_key and handle.session is not None:
+        """In the name of the session that the caller says, else of the one whose chat it is."""
+        at, mirror = self._clock.now_ms(), None
+        speaker, session = there = await find_chat(self._config, self._ledger, where)
+        if params.session_key:
+            handle = await self._resolver.resolve(caller.principal, params.session_key, "create")
+            speaker, session = handle.key, handle.session
+        if params.session_key and session is not None:
             words = AssistantMessage([Text(params.message)], at, stop_reason="injected")
             mirror = NewEntry(entry_id=self._ids.short(), message=words)
+        self._refuse_denied(there, (speaker, session))
+        new = NewDelivery(
+            delivery_key=key, key=speaker, address=where, text=params.message, authority=caller.principal.authority
+        )  # fmt: skip
         return await self._ledger.do(PutDelivery(new=new, at=at, mirror=mirror))
+
+    def _refuse_denied(self, *sessions: tuple[SessionKey, Session | None]) -> None:
+        """Said at once, while somebody hears it; the outbox asks again when it delivers."""
+        policy = self._config.session.send_policy
+        if not all(decide_send(policy, key, session).allowed for key, session in sessions):
+            raise Invalid(BLOCKED)
 
     async def _refuse_another(self, key: str, where: Address, text: str) -> None:
         known = await self._ledger.find_delivery(key)

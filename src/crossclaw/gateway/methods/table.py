@@ -31,6 +31,7 @@ class TableParams(Params, frozen=True):
     search: str | None = None
     kinds: list[str] | None = None
     agent_id: str | None = None
+    active_minutes: Annotated[int, msgspec.Meta(ge=1, le=10_000_000)] | None = None
     archived: bool = False
 
 
@@ -96,8 +97,12 @@ class Table:
             sight=self._resolver.sight(caller.principal),
             kinds=_known(params.kinds),
             search=params.search,
+            updated_after=self._after(params.active_minutes),
             archived=params.archived,
         )
+
+    def _after(self, minutes: int | None) -> int | None:
+        return None if minutes is None else self._clock.now_ms() - minutes * 60_000
 
     async def rows(self, sessions: list[Session]) -> list[TableRow]:
         lanes = await self._watching.lanes([session.key.text for session in sessions])

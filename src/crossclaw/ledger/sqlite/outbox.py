@@ -2,14 +2,20 @@
 
 import apsw
 
-from crossclaw.ledger.operations import Delivery, PutDelivery, SettleDelivery, TakeDelivery
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.sessions import Session
+from crossclaw.ledger.operations import Delivery, PutDelivery, SettleDelivery, TakeDelivery, Taken
 from crossclaw.ledger.sqlite.entries import put_entry, session_of_key
-from crossclaw.ledger.sqlite.rows import DELIVERY, delivery_of, to_json
+from crossclaw.ledger.sqlite.rows import DELIVERY, SESSION, delivery_of, session_of, to_json
 from crossclaw.ledger.sqlite.writer import Transaction
+
+WITHDRAWN = "the session was deleted before this was delivered"
 
 
 def put_delivery(transaction: Transaction, op: PutDelivery) -> bool:
     new, address = op.new, op.new.address
+    if op.if_there and _session_of(transaction.db, new.key) is None:
+        return False
     made = transaction.db.execute(
         "INSERT INTO outbox (agent_id, delivery_key, key, run_id, channel, account_id, chat, "
         "thread_id, text, state, created_at, updated_at, authority) "
@@ -36,20 +42,43 @@ def put_delivery(transaction: Transaction, op: PutDelivery) -> bool:
     return made is not None
 
 
-def take_delivery(transaction: Transaction, op: TakeDelivery) -> Delivery | None:
+def take_delivery(transaction: Transaction, op: TakeDelivery) -> Taken | None:
     row = transaction.db.execute(
         "UPDATE outbox SET state = 'sending', attempt = attempt + 1, updated_at = ? "
         f"WHERE id = ? AND state = 'pending' RETURNING {DELIVERY}",
         (op.at, op.delivery_id),
     ).fetchone()
-    return row and delivery_of(row)
+    if row is None:
+        return None
+    taken = delivery_of(row)
+    return Taken(taken, _session_of(transaction.db, taken.key))
+
+
+def _session_of(db: apsw.Connection, key: SessionKey) -> Session | None:
+    row = db.execute(f"SELECT {SESSION} FROM sessions WHERE key = ?", (key.text,)).fetchone()
+    return row and session_of(row)
 
 
 def settle_delivery(transaction: Transaction, op: SettleDelivery) -> None:
+    """One that was withdrawn while it was being sent still learns what became of it."""
     transaction.db.execute(
-        "UPDATE outbox SET state = ?, not_before = ?, error = ?, platform_id = ?, updated_at = ? "
-        "WHERE id = ? AND state = 'sending'",
-        (op.state, op.not_before, op.error, op.platform_id, op.at, op.delivery_id),
+        "UPDATE outbox SET state = iif(state = 'uncertain' AND ?1 = 'pending', 'failed', ?1), "
+        "not_before = ?2, error = iif(state = 'uncertain' AND ?1 = 'pending', error, ?3), "
+        "platform_id = ?4, updated_at = ?5 "
+        "WHERE id = ?6 AND (state = 'sending' OR state = 'uncertain' AND error = ?7)",
+        (op.state, op.not_before, op.error, op.platform_id, op.at, op.delivery_id, WITHDRAWN),
+    )
+
+
+def withdraw_deliveries(transaction: Transaction, key: SessionKey, at: int) -> None:
+    """A session is being deleted: nothing of it goes out any more. Where it denied, that holds for
+    what others have on the way to its chat: with the session, its denial is forgotten."""
+    transaction.db.execute(
+        "UPDATE outbox SET state = iif(state = 'sending', 'uncertain', 'failed'), error = ?1, "
+        "updated_at = ?2 WHERE state IN ('pending', 'sending') AND (key = ?3 OR EXISTS ("
+        "SELECT 1 FROM sessions WHERE key = ?3 AND send_policy = 'deny' "
+        "AND last_channel = outbox.channel AND last_to = outbox.chat))",
+        (WITHDRAWN, at, key.text),
     )
 
 

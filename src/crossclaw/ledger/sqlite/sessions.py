@@ -23,6 +23,7 @@ from crossclaw.ledger.operations import (
     aside_key,
 )
 from crossclaw.ledger.sqlite.chores import arm_timer
+from crossclaw.ledger.sqlite.outbox import withdraw_deliveries
 from crossclaw.ledger.sqlite.rows import NO_BOUND, SESSION, session_of, to_json
 from crossclaw.ledger.sqlite.sights import LINE, conditions
 from crossclaw.ledger.sqlite.writer import Transaction
@@ -237,6 +238,7 @@ def delete_session(transaction: Transaction, op: DeleteSession) -> list[str]:
         )
         db.execute("DELETE FROM entries WHERE session_id = ?", (session_id,))
         _have_set_aside(transaction, op, session_id)
+    withdraw_deliveries(transaction, op.key, op.at)
     db.execute("DELETE FROM transcripts WHERE key = ?", (key,))
     db.execute("DELETE FROM sessions WHERE key = ?", (key,))
     return ids

@@ -73,9 +73,10 @@ class SqliteWatching:
         sight: Sight | None = None,
         kinds: Sequence[str] | None = None,
         search: str | None = None,
+        updated_after: int | None = None,
         archived: bool = False,
     ) -> Page:
-        only = Filter(agent_id, kinds=kinds, search=search, sight=sight)
+        only = Filter(agent_id, updated_after, kinds=kinds, search=search, sight=sight)
         return await self._scan(lambda db: _page(db, only, order, archived, limit, offset))
 
     async def sessions(self, keys: Sequence[str]) -> list[Session]:

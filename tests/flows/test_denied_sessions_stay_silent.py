@@ -1,0 +1,201 @@
+"""What a denied session has still to say is not said, whoever deleted it and whoever sends in its place."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from crossclaw.app import House
+from crossclaw.config import Config
+from crossclaw.domain.errors import DeliveryError, Invalid
+from crossclaw.domain.events import Event, RunEnded, SpeechAllowed
+from crossclaw.ledger.operations import Delivery
+from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
+from tests.flows.crashing import crashed_copy
+from tests.flows.talking import call
+from tests.flows.test_runs_keep_their_order import Recording
+
+GROUP = "agent:main:memory:group:g1"
+GONE = "the session was deleted before this was delivered"
+
+
+def down(seconds: float = 60) -> DeliveryError:
+    return DeliveryError("503", retryable=True, retry_after_s=seconds)
+
+
+async def delivery(house: House, key: str) -> Delivery:
+    found = await house.ledger.find_delivery(key)
+    assert found is not None
+    return found
+
+
+@pytest.mark.spec("Y4")
+@pytest.mark.parametrize("policy", ["deny", None])
+async def test_a_reply_that_waits_for_its_platform_ends_with_its_session(
+    tmp_path: Path, policy: str | None
+) -> None:
+    chat = MemoryChannel()
+    chat.faults.append(down())
+    async with open_house(tmp_path, Recording(), channels=[chat]) as house:
+        run_id = await chat.say("ana", "hi", group="g1")
+        await house.book.wait(run_id)
+        await anyio.sleep(1)
+        await call(house, "sessions.patch", key=GROUP, sendPolicy=policy)
+        await call(house, "sessions.delete", key=GROUP)
+        await anyio.sleep(3600)
+        ended = await delivery(house, f"reply:{run_id}")
+
+    assert (ended.state, ended.error) == ("failed", GONE)
+    assert chat.sent == []
+
+
+@pytest.mark.spec("Y4", "B2")
+@pytest.mark.parametrize(
+    ("then", "state", "sent"),
+    [
+        ("fails", "failed", []),
+        ("arrives", "delivered", [("g1", "re: hi")]),
+        ("dies", "uncertain", []),
+    ],
+)
+async def test_an_attempt_under_way_when_its_session_is_deleted_is_the_last_one(
+    tmp_path: Path, then: str, state: str, sent: list[tuple[str, str]]
+) -> None:
+    class Slow(MemoryChannel):
+        async def send(self, *args: Any) -> str | None:
+            await go_on.wait()
+            return await super().send(*args)
+
+    folder, go_on = tmp_path / "house", anyio.Event()
+    folder.mkdir()
+    chat: MemoryChannel = Slow(idempotent=True)
+    chat.faults.extend([down()] if then == "fails" else [])
+    async with open_house(folder, Recording(), channels=[chat]) as house:
+        run_id = await chat.say("ana", "hi", group="g1")
+        await house.book.wait(run_id)
+        await anyio.sleep(1)
+        await call(house, "sessions.delete", key=GROUP)
+        left = crashed_copy(folder)
+        go_on.set()
+        await anyio.sleep(3600)
+        ended = await delivery(house, f"reply:{run_id}")
+    if then == "dies":
+        chat = MemoryChannel(idempotent=True)
+        async with open_house(left, Recording(), channels=[chat]) as house:
+            await anyio.sleep(3600)
+            ended = await delivery(house, f"reply:{run_id}")
+
+    assert ended.state == state
+    assert chat.sent == sent
+
+
+@pytest.mark.spec("Y4")
+async def test_a_message_to_a_group_is_judged_by_the_groups_own_policy(tmp_path: Path) -> None:
+    chat = MemoryChannel()
+    async with open_house(tmp_path, Recording(), channels=[chat]) as house:
+        await house.book.wait(await chat.say("ana", "hi", group="g1"))
+        await chat.wait_sent(1)
+        await call(house, "sessions.patch", key=GROUP, sendPolicy="deny")
+        with pytest.raises(Invalid, match="send blocked by session policy"):
+            await call(house, "send", to="g1", message="news", idempotencyKey="n1")
+        await call(house, "sessions.patch", key="main", sendPolicy="deny")
+        await call(house, "sessions.patch", key=GROUP, sendPolicy="allow")
+        await call(house, "send", to="g1", message="good news", idempotencyKey="n2")
+        await chat.wait_sent(2)
+        await anyio.sleep(60)
+
+    assert [text for _, text in chat.sent] == ["re: hi", "good news"]
+
+
+@pytest.mark.spec("Y1", "Y4")
+@pytest.mark.parametrize("session_key", [None, "main"])
+async def test_a_rule_about_groups_holds_for_messages_sent_to_one(
+    tmp_path: Path, session_key: str | None
+) -> None:
+    rules = [{"match": {"chatType": "group"}, "action": "deny"}]
+    config = msgspec.convert({"session": {"sendPolicy": {"rules": rules}}}, Config)
+    chat = MemoryChannel()
+    async with open_house(tmp_path, Recording(), config=config, channels=[chat]) as house:
+        await house.book.wait(await chat.say("ana", "hi", group="g1"))
+        with pytest.raises(Invalid, match="send blocked by session policy"):
+            await call(
+                house, "send", to="g1", message="news", idempotencyKey="n1", sessionKey=session_key
+            )
+        await call(house, "send", to="ana", message="news", idempotencyKey="n2")
+        await chat.wait_sent(1)
+        await anyio.sleep(60)
+
+    assert chat.sent == [("ana", "news")]
+
+
+JOB: dict[str, Any] = {
+    "name": "news",
+    "enabled": False,
+    "schedule": {"kind": "every", "everyMs": 3_600_000},
+    "sessionTarget": "isolated",
+    "payload": {"kind": "agentTurn", "message": "tell"},
+    "delivery": {"mode": "announce", "channel": "memory", "to": "g1"},
+}
+
+
+async def tell(house: House, job_id: str) -> None:
+    begun = await call(house, "cron.run", id=job_id, mode="force")
+    await house.book.wait(begun["runId"])
+    await anyio.sleep(1)
+
+
+@pytest.mark.spec("Y4")
+async def test_a_job_says_nothing_in_a_group_that_is_denied(tmp_path: Path) -> None:
+    chat, provider = MemoryChannel(), ScriptedProvider(lambda request: "the news")
+    async with open_house(tmp_path, provider, channels=[chat]) as house:
+        await house.book.wait(await chat.say("ana", "hi", group="g1"))
+        await chat.wait_sent(1)
+        job_id = (await call(house, "cron.add", **JOB))["id"]
+        await tell(house, job_id)
+        await chat.wait_sent(2)
+        await call(house, "sessions.patch", key=GROUP, sendPolicy="deny")
+        await tell(house, job_id)
+        await anyio.sleep(600)
+
+    assert len(chat.sent) == 2
+
+
+@pytest.mark.spec("Y4")
+@pytest.mark.parametrize(("policy", "sent"), [("deny", 1), ("allow", 2)])
+async def test_a_denial_is_not_forgotten_with_the_group_that_it_protected(
+    tmp_path: Path, policy: str, sent: int
+) -> None:
+    chat, provider = MemoryChannel(), ScriptedProvider(lambda request: "the news")
+    async with open_house(tmp_path, provider, channels=[chat]) as house:
+        await house.book.wait(await chat.say("ana", "hi", group="g1"))
+        await chat.wait_sent(1)
+        chat.faults.append(down())
+        await tell(house, (await call(house, "cron.add", **JOB))["id"])
+        await call(house, "sessions.patch", key=GROUP, sendPolicy=policy)
+        await call(house, "sessions.delete", key=GROUP)
+        await anyio.sleep(3600)
+
+    assert len(chat.sent) == sent
+
+
+@pytest.mark.spec("Y4")
+async def test_listeners_are_told_when_a_session_may_not_speak_and_when_it_may_again(
+    tmp_path: Path,
+) -> None:
+    told: list[Event] = []
+    chat, provider = MemoryChannel(), Recording(10.0)
+    async with open_house(tmp_path, provider, channels=[chat]) as house:
+        house.feed.subscribe(told.append)
+        run_id = await chat.say("ana", "hi", group="g1")
+        await anyio.sleep(5)  # its reply takes ten
+        await call(house, "sessions.patch", key=GROUP, sendPolicy="deny")
+        await house.book.wait(run_id)
+        await house.book.wait(await chat.say("ana", "still there?", group="g1"))
+        await call(house, "sessions.patch", key=GROUP, sendPolicy=None)
+        await house.book.wait(await chat.say("ana", "and now?", group="g1"))
+
+    speech = [event.allowed for event in told if isinstance(event, SpeechAllowed)]
+    assert speech == [False, False, True]
+    assert [event.withheld for event in told if isinstance(event, RunEnded)] == [True, True, False]
