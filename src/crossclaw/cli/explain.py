@@ -7,7 +7,6 @@ from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, j
 from crossclaw.cli.peer import READ, Peer
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import out, out_json
-from crossclaw.cli.tables import table
 
 VERBS = ("see", "read", "send", "spawn", "deliver")
 
@@ -35,12 +34,15 @@ def _explain(arguments: Arguments) -> int:
 def _shown(answer: dict[str, Any]) -> str:
     word = "allowed" if answer["allowed"] else "not allowed"
     boxed = " (sandboxed)" if answer["sandboxed"] else ""
-    rows = [
-        ("yes" if each["allowed"] else "no", each["about"], each["reason"], each.get("setting"))
-        for each in answer["reasons"]
-    ]
     head = f"{word}: {answer['from']}{boxed} {answer['verb']} {answer['to']}"
-    return f"{head}\n\n{table(('', 'about', 'why', 'setting'), rows)}"
+    return "\n".join([head, "", *map(_reason, answer["reasons"])])
+
+
+def _reason(each: dict[str, Any]) -> str:
+    """Two lines where the reason does not name its setting: nothing of it may be cut."""
+    word, setting = "yes" if each["allowed"] else "no", each.get("setting")
+    line = f"{word:<3}  {each['about']}: {each['reason']}"
+    return line if not setting or setting in line else f"{line}\n     (setting: {setting})"
 
 
 COMMANDS = {"explain": Command(_arguments, _explain)}

@@ -10,7 +10,7 @@ _CELL_CHARS_MIN = 12  # narrower than this, a cut key says nothing
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """One line a row. On a terminal the widest column gives way; in a pipe nothing is cut."""
+    """One line a row. On a terminal the widest columns give way; in a pipe nothing is cut."""
     cells = [[_cell(value) for value in row] for row in ([*head], *rows)]
     widths = [max(map(width, column)) for column in zip(*cells, strict=True)]
     if on_terminal():
@@ -20,9 +20,9 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 def _fit(widths: list[int], columns: int) -> None:
     over = sum(widths) + len(GAP) * (len(widths) - 1) - columns
-    if over > 0:
-        widest = widths.index(max(widths))
-        widths[widest] = max(widths[widest] - over, _CELL_CHARS_MIN)
+    while over > 0 and max(widths) > _CELL_CHARS_MIN:
+        widths[widths.index(max(widths))] -= 1
+        over -= 1
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
