@@ -30,6 +30,25 @@ def test_a_job_is_made_shown_changed_run_and_removed(person: Person) -> None:
     assert person.types("cron", "rm", made["id"]).stdout == "removed\n"
 
 
+def test_a_job_is_meant_by_its_name_or_the_end_of_its_id(person: Person) -> None:
+    def add(name: str) -> str:
+        words = ("cron", "add", "--name", name, "--every", "2h", "--message", "say: hi")
+        return str(person.reads_json(*words)["id"])
+
+    news, _tea, _other = add("news"), add("tea"), add("tea")
+    listed = person.types("cron", "list").stdout
+    assert news[-8:] in listed
+    assert news not in listed
+    assert person.reads_json("cron", "run", "news")["ran"] is True
+    assert person.reads_json("cron", "disable", news[-8:])["id"] == news
+    assert person.reads_json("cron", "runs", "--id", "news")["entries"] is not None
+    unclear = person.types("cron", "rm", "tea")
+    assert unclear.returncode == Exit.USAGE
+    assert "2 jobs are meant" in unclear.stderr
+    assert "no job" in person.types("cron", "rm", "coffee").stdout
+    assert person.types("cron", "rm", "news").stdout == "removed\n"
+
+
 def test_a_moment_may_be_said_as_from_now(person: Person) -> None:
     made = person.reads_json("cron", "add", "--name", "tea", "--at", "20m", "--system-event", "tea")
     assert made["sessionTarget"] == "main"

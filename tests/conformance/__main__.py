@@ -8,17 +8,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
 
+from tests.conformance.asking import closing
 from tests.conformance.clients import PROGRAM, Check, Gateway, checks
 from tests.conformance.control_ui import PORT
 from tests.conformance.installing import install, package
-from tests.conformance.published import Published, gaps
+from tests.conformance.published import Published, gaps, unseen
 from tests.conformance.recording import Recording
 
 TOKEN = "conformance-token-0123456789-abcdefghij"
@@ -26,12 +28,16 @@ ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)")
 
 
 @contextmanager
-def crossclaw(folder: Path) -> Generator[int]:
-    """A gateway on a free port, with the rehearsal model."""
+def crossclaw(folder: Path) -> Generator[tuple[int, Callable[[], None]]]:
+    """A gateway on a free port, with the rehearsal model, and how to end it."""
     state = folder / "state"
     state.mkdir(mode=0o700)
     origins = {"allowedOrigins": [f"http://127.0.0.1:{PORT}"]}
-    config = {"gateway": {"auth": {"token": TOKEN}, "controlUi": origins}}
+    watching = {"id": "watcher", "heartbeat": {"every": "5s", "prompt": "say: HEARTBEAT_OK"}}
+    config = {
+        "gateway": {"auth": {"token": TOKEN}, "controlUi": origins},
+        "agents": {"list": [{"id": "main", "default": True}, watching]},
+    }
     (state / "openclaw.json").write_text(json.dumps(config), "utf-8")
     log = folder / "gateway.log"
     environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "OPENCLAW_STATE_DIR": str(state)}
@@ -42,7 +48,7 @@ def crossclaw(folder: Path) -> Generator[int]:
         while (found := ADDRESS.search(log.read_text("utf-8"))) is None:
             assert process.poll() is None, log.read_text("utf-8")
             time.sleep(0.05)
-        yield int(found.group(1))
+        yield int(found.group(1)), process.terminate
     finally:
         process.terminate()
         process.wait()
@@ -50,14 +56,17 @@ def crossclaw(folder: Path) -> Generator[int]:
 
 async def run_all(wanted: str) -> bool:
     passed = True
-    with tempfile.TemporaryDirectory() as name, crossclaw(Path(name)) as port:
+    with tempfile.TemporaryDirectory() as name, crossclaw(Path(name)) as (port, stop):
         recording = Recording(port)
         async with recording.serve() as proxy:
             gateway = Gateway(Path(name), proxy, port, TOKEN)
             for title, check in checks().items():
                 if wanted in title:
                     passed &= await _tell(title, check, gateway)
-    return _tell_frames(recording) and passed
+            passed &= await _tell(
+                "the gateway says that it closes", partial(closing, stop), gateway
+            )
+    return _tell_frames(recording, whole=not wanted) and passed
 
 
 async def _tell(title: str, check: Check, gateway: Gateway) -> bool:
@@ -74,18 +83,20 @@ async def _tell(title: str, check: Check, gateway: Gateway) -> bool:
     return not problem
 
 
-def _tell_frames(recording: Recording) -> bool:
+def _tell_frames(recording: Recording, *, whole: bool) -> bool:
     schema = package("new", "@openclaw/gateway-protocol") / "protocol.schema.json"
     published = Published(schema)
     published.check_frames(recording.frames)
-    lost = gaps(recording.frames)
+    lost, missing = gaps(recording.frames), unseen(recording.frames) if whole else []
     for (definition, place, message), count in published.violations.most_common():
         print(f"        {count} × {definition} at {place or 'root'}: {message}")
     for gap in lost:
         print(f"        a gap in seq: {gap}")
+    for name in missing:
+        print(f"        offered and not on record: {name}")
     checked = sum(published.checked.values())
     violations = sum(published.violations.values())
-    fine = not violations and not lost
+    fine = not violations and not lost and not missing
     verdict = "passed" if fine else "FAILED"
     print(
         f"{verdict}           {len(recording.frames)} frames; {checked} checks against "

@@ -1,16 +1,16 @@
-"""A client of protocol 4 that asks for everything that is offered, so that all of it is on record."""
+"""Everything that is offered on protocol 4 is asked for once and answered, so that all of it is on record."""
 
 import json
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from websockets.sync.client import ClientConnection, connect
+from tests.conformance.asking import Asking, dialled, knocked
+from tests.wire.serving import SignedDevice
 
 if TYPE_CHECKING:
     from tests.conformance.clients import Gateway
 
 KEY = "agent:main:everything"
-PATIENCE_S = 60
 SAID = [
     "say: hi",
     "fail: no light",
@@ -28,6 +28,8 @@ READS: list[tuple[str, dict[str, Any]]] = [
     ("channels.status", {}),
     ("system-presence", {}),
     ("config.get", {}),
+    ("config.schema", {}),
+    ("last-heartbeat", {}),
     ("commands.list", {"agentId": "main", "scope": "text", "includeArgs": False}),
     ("agent.identity.get", {"sessionKey": KEY}),
     ("logs.tail", {"limit": 10}),
@@ -37,6 +39,14 @@ READS: list[tuple[str, dict[str, Any]]] = [
     ("sessions.preview", {"keys": [KEY, "agent:main:nobody"]}),
     ("sessions.describe", {"key": KEY}),
     ("sessions.describe", {"key": "agent:main:nobody"}),
+    ("sessions.search", {"query": "done"}),
+    ("sessions.entries.search", {"query": "done"}),
+    ("sessions.entries", {"key": KEY}),
+    ("sessions.table", {}),
+    ("sessions.explain", {"from": KEY, "verb": "send", "to": "agent:main:main"}),
+    ("map.get", {}),
+    ("runs.trace", {"runId": "everything-agent"}),
+    ("display.render", {"items": [{"id": "1", "markdown": "*hi*"}]}),
 ]
 CHANGES: list[tuple[str, dict[str, Any]]] = [
     ("chat.inject", {"sessionKey": KEY, "message": "a note", "label": "note"}),
@@ -46,93 +56,155 @@ CHANGES: list[tuple[str, dict[str, Any]]] = [
     ),
     ("sessions.describe", {"key": KEY}),
     ("sessions.send", {"sessionKey": KEY, "message": "say: sent", "timeoutSeconds": 20}),
+    ("sessions.pin", {"key": KEY}),
+    ("sessions.compact", {"key": KEY}),
     ("sessions.create", {"label": "made"}),
+    ("sessions.cleanup", {}),
     ("sessions.reset", {"key": KEY}),
     ("sessions.list", {}),
     ("sessions.messages.unsubscribe", {"key": KEY}),
+    ("sessions.archive", {"key": KEY}),
     ("sessions.delete", {"key": KEY}),
     ("sessions.delete", {"key": "agent:main:nobody"}),
-    ("sessions.unsubscribe", {}),
+    ("set-heartbeats", {"enabled": False}),
+    ("set-heartbeats", {"enabled": True}),
+    ("system-event", {"text": "the lamp is lit"}),
+    ("wake", {"text": "good morning", "mode": "next-heartbeat"}),
 ]
-
-
-class Asking:
-    def __init__(self, socket: ClientConnection) -> None:
-        self._socket = socket
-        self._numbers = count(1)
-        self._ended: set[str] = set()
-
-    def ask(self, method: str, params: dict[str, Any], answers: int = 1) -> dict[str, Any]:
-        request_id = f"q{next(self._numbers)}"
-        frame = {"type": "req", "id": request_id, "method": method, "params": params}
-        self._socket.send(json.dumps(frame))
-        while True:
-            found = self._next()
-            if found["type"] == "res" and found["id"] == request_id:
-                answers -= 1
-                if not found["ok"] or answers == 0:
-                    return found
-
-    def get(self, method: str, params: dict[str, Any], answers: int = 1) -> Any:
-        found = self.ask(method, params, answers)
-        assert found["ok"], f"{method}: {found['error']}"
-        return found["payload"]
-
-    def say(self, words: str, *, wait: bool = True) -> str:
-        run_id = f"everything-{next(self._numbers)}"
-        self.get("chat.send", {"sessionKey": KEY, "message": words, "idempotencyKey": run_id})
-        if wait:
-            self.until_ended(run_id)
-        return run_id
-
-    def until_ended(self, run_id: str) -> None:
-        while run_id not in self._ended:
-            self._next()
-
-    def _next(self) -> dict[str, Any]:
-        frame: dict[str, Any] = json.loads(self._socket.recv(PATIENCE_S))
-        payload = frame.get("payload") or {}
-        if frame.get("event") == "chat" and payload["state"] in ("final", "error", "aborted"):
-            self._ended.add(payload["runId"])
-        return frame
+JOB = {
+    "name": "now and then",
+    "description": "for the record",
+    "schedule": {"kind": "every", "everyMs": 3_600_000},
+    "payload": {"kind": "agentTurn", "message": "say: ticked"},
+    "sessionTarget": "isolated",
+    "wakeMode": "now",
+}
+OTHER_JOBS = [
+    {
+        "name": "at dawn",
+        "schedule": {"kind": "cron", "expr": "0 6 * * *", "tz": "Europe/Madrid"},
+        "payload": {"kind": "systemEvent", "text": "dawn"},
+        "sessionTarget": "main",
+        "wakeMode": "next-heartbeat",
+    },
+    {
+        "name": "once",
+        "schedule": {"kind": "at", "at": "2099-01-01T00:00:00Z"},
+        "payload": {"kind": "agentTurn", "message": "say: late"},
+        "delivery": {"mode": "none"},
+    },
+]
+NODE: dict[str, Any] = {
+    "client": {"id": "node-host", "version": "1", "platform": "ios", "mode": "node", "instanceId": "p"},
+    "role": "node",
+    "scopes": [],
+    "commands": ["camera.snap"],
+}  # fmt: skip
 
 
 def everything(gateway: "Gateway") -> None:
-    with connect(gateway.url, proxy=None, max_size=None) as socket:
-        socket.recv(PATIENCE_S)
-        asking = Asking(socket)
-        hello = asking.get("connect", _introduction(gateway))
+    with dialled(gateway, caps=["tool-events"]) as asking:
         asking.get("sessions.subscribe", {})
         asking.get("sessions.messages.subscribe", {"key": KEY})
-        for words in SAID:
-            asking.say(words)
-        _stop_some(asking)
-        work = {"message": "say: a", "idempotencyKey": "everything-agent", "agentId": "main"}
-        asking.get("agent", work, answers=2)
-        asking.get("agent.wait", {"runId": "everything-agent", "timeoutMs": 10})
+        _talk(asking)
         for method, params in (*READS, *CHANGES):
             asking.get(method, params)
-        for method in hello["features"]["methods"]:
+        _look_at_an_exchange(asking)
+        _spawn(asking)
+        _jobs(asking)
+        _settings(asking)
+        _devices(gateway, asking)
+        _nodes(gateway, asking)
+        for method in asking.hello["features"]["methods"]:
             assert not asking.ask(method, {"no method has this": 1})["ok"], method
         assert not asking.ask("no.such.method", {})["ok"]
+        for name in ("heartbeat", "health", "presence", "tick"):
+            asking.event(name)
+        asking.get("sessions.unsubscribe", {})
 
 
-def _stop_some(asking: Asking) -> None:
-    run_id = asking.say("wait: 60", wait=False)
-    asking.get("chat.abort", {"sessionKey": KEY, "runId": run_id})
-    asking.until_ended(run_id)
-    run_id = asking.say("wait: 60", wait=False)
-    asking.get("sessions.abort", {"key": KEY})
-    asking.until_ended(run_id)
+def _talk(asking: Asking) -> None:
+    numbers = count(1)
+
+    def say(words: str) -> str:
+        run_id = f"everything-{next(numbers)}"
+        asking.get("chat.send", {"sessionKey": KEY, "message": words, "idempotencyKey": run_id})
+        return run_id
+
+    for words in SAID:
+        asking.until_ended(say(words))
+    for method, key in (("chat.abort", "sessionKey"), ("sessions.abort", "key")):
+        run_id = say("wait: 60")
+        asking.get(method, {key: KEY, "runId": run_id})
+        asking.until_ended(run_id)
+    work = {"message": "say: a", "idempotencyKey": "everything-agent", "agentId": "main"}
+    asking.get("agent", work, answers=2)
+    asking.get("agent.wait", {"runId": "everything-agent", "timeoutMs": 10})
 
 
-def _introduction(gateway: "Gateway") -> dict[str, Any]:
-    return {
-        "minProtocol": 4,
-        "maxProtocol": 4,
-        "client": {"id": "cli", "version": "1", "platform": "linux", "mode": "cli"},
-        "role": "operator",
-        "scopes": ["operator.admin"],
-        "caps": ["tool-events"],
-        "auth": {"token": gateway.token},
-    }
+def _look_at_an_exchange(asking: Asking) -> None:
+    first = asking.get("exchanges.list", {})["exchanges"][0]
+    asking.get("exchanges.trace", {"id": first["id"]})
+
+
+def _spawn(asking: Asking) -> None:
+    child = asking.get("sessions.spawn", {"task": "say: grown", "label": "child"})
+    asking.get("agent.wait", {"runId": child["runId"], "timeoutMs": 20_000})
+
+
+def _jobs(asking: Asking) -> None:
+    job = asking.get("cron.add", JOB)
+    for other in OTHER_JOBS:
+        asking.get("cron.add", other)
+    asking.get("cron.run", {"id": job["id"], "mode": "force"})
+    asking.event("cron", action="finished", jobId=job["id"])
+    asking.get("cron.list", {"includeDisabled": True, "limit": 50, "offset": 0})
+    asking.get("cron.runs", {"id": job["id"]})
+    asking.get("cron.update", {"id": job["id"], "patch": {"enabled": False}})
+    asking.get("cron.status", {})
+    asking.get("cron.remove", {"id": job["id"]})
+
+
+def _settings(asking: Asking) -> None:
+    before = asking.get("config.get", {})
+    asking.get(
+        "config.patch", {"raw": "{ui: {assistant: {name: 'C'}}}", "baseHash": before["hash"]}
+    )
+    changed = asking.get("config.get", {})
+    raw = json.dumps(before["parsed"])
+    asking.get("config.set", {"raw": raw, "baseHash": changed["hash"]})
+
+
+def _devices(gateway: "Gateway", asking: Asking) -> None:
+    welcome, stranger = SignedDevice(), SignedDevice()
+    for device in (welcome, stranger):
+        with knocked(gateway, device) as (_, refused):
+            assert not refused["ok"]
+    asking.get("device.pair.list", {})
+    for device, method in ((welcome, "device.pair.approve"), (stranger, "device.pair.reject")):
+        asked = asking.event("device.pair.requested", deviceId=device.id)
+        asking.get(method, {"requestId": asked["requestId"]})
+        asking.event("device.pair.resolved", deviceId=device.id)
+    with knocked(gateway, welcome) as (_, answer):
+        assert answer["ok"], answer
+    one = {"deviceId": welcome.id, "role": "operator"}
+    asking.get("device.token.rotate", one)
+    asking.get("device.pair.list", {})
+    asking.get("device.token.revoke", one)
+    asking.get("device.pair.remove", {"deviceId": welcome.id})
+
+
+def _nodes(gateway: "Gateway", asking: Asking) -> None:
+    with dialled(gateway, **NODE) as node:
+        (listed,) = asking.get("node.list", {})["nodes"]
+        one = {"nodeId": listed["nodeId"]}
+        asking.get("node.describe", one)
+        call = {**one, "command": "camera.snap", "params": {"zoom": 2}, "idempotencyKey": "snap"}
+        asked = asking.send("node.invoke", call)
+        request = node.event("node.invoke.request")
+        node.get(
+            "node.invoke.result", {**one, "id": request["id"], "ok": True, "payload": {"a": 1}}
+        )
+        assert asking.answer(asked)["ok"]
+        for name, body in (("voice.transcript", {"text": "say: heard"}), ("unheard.of", {})):
+            node.get("node.event", {"event": name, "payload": body})

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -11,19 +11,28 @@ from jsonschema import Draft202012Validator
 
 from tests.conformance.recording import Recorded
 
+# Definitions whose names do not follow from their method's.
 RESULTS = {
     "connect": "HelloOk",
-    "agents.list": "AgentsListResult",
-    "models.list": "ModelsListResult",
-    "channels.status": "ChannelsStatusResult",
-    "sessions.resolve": "SessionsResolveResult",
-    "sessions.delete": "SessionsDeleteResult",
-    "commands.list": "CommandsListResult",
-    "logs.tail": "LogsTailResult",
     "agent.identity.get": "AgentIdentityResult",
+    "config.schema": "ConfigSchemaResponse",
+    "cron.update": "CronJob",
 }
-ROWS = {"sessions.list": "SessionRow", "system-presence": "PresenceEntry"}
-EVENTS = {"agent": "AgentEvent", "tick": "TickEvent", "shutdown": "ShutdownEvent"}
+ROWS = {
+    "sessions.list": ("sessions", "SessionRow"),
+    "system-presence": (None, "PresenceEntry"),
+    "cron.list": ("jobs", "CronJob"),
+    "cron.runs": ("entries", "CronRunLogEntry"),
+}
+EVENTS = {
+    "agent": "AgentEvent",
+    "tick": "TickEvent",
+    "shutdown": "ShutdownEvent",
+    "node.invoke.request": "NodeInvokeRequestEvent",
+    "device.pair.requested": "DevicePairRequestedEvent",
+    "device.pair.resolved": "DevicePairResolvedEvent",
+}
+NOT_ASKED = {"send": "no chat channel is set up"}
 CHATS = {
     "delta": "ChatDeltaEvent",
     "final": "ChatFinalEvent",
@@ -36,6 +45,17 @@ ALSO_SENT = {
     ("HelloOk", "auth"): {"method"},
     ("AgentEvent", ""): {"sessionKey", "agentId"},
 }
+
+
+def modern(frames: Iterable[Recorded]) -> set[int]:
+    """The connections of protocol 4."""
+    return {
+        number
+        for number, from_gateway, frame in frames
+        if not from_gateway
+        and frame.get("method") == "connect"
+        and frame["params"]["maxProtocol"] >= 4
+    }
 
 
 class Published:
@@ -61,19 +81,23 @@ class Published:
                 continue
             self.violations[name, place, error.message[:200]] += 1
 
-    def check_frames(self, frames: Iterable[Recorded]) -> None:
+    def check_frames(self, frames: Sequence[Recorded]) -> None:
         asked: dict[tuple[int, str], str] = {}
-        modern: set[int] = set()
+        connections = modern(frames)
         for number, from_gateway, frame in frames:
+            if number not in connections:
+                continue
             if not from_gateway:
-                if frame.get("type") == "req":
-                    asked[number, frame["id"]] = frame["method"]
-                    if frame["method"] == "connect" and frame["params"]["maxProtocol"] >= 4:
-                        modern.add(number)
-            elif number in modern and frame["type"] == "res":
+                asked[number, frame["id"]] = frame["method"]
+            elif frame["type"] == "res":
                 self._check_response(frame, asked.get((number, frame["id"])))
-            elif number in modern:
+            else:
                 self._check_event(frame)
+
+    def result_of(self, method: str) -> str | None:
+        """`sessions.delete` → `SessionsDeleteResult`, where that is published."""
+        name = "".join(part[:1].upper() + part[1:] for part in method.split(".")) + "Result"
+        return RESULTS.get(method, name if name in self._definitions else None)
 
     def _check_response(self, frame: dict[str, Any], method: str | None) -> None:
         self.check("ResponseFrame", frame)
@@ -81,12 +105,12 @@ class Published:
             self.violations["ResponseFrame", "id", "an answer without a request"] += 1
         elif not frame["ok"]:
             self.check("ErrorShape", frame["error"])
-        elif method in RESULTS:
-            self.check(RESULTS[method], frame["payload"])
+        elif (definition := self.result_of(method)) is not None:
+            self.check(definition, frame["payload"])
         elif method in ROWS:
-            payload = frame["payload"]
-            for row in payload if isinstance(payload, list) else payload["sessions"]:
-                self.check(ROWS[method], row)
+            field, definition = ROWS[method]
+            for row in frame["payload"][field] if field else frame["payload"]:
+                self.check(definition, row)
         elif method == "sessions.describe" and frame["payload"]["session"]:
             self.check("SessionRow", frame["payload"]["session"])
 
@@ -101,6 +125,27 @@ class Published:
         elif name == "presence" and payload is not None:
             for entry in payload["presence"]:
                 self.check("PresenceEntry", entry)
+
+
+def unseen(frames: Sequence[Recorded]) -> list[str]:
+    """Offered on protocol 4 and not on record: methods without an answer, events that never came."""
+    connections = modern(frames)
+    asked: dict[tuple[int, str], str] = {}
+    offered, seen = set[str](), set(NOT_ASKED)
+    for number, from_gateway, frame in frames:
+        if number not in connections:
+            continue
+        if not from_gateway:
+            asked[number, frame["id"]] = frame["method"]
+        elif frame["type"] == "event":
+            seen.add(f"event {frame['event']}")
+        elif frame["ok"]:
+            method = asked[number, frame["id"]]
+            seen.add(method)
+            if method == "connect":
+                features = frame["payload"]["features"]
+                offered.update(features["methods"], (f"event {n}" for n in features["events"]))
+    return sorted(offered - seen)
 
 
 def gaps(frames: Iterable[Recorded]) -> list[str]:

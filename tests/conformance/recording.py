@@ -36,11 +36,13 @@ class Recording:
         number = self._connections
         assert client.request is not None
         url = f"ws://127.0.0.1:{self._gateway_port}{client.request.path}"
-        origin = client.request.headers.get("Origin")
+        headers = client.request.headers
+        origin, forwarded = headers.get("Origin"), headers.get("X-Forwarded-For")
         async with (
             connect(
                 url,
                 origin=Origin(origin) if origin else None,
+                additional_headers={"X-Forwarded-For": forwarded} if forwarded else None,
                 max_size=None,
                 proxy=None,
                 compression=None,

@@ -15,6 +15,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
 from crossclaw.door.principal import Principal
 from crossclaw.providers.rehearsal import RehearsalProvider
+from crossclaw.sessions.asked import AT_WORK_S, AWAY_S
 from crossclaw.sessions.guests import WAIT_MAX_S
 from crossclaw.testing import open_house
 from crossclaw.tools.guests import GuestTools, guest_name
@@ -170,6 +171,73 @@ async def test_a_guest_that_stays_silent_costs_its_time_and_nothing_else(tmp_pat
 
     assert sent["status"] == "error"
     assert (asked["runId"], asked["message"]) == (later["runId"], "two")
+
+
+@pytest.mark.spec("G5", "S3", "B1")
+async def test_whoever_sends_to_a_guest_that_left_is_told_so_soon(tmp_path: Path) -> None:
+    told: list[tuple[str, float]] = []
+    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+        bob = Guest(house, "bob")
+        await bob.come()
+        began = anyio.current_time()
+
+        async def ask(words: str) -> None:
+            sent = await call(
+                house, "sessions.send", label="bob", message=words, timeoutSeconds=500
+            )
+            told.append((sent["error"], anyio.current_time() - began))
+
+        async with anyio.create_task_group() as tasks:
+            for words in ("one", "two", "three"):
+                tasks.start_soon(ask, words)
+        later = await call(house, "sessions.send", label="bob", message="four", timeoutSeconds=0)
+        asked = await bob.wait()
+        await bob.reply(asked["runId"], "back again")
+        kept = await call(house, "chat.history", sessionKey="agent:main:mcp:bob")
+
+    assert asked["runId"] == later["runId"]
+    assert all("the guest bob is away" in error for error, _ in told)
+    assert all(AWAY_S <= took < AWAY_S + 10 for _, took in told)  # not one after the other
+    said = [m["content"][0]["text"] for m in kept["messages"] if m["role"] == "user"]
+    assert sorted(said) == ["four", "one", "three", "two"]
+
+
+@pytest.mark.spec("G5", "S3")
+async def test_a_guest_at_work_has_its_time_as_long_as_it_is_heard_of(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+        bob = Guest(house, "bob")
+        await bob.come()
+        await call(house, "sessions.send", label="bob", message="one", timeoutSeconds=0)
+        asked = await bob.wait()
+        await anyio.sleep(AT_WORK_S - 1)
+        await bob.call("sessions_list")
+        await anyio.sleep(AT_WORK_S - 1)
+        answered = await bob.reply(asked["runId"], "done")
+        lost = await call(house, "sessions.send", label="bob", message="two", timeoutSeconds=0)
+        await bob.wait()
+        await anyio.sleep(AT_WORK_S + 1)
+        with pytest.raises(Invalid, match="no longer be answered: the guest bob is away"):
+            await bob.reply(lost["runId"], "too late")
+
+    assert answered["status"] == "ok"
+
+
+@pytest.mark.spec("G5", "B1")
+async def test_a_guest_that_was_at_work_when_the_gateway_died_still_is(tmp_path: Path) -> None:
+    folder = tmp_path / "house"
+    folder.mkdir()
+    async with open_house(folder, RehearsalProvider(), config=two_agents()) as house:
+        bob = Guest(house, "bob")
+        await bob.come()
+        sent = await call(house, "sessions.send", label="bob", message="one", timeoutSeconds=0)
+        await bob.wait()
+        left = crashed_copy(folder)
+
+    async with open_house(left, RehearsalProvider(), config=two_agents()) as house:
+        await anyio.sleep(AT_WORK_S - 1)
+        answered = await Guest(house, "bob").reply(sent["runId"], "done")
+
+    assert answered["status"] == "ok"
 
 
 @pytest.mark.spec("G5", "S9")

@@ -136,14 +136,40 @@ async def test_words_are_found_in_every_session_and_shown_with_their_surrounding
     async with open_house(tmp_path, ScriptedProvider(lambda _: "noted")) as house:
         await say(house, "main", long, "r1")
         await say(house, "agent:main:other", "nothing here", "r2")
-        answer = await call(house, "sessions.search", query="lighth")
-        nothing = await call(house, "sessions.search", query='"unbalanced AND (')
+        answer = await call(house, "sessions.entries.search", query="lighth")
+        nothing = await call(house, "sessions.entries.search", query='"unbalanced AND (')
 
     (hit,) = answer["hits"]
     assert (hit["key"], hit["role"], hit["runId"], hit["seq"]) == (MAIN.text, "user", "r1", 1)
     assert "the lighthouse" in hit["text"]
     assert len(hit["text"]) < 300
     assert nothing["hits"] == []
+
+
+@pytest.mark.spec("G2", "G4")
+async def test_openclaws_clients_find_what_was_said_the_newest_first(tmp_path: Path) -> None:
+    provider = RehearsalProvider()
+    async with open_house(tmp_path, provider) as house:
+        await say(house, "main", "say: the lighthouse", "r1")
+        await say(house, "agent:main:other", "tool: sessions_list {}\nthen:\nsay: lighthouse", "r2")
+        both = await call(house, "sessions.search", query="lighthouse")
+        newest = await call(house, "sessions.search", query="lighthouse", limit=1)
+        tools = await call(house, "sessions.entries.search", query="sessions")
+        said = await call(house, "sessions.search", query="sessions")
+        with pytest.raises(Invalid, match="limit"):
+            await call(house, "sessions.search", query="lighthouse", limit=26)
+
+    assert [(hit["sessionKey"], hit["role"]) for hit in both["results"]] == [
+        ("agent:main:other", "assistant"),
+        ("agent:main:other", "user"),
+        (MAIN.text, "assistant"),
+        (MAIN.text, "user"),
+    ]
+    assert [hit["score"] for hit in both["results"]] == [1, 1 / 2, 1 / 3, 1 / 4]
+    assert (newest["results"], newest["truncated"]) == (both["results"][:1], True)
+    assert both["truncated"] is False
+    assert "toolResult" in {hit["role"] for hit in tools["hits"]}
+    assert {hit["role"] for hit in said["results"]} <= {"user", "assistant"}
 
 
 async def test_a_transcript_is_read_backwards_and_onwards_by_number(tmp_path: Path) -> None:

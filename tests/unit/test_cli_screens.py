@@ -92,6 +92,18 @@ def test_a_table_keeps_its_columns() -> None:
     )
 
 
+def test_on_a_terminal_a_table_fits_however_many_columns_are_wide(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("crossclaw.cli.tables.on_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = table(("a", "b", "c"), [("x" * 60, "short", "y" * 50)]).splitlines()
+
+    assert max(map(len, shown)) == 80
+    assert shown[1].count("…") == 2
+    assert " short " in shown[1]
+
+
 @pytest.mark.parametrize(
     ("passed_s", "text"),
     [(3, "3 s ago"), (90, "1 min ago"), (7_300, "2 h ago"), (200_000, "2 d ago")],

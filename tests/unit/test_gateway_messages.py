@@ -20,9 +20,10 @@ from crossclaw.domain.messages import (
     Usage,
     UserMessage,
 )
+from crossclaw.domain.sessions import Entry
 from crossclaw.door.dispatch import MissingScope
 from crossclaw.gateway.frames import error_body, event, refusal, response
-from crossclaw.gateway.messages import wire_message
+from crossclaw.gateway.messages import entry_message, wire_message
 
 PICTURE = Image(ImageSource("base64", "image/png", "AAAA"))
 
@@ -218,3 +219,23 @@ def test_frames_have_the_published_fields_and_no_others() -> None:
         "seq": 7,
     }
     assert "seq" not in json.loads(told.unnumbered)
+
+
+@pytest.mark.spec("G1", "G4")
+@pytest.mark.parametrize(
+    ("message", "run_id", "known"),
+    [
+        (UserMessage("hi"), "r1", {"idempotencyKey": "r1:user"}),
+        (AssistantMessage([Text("ho")]), "r1", {"runId": "r1"}),
+        (ToolResultMessage("c1", "read", "x"), "r1", {"runId": "r1"}),
+        (AssistantMessage([Text("a note")]), None, {}),
+    ],
+)
+def test_a_client_knows_a_message_of_its_own_run_again(
+    message: Message, run_id: str | None, known: dict[str, str]
+) -> None:
+    entry = Entry(seq=7, entry_id="e1", session_id="s", type="message", at=5, message=message, run_id=run_id)  # fmt: skip
+    wire = entry_message(entry)
+
+    assert wire.pop("__openclaw") == {"id": "e1", "seq": 7, **known}
+    assert wire == wire_message(message, 5)

@@ -1,4 +1,4 @@
-"""Who may ask for what: every method with every set of scopes, on both protocols, by every credential.
+"""Who may ask for what: every method with every set of scopes, on every transport, by every credential.
 
 The table beside this file was reviewed once and is frozen: a method without a row fails, and so does a
 row that the gateway does not keep. A method is asked with a parameter that none has, so that nothing
@@ -6,6 +6,7 @@ happens: whoever may ask hears of that, whoever may not hears only that.
 """
 
 import json
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ import pytest
 
 from crossclaw.gateway.handshake import OPERATOR_SCOPES
 from tests.wire.housed import TOKEN, open_gateway, serve_house
-from tests.wire.serving import connect_params, dial
+from tests.wire.serving import Peer, SignedDevice, connect_params, dial
+from tests.wire.test_mcp import over_http
+from tests.wire.test_pairing import knocking
 
 TABLE: dict[str, str] = json.loads(Path(__file__).with_name("auth_matrix.json").read_text("utf-8"))
 ODD = {"no method has this": True}
@@ -25,15 +28,14 @@ ALLOWS = {
     "operator.admin": {"operator.admin"},
     "operator.approvals": {"operator.approvals", "operator.admin"},
     "operator.pairing": {"operator.pairing", "operator.admin"},
-    "node": {"node"},
+    "node": set(),  # a role, which no operator gets by asking for it as a scope
     "hook": set(),  # no client over the wire has it
 }
 SETS: list[tuple[str, ...]] = [
-    (),
-    *((scope,) for scope in sorted(OPERATOR_SCOPES)),
-    ("operator.approvals", "operator.pairing"),
-    ("operator.read", "operator.write"),
+    *(chosen for size in range(6) for chosen in combinations(sorted(OPERATOR_SCOPES), size)),
     ("operator.made-up",),
+    ("node",),
+    ("hook",),
 ]
 
 
@@ -56,21 +58,36 @@ async def test_every_method_has_its_row(tmp_path: Path) -> None:
 @pytest.mark.spec("G1", "B3")
 @pytest.mark.parametrize("protocol", [3, 4])
 @pytest.mark.parametrize("role", ["operator", "node"])
-async def test_scopes_decide(tmp_path: Path, protocol: int, role: str) -> None:
+@pytest.mark.parametrize("by_device", [False, True], ids=["shared token", "device token"])
+async def test_scopes_decide(tmp_path: Path, protocol: int, role: str, by_device: bool) -> None:
     wrong: list[object] = []
     async with serve_house(tmp_path) as housed:
         for scopes in SETS:
-            async with dial(housed) as peer:
-                await peer.next()
-                asked = connect_params(protocol, role=role, scopes=list(scopes))
-                assert (await peer.ask("connect", asked))["ok"]
-                for method, needed in TABLE.items():
-                    error = (await peer.ask(method, ODD))["error"]
-                    may = allowed(needed, scopes, role, protocol)
-                    if verdict(error, method, needed, role) != may:
+            asked: dict[str, Any] = {"protocol": protocol, "role": role, "scopes": list(scopes)}
+            device = SignedDevice() if by_device else None
+            if device is not None:
+                async with knocking(housed, device, local=True, **asked) as (_peer, hello):
+                    asked["token"] = hello["payload"]["auth"]["deviceToken"]
+            async with knocking(housed, device, local=True, **asked) as (peer, hello):
+                assert hello["ok"], hello
+                for method, error in (await errors_of(peer)).items():
+                    may = allowed(TABLE[method], scopes, role, protocol)
+                    if verdict(error, method, TABLE[method], role) != may:
                         wrong.append((method, scopes, error))
 
+    assert len(SETS) == 2**5 + 3
     assert wrong == []
+
+
+async def errors_of(peer: Peer) -> dict[str, dict[str, Any]]:
+    """Asked all at once."""
+    asked = {await peer.send(method, ODD): method for method in TABLE}
+    found: dict[str, dict[str, Any]] = {}
+    while len(found) < len(asked):
+        frame = await peer.next()
+        if frame["type"] == "res":
+            found[asked[frame["id"]]] = frame["error"]
+    return found
 
 
 def verdict(error: dict[str, Any], method: str, needed: str, role: str) -> bool | str:
@@ -129,3 +146,23 @@ async def test_tools_over_http_and_mcp_need_the_secret_each(tmp_path: Path) -> N
                 )
                 asked = await http.post(f"{housed.url}/mcp?name=x", json=call, headers=header)
                 assert (invoked.status_code, asked.status_code) == (401, 401), (tool, header)
+
+
+@pytest.mark.spec("G3", "G5", "B3")
+async def test_over_http_and_mcp_nothing_but_tools_is_reached(tmp_path: Path) -> None:
+    bearer = {"authorization": f"Bearer {TOKEN}"}
+    others = [name for name in TABLE if not name.startswith("tool.")]
+    others += ["tool.sessions_list", "tool.sessions_send", "tool.sessions_reply"]
+    reached: list[str] = []
+    async with serve_house(tmp_path) as housed, httpx2.AsyncClient(headers=bearer) as http:
+        for name in others:
+            invoked = await http.post(f"{housed.url}/tools/invoke", json={"tool": name})
+            if invoked.status_code != 404:
+                reached.append(f"/tools/invoke {name}: {invoked.status_code}")
+        async with over_http(housed, "asker", "auto") as client:
+            for name in others:
+                answer = await client.call_tool(name, {})
+                if not answer.is_error or "not available" not in str(answer.content):
+                    reached.append(f"/mcp {name}: {answer}")
+
+    assert reached == []

@@ -67,32 +67,48 @@ class Gated(ScriptedProvider):
 
 
 @pytest.mark.spec("G1", "G4")
-async def test_each_of_the_messages_that_are_answered_together_gets_its_final(
-    tmp_path: Path,
+@pytest.mark.parametrize("protocol", [3, 4])
+async def test_each_of_the_messages_that_are_answered_together_gets_its_final_and_is_shown_once(
+    tmp_path: Path, protocol: int
 ) -> None:
     config = msgspec.convert({"messages": {"queue": {"debounceMs": 0}}}, Config)
     model = Gated()
     async with (
         open_house(tmp_path, model, config=config, clock=SystemClock(), inline=False) as house,
         open_gateway(feed=house.feed) as served,
-        guest(served) as peer,
+        guest(served, protocol) as follower,
+        guest(served, protocol) as asker,
     ):
-        await peer.ask("subscribe", {"key": "agent:main:main"})
+        await follower.ask("subscribe", {"key": "agent:main:main"})
+        for peer in (follower, asker):
+            assert (await peer.ask("follow", {"runId": "c", "key": "main"}))["ok"]
         for run_id in ("a", "b", "c"):
             await call(house, "chat.send", sessionKey="main", message="hi", idempotencyKey=run_id)
         model.open.set()
-        told: list[Any] = []
-        while [each["state"] for each in told].count("final") < 3:
-            told.append((await peer.event("chat"))["payload"])
+        told = [await _chats(follower, finals=3), await _chats(asker, finals=1)]
 
-    finals = {each["runId"]: each["message"] for each in told if each["state"] == "final"}
-    assert {run_id: final["content"][0]["text"] for run_id, final in finals.items()} == {
-        "a": "first", "b": "together", "c": "together",
-    }  # fmt: skip
-    assert {each["runId"] for each in told if each["state"] == "delta"} == {"a", "b", "c"}
-    users = [f for f in peer.events if f["event"] == "session.message"]
+    shown, own = ([(each["runId"], _words(each)) for each in one] for one in told)
+    assert [each for each in shown if each[0] != "a"] == [
+        ("b", "together"),  # a delta
+        ("b", "together"),
+        ("c", None),
+    ]
+    assert own == [("c", "together"), ("c", "together")]
+    users = [f for f in follower.events if f["event"] == "session.message"]
     roles = [frame["payload"]["message"]["role"] for frame in users]
     assert roles == ["user", "assistant", "user", "user", "assistant"]
+
+
+async def _chats(peer: Peer, *, finals: int) -> list[dict[str, Any]]:
+    told: list[dict[str, Any]] = []
+    while [each["state"] for each in told].count("final") < finals:
+        told.append((await peer.event("chat"))["payload"])
+    return told
+
+
+def _words(chat: dict[str, Any]) -> str | None:
+    message = chat.get("message")
+    return message and message["content"][0]["text"]
 
 
 @pytest.mark.spec("G1")

@@ -126,6 +126,18 @@ async def test_the_same_delivery_twice_is_one_run(tmp_path: Path) -> None:
         assert await open_.house.ledger.last_seq(main.session_id) == 1
 
 
+async def test_a_hook_that_wakes_says_who_it_is(tmp_path: Path) -> None:
+    async with opened(tmp_path) as open_:
+        for name in ("door [bell]", "", 7):
+            body = {"text": "ding", "mode": "next-heartbeat", "name": name}
+            assert (await open_.post("/hooks/wake", body)).status == 200
+        main = await open_.house.ledger.find_session(SessionKey.main("main"))
+        assert main is not None
+        entries = await open_.house.ledger.list_entries(main.session_id, limit=5)
+        senders = [entry.message.provenance.sender for entry in entries]  # type: ignore[union-attr]
+        assert senders == ["door bell", "Hook", "Hook"]
+
+
 async def test_a_key_in_the_request_is_used_as_far_as_the_config_allows(tmp_path: Path) -> None:
     async with opened(tmp_path, allowedSessionKeyPrefixes=["hook:ci"]) as open_:
         good = await open_.post("/hooks/agent", {"message": "a", "sessionKey": "hook:ci:7"})

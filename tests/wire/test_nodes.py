@@ -56,6 +56,10 @@ async def opened(folder: Path) -> AsyncGenerator[Any]:
             tasks.cancel_scope.cancel()
 
 
+def heard(said: dict[str, Any]) -> dict[str, Any]:
+    return {"ok": True, "event": said["event"], "handled": True}
+
+
 async def test_a_node_is_listed_asked_and_answers(tmp_path: Path) -> None:
     async with opened(tmp_path) as served, guest(served) as person, guest(served, **PHONE) as phone:
         listed = (await person.ask("node.list"))["payload"]
@@ -98,13 +102,13 @@ async def test_what_cannot_be_asked_of_a_node_is_told(tmp_path: Path) -> None:
 async def test_the_person_at_a_node_speaks_in_its_own_session(tmp_path: Path) -> None:
     async with opened(tmp_path) as served, guest(served, **PHONE) as phone:
         said = {"event": "voice.transcript", "payloadJSON": '{"text":"lights on"}'}
-        assert (await phone.ask("node.event", said))["payload"] == {"ok": True}
+        assert (await phone.ask("node.event", said))["payload"] == heard(said)
         key = SessionKey.parse("node-phone")
         session = await served.house.ledger.find_session(key)
         assert session is not None
         assert session.key.kind == "node"
         told = {"event": "exec.finished", "payload": {"exitCode": 0}}
-        assert (await phone.ask("node.event", told))["payload"] == {"ok": True}
+        assert (await phone.ask("node.event", told))["payload"] == heard(told)
         main = await served.house.ledger.find_session(SessionKey.main("main"))
         (entry,) = await served.house.ledger.list_entries(main.session_id, limit=5)
         assert entry.message.provenance.kind == "node"
@@ -113,7 +117,8 @@ async def test_the_person_at_a_node_speaks_in_its_own_session(tmp_path: Path) ->
             "payload": {"text": "x", "sessionKey": "agent:main:new"},
         }
         assert (await phone.ask("node.event", unknown))["ok"] is False
-        assert (await phone.ask("node.event", {"event": "weather"}))["payload"]["ignored"] is True
+        weather = (await phone.ask("node.event", {"event": "weather"}))["payload"]
+        assert (weather["ok"], weather["handled"]) == (True, False)
 
 
 async def test_a_node_may_call_only_what_is_a_nodes(tmp_path: Path) -> None:

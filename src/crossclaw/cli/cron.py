@@ -20,6 +20,9 @@ _EXAMPLES = """examples
   crossclaw cron add --name tea --at 20m --system-event "The tea is ready"
   crossclaw cron add --name watch --every 1h --message "Look at the site" --channel telegram --to 4711"""
 
+_JOB = "its id, the end of it, or its name"
+_SHORT_CHARS = 8  # the end of an id, in tables: ids begin with their time, and so alike
+
 
 # ── reading ────────────────────────────────────────────────────────────────────────────────────
 
@@ -42,7 +45,7 @@ def _list(arguments: Arguments) -> int:
 def _rows(jobs: list[dict[str, Any]]) -> str:
     if not jobs:
         return "no jobs; crossclaw cron add --help shows how to make one"
-    head = ("id", "name", "schedule", "next", "last", "status", "target", "agent")
+    head = ("id", "name", "schedule", "next", "last", "status", "target")
     return table(head, [_row(job, _now_ms()) for job in jobs])
 
 
@@ -50,14 +53,13 @@ def _row(job: dict[str, Any], now_ms: int) -> tuple[Any, ...]:
     state = job["state"]
     last = "running" if state.get("runningAtMs") else state.get("lastStatus")
     return (
-        job["id"],
+        job["id"][-_SHORT_CHARS:],
         job["name"],
         _schedule(job["schedule"]),
-        _moment(state.get("nextRunAtMs")) if job["enabled"] else "off",
+        _short_moment(state.get("nextRunAtMs")) if job["enabled"] else "off",
         ago(state.get("lastRunAtMs"), now_ms),
         last or "idle",
-        job["sessionTarget"],
-        job.get("agentId") or "default",
+        job["sessionTarget"] + (f" of {job['agentId']}" if job.get("agentId") else ""),
     )
 
 
@@ -89,14 +91,15 @@ def _status(arguments: Arguments) -> int:
 
 
 def _runs_arguments(parser: Parser) -> None:
-    parser.add_argument("--id", required=True, metavar="JOB", help="the job's id")
+    parser.add_argument("--id", required=True, metavar="JOB", help=_JOB)
     parser.add_argument("--limit", type=positive, default=50, help="at most so many (50)")
     _common(parser)
 
 
 def _runs(arguments: Arguments) -> int:
     async def work(peer: Peer) -> int:
-        params = {"id": arguments.id, "limit": min(arguments.limit, 5_000)}
+        job_id = await _job_id(peer, arguments.id, arguments.timeout)
+        params = {"id": job_id, "limit": min(arguments.limit, 5_000)}
         answer = await peer.call("cron.runs", params, timeout_s=arguments.timeout)
         rows = [
             (
@@ -183,7 +186,7 @@ def _add(arguments: Arguments) -> int:
 
 
 def _edit_arguments(parser: Parser) -> None:
-    parser.add_argument("id", help="the job's id")
+    parser.add_argument("id", metavar="job", help=_JOB)
     _spec_arguments(parser)
     state = parser.add_mutually_exclusive_group()
     state.add_argument("--enable", action="store_true", help="switch it on")
@@ -282,7 +285,7 @@ def _where(arguments: Arguments) -> dict[str, Any] | None:
 
 
 def _one_arguments(parser: Parser) -> None:
-    parser.add_argument("id", help="the job's id")
+    parser.add_argument("id", metavar="job", help=_JOB)
     _common(parser)
 
 
@@ -329,13 +332,29 @@ def _change(
     arguments: Arguments, method: str, params: dict[str, Any], told: Callable[[Any], str]
 ) -> int:
     async def work(peer: Peer) -> int:
-        answer = await peer.call(method, params, timeout_s=arguments.timeout)
+        found = dict(params)
+        if "id" in params:
+            found["id"] = await _job_id(peer, params["id"], arguments.timeout)
+        answer = await peer.call(method, found, timeout_s=arguments.timeout)
         out_json(answer) if arguments.json else out(told(answer))
         if peer.embedded:
             note("jobs run while a gateway does")
         return Exit.OK
 
     return ask(arguments, ADMIN, work=work)
+
+
+async def _job_id(peer: Peer, said: str, timeout_s: float) -> str:
+    """What nobody knows goes on as it was said: the gateway's refusal is as good as ours."""
+    jobs = (await peer.call("cron.list", {"includeDisabled": True}, timeout_s=timeout_s))["jobs"]
+    if said in (job["id"] for job in jobs):
+        return said
+    meant = [job for job in jobs if job["name"] == said]
+    meant = meant or [job for job in jobs if job["id"].endswith(said)]
+    if len(meant) > 1:
+        known = ", ".join(job["id"] for job in meant)
+        raise UsageError(f"{len(meant)} jobs are meant by {said!r}", hint=f"Their ids: {known}")
+    return str(meant[0]["id"]) if meant else said
 
 
 def _common(parser: Parser) -> None:
@@ -351,6 +370,11 @@ def _moment(at_ms: int | None) -> str | None:
     if at_ms is None:
         return None
     return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone().isoformat(" ", "seconds")
+
+
+def _short_moment(at_ms: int | None) -> str | None:
+    moment = _moment(at_ms)
+    return None if moment is None else moment[: len("2026-12-24 18:00")]
 
 
 def _duration(ms: int) -> str:

@@ -23,6 +23,11 @@ URL_VARIABLE = "OPENCLAW_GATEWAY_URL"
 PORT_VARIABLE = "OPENCLAW_GATEWAY_PORT"
 PASSWORD_VARIABLE = "OPENCLAW_GATEWAY_PASSWORD"
 
+TOKEN_HINT = (
+    "Its token is in credentials/gateway-token of its state folder, unless gateway.auth.token or\n"
+    "OPENCLAW_GATEWAY_TOKEN was set where it runs. Give it here with --token or OPENCLAW_GATEWAY_TOKEN."
+)
+
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _SCHEMES = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
 

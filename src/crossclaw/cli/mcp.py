@@ -4,7 +4,7 @@ themselves. It passes every call on to the gateway, and keeps nothing: the gatew
 from typing import TYPE_CHECKING
 
 from crossclaw.cli.exits import CommandFailed, Exit
-from crossclaw.cli.finding import Address, Wanted, find_gateway
+from crossclaw.cli.finding import TOKEN_HINT, Address, Wanted, find_gateway
 from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options
 from crossclaw.cli.peer import Unreachable
 from crossclaw.cli.place import find_place
@@ -57,7 +57,7 @@ async def _greet(bridge: "Bridge", address: Address) -> None:
             raise CommandFailed(
                 f"{address.url} refused the token",
                 Exit.UNAUTHORIZED,
-                hint="Give its token with --token or OPENCLAW_GATEWAY_TOKEN.",
+                hint=TOKEN_HINT,
             )
         case 501:
             raise CommandFailed(

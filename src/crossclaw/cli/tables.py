@@ -20,10 +20,9 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 def _fit(widths: list[int], columns: int) -> None:
     over = sum(widths) + len(GAP) * (len(widths) - 1) - columns
-    for _ in range(over):
-        widest = widths.index(max(widths))
-        if widths[widest] > _CELL_CHARS_MIN:
-            widths[widest] -= 1
+    while over > 0 and max(widths) > _CELL_CHARS_MIN:
+        widths[widths.index(max(widths))] -= 1
+        over -= 1
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:

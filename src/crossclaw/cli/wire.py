@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 
 from crossclaw import __version__
 from crossclaw.cli.exits import CommandFailed, Exit
-from crossclaw.cli.finding import Address
+from crossclaw.cli.finding import TOKEN_HINT, Address
 from crossclaw.cli.peer import Defaults, Event, Listeners, NobodyListens, Refusal, Unreachable
 
 PROTOCOL = 4
@@ -191,9 +191,7 @@ def _refused(error: Frame) -> Refusal:
 def _not_let_in(refusal: Refusal, address: Address) -> CommandFailed:
     text = str(refusal)
     if "unauthorized" in text or refusal.code == "NOT_PAIRED":
-        hint = (
-            "Its token is in OPENCLAW_GATEWAY_TOKEN, gateway.auth.token or"
-            " credentials/gateway-token of its state folder; give it with --token."
-        )
-        return CommandFailed(f"{address.url}: {text}", Exit.UNAUTHORIZED, hint=hint)
+        # What stands in brackets is the gateway's hint, for clients that have none of their own.
+        why = text.partition(" (")[0]
+        return CommandFailed(f"{address.url}: {why}", Exit.UNAUTHORIZED, hint=TOKEN_HINT)
     return Unreachable(f"{address.url} does not take us in: {text}")

@@ -72,9 +72,15 @@ class Audience:
         """With the session key as each one spelled it, for those who began the run."""
         began = self.runs.get(run_id)
         found = [(ears.hearer, ears.runs.get(run_id)) for ears in began]
-        others = {*self.sessions.get(key), *self.of_all_sessions, *self._pages}
-        found += [(ears.hearer, None) for ears in others.difference(began)]
+        found += [(ears.hearer, None) for ears in self._followers(key).difference(began)]
         return found
+
+    def of_session(self, key: SessionKey) -> set[Hearer]:
+        """Whoever hears all of its runs."""
+        return {ears.hearer for ears in self._followers(key)}
+
+    def _followers(self, key: SessionKey) -> set["Ears"]:
+        return {*self.sessions.get(key), *self.of_all_sessions, *self._pages}
 
     def ended(self, run_id: str) -> None:
         """Nothing follows of this run: those who began it need not be remembered."""

@@ -5,6 +5,7 @@ reply goes out at once when it begins and then at a steady pace; the end always 
 """
 
 from collections import OrderedDict
+from copy import copy
 from typing import Any
 
 import anyio
@@ -29,17 +30,19 @@ from crossclaw.domain.events import (
 )
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Message, UserMessage, words_of
+from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Entry
 from crossclaw.gateway.audience import Audience, Hearer
 from crossclaw.gateway.event_types import EVENT_TYPES
 from crossclaw.gateway.frames import EventFrame, event
 from crossclaw.gateway.limits import Limits
-from crossclaw.gateway.messages import text_message, wire_message
+from crossclaw.gateway.messages import entry_message, text_message, wire_message
 from crossclaw.gateway.stories import Story, Told
 
 EVENT_NAMES = tuple(EVENT_TYPES)
 
 
+Listeners = list[tuple[Hearer, str | None]]
 Step = CallRepeated | ToolStarted | ToolProgress | ToolEnded | Compacting
 
 
@@ -144,7 +147,15 @@ class Newsroom:
         story = self._stories.pop(run.run_id, None) or Story(run.run_id)
         self._unfinished.pop(run.run_id, None)
         self._silenced.discard(run.key)
-        self._tell(run.run_id, run.key, story.ended(run, now_ms, withheld=heard.withheld))
+        listeners = self._audience.of_run(run.run_id, run.key)
+        if run.merged_into is not None and run.status == "ok":
+            # Who follows the session has heard the words with the run that carried them, and would
+            # show them twice. Who follows this run alone has not.
+            followers = self._audience.of_session(run.key)
+            served = [each for each in listeners if each[0] in followers]
+            self._tell_all(run, copy(story).ended(run, now_ms, withheld=True), served)
+            listeners = [each for each in listeners if each[0] not in followers]
+        self._tell_all(run, story.ended(run, now_ms, withheld=heard.withheld), listeners)
         self._audience.ended(run.run_id)
         self._gaps = {gap for gap in self._gaps if gap[1] != run.run_id}
 
@@ -165,18 +176,21 @@ class Newsroom:
         return story
 
     def _tell(self, run_id: str, key: SessionKey, told: list[Told]) -> None:
-        if not told:
-            return
-        listeners = self._audience.of_run(run_id, key)
+        if told:
+            listeners = self._audience.of_run(run_id, key)
+            for each in told:
+                self._tell_one(run_id, key, each, listeners)
+
+    def _tell_all(self, run: Run, told: list[Told], listeners: Listeners) -> None:
         for each in told:
-            self._tell_one(run_id, key, each, listeners)
+            self._tell_one(run.run_id, run.key, each, listeners)
 
     def _tell_one(
         self,
         run_id: str,
         key: SessionKey,
         told: Told,
-        listeners: list[tuple[Hearer, str | None]],
+        listeners: Listeners,
     ) -> None:
         frames: dict[tuple[int, str, bool], EventFrame] = {}
         canonical = shown_key(key)
@@ -208,7 +222,7 @@ class Newsroom:
         payload = {
             "sessionKey": shown_key(key),
             "agentId": key.agent_id,
-            "message": wire_message(entry.message, entry.at),
+            "message": entry_message(entry),
             "messageId": entry.entry_id,
             "messageSeq": entry.seq,
             "seq": entry.seq,

@@ -18,6 +18,7 @@ from crossclaw.domain.messages import (
     UserBlock,
     UserMessage,
 )
+from crossclaw.domain.sessions import Entry
 
 _STOP_WORDS = {
     "end_turn": "stop",
@@ -38,6 +39,19 @@ def wire_message(message: Message, at: int = 0) -> dict[str, Any]:
             return _assistant(message, at)
         case ToolResultMessage():
             return _tool_result(message, at)
+
+
+def entry_message(entry: Entry) -> dict[str, Any]:
+    """A message of a transcript. By what stands under `__openclaw` a client knows again what it has
+    sent, or heard of a run, and does not show it twice."""
+    assert entry.message is not None
+    wire = wire_message(entry.message, entry.at)
+    known: dict[str, Any] = {"id": entry.entry_id, "seq": entry.seq}
+    if entry.run_id is not None and wire["role"] == "user":
+        known["idempotencyKey"] = f"{entry.run_id}:user"
+    elif entry.run_id is not None:
+        known["runId"] = entry.run_id
+    return {**wire, "__openclaw": known}
 
 
 def text_message(text: str, at: int) -> dict[str, Any]:

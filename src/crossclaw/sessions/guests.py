@@ -1,9 +1,10 @@
 """Guests: agents outside of the house that have a session of their own and answer its runs.
 
-A run of such a session asks no model. It waits until its guest has answered, or until its time is
-over. What is handed over is the run itself, which is in the ledger: a guest that dies before it has
-answered, or a gateway that does, finds the same message again. An answer and the end of its run are
-one step; it is acknowledged after that.
+A run of such a session asks no model. It waits until its guest has answered, until its time is over,
+or until nothing was heard of the guest for so long that it has left: then whoever sent is told. What is
+handed over is the run itself, which is in the ledger: a guest that dies before it has answered, or a
+gateway that does, finds the same message again. An answer and the end of its run are one step; it is
+acknowledged after that.
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,7 +15,7 @@ import anyio.abc
 import msgspec
 
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.errors import Busy, CrossclawError, Invalid, NotFound
+from crossclaw.domain.errors import Busy, Invalid, NotFound
 from crossclaw.domain.exchanges import ANNOUNCE_SKIP
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
@@ -23,7 +24,6 @@ from crossclaw.domain.messages import (
     Text,
     UserMessage,
     well_formed_text,
-    words_of,
 )
 from crossclaw.domain.runs import EndStatus, Outcome, Run
 from crossclaw.domain.sessions import NewEntry, NewSession
@@ -33,6 +33,7 @@ from crossclaw.ledger.operations import EnsureSession
 from crossclaw.runs.book import Book
 from crossclaw.runs.lanes import Ending, Progress
 from crossclaw.runs.slots import Slots
+from crossclaw.sessions.asked import Asked, Presence, WaitResult
 
 T = TypeVar("T")
 
@@ -44,19 +45,6 @@ ENTRIES_AT_ONCE = 200  # when the run's message is looked for in its transcript
 
 class WaitParams(Params, frozen=True):
     timeout_seconds: float | None = None
-
-
-class WaitResult(Result, frozen=True):
-    """`message`: one to answer. `nothing`: the time is over. `replaced`: another client waits under
-    this name now."""
-
-    status: str
-    run_id: str | None = None
-    kind: str | None = None
-    sender: str | None = None
-    message: str | None = None
-    context: str | None = None
-    hint: str | None = None
 
 
 class ReplyParams(Params, frozen=True):
@@ -76,9 +64,10 @@ class Guests:
         self._slots = slots
         self._clock = clock
         self._ids = ids
-        self._asked: dict[SessionKey, _Asked] = {}
+        self._asked: dict[SessionKey, Asked] = {}
         """One at most for a session: its lane has one run under way."""
         self._waiting: dict[SessionKey, _Waiting] = {}
+        self._presence = Presence(clock)
 
     async def join(self, key: SessionKey, name: str) -> None:
         """The guest's session, made when it comes for the first time. Its name is its label: others
@@ -106,13 +95,13 @@ class Guests:
         if run.kind == "announce":
             return self._said(ANNOUNCE_SKIP)  # a guest has no chat in this house to tell anything
         progress.rescue = self._last_words
-        asked = _Asked(run, await self._message_of(run))
+        asked = Asked(run, await self._message_of(run))
         self._asked[run.key] = asked
         try:
             if (waiting := self._waiting.get(run.key)) is not None:
                 waiting.wake.set()
             async with self._slots.given_back(run.key):
-                return self._said(await asked.answer())
+                return self._said(await asked.answer(self._presence))
         finally:
             del self._asked[run.key]
 
@@ -146,12 +135,16 @@ class Guests:
     async def wait(self, caller: Caller, params: WaitParams) -> WaitResult:
         """The message that the guest has to answer next; the same one until it has."""
         key = _own_key(caller)
+        with self._presence.heard_of(key):
+            return await self._wait(key, _seconds(params.timeout_seconds))
+
+    async def _wait(self, key: SessionKey, timeout_s: float) -> WaitResult:
         mine = _Waiting()
         if (other := self._waiting.get(key)) is not None:
             other.replace()
         self._waiting[key] = mine
         try:
-            with anyio.move_on_after(_seconds(params.timeout_seconds)):
+            with anyio.move_on_after(timeout_s):
                 while self._open(key) is None and not mine.replaced:
                     await mine.wake.wait()
                     mine.wake = anyio.Event()
@@ -166,7 +159,7 @@ class Guests:
         asked = self._open(key)
         return WaitResult(status="nothing") if asked is None else asked.hand_over()
 
-    def _open(self, key: SessionKey) -> "_Asked | None":
+    def _open(self, key: SessionKey) -> "Asked | None":
         asked = self._asked.get(key)
         return None if asked is None or asked.answered else asked
 
@@ -195,9 +188,10 @@ class Guests:
         """Something that the guest does. While it has a message to answer it does so in that run:
         with its authority and its cause, and no longer than it lasts."""
         asked = self._open(key)
-        if asked is None or not asked.handed_over:
-            return await work(None)
-        return await asked.during(work)
+        with self._presence.heard_of(key):
+            if asked is None or not asked.handed_over:
+                return await work(None)
+            return await asked.during(work)
 
 
 class _Waiting:
@@ -208,80 +202,6 @@ class _Waiting:
     def replace(self) -> None:
         self.replaced = True
         self.wake.set()
-
-
-class _Asked:
-    """A run that waits for its guest."""
-
-    def __init__(self, run: Run, message: UserMessage) -> None:
-        self.run = run
-        self._message = message
-        self._reply: str | None = None
-        self._answered = anyio.Event()
-        self._work: anyio.abc.TaskGroup | None = None
-        self.handed_over = False
-
-    @property
-    def answered(self) -> bool:
-        return self._answered.is_set()
-
-    async def answer(self) -> str:
-        async with anyio.create_task_group() as self._work:
-            await self._answered.wait()
-            self._work.cancel_scope.cancel()  # what the guest still had under way
-        assert self._reply is not None
-        return self._reply
-
-    def take(self, reply: str) -> None:
-        if self._reply is None:  # the first answer counts
-            self._reply = reply
-            self._answered.set()
-
-    def hand_over(self) -> WaitResult:
-        self.handed_over = True
-        origin = self._message.provenance
-        sender = origin and (origin.source_session or origin.sender or origin.source_channel)
-        return WaitResult(
-            status="message",
-            run_id=self.run.run_id,
-            kind=self.run.kind,
-            sender=sender or None,
-            message=words_of(self._message),
-            context=self.run.plan.context,
-            hint="answer with sessions_reply; until then sessions_wait gives you this message again",
-        )
-
-    async def during(self, work: Callable[[Run | None], Awaitable[T]]) -> T:
-        """Carry out `work` as a part of this run: when the run ends, so does it."""
-        if self._work is None or self.answered:
-            raise CutShort
-        over, results = anyio.Event(), list[T]()
-        errors, scope = list[Exception](), anyio.CancelScope()
-
-        async def carry_out() -> None:
-            try:
-                with scope:
-                    results.append(await work(self.run))
-            except Exception as error:  # noqa: BLE001  it is the caller's, and must not end the run
-                errors.append(error)
-            finally:
-                over.set()
-
-        self._work.start_soon(carry_out, name=f"a guest's call in {self.run.run_id}")
-        try:
-            await over.wait()
-        finally:
-            scope.cancel()
-        if errors:
-            raise errors[0]
-        if not results:
-            raise CutShort
-        return results[0]
-
-
-class CutShort(CrossclawError):
-    def __init__(self) -> None:
-        super().__init__("the message you were answering has ended, and this call with it")
 
 
 def _own_key(caller: Caller) -> SessionKey:

@@ -16,7 +16,8 @@ from crossclaw.door.registry import Method
 from crossclaw.policy.sandbox import confined
 from crossclaw.policy.tools import Layer, decide_tool
 from crossclaw.providers.contract import ToolSpec
-from crossclaw.sessions.guests import Guests, ReplyParams, ReplyResult, WaitParams, WaitResult
+from crossclaw.sessions.asked import WaitResult
+from crossclaw.sessions.guests import Guests, ReplyParams, ReplyResult, WaitParams
 from crossclaw.tools.contract import Tool, ToolContext
 from crossclaw.tools.door_tool import DoorTool, door_tool, tool_method
 from crossclaw.tools.invoke import ToolNotAvailable

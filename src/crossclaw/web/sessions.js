@@ -200,7 +200,7 @@ class Sessions extends Part {
 
   async search(query) {
     try {
-      const { hits } = await wire.call("sessions.search", { query });
+      const { hits } = await wire.call("sessions.entries.search", { query });
       if (query !== this.words.value.trim()) return;
       this.total.textContent = `${plural(hits.length, "message")}${hits.length === 50 ? ", the newest" : ""}`;
       fill(

@@ -114,7 +114,8 @@ def _call(hooks: Hooks, request: Request, body: dict[str, Any]) -> tuple[str, di
     once = _once(request.headers, body)
     if where == "wake":
         mode = "next-heartbeat" if body.get("mode") == "next-heartbeat" else "now"
-        return "hooks.wake", {"text": _text(body, "text"), "mode": mode, **once}
+        name = {"name": body["name"]} if isinstance(body.get("name"), str) else {}
+        return "hooks.wake", {"text": _text(body, "text"), "mode": mode, **name, **once}
     if where == "agent":
         given = {name: v for name, v in body.items() if name in _AGENT_FIELDS and v is not None}
         if given.get("channel") == "last":

@@ -18,7 +18,7 @@ from crossclaw.domain.runs import NewRun, Run, RunPlan
 from crossclaw.domain.sessions import NewSession
 from crossclaw.door.registry import Caller, Method, Params, Result
 from crossclaw.door.resolver import Resolver, SessionHandle
-from crossclaw.gateway.messages import wire_message
+from crossclaw.gateway.messages import entry_message
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Dedupe
 from crossclaw.policy.send import BLOCKED, decide_send
@@ -217,7 +217,7 @@ class Chat:
         entries = await self._ledger.list_entries(
             session.session_id, limit=params.limit, before=params.before, notes=False
         )
-        messages = [wire_message(e.message, e.at) for e in entries if e.message is not None]
+        messages = [entry_message(e) for e in entries if e.message is not None]
         newest = _newest_within(messages, HISTORY_BYTES_MAX)
         return HistoryResult(
             session_key=params.session_key,

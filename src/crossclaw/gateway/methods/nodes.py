@@ -70,6 +70,13 @@ class Done(Result, frozen=True):
     ignored: bool = False
 
 
+class Heard(Result, frozen=True):
+    ok: bool
+    event: str
+    handled: bool
+    reason: str | None = None
+
+
 class NotConnected(CrossclawError):
     def __init__(self, node_id: str) -> None:
         super().__init__(f"node {node_id} is not connected")
@@ -179,7 +186,7 @@ class Nodes:
         pending.done.set()
         return Done(ok=True)
 
-    async def event(self, caller: Caller, params: EventParams) -> Done:
+    async def event(self, caller: Caller, params: EventParams) -> Heard:
         payload = _payload(params)
         body = payload if isinstance(payload, dict) else {}
         match params.event:
@@ -189,9 +196,9 @@ class Nodes:
                 await self._subscribe(caller, body, wanted=params.event == "chat.subscribe")
             case name if name.startswith("exec."):
                 await self._tell_main(caller, name, body)
-            case _:
-                return Done(ok=True, ignored=True)
-        return Done(ok=True)
+            case name:
+                return Heard(ok=True, event=name, handled=False, reason="unknown event")
+        return Heard(ok=True, event=params.event, handled=True)
 
     async def _speak(self, caller: Caller, body: dict[str, Any]) -> None:
         """The person at the device says something: in the node's own session, or in one that is there."""
@@ -254,7 +261,7 @@ class Nodes:
             ("node.describe", NodeParams, dict, "operator.read", "read", self.describe, "One node and what it offers."),
             ("node.invoke", InvokeParams, dict, "operator.write", "change", self.invoke, "Have a node do something, and wait for it."),
             ("node.invoke.result", ResultParams, Done, "node", "change", self.result, "What became of a call, told by the node."),
-            ("node.event", EventParams, Done, "node", "run", self.event, "Something that a node tells by itself."),
+            ("node.event", EventParams, Heard, "node", "run", self.event, "Something that a node tells by itself."),
         ]  # fmt: skip
         return [
             Method(name=n, params=p, result=r, scope=s, effect=e, handle=h, summary=t)

@@ -1,4 +1,5 @@
-"""sessions.search and sessions.entries: words in all transcripts, and a transcript page by page."""
+"""sessions.search, sessions.entries and its search: words in all transcripts, and a transcript page by
+page."""
 
 from typing import Annotated, Any
 
@@ -16,6 +17,7 @@ from crossclaw.gateway.messages import wire_message
 from crossclaw.ledger.contract import Hit, Ledger
 
 HITS_MAX = 100  # nobody reads more; another word narrows it
+CLIENTS_HITS_MAX = 25  # what OpenClaw's clients may ask for
 AROUND_CHARS = 120  # before and after the word that was found
 ENTRIES_MAX = 500
 PAGE_BYTES_MAX = 2 * 1024 * 1024  # the rest of a page is one call away; a picture may be megabytes
@@ -28,6 +30,28 @@ class SearchParams(Params, frozen=True):
     query: Filled
     limit: Annotated[int, msgspec.Meta(ge=1, le=HITS_MAX)] = 50
     agent_id: str | None = None
+
+
+class ClientsSearchParams(Params, frozen=True):
+    query: Annotated[str, msgspec.Meta(min_length=1, max_length=4_096)]
+    limit: Annotated[int, msgspec.Meta(ge=1, le=CLIENTS_HITS_MAX)] = CLIENTS_HITS_MAX
+    agent_id: str | None = None
+
+
+class SearchHit(Result, frozen=True):
+    session_key: str
+    session_id: str
+    message_id: str
+    role: str
+    timestamp: int
+    snippet: str
+    score: float
+    """The newest has the highest: 1, then 1/2, 1/3 …"""
+
+
+class SearchHits(Result, frozen=True):
+    results: list[SearchHit]
+    truncated: bool
 
 
 class Found(Result, frozen=True):
@@ -96,6 +120,14 @@ class Search:
         )
         return SearchResult(query=params.query, hits=[_found(h, params.query) for h in hits])
 
+    async def search_for_clients(self, caller: Caller, params: ClientsSearchParams) -> SearchHits:
+        """As OpenClaw's clients know it: words that were said, without what tools answered."""
+        wanted = SearchParams(query=params.query, limit=HITS_MAX, agent_id=params.agent_id)
+        found = (await self.search(caller, wanted)).hits
+        said = [hit for hit in found if hit.role in ("user", "assistant")]
+        hits = [_hit(hit, place) for place, hit in enumerate(said[: params.limit], 1)]
+        return SearchHits(results=hits, truncated=len(said) > len(hits) or len(found) == HITS_MAX)
+
     async def entries(self, caller: Caller, params: EntriesParams) -> EntriesResult:
         try:
             handle = await self._resolver.resolve(caller.principal, params.key, "create")
@@ -137,12 +169,21 @@ class Search:
         return [
             Method(
                 name="sessions.search",
+                params=ClientsSearchParams,
+                result=SearchHits,
+                scope="operator.read",
+                effect="read",
+                handle=self.search_for_clients,
+                summary="The newest messages that have all the words.",
+            ),
+            Method(
+                name="sessions.entries.search",
                 params=SearchParams,
                 result=SearchResult,
                 scope="operator.read",
                 effect="read",
                 handle=self.search,
-                summary="Ours: the newest messages that have all the words, in any session.",
+                summary="Ours: the same with the number of each entry, and what tools answered.",
             ),
             Method(
                 name="sessions.entries",
@@ -167,6 +208,18 @@ def _found(hit: Hit, query: str) -> Found:
         role=wire_message(message, entry.at)["role"] if message else entry.type,
         text=_around(words_of(message) if message else "", query),
         run_id=entry.run_id,
+    )
+
+
+def _hit(found: Found, place: int) -> SearchHit:
+    return SearchHit(
+        session_key=found.key,
+        session_id=found.session_id,
+        message_id=found.entry_id,
+        role=found.role,
+        timestamp=found.at,
+        snippet=found.text,
+        score=1 / place,
     )
 
 

@@ -1,0 +1,173 @@
+"""A run that waits for its guest, and whether the guest is still there."""
+
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import anyio
+import anyio.abc
+
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import CrossclawError
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import UserMessage, words_of
+from crossclaw.domain.runs import Run
+from crossclaw.door.registry import Result
+
+T = TypeVar("T")
+
+AWAY_S = 120.0  # without a call: twice the time that a guest waits unless it asks for longer
+AT_WORK_S = 300.0  # the same with a message in its hands: it may think, or use tools of its own
+
+
+class WaitResult(Result, frozen=True):
+    """`message`: one to answer. `nothing`: the time is over. `replaced`: another client waits under
+    this name now."""
+
+    status: str
+    run_id: str | None = None
+    kind: str | None = None
+    sender: str | None = None
+    message: str | None = None
+    context: str | None = None
+    hint: str | None = None
+
+
+class _Heard:
+    """The last sign of a guest. One that was never heard of has all its time from now on."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.last = anyio.current_time()
+
+
+class Presence:
+    """A guest keeps no connection: it is there as long as it calls."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._heard: dict[SessionKey, _Heard] = {}
+        """One for every guest that came, or was sent to, since the start."""
+
+    @contextmanager
+    def heard_of(self, key: SessionKey) -> Generator[None]:
+        """While a guest's call is under way, it is there."""
+        heard = self._heard.setdefault(key, _Heard())
+        heard.calls += 1
+        try:
+            yield
+        finally:
+            heard.calls -= 1
+            heard.last = anyio.current_time()
+
+    async def watch_over(self, asked: "Asked") -> None:
+        """Give a run up whose guest is away. Every message gets the time, and also that which it has
+        waited behind others counts: so all senders are told when the guest has left, not one by one."""
+        waited_s = max(0, self._clock.now_ms() - asked.run.created_at) / 1000
+        since = anyio.current_time() - waited_s
+        heard = self._heard.setdefault(asked.run.key, _Heard())
+        while True:
+            patience_s = AT_WORK_S if asked.may_be_at_work else AWAY_S
+            left_s = max(since, heard.last) + patience_s - anyio.current_time()
+            if left_s <= 0 and not heard.calls:
+                return asked.give_up(patience_s)
+            await anyio.sleep(left_s if left_s > 0 else patience_s)
+
+
+class Asked:
+    """A run that waits for its guest."""
+
+    def __init__(self, run: Run, message: UserMessage) -> None:
+        self.run = run
+        self._message = message
+        self._reply: str | None = None
+        self._silent_s: float | None = None
+        self._answered = anyio.Event()
+        self._work: anyio.abc.TaskGroup | None = None
+        self.handed_over = False
+
+    @property
+    def may_be_at_work(self) -> bool:
+        """A run that was taken up again may have been handed over by a gateway that is gone."""
+        return self.handed_over or self.run.epoch > 1
+
+    @property
+    def answered(self) -> bool:
+        return self._answered.is_set()
+
+    async def answer(self, presence: Presence) -> str:
+        """Its guest's words, unless the guest is away."""
+        async with anyio.create_task_group() as self._work:
+            self._work.start_soon(presence.watch_over, self, name=f"who answers {self.run.run_id}")
+            await self._answered.wait()
+            self._work.cancel_scope.cancel()  # what the guest still had under way
+        if self._reply is None:
+            assert self._silent_s is not None
+            raise GuestAway(self.run.key, self._silent_s)
+        return self._reply
+
+    def take(self, reply: str) -> None:
+        if not self.answered:  # the first answer counts
+            self._reply = reply
+            self._answered.set()
+
+    def give_up(self, silent_s: float) -> None:
+        if not self.answered:
+            self._silent_s = silent_s
+            self._answered.set()
+
+    def hand_over(self) -> WaitResult:
+        self.handed_over = True
+        origin = self._message.provenance
+        sender = origin and (origin.source_session or origin.sender or origin.source_channel)
+        return WaitResult(
+            status="message",
+            run_id=self.run.run_id,
+            kind=self.run.kind,
+            sender=sender or None,
+            message=words_of(self._message),
+            context=self.run.plan.context,
+            hint="answer with sessions_reply; until then sessions_wait gives you this message again. "
+            f"Should it take longer than {AT_WORK_S / 60:g} minutes, call any tool in between: "
+            "a guest that is not heard of has left",
+        )
+
+    async def during(self, work: Callable[[Run | None], Awaitable[T]]) -> T:
+        """Carry out `work` as a part of this run: when the run ends, so does it."""
+        if self._work is None or self.answered:
+            raise CutShort
+        over, results = anyio.Event(), list[T]()
+        errors, scope = list[Exception](), anyio.CancelScope()
+
+        async def carry_out() -> None:
+            try:
+                with scope:
+                    results.append(await work(self.run))
+            except Exception as error:  # noqa: BLE001  it is the caller's, and must not end the run
+                errors.append(error)
+            finally:
+                over.set()
+
+        self._work.start_soon(carry_out, name=f"a guest's call in {self.run.run_id}")
+        try:
+            await over.wait()
+        finally:
+            scope.cancel()
+        if errors:
+            raise errors[0]
+        if not results:
+            raise CutShort
+        return results[0]
+
+
+class GuestAway(CrossclawError):
+    def __init__(self, key: SessionKey, silent_s: float) -> None:
+        super().__init__(
+            f"the guest {key.text.rpartition(':')[2]} is away: nothing was heard of it for "
+            f"{silent_s:g} s. The message is in its transcript; send again when it is back"
+        )
+
+
+class CutShort(CrossclawError):
+    def __init__(self) -> None:
+        super().__init__("the message you were answering has ended, and this call with it")
