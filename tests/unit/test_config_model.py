@@ -178,6 +178,18 @@ def test_an_empty_model_choice_falls_back_to_the_default() -> None:
     assert Config(agents=agents).model_for("a", {}).primary == "rehearsal/rehearsal"
 
 
+def test_a_model_that_calls_no_tools_is_known_or_says_so() -> None:
+    models = [{"id": "tiny", "compat": {"supportsTools": False}}, {"id": "large"}]
+    config = config_of({"models": {"providers": {"ollama": {"models": models}}}})
+    takes = {
+        model: config.takes_tools(model)
+        for model in ("local/smollm2", "ollama/tiny", "ollama/large", "ollama/new", "openai/gpt-5")
+    }
+    assert [model for model, does in takes.items() if not does] == ["local/smollm2", "ollama/tiny"]
+    own = config_of({"models": {"providers": {"local": {"baseUrl": "http://127.0.0.1:1"}}}})
+    assert own.takes_tools("local/llama-3")
+
+
 def test_aliases_lead_to_model_references() -> None:
     raw = {"agents": {"defaults": {"models": {"p/big": {"alias": "Big"}, "p/other": {}}}}}
     assert config_of(raw).agents.aliases() == {"big": "p/big"}

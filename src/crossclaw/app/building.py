@@ -236,6 +236,7 @@ def build_agent(site: Site, house: House) -> Agent:
         lambda agent_id: config.model_for(agent_id, site.outside.environ),
         config.agents.thinking_for,
         lambda model: told.output_tokens(config, model),
+        config.takes_tools,
         config.window_for,
         Meters(house.ledger, site.providers.price, clock),
     )
