@@ -1,5 +1,7 @@
 """The config's types: complete without a file, and helpful to whoever asks them."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -115,6 +117,24 @@ def test_an_agent_inherits_what_its_sandbox_does_not_set() -> None:
 def test_a_docker_network_counts_as_leave_to_use_the_network() -> None:
     config = config_of({"agents": {"defaults": {"sandbox": {"docker": {"network": "bridge"}}}}})
     assert config.agents.defaults.sandbox.allows_network
+
+
+@pytest.mark.parametrize(
+    ("docker", "memory_mb", "processes"),
+    [
+        ({"memory": "512m", "pidsLimit": 64}, 512, 64),
+        ({"memory": "1g"}, 1_024, 512),
+        ({"memory": 268_435_456, "pidsLimit": 0}, 256, 512),
+        ({"memory": "64g", "pidsLimit": 9_999}, 4_096, 512),
+        ({"memory": "much"}, 4_096, 512),
+    ],
+)
+def test_docker_limits_count_where_they_are_less(
+    docker: dict[str, Any], memory_mb: int, processes: int
+) -> None:
+    config = config_of({"agents": {"defaults": {"sandbox": {"docker": docker}}}})
+    bounds = config.agents.defaults.sandbox.bounds
+    assert (bounds.memory_mb, bounds.processes) == (memory_mb, processes)
 
 
 @pytest.mark.spec("P3")
