@@ -300,6 +300,7 @@ def _of_sessions(site: Site, ground: Ground, floor: Floor) -> list[Method[Any]]:
             site.paths.ledger_path,
             site.outside.environ,
             floor.budgets,
+            told.check_model(site),
         ).methods(),
         *MemoryMethods(config, resolver, compacting).methods(),
         *session_methods(floor.reading, floor.sends, floor.spawns, floor.standing),
