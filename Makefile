@@ -42,8 +42,8 @@ $(VENV)/browser: $(VENV)/ready tests/browser/requirements.lock
 	@command -v chromium || command -v chromium-browser || command -v google-chrome || { apt-get update -qq && apt-get install -y -qq chromium; } || { echo "The page's tests need Chromium; on Debian: apt-get install chromium"; exit 1; }
 	@touch $@
 
-proof: setup ## the proofs by enumeration at full size, of which `make test` runs a sample
-	CROSSCLAW_PROOF=full $(BIN)/python -m pytest -n 2 --timeout 0 tests/proof $(ARGS)
+proof: setup ## the proofs at full size, of which `make test` runs a sample: all cases, 10,000 random histories
+	CROSSCLAW_PROOF=full $(BIN)/python -m pytest -n 2 --timeout 0 tests/proof tests/properties $(ARGS)
 
 check: setup ## style, types and the direction of imports
 	$(BIN)/ruff check .
@@ -65,11 +65,8 @@ $(VENV)/local: $(VENV)/ready requirements-local.lock
 local-model: $(VENV)/local ## a real small model on this machine (200 MB), and its tests
 	$(BIN)/python -m pytest tests/local_model.py $(ARGS)
 
-local-demo: $(VENV)/local ## a conversation with it, in a folder of its own
-	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && export OPENCLAW_STATE_DIR="$$folder" OPENCLAW_GATEWAY_PORT=1 && \
-	echo '{agents: {defaults: {model: "local/smollm2"}}}' > "$$folder/openclaw.json" && \
-	for words in "Say hello in one sentence." "What did I ask you to say?"; do echo "> $$words"; $(BIN)/crossclaw message send "$$words" || exit 1; done && \
-	$(BIN)/crossclaw sessions show main
+local-demo: $(VENV)/local ## a conversation with it from the command line, until its window fills (2 min)
+	@$(BIN)/python -m tests.local_demo
 
 conformance: setup ## OpenClaw's real clients, from npm, against a live gateway (Linux; needs npm and chromium)
 	$(BIN)/python -m pip --disable-pip-version-check install --quiet playwright

@@ -1,6 +1,8 @@
 """A real small model on this machine: no key, no network, no double. Run by `make local-model`; not
 part of `make test`, because its package has 200 MB. Here nothing is skipped: missing is failing."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import anyio
@@ -15,8 +17,9 @@ from crossclaw.domain.messages import AssistantMessage, Text
 from crossclaw.providers.contract import ModelRequest, Piece, TextPiece, ToolSpec, UserTurn
 from crossclaw.providers.local import OUTPUT_TOKENS_MAX, WINDOW_TOKENS, LocalProvider
 from tests.flows.talking import call, say
+from tests.local_demo import WORDS
 
-pytestmark = pytest.mark.timeout(300)  # a busy machine computes slowly
+pytestmark = pytest.mark.timeout(900)  # a busy machine computes slowly
 
 
 @pytest.fixture
@@ -50,6 +53,16 @@ async def test_it_streams_counts_and_stops_at_its_limit() -> None:
     assert again.usage is not None
     assert again.usage.cache_read > 0
     assert answer.stop_reason == "max_tokens"
+
+
+async def test_at_its_own_limit_it_is_not_asked_to_go_on() -> None:
+    provider = LocalProvider()
+    long = ask("Count from one to one thousand.", output_tokens_max=OUTPUT_TOKENS_MAX + 1)
+    answer = await provider.complete(long, lambda _piece: None)
+    await provider.close()
+    assert answer.usage is not None
+    assert answer.usage.output <= OUTPUT_TOKENS_MAX
+    assert answer.stop_reason == "end_turn"
 
 
 async def test_it_calls_no_tools_and_is_told_so() -> None:
@@ -107,3 +120,14 @@ async def test_a_conversation_through_a_house_is_streamed_stored_and_remembered(
     assert (answer.provider, answer.model) == ("local", "smollm2")
     assert answer.usage is not None
     assert answer.usage.output > 0
+
+
+@pytest.mark.spec("M5", "M2")
+def test_the_demo_talks_until_the_window_fills_and_the_history_stays_whole() -> None:
+    """Compacted by the model itself, through the command line, as `make local-demo` shows it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.local_demo"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "older turns become a summary" in done.stderr
+    assert f"{len(WORDS)} questions and {len(WORDS)} answers" in done.stdout

@@ -1,10 +1,15 @@
 """Outages: our clients on a real wire against a service that fails, with our retries around them."""
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
 
 import anyio
+import msgspec
 import pytest
 
+from crossclaw import app
+from crossclaw.config import Config, Paths
 from crossclaw.domain.errors import ContextOverflow, ProviderError, ProviderOverloaded
 from crossclaw.domain.messages import AssistantBlock, Text, ToolUse
 from crossclaw.providers.contract import Again, Piece, Provider, TextPiece
@@ -13,6 +18,7 @@ from crossclaw.providers.retry import Patience, Retrying
 from crossclaw.testing.fake_models import Answer, Broken, FakeModelServer, Refuse
 from crossclaw.testing.fake_wires import Reply
 from tests.contracts.test_providers import ask, ignore, make
+from tests.flows.talking import call, say
 
 SHORT = Patience(wait_first_s=0.01)
 BETTER = "Better now."
@@ -160,3 +166,34 @@ async def test_others_are_answered_while_one_waits(api: str, server: FakeModelSe
             assert (await provider.complete(ask(), ignore)).text == BETTER
         tasks.cancel_scope.cancel()
     await providers.close()
+
+
+@pytest.mark.spec("M2")
+@pytest.mark.parametrize("how", ["trickle", "silence"])
+async def test_others_do_not_wait_for_a_run_on_a_dying_line_and_it_ends_when_it_is_stopped(
+    api: str, server: FakeModelServer, tmp_path: Path, how: Literal["trickle", "silence"]
+) -> None:
+    """One byte a second, or none: through a whole house, in real time."""
+    wire, url = {
+        "anthropic": ("anthropic-messages", server.url),
+        "openai": ("openai-completions", server.openai_url),
+    }[api]
+    entry = {"api": wire, "baseUrl": url}
+    model = {"model": "own/claude-opus-4-8"}
+    raw = {"agents": {"defaults": model}, "models": {"providers": {"own": entry}}}
+    config = msgspec.convert(raw, Config)
+    paths = Paths(tmp_path, tmp_path / "state", tmp_path / "openclaw.json")
+    server.queue(Broken(how, seconds=1.0 if how == "trickle" else 60.0))
+    async with app.open_house(config, paths, app.Outside(environ={})) as house:
+        slow = {"sessionKey": "agent:main:slow", "message": "hi", "idempotencyKey": "slow"}
+        await call(house, "chat.send", **slow)
+        with anyio.fail_after(30):
+            while not server.requests:  # noqa: ASYNC110  the server is a thread
+                await anyio.sleep(0.01)
+        others = [await say(house, f"agent:main:s{n}", "hi", f"r{n}") for n in range(5)]
+        await call(house, "chat.abort", sessionKey="agent:main:slow")
+        ended = await house.book.wait("slow", timeout_s=30)
+    assert [run.reply for run in others] == [BETTER] * 5
+    assert ended is not None
+    assert ended.status == "aborted"
+    assert len(server.requests) == 6

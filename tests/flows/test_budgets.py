@@ -8,12 +8,14 @@ import anyio
 import msgspec
 import pytest
 
+from crossclaw.agent.meter import WAIT_S
 from crossclaw.agent.summary import SYSTEM
 from crossclaw.agent.weight import weigh_request
 from crossclaw.app import House
 from crossclaw.domain.budgets import Amount
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, ToolUse
+from crossclaw.domain.runs import Run
 from crossclaw.ledger.operations import Reserve
 from crossclaw.providers.contract import ModelRequest, Tell, UserTurn
 from crossclaw.testing import ScriptedProvider, VirtualClock, open_house
@@ -278,6 +280,51 @@ async def test_a_summary_that_cannot_be_paid_is_not_written(tmp_path: Path) -> N
         assert "over budget" in done["reason"]
 
 
+async def side_by_side(folder: Path, delay_s: float) -> tuple[Run, Run]:
+    """Two runs of one budget that holds enough for one call at a time; the second call takes long."""
+
+    def answer(request: ModelRequest) -> Any:
+        if said_last(request) == "go":
+            return costing(sends("think", timeout_s=0), 100, 1)
+        return costing("done", 100, 1)
+
+    class Slow(ScriptedProvider):
+        async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+            if len(self.seen) == 1:
+                self.seen.append(request)  # so that the other one is not slow as well
+                await anyio.sleep(delay_s)
+                self.seen.remove(request)
+            return await super().complete(request, tell)
+
+    model = ScriptedProvider(answer)
+    async with open_house(folder / "1", model, config=config_with({"tokens": 900_000})) as house:
+        await say(house, "main", "go", "r1")
+        await ended(house, "r1:c1")
+    tokens = max(map(weigh_request, model.seen)) * 3 // 2 + 700
+    async with open_house(
+        folder / "2", Slow(answer), config=config_with({"tokens": tokens})
+    ) as house:
+        return await say(house, "main", "go", "r1"), await ended(house, "r1:c1")
+
+
+@pytest.mark.spec("B5")
+async def test_what_others_have_reserved_is_waited_for(tmp_path: Path) -> None:
+    first, second = await side_by_side(tmp_path, delay_s=40)
+
+    assert (first.status, second.status) == ("ok", "ok")
+    assert abs((first.ended_at or 0) - (second.ended_at or 0)) < 40_000
+    assert max(first.ended_at or 0, second.ended_at or 0) >= (first.started_at or 0) + 40_000
+
+
+@pytest.mark.spec("B5")
+async def test_what_others_hold_for_too_long_is_not_waited_for(tmp_path: Path) -> None:
+    ends = await side_by_side(tmp_path, delay_s=WAIT_S + 30)
+
+    (failed,) = [run for run in ends if run.status != "ok"]
+    assert "other runs of the same budget have held" in (failed.error or "")
+    assert "raise the budget of agent main" in (failed.error or "")
+
+
 # ── time ───────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -372,7 +419,7 @@ async def test_what_a_dead_process_had_reserved_is_free_again(tmp_path: Path) ->
 
 @pytest.mark.spec("B5")
 async def test_two_calls_at_once_cannot_reserve_the_same_tokens(tmp_path: Path) -> None:
-    """The second child is refused while the first one holds what is left."""
+    """The others wait while the first ones hold what is left, until it is spent."""
 
     def answer(request: ModelRequest) -> Any:
         if said_last(request) == "go":
@@ -401,7 +448,7 @@ async def test_two_calls_at_once_cannot_reserve_the_same_tokens(tmp_path: Path) 
         tasks.cancel_scope.cancel()
 
     assert {run.status for run in outcomes} == {"ok", "error"}
-    assert any("reserved for calls under way" in (run.error or "") for run in outcomes)
+    assert any("over budget" in (run.error or "") for run in outcomes)
     assert 5_000 < most <= 9_000
 
 

@@ -14,6 +14,7 @@ from crossclaw.agent.summary import SYSTEM
 from crossclaw.agent.view import CLEARED
 from crossclaw.app import House
 from crossclaw.config import Config
+from crossclaw.config.doors import Messages
 from crossclaw.domain.compactions import Compaction, compaction_of
 from crossclaw.domain.errors import ContextOverflow, Invalid, NotFound, ProviderOverloaded
 from crossclaw.domain.events import Compacting, Event
@@ -51,7 +52,7 @@ def words(request: ModelRequest) -> str:
     return "\n".join(part.text for part in [*parts, *results] if hasattr(part, "text"))
 
 
-def remembering(*replies: Answer) -> ScriptedProvider:
+def remembering(*replies: Answer, delay_s: float = 0.0) -> ScriptedProvider:
     """Sums up as `THE STORY SO FAR`; answers anything else from the replies, then with `ok`."""
     left = list(replies)
 
@@ -60,7 +61,7 @@ def remembering(*replies: Answer) -> ScriptedProvider:
             return "THE STORY SO FAR"
         return left.pop(0) if left else "ok"
 
-    return ScriptedProvider(answer)
+    return ScriptedProvider(answer, delay_s=delay_s)
 
 
 async def compactions(house: House, run: Run) -> list[Compaction]:
@@ -445,3 +446,30 @@ async def test_the_request_under_way_stays_through_a_long_chain_of_tools(tmp_pat
     assert last.index("good morning") < last.index("THE STORY") < last.index("do the long task")
     assert "step 59" in last
     assert count.calls == 60
+
+
+@pytest.mark.spec("M5")
+@pytest.mark.parametrize(("mode", "before"), [("collect", ["hello"]), ("steer", [])])
+async def test_requests_that_are_answered_together_stay_together(
+    tmp_path: Path, mode: str, before: list[Answer]
+) -> None:
+    """They waited behind a busy run, or were let into it; the chain of tools after them is long."""
+    calls: list[Answer] = [
+        [Text(f"step {n} {LONG}"), ToolUse(f"c{n}", "count", {})] for n in range(60)
+    ]
+    model = remembering("good", *before, *calls, "done", delay_s=5)
+    config = msgspec.structs.replace(
+        small(), messages=msgspec.convert({"queue": {"mode": mode}}, Messages)
+    )
+    async with open_house(tmp_path, model, config=config, tools=[Counting("count")]) as house:
+        run = await say(house, "main", "good morning", "first")
+        for text in ("busy", "find the red book", "find the blue book"):
+            await call(house, "chat.send", sessionKey="main", message=text, idempotencyKey=text)
+        for text in ("busy", "find the red book", "find the blue book"):
+            assert await house.book.wait(text, timeout_s=3600)
+        made = await compactions(house, run)
+
+    last = words(model.seen[-1])
+    assert len(made) > 2
+    assert last.count("find the red book") == last.count("find the blue book") == 1
+    assert all(complaint(request.turns) is None for request in model.seen)

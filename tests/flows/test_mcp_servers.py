@@ -25,6 +25,7 @@ from crossclaw.domain.messages import ToolResultMessage, ToolUse
 from crossclaw.domain.runs import Run
 from crossclaw.domain.secret import Secret
 from crossclaw.testing import ScriptedProvider, open_house
+from crossclaw.tools import mcp_servers
 from crossclaw.tools.mcp_tool import tool_name
 from crossclaw.tools.toolset import Toolset
 from tests.flows.talking import call, results_of, say
@@ -188,6 +189,31 @@ def test_a_server_that_cannot_be_started_costs_only_its_tools(
                                           ("add", "die", "fail", "hang", "picture", "slow", "variables")]  # fmt: skip
 
     in_a_house(tmp_path, {"bad": settings, "little": STDIO}, story, ["fine without"])
+
+
+def test_a_server_that_hangs_is_waited_for_once_and_then_tried_beside_the_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(mcp_servers, "START_S", 0.2)
+    monkeypatch.setattr(mcp_servers, "PAUSE_S", 0.0)
+    go = tmp_path / "go"
+    code = (
+        f"import os, time, runpy\nwhile not os.path.exists({str(go)!r}): time.sleep(0.02)\n"
+        f"runpy.run_path({str(SERVER)!r}, run_name='__main__')"
+    )
+
+    async def story(house: House) -> None:
+        first = await say(house, "main", "go", "r1")
+        monkeypatch.setattr(mcp_servers, "START_S", 1000.0)  # who waits now waits too long
+        second = await say(house, "main", "go", "r2")
+        assert (first.reply, second.reply) == ("fine", "fine too")
+        assert "slow cannot be started: it did not say within 0.2 s" in caplog.text
+        go.touch()
+        while not await mcp_names(house):  # noqa: ASYNC110  another process starts meanwhile
+            await anyio.sleep(0.02)
+
+    servers = {"slow": {"command": sys.executable, "args": ["-c", code]}}
+    in_a_house(tmp_path, servers, story, ["fine", "fine too"])
 
 
 def test_a_server_starts_when_its_tools_are_wanted_and_not_before(tmp_path: Path) -> None:

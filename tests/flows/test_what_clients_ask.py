@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from crossclaw.config import Config
 from crossclaw.domain.errors import Invalid
 from crossclaw.gateway.methods.clients import TailParams, read_tail
 from crossclaw.providers.rehearsal import RehearsalProvider
@@ -109,3 +111,32 @@ async def test_a_history_tells_how_much_is_older_and_reads_on_from_there(tmp_pat
     ]
     assert [len(page) for page in pages] == [4, 4, 2]
     assert "older" not in whole
+
+
+@pytest.mark.spec("G2")
+@pytest.mark.parametrize("method", ["sessions.patch", "sessions.create"])
+async def test_a_model_that_nobody_answers_with_is_refused_and_others_by_any_name(
+    tmp_path: Path, method: str
+) -> None:
+    own = {"baseUrl": "http://127.0.0.1:1/v1", "models": [{"id": "qwen3"}, {"id": "both"}]}
+    raw = {
+        "agents": {"defaults": {"models": {"router/deep/seek-3": {"alias": "Deep"}}}},
+        "models": {"providers": {"ollama": own, "router": {**own, "models": [{"id": "both"}]}}},
+    }
+    config = msgspec.convert(raw, Config, dec_hook=lambda kind, value: kind(value))
+    async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
+        for wrong in ("nobody/knows", "gpt", "both", "/x", "ollama/"):
+            with pytest.raises(Invalid, match=r"invalid model.*ollama.*router"):
+                await call(house, method, key="agent:main:x", model=wrong)
+        assert (await call(house, "sessions.list"))["sessions"] == []
+        chosen = {
+            name: (await call(house, method, key="agent:main:x", model=name))["entry"]
+            for name in ("ollama/new-one", "router/a/b:free", "deep", "qwen3")
+        }
+
+    assert {name: (row["modelProvider"], row["model"]) for name, row in chosen.items()} == {
+        "ollama/new-one": ("ollama", "new-one"),
+        "router/a/b:free": ("router", "a/b:free"),
+        "deep": ("router", "deep/seek-3"),
+        "qwen3": ("ollama", "qwen3"),
+    }

@@ -1,6 +1,7 @@
 """`crossclaw gateway` as a person runs it: a process with a state folder, a port and an end."""
 
 import json
+import os
 import re
 import socket
 import time
@@ -122,6 +123,23 @@ def test_a_message_that_was_accepted_before_a_kill_is_answered_after_it(folder: 
     with folder.serve() as gateway, gateway.client() as client:
         assert client.wait("r1") == "ok"
         assert client.history(MAIN) == [("user", "say: I am here"), ("assistant", "I am here")]
+
+
+def test_an_mcp_server_that_hangs_does_not_outlive_a_killed_gateway(tmp_path: Path) -> None:
+    """It does not listen to the end of its input, and has a daemon."""
+    life = tmp_path / "life"
+    os.mkfifo(life)
+    command = f"exec 9>{life}; setsid -f sh -c 'exec sleep 1000'; echo begun >&9; trap '' TERM; sleep 1000"
+    servers = {"stuck": {"command": "sh", "args": ["-c", command]}}
+    folder = Folder(tmp_path, json.dumps({"mcp": {"servers": servers}}))
+    with open(os.open(life, os.O_RDONLY | os.O_NONBLOCK), "rb") as held:
+        with folder.serve() as gateway, gateway.client() as client:
+            client.say(MAIN, "hello", "r1")
+            with open(life, "wb"):
+                os.set_blocking(held.fileno(), True)
+                assert held.readline() == b"begun\n"
+            gateway.kill()
+        assert held.read() == b""
 
 
 @pytest.mark.spec("B1")

@@ -8,6 +8,12 @@ from typing import TypeVar
 T = TypeVar("T")
 
 FULL = os.environ.get("CROSSCLAW_PROOF") == "full"
+EXAMPLES_FULL = 10_000  # of a property: as many random histories as no model may be hurt by
+
+
+def examples(sample: int) -> int:
+    """How many a property is tried with."""
+    return EXAMPLES_FULL if FULL else sample
 
 
 def share(cases: Iterable[T], stride: int) -> Iterator[T]:

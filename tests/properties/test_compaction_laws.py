@@ -17,6 +17,7 @@ from crossclaw.domain.messages import (
 )
 from crossclaw.domain.sessions import Entry, NewEntry
 from crossclaw.providers.contract import UserTurn
+from tests.proof.size import examples
 from tests.properties.test_view import (
     ME,
     complaint,
@@ -34,7 +35,7 @@ def head(entries: list[Entry], cut: int) -> Prefix:
 
 
 @pytest.mark.spec("M5", "M3")
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(crashed, st.integers(0, 300), st.integers(0, 15))
 def test_any_crashed_history_is_legal_after_a_compaction(
     history: list[tuple[Message | NewEntry, str | None]], tokens: int, messages: int

@@ -1,5 +1,6 @@
 """The view is always legal, whatever the history looks like."""
 
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -34,8 +35,11 @@ from crossclaw.domain.messages import (
 )
 from crossclaw.domain.sessions import Entry, NewEntry
 from crossclaw.providers.contract import AssistantTurn, ToolReturn, Turn, UserTurn
+from tests.proof.size import examples
 
-call_ids = st.sampled_from(["c1", "c2", "c3", ""])
+call_ids = st.sampled_from(["c1", "c2", "c3", "", "f.c:1", "f:c.1", "c" * 90])
+tool_names = st.sampled_from(["t", "t", "files.read", "", "n" * 90])
+"""As models write them: other services' ids, and tools that do not exist."""
 texts = st.sampled_from(["", "  ", "hello", "näher"]) | st.text(max_size=5)
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=4),
@@ -65,7 +69,7 @@ assistants = st.builds(
     | st.lists(
         st.builds(Text, texts)
         | st.builds(Thinking, texts, st.none() | st.just("sealed"))
-        | st.builds(ToolUse, call_ids, st.just("t"), st.just({})),
+        | st.builds(ToolUse, call_ids, tool_names, st.just({})),
         max_size=4,
     ),
     provider=st.sampled_from([None, "p"]),
@@ -123,6 +127,17 @@ def thought_out_of_place(turns: Sequence[Turn]) -> bool:
     )
 
 
+def _calls_complaint(turn: AssistantTurn, ids: list[str], seen: set[str]) -> str | None:
+    if seen & set(ids) or len(set(ids)) != len(ids) or not all(ids):
+        return "ids must be unique and not empty"
+    if any(len(call_id) > 40 for call_id in ids):
+        return "ids have at most 40 characters"
+    names = [block.name for block in turn.content if isinstance(block, ToolUse)]
+    if not all(re.fullmatch("[a-zA-Z0-9_-]{1,64}", name) for name in names):
+        return "names of tools are plain letters"
+    return None
+
+
 def complaint(turns: Sequence[Turn]) -> str | None:
     """What a strict provider would refuse: an oracle that knows nothing of how views are made."""
     if not turns or not isinstance(turns[0], UserTurn) or not isinstance(turns[-1], UserTurn):
@@ -147,8 +162,8 @@ def complaint(turns: Sequence[Turn]) -> str | None:
             asked = []
         else:
             asked = [block.id for block in turn.content if isinstance(block, ToolUse)]
-            if seen & set(asked) or len(set(asked)) != len(asked) or not all(asked):
-                return "ids must be unique and not empty"
+            if trouble := _calls_complaint(turn, asked, seen):
+                return trouble
             seen |= set(asked)
             if not any(isinstance(block, Text | ToolUse) for block in turn.content):
                 return "nothing said"
@@ -156,14 +171,14 @@ def complaint(turns: Sequence[Turn]) -> str | None:
 
 
 @pytest.mark.spec("M3", "M1")
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=examples(1500), deadline=None)
 @given(histories)
 def test_any_history_gives_legal_input(messages: list[Message]) -> None:
     assert complaint(build_view(entries_of(messages))) is None
 
 
 @pytest.mark.spec("M3")
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(histories, st.integers(0, 14))
 def test_a_history_cut_anywhere_gives_legal_input(messages: list[Message], cut: int) -> None:
     entries = entries_of(messages)
@@ -173,7 +188,7 @@ def test_a_history_cut_anywhere_gives_legal_input(messages: list[Message], cut: 
 
 
 @pytest.mark.spec("M3")
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(histories, st.lists(st.integers(0, 14), max_size=3))
 def test_a_view_that_grows_piece_by_piece_is_legal(
     messages: list[Message], cuts: list[int]
@@ -187,7 +202,7 @@ def test_a_view_that_grows_piece_by_piece_is_legal(
 
 
 @pytest.mark.spec("M3", "M1", "M7")
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(crashed, st.integers(0, 15), st.integers(0, 15))
 def test_any_crashed_history_gives_legal_input_to_a_model_that_thinks(
     history: list[tuple[Message | NewEntry, str | None]], cut: int, cleared_through: int

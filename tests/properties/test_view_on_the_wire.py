@@ -1,5 +1,6 @@
 """What a view becomes on each provider's wire is what that service accepts, for any history."""
 
+import re
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from crossclaw.domain.sessions import NewEntry
 from crossclaw.providers.anthropic import message_params
 from crossclaw.providers.contract import ModelRequest
 from crossclaw.providers.openai import completion_params
+from tests.proof.size import examples
 from tests.properties.test_view import ME, crashed, crashed_entries
 
 levels = st.sampled_from(["off", "high"])
@@ -27,6 +29,7 @@ def request_of(
 
 def anthropic_complaint(params: dict[str, Any]) -> str | None:
     asked: list[str] = []
+    seen: set[str] = set()
     for number, message in enumerate(params["messages"]):
         kinds = [block["type"] for block in message["content"]]
         if message["role"] != ("assistant" if number % 2 else "user") or not kinds:
@@ -39,6 +42,11 @@ def anthropic_complaint(params: dict[str, Any]) -> str | None:
         if "thinking" in kinds and kinds[0] != "thinking":
             return "thinking comes first"
         asked = [b["id"] for b in message["content"] if b["type"] == "tool_use"]
+        if not all(re.fullmatch("[a-zA-Z0-9_-]+", call_id) for call_id in asked):
+            return "ids are plain letters"
+        if seen & set(asked) or len(set(asked)) != len(asked):
+            return "ids are unique"
+        seen |= set(asked)
     if "thinking" in params and _in_tool_loop(params):
         calls = params["messages"][-2]["content"]
         return None if calls[0]["type"] == "thinking" else "a tool turn must begin with thinking"
@@ -67,7 +75,7 @@ def openai_complaint(params: dict[str, Any]) -> str | None:
 
 
 @pytest.mark.spec("M1", "M3")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(crashed, levels)
 def test_anthropic_gets_what_it_accepts(
     history: list[tuple[Message | NewEntry, str | None]], level: ThinkingLevel
@@ -79,7 +87,7 @@ def test_anthropic_gets_what_it_accepts(
 
 
 @pytest.mark.spec("M1", "M3")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(crashed, levels)
 def test_openai_gets_what_it_accepts(
     history: list[tuple[Message | NewEntry, str | None]], level: ThinkingLevel

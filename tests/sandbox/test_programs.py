@@ -20,10 +20,15 @@ HOLD = "exec 9>life; echo begun >&9; sleep 1000 9>&9 & "
 """Opens the pipe `life` and hands it to a child: it reaches its end when the last of them is gone."""
 
 
+DAEMON = "sh -c 'echo begun >&9; echo ready > told; exec sleep 1000'"
+"""Tells that it has begun by the pipe `told`."""
+
+
 @pytest.fixture(params=[None, BOXED], ids=["host", "sandbox"])
 def room(request: pytest.FixtureRequest, tmp_path: Path) -> Room:
     room = Room(tmp_path, request.param)
     os.mkfifo(room.workspace / "life")
+    os.mkfifo(room.workspace / "told")
     return room
 
 
@@ -111,13 +116,36 @@ def test_what_is_left_in_the_background_ends_with_the_call(room: Room) -> None:
 
 
 @pytest.mark.spec("V4")
-def test_a_daemon_does_not_survive_its_sandbox(tmp_path: Path) -> None:
-    """Outside of one it would: it has left its group, and runs as the gateway's own user."""
-    room = Room(tmp_path, BOXED)
-    os.mkfifo(room.workspace / "life")
+@pytest.mark.parametrize("leaving", ["setsid -f", "env -i setsid -f", "nohup setsid setsid -f"])
+def test_a_daemon_does_not_outlive_its_call(room: Room, leaving: str) -> None:
+    """It has left its group and its parent, and may have forgotten its variables."""
     with still_alive(room) as life:
-        room("exec", command="exec 9>life; setsid -f sh -c 'echo begun >&9; exec sleep 1000'")
+        told = room(
+            "exec", command=f"exec 9>life; {leaving} {DAEMON}; read -r line < told; echo over"
+        )
+        assert told == "over\n[exit code 0]"
+        assert until_gone(life) == b"begun\n"
+
+
+@pytest.mark.spec("V4")
+def test_a_daemon_is_ended_with_a_call_that_ran_out_of_time(room: Room) -> None:
+    with still_alive(room) as life:
+        with pytest.raises(ToolFailed, match="ended after 1 s"):
+            room(
+                "exec",
+                command=f"trap '' TERM; exec 9>life; setsid -f {DAEMON}; wait; sleep 1000",
+                timeout=1,
+            )
         assert until_gone(life) in (b"begun\n", b"")
+
+
+def test_a_command_that_ends_its_group_does_not_end_its_keeper(room: Room) -> None:
+    with still_alive(room) as life:
+        told = room(
+            "exec", command=f"exec 9>life; setsid -f {DAEMON}; read -r line < told; kill -9 0"
+        )
+        assert told.endswith("[exit code 137]")
+        assert until_gone(life) == b"begun\n"
 
 
 def test_a_command_over_its_time_is_ended_with_all_its_children(room: Room) -> None:
@@ -152,8 +180,11 @@ def test_an_aborted_call_leaves_nothing_running(room: Room) -> None:
 
 
 @pytest.mark.spec("V4")
+@pytest.mark.parametrize(
+    "command", [f"{HOLD} wait", f"exec 9>life; setsid -f {DAEMON}; sleep 1000"]
+)
 @pytest.mark.parametrize("sandbox", ["{}", '{"mode": "all"}'])
-def test_a_killed_gateway_leaves_no_process(tmp_path: Path, sandbox: str) -> None:
+def test_a_killed_gateway_leaves_no_process(tmp_path: Path, sandbox: str, command: str) -> None:
     script = (
         "import sys; from pathlib import Path; from tests.sandbox.rooms import Room\n"
         f"Room(Path(sys.argv[1]), {sandbox})('exec', command=sys.argv[2])"
@@ -162,7 +193,7 @@ def test_a_killed_gateway_leaves_no_process(tmp_path: Path, sandbox: str) -> Non
     os.mkfifo(room.workspace / "life")
     with still_alive(room) as life, open(room.workspace / "life", "wb") as held:
         gateway = subprocess.Popen(
-            [sys.executable, "-c", script, str(tmp_path), f"{HOLD} wait"], cwd=Path.cwd()
+            [sys.executable, "-c", script, str(tmp_path), command], cwd=Path.cwd()
         )
         os.set_blocking(life.fileno(), True)
         assert life.readline() == b"begun\n"

@@ -84,6 +84,33 @@ def test_memory_files_have_a_limit_and_are_gone_afterwards(room: Room) -> None:
     assert not Path("/tmp/left").exists()
 
 
+BOMB = "f() { [ $1 -gt 0 ] && { f $(($1-1)) & f $(($1-1)) & }; sleep 1000; }; f 6"
+"""Doubles itself six times: 127 processes, and as many programs."""
+HOARD = "head -c 400000000 /dev/zero | tail -c 400000000 | wc -c"
+MANY = (
+    "for i in 1 2 3 4; do (head -c 60000000 /dev/zero; sleep 1000) | tail -c 60000000 & done; wait"
+)
+
+
+@pytest.mark.parametrize(
+    ("limits", "command", "told"),
+    [
+        ({"processes": 40}, BOMB, "[ended: more than 40 processes at once]\n[exit code 137]"),
+        ({"memoryMb": 100}, HOARD, "memory exhausted"),
+        ({"memoryMb": 100}, MANY, "[ended: more than 100 MB of memory]\n[exit code 137]"),
+        ({"fileMb": 1}, "head -c 3000000 /dev/zero > big; stat -c %s big", "\n1048576\n"),
+    ],
+    ids=["fork bomb", "memory", "memory of many", "file"],
+)  # fmt: skip
+def test_the_machine_cannot_be_used_up(
+    tmp_path: Path, limits: dict[str, int], command: str, told: str
+) -> None:
+    room = Room(tmp_path, {"mode": "all", "limits": limits})
+
+    assert told in f"\n{run(room, command)}"
+    assert run(room, "echo as before") == "as before\n[exit code 0]"
+
+
 def test_files_and_sockets_of_the_gateway_are_not_inherited(room: Room) -> None:
     with open(room.folder / "secret.txt", "rb") as kept:
         os.set_inheritable(kept.fileno(), True)

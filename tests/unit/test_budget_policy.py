@@ -48,6 +48,8 @@ def test_what_others_have_reserved_is_not_there() -> None:
 
     assert not grant.allowed
     assert "1,000 of 5,000 tokens are spent, 3,000 are reserved for calls under way" in grant.reason
+    assert grant.held
+    assert not decide_call([mine], Amount(3_900), Amount(500), now_ms=0).held
 
 
 @pytest.mark.spec("B5")

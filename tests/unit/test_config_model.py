@@ -1,5 +1,7 @@
 """The config's types: complete without a file, and helpful to whoever asks them."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -117,6 +119,24 @@ def test_a_docker_network_counts_as_leave_to_use_the_network() -> None:
     assert config.agents.defaults.sandbox.allows_network
 
 
+@pytest.mark.parametrize(
+    ("docker", "memory_mb", "processes"),
+    [
+        ({"memory": "512m", "pidsLimit": 64}, 512, 64),
+        ({"memory": "1g"}, 1_024, 512),
+        ({"memory": 268_435_456, "pidsLimit": 0}, 256, 512),
+        ({"memory": "64g", "pidsLimit": 9_999}, 4_096, 512),
+        ({"memory": "much"}, 4_096, 512),
+    ],
+)
+def test_docker_limits_count_where_they_are_less(
+    docker: dict[str, Any], memory_mb: int, processes: int
+) -> None:
+    config = config_of({"agents": {"defaults": {"sandbox": {"docker": docker}}}})
+    bounds = config.agents.defaults.sandbox.bounds
+    assert (bounds.memory_mb, bounds.processes) == (memory_mb, processes)
+
+
 @pytest.mark.spec("P3")
 def test_an_agent_may_spawn_only_itself_unless_it_is_allowed_others() -> None:
     raw = {"agents": {"list": [{"id": "a"}, {"id": "b", "subagents": {"allowAgents": ["*", "A"]}}]}}
@@ -176,6 +196,18 @@ def test_a_key_in_the_config_counts_like_one_in_the_environment() -> None:
 def test_an_empty_model_choice_falls_back_to_the_default() -> None:
     agents = Agents(listed=(Agent(id="a", model=ModelChoice()),))
     assert Config(agents=agents).model_for("a", {}).primary == "rehearsal/rehearsal"
+
+
+def test_a_model_that_calls_no_tools_is_known_or_says_so() -> None:
+    models = [{"id": "tiny", "compat": {"supportsTools": False}}, {"id": "large"}]
+    config = config_of({"models": {"providers": {"ollama": {"models": models}}}})
+    takes = {
+        model: config.takes_tools(model)
+        for model in ("local/smollm2", "ollama/tiny", "ollama/large", "ollama/new", "openai/gpt-5")
+    }
+    assert [model for model, does in takes.items() if not does] == ["local/smollm2", "ollama/tiny"]
+    own = config_of({"models": {"providers": {"local": {"baseUrl": "http://127.0.0.1:1"}}}})
+    assert own.takes_tools("local/llama-3")
 
 
 def test_aliases_lead_to_model_references() -> None:

@@ -39,6 +39,9 @@ RESERVE_TOKENS = 16_384
 BY_HAND_SHARE = 4  # a person who compacts means it: at most a quarter stays as it is
 GAIN_SHARE = 10  # a tenth of the limit: less is not worth a model's call with every message
 TOOL_TOKENS = 300  # a tool's description and schema, as they usually are
+REQUESTS_TOKENS = (
+    2_000  # of requests beside a run's own: what people write while they wait is short
+)
 FIRST_ENTRIES = 20  # among which the first request is looked for
 
 
@@ -161,7 +164,7 @@ class Compactor:
     async def _older(self, scene: "Scene", cut: int, run: Run) -> int:
         """Tokens that a summary would take the place of."""
         kept = await self._kept(scene, cut, run)
-        older = [e for e in scene.entries[:cut] if e.message and e.seq not in kept]
+        older = [e for e in scene.entries[:cut] if e.message and e.seq not in kept.seqs]
         return sum(weigh(entry, scene.cleared_through) for entry in older)
 
     async def _summarize(
@@ -197,6 +200,7 @@ class Compactor:
             first_kept_entry_id=first_kept.entry_id,
             first_request=kept.first_request,
             asked=kept.asked,
+            asked_with=kept.asked_with,
             summarized=len(older) + (before.summarized if before else 0),
             usage=summary.usage,
         )
@@ -224,6 +228,7 @@ class Compactor:
         return Kept(
             first if first < first_kept and first != asked else 0,
             asked if asked < first_kept else 0,
+            tuple(seq for seq in scene.asked_with(run, asked) if seq < first_kept),
         )
 
     async def _put(self, run: Run, compaction: Compaction, spent: Amount | None = None) -> None:
@@ -240,11 +245,23 @@ def _asks(entry: Entry, run: Run) -> bool:
     return entry.run_id == run.run_id and isinstance(entry.message, UserMessage)
 
 
+def _is_a_persons(entry: Entry) -> bool:
+    message = entry.message
+    if not isinstance(message, UserMessage):
+        return False
+    return message.provenance is None or message.provenance.kind == "person"
+
+
 class Kept(NamedTuple):
     """Seqs; 0 is none."""
 
     first_request: int
     asked: int
+    asked_with: tuple[int, ...]
+
+    @property
+    def seqs(self) -> set[int]:
+        return {self.first_request, self.asked, *self.asked_with}
 
 
 class Scene:
@@ -261,6 +278,23 @@ class Scene:
     def asked_by(self, run: Run) -> int:
         """The request of this run, where an earlier compaction of the same run has it."""
         return self.before.asked if self.before and self._made_by == run.run_id else 0
+
+    def asked_with(self, run: Run, asked: int) -> list[int]:
+        """The other requests that this run answers: those that waited behind its own, and those that
+        came while it was at work. The newest of them, where they are too much to keep."""
+        if not asked:
+            return []
+        before = self.before.asked_with if self.before and self.asked_by(run) else ()
+        begin = next((n for n, entry in enumerate(self.entries) if _asks(entry, run)), 0)
+        kept: list[int] = []
+        room = REQUESTS_TOKENS
+        for entry in reversed(self.entries[begin:]):
+            if _is_a_persons(entry) and entry.seq != asked:
+                room -= weigh(entry)
+                if room < 0:
+                    return kept[::-1]
+                kept.append(entry.seq)
+        return [*before, *kept[::-1]]
 
     def filled(self, request: ModelRequest | None) -> int:
         """Tokens in use: the larger of what was counted and what we estimate."""

@@ -51,8 +51,9 @@ class Memory:
         obligations = await self._ledger.list_obligations(key)
         older = [pin for pin in pinned if pin.seq < compaction.first_kept_seq]
         first = await self._find(session_id, compaction.first_request)
-        asked = await self._find(session_id, compaction.asked)
-        kept = {entry.seq: entry for entry in [*older, *first] if entry.seq != compaction.asked}
+        requests = sorted({compaction.asked, *compaction.asked_with})
+        asked = [entry for seq in requests for entry in await self._find(session_id, seq)]
+        kept = {entry.seq: entry for entry in [*older, *first] if entry.seq not in requests}
         note = [*_summary(compaction), *_under_way(obligations)]
         shown = [
             *(_alone(kept[seq]) for seq in sorted(kept)),

@@ -28,6 +28,9 @@ from crossclaw.providers.contract import (
     ThinkingPiece,
 )
 
+WAIT_S = 120.0  # for others' calls of one budget; most take seconds, and whoever asked waits too
+AGAIN_S = 1.0  # between two looks at the account
+
 Price = Callable[[str, Usage], Awaitable[float | None]]
 """What so much of `provider/model` costs; None where nobody knows."""
 Find = Callable[[str], tuple[Provider, str]]
@@ -75,20 +78,32 @@ class Meter:
         prompt, thinking = int(weight * self._heavier), THINKING_TOKENS[request.thinking]
         said = request.output_tokens_max
         fixed_cost = await self._price(address, Usage(input=prompt, output=thinking))
-        grant = await self._ledger.do(
-            Reserve(
-                fence=self._run.fence,
-                account_id=self._purse.account_id,
-                fixed=Amount(prompt + thinking, fixed_cost or 0.0),
-                output=Amount(said, await self._price(address, Usage(output=said)) or 0.0),
-                at=self._clock.now_ms(),
-                priced=fixed_cost is not None,
-                spent=self.take(),
-            )
+        wanted = Reserve(
+            fence=self._run.fence,
+            account_id=self._purse.account_id,
+            fixed=Amount(prompt + thinking, fixed_cost or 0.0),
+            output=Amount(said, await self._price(address, Usage(output=said)) or 0.0),
+            at=self._clock.now_ms(),
+            priced=fixed_cost is not None,
         )
-        if not grant.allowed:
-            raise OverBudget(grant.reason)
-        return grant
+        with anyio.move_on_after(WAIT_S) as patience:
+            return await self._granted(wanted)
+        assert patience.cancelled_caught
+        raise OverBudget(
+            f"over budget: for {WAIT_S:g} s other runs of the same budget have held what is left of it; "
+            f"say it again when they have ended, or raise the budget of agent {self._purse.agent_id}"
+        )
+
+    async def _granted(self, wanted: Reserve) -> Grant:
+        """What others have reserved comes free when their calls end: so it is asked for again."""
+        while True:
+            asked = msgspec.structs.replace(wanted, at=self._clock.now_ms(), spent=self.take())
+            grant = await self._ledger.do(asked)
+            if grant.allowed:
+                return grant
+            if not grant.held:
+                raise OverBudget(grant.reason)
+            await anyio.sleep(AGAIN_S)
 
     async def count(self, address: str, weight: int, usage: Usage) -> None:
         self._heavier = max(1.0, usage.prompt / weight)

@@ -49,8 +49,8 @@ class FindProvider(Protocol):
 
 class Minds:
     """`model_of` answers the configured models of an agent, `thinking_of` its level of thinking,
-    `output_tokens_of` how much a model, named as `provider/model`, says at most, and `window_of` how
-    much of a model's window an agent may fill."""
+    `output_tokens_of` how much a model, named as `provider/model`, says at most, `takes_tools` whether
+    it can call any, and `window_of` how much of a model's window an agent may fill."""
 
     def __init__(
         self,
@@ -60,6 +60,7 @@ class Minds:
         model_of: Callable[[str], ChosenModel],
         thinking_of: Callable[[str], ThinkingLevel | None],
         output_tokens_of: Callable[[str], int | None],
+        takes_tools: Callable[[str], bool],
         window_of: Callable[[str, str], int],
         meters: Meters,
     ) -> None:
@@ -69,6 +70,7 @@ class Minds:
         self._model_of = model_of
         self._thinking_of = thinking_of
         self._output_tokens_of = output_tokens_of
+        self._takes_tools = takes_tools
         self._window_of = window_of
         self._meters = meters
         self._rests = Rests()
@@ -79,7 +81,7 @@ class Minds:
         meter = self._meters.of(run)
         find = meter.on(self._providers.get) if meter else self._providers.get
         provider, model = self._provider(find, chosen, configured.fallbacks)
-        allowed = await self._toolsets.of(run.key, run.authority, chosen)
+        allowed = await self._tools(run, chosen)
         return Mind(
             provider,
             model,
@@ -90,6 +92,12 @@ class Minds:
             self._window_of(run.key.agent_id, chosen),
             meter,
         )
+
+    async def _tools(self, run: Run, chosen: str) -> Toolset:
+        """Tools that a model cannot call would only fill its window."""
+        if not self._takes_tools(chosen):
+            return Toolset({}, {})
+        return await self._toolsets.of(run.key, run.authority, chosen)
 
     def _provider(self, find: Find, chosen: str, fallbacks: Sequence[str]) -> tuple[Provider, str]:
         """Where there are fallbacks, a first choice that is not even configured is one that failed."""

@@ -7,6 +7,7 @@ that it led to are being answered. History is not changed; this is only how it i
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2s
 from typing import Any, NamedTuple
 
 import msgspec
@@ -25,6 +26,7 @@ from crossclaw.domain.messages import (
     UserMessage,
 )
 from crossclaw.domain.sessions import Entry
+from crossclaw.providers.calls import plain_letters
 from crossclaw.providers.contract import AssistantTurn, ToolReturn, Turn, UserTurn
 
 INTERRUPTED = "No result: the call was interrupted, and nobody knows how far it came."
@@ -35,6 +37,9 @@ CUT = (
     "(The length limit cut your message off here. Go on exactly where it stopped; repeat nothing.)"
 )
 NO_WORDS = "(no text)"
+ID_CHARS_MAX = 40  # of a call; more is refused by some providers
+_SUFFIX_CHARS = 6
+NAME_CHARS_MAX = 64  # of a tool
 
 
 class Thinker(NamedTuple):
@@ -218,7 +223,7 @@ def _add_assistant(
             unique = _unique(block.id, ids)
             result = results.get((position, block.id), _Result(INTERRUPTED, True))
             returns.append(ToolReturn(unique, _result_content(result.content), result.is_error))
-            block = msgspec.structs.replace(block, id=unique)
+            block = msgspec.structs.replace(block, id=unique, name=_plain_name(block.name))
         content.append(block)
     if not any(isinstance(block, Text | ToolUse) for block in content):
         return  # a failed or silent turn; thinking alone is no turn
@@ -231,14 +236,23 @@ def _add_assistant(
 
 
 def _unique(call_id: str, ids: set[str]) -> str:
-    """Providers want ids that are unique in the whole conversation; some models repeat theirs."""
+    """Providers want ids that are unique in the whole conversation; some models repeat theirs. They
+    stay apart also on a wire that takes plain letters only."""
     base = call_id or "call"
+    if len(base) > ID_CHARS_MAX - _SUFFIX_CHARS:
+        digest = blake2s(base.encode("utf-8", "replace"), digest_size=8).hexdigest()
+        base = f"call_{digest}"
     unique, number = base, 1
-    while unique in ids:
+    while plain_letters(unique) in ids:
         number += 1
         unique = f"{base}_{number}"
-    ids.add(unique)
+    ids.add(plain_letters(unique))
     return unique
+
+
+def _plain_name(name: str) -> str:
+    """A model may call a tool that nobody has, by a name that no provider takes back."""
+    return plain_letters(name)[:NAME_CHARS_MAX] or "unknown"
 
 
 def _add_user(turns: list[Turn], results: list[ToolReturn], content: list[Text | Image]) -> None:

@@ -236,6 +236,7 @@ def build_agent(site: Site, house: House) -> Agent:
         lambda agent_id: config.model_for(agent_id, site.outside.environ),
         config.agents.thinking_for,
         lambda model: told.output_tokens(config, model),
+        config.takes_tools,
         config.window_for,
         Meters(house.ledger, site.providers.price, clock),
     )
@@ -299,6 +300,7 @@ def _of_sessions(site: Site, ground: Ground, floor: Floor) -> list[Method[Any]]:
             site.paths.ledger_path,
             site.outside.environ,
             floor.budgets,
+            told.check_model(site),
         ).methods(),
         *MemoryMethods(config, resolver, compacting).methods(),
         *session_methods(floor.reading, floor.sends, floor.spawns, floor.standing),

@@ -54,12 +54,20 @@ def prompts(site: Site) -> Prompts:
 
 
 def check_model(site: Site) -> CheckModel:
-    """A short name stands for what `agents.defaults.models` says; anything else must be known."""
+    """A short name stands for what `agents.defaults.models` says, a model's own name for the one that
+    is configured by it; anything else must be known."""
 
     def check(name: str) -> str:
         chosen = site.config.agents.aliases().get(name.strip().lower(), name.strip())
+        if "/" not in chosen:
+            chosen = _only_one_called(chosen) or chosen
         site.providers.get(chosen)
         return chosen
+
+    def _only_one_called(name: str) -> str | None:
+        entries = site.config.models.providers.items()
+        found = [f"{provider}/{name}" for provider, entry in entries if entry.find_model(name)]
+        return found[0] if len(found) == 1 else None
 
     return check
 

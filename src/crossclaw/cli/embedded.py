@@ -21,6 +21,8 @@ from crossclaw.domain import events as house_events
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.events import (
+    CallRepeated,
+    Compacting,
     HeartbeatNews,
     JobNews,
     ReplyPiece,
@@ -100,6 +102,10 @@ class EmbeddedPeer:
             case ReplyPiece(run_id=run_id):
                 story = self._story(run_id)
                 return [*story.said(heard, now_ms), *story.due(now_ms, 0, 0)]
+            case CallRepeated(run_id=run_id):
+                return self._story(run_id).call_repeated(heard, now_ms)
+            case Compacting(run_id=run_id):
+                return self._story(run_id).compacting(heard, now_ms)
             case ToolStarted(run_id=run_id):
                 return self._story(run_id).tool_started(heard, heard.arguments, now_ms)
             case ToolProgress(run_id=run_id):

@@ -129,6 +129,8 @@ def _hear_agent(stream: Any, data: dict[str, Any], told: Told, screen: Screen) -
         _hear_tool(data, told, screen)
     elif stream == "model":
         screen.tool(_trouble_line(data))
+    elif stream == "compaction" and data.get("phase") == "start":
+        screen.tool("→ making room in the model's window: older turns become a summary")
     elif stream == "assistant" and data.get("text"):
         told.reply, told.by_agent_events = str(data["text"]), True
         screen.words(told.reply)

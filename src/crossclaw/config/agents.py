@@ -1,5 +1,6 @@
 """Agents: who there is, and what each of them may use."""
 
+import re
 from typing import Annotated, Literal
 
 import msgspec
@@ -67,12 +68,21 @@ class AgentSubagents(Section, frozen=True):
 _FOREIGN_SANDBOX = names("ssh browser prune backend workspaceRoot perSession")
 
 
+class SandboxLimits(Section, frozen=True):
+    """What one command in the sandbox, with all that it starts, may take of the machine."""
+
+    memory_mb: Positive = 4_096
+    processes: Positive = 512
+    file_mb: Positive = 4_096
+
+
 class Sandbox(Section, frozen=True):
     mode: SandboxMode = "off"
     workspace_access: WorkspaceAccess = "rw"
     session_tools_visibility: SpawnedVisibility = "spawned"
     network: SandboxNetwork = "none"
     scope: Literal["session", "agent", "shared"] = "agent"
+    limits: SandboxLimits = SandboxLimits()
     docker: Loose = msgspec.field(default_factory=Loose)
     unused = _FOREIGN_SANDBOX
 
@@ -80,6 +90,26 @@ class Sandbox(Section, frozen=True):
     def allows_network(self) -> bool:
         """`network: host`, or OpenClaw's way to say it: a docker network other than none."""
         return self.network == "host" or self.docker.get("network", "none") != "none"
+
+    @property
+    def bounds(self) -> SandboxLimits:
+        """`limits`, or OpenClaw's way to say them: docker's `memory` and `pidsLimit`, where less."""
+        memory_mb = _megabytes(self.docker.get("memory")) or self.limits.memory_mb
+        processes = self.docker.get("pidsLimit")
+        if not isinstance(processes, int) or processes < 1:
+            processes = self.limits.processes
+        return msgspec.structs.replace(
+            self.limits,
+            memory_mb=min(memory_mb, self.limits.memory_mb),
+            processes=min(processes, self.limits.processes),
+        )
+
+
+def _megabytes(written: object) -> int | None:
+    """`512m`, `2g`, or a number of bytes; None for anything else."""
+    found = re.fullmatch(r"(\d+)([bkmg]?)b?", str(written).strip().lower())
+    units = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+    return max(1, int(found[1]) * units[found[2]] // 2**20) if found else None
 
 
 class AgentSandbox(Section, frozen=True):
@@ -90,6 +120,7 @@ class AgentSandbox(Section, frozen=True):
     session_tools_visibility: SpawnedVisibility | None = None
     network: SandboxNetwork | None = None
     scope: Literal["session", "agent", "shared"] | None = None
+    limits: SandboxLimits | None = None
     docker: Loose | None = None
     unused = _FOREIGN_SANDBOX
 

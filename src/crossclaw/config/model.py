@@ -72,6 +72,15 @@ class Config(Section, frozen=True):
         cap = (agent.context_tokens if agent else None) or self.agents.defaults.context_tokens
         return min(window, cap) if cap else window
 
+    def takes_tools(self, model: str) -> bool:
+        """Whether a model, named as `provider/model`, can call tools at all: our own small one cannot."""
+        provider, _, model_id = model.partition("/")
+        entry = self.models.providers.get(provider)
+        if entry is None:
+            return provider != "local"
+        written = entry.find_model(model_id)
+        return written is None or written.compat.get("supportsTools") is not False
+
     def subagent_model_for(self, agent_id: str) -> str | None:
         """What children of this agent use; None means the same as their agent."""
         own = self.agents.get(agent_id).subagents.model

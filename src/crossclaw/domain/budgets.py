@@ -61,3 +61,5 @@ class Grant(msgspec.Struct, frozen=True):
     output_tokens: int = 0
     """How much it may say: less than was asked for, where the account holds no more."""
     reserved: Amount = Amount()
+    held: bool = False
+    """Refused only because of what is reserved for calls under way: when they end there may be room."""

@@ -26,6 +26,8 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     asked: int = 0
     """Seqs of older messages that stay as they are: the first request of all, shown before the
     summary, and the one of the run that made this, shown after it."""
+    asked_with: tuple[int, ...] = ()
+    """Requests that the same run answers together with `asked`: they waited, or came while it worked."""
     summarized: int = 0
     """Messages that are now in the summary."""
     usage: Usage | None = None

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
 from crossclaw.domain.budgets import Account, Amount, Grant, Purse
 
 # An answer shorter than this helps nobody; better to say that the budget is used up.
@@ -16,11 +18,13 @@ def decide_call(
     granted = output.tokens
     for account in line:
         refusal = _refusal(account, fixed, now_ms, priced)
-        room = _room(account, fixed, output)
-        if refusal is None and room < min(OUTPUT_TOKENS_MIN, output.tokens):
-            refusal = _short(account, fixed, output)
         if refusal is not None:
             return Grant(False, refusal)
+        room, least = _room(account, fixed, output), min(OUTPUT_TOKENS_MIN, output.tokens)
+        if room < least:
+            alone = msgspec.structs.replace(account, reserved=Amount())
+            held = _room(alone, fixed, output) >= least
+            return Grant(False, _short(account, fixed, output), held=held)
         granted = min(granted, room)
     share = granted / output.tokens if output.tokens else 0.0
     return Grant(

@@ -16,7 +16,7 @@ from crossclaw.domain.messages import (
     ToolUse,
     Usage,
 )
-from crossclaw.providers.calls import parse_arguments
+from crossclaw.providers.calls import parse_arguments, plain_letters
 from crossclaw.providers.contract import (
     THINKING_TOKENS,
     AssistantTurn,
@@ -281,7 +281,10 @@ def _turn(turn: Turn) -> dict[str, Any]:
 
 
 def _result(result: ToolReturn) -> dict[str, Any]:
-    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": _legal_id(result.tool_use_id)}
+    block: dict[str, Any] = {
+        "type": "tool_result",
+        "tool_use_id": plain_letters(result.tool_use_id),
+    }
     if content := _told(result.content):
         block["content"] = content
     if result.is_error:
@@ -316,17 +319,17 @@ def _said(block: AssistantBlock) -> dict[str, Any] | None:
         case Thinking(thinking=thinking, signature=str(signature)):
             return {"type": "thinking", "thinking": thinking, "signature": signature}
         case ToolUse(id=call_id, name=name, input=arguments):
-            return {"type": "tool_use", "id": _legal_id(call_id), "name": name, "input": arguments}
+            return {
+                "type": "tool_use",
+                "id": plain_letters(call_id),
+                "name": name,
+                "input": arguments,
+            }
     return None  # blank text, or thinking of another provider's model, which has no signature
 
 
 def _is_sealed(thinking: Thinking) -> bool:
     return thinking.signature is not None or thinking.redacted is not None
-
-
-def _legal_id(call_id: str) -> str:
-    """Other providers' ids may hold dots and colons, which this service refuses."""
-    return re.sub(r"[^a-zA-Z0-9_-]", "_", call_id)
 
 
 def _no_words() -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ model wrote>"}`; `raw_arguments` finds it again, and the loop answers such a cal
 """
 
 import hashlib
+import re
 from typing import Any
 
 import msgspec
@@ -39,6 +40,11 @@ def make_call_id(request: ModelRequest, number: int) -> str:
     turn of the session has other turns before it and gets others."""
     turns = msgspec.json.encode(request.turns)
     return f"call_{hashlib.blake2s(turns, digest_size=8).hexdigest()}_{number}"
+
+
+def plain_letters(text: str) -> str:
+    """What every service takes in an id or a name: others' ids may hold dots and colons."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", text)
 
 
 def call_ids(request: ModelRequest) -> set[str]:

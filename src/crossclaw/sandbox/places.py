@@ -16,7 +16,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.policy.decision import Decision
 from crossclaw.policy.sandbox import decide_sandbox
 from crossclaw.sandbox.bubblewrap import WORKSPACE, Bubblewrap
-from crossclaw.sandbox.contract import Place
+from crossclaw.sandbox.contract import Limits, Place
 from crossclaw.sandbox.host import Host
 
 
@@ -68,7 +68,7 @@ class Places:
             writable=access != "ro",
             network=settings.allows_network,
             sandboxed=True,
-            sandbox=Bubblewrap(self._program, self._environ, passed),
+            sandbox=Bubblewrap(self._program, self._environ, passed, _limits(settings)),
         )
 
     def writing(self, place: Place) -> anyio.Lock:
@@ -103,3 +103,8 @@ class Places:
                 f"the workspace {workspace} of agent {agent_id} holds the gateway's own folder "
                 f"{self._state_dir}, which no sandboxed session may reach; choose another workspace"
             )
+
+
+def _limits(settings: Sandbox) -> Limits:
+    limits = settings.bounds
+    return Limits(limits.memory_mb * 2**20, limits.processes, limits.file_mb * 2**20)

@@ -1,15 +1,14 @@
 """Programs: started, listened to, and ended with everything they started.
 
-A program runs below a keeper, a few words of shell that lead its process group. The keeper's input
-is a pipe from the gateway that nothing is ever written to: when the gateway is gone, however it
-went, the pipe closes and the keeper ends the group. Inside a sandbox the whole process namespace
-goes with it.
+A program runs below a keeper (`keeper.py`), which adopts what it leaves behind and ends it, also when
+the gateway is gone, however it went. Inside a sandbox the whole process namespace goes with it.
 """
 
 import os
 import signal
 import subprocess
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import anyio
@@ -17,21 +16,15 @@ import anyio.abc
 import msgspec
 
 from crossclaw.domain.errors import ToolFailed
-from crossclaw.sandbox.contract import Wrapped
+from crossclaw.sandbox import keeper
+from crossclaw.sandbox.contract import Limits, Wrapped
 
 KEPT_BYTES = 100_000  # of a command's output, half from its beginning: what a model can use
 OUTPUT_BYTES_MAX = 64 * 1024 * 1024  # a command that says more than this has lost its way
 PROGRESS_S = 0.25  # between two signs of life
 PROGRESS_CHARS = 2_000
+ENDING_S = 10.0  # a keeper takes half a second at most; a machine under load may take more
 LEFTOVER_S = 1.0  # for output still in the pipe when all is over
-
-# Its input becomes 3, its error output 4: there it tells the exit code, so that the end is known even
-# when the command left somebody behind who holds the output open.
-_KEEPER = """exec 3<&0 </dev/null 4>&2 2>&1
-(exec 4>&-; read -r _ <&3; kill -9 0) >/dev/null 2>&1 &
-exec 3<&-
-"$@" 4>&-
-echo $? >&4"""
 
 Tell = Callable[[str], None]
 
@@ -56,13 +49,20 @@ async def run_program(wrapped: Wrapped, timeout_s: float, tell: Tell) -> Finishe
     return Finished(heard.text(), code, because)
 
 
+def kept(command: Sequence[str], limits: Limits | None = None) -> list[str]:
+    """The command below a keeper, which ends it should this process be gone."""
+    # -S: nothing of an environment's packages is needed, and looking for them takes time.
+    python = [sys.executable, "-I", "-S", keeper.__file__]
+    return [*python, str(os.getpid()), limits.as_text() if limits else "", *command]
+
+
 async def _start(wrapped: Wrapped) -> anyio.abc.Process:
     try:
         return await anyio.open_process(
-            ["/bin/sh", "-c", _KEEPER, "keeper", *wrapped.argv],
-            stdin=subprocess.PIPE,
+            kept(wrapped.argv, wrapped.limits),
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             cwd=wrapped.folder,
             env=wrapped.environ,
             start_new_session=True,
@@ -78,7 +78,7 @@ async def _listen(process: anyio.abc.Process, heard: "_Output") -> tuple[int | N
 
     async def await_end() -> None:
         nonlocal code
-        code = await _exit_code(process)
+        code = await process.wait()
         tasks.cancel_scope.cancel()
 
     async with anyio.create_task_group() as tasks:
@@ -88,22 +88,20 @@ async def _listen(process: anyio.abc.Process, heard: "_Output") -> tuple[int | N
             tasks.cancel_scope.cancel()
     if heard.size > OUTPUT_BYTES_MAX:
         return None, f"it was ended after {OUTPUT_BYTES_MAX} bytes of output"
-    return code, "" if code is not None else "it was ended from outside"
-
-
-async def _exit_code(process: anyio.abc.Process) -> int | None:
-    assert process.stderr is not None
-    told = b""
-    with suppress(anyio.EndOfStream):
-        while not told.endswith(b"\n"):
-            told += await process.stderr.receive()
-    return int(told) if told.strip().isdigit() else None
+    # A keeper ends by itself with a code; only somebody else ends it by a signal.
+    return (code, "") if code is not None and code >= 0 else (None, "it was ended from outside")
 
 
 async def _end(process: anyio.abc.Process, heard: "_Output") -> None:
-    """The whole group, the keeper's watch included: as long as that lives the group's number is ours."""
+    """The keeper does it. One that does not come to an end goes with its group, which the program is
+    not part of."""
     with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+        process.terminate()
+    with anyio.move_on_after(ENDING_S) as patience:
+        await process.wait()
+    if patience.cancelled_caught:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
     with anyio.move_on_after(LEFTOVER_S):
         await heard.read(process, OUTPUT_BYTES_MAX + KEPT_BYTES)
     await process.aclose()

@@ -62,6 +62,11 @@ COMMANDS: dict[str, Known] = {
     "model": Known("/model [provider/model | default]", "see or choose the model", owner=True),
     "think": Known("/think [off|minimal|low|medium|high|xhigh]", "how hard to think", owner=True),
     "verbose": Known("/verbose [on|off|full]", "how much of the work is shown", owner=True),
+    "queue": Known(
+        "/queue [collect|followup|steer|steer-backlog|interrupt|default]",
+        "what becomes of messages that come while a run is at work",
+        owner=True,
+    ),
     "send": Known("/send on|off|inherit", "whether anything is said in this chat", owner=True),
     "compact": Known(
         "/compact [what matters]", "make room in the model's window", owner=True, text=True
@@ -205,6 +210,9 @@ class Commands:
 
     async def _verbose(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
         return await self._set(caller, key, "verbose", "verboseLevel", "Verbose", argument)
+
+    async def _queue(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
+        return await self._set(caller, key, "queue", "queueMode", "Queue mode", argument)
 
     async def _set(
         self, caller: Caller, key: SessionKey, command: str, field: str, name: str, argument: str

@@ -1,10 +1,12 @@
 """MCP servers of the config: started when a run could use their tools, and kept.
 
 A server that cannot be started or dies costs its tools, never a run: calls under way are answered
-with an error, and the next use starts it anew.
+with an error, and the next use starts it anew. Runs wait for its first start only: one that has failed
+is tried again beside them. Programs run below a keeper, so they end with the gateway, however it ends.
 """
 
 import logging
+import shutil
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -18,6 +20,7 @@ import anyio.to_thread
 
 from crossclaw.config.doors import McpServer
 from crossclaw.domain.errors import ToolFailed
+from crossclaw.sandbox.programs import kept
 from crossclaw.tools.contract import Tell
 from crossclaw.tools.mcp_tool import McpTool, prefixes_of
 
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-START_S = 30.0  # until its tools are known; runs wait for it, so not for ever
+START_S = 30.0  # until its tools are known; runs wait for the first start, so not for ever
 CALL_S = 600.0  # one call; OpenClaw's default for a whole run
 PAUSE_S = 60.0  # between two attempts to start a server that fails
 TOOLS_MAX = 256  # of one server; more would fill the model's window
@@ -97,15 +100,41 @@ class _Server:
         self._over = anyio.Event()
         self._tools: list[McpTool] | None = None
         self._trouble = ""
+        """Why it could not be started the last time."""
         self._not_before = 0.0
+        self._attempt: anyio.Event | None = None
+        """Set when the start that is under way beside the runs has come to an end."""
 
     async def tools(self) -> list[McpTool]:
+        if self._client is None:
+            await self._started()
+        if self._client is None:
+            return []  # the log has said why
         try:
-            client = await self._connected()
-            return self._tools or await self._list_again(client)
+            return self._tools or await self._list_again(self._client)
         except ToolFailed as error:
             log.warning("%s; its tools are missing", error)
             return []
+
+    async def _started(self) -> None:
+        """Until the start is over, unless one has failed before: then nobody waits again."""
+        if self._attempt is None:
+            if anyio.current_time() < self._not_before:
+                return
+            assert self.tasks is not None
+            self._attempt = anyio.Event()
+            self.tasks.start_soon(self._try, self._attempt, name=f"start of {self.name}")
+        if not self._trouble:
+            await self._attempt.wait()
+
+    async def _try(self, attempt: anyio.Event) -> None:
+        try:
+            await self._connected()
+        except ToolFailed as error:
+            log.warning("%s; its tools are missing, and are tried again in %g s", error, PAUSE_S)
+        finally:
+            self._attempt = None
+            attempt.set()
 
     async def _list_again(self, client: "Client") -> list[McpTool]:
         try:
@@ -154,6 +183,7 @@ class _Server:
         await anyio.to_thread.run_sync(import_module, "mcp")  # a second, while others go on
         try:
             await self.tasks.start(self._hold, name=f"MCP server {self.name}")
+            self._trouble = ""
         except Exception as error:  # noqa: BLE001  a program that is not there, a server that is none
             self._trouble = _text(error)
             self._not_before = anyio.current_time() + PAUSE_S
@@ -202,9 +232,12 @@ class _Server:
             return _over_http(settings.url, headers)
         if not settings.command:
             raise ToolFailed(f"mcp.servers.{self.name} has neither command nor url")
+        if shutil.which(settings.command, path=_path(settings)) is None and not settings.cwd:
+            raise ToolFailed(f"there is no program {settings.command}")
+        program, *arguments = kept((settings.command, *settings.args))
         parameters = StdioServerParameters(
-            command=settings.command,
-            args=list(settings.args),
+            command=program,
+            args=arguments,
             env={name: value.reveal() for name, value in settings.env.items()},
             cwd=settings.cwd,
         )
@@ -224,6 +257,11 @@ class _Server:
     async def _heard(self, message: Any) -> None:
         if getattr(message, "method", "") == "notifications/tools/list_changed":
             self._tools = None
+
+
+def _path(settings: McpServer) -> str | None:
+    own = settings.env.get("PATH")
+    return own.reveal() if own else None
 
 
 @asynccontextmanager
@@ -250,4 +288,6 @@ def _text(error: BaseException) -> str:
     """The first cause: task groups wrap theirs."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
+    if isinstance(error, TimeoutError) and not str(error):
+        return f"it did not say within {START_S:g} s which tools it has"
     return str(error) or type(error).__name__

@@ -19,6 +19,7 @@ const COMMANDS = [
   { name: "/model", text: "provider/model, or default" },
   { name: "/think", text: "off, minimal, low, medium, high or xhigh" },
   { name: "/verbose", text: "on, off or full: how much of the work is shown" },
+  { name: "/queue", text: "collect, followup, steer, steer-backlog, interrupt or default: for messages while a run is at work" },
   { name: "/send", text: "on, off or inherit: whether anything is said in this chat" },
   { name: "/compact", text: "make room in the model's window" },
   { name: "/pin", text: "keep your last message through every compaction" },

@@ -13,7 +13,7 @@ from crossclaw.config.doors import QueueMode
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.errors import Invalid, NotFound
+from crossclaw.domain.errors import CrossclawError, Invalid, NotFound
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, words_of
@@ -26,6 +26,7 @@ from crossclaw.ledger.contract import Ledger
 from crossclaw.sessions.budgets import BudgetRow, Budgets
 from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.rows import channel_field
+from crossclaw.sessions.spawn import CheckModel
 
 LIST_MAX = 1_000  # rows of one answer; a page asks for what it shows
 PREVIEW_KEYS_MAX = 64
@@ -215,6 +216,7 @@ class Sessions:
         store: Path,
         environ: Mapping[str, str],
         budgets: Budgets,
+        check_model: CheckModel,
     ) -> None:
         self._config = config
         self._ledger = ledger
@@ -225,6 +227,7 @@ class Sessions:
         self._store = store
         self._environ = environ
         self._budgets = budgets
+        self._check_model = check_model
         # The same for every row of an agent, and worth a third of a long list's time.
         self._model_of_agent = lru_cache(AGENTS_REMEMBERED)(self._find_model_of_agent)
         self._window = lru_cache(AGENTS_REMEMBERED)(self._find_window)
@@ -351,7 +354,7 @@ class Sessions:
 
     async def patch(self, caller: Caller, params: PatchParams) -> PatchResult:
         handle = await self._resolver.resolve(caller.principal, params.key, "create")
-        session = await self._changing.patch(handle.key, _changes(params))
+        session = await self._changing.patch(handle.key, self._checked(_changes(params)))
         provider, model = self._model(session)
         return PatchResult(
             ok=True,
@@ -361,6 +364,15 @@ class Sessions:
             resolved={"modelProvider": provider, "model": model},
         )
 
+    def _checked(self, changes: dict[str, Any]) -> dict[str, Any]:
+        """A model that nobody here can answer with is refused now, not with the next message."""
+        if not (name := changes.get("model")):
+            return changes
+        try:
+            return {**changes, "model": self._check_model(name)}
+        except CrossclawError as error:
+            raise Invalid(f"invalid model {name!r}: {error}") from None
+
     async def create(self, caller: Caller, params: CreateParams) -> CreateResult:
         """A session by a name of the client's, or by one of ours."""
         agent = self._config.agents.get(params.agent_id or self._config.agents.default_id)
@@ -369,7 +381,7 @@ class Sessions:
         handle = await self._resolver.resolve(caller.principal, reference, "create")
         given = {"label": params.label, "model": params.model}
         changes = {column: value for column, value in given.items() if value is not None}
-        session = await self._changing.patch(handle.key, changes)
+        session = await self._changing.patch(handle.key, self._checked(changes))
         key = shown_key(session.key)
         return CreateResult(
             ok=True, key=key, session_id=session.session_id, entry=self.row(session)

@@ -1,0 +1,184 @@
+"""The keeper: runs a program, and ends with it everything that it started.
+
+It is a program of its own, `keeper.py <pid of the gateway> <limits> <command…>`. Whoever below it loses
+its parent becomes its child (Linux), also a daemon that has left its group: so it knows them all, and
+ends them when the command ends, when it is told to (SIGTERM), when a limit is passed, or when the
+gateway is gone, however it went. Its exit code is the command's.
+"""
+
+import os
+import select
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+
+WATCH_S = 0.25  # between two looks at the gateway and at what the limits count
+GRACE_S = 0.5  # for a command that is told to end; then it is ended
+SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER in <linux/prctl.h>
+NO_SUCH_PROGRAM = 127  # as shells say it
+NICENESS = 5  # of what runs under limits: the gateway comes first
+
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+def main(arguments: Sequence[str]) -> int:
+    gateway, limits, command = int(arguments[0]), _read_limits(arguments[1]), list(arguments[2:])
+    woken, wakes = os.pipe()
+    os.set_blocking(wakes, False)
+    signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+    told: list[int] = []
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    signal.signal(signal.SIGTERM, lambda number, frame: told.append(number))
+    _adopt_orphans()
+    _bound(limits)
+    try:
+        pid = _start(command)
+    except OSError as error:
+        sys.stderr.write(f"{command[0]}: {error.strerror}\n")
+        return NO_SUCH_PROGRAM
+    try:
+        while (code := _reap(pid)) is None:
+            if told or os.getppid() != gateway:
+                return _end_gently(pid, woken)
+            if trouble := _passed(limits):
+                sys.stderr.write(f"[ended: {trouble}]\n")
+                return 128 + signal.SIGKILL
+            _nap(woken, WATCH_S)
+        return code
+    finally:
+        _end_all(pid)
+
+
+def _start(command: list[str]) -> int:
+    """In a group of its own: a command that ends its group does not end its keeper."""
+    reset = (signal.SIGTERM, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ)
+    return os.posix_spawnp(command[0], command, os.environ, setpgroup=0, setsigdef=reset)
+
+
+def _adopt_orphans() -> None:
+    if sys.platform == "linux":
+        import ctypes  # noqa: PLC0415  only there
+
+        ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
+
+
+def _nap(woken: int, seconds: float) -> None:
+    if select.select([woken], [], [], seconds)[0]:
+        os.read(woken, 4096)
+
+
+def _reap(pid: int) -> int | None:
+    """Whoever has ended is let go. The exit code, once it is the command."""
+    with suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            if ended[0] == pid:
+                code = os.waitstatus_to_exitcode(ended[1])
+                return code if code >= 0 else 128 - code
+    return None
+
+
+def _end_gently(pid: int, woken: int) -> int:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGTERM)
+    naps = 10
+    while naps and _reap(pid) is None:
+        _nap(woken, GRACE_S / 10)
+        naps -= 1
+    return 128 + signal.SIGTERM
+
+
+def _end_all(pid: int) -> None:
+    """Its group at once, then whoever is left: each that dies leaves its own children to us."""
+    _kill_group(pid)
+    try:
+        while True:
+            for child in _children():
+                _kill_group(child)
+                with suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
+            os.waitpid(-1, 0)
+    except ChildProcessError:
+        return
+
+
+def _kill_group(pid: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        if (group := os.getpgid(pid)) != os.getpgrp():
+            os.killpg(group, signal.SIGKILL)
+
+
+# ── who there is ───────────────────────────────────────────────────────────────────────────────
+
+
+def _parents() -> dict[int, int]:
+    """Of every process of this machine; none where there is no /proc."""
+    found: dict[int, int] = {}
+    with suppress(FileNotFoundError):
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            with suppress(OSError), open(f"/proc/{name}/stat", "rb") as stat:
+                # A program's name may hold brackets and blanks: what follows its last bracket is ours.
+                found[int(name)] = int(stat.read().rpartition(b")")[2].split()[1])
+    return found
+
+
+def _children() -> list[int]:
+    return [pid for pid, parent in _parents().items() if parent == os.getpid()]
+
+
+def _descendants() -> list[int]:
+    below: dict[int, list[int]] = {}
+    for pid, parent in _parents().items():
+        below.setdefault(parent, []).append(pid)
+    found = list(below.get(os.getpid(), ()))
+    for pid in found:
+        found += below.get(pid, ())
+    return found
+
+
+# ── limits ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read_limits(text: str) -> dict[str, int]:
+    pairs = (part.split("=") for part in text.split(",") if part)
+    return {name: int(value) for name, value in pairs}
+
+
+def _bound(limits: dict[str, int]) -> None:
+    """By the kernel, for each process alone: what the watch would see too late."""
+    if not limits:
+        return
+    import resource  # noqa: PLC0415  only here
+
+    os.nice(NICENESS)
+    for what, most in (
+        (resource.RLIMIT_DATA, limits["memory"]),
+        (resource.RLIMIT_FSIZE, limits["file"]),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        hard = resource.getrlimit(what)[1]
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(what, (most, most))
+
+
+def _passed(limits: dict[str, int]) -> str:
+    """Which limit all processes together have passed."""
+    if not limits:
+        return ""
+    pids = _descendants()
+    if len(pids) > limits["processes"]:
+        return f"more than {limits['processes']} processes at once"
+    if sum(map(_resident_bytes, pids)) > limits["memory"]:
+        return f"more than {limits['memory'] // 2**20} MB of memory"
+    return ""
+
+
+def _resident_bytes(pid: int) -> int:
+    with suppress(OSError), open(f"/proc/{pid}/statm", "rb") as statm:
+        _, resident, shared = statm.read().split()[:3]
+        return (int(resident) - int(shared)) * _PAGE_BYTES
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
