@@ -16,7 +16,7 @@ WAITS = ask_script("harbour", "When is high water?", "wait: 600\nsay: At ten.", 
 
 # The parts of this view come each in its time.
 ALL_THERE = (
-    "section[aria-label='Cron jobs']:has(form) ~ section[aria-label=Config]:has(pre) "
+    "section[aria-label='Cron jobs']:has(form) ~ section[aria-label=Config]:has(.gutter i) "
     "~ section[aria-label=Log] pre"
 )
 

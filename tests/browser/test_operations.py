@@ -23,14 +23,6 @@ def test_the_house_its_agents_clients_and_channels_are_shown(visit: Visit, place
     other.page.close()
 
 
-def test_the_config_is_shown_without_secrets(visit: Visit, place: Place) -> None:
-    visitor = visit(route("operations"))
-
-    config = visitor.see("section[aria-label=Config] pre").inner_text()
-    assert '"librarian"' in config
-    assert place.token not in visitor.page.content()
-
-
 def test_what_the_gateway_does_not_offer_is_not_shown(visit: Visit, place: Place) -> None:
     offered = {"cron.list": "Cron jobs", "logs.tail": "Log"}
     visitor = visit(route("operations"))

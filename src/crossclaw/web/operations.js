@@ -1,8 +1,9 @@
 // Operations: how the house is, who is connected, channels, config, logs, cron jobs. What the gateway does
 // not offer is not shown.
-import { Part, ago, count, debounce, empty, fill, h, lasted, pretty, statusMark, timeOf, dayOf, to } from "./dom.js";
+import { Part, ago, count, debounce, empty, fill, h, lasted, statusMark, timeOf, dayOf, to } from "./dom.js";
 import { complain, house, notice } from "./house.js";
 import { Lost, wire } from "./wire.js";
+import "./config.js";
 
 const REFRESH_MS = 15000;
 const LOG_LINES = 200;
@@ -56,10 +57,10 @@ class Operations extends Part {
     const shown = this.blocks[name];
     shown.hidden = !methods.every((method) => wire.offers(method));
     const busy = document.activeElement?.closest("form");
-    if (shown.hidden || (busy && shown.contains(busy))) return;
+    if (shown.hidden || (busy && shown.contains(busy) && name !== "config")) return; // config minds its own text
     try {
       const content = await show();
-      fill(shown.lastElementChild, ...[content].flat());
+      if (content) fill(shown.lastElementChild, ...[content].flat());
     } catch (error) {
       if (!(error instanceof Lost)) fill(shown.lastElementChild, h("p", { cls: "problem" }, error.message));
     }
@@ -148,24 +149,10 @@ class Operations extends Part {
   }
 
   async showConfig() {
-    const { path, exists, config, warnings = [], issues = [] } = await wire.call("config.get");
-    const told = [...issues, ...warnings].map((each) =>
-      h("p", { cls: "warn" }, [each.path, each.message].filter(Boolean).join(": ")),
-    );
-    return [
-      h(
-        "p",
-        { cls: "hint" },
-        h("code", null, path),
-        exists ? "" : " is not there: every value is a default.",
-        " Change it with ",
-        h("code", null, "crossclaw config set"),
-        "; it is checked before it is written. Secrets are left out here.",
-      ),
-      ...told,
-      !told.length && h("p", { cls: "hint" }, "It is valid; nothing to warn about."),
-      h("pre", { tabindex: "0", "aria-label": "Config in force" }, pretty(config)),
-    ].filter(Boolean);
+    this.editor ??= h("cc-config"); // the same one: what is typed stays
+    if (!this.editor.isConnected) fill(this.blocks.config.lastElementChild, this.editor);
+    await this.editor.read();
+    return null;
   }
 
   async showLogs() {
