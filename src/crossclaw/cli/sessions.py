@@ -18,8 +18,10 @@ from crossclaw.cli.peer import ADMIN, READ, WRITE, Peer
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import cleaned, out, out_json, problem
 from crossclaw.cli.tables import ago, pairs, table
+from crossclaw.domain.clock import SystemClock
 
 _HEAD = ("session", "kind", "channel", "model", "tokens", "updated")
+_TABLE_MAX = 200  # rows that sessions.table gives at once
 _SEND_S = 30.0  # as the tool sessions_send waits
 _COMPACT_S = 40.0  # the gateway answers within 25, compacted or not
 _SEND_EXITS = {"ok": Exit.OK, "accepted": Exit.OK, "timeout": Exit.TIMEOUT}
@@ -30,6 +32,7 @@ def _list_arguments(parser: Parser) -> None:
     parser.add_argument("--active", type=positive, metavar="MIN", help="only of the last minutes")
     parser.add_argument("--limit", type=positive, default=50, help="at most so many (50)")
     parser.add_argument("--search", metavar="TEXT", help="in key, label, name and id")
+    parser.add_argument("--archived", action="store_true", help="those that were put away")
     json_option(parser)
     gateway_options(parser)
 
@@ -43,11 +46,29 @@ def _list(arguments: Arguments) -> int:
             "search": arguments.search,
         }
         given = {name: value for name, value in params.items() if value is not None}
+        if arguments.archived:
+            return await _list_archived(peer, given, arguments)
         answer = await peer.call("sessions.list", given, timeout_s=arguments.timeout)
         out_json(answer) if arguments.json else out(_rows(answer))
         return Exit.OK
 
     return ask(arguments, READ, work=work)
+
+
+async def _list_archived(peer: Peer, given: dict[str, Any], arguments: Arguments) -> int:
+    if arguments.active:
+        raise UsageError("--archived and --active exclude each other")
+    params = given | {"archived": True, "limit": min(arguments.limit, _TABLE_MAX)}
+    answer = await peer.call("sessions.table", params, timeout_s=arguments.timeout)
+    if arguments.json:
+        out_json(answer)
+    elif not answer["rows"]:
+        out("nothing is put away")
+    else:
+        rows = [(row["key"], row.get("label"), row["archivedAt"]) for row in answer["rows"]]
+        now = SystemClock().now_ms()
+        out(table(("session", "label", "put away"), [(k, w, ago(at, now)) for k, w, at in rows]))
+    return Exit.OK
 
 
 def _rows(answer: dict[str, Any]) -> str:

@@ -41,7 +41,12 @@ class Chat extends Transcript {
       "Newest messages",
     );
     this.composer = h("cc-composer");
-    this.shut = h("p", { cls: "shut", hidden: true }, "This session is archived. It can be read, not written to.");
+    this.shut = h(
+      "p",
+      { cls: "shut", hidden: true },
+      "This session is archived. It can be read, not written to.",
+      h("button", { type: "button", onclick: () => this.bringBack() }, "Bring back"),
+    );
     fill(
       this,
       this.list,
@@ -84,7 +89,7 @@ class Chat extends Transcript {
       if (detail.sessionKey === this.key) this.ended(detail);
     });
     this.hear(wire, "sessions.changed", ({ detail }) => {
-      if (detail.sessionKey === this.key && ["reset", "delete", "archive"].includes(detail.reason)) this.load();
+      if (detail.sessionKey === this.key && ["reset", "delete", "archive", "unarchive"].includes(detail.reason)) this.load();
     });
     this.hear(house, "open", () => this.again());
     this.hear(house, "recent", () => this.showAbout());
@@ -461,6 +466,10 @@ class Chat extends Transcript {
     fill(this.about, row.archivedAt ? h("span", null, "archived") : stateMark(row.lane), facts);
     this.shut.hidden = !row.archivedAt;
     this.composer.hidden = Boolean(this.missing || row.archivedAt);
+  }
+
+  bringBack() {
+    wire.call("sessions.unarchive", { key: this.key }).catch(complain);
   }
 
   showEmpty() {
