@@ -16,7 +16,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 PROGRAM = Path(sys.executable).with_name("crossclaw")
-PATIENCE_S = 8.0  # nothing here takes a second; a busy machine may need a few
+PATIENCE_S = 30.0  # nothing here takes a second; a machine that does much else may need many
 LOOK_AGAIN_S = 0.01
 ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)")
 

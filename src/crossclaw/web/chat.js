@@ -167,6 +167,7 @@ class Chat extends Transcript {
     fill(this.log, h("li", { cls: "loading", "aria-hidden": "true" }, h("i"), h("i"), h("i")));
     this.down.hidden = true;
     this.told.textContent = "";
+    this.showGrowing(); // what was said is seen, also while the line is down
   }
 
   took(answer) {
@@ -211,7 +212,8 @@ class Chat extends Transcript {
       const answer = await wire.call("sessions.entries", { key, after: this.lastSeq, limit: 500 });
       if (loading !== this.loading || !this.loaded) return;
       const holes = answer.entries.length && answer.entries[0].seq > this.lastSeq + 1;
-      if (answer.sessionId !== this.sessionId || (holes && this.atEnd)) {
+      const begunAnew = this.sessionId && answer.sessionId !== this.sessionId;
+      if (begunAnew || (holes && this.atEnd)) {
         this.load();
         return;
       }
@@ -340,14 +342,13 @@ class Chat extends Transcript {
   }
 
   showGrowing() {
-    if (!this.loaded) return;
     const low = this.low;
     const said = this.atEnd
       ? [...this.pending]
           .filter(([, each]) => each.key === this.key)
           .map(([runId, each]) => [`said-${runId}`, each, null])
       : [];
-    const growing = this.atEnd
+    const growing = this.loaded && this.atEnd
       ? [...this.runs].filter(([, run]) => run.status !== "queued").map(([runId, run]) => [`run-${runId}`, null, run])
       : [];
     const wanted = new Map([...said, ...growing].map((each) => [each[0], each]));
