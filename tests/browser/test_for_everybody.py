@@ -118,7 +118,7 @@ NAME = """const named = (element) => `${element.localName} ${
   element.getAttribute("href") || element.getAttribute("aria-label") || element.name || element.id}`;"""
 FOCUSABLE = f"""() => {{
   {NAME}
-  const all = "a[href], button, input, select, textarea, summary, [tabindex='0']";
+  const all = "a[href], button:enabled, input, select, textarea, summary, [tabindex='0']";
   return [...document.querySelectorAll(all)].filter((element) => element.checkVisibility()).map(named);
 }}"""
 FOCUSED = f"""() => {{

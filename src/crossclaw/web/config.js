@@ -39,7 +39,7 @@ class ConfigEditor extends Part {
       this.told,
       h("div", { cls: "acts" }, this.saver, this.backer),
     );
-    this.inForce = h("pre", { tabindex: "0", "aria-label": "Config in force" });
+    this.inForce = h("pre", { tabindex: "0", "aria-label": "Every key, with its default" });
     this.all = h("details", null, h("summary", null, "Every key, with its default"), this.inForce);
     fill(this, this.about, this.form, this.all);
     this.checkSoon = debounce(() => this.check(), CHECK_MS);
@@ -90,7 +90,8 @@ class ConfigEditor extends Part {
         { cls: "hint" },
         h("code", null, path),
         exists ? "" : " is not there yet: every value is a default. The first save makes it.",
-        " Only what loads is written; comments in the file stay. A secret is shown as ",
+        h("br"),
+        "Only what loads is written; comments in the file stay. A secret is shown as ",
         h("code", null, "(hidden)"),
         " and kept as long as that stands there.",
       ),

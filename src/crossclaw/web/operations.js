@@ -1,14 +1,17 @@
 // Operations: how the house is, who is connected, channels, config, logs, cron jobs. What the gateway does
 // not offer is not shown.
-import { Part, ago, count, debounce, empty, fill, h, lasted, statusMark, timeOf, dayOf, to } from "./dom.js";
+import { Part, ago, cost, count, debounce, empty, fill, h, lasted, statusMark, timeOf, dayOf, to } from "./dom.js";
 import { complain, house, notice } from "./house.js";
 import { Lost, wire } from "./wire.js";
 import "./config.js";
 
 const REFRESH_MS = 15000;
 const LOG_LINES = 200;
+const LOG_RUNS = 5;
 
 class Operations extends Part {
+  logs = new Set(); // ids of the jobs whose log is open
+
   open() {
     this.blocks = {
       house: block("House"),
@@ -68,7 +71,7 @@ class Operations extends Part {
 
   async showHouse() {
     const [health, status] = await Promise.all([wire.call("health"), wire.call("status")]);
-    const uptime = (house.hello?.snapshot?.uptimeMs || 0) + performance.now();
+    const uptime = (house.hello?.snapshot?.uptimeMs || 0) + performance.now() - (house.helloAt || 0);
     const pairs = [
       ["State", statusMark(health.ok ? "ok" : "error")],
       ["Version", house.hello?.server?.version || "?"],
@@ -95,7 +98,10 @@ class Operations extends Part {
   }
 
   async showAgents() {
-    const { agents, defaultId } = await wire.call("agents.list");
+    const [{ agents, defaultId }, { config }] = await Promise.all([
+      wire.call("agents.list"),
+      wire.offers("config.get") ? wire.call("config.get") : {},
+    ]);
     return list(
       agents.map((agent) => [
         h(
@@ -103,6 +109,7 @@ class Operations extends Part {
           { cls: "grow" },
           agent.name || agent.id,
           h("small", null, agent.id, agent.id === defaultId ? ", the default" : ""),
+          h("small", { cls: "budget" }, budgetOf(agent.id, config?.agents)),
         ),
         h("a", { href: to.chat(`agent:${agent.id}:main`) }, "Chat"),
       ]),
@@ -188,7 +195,8 @@ class Operations extends Part {
   job(job) {
     const next = job.state?.nextRunAtMs,
       last = job.state?.lastStatus;
-    const log = h("small");
+    const log = h("ol", { cls: "ticks", hidden: true });
+    if (this.logs.has(job.id)) this.showRuns(job, log); // opened before this redraw
     return [
       h(
         "span",
@@ -205,7 +213,12 @@ class Operations extends Part {
           { type: "button", onclick: () => this.doJob("cron.run", { id: job.id, mode: "force" }, "It runs.") },
           "Run now",
         ),
-      wire.offers("cron.runs") && h("button", { type: "button", onclick: () => this.showRuns(job, log) }, "Log"),
+      wire.offers("cron.runs") &&
+        h(
+          "button",
+          { type: "button", "aria-expanded": String(this.logs.has(job.id)), onclick: (event) => this.unfold(job, log, event.target) },
+          "Log",
+        ),
       wire.offers("cron.update") &&
         h(
           "button",
@@ -238,15 +251,25 @@ class Operations extends Part {
     ].filter(Boolean);
   }
 
-  async showRuns(job, element) {
+  unfold(job, log, button) {
+    const opens = !this.logs.delete(job.id);
+    button.setAttribute("aria-expanded", String(opens));
+    log.hidden = !opens;
+    if (!opens) return;
+    this.logs.add(job.id);
+    this.showRuns(job, log);
+  }
+
+  async showRuns(job, log) {
     try {
-      const { entries = [] } = await wire.call("cron.runs", { id: job.id, limit: 5 });
-      element.textContent =
-        entries
-          .map(
-            (each) => `${timeOf(each.ts || each.runAtMs)} ${each.status || ""} ${each.summary || each.error || ""}`,
-          )
-          .join("\n") || "It has not run yet.";
+      const { entries = [] } = await wire.call("cron.runs", { id: job.id, limit: LOG_RUNS });
+      const told = entries.map((each) => [
+        h("time", null, `${dayOf(each.ts || each.runAtMs)}, ${timeOf(each.ts || each.runAtMs)}`),
+        statusMark(each.status || "?"),
+        h("span", null, each.summary || each.error || ""),
+      ]);
+      fill(log, told.length ? told.map((cells) => h("li", null, cells)) : h("li", null, "It has not run yet."));
+      log.hidden = false;
     } catch (error) {
       complain(error);
     }
@@ -307,6 +330,16 @@ function scheduleOf(schedule = {}) {
   if (schedule.kind === "every") return `every ${lasted(schedule.everyMs)}`;
   if (schedule.kind === "at") return `once, ${dayOf(schedule.atMs || Date.parse(schedule.at))}`;
   return `${schedule.expr || "?"}${schedule.tz ? ` ${schedule.tz}` : ""}`;
+}
+
+/** What an agent's runs, with all they cause, may spend. What it does not set is taken from the defaults. */
+function budgetOf(id, agents) {
+  const own = agents?.list?.find((each) => each.id === id)?.budget || agents?.entries?.[id]?.budget;
+  const set = Object.fromEntries(Object.entries(own || {}).filter(([, value]) => value !== null));
+  const { tokens, costUsd, minutes } = { ...agents?.defaults?.budget, ...set };
+  const limits = [tokens && `${count(tokens)} tokens`, costUsd && cost(costUsd), minutes && `${minutes} min`];
+  const told = limits.filter(Boolean).join(", ");
+  return told ? `budget: ${told}` : "no budget";
 }
 
 const block = (title, cls = "") =>

@@ -277,7 +277,7 @@ class Sessions extends Part {
           ? h("span", { cls: "silent" }, "archived")
           : stateMark(row.lane),
       kind: row.spawnedBy ? "child" : row.kind,
-      channel: row.channel,
+      channel: channelOf(row),
       model: row.model,
       tokens: tokens(row.tokens),
       cost: cost(row.costUsd),
@@ -499,6 +499,7 @@ class Sessions extends Part {
   }
 }
 
+const channelOf = (row) => (row.channel === "unknown" ? "–" : row.channel);
 const twice = (word) => [word, word];
 
 function facts(row) {
@@ -510,9 +511,9 @@ function facts(row) {
         ? h("span", null, "child of ", h("a", { href: to.session(row.spawnedBy) }, nameOfKey(row.spawnedBy)))
         : row.kind,
     ],
-    ["Channel", row.channel],
+    ["Channel", channelOf(row)],
     ["Window", `${count(row.contextUsed)}${row.contextTokens ? ` of ${count(row.contextTokens)}` : ""} tokens`],
-    ["Spent", `${count(row.tokens)} tokens, ${cost(row.costUsd)}`],
+    ["Spent", `${count(row.tokens)} tokens${row.costUsd ? `, ${cost(row.costUsd)}` : ""}`],
     ["Begun", `${dayOf(row.createdAt)}, ${timeOf(row.createdAt)}`],
     ["Session id", h("code", null, row.sessionId)],
   ];
