@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from crossclaw.cli.bars import at_work
 from crossclaw.cli.exits import Exit, UsageError
 from crossclaw.cli.grammar import (
     Arguments,
@@ -181,9 +182,10 @@ def _delete(arguments: Arguments) -> int:
 def _compact(arguments: Arguments) -> int:
     async def work(peer: Peer) -> int:
         key = await find_session(peer, arguments.session)
-        answer = await peer.call(
-            "sessions.compact", {"key": key}, timeout_s=max(arguments.timeout, _COMPACT_S)
-        )
+        with at_work(f"summarising older turns of {cleaned(key)}"):
+            answer = await peer.call(
+                "sessions.compact", {"key": key}, timeout_s=max(arguments.timeout, _COMPACT_S)
+            )
         told = (
             f"{key} is compacted: its model sees the last {answer['kept']} entries and a summary; "
             "the history stays whole"
