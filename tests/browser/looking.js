@@ -106,5 +106,43 @@
     if (innerWidth < 500 && element.localName === "button" && (box.width < 24 || box.height < 24))
       wrong.push(`${say(element)} is too small for a finger`);
   }
+
+  // ── words on words ─────────────────────────────────────────────────────────────────────
+  const cut = (box, element) => {
+    let { left, top, right, bottom } = box;
+    for (let around = element; around && around !== document.body; around = around.parentElement) {
+      if (getComputedStyle(around).overflow === "visible") continue;
+      const edge = around.getBoundingClientRect();
+      [left, top] = [Math.max(left, edge.left), Math.max(top, edge.top)];
+      [right, bottom] = [Math.min(right, edge.right), Math.min(bottom, edge.bottom)];
+    }
+    return { left, top, right, bottom };
+  };
+  const onTop = ({ left, top, right, bottom }, element) =>
+    [left + 1, (left + right) / 2, right - 1].some((x) => {
+      const hit = document.elementFromPoint(x, (top + bottom) / 2);
+      return hit && (element.contains(hit) || hit.contains(element));
+    });
+  const texts = document.createTreeWalker(main, NodeFilter.SHOW_TEXT);
+  const lines = [];
+  while (texts.nextNode()) {
+    const element = texts.currentNode.parentElement;
+    if (!texts.currentNode.data.trim() || !shown(element) || element.closest(".sr, option")) continue;
+    const range = document.createRange();
+    range.selectNodeContents(texts.currentNode);
+    for (const rect of range.getClientRects()) {
+      const box = cut(rect, element);
+      if (box.right - box.left < 2 || box.bottom - box.top < 2 || !onTop(box, element)) continue;
+      lines.push({ ...box, element, text: texts.currentNode.data.trim().slice(0, 20) });
+    }
+  }
+  lines.forEach((one, n) => {
+    for (const other of lines.slice(n + 1)) {
+      if (one.element === other.element) continue;
+      const wide_ = Math.min(one.right, other.right) - Math.max(one.left, other.left);
+      const high = Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top);
+      if (wide_ > 3 && high > 5) wrong.push(`"${one.text}" and "${other.text}" lie on each other`);
+    }
+  });
   return wrong;
 };

@@ -181,6 +181,27 @@ def test_a_restart_of_the_gateway_loses_and_doubles_nothing(
     assert words == ["say: before", "before", "say: into the dark", "into the dark"]
 
 
+def test_what_is_said_before_a_conversation_could_be_read_is_seen_and_arrives(
+    visit: Visit, tmp_path: Any
+) -> None:
+    with open_place(tmp_path) as own:
+        port = own.program.port
+        visitor = visit(place=own, may_complain="WebSocket|ERR_CONNECTION")
+        visitor.see("cc-recent a", has_text="The librarian")
+        own.program.kill()
+        visitor.see("#line[data-state=off], #line[data-state=wait]")
+        visitor.page.click("cc-recent a >> text=The librarian")
+        visitor.see("h2", has_text="The librarian")
+        visitor.say("say: Shelf nine.")
+        visitor.see(".ghost.user", has_text="Shelf nine.")
+
+        with own.folder.start("gateway", "--port", str(port)):
+            visitor.see(".message.assistant[data-seq]", has_text="Shelf nine.")
+            words = visitor.words()
+
+    assert words == ["say: Shelf nine.", "Shelf nine."]
+
+
 def test_the_door_says_why_a_token_is_refused_and_takes_the_right_one(
     chromium: Any, place: Place
 ) -> None:

@@ -1,9 +1,13 @@
 """Operations on the page: what the gateway offers is shown, secrets are not."""
 
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from tests.browser.conftest import Visit
-from tests.browser.visiting import Place, route
+from tests.browser.visiting import Place, open_place, route
 
 pytestmark = pytest.mark.spec("N1")
 
@@ -21,14 +25,6 @@ def test_the_house_its_agents_clients_and_channels_are_shown(visit: Visit, place
         ".textContent.split('webchat-ui').length === 3"
     )
     other.page.close()
-
-
-def test_the_config_is_shown_without_secrets(visit: Visit, place: Place) -> None:
-    visitor = visit(route("operations"))
-
-    config = visitor.see("section[aria-label=Config] pre").inner_text()
-    assert '"librarian"' in config
-    assert place.token not in visitor.page.content()
 
 
 def test_what_the_gateway_does_not_offer_is_not_shown(visit: Visit, place: Place) -> None:
@@ -65,6 +61,54 @@ def test_a_job_that_cannot_be_added_stays_in_its_form_with_the_reason(
     visitor.see("section[aria-label='Cron jobs'] .plainlist", has_text="News")
     assert form.locator("[name=message]").input_value() == ""
     assert form.locator("[role=alert]").inner_text() == ""
+
+
+def test_a_job_runs_now_tells_its_log_is_turned_off_and_removed(visit: Visit, place: Place) -> None:
+    visitor = visit(route("operations"))
+    form = visitor.see("form[aria-label='New job']")
+    given = {"name": "Tides", "expr": "0 5 1 1 *", "message": "say: High water at ten."}
+    for name, text in given.items():
+        form.locator(f"[name={name}]").fill(text)
+    form.get_by_role("button", name="Add a job").click()
+    job = visitor.see("section[aria-label='Cron jobs'] li", has_text="Tides")
+
+    _press(job, "Log")
+    job.locator(".ticks", has_text="not run yet").wait_for()
+    _press(job, "Run now")
+    job.locator(".ticks", has_text="High water at ten.").wait_for()
+    job.locator(".ticks .state", has_text="ok").wait_for()
+    _press(job, "Turn off")
+    job.get_by_role("button", name="Turn on").wait_for()
+    assert [each["enabled"] for each in _jobs(place, "Tides")] == [False]
+    _press(job, "Turn on")
+    job.get_by_role("button", name="Turn off").wait_for()
+
+    _press(job, "Remove")
+    visitor.page.click(".toast >> text=Undo")
+    assert len(_jobs(place, "Tides")) == 1
+    _press(job, "Remove")
+    visitor.find("section[aria-label='Cron jobs'] li", has_text="Tides").wait_for(state="detached")
+    assert _jobs(place, "Tides") == []
+
+
+def _press(job: Any, name: str) -> None:
+    job.get_by_role("button", name=name, exact=True).click()
+
+
+def _jobs(place: Place, name: str) -> list[Any]:
+    jobs = place.client.ask("cron.list", {"includeDisabled": True})["jobs"]
+    return [job for job in jobs if job["name"] == name]
+
+
+def test_budgets_of_the_agents_are_told(visit: Visit, tmp_path: Path) -> None:
+    defaults = {"budget": {"tokens": 400_000, "minutes": 30}}
+    listed = [{"id": "main"}, {"id": "librarian", "budget": {"tokens": 50_000, "costUsd": 2}}]
+    config = json.dumps({"agents": {"defaults": defaults, "list": listed}})
+    with open_place(tmp_path, config) as own:
+        visitor = visit(route("operations"), place=own)
+        visitor.see("section[aria-label=Agents] .budget", has_text="400,000 tokens, 30 min")
+        visitor.see("section[aria-label=Agents] .budget", has_text="50,000 tokens, $2.00, 30 min")
+        visitor.page.close()
 
 
 def test_the_log_shows_what_the_gateway_wrote(visit: Visit, place: Place) -> None:

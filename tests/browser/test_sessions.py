@@ -100,9 +100,9 @@ def test_an_archived_session_leaves_the_list_and_is_found_among_the_archived(
     visitor = visit(route("sessions", key))
 
     visitor.page.click(".panel >> text=Archive")
-    visitor.see(".tbody .tr", has_text="archived")
+    visitor.find(".tbody .tr", has_text=key).wait_for(state="detached")
     visitor.page.click(".toast >> text=Undo")
-    visitor.find(".tbody .tr .silent", has_text="archived").wait_for(state="detached")
+    visitor.see(".tbody .tr", has_text=key)
     assert place.ledger("SELECT archived_at FROM sessions WHERE key = ?", key) == [(None,)]
 
     visitor.go(route("sessions", key))
@@ -128,6 +128,43 @@ def test_an_archived_session_is_read_and_not_written_to(visit: Visit, place: Pla
     visitor.find("cc-composer").wait_for(state="hidden")
     current = visitor.see("cc-recent a[aria-current]")
     assert ("Read only" in current.inner_text(), "archived" in current.inner_text()) == (True, True)
+
+
+def test_an_archived_session_is_brought_back_and_goes_on(visit: Visit, place: Place) -> None:
+    key = place.make("goes-on", label="Goes on")
+    place.say(key, "say: before")
+    place.client.ask("sessions.archive", {"key": key})
+    visitor = visit(route("sessions", key))
+
+    visitor.page.click(".panel >> text=Bring back")
+    visitor.see(".toast", has_text="is back")
+    visitor.page.click(".panel >> text=Open chat")
+    visitor.see("cc-composer")
+    visitor.say("say: and after")
+    visitor.see(".message.assistant[data-seq]", has_text="and after")
+
+    assert visitor.words() == ["say: before", "before", "say: and after", "and after"]
+
+
+def test_a_chat_that_is_shut_is_opened_again_where_it_is_read(visit: Visit, place: Place) -> None:
+    key = place.make("opened-again")
+    place.say(key, "say: hello")
+    place.client.ask("sessions.archive", {"key": key})
+    visitor = visit(route("chat", key))
+
+    visitor.page.click(".shut >> text=Bring back")
+    visitor.see("cc-composer")
+    visitor.find(".shut").wait_for(state="hidden")
+
+
+def test_what_cannot_be_brought_back_says_why(visit: Visit, place: Place) -> None:
+    key = place.make("had-the-name", label="Sought after")
+    place.client.ask("sessions.archive", {"key": key})
+    place.make("has-the-name", label="Sought after")
+    visitor = visit(route("sessions", key))
+
+    visitor.page.click(".panel >> text=Bring back")
+    visitor.see(".toast.bad", has_text="another one first")
 
 
 def test_a_chat_is_shut_at_the_moment_it_is_archived(visit: Visit, place: Place) -> None:

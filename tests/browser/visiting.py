@@ -22,7 +22,7 @@ AGENTS: dict[str, Any] = {
 }
 CONFIG = json.dumps({"agents": AGENTS})
 MAIN, LIBRARIAN, HARBOUR = (f"agent:{name}:main" for name in ("main", "librarian", "harbour"))
-PATIENCE_MS = 30_000
+PATIENCE_MS = 30_000  # asked for only where something is wrong, or the machine does much else
 
 
 class Place:
@@ -100,6 +100,7 @@ class Visitor:
         may_complain: str | None = None,
     ) -> None:
         self.place = place
+        self.url = place.url  # stays, also when the program does not
         self.complaints: list[str] = []
         self._may_complain = may_complain
         self.context = chromium.new_context(
@@ -119,16 +120,16 @@ class Visitor:
             self.complaints.append(f"{message.type}: {message.text}")
 
     def _asked(self, request: Any) -> None:
-        if not request.url.startswith((self.place.url, "data:", "blob:")):
+        if not request.url.startswith((self.url, "data:", "blob:")):
             self.complaints.append(f"asked elsewhere: {request.url}")
 
     def come_in(self) -> None:
-        self.page.goto(f"{self.place.url}#token={self.place.token}")
+        self.page.goto(f"{self.url}#token={self.place.token}")
         self.page.locator("#line[data-state=on]").wait_for(state="attached")
 
     def go(self, where: str) -> None:
         """There on return: views are fetched when they are looked at."""
-        self.page.goto(self.place.url + where)
+        self.page.goto(self.url + where)
         if name := where.partition("/")[2].partition("/")[0]:
             self.find(f"main > cc-{name}").wait_for(state="attached")
 

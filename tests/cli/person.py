@@ -1,7 +1,9 @@
 """A person at a terminal: a home of their own, and the installed command."""
 
+import contextlib
 import json
 import os
+import pty
 import socket
 import subprocess
 import sys
@@ -68,6 +70,28 @@ class Person:
             os.close(ours)
             process.wait(40)
         return seen.decode().replace("\r\n", "\n")
+
+    def looks_at(self, *words: str) -> tuple[str, str]:
+        """What a terminal shows beside the answer, and the answer itself, which goes into a pipe."""
+        master, slave = pty.openpty()
+        seen = bytearray()
+        with subprocess.Popen(
+            [BIN / "openclaw", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=slave,
+            cwd=self.folder,
+            env=self.environ | {"TERM": "xterm-256color", "COLUMNS": "160"},
+        ) as program:
+            os.close(slave)
+            assert program.stdout is not None
+            with contextlib.suppress(OSError):  # the other end is closed: there is no more
+                while piece := os.read(master, 4096):
+                    seen += piece
+            answer = program.stdout.read().decode()
+            assert program.wait(40) == 0
+        os.close(master)
+        return seen.decode(), answer
 
     def begins(self, *words: str, name: str = "openclaw") -> subprocess.Popen[str]:
         return subprocess.Popen(

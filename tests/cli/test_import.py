@@ -1,5 +1,6 @@
 """`import` at a terminal."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,32 @@ def test_a_folder_comes_in_and_its_history_can_be_read(person: Person, tmp_path:
     copy = person.state / "sessions" / "main" / f"{MAIN}.jsonl"
     assert len(copy.read_text().splitlines()) == 8
     assert person.reads_json("import", folder)["transcriptsBefore"] == 1
+
+
+def test_long_work_is_seen_on_a_terminal_and_never_in_a_pipe(
+    person: Person, tmp_path: Path
+) -> None:
+    folder = str(a_folder(tmp_path / "there"))
+    seen, answer = person.looks_at("import", folder, "--json")
+    for words in ("opening the store", "5 messages", "transcripts written: 1"):
+        assert words in seen
+    assert json.loads(answer)["messages"] == 5
+
+    piped = person.types("import", folder, "--json")
+    assert (json.loads(piped.stdout)["transcriptsBefore"], piped.stderr) == (1, "")
+
+
+def test_a_compaction_is_seen_on_a_terminal_and_never_in_a_pipe(
+    person: Person, tmp_path: Path
+) -> None:
+    person.types("import", str(a_folder(tmp_path / "there")))
+    seen, answer = person.looks_at("sessions", "compact", "main", "--json")
+    assert "summarising older turns of agent:main:main" in seen
+    assert json.loads(answer)["ok"] is True
+
+    piped = person.types("sessions", "compact", "main", "--json")
+    assert json.loads(piped.stdout)["ok"] is True
+    assert "summarising" not in piped.stdout + piped.stderr
 
 
 def test_a_folder_that_is_none_is_told(person: Person, tmp_path: Path) -> None:

@@ -180,3 +180,8 @@ def test_a_script_spawns_and_reads_the_report(person: Person) -> None:
     assert "nothing was running" in person.types("sessions", "abort", "main").stdout
     assert "is put away" in person.types("sessions", "archive", spawned["childSessionKey"]).stdout
     assert "0 archived" in person.types("sessions", "cleanup").stdout
+    child = spawned["childSessionKey"]
+    assert child in person.types("sessions", "list", "--archived").stdout
+    assert "is back" in person.types("sessions", "unarchive", child).stdout
+    assert "was not put away" in person.types("sessions", "unarchive", child).stdout
+    assert "nothing is put away" in person.types("sessions", "list", "--archived").stdout

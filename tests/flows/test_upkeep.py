@@ -5,6 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from crossclaw.config import Config, session
 from crossclaw.domain.keys import SessionKey
 from crossclaw.testing import ScriptedProvider, open_house
 from tests.flows.talking import call, say
@@ -73,3 +74,41 @@ async def test_a_session_at_work_is_not_put_away(tmp_path: Path) -> None:
         await anyio.sleep(1)
         with pytest.raises(Exception, match="still active"):
             await call(house, "sessions.archive", key=DESK)
+
+
+async def test_what_was_put_away_is_brought_back_and_goes_on(tmp_path: Path) -> None:
+    idle = Config(session=session.Session(idle_minutes=30))
+    async with open_house(tmp_path, ScriptedProvider(lambda request: "ok"), config=idle) as house:
+        await say(house, DESK, "hi", "r1")
+        assert not (await call(house, "sessions.unarchive", key=DESK))["unarchived"]
+        await call(house, "sessions.archive", key=DESK)
+        with pytest.raises(Exception, match="unarchive brings it back"):
+            await say(house, DESK, "still there?", "r2")
+        await anyio.sleep(3600)
+        assert (await call(house, "sessions.unarchive", key=DESK))["unarchived"]
+        listed = await call(house, "sessions.list")
+        await say(house, DESK, "and now?", "r3")
+        history = await call(house, "chat.history", sessionKey=DESK)
+
+    assert [row["key"] for row in listed["sessions"]] == [DESK]
+    texts = [message["content"][0]["text"] for message in history["messages"]]
+    assert texts == ["hi", "ok", "and now?", "ok"], (
+        "nothing of it was lost, and it did not begin anew"
+    )
+
+
+async def test_a_name_that_went_to_another_is_not_taken_back(tmp_path: Path) -> None:
+    async with open_house(tmp_path, ScriptedProvider(lambda request: "ok")) as house:
+        await call(house, "sessions.create", key=DESK, label="The desk")
+        await call(house, "sessions.archive", key=DESK)
+        await call(house, "sessions.create", key="agent:main:other", label="The desk")
+        with pytest.raises(Exception, match="label already in use"):
+            await call(house, "sessions.unarchive", key=DESK)
+        await call(house, "sessions.patch", key="agent:main:other", label="The other desk")
+        assert (await call(house, "sessions.unarchive", key=DESK))["unarchived"]
+
+
+async def test_what_is_not_there_is_not_brought_back(tmp_path: Path) -> None:
+    async with open_house(tmp_path, ScriptedProvider(lambda request: "ok")) as house:
+        with pytest.raises(Exception, match="unknown session"):
+            await call(house, "sessions.unarchive", key="agent:main:nobody")

@@ -156,3 +156,65 @@ async def test_a_missing_file_is_made(tmp_path: Path) -> None:
     assert "global" in (tmp_path / "openclaw.json").read_text()
     assert schema["schema"]["properties"]["session"]["properties"]["scope"]
     assert "$ref" not in json.dumps(schema)
+
+
+async def test_the_file_edited_by_a_person_keeps_its_comments_and_secrets(tmp_path: Path) -> None:
+    file = tmp_path / "openclaw.json"
+    file.write_text(FILE)
+    async with serve_house(tmp_path) as housed, dial(housed) as peer:
+        await come_in(peer)
+        seen = (await peer.ask("config.get", {}))["payload"]
+        assert SECRET not in seen["written"]
+        raw = seen["written"].replace('"Ana"', '"Anna"')
+        tried = {"raw": raw, "baseHash": seen["hash"], "dryRun": True}
+        assert (await peer.ask("config.edit", tried))["payload"]["changed"] == [
+            "agents.list[1].name"
+        ]
+        assert file.read_text() == FILE
+        done = (await peer.ask("config.edit", {"raw": raw, "baseHash": seen["hash"]}))["payload"]
+        fresh = (await peer.ask("config.get", {}))["payload"]
+
+    assert file.read_text() == FILE.replace('"Ana"', '"Anna"')
+    assert done["hash"] == fresh["hash"] != seen["hash"]
+    assert fresh["restart"]["required"] is True, "what is in force is what was read at the start"
+
+
+async def test_an_edit_of_an_older_text_writes_nothing_and_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "openclaw.json"
+    file.write_text(FILE)
+    async with serve_house(tmp_path) as housed, dial(housed) as peer:
+        await come_in(peer)
+        seen = (await peer.ask("config.get", {}))["payload"]
+        file.write_text(other := FILE.replace("Ana", "Anna"))
+        params = {"raw": seen["written"], "baseHash": seen["hash"]}
+        answer = (await peer.ask("config.edit", params))["payload"]
+
+    assert (answer["ok"], answer["stale"]) == (False, True)
+    assert file.read_text() == other
+
+
+async def test_an_edit_that_would_not_load_names_every_line(tmp_path: Path) -> None:
+    raw = '{\n  "session": { "scope": 7 },\n  "hooks": { "enabled": "perhaps" }\n}'
+    answer, text = await asked(tmp_path, "config.edit", raw)
+
+    problems = answer["payload"]["problems"]
+    assert [(each["line"], each["key"]) for each in problems] == [
+        (2, "session.scope"),
+        (3, "hooks.enabled"),
+    ]
+    assert text == FILE
+
+
+async def test_a_file_that_cannot_be_read_is_not_offered_for_editing(tmp_path: Path) -> None:
+    file = tmp_path / "openclaw.json"
+    file.write_text(FILE)
+    async with serve_house(tmp_path) as housed, dial(housed) as peer:
+        await come_in(peer)
+        file.write_text("{ session: ")
+        seen = (await peer.ask("config.get", {}))["payload"]
+        params = {"raw": "{}", "baseHash": seen["hash"]}
+        answer = await peer.ask("config.edit", params)
+
+    assert seen["written"] is None
+    assert "not JSON5" in seen["issues"][0]["message"]
+    assert "not JSON5" in answer["error"]["message"]

@@ -41,6 +41,7 @@ TREE: dict[str, Leaf | Group] = {
             "reset": Leaf("begin a session anew; the old transcript stays", "sessions"),
             "delete": Leaf("delete a session", "sessions"),
             "archive": Leaf("put a session away: not listed, still readable", "upkeep"),
+            "unarchive": Leaf("bring back what was put away", "upkeep"),
             "cleanup": Leaf("delete what was archived long ago", "upkeep"),
         },
         default="list",

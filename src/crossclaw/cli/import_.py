@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from crossclaw.cli.bars import at_work
 from crossclaw.cli.exits import Exit
 from crossclaw.cli.grammar import Arguments, Command, Parser, json_option
 from crossclaw.cli.place import Place, find_place
@@ -37,23 +38,28 @@ def _import(arguments: Arguments) -> int:
     began = time.monotonic()
 
     async def work() -> int:
-        with _shown_progress() as progress:
-            if arguments.dry_run:
+        if arguments.dry_run:
+            with _shown_progress() as progress:
                 report = await Import(None, SystemClock(), progress).run(folder)
-            else:
-                report = await _into_store(place, folder, progress)
+        else:
+            report = await _into_store(place, folder)
         _tell(report, arguments, time.monotonic() - began)
         return Exit.OK
 
     return run_async(work)
 
 
-async def _into_store(place: Place, folder: Path, progress: Progress) -> Report:
-    clock, ledger = SystemClock(), SqliteLedger(place.paths.ledger_path)
+async def _into_store(place: Place, folder: Path) -> Report:
+    clock = SystemClock()
+    with at_work("opening the store"):  # one of an older release is brought up to date first
+        ledger = SqliteLedger(place.paths.ledger_path)
     try:
-        report = await Import(ledger, clock, progress).run(folder)
+        with _shown_progress() as progress:
+            report = await Import(ledger, clock, progress).run(folder)
         # The copies for people, so that the gateway's first start need not wait for them.
-        await Exporter(ledger, place.paths.sessions_dir, clock).repair()
+        with at_work("writing transcripts") as tell:
+            exporter = Exporter(ledger, place.paths.sessions_dir, clock)
+            await exporter.repair(lambda done: tell(f"transcripts written: {done:,}"))
         return report
     finally:
         await ledger.close()

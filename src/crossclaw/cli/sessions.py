@@ -3,6 +3,7 @@
 from shlex import quote
 from typing import Any
 
+from crossclaw.cli.bars import at_work
 from crossclaw.cli.exits import Exit, UsageError
 from crossclaw.cli.grammar import (
     Arguments,
@@ -19,6 +20,7 @@ from crossclaw.cli.peer import ADMIN, READ, WRITE, Peer
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import cleaned, note, out, out_json, problem
 from crossclaw.cli.tables import ago, pairs, table
+from crossclaw.domain.clock import SystemClock
 
 _HEAD = ("session", "kind", "name", "state", "tokens", "updated")
 _PAGE = 200  # rows of one call for the table
@@ -33,6 +35,7 @@ def _list_arguments(parser: Parser) -> None:
     parser.add_argument("--active", type=positive, metavar="MIN", help="only of the last minutes")
     parser.add_argument("--limit", type=positive, default=50, help="at most so many (50)")
     parser.add_argument("--search", metavar="TEXT", help="in key, label, name and id")
+    parser.add_argument("--archived", action="store_true", help="those that were put away")
     json_option(parser)
     gateway_options(parser)
 
@@ -46,6 +49,8 @@ def _list(arguments: Arguments) -> int:
             "search": arguments.search,
         }
         given = {name: value for name, value in params.items() if value is not None}
+        if arguments.archived:
+            return await _list_archived(peer, given, arguments)
         if arguments.json:
             out_json(await peer.call("sessions.list", given, timeout_s=arguments.timeout))
         else:
@@ -53,6 +58,21 @@ def _list(arguments: Arguments) -> int:
         return Exit.OK
 
     return ask(arguments, READ, work=work)
+
+
+async def _list_archived(peer: Peer, given: dict[str, Any], arguments: Arguments) -> int:
+    if arguments.active:
+        raise UsageError("--archived and --active exclude each other")
+    answer = await _table(peer, given | {"archived": True}, arguments.timeout)
+    if arguments.json:
+        out_json(answer)
+    elif not answer["rows"]:
+        out("nothing is put away")
+    else:
+        rows = [(row["key"], row.get("label"), row["archivedAt"]) for row in answer["rows"]]
+        now = SystemClock().now_ms()
+        out(table(("session", "label", "put away"), [(k, w, ago(at, now)) for k, w, at in rows]))
+    return Exit.OK
 
 
 async def _table(peer: Peer, wanted: dict[str, Any], timeout_s: float) -> dict[str, Any]:
@@ -219,9 +239,10 @@ def _delete(arguments: Arguments) -> int:
 def _compact(arguments: Arguments) -> int:
     async def work(peer: Peer) -> int:
         key = await find_session(peer, arguments.session)
-        answer = await peer.call(
-            "sessions.compact", {"key": key}, timeout_s=max(arguments.timeout, _COMPACT_S)
-        )
+        with at_work(f"summarising older turns of {cleaned(key)}"):
+            answer = await peer.call(
+                "sessions.compact", {"key": key}, timeout_s=max(arguments.timeout, _COMPACT_S)
+            )
         told = (
             f"{key} is compacted: its model sees the last {answer['kept']} entries and a summary; "
             "the history stays whole"

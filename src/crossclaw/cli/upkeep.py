@@ -1,4 +1,4 @@
-"""`sessions spawn|abort|archive|cleanup`: what agents do with sessions, for scripts and people."""
+"""`sessions spawn|abort|archive|unarchive|cleanup`: what agents do with sessions, for scripts and people."""
 
 from typing import Any
 
@@ -75,6 +75,13 @@ def _archive(arguments: Arguments) -> int:
     return _change(arguments, "sessions.archive", lambda key, _: f"{key} is put away")
 
 
+def _unarchive(arguments: Arguments) -> int:
+    def shown(key: str, answer: dict[str, Any]) -> str:
+        return f"{key} is back" if answer["unarchived"] else f"{key} was not put away"
+
+    return _change(arguments, "sessions.unarchive", shown)
+
+
 def _change(arguments: Arguments, method: str, shown: Any) -> int:
     async def work(peer: Peer) -> int:
         key = await find_session(peer, arguments.session)
@@ -113,5 +120,6 @@ COMMANDS = {
     "spawn": Command(_spawn_arguments, _spawn),
     "abort": Command(_one_arguments, _abort),
     "archive": Command(_one_arguments, _archive),
+    "unarchive": Command(_one_arguments, _unarchive),
     "cleanup": Command(_cleanup_arguments, _cleanup),
 }

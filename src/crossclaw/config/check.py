@@ -41,7 +41,7 @@ Finding = Problem | Note
 
 def examine(kind: Any, value: Any, path: KeyPath, hook: Hook | None) -> Iterator[Finding]:
     """With a hook, single values are tried as well."""
-    inside = _inside(kind, _shape(value))
+    inside = inside_of(kind, shape_of(value))
     if inside is None:
         if hook:
             yield from _examine_leaf(kind, value, path, hook)
@@ -57,7 +57,7 @@ def examine(kind: Any, value: Any, path: KeyPath, hook: Hook | None) -> Iterator
 def _examine_section(
     section: type[Section], value: dict[str, Any], path: KeyPath, hook: Hook | None
 ) -> Iterator[Finding]:
-    kinds = _kinds(section)
+    kinds = kinds_of(section)
     for key, child in value.items():
         if key not in kinds:
             if key not in section.quiet:
@@ -72,7 +72,7 @@ def _examine_section(
 def _unknown(section: type[Section], key: str, path: KeyPath) -> Finding:
     if key in section.unused:
         return Note((*path, key), "Crossclaw has no use for this OpenClaw key")
-    meant = near_miss(key, _kinds(section).keys() | section.unused)
+    meant = near_miss(key, kinds_of(section).keys() | section.unused)
     if meant:
         return Problem((*path, key), f'unknown key; did you mean "{meant}"?')
     return Note((*path, key), "unknown key, ignored")
@@ -98,14 +98,14 @@ def _examine_leaf(kind: Any, value: Any, path: KeyPath, hook: Hook) -> Iterator[
     try:
         msgspec.convert(value, kind, dec_hook=hook)
     except msgspec.ValidationError as error:
-        if {Secret, Secrets, Loose} & set(_members(kind)):
+        if {Secret, Secrets, Loose} & set(members_of(kind)):
             yield Problem(path, str(error))
         else:
             yield Problem(path, f"expected {expected(kind)}", shows_found=True)
 
 
 @cache
-def _kinds(section: type[Section]) -> dict[str, Any]:
+def kinds_of(section: type[Section]) -> dict[str, Any]:
     """Names in the file to types. `msgspec.structs.fields` tells the same, but takes 5 ms for all."""
     kinds: dict[str, Any] = {}
     for base in reversed(section.__mro__):
@@ -121,18 +121,18 @@ def _required(section: type[Section]) -> tuple[str, ...]:
 
 
 @cache
-def _members(kind: Any) -> tuple[Any, ...]:
+def members_of(kind: Any) -> tuple[Any, ...]:
     return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
 
 
-def _shape(value: Any) -> type | None:
+def shape_of(value: Any) -> type | None:
     return dict if isinstance(value, dict) else list if isinstance(value, list) else None
 
 
 @cache
-def _inside(kind: Any, shape: type | None) -> Any:
+def inside_of(kind: Any, shape: type | None) -> Any:
     """The member of a type that says what is inside an object or a list; None for a leaf."""
-    for member in _members(kind):
+    for member in members_of(kind):
         origin = get_origin(member)
         is_section = origin is None and isinstance(member, type) and issubclass(member, Section)
         if shape is dict and (origin is dict or is_section):
@@ -151,7 +151,7 @@ def expected(kind: Any) -> str:
         return expected(base) + _range(meta)
     if get_origin(kind) is tuple:
         return f"a list, each item {expected(get_args(kind)[0])}"
-    members = [member for member in _members(kind) if member is not NoneType]
+    members = [member for member in members_of(kind) if member is not NoneType]
     if len(members) > 1:
         return " or ".join(map(expected, members))
     plain = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}

@@ -6,11 +6,12 @@ to write by hand.
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from crossclaw.config.load import Loaded, load
+from crossclaw.config.load import Loaded, Unloadable, load
 from crossclaw.config.positions import KeyPath
 from crossclaw.config.source import dotted, parse, read_text
 from crossclaw.config.supported import refuse_unsupported
@@ -21,7 +22,7 @@ _FILE_MODE, _FOLDER_MODE = 0o600, 0o700
 EMPTY = "{\n}\n"
 
 
-class NotChanged(ConfigInvalid):
+class NotChanged(Unloadable):
     """The file stays as it was; the text says why and what would work."""
 
 
@@ -82,12 +83,23 @@ class ConfigFile:
 
     def _by_hand(self, path: KeyPath, value: Any, why: str) -> NotChanged:
         lines = f"{dotted(path)}: {written(value)}"
-        return NotChanged(
-            f"{self.path} was not changed: {why}\nBy hand, at the right place:\n\n  {lines}"
-        )
+        text = f"{self.path} was not changed: {why}\nBy hand, at the right place:\n\n  {lines}"
+        return NotChanged(text, ((path, why),))
 
     def save(self) -> Loaded:
         """Only what loads is written. The file is there whole at any moment, and only ours to read."""
+        with self._draft() as draft:
+            loaded = self._check(draft)
+            draft.replace(self.path)
+            return loaded
+
+    def check(self) -> Loaded:
+        """What saving would say; nothing is written."""
+        with self._draft() as draft:
+            return self._check(draft)
+
+    @contextmanager
+    def _draft(self) -> Generator[Path]:
         self.path.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(
             dir=self.path.parent, prefix=f".{self.path.name}.", suffix=".draft"
@@ -99,9 +111,7 @@ class ConfigFile:
                 file.write(self.text)
                 file.flush()
                 os.fsync(descriptor)
-            loaded = self._check(draft)
-            draft.replace(self.path)
-            return loaded
+            yield draft
         finally:
             draft.unlink(missing_ok=True)
 
@@ -112,4 +122,6 @@ class ConfigFile:
             return loaded
         except ConfigInvalid as error:
             text = str(error).replace(str(draft), str(self.path))
-            raise NotChanged(f"{self.path} was not changed; it would not load:\n{text}") from None
+            problems = error.problems if isinstance(error, Unloadable) else (((), text),)
+            why = f"{self.path} was not changed; it would not load:\n{text}"
+            raise NotChanged(why, problems) from None

@@ -8,6 +8,7 @@ import msgspec
 
 from crossclaw.config.check import Finding, Note, Problem, examine, found, near_miss, sort_of
 from crossclaw.config.model import Config
+from crossclaw.config.positions import KeyPath
 from crossclaw.config.providers import APIS
 from crossclaw.config.section import Loose, Secrets
 from crossclaw.config.source import Source, dotted
@@ -15,6 +16,14 @@ from crossclaw.config.variables import Missing, substitute, variables_of, writte
 from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.errors import ConfigInvalid
 from crossclaw.domain.secret import Secret
+
+
+class Unloadable(ConfigInvalid):
+    """Its text names everything to mend; `problems` are the same, each with its key."""
+
+    def __init__(self, text: str, problems: tuple[tuple[KeyPath, str], ...]) -> None:
+        super().__init__(text)
+        self.problems = problems
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -38,7 +47,7 @@ def load(path: Path, environ: Mapping[str, str]) -> Loaded:
     config, findings = _build(source.value, environ)
     problems = [finding for finding in findings if isinstance(finding, Problem)]
     if problems or config is None:
-        raise ConfigInvalid(_told(problems, source))
+        raise _unloadable(problems, source)
     warnings = tuple(f"{dotted(note.path)}: {note.text}" for note in findings)
     return Loaded(config, path, True, source.value, warnings, source.files)
 
@@ -176,16 +185,16 @@ def _foreign_api(path: tuple[str, ...], api: str) -> Finding:
     return Note(path, f'Crossclaw does not speak "{api}" but {" and ".join(APIS)}; not used')
 
 
-def _told(problems: list[Problem], source: Source) -> str:
-    lines = [_line(problem, source) for problem in problems]
+def _unloadable(problems: list[Problem], source: Source) -> Unloadable:
+    pairs = tuple((problem.path, _text(problem, source)) for problem in problems)
+    lines = [f"{source.spot(path)}: {dotted(path) or 'the file'}: {text}" for path, text in pairs]
     if len(lines) == 1:
-        return lines[0]
-    return f"{source.path} has {len(lines)} problems:\n" + "\n".join(f"  {line}" for line in lines)
+        return Unloadable(lines[0], pairs)
+    head = f"{source.path} has {len(lines)} problems:\n"
+    return Unloadable(head + "\n".join(f"  {line}" for line in lines), pairs)
 
 
-def _line(problem: Problem, source: Source) -> str:
-    key = dotted(problem.path) or "the file"
-    text = problem.text
+def _text(problem: Problem, source: Source) -> str:
     if problem.shows_found:
-        text = f"found {found(source.at(problem.path))}; {text}"
-    return f"{source.spot(problem.path)}: {key}: {text}"
+        return f"found {found(source.at(problem.path))}; {problem.text}"
+    return problem.text

@@ -94,19 +94,19 @@ class Config(Section, frozen=True):
     def redacted(self) -> dict[str, Any]:
         """The whole config as plain values with every secret left out, fit to be shown."""
         shown: dict[str, Any] = msgspec.to_builtins(self, enc_hook=lambda _secret: "(hidden)")
-        hidden: dict[str, Any] = _without_credentials(shown)
+        hidden: dict[str, Any] = without_credentials(shown)
         return hidden
 
 
 _IN_URL = re.compile(r"(?<=://)[^/@\s]+@|(?<=[?&])[^=&\s]+=[^&\s]+")
 
 
-def _without_credentials(value: Any) -> Any:
+def without_credentials(value: Any) -> Any:
     """People put keys into addresses: user:password@ and ?key=… are left out of what is shown."""
     if isinstance(value, dict):
-        return {name: _without_credentials(part) for name, part in value.items()}
+        return {name: without_credentials(part) for name, part in value.items()}
     if isinstance(value, list):
-        return [_without_credentials(part) for part in value]
+        return [without_credentials(part) for part in value]
     return _IN_URL.sub("", value) if isinstance(value, str) and "://" in value else value
 
 

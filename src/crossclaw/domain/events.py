@@ -85,7 +85,7 @@ class Injected(msgspec.Struct, frozen=True):
 
 
 class SessionChanged(msgspec.Struct, frozen=True):
-    """A session's row changed by other means than a run: patch, reset, delete."""
+    """A session's row changed by other means than a run: patch, reset, delete, archive."""
 
     key: SessionKey
     reason: str

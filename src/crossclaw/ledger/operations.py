@@ -72,6 +72,14 @@ class ArchiveSession(Op[Session | None], frozen=True):
     at: int
 
 
+class UnarchiveSession(Op[Session | None], frozen=True):
+    """Bring back a session that was put away. None when it is not there or not put away. Its label may
+    belong to another by now, which is Invalid: two of one name could not be told apart."""
+
+    key: SessionKey
+    at: int
+
+
 # ── runs ───────────────────────────────────────────────────────────────────────────────────────
 
 

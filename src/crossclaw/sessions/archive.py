@@ -1,4 +1,5 @@
-"""Putting children away: archived some time after their end, or deleted right after the announce.
+"""Putting away and bringing back. Children are archived some time after their end, or deleted right after
+the announce.
 
 Timers of the ledger bring it about, so a restart delays it and forgets nothing.
 """
@@ -12,7 +13,7 @@ from crossclaw.domain.errors import Busy
 from crossclaw.domain.events import SessionChanged
 from crossclaw.domain.keys import SessionKey
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.operations import ArchiveSession, ArmTimer, TakeTimer, Timer
+from crossclaw.ledger.operations import ArchiveSession, ArmTimer, TakeTimer, Timer, UnarchiveSession
 from crossclaw.runs.feed import Feed
 from crossclaw.sessions.changing import Changing
 
@@ -48,6 +49,13 @@ class Archive:
         if archived is not None:
             self._feed.publish(SessionChanged(key, "archive"))
         return archived is not None
+
+    async def bring_back(self, key: SessionKey) -> bool:
+        """Listed and written to again; False when it was not put away. A child stays until its next end."""
+        back = await self._ledger.do(UnarchiveSession(key=key, at=self._clock.now_ms()))
+        if back is not None:
+            self._feed.publish(SessionChanged(key, "unarchive"))
+        return back is not None
 
     async def clean_up(self, timer: Timer) -> None:
         """Deleted, whatever is queued in it: its parent has its report."""

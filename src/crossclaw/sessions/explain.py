@@ -107,7 +107,8 @@ class Explaining:
         if session.archived_at is None:
             return [Reason(about="existence", allowed=True, reason="it exists")]
         words = (
-            "it is archived: not listed and not sent to, but still read by its key or session id"
+            "it is archived: not listed and not sent to, but still read by its key or session id; "
+            "crossclaw sessions unarchive brings it back"
         )
         return [Reason(about="archive", allowed=verb == "read", reason=words)]
 

@@ -8,7 +8,7 @@ tried again later and hurts nobody else.
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -80,13 +80,16 @@ class Exporter:
         name = Name(agent_id, session_id)
         return self.files.path_of(name.compressed if compressed else name)
 
-    async def repair(self) -> None:
-        """Before serving: whatever the ledger says is behind. The others are not looked at."""
+    async def repair(self, tell: Callable[[int], None] | None = None) -> None:
+        """Before serving: whatever the ledger says is behind. The others are not looked at. `tell` hears
+        how many are done."""
         async with self._lock:
-            after = ""
+            after, done = "", 0
             while page := await self._ledger.list_exports(behind=True, after=after, limit=PAGE):
                 await self._bring_up_to_date(export.session_id for export in page)
-                after = page[-1].session_id
+                after, done = page[-1].session_id, done + len(page)
+                if tell:
+                    tell(done)
             await self._mark()
 
     async def serve(

@@ -41,7 +41,12 @@ class Chat extends Transcript {
       "Newest messages",
     );
     this.composer = h("cc-composer");
-    this.shut = h("p", { cls: "shut", hidden: true }, "This session is archived. It can be read, not written to.");
+    this.shut = h(
+      "p",
+      { cls: "shut", hidden: true },
+      "This session is archived. It can be read, not written to.",
+      h("button", { type: "button", onclick: () => this.bringBack() }, "Bring back"),
+    );
     fill(
       this,
       this.list,
@@ -84,7 +89,7 @@ class Chat extends Transcript {
       if (detail.sessionKey === this.key) this.ended(detail);
     });
     this.hear(wire, "sessions.changed", ({ detail }) => {
-      if (detail.sessionKey === this.key && ["reset", "delete", "archive"].includes(detail.reason)) this.load();
+      if (detail.sessionKey === this.key && ["reset", "delete", "archive", "unarchive"].includes(detail.reason)) this.load();
     });
     this.hear(house, "open", () => this.again());
     this.hear(house, "recent", () => this.showAbout());
@@ -162,6 +167,7 @@ class Chat extends Transcript {
     fill(this.log, h("li", { cls: "loading", "aria-hidden": "true" }, h("i"), h("i"), h("i")));
     this.down.hidden = true;
     this.told.textContent = "";
+    this.showGrowing(); // what was said is seen, also while the line is down
   }
 
   took(answer) {
@@ -206,7 +212,8 @@ class Chat extends Transcript {
       const answer = await wire.call("sessions.entries", { key, after: this.lastSeq, limit: 500 });
       if (loading !== this.loading || !this.loaded) return;
       const holes = answer.entries.length && answer.entries[0].seq > this.lastSeq + 1;
-      if (answer.sessionId !== this.sessionId || (holes && this.atEnd)) {
+      const begunAnew = this.sessionId && answer.sessionId !== this.sessionId;
+      if (begunAnew || (holes && this.atEnd)) {
         this.load();
         return;
       }
@@ -335,14 +342,13 @@ class Chat extends Transcript {
   }
 
   showGrowing() {
-    if (!this.loaded) return;
     const low = this.low;
     const said = this.atEnd
       ? [...this.pending]
           .filter(([, each]) => each.key === this.key)
           .map(([runId, each]) => [`said-${runId}`, each, null])
       : [];
-    const growing = this.atEnd
+    const growing = this.loaded && this.atEnd
       ? [...this.runs].filter(([, run]) => run.status !== "queued").map(([runId, run]) => [`run-${runId}`, null, run])
       : [];
     const wanted = new Map([...said, ...growing].map((each) => [each[0], each]));
@@ -461,6 +467,10 @@ class Chat extends Transcript {
     fill(this.about, row.archivedAt ? h("span", null, "archived") : stateMark(row.lane), facts);
     this.shut.hidden = !row.archivedAt;
     this.composer.hidden = Boolean(this.missing || row.archivedAt);
+  }
+
+  bringBack() {
+    wire.call("sessions.unarchive", { key: this.key }).catch(complain);
   }
 
   showEmpty() {

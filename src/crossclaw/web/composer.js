@@ -35,7 +35,7 @@ export class Composer extends Part {
     this.field = h("textarea", {
       id: "say",
       rows: 1,
-      placeholder: "Message, or / for a command",
+      placeholder: "Message or /command",
       enterkeyhint: "send",
       "aria-label": "Message",
       role: "combobox",
@@ -147,7 +147,8 @@ export class Composer extends Part {
 
   grow() {
     this.field.style.height = "auto";
-    this.field.style.height = `${Math.min(this.field.scrollHeight, 220)}px`;
+    const needed = this.field.scrollHeight; // nothing while it is not shown: then a row is right
+    if (needed) this.field.style.height = `${Math.min(needed, 220)}px`;
   }
 
   // ── commands ──────────────────────────────────────────────────────────────────────────────

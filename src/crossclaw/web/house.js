@@ -41,6 +41,7 @@ class House extends EventTarget {
 
   async #opened(hello) {
     this.hello = hello;
+    this.helloAt = performance.now();
     this.mainKey = hello.snapshot?.sessionDefaults?.mainSessionKey || this.mainKey;
     this.#seen ??= { since: Date.now() };
     try {

@@ -48,6 +48,12 @@ class MapView extends Stage {
   open() {
     this.canvas = h("canvas", { tabindex: "0", role: "img", "aria-label": "Map of sessions" });
     this.tip = h("div", { cls: "tip", hidden: true });
+    this.nobody = empty(
+      "Nobody here yet",
+      "Each session is a dot; what one says to another is a line that lights up.",
+      h("p", null, h("a", { href: "#/chat" }, "Talk with an agent")),
+    );
+    this.nobody.hidden = true;
     this.side = h("aside", { cls: "side", "aria-label": "What happens" });
     this.player = h(
       "button",
@@ -95,6 +101,7 @@ class MapView extends Stage {
           legend("idle", "size: what it cost"),
         ),
         this.tip,
+        this.nobody,
       ),
       this.side,
       h(
@@ -224,6 +231,7 @@ class MapView extends Stage {
       "aria-label",
       `Map of ${plural(this.nodes.size, "session")}: ${running} at work, ${waiting} waiting. The list beside it says the same in words.`,
     );
+    this.nobody.hidden = this.nodes.size > 0;
     this.list();
     this.wake();
   }

@@ -1,13 +1,17 @@
 // Operations: how the house is, who is connected, channels, config, logs, cron jobs. What the gateway does
 // not offer is not shown.
-import { Part, ago, count, debounce, empty, fill, h, lasted, pretty, statusMark, timeOf, dayOf, to } from "./dom.js";
+import { Part, ago, cost, count, debounce, empty, fill, h, lasted, statusMark, timeOf, dayOf, to } from "./dom.js";
 import { complain, house, notice } from "./house.js";
 import { Lost, wire } from "./wire.js";
+import "./config.js";
 
 const REFRESH_MS = 15000;
 const LOG_LINES = 200;
+const LOG_RUNS = 5;
 
 class Operations extends Part {
+  logs = new Set(); // ids of the jobs whose log is open
+
   open() {
     this.blocks = {
       house: block("House"),
@@ -56,10 +60,10 @@ class Operations extends Part {
     const shown = this.blocks[name];
     shown.hidden = !methods.every((method) => wire.offers(method));
     const busy = document.activeElement?.closest("form");
-    if (shown.hidden || (busy && shown.contains(busy))) return;
+    if (shown.hidden || (busy && shown.contains(busy) && name !== "config")) return; // config minds its own text
     try {
       const content = await show();
-      fill(shown.lastElementChild, ...[content].flat());
+      if (content) fill(shown.lastElementChild, ...[content].flat());
     } catch (error) {
       if (!(error instanceof Lost)) fill(shown.lastElementChild, h("p", { cls: "problem" }, error.message));
     }
@@ -67,7 +71,7 @@ class Operations extends Part {
 
   async showHouse() {
     const [health, status] = await Promise.all([wire.call("health"), wire.call("status")]);
-    const uptime = (house.hello?.snapshot?.uptimeMs || 0) + performance.now();
+    const uptime = (house.hello?.snapshot?.uptimeMs || 0) + performance.now() - (house.helloAt || 0);
     const pairs = [
       ["State", statusMark(health.ok ? "ok" : "error")],
       ["Version", house.hello?.server?.version || "?"],
@@ -94,7 +98,10 @@ class Operations extends Part {
   }
 
   async showAgents() {
-    const { agents, defaultId } = await wire.call("agents.list");
+    const [{ agents, defaultId }, { config }] = await Promise.all([
+      wire.call("agents.list"),
+      wire.offers("config.get") ? wire.call("config.get") : {},
+    ]);
     return list(
       agents.map((agent) => [
         h(
@@ -102,6 +109,7 @@ class Operations extends Part {
           { cls: "grow" },
           agent.name || agent.id,
           h("small", null, agent.id, agent.id === defaultId ? ", the default" : ""),
+          h("small", { cls: "budget" }, budgetOf(agent.id, config?.agents)),
         ),
         h("a", { href: to.chat(`agent:${agent.id}:main`) }, "Chat"),
       ]),
@@ -148,24 +156,10 @@ class Operations extends Part {
   }
 
   async showConfig() {
-    const { path, exists, config, warnings = [], issues = [] } = await wire.call("config.get");
-    const told = [...issues, ...warnings].map((each) =>
-      h("p", { cls: "warn" }, [each.path, each.message].filter(Boolean).join(": ")),
-    );
-    return [
-      h(
-        "p",
-        { cls: "hint" },
-        h("code", null, path),
-        exists ? "" : " is not there: every value is a default.",
-        " Change it with ",
-        h("code", null, "crossclaw config set"),
-        "; it is checked before it is written. Secrets are left out here.",
-      ),
-      ...told,
-      !told.length && h("p", { cls: "hint" }, "It is valid; nothing to warn about."),
-      h("pre", { tabindex: "0", "aria-label": "Config in force" }, pretty(config)),
-    ].filter(Boolean);
+    this.editor ??= h("cc-config"); // the same one: what is typed stays
+    if (!this.editor.isConnected) fill(this.blocks.config.lastElementChild, this.editor);
+    await this.editor.read();
+    return null;
   }
 
   async showLogs() {
@@ -201,7 +195,8 @@ class Operations extends Part {
   job(job) {
     const next = job.state?.nextRunAtMs,
       last = job.state?.lastStatus;
-    const log = h("small");
+    const log = h("ol", { cls: "ticks", hidden: true });
+    if (this.logs.has(job.id)) this.showRuns(job, log); // opened before this redraw
     return [
       h(
         "span",
@@ -218,7 +213,12 @@ class Operations extends Part {
           { type: "button", onclick: () => this.doJob("cron.run", { id: job.id, mode: "force" }, "It runs.") },
           "Run now",
         ),
-      wire.offers("cron.runs") && h("button", { type: "button", onclick: () => this.showRuns(job, log) }, "Log"),
+      wire.offers("cron.runs") &&
+        h(
+          "button",
+          { type: "button", "aria-expanded": String(this.logs.has(job.id)), onclick: (event) => this.unfold(job, log, event.target) },
+          "Log",
+        ),
       wire.offers("cron.update") &&
         h(
           "button",
@@ -251,15 +251,25 @@ class Operations extends Part {
     ].filter(Boolean);
   }
 
-  async showRuns(job, element) {
+  unfold(job, log, button) {
+    const opens = !this.logs.delete(job.id);
+    button.setAttribute("aria-expanded", String(opens));
+    log.hidden = !opens;
+    if (!opens) return;
+    this.logs.add(job.id);
+    this.showRuns(job, log);
+  }
+
+  async showRuns(job, log) {
     try {
-      const { entries = [] } = await wire.call("cron.runs", { id: job.id, limit: 5 });
-      element.textContent =
-        entries
-          .map(
-            (each) => `${timeOf(each.ts || each.runAtMs)} ${each.status || ""} ${each.summary || each.error || ""}`,
-          )
-          .join("\n") || "It has not run yet.";
+      const { entries = [] } = await wire.call("cron.runs", { id: job.id, limit: LOG_RUNS });
+      const told = entries.map((each) => [
+        h("time", null, `${dayOf(each.ts || each.runAtMs)}, ${timeOf(each.ts || each.runAtMs)}`),
+        statusMark(each.status || "?"),
+        h("span", null, each.summary || each.error || ""),
+      ]);
+      fill(log, told.length ? told.map((cells) => h("li", null, cells)) : h("li", null, "It has not run yet."));
+      log.hidden = false;
     } catch (error) {
       complain(error);
     }
@@ -320,6 +330,16 @@ function scheduleOf(schedule = {}) {
   if (schedule.kind === "every") return `every ${lasted(schedule.everyMs)}`;
   if (schedule.kind === "at") return `once, ${dayOf(schedule.atMs || Date.parse(schedule.at))}`;
   return `${schedule.expr || "?"}${schedule.tz ? ` ${schedule.tz}` : ""}`;
+}
+
+/** What an agent's runs, with all they cause, may spend. What it does not set is taken from the defaults. */
+function budgetOf(id, agents) {
+  const own = agents?.list?.find((each) => each.id === id)?.budget || agents?.entries?.[id]?.budget;
+  const set = Object.fromEntries(Object.entries(own || {}).filter(([, value]) => value !== null));
+  const { tokens, costUsd, minutes } = { ...agents?.defaults?.budget, ...set };
+  const limits = [tokens && `${count(tokens)} tokens`, costUsd && cost(costUsd), minutes && `${minutes} min`];
+  const told = limits.filter(Boolean).join(", ");
+  return told ? `budget: ${told}` : "no budget";
 }
 
 const block = (title, cls = "") =>

@@ -50,7 +50,7 @@ class Run extends Part {
       if (id === this.name) this.draw(trace);
     } catch (error) {
       if (!(error instanceof Lost))
-        fill(this.page, h("header", null, h("h2", null, "Run")), empty("Not found", error.message));
+        fill(this.page, h("header", null, h("h2", null, "Run")), empty("Not found", error.message, h("p", null, h("a", { href: "#/exchanges" }, "All exchanges"))));
     }
   }
 

@@ -40,7 +40,7 @@ const COLUMNS = [
 
 class Sessions extends Part {
   chosen = null;
-  leaving = new Map(); // deleted or archived here, and still to be undone
+  leaving = new Map(); // deleted here, and still to be undone
 
   open() {
     this.words = h("input", {
@@ -185,6 +185,7 @@ class Sessions extends Part {
       if (asked !== this.asked) {
         page.stale = true;
         page.reading = false;
+        this.draw(); // asked again, by whoever looks at it
         return;
       }
       Object.assign(page, { rows: answer.rows, reading: false });
@@ -276,7 +277,7 @@ class Sessions extends Part {
           ? h("span", { cls: "silent" }, "archived")
           : stateMark(row.lane),
       kind: row.spawnedBy ? "child" : row.kind,
-      channel: row.channel,
+      channel: channelOf(row),
       model: row.model,
       tokens: tokens(row.tokens),
       cost: cost(row.costUsd),
@@ -341,7 +342,10 @@ class Sessions extends Part {
         this.panelHead(row),
         h("p", null, "This session is archived. It can be read, not written to."),
         facts(row),
-        h("div", { cls: "acts" }, h("a", { cls: "button", href: to.chat(row.key) }, "Read it"), this.deleter(row)),
+        h("div", { cls: "acts" }, h("a", { cls: "button", href: to.chat(row.key) }, "Read it"),
+          wire.offers("sessions.unarchive") &&
+            h("button", { type: "button", onclick: () => this.bringBack(row) }, "Bring back"),
+          this.deleter(row)),
       );
       return;
     }
@@ -436,7 +440,7 @@ class Sessions extends Part {
     wire.call("chat.abort", { sessionKey: row.key }).then(() => notice("Stopped."), complain);
   }
 
-  // Nothing is lost by these, or it can be undone: they wait a moment before they are done.
+  /** The old transcript stays; the session waits a moment, so that Undo needs no way back. */
   reset(row) {
     notice(`${nameOf(row)} begins anew …`, {
       ms: UNDO_MS,
@@ -445,27 +449,45 @@ class Sessions extends Part {
     });
   }
 
-  archive(row) {
-    this.leave(row, "sessions.archive", "archived");
+  /** Done at once: it can be brought back at any time. */
+  async archive(row) {
+    try {
+      await wire.call("sessions.archive", { key: row.key });
+    } catch (error) {
+      complain(error);
+      return;
+    }
+    if (this.chosen === row.key) location.hash = "#/sessions";
+    notice(`${nameOf(row)} is archived.`, { ms: UNDO_MS, undo: () => this.bringBack(row) });
+    this.again();
   }
 
+  async bringBack(row) {
+    try {
+      await wire.call("sessions.unarchive", { key: row.key });
+      notice(`${nameOf(row)} is back.`, { ms: 2500 });
+    } catch (error) {
+      complain(error);
+    }
+    if (!this.isConnected) return;
+    this.again();
+    this.showPanel();
+  }
+
+  /** Nothing brings back what is deleted, so it waits a moment. */
   remove(row) {
-    this.leave(row, "sessions.delete", "deleted");
-  }
-
-  leave(row, method, word) {
-    this.leaving.set(row.key, word);
+    this.leaving.set(row.key, "deleted");
     location.hash = "#/sessions";
     const back = () => {
       this.leaving.delete(row.key);
       this.draw();
     };
-    notice(`${nameOf(row)} is ${word}.`, {
+    notice(`${nameOf(row)} is deleted.`, {
       ms: UNDO_MS,
       undo: back,
       done: async () => {
         try {
-          await wire.call(method, { key: row.key });
+          await wire.call("sessions.delete", { key: row.key });
         } catch (error) {
           complain(error);
         }
@@ -477,6 +499,7 @@ class Sessions extends Part {
   }
 }
 
+const channelOf = (row) => (row.channel === "unknown" ? "–" : row.channel);
 const twice = (word) => [word, word];
 
 function facts(row) {
@@ -488,9 +511,9 @@ function facts(row) {
         ? h("span", null, "child of ", h("a", { href: to.session(row.spawnedBy) }, nameOfKey(row.spawnedBy)))
         : row.kind,
     ],
-    ["Channel", row.channel],
+    ["Channel", channelOf(row)],
     ["Window", `${count(row.contextUsed)}${row.contextTokens ? ` of ${count(row.contextTokens)}` : ""} tokens`],
-    ["Spent", `${count(row.tokens)} tokens, ${cost(row.costUsd)}`],
+    ["Spent", `${count(row.tokens)} tokens${row.costUsd ? `, ${cost(row.costUsd)}` : ""}`],
     ["Begun", `${dayOf(row.createdAt)}, ${timeOf(row.createdAt)}`],
     ["Session id", h("code", null, row.sessionId)],
   ];

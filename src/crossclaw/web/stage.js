@@ -6,6 +6,7 @@ const GLOW = 9000; // and its road shines after it
 const GAP = 52; // between the nodes of one agent
 const WIDE_GAP = 88; // while there is room for their names
 const LABELS_MAX = 70;
+const LABEL_PX_MIN = 10.5; // on the screen: smaller is not read
 const LABEL_CHARS = 28; // of a name on the map; the rest is in the list
 const INKS = ["ink", "soft", "faint", "line", "accent", "amber", "red", "blue", "card", "paper", "tint"];
 
@@ -334,7 +335,7 @@ export class Stage extends Part {
   drawLabels(states) {
     const { pen, ink, view } = this;
     const all = this.nodes.size <= LABELS_MAX || view.zoom > 1.3;
-    const size = 12 / Math.min(1.15, Math.max(0.6, view.zoom));
+    const size = Math.max(12 / Math.min(1.15, Math.max(0.6, view.zoom)), LABEL_PX_MIN / view.zoom);
     pen.textAlign = "center";
     this.labels = [];
     for (const { node, main, busy } of this.named(states, all)) {
@@ -342,7 +343,7 @@ export class Stage extends Part {
       const paid = node.row.costUsd && all ? cost(node.row.costUsd) : "";
       const label = this.placeLabel(node, size, paid ? 2 : 1);
       if (!label) continue;
-      pen.lineWidth = 3;
+      pen.lineWidth = size / 4;
       pen.strokeStyle = ink.paper;
       pen.strokeText(label.name, label.x, label.y);
       pen.fillStyle = main || busy ? ink.ink : ink.soft;

@@ -175,7 +175,7 @@ class Wire extends EventTarget {
     }
     this.tries = 0;
     this.ready = true;
-    this.tell("line", { state: "on", text: `connected · ${hello.server?.version || ""}` });
+    this.tell("line", { state: "on", text: "connected" });
     this.tell("open", hello);
   }
 

@@ -6,6 +6,7 @@ changes says by `baseHash` which text it has seen: what somebody else wrote mean
 """
 
 import hashlib
+import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,16 +19,17 @@ import pyjson5
 
 from crossclaw import __version__
 from crossclaw.config import Config, Loaded, load
+from crossclaw.config.amending import amend
 from crossclaw.config.file import ConfigFile
+from crossclaw.config.hiding import HIDDEN, without_secrets
 from crossclaw.config.positions import KeyPath
 from crossclaw.config.section import Loose, Secrets
 from crossclaw.config.source import dotted, read_text
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import ConfigInvalid, Invalid
 from crossclaw.domain.secret import Secret
-from crossclaw.door.registry import Caller, Method, Params
+from crossclaw.door.registry import Caller, Method, Params, Result
 
-HIDDEN = "(hidden)"  # what a secret is shown as; sent back, it means the one that is there
 BY_ITSELF = {
     "ok": True,
     "required": False,
@@ -63,12 +65,36 @@ class PatchParams(SetParams, frozen=True):
     restart_delay_ms: int | None = None
 
 
+class EditParams(SetParams, frozen=True):
+    """`raw` is the text that config.get gave as `written`, changed."""
+
+    dry_run: bool = False
+
+
+class EditFault(Result, frozen=True):
+    line: int
+    key: str
+    message: str
+
+
+class EditResult(Result, frozen=True):
+    ok: bool
+    stale: bool = False
+    """Somebody else has changed the file since: get it again. Nothing was written."""
+    problems: tuple[EditFault, ...] = ()
+    changed: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    hash: str | None = None
+    restart: dict[str, Any] | None = None
+
+
 class Settings:
     def __init__(self, loaded: Loaded, environ: Mapping[str, str], clock: Clock) -> None:
         self._loaded = loaded
         self._environ = environ
         self._clock = clock
         self._writing = anyio.Lock()
+        self._way = BY_HAND if loaded.config.gateway.reload.mode == "off" else BY_ITSELF
 
     async def get(self, caller: Caller, params: Nothing) -> dict[str, Any]:
         return await anyio.to_thread.run_sync(self._snapshot)
@@ -80,6 +106,10 @@ class Settings:
     async def patch(self, caller: Caller, params: PatchParams) -> dict[str, Any]:
         async with self._writing:
             return await anyio.to_thread.run_sync(self._patch, params)
+
+    async def edit(self, caller: Caller, params: EditParams) -> EditResult:
+        async with self._writing:
+            return await anyio.to_thread.run_sync(self._edit, params)
 
     async def schema(self, caller: Caller, params: Nothing) -> dict[str, Any]:
         made = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
@@ -110,11 +140,29 @@ class Settings:
             "parsed": shown,
             "valid": not issues,
             "config": shown,
+            "written": self._written(),
             "hash": _hash(text),
+            "restart": self._restart(),
             "issues": issues,
             "warnings": [{"path": "", "message": each} for each in warnings],
             "legacyIssues": [],
         }
+
+    def _written(self) -> str | None:
+        """What stands in the file, without secrets and comments; None when it cannot be read."""
+        try:
+            value = ConfigFile(self._loaded.path, self._environ).value
+        except ConfigInvalid:
+            return None
+        return json.dumps(without_secrets(value), ensure_ascii=False, indent=2) + "\n"
+
+    def _restart(self) -> dict[str, Any] | None:
+        """Whether the file says something else than what is in force."""
+        try:
+            now = load(self._loaded.path, self._environ).raw
+        except ConfigInvalid:
+            return None
+        return self._way if now != self._loaded.raw else None
 
     def _shown(self) -> dict[str, Any]:
         try:
@@ -161,6 +209,23 @@ class Settings:
             return {"ok": True, "noop": True, "path": str(file.path), "config": shown}
         return self._saved(file)
 
+    def _edit(self, params: EditParams) -> EditResult:
+        now = _hash(_text_of(self._loaded.path))
+        if params.base_hash != now:
+            return EditResult(ok=False, stale=True, hash=now)
+        file = ConfigFile(self._loaded.path, self._environ)
+        done = amend(file, params.raw, save=not params.dry_run)
+        return EditResult(
+            ok=not done.faults,
+            problems=tuple(
+                EditFault(line=f.line, key=f.key, message=f.message) for f in done.faults
+            ),
+            changed=done.keys,
+            warnings=done.warnings,
+            hash=_hash(_text_of(self._loaded.path)),
+            restart=self._restart(),
+        )
+
     def _saved(self, file: ConfigFile) -> dict[str, Any]:
         shown = file.save().config.redacted()
         return {
@@ -168,7 +233,7 @@ class Settings:
             "path": str(file.path),
             "config": shown,
             "hash": _hash(file.text),
-            "restart": BY_HAND if self._loaded.config.gateway.reload.mode == "off" else BY_ITSELF,
+            "restart": self._way,
         }
 
     def methods(self) -> list[Method[Any]]:
@@ -177,9 +242,18 @@ class Settings:
             ("config.schema", Nothing, "operator.read", "read", self.schema, "What may stand in the config file, as JSON Schema."),
             ("config.set", SetParams, "operator.admin", "change", self.set, "Another text in place of the config file."),
             ("config.patch", PatchParams, "operator.admin", "change", self.patch, "Change some of the config file; null takes a key out."),
+            ("config.edit", EditParams, "operator.admin", "change", self.edit, "The config file as a person edited it; tells what is wrong by line, and keeps comments and secrets."),
         ]  # fmt: skip
         return [
-            Method(name=n, params=p, result=dict, scope=s, effect=e, handle=h, summary=t)
+            Method(
+                name=n,
+                params=p,
+                result=EditResult if p is EditParams else dict,
+                scope=s,
+                effect=e,
+                handle=h,
+                summary=t,
+            )
             for n, p, s, e, h, t in table
         ]
 

@@ -1,4 +1,4 @@
-"""sessions.abort, sessions.archive and sessions.cleanup: stopping, putting away, throwing away."""
+"""sessions.abort, archive, unarchive and cleanup: stopping, putting away, bringing back, throwing away."""
 
 from typing import Annotated, Any
 
@@ -44,6 +44,12 @@ class ArchiveResult(Result, frozen=True):
     ok: bool
     key: str
     archived: bool
+
+
+class UnarchiveResult(Result, frozen=True):
+    ok: bool
+    key: str
+    unarchived: bool
 
 
 class CleanupParams(Params, frozen=True):
@@ -113,6 +119,11 @@ class Upkeep:
         done = await self._archive.now(handle.key)
         return ArchiveResult(ok=True, key=shown_key(handle.key), archived=done)
 
+    async def unarchive(self, caller: Caller, params: ArchiveParams) -> UnarchiveResult:
+        handle = await self._resolver.resolve(caller.principal, params.key, "change")
+        done = await self._archive.bring_back(handle.key)
+        return UnarchiveResult(ok=True, key=shown_key(handle.key), unarchived=done)
+
     async def cleanup(self, caller: Caller, params: CleanupParams) -> CleanupResult:
         """What was archived long ago goes; without `enforce` it is only named."""
         before = self._clock.now_ms() - int(params.older_than_days * DAY_MS)
@@ -147,6 +158,15 @@ class Upkeep:
                 effect="change",
                 handle=self.archive,
                 summary="Put a session away: not listed, not written to, still readable.",
+            ),
+            Method(
+                name="sessions.unarchive",
+                params=ArchiveParams,
+                result=UnarchiveResult,
+                scope="operator.admin",
+                effect="change",
+                handle=self.unarchive,
+                summary="Bring back a session that was put away: listed and written to again.",
             ),
             Method(
                 name="sessions.cleanup",

@@ -56,6 +56,7 @@ HANDLERS: dict[type, Handle] = {
     operations.ResetSession: sessions.reset_session,
     operations.DeleteSession: sessions.delete_session,
     operations.ArchiveSession: sessions.archive_session,
+    operations.UnarchiveSession: sessions.unarchive_session,
     operations.Submit: runs.submit,
     operations.Claim: queue.claim,
     operations.Join: queue.join,

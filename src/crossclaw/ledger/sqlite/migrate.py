@@ -1,5 +1,6 @@
 """Migrations: numbered, each one transaction, so that a kill in the middle leaves the version before."""
 
+import logging
 from collections.abc import Callable
 from importlib.resources import files
 from typing import NamedTuple
@@ -9,6 +10,8 @@ import apsw
 from crossclaw.domain.errors import StoreTooNew
 from crossclaw.domain.messages import decode_message
 from crossclaw.ledger.sqlite.words import indexed_words, put_words
+
+log = logging.getLogger(__name__)
 
 INDEX_ROWS_BATCH = 1_000  # rows held in memory while an old store gets its search index
 
@@ -53,6 +56,8 @@ def migrate(db: apsw.Connection, upto: int = VERSION) -> None:
             "nothing was changed"
         )
     for migration in MIGRATIONS[found:upto]:
+        if found:  # a new store takes no time
+            log.info("the store is brought to version %d (%s)", migration.number, migration.name)
         with db:
             db.execute(migration.sql)
             if migration.fill is not None:

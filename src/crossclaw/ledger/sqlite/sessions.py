@@ -20,6 +20,7 @@ from crossclaw.ledger.operations import (
     PatchSession,
     ResetSession,
     Timer,
+    UnarchiveSession,
     aside_key,
 )
 from crossclaw.ledger.sqlite.chores import arm_timer
@@ -267,6 +268,24 @@ def archive_session(transaction: Transaction, op: ArchiveSession) -> Session | N
     )
     row = transaction.get(
         f"UPDATE sessions SET archived_at = ? WHERE key = ? RETURNING {SESSION}", (op.at, key)
+    )
+    return session_of(row)
+
+
+def unarchive_session(transaction: Transaction, op: UnarchiveSession) -> Session | None:
+    db, key = transaction.db, op.key.text
+    found = find_session(db, op.key)
+    if found is None or found.archived_at is None:
+        return None
+    if found.label is not None and _label_taken(db, op.key, found.label):
+        raise Invalid(
+            f"label already in use: {found.label}; give the session that has it another one first"
+        )
+    db.execute("UPDATE transcripts SET closed_at = NULL WHERE session_id = ?", (found.session_id,))
+    # Touched now: whoever brings it back wants to go on, and not to begin anew because it is old.
+    row = transaction.get(
+        f"UPDATE sessions SET archived_at = NULL, updated_at = ? WHERE key = ? RETURNING {SESSION}",
+        (op.at, key),
     )
     return session_of(row)
 
