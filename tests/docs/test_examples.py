@@ -74,6 +74,7 @@ def commands_of(page: Path) -> list[list[str]]:
     ]
 
 
+@pytest.mark.timeout(300)  # some twenty programs one after the other, on a machine that may be busy
 @pytest.mark.parametrize("page", ["cli.md", "cron-and-hooks.md"])
 def test_the_commands_of_a_page_work_in_their_order(page: str, tmp_path: Path) -> None:
     environ = {**os.environ, "OPENCLAW_STATE_DIR": str(tmp_path / "state"), "HOME": str(tmp_path)}
