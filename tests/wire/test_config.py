@@ -63,7 +63,7 @@ async def test_a_patch_changes_its_keys_and_leaves_all_else_as_it_stands(tmp_pat
     patch = '{ session: { scope: "global", maintenance: null }, hooks: { path: "/h" } }'
     answer, text = await asked(tmp_path, "config.patch", patch)
 
-    assert answer["payload"]["restart"]["required"] is False
+    assert answer["payload"]["restart"]["required"] is True, "reloading is off here"
     assert answer["payload"]["config"]["session"]["scope"] == "global"
     assert SECRET not in json.dumps(answer)
     assert text == FILE.replace('"per-sender"', '"global"').replace(
