@@ -4,6 +4,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 Told = Callable[[str], None]
+Counted = Callable[[int, int], None]
 
 
 @contextmanager
@@ -18,3 +19,17 @@ def at_work(words: str) -> Generator[Told]:
     with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
         task = bar.add_task(words, total=None)
         yield lambda now: bar.update(task, description=now)
+
+
+@contextmanager
+def counted(words: str, total: int | None = None) -> Generator[Counted]:
+    """A bar for work that is counted: it is told how much is done, and of how much."""
+    from rich.console import Console  # noqa: PLC0415  other commands need no bar
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn  # noqa: PLC0415
+
+    console = Console(stderr=True)
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+    hidden = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
+        task = bar.add_task(words, total=total)
+        yield lambda done, of: bar.update(task, completed=done, total=of)

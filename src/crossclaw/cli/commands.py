@@ -33,6 +33,7 @@ TREE: dict[str, Leaf | Group] = {
             "list": Leaf("all sessions, the newest first", "sessions"),
             "show": Leaf("one session in detail", "sessions"),
             "history": Leaf("the messages of a session", "sessions"),
+            "export": Leaf("a conversation, or all, as files", "export"),
             "send": Leaf("send into a session and wait for the reply", "sessions"),
             "explain": Leaf("why one session may or may not reach another", "explain"),
             "spawn": Leaf("give a task to a sub-agent of a session", "upkeep"),

@@ -1,0 +1,102 @@
+"""`sessions export` at a terminal."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crossclaw.cli.exits import Exit
+from tests.cli.person import Person
+from tests.flows.test_import import ENTRY, MAIN, a_folder, lines, write
+
+pytestmark = pytest.mark.spec("C2", "M9")
+
+HEAVY, HEAVIES, MANY = "x" * 600_000, 6, 450  # more than one page may weigh; more than one window
+
+
+def said(number: int) -> dict[str, Any]:
+    text = f"{number} {HEAVY if number < HEAVIES else ''}".strip()
+    message = {"role": "user", "content": text, "timestamp": 1_770_557_820_000 + number}
+    stamp = f"2026-02-08T13:37:{number % 60:02}.000Z"
+    return {"type": "message", "id": f"{number:08x}", "timestamp": stamp, "message": message}
+
+
+@pytest.fixture
+def imported(person: Person, tmp_path: Path) -> Person:
+    assert person.types("import", str(a_folder(tmp_path / "there"))).returncode == Exit.OK
+    return person
+
+
+def test_a_long_and_heavy_session_is_written_entry_by_entry_in_order(
+    person: Person, tmp_path: Path
+) -> None:
+    there = tmp_path / "there"
+    write(there, {"agent:main:main": ENTRY}, **{MAIN: lines(*map(said, range(MANY)))})
+    assert person.types("import", str(there)).returncode == Exit.OK
+
+    done = person.types("sessions", "export", "main", "--out", "main.jsonl")
+
+    assert done.returncode == Exit.OK, done.stderr
+    file = person.folder / "main.jsonl"
+    head, *rest = map(json.loads, file.read_text().splitlines())
+    assert (head["type"], head["id"], head["key"]) == ("session", MAIN, "agent:main:main")
+    assert [line["seq"] for line in rest] == list(range(1, MANY + 1))
+    words = [line["message"]["content"][0]["text"] for line in rest]
+    assert [text.split()[0] for text in words] == [str(number) for number in range(MANY)]
+    assert words[0] == f"0 {HEAVY}"
+    assert [line["parentId"] for line in rest] == [None, *(line["id"] for line in rest[:-1])]
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_that_is_there_is_kept_unless_it_may_go(imported: Person) -> None:
+    file = imported.folder / "mine.jsonl"
+    file.write_text("precious")
+
+    refused = imported.types("sessions", "export", "main", "--out", "mine.jsonl")
+    assert (refused.returncode, file.read_text()) == (Exit.FAILED, "precious")
+    assert "--force" in refused.stderr
+
+    assert imported.types("sessions", "export", "main", "--out", "mine.jsonl", "--force").returncode == 0  # fmt: skip
+    assert "Shelf nine." in file.read_text()
+    assert sorted(path.name for path in imported.folder.glob("*mine*")) == ["mine.jsonl"]
+
+
+def test_people_get_it_in_markdown_with_tools_and_their_results(imported: Person) -> None:
+    told = imported.types("sessions", "export", "main", "--format", "markdown").stdout
+
+    assert told.startswith("# agent:main:main\n\n## user, 2026-02-08 ")
+    assert "\n\nWhere is the book?\n" in told
+    assert "→ read path: a" in told
+    assert told.rstrip().endswith("Shelf nine.")
+
+
+def test_all_sessions_become_a_file_each_those_put_away_as_well(imported: Person) -> None:
+    imported.types("message", "send", "say: Nine.", "--session", "shelf/nine")
+    imported.types("message", "send", "say: Ten.", "--session", "ten")
+    imported.types("sessions", "archive", "ten")
+
+    done = imported.types("sessions", "export", "--all", "--out", "all", "--format", "markdown")
+
+    assert done.returncode == Exit.OK, done.stderr
+    files = {path.read_text().split("\n")[0]: path for path in (imported.folder / "all").iterdir()}
+    listed = imported.reads_json("sessions", "list")["sessions"]
+    keys = {"agent:main:ten", *(row["key"] for row in listed)}
+    assert {f"# {key}" for key in keys} == set(files)
+    assert len(keys) == 3
+    assert all(path.suffix == ".md" for path in files.values())
+
+
+@pytest.mark.parametrize("words", [(), ("main", "--all"), ("--all",)])
+def test_what_it_does_not_understand_it_says(person: Person, words: tuple[str, ...]) -> None:
+    done = person.types("sessions", "export", *words)
+    assert done.returncode == Exit.USAGE
+    assert "Example: crossclaw sessions export" in done.stderr
+
+
+def test_it_is_seen_on_a_terminal_and_never_in_a_pipe(imported: Person) -> None:
+    seen, _answer = imported.looks_at("sessions", "export", "main", "--out", "a.jsonl")
+    assert "7/7" in seen
+    piped = imported.types("sessions", "export", "main")
+    assert len(piped.stdout.splitlines()) == 8
+    assert "entries" not in piped.stderr
