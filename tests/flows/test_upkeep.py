@@ -6,8 +6,9 @@ import anyio
 import pytest
 
 from crossclaw.config import Config, session
+from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.keys import SessionKey
-from crossclaw.testing import ScriptedProvider, open_house
+from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
 from tests.flows.talking import call, say
 
 DESK = "agent:main:desk"
@@ -106,6 +107,34 @@ async def test_a_name_that_went_to_another_is_not_taken_back(tmp_path: Path) -> 
             await call(house, "sessions.unarchive", key=DESK)
         await call(house, "sessions.patch", key="agent:main:other", label="The other desk")
         assert (await call(house, "sessions.unarchive", key=DESK))["unarchived"]
+
+
+@pytest.mark.parametrize("words", ["still there?", "/status"])
+async def test_who_writes_to_a_chat_that_was_put_away_is_heard(tmp_path: Path, words: str) -> None:
+    chat = MemoryChannel("telegram")
+    group = "agent:main:telegram:group:g1"
+
+    def inbound(number: int, text: str) -> Inbound:
+        return Inbound(
+            address=Address("telegram", "g1"), sender="ana", text=text,
+            message_id=str(number), chat_type="group", chat_id="g1",
+        )  # fmt: skip
+
+    provider = ScriptedProvider(lambda request: "ok")
+    async with open_house(tmp_path, provider, channels=(chat,)) as house:
+        await house.book.wait(await house.desk.receive(inbound(1, "hi")))
+        await call(house, "sessions.patch", key=group, label="The owners")
+        await call(house, "sessions.archive", key=group)
+        await call(house, "sessions.create", key="agent:main:other", label="The owners")
+        run = await house.book.wait(await house.desk.receive(inbound(2, words)))
+        rows = (await call(house, "sessions.list"))["sessions"]
+        session = await house.ledger.find_session(SessionKey.parse(group))
+
+    assert run is not None
+    assert run.status == "ok"
+    assert {row["key"] for row in rows} == {group, "agent:main:other"}
+    assert session is not None
+    assert session.label is None, "another has the name by now"
 
 
 async def test_what_is_not_there_is_not_brought_back(tmp_path: Path) -> None:

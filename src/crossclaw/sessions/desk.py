@@ -12,12 +12,13 @@ from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Provenance, UserMessage
 from crossclaw.domain.runs import NewRun, RunPlan
-from crossclaw.domain.sessions import NewSession
+from crossclaw.domain.sessions import NewSession, Session
 from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller
 from crossclaw.ledger.operations import Dedupe, Submitted
 from crossclaw.policy.owner import decide_owner
 from crossclaw.runs.book import Book
+from crossclaw.sessions.archive import Archive
 from crossclaw.sessions.commands import Commands
 from crossclaw.sessions.freshness import Freshness
 from crossclaw.sessions.queueing import queueing_for
@@ -29,6 +30,7 @@ class Desk:
         self,
         config: Config,
         book: Book,
+        archive: Archive,
         commands: Commands,
         freshness: Freshness,
         clock: Clock,
@@ -36,6 +38,7 @@ class Desk:
     ) -> None:
         self._config = config
         self._book = book
+        self._archive = archive
         self._commands = commands
         self._freshness = freshness
         self._clock = clock
@@ -55,6 +58,7 @@ class Desk:
         once = Dedupe("inbound", inbound.dedupe_key, "")
         if (known := await self._book.find_accepted(once.scope, once.key)) is not None:
             return known
+        known_session = await self._session(key)
         text, caller = inbound.text, self._sender(inbound)
         provenance = Provenance("person", source_channel=where.channel, sender=inbound.sender)
         if (command := self._commands.find(text)) is not None:
@@ -62,8 +66,7 @@ class Desk:
             if answer.go_on_with is None:
                 said = UserMessage(text, self._clock.now_ms(), provenance)
                 return (await self._commands.record(caller, session, said, answer, once)).run_id
-            text = answer.go_on_with
-        known_session = await self._book.session(key)
+            text, known_session = answer.go_on_with, await self._session(key)
         new = NewRun(
             run_id=self._ids.new(),
             key=key,
@@ -78,6 +81,14 @@ class Desk:
         )
         before = self._freshness.before_message(known_session)
         return (await self._book.submit(new, session, dedupe=once, before=before)).run_id
+
+    async def _session(self, key: SessionKey) -> Session | None:
+        """As it stands. People know nothing of archives: who writes to a chat is heard there."""
+        found = await self._book.session(key)
+        if found is None or found.archived_at is None:
+            return found
+        await self._archive.bring_back(key, give_up_label=True)
+        return await self._book.session(key)
 
     def _sender(self, inbound: Inbound) -> Caller:
         """A person on a chat may what a message may; the owner may all."""

@@ -278,9 +278,11 @@ def unarchive_session(transaction: Transaction, op: UnarchiveSession) -> Session
     if found is None or found.archived_at is None:
         return None
     if found.label is not None and _label_taken(db, op.key, found.label):
-        raise Invalid(
-            f"label already in use: {found.label}; give the session that has it another one first"
-        )
+        if not op.give_up_label:
+            raise Invalid(
+                f"label already in use: {found.label}; give the session that has it another one first"
+            )
+        db.execute("UPDATE sessions SET label = NULL WHERE key = ?", (key,))
     db.execute("UPDATE transcripts SET closed_at = NULL WHERE session_id = ?", (found.session_id,))
     # Touched now: whoever brings it back wants to go on, and not to begin anew because it is old.
     row = transaction.get(
