@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from crossclaw.domain.errors import Invalid
+from crossclaw.gateway.methods.settings import kept
 from tests.wire.housed import serve_house
 from tests.wire.serving import Peer, connect_params, dial
 
@@ -218,3 +220,31 @@ async def test_a_file_that_cannot_be_read_is_not_offered_for_editing(tmp_path: P
     assert seen["written"] is None
     assert "not JSON5" in seen["issues"][0]["message"]
     assert "not JSON5" in answer["error"]["message"]
+
+
+A, B = {"name": "a", "token": "(hidden)"}, {"name": "b", "token": "(hidden)"}
+ANA, BO = {"id": "ana", "token": "(hidden)"}, {"id": "bo", "token": "(hidden)"}
+
+
+@pytest.mark.parametrize(
+    ("shown", "sent", "tokens"),
+    [
+        pytest.param([A, B], [A, B], ["1", "2"], id="as they were"),
+        pytest.param([A, B], [B, A], ["2", "1"], id="in another order"),
+        pytest.param([A, B], [B], ["2"], id="one left out"),
+        pytest.param([ANA, BO], [{**BO, "x": 1}], ["2"], id="known by its id"),
+        pytest.param([A, B], [{**A, "x": 1}, B], ["1", "2"], id="one changed in its place"),
+    ],
+)
+def test_a_secret_goes_back_to_the_item_that_it_is_of(
+    shown: list[Any], sent: list[Any], tokens: list[str]
+) -> None:
+    written = [{**each, "token": str(n)} for n, each in enumerate(shown, 1)]
+    stays = dict(kept(sent, shown, written))
+    assert stays == {(index, "token"): token for index, token in enumerate(tokens)}
+
+
+def test_a_secret_is_not_given_to_an_item_that_nobody_knows() -> None:
+    written = [{"name": "a", "token": "1"}, {"name": "b", "token": "2"}]
+    with pytest.raises(Invalid, match=r"\[0\]\.token: \(hidden\) stands for a secret"):
+        list(kept([{"name": "c", "token": "(hidden)"}], [A, B], written))

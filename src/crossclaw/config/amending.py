@@ -68,7 +68,7 @@ def _changes_in_object(before: Version, sent: dict[str, Any], path: KeyPath) -> 
 
 def _changes_in_list(before: Version, sent: list[Any], path: KeyPath) -> Iterator[Change]:
     """Item by item while those that were there keep their places; otherwise the list as a whole."""
-    twins = [_twin(before.shown, sent, index) for index in range(len(sent))]
+    twins = [twin(before.shown, sent, index) for index in range(len(sent))]
     known = len(before.shown)
     if twins[:known] == list(range(known)):
         for index in range(known):
@@ -85,7 +85,7 @@ def _changes_in_list(before: Version, sent: list[Any], path: KeyPath) -> Iterato
     yield Change("put", path, whole)
 
 
-def _twin(shown: list[Any], sent: list[Any], index: int) -> int | None:
+def twin(shown: list[Any], sent: list[Any], index: int) -> int | None:
     """Which of the items that were there this one is: by its id, as it was, or the only one changed."""
     item = sent[index]
     name = _id(item)

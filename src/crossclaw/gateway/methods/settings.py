@@ -19,7 +19,7 @@ import pyjson5
 
 from crossclaw import __version__
 from crossclaw.config import Config, Loaded, load
-from crossclaw.config.amending import amend
+from crossclaw.config.amending import amend, twin
 from crossclaw.config.file import ConfigFile
 from crossclaw.config.hiding import HIDDEN, without_secrets
 from crossclaw.config.positions import KeyPath
@@ -268,11 +268,15 @@ def kept(sent: Any, shown: Any, written: Any, path: KeyPath = ()) -> Iterator[tu
             yield from kept(child, _child(shown, name), _child(written, name), (*path, name))
     elif isinstance(sent, list):
         for index, child in enumerate(sent):
-            yield from kept(child, _child(shown, index), _child(written, index), (*path, index))
+            was = twin(shown, sent, index) if isinstance(shown, list) else None
+            before = (None, None) if was is None else (_child(shown, was), _child(written, was))
+            yield from kept(child, before[0], before[1], (*path, index))
     elif written is not None and sent == shown and sent != written:
         yield path, written
     elif sent == HIDDEN and written is None:
-        raise Invalid(f"{dotted(path)}: {HIDDEN} stands for a secret, and none is written there")
+        raise Invalid(
+            f"{dotted(path)}: {HIDDEN} stands for a secret, and it is not clear which; write it itself"
+        )
 
 
 def merged(
