@@ -8,12 +8,13 @@ from typing import Any
 
 import anyio
 import msgspec
+from anyio.abc import TaskStatus
 
 from crossclaw import app
 from crossclaw.config import Config, Loaded, Paths
 from crossclaw.domain.secret import Secret
 from crossclaw.gateway.auth import GATEWAY, lock_for
-from crossclaw.gateway.server import Gateway
+from crossclaw.gateway.server import Gateway, bind
 
 TOKEN = "a-token-that-is-long-enough-to-be-taken-seriously"
 
@@ -62,6 +63,16 @@ async def serve_house(folder: Path, *, port: int = 0, **sections: Any) -> AsyncG
         await ready.wait()
         yield Housed(found[0], int(found[0].rpartition(":")[2]), folder)
         tasks.cancel_scope.cancel()
+
+
+async def serve_somewhere(
+    gateway: Gateway, *, task_status: TaskStatus[int] = anyio.TASK_STATUS_IGNORED
+) -> None:
+    """On a free port, with which it starts."""
+    with bind("127.0.0.1", 0) as listener:
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(gateway.serve, "127.0.0.1", listener)
+            task_status.started(listener.getsockname()[1])
 
 
 @asynccontextmanager

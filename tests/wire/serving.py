@@ -31,7 +31,7 @@ from crossclaw.gateway.server import Gateway
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Audit
 from crossclaw.runs.feed import Feed
-from tests.wire.housed import Housed
+from tests.wire.housed import Housed, serve_somewhere
 
 TOKEN = "a-token-that-is-long-enough-to-be-taken-seriously"
 
@@ -176,7 +176,7 @@ async def open_gateway(
 
     async def serve(*, task_status: Any) -> None:
         with scope:
-            await gateway.serve("127.0.0.1", 0, task_status=task_status)
+            await serve_somewhere(gateway, task_status=task_status)
         stopped.set()
 
     async with anyio.create_task_group() as tasks:
@@ -194,7 +194,7 @@ class Peer:
         self.events: list[dict[str, Any]] = []
         self._count = 0
 
-    async def next(self, timeout_s: float = 5) -> dict[str, Any]:
+    async def next(self, timeout_s: float = 30) -> dict[str, Any]:
         with anyio.fail_after(timeout_s):
             frame: dict[str, Any] = json.loads(await self.socket.recv())
         return frame

@@ -29,6 +29,7 @@ from crossclaw.ledger.operations import EnsureSession
 from crossclaw.providers.contract import ModelRequest, UserTurn
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
 from crossclaw.testing.house import config_for
+from tests.wire.housed import serve_somewhere
 from tests.wire.serving import TOKEN
 from tests.wire.test_http import http
 
@@ -71,7 +72,7 @@ async def opened(folder: Path, **hooks: Any) -> AsyncGenerator[Open]:
         outside = app.Outside(environ={}, clock=clock)
         gateway = app.build_gateway(config_for(provider, config), outside, house, locks)
         async with anyio.create_task_group() as tasks:
-            port = await tasks.start(gateway.serve, "127.0.0.1", 0)
+            port = await tasks.start(serve_somewhere, gateway)
             yield Open(house=house, port=port, provider=provider, channel=channel)
             tasks.cancel_scope.cancel()
 

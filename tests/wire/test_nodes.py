@@ -17,6 +17,7 @@ from crossclaw.gateway.auth import GATEWAY, lock_for
 from crossclaw.gateway.server import Gateway
 from crossclaw.testing import ScriptedProvider
 from crossclaw.testing.house import config_for
+from tests.wire.housed import serve_somewhere
 from tests.wire.serving import TOKEN, guest
 
 PHONE: dict[str, Any] = {
@@ -51,7 +52,7 @@ async def opened(folder: Path) -> AsyncGenerator[Any]:
         gateway = app.build_gateway(config, outside, house, {GATEWAY: lock_for(Secret(TOKEN))})
         gateways.append(gateway)
         async with anyio.create_task_group() as tasks:
-            port = await tasks.start(gateway.serve, "127.0.0.1", 0)
+            port = await tasks.start(serve_somewhere, gateway)
             yield SimpleNamespace(house=house, url=f"ws://127.0.0.1:{port}")
             tasks.cancel_scope.cancel()
 

@@ -4,6 +4,7 @@ channels who receives, the sweep who is waited for by a timer."""
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from socket import socket
 from typing import Any
 
 import anyio
@@ -36,7 +37,7 @@ from crossclaw.gateway.http.openai import Asking
 from crossclaw.gateway.http.openai_chat import chat_endpoints
 from crossclaw.gateway.http.openai_responses import responses_endpoint
 from crossclaw.gateway.http.tools import tools_invoke
-from crossclaw.gateway.server import Gateway, listen_host
+from crossclaw.gateway.server import Gateway, bind, listen_host
 from crossclaw.ledger.operations import ASIDE, Timer
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.runs.book import Follow
@@ -112,6 +113,9 @@ class _Serving:
     ) -> None:
         self._paths, self._environ, self._host, self._port = paths, environ, host, port
         self._on_ready = on_ready
+        self._listeners: dict[tuple[str, int], socket] = {}
+        """The one that is served, by what was asked for. It stays open while the house opens anew: who comes
+        meanwhile waits a moment."""
         self._good: Loaded | None = None
         self._failed: Loaded | None = None
 
@@ -120,6 +124,8 @@ class _Serving:
             while True:
                 loaded = await self._next(loaded)
         finally:
+            for listener in self._listeners.values():
+                listener.close()
             if self._good is not None:
                 self._paths.port_path.unlink(missing_ok=True)
 
@@ -157,10 +163,9 @@ class _Serving:
             gateway = build_gateway(loaded.config, outside, house, locks)
             connected.append(gateway)
             async with anyio.create_task_group() as tasks:
-                number = await tasks.start(
-                    gateway.serve, where, settings.port if self._port is None else self._port
-                )
-                self._ready(loaded, where, number, token)
+                listener = self._listen(where, settings.port if self._port is None else self._port)
+                await tasks.start(gateway.serve, where, listener)
+                self._ready(loaded, where, listener.getsockname()[1], token)
                 fresh = await next_config(
                     loaded, self._environ, lambda: house.lanes.at_work, self._failed
                 )
@@ -168,13 +173,19 @@ class _Serving:
         log.info("the house opens again with the changed config")
         return fresh
 
+    def _listen(self, where: str, port: int) -> socket:
+        if (found := self._listeners.get((where, port))) is None:
+            found = bind(where, port)
+            for other in self._listeners.values():
+                other.close()
+            self._listeners = {(where, port): found}
+        return found
+
     def _ready(self, loaded: Loaded, where: str, number: int, token: Secret) -> None:
         """The port is noted so that the command line finds a gateway that was started on another one than
-        configured. One that was found because 0 was asked for is kept when the house opens again."""
+        configured."""
         log.info("the gateway listens at http://%s:%s", where, number)
         self._paths.port_path.write_text(f"{number}\n", "ascii")
-        if self._port is not None:
-            self._port = number
         if self._good is None and self._on_ready is not None:
             self._on_ready(f"http://{where}:{number}", token.reveal())
         self._good = loaded

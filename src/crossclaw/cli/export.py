@@ -15,7 +15,7 @@ from crossclaw.cli.naming import find_session
 from crossclaw.cli.past import plain_text
 from crossclaw.cli.peer import READ, Peer
 from crossclaw.cli.running import ask
-from crossclaw.cli.say import note, out
+from crossclaw.cli.say import out
 from crossclaw.display.conversation import Said, conversation
 from crossclaw.transcripts.jsonl import VERSION, iso_time
 
@@ -68,7 +68,7 @@ class _Export:
                     out(text, end="")
                 return Exit.OK
             await self._write(key, self._out, bar)
-        note(f"{key} is in {self._out}")
+        out(f"{key} is in {self._out}")
         return Exit.OK
 
     async def all(self, folder: Path) -> int:
@@ -78,7 +78,7 @@ class _Export:
             for done, key in enumerate(keys, 1):
                 await self._write(key, folder / file_name(key, _SUFFIX[self._format]), None)
                 bar(done, len(keys))
-        note(f"{folder} has {len(keys):,} files, one a session")
+        out(f"{folder} has {len(keys):,} files, one a session")
         return Exit.OK
 
     async def _keys(self) -> list[str]:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 from anyio.abc import TaskStatus
 from starlette.types import Receive, Scope, Send
 from uvicorn import Server
@@ -32,6 +33,7 @@ from crossclaw.runs.feed import Feed
 _PASSED_ON = {b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"via"}
 """Headers of proxies: behind one, everybody comes from this machine."""
 BACKLOG = 2048  # a thousand clients that come back at once are not refused by the kernel
+ACCEPTING_TURNS = 5  # of the event loop, from the kernel's accept to a protocol that reads
 
 
 class CannotListen(CrossclawError):
@@ -87,33 +89,32 @@ class Gateway:
     async def serve(
         self,
         host: str,
-        port: int,
+        listener: socket.socket,
         *,
-        task_status: TaskStatus[int] = anyio.TASK_STATUS_IGNORED,
+        task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Until cancelled; then everybody is told, and the doors are closed within two seconds.
-        Starts with the port, which is found when 0 is asked for."""
-        listener = bind(host, port)
+        """Until cancelled; then everybody is told, and the doors are closed within two seconds. The
+        listener stays open: who comes afterwards waits for the next one who serves it."""
         limits = self._around.limits
-        server = _Server(WireConfig(self._application(host), limits))
+        server = _Server(WireConfig(self._application(host), limits), listener)
         unsubscribe = self._feed.subscribe(self._newsroom.hear)
         try:
             await self._reception.look_at_health()
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(server.serve_shielded, listener, name="uvicorn")
+                tasks.start_soon(server.serve_shielded, name="uvicorn")
                 tasks.start_soon(self._newsroom.serve, name="newsroom")
                 tasks.start_soon(self._reception.serve, name="reception")
                 await server.listening.wait()
-                task_status.started(listener.getsockname()[1])
+                task_status.started()
                 try:
                     await anyio.sleep_forever()
                 finally:
                     with anyio.CancelScope(shield=True):
+                        await server.admit_nobody()
                         await self._reception.close("service restart")
                         server.stop.set()
         finally:
             unsubscribe()
-            listener.close()
 
     def _application(self, host: str) -> Edge:
         settings = self._settings
@@ -174,17 +175,26 @@ def _circumstances(scope: Scope) -> Circumstances:
 class _Server(Server):
     """uvicorn without its signal handlers and without its clock: we say when it ends."""
 
-    def __init__(self, config: WireConfig) -> None:
+    def __init__(self, config: WireConfig, listener: socket.socket) -> None:
         super().__init__(config)
+        self._listener = listener.dup()  # uvicorn closes what it is given
         self.listening = anyio.Event()
         self.stop = anyio.Event()
 
-    async def serve_shielded(self, listener: socket.socket) -> None:
+    async def serve_shielded(self) -> None:
         """A cancelled house still closes its doors properly: it sets `stop`."""
         with anyio.CancelScope(shield=True):
-            await self.serve([listener])
+            await self.serve([self._listener])
         for connection in tuple(self.server_state.connections):
             connection.transport.abort()  # those that do not read would never be done
+
+    async def admit_nobody(self) -> None:
+        """Before anything else closes. What is being accepted while asyncio's server closes would be an open
+        socket that nobody reads; so nothing more is accepted, and what was gets its turns."""
+        loop: Any = anyio.lowlevel.current_token().native_token
+        loop.remove_reader(self._listener)
+        for _ in range(ACCEPTING_TURNS):
+            await anyio.lowlevel.checkpoint()
 
     async def main_loop(self) -> None:
         self.listening.set()
