@@ -185,8 +185,9 @@ async def test_others_do_not_wait_for_a_run_on_a_dying_line_and_it_ends_when_it_
     paths = Paths(tmp_path, tmp_path / "state", tmp_path / "openclaw.json")
     server.queue(Broken(how, seconds=1.0 if how == "trickle" else 60.0))
     async with app.open_house(config, paths, app.Outside(environ={})) as house:
-        slow = {"sessionKey": "agent:main:slow", "message": "hi", "idempotencyKey": "slow"}
-        await call(house, "chat.send", **slow)
+        await call(
+            house, "chat.send", sessionKey="agent:main:slow", message="hi", idempotencyKey="slow"
+        )
         with anyio.fail_after(30):
             while not server.requests:  # noqa: ASYNC110  the server is a thread
                 await anyio.sleep(0.01)
