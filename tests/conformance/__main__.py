@@ -35,7 +35,12 @@ def crossclaw(folder: Path) -> Generator[tuple[int, Callable[[], None]]]:
     origins = {"allowedOrigins": [f"http://127.0.0.1:{PORT}"]}
     watching = {"id": "watcher", "heartbeat": {"every": "5s", "prompt": "say: HEARTBEAT_OK"}}
     config = {
-        "gateway": {"auth": {"token": TOKEN}, "controlUi": origins},
+        # Changing its config must not cut the others who are being listened to.
+        "gateway": {
+            "auth": {"token": TOKEN},
+            "controlUi": origins,
+            "reload": {"mode": "off"},
+        },
         "agents": {"list": [{"id": "main", "default": True}, watching]},
     }
     (state / "openclaw.json").write_text(json.dumps(config), "utf-8")

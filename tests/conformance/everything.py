@@ -64,6 +64,7 @@ CHANGES: list[tuple[str, dict[str, Any]]] = [
     ("sessions.list", {}),
     ("sessions.messages.unsubscribe", {"key": KEY}),
     ("sessions.archive", {"key": KEY}),
+    ("sessions.unarchive", {"key": KEY}),
     ("sessions.delete", {"key": KEY}),
     ("sessions.delete", {"key": "agent:main:nobody"}),
     ("set-heartbeats", {"enabled": False}),
@@ -173,6 +174,9 @@ def _settings(asking: Asking) -> None:
     changed = asking.get("config.get", {})
     raw = json.dumps(before["parsed"])
     asking.get("config.set", {"raw": raw, "baseHash": changed["hash"]})
+    now = asking.get("config.get", {})
+    edit = {"raw": now["written"], "baseHash": now["hash"], "dryRun": True}
+    asking.get("config.edit", edit)
 
 
 def _devices(gateway: "Gateway", asking: Asking) -> None:

@@ -17,7 +17,7 @@ from crossclaw.config import Config
 from crossclaw.config.doors import Messages
 from crossclaw.domain.compactions import Compaction, compaction_of
 from crossclaw.domain.errors import ContextOverflow, Invalid, NotFound, ProviderOverloaded
-from crossclaw.domain.events import Compacting, Event
+from crossclaw.domain.events import Compacting, Event, RunStarted
 from crossclaw.domain.exchanges import Exchange
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Text, ToolUse, UserMessage
@@ -463,9 +463,11 @@ async def test_requests_that_are_answered_together_stay_together(
     )
     async with open_house(tmp_path, model, config=config, tools=[Counting("count")]) as house:
         run = await say(house, "main", "good morning", "first")
+        begun = anyio.Event()
+        house.feed.subscribe(lambda event: begun.set() if isinstance(event, RunStarted) else None)
         for text in ("busy", "find the red book", "find the blue book"):
             await call(house, "chat.send", sessionKey="main", message=text, idempotencyKey=text)
-            await anyio.sleep(1)  # the first one is at work when the others come
+            await begun.wait()
         for text in ("busy", "find the red book", "find the blue book"):
             assert await house.book.wait(text, timeout_s=3600)
         made = await compactions(house, run)

@@ -148,6 +148,22 @@ def test_a_command_that_ends_its_group_does_not_end_its_keeper(room: Room) -> No
         assert until_gone(life) == b"begun\n"
 
 
+def test_a_command_that_kills_its_keeper_ends_with_it(tmp_path: Path) -> None:
+    """Only without a sandbox: inside of one nobody sees it."""
+    room = Room(tmp_path)
+    os.mkfifo(room.workspace / "life")
+    with still_alive(room) as life:
+        with pytest.raises(ToolFailed, match="it was ended from outside"):
+            room("exec", command="exec 9>life; echo begun >&9; kill -9 $PPID; exec sleep 1000")
+        assert until_gone(life) == b"begun\n"
+
+
+def test_a_program_that_is_not_there_is_told(room: Room) -> None:
+    told = room("exec", command="exec no-such-program")
+    assert "no-such-program" in told
+    assert told.endswith("[exit code 127]")
+
+
 def test_a_command_over_its_time_is_ended_with_all_its_children(room: Room) -> None:
     with still_alive(room) as life:
         with pytest.raises(ToolFailed, match=r"\[no exit code: it was ended after 0\.3 s\]"):

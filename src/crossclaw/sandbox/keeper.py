@@ -15,7 +15,7 @@ from contextlib import suppress
 
 WATCH_S = 0.25  # between two looks at the gateway and at what the limits count
 GRACE_S = 0.5  # for a command that is told to end; then it is ended
-SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER in <linux/prctl.h>
+SUBREAPER, DEATH_SIGNAL = 36, 1  # PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG in <linux/prctl.h>
 NO_SUCH_PROGRAM = 127  # as shells say it
 NICENESS = 5  # of what runs under limits: the gateway comes first
 
@@ -30,13 +30,9 @@ def main(arguments: Sequence[str]) -> int:
     told: list[int] = []
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
     signal.signal(signal.SIGTERM, lambda number, frame: told.append(number))
-    _adopt_orphans()
+    _control(SUBREAPER, 1)
     _bound(limits)
-    try:
-        pid = _start(command)
-    except OSError as error:
-        sys.stderr.write(f"{command[0]}: {error.strerror}\n")
-        return NO_SUCH_PROGRAM
+    pid = _start(command)
     try:
         while (code := _reap(pid)) is None:
             if told or os.getppid() != gateway:
@@ -51,16 +47,35 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _start(command: list[str]) -> int:
-    """In a group of its own: a command that ends its group does not end its keeper."""
-    reset = (signal.SIGTERM, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ)
-    return os.posix_spawnp(command[0], command, os.environ, setpgroup=0, setsigdef=reset)
+    """In a group of its own: a command that ends its group does not end its keeper. Should the keeper
+    be killed all the same, the kernel ends the command."""
+    keeper = os.getpid()
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        os.setpgid(0, 0)
+        _control(DEATH_SIGNAL, signal.SIGKILL)
+        for ignored in (
+            signal.SIGPIPE,
+            signal.SIGXFSZ,
+        ):  # by Python, and whoever is started inherits it
+            signal.signal(ignored, signal.SIG_DFL)
+        if os.getppid() == keeper:
+            os.execvp(command[0], command)
+    except OSError as error:
+        sys.stderr.write(f"{command[0]}: {error.strerror}\n")
+    finally:
+        sys.stderr.flush()
+        os._exit(NO_SUCH_PROGRAM)
 
 
-def _adopt_orphans() -> None:
+def _control(what: int, value: int) -> None:
+    """What the kernel shall do with this process, where it can be asked."""
     if sys.platform == "linux":
         import ctypes  # noqa: PLC0415  only there
 
-        ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
+        ctypes.CDLL(None).prctl(what, value, 0, 0, 0)
 
 
 def _nap(woken: int, seconds: float) -> None:

@@ -58,17 +58,20 @@ def kept(command: Sequence[str], limits: Limits | None = None) -> list[str]:
 
 async def _start(wrapped: Wrapped) -> anyio.abc.Process:
     try:
-        return await anyio.open_process(
-            kept(wrapped.argv, wrapped.limits),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            cwd=wrapped.folder,
-            env=wrapped.environ,
-            start_new_session=True,
-        )
+        # Not to be cancelled half way: a keeper that is killed ends nothing but the command.
+        with anyio.CancelScope(shield=True):
+            process = await anyio.open_process(
+                kept(wrapped.argv, wrapped.limits),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                cwd=wrapped.folder,
+                env=wrapped.environ,
+                start_new_session=True,
+            )
     except (OSError, ValueError) as error:
         raise ToolFailed(f"the command cannot be started: {error}") from None
+    return process
 
 
 async def _listen(process: anyio.abc.Process, heard: "_Output") -> tuple[int | None, str]:
