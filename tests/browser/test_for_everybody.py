@@ -108,6 +108,7 @@ def test_everything_is_reached_by_keyboard_and_seen_when_it_is(
 ) -> None:
     visitor = visit(busy[view][0])
     visitor.see(busy[view][1])
+    visitor.settle()
     visitor.page.focus("#skip")
     there = visitor.page.evaluate(FOCUSABLE)
 
@@ -118,6 +119,19 @@ def test_everything_is_reached_by_keyboard_and_seen_when_it_is(
 
     assert [each["name"] for each in seen if not each["marked"]] == []
     assert [each["name"] for each in seen] == there[:STEPS_MAX], "all, in the order of the page"
+
+
+def test_a_view_that_is_drawn_anew_leaves_the_focus_where_it_was(visit: Visit) -> None:
+    visitor = visit(route("operations"))
+    visitor.settle()
+    visitor.page.focus("section[aria-label=Agents] a >> nth=1")
+    before = visitor.page.evaluate("() => document.activeElement.getAttribute('href')")
+    visitor.page.evaluate("() => { document.activeElement.old = true }")
+
+    visitor.page.evaluate("() => document.querySelector('cc-operations').read()")
+    visitor.until("() => !document.activeElement.old")
+
+    assert visitor.page.evaluate("() => document.activeElement.getAttribute('href')") == before
 
 
 STEPS_MAX = 45

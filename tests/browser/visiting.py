@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -152,6 +153,16 @@ class Visitor:
 
     def until(self, script: str, argument: Any = None) -> None:
         self.page.wait_for_function(script, arg=argument, timeout=PATIENCE_MS)
+
+    def settle(self) -> None:
+        """Everything that the page has asked for is answered."""
+        quiet = (
+            "async () => { const { wire } = await import(new URL('static/wire.js', document.baseURI));"
+            " return wire.ready && wire.waiting.size === 0 }"
+        )
+        deadline = time.monotonic() + PATIENCE_MS / 1000
+        while not self.page.evaluate(quiet):
+            assert time.monotonic() < deadline, "the page still waits for answers"
 
     def say(self, text: str) -> None:
         self.page.fill("#say", text)

@@ -63,7 +63,7 @@ class Operations extends Part {
     if (shown.hidden || (busy && shown.contains(busy) && name !== "config")) return; // config minds its own text
     try {
       const content = await show();
-      if (content) fill(shown.lastElementChild, ...[content].flat());
+      if (content) keepingFocus(shown, () => fill(shown.lastElementChild, ...[content].flat()));
     } catch (error) {
       if (!(error instanceof Lost)) fill(shown.lastElementChild, h("p", { cls: "problem" }, error.message));
     }
@@ -351,5 +351,13 @@ const list = (rows) =>
     { cls: "plainlist" },
     rows.map((cells) => h("li", null, cells)),
   );
+
+/** Whoever stands on a link of this block stands on the same one when the block is drawn anew. */
+function keepingFocus(block, draw) {
+  const stops = () => [...block.querySelectorAll("a[href], button, input, select, textarea, summary")];
+  const at = stops().indexOf(document.activeElement);
+  draw();
+  if (at >= 0 && !block.contains(document.activeElement)) stops()[at]?.focus({ preventScroll: true });
+}
 
 customElements.define("cc-operations", Operations);
