@@ -185,3 +185,36 @@ def test_a_script_spawns_and_reads_the_report(person: Person) -> None:
     assert "is back" in person.types("sessions", "unarchive", child).stdout
     assert "was not put away" in person.types("sessions", "unarchive", child).stdout
     assert "nothing is put away" in person.types("sessions", "list", "--archived").stdout
+
+
+def test_a_config_that_was_broken_keeps_nobody_from_the_gateway_that_runs(tmp_path: Path) -> None:
+    person = Person(tmp_path)
+    person.write_config("{}")
+    with running(person, "gateway", "--port", str(person.port)):
+        person.write_config("{ agents: ")
+        said = person.types("message", "send", "say: still here")
+        listed = person.types("sessions", "list")
+        logs = person.types("logs")
+        asked = person.types("config", "get")
+
+        assert (said.returncode, said.stdout.strip()) == (Exit.OK, "still here")
+        assert "goes on with the config before" in said.stderr
+        assert "agent:main:main" in listed.stdout
+        assert "the gateway listens" in logs.stdout
+        assert asked.returncode == Exit.FAILED, "that is a question about the file"
+
+
+def test_with_a_broken_config_and_a_gateway_that_was_killed_nothing_is_opened(
+    tmp_path: Path,
+) -> None:
+    person = Person(tmp_path)
+    person.write_config("{}")
+    with running(person, "gateway", "--port", str(person.port)) as (process, _):
+        process.kill()
+        process.wait()
+    person.write_config("{ agents: ")
+
+    done = person.types("message", "send", "say: with which config?")
+
+    assert done.returncode == Exit.UNREACHABLE, done.stderr
+    assert "openclaw.json:1" in done.stderr

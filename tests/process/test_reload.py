@@ -78,6 +78,7 @@ def test_a_config_with_which_it_cannot_open_gives_way_to_the_one_before(folder: 
         until(lambda: "goes on with the old one" in gateway.said or None)
         until(lambda: knows(gateway, "main"))
         assert "gateway.auth.password is not set" in gateway.said
+        assert "Traceback" not in gateway.said
 
         folder.config.write_text(TWO)
         until(lambda: knows(gateway, "bo"))

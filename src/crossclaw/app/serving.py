@@ -18,7 +18,7 @@ from crossclaw.app.reloading import next_config
 from crossclaw.config import Config, Loaded, Paths
 from crossclaw.config.supported import not_yet, refuse_unsupported
 from crossclaw.config.token import gateway_token
-from crossclaw.domain.errors import StoreLocked
+from crossclaw.domain.errors import CrossclawError, StoreLocked
 from crossclaw.domain.events import SpeechAllowed
 from crossclaw.domain.runs import Outcome, Run
 from crossclaw.domain.secret import Secret
@@ -138,10 +138,15 @@ class _Serving:
                 raise
             await anyio.sleep(LOCKED_S)
             return loaded
-        except Exception:
+        except Exception as error:
             if self._good is None or self._good is loaded:
                 raise
-            log.exception("the changed config does not work; the gateway goes on with the old one")
+            why = _first(error)
+            log.error(
+                "the changed config does not work; the gateway goes on with the old one: %s",
+                why,
+                exc_info=None if isinstance(why, CrossclawError | OSError) else why,
+            )
             self._failed = loaded
             return self._good
 
@@ -189,6 +194,11 @@ class _Serving:
         if self._good is None and self._on_ready is not None:
             self._on_ready(f"http://{where}:{number}", token.reveal())
         self._good = loaded
+
+
+def _first(error: Exception) -> Exception:
+    """What went wrong first; task groups wrap it."""
+    return _first(error.exceptions[0]) if isinstance(error, ExceptionGroup) else error
 
 
 def _locks(config: Config, token: Secret, where: str) -> dict[str, Lock]:

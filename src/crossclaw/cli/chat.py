@@ -14,7 +14,7 @@ from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, s
 from crossclaw.cli.message import REPLY_S
 from crossclaw.cli.naming import name_session
 from crossclaw.cli.peer import ADMIN, READ, WRITE, Peer, Refusal
-from crossclaw.cli.place import find_place
+from crossclaw.cli.place import find_served_place
 from crossclaw.cli.prompting import Prompt, can_prompt
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import cleaned, note, on_terminal, out, problem
@@ -152,7 +152,7 @@ async def _asking(conversation: Conversation) -> Asking:
     if not (on_terminal() and sys.stdin.isatty() and can_prompt()):
         return Lines(sys.stdin.fileno())
     await conversation.look()
-    folder = find_place().paths.state_dir
+    folder = find_served_place().paths.state_dir
     return Prompt(folder / "chat-history" if folder.is_dir() else None, conversation.choices)
 
 

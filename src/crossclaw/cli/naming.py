@@ -5,7 +5,7 @@ from typing import Any
 
 from crossclaw.cli.exits import CommandFailed, UsageError
 from crossclaw.cli.peer import Peer, Refusal
-from crossclaw.cli.place import find_place
+from crossclaw.cli.place import find_served_place
 from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.errors import InvalidKey
 from crossclaw.domain.keys import MAIN, SessionKey
@@ -71,7 +71,7 @@ async def _configured(peer: Peer, agent: str) -> str:
     listed: dict[str, Any] = await peer.call("agents.list", {})
     known = [str(entry["id"]) for entry in listed["agents"]]
     if wanted not in known:
-        place = find_place()
+        place = find_served_place()
         there = place.config.agents.find(wanted) is not None
         raise CommandFailed(
             f'there is no agent "{wanted}"; configured: {", ".join(known)}',

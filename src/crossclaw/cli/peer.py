@@ -118,7 +118,7 @@ async def connect_peer(
         note(f"the token goes to {address.url} unencrypted; wss:// would protect it")
     with plain_errors():
         async with AsyncExitStack() as stack:
-            yield await _reach(stack, address, place, scopes, embed)
+            yield await _reach(stack, address, place, scopes, embed and not place.unread)
 
 
 async def _reach(

@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from crossclaw.cli.say import note
 from crossclaw.config import Config, Loaded, Paths, find_paths, load
+from crossclaw.domain.errors import ConfigInvalid
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +15,8 @@ class Place:
     environ: Mapping[str, str]
     paths: Paths
     loaded: Loaded
+    unread: bool = False
+    """Its config does not load: good enough to find a gateway that runs, and for nothing else."""
 
     @property
     def config(self) -> Config:
@@ -29,3 +33,17 @@ def find_place(environ: Mapping[str, str] | None = None) -> Place:
     given = os.environ if environ is None else environ
     paths = find_paths(given, Path(given.get("HOME") or Path.home()))
     return Place(given, paths, load(paths.config_path, given))
+
+
+def find_served_place() -> Place:
+    """For whoever asks the gateway: a config that does not load is no reason not to, where one runs. It
+    holds on to the config before."""
+    try:
+        return find_place()
+    except ConfigInvalid as error:
+        paths = find_paths(os.environ, Path(os.environ.get("HOME") or Path.home()))
+        if not paths.port_path.exists():
+            raise
+        note(f"{error}\nThe gateway that runs goes on with the config before.")
+        nothing = Loaded(Config(), paths.config_path, True, {}, (), ())
+        return Place(os.environ, paths, nothing, unread=True)

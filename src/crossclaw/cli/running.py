@@ -8,7 +8,7 @@ import anyio
 from crossclaw.cli.finding import Wanted
 from crossclaw.cli.grammar import Arguments
 from crossclaw.cli.peer import Peer, connect_peer, plain_errors
-from crossclaw.cli.place import find_place
+from crossclaw.cli.place import find_served_place
 
 
 def ask(
@@ -18,7 +18,7 @@ def ask(
 
     async def whole() -> int:
         wanted = Wanted(arguments.url, arguments.token, arguments.password)
-        async with connect_peer(wanted, find_place(), *scopes, embed=embed) as peer:
+        async with connect_peer(wanted, find_served_place(), *scopes, embed=embed) as peer:
             return await work(peer)
 
     return run_async(whole)
