@@ -218,3 +218,16 @@ def test_with_a_broken_config_and_a_gateway_that_was_killed_nothing_is_opened(
 
     assert done.returncode == Exit.UNREACHABLE, done.stderr
     assert "openclaw.json:1" in done.stderr
+
+
+def test_an_agent_that_was_added_answers_at_once(tmp_path: Path) -> None:
+    person = Person(tmp_path)
+    person.write_config("{}")
+    with running(person, "gateway", "--port", str(person.port)):
+        added = person.types("agents", "add", "librarian")
+        listed = person.types("agents", "list")
+        said = person.types("message", "send", "say: Nine.", "--agent", "librarian")
+
+    assert "The gateway that runs knows it." in added.stdout, added.stderr
+    assert "librarian" in listed.stdout
+    assert said.stdout.strip() == "Nine."

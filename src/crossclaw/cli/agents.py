@@ -1,12 +1,17 @@
 """`agents`: who answers. `add` writes into the config file and leaves everything else as it stands."""
 
+from contextlib import suppress
 from typing import Any
 
+import anyio
+
+from crossclaw.cli.checks import greets_as_gateway
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
+from crossclaw.cli.finding import Wanted, served_port
 from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, json_option
-from crossclaw.cli.peer import READ, Peer
+from crossclaw.cli.peer import READ, Peer, connect_peer
 from crossclaw.cli.place import Place, find_place
-from crossclaw.cli.running import ask
+from crossclaw.cli.running import ask, run_async
 from crossclaw.cli.say import out, out_json
 from crossclaw.cli.tables import table
 from crossclaw.config.file import ConfigFile
@@ -15,6 +20,8 @@ from crossclaw.domain.agents import DEFAULT_AGENT_ID, is_agent_id, normalize_age
 
 LIST: KeyPath = ("agents", "list")
 ENTRIES: KeyPath = ("agents", "entries")
+TAKEN_OVER_S = 5.0  # a gateway that is not at work needs one or two
+LOOK_AGAIN_S = 0.2
 
 
 def _list_arguments(parser: Parser) -> None:
@@ -64,9 +71,35 @@ def _add(arguments: Arguments) -> int:
         out_json({"agent": agent, "path": str(file.path)})
     else:
         out(f'added the agent "{agent_id}" to {file.path}')
-        out(place.when_a_change_counts)
+        known = _is_taken_over(place, agent_id)
+        out("The gateway that runs knows it." if known else place.when_a_change_counts)
         out(f'Then: crossclaw message send "Hello" --agent {agent_id}')
     return Exit.OK
+
+
+def _is_taken_over(place: Place, agent_id: str) -> bool:
+    """Whether the gateway that runs knows the agent; it is given a few seconds for it."""
+    port = served_port(place)
+    if port is None or place.config.gateway.reload.mode == "off" or not greets_as_gateway(port):
+        return False
+
+    async def look() -> int:
+        with anyio.move_on_after(TAKEN_OVER_S):
+            while True:
+                if await _knows(place, agent_id):
+                    return True
+                await anyio.sleep(LOOK_AGAIN_S)
+        return False
+
+    return bool(run_async(look))
+
+
+async def _knows(place: Place, agent_id: str) -> bool:
+    with suppress(CommandFailed):  # it opens anew just now
+        async with connect_peer(Wanted(), place, READ, embed=False) as peer:
+            listed = await peer.call("agents.list", {})
+            return agent_id in [agent["id"] for agent in listed["agents"]]
+    return False
 
 
 def put_agent(file: ConfigFile, place: Place, agent: dict[str, str]) -> None:
