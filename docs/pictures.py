@@ -14,7 +14,7 @@ FOLDER = Path(__file__).parent / "pictures"
 COLUMNS = 92
 CROSSCLAW = [sys.executable, "-m", "crossclaw.cli.main"]
 HIDDEN = {
-    r"/tmp/[\w.-]*?/sessions": "~/.openclaw/sessions",
+    r"/tmp/[\w.-]*?/sessions": "/tmp/crossclaw-demo-…/sessions",
     r"[0-9a-f]{8}-[0-9a-f-]{27}": "01a1de…",
 }
 
