@@ -172,7 +172,10 @@ class _Serving:
                 await tasks.start(gateway.serve, where, listener)
                 self._ready(loaded, where, listener.getsockname()[1], token)
                 fresh = await next_config(
-                    loaded, self._environ, lambda: house.lanes.at_work, self._failed
+                    loaded,
+                    self._environ,
+                    lambda: house.lanes.at_work or house.outbox.at_work,
+                    self._failed,
                 )
                 tasks.cancel_scope.cancel()
         log.info("the house opens again with the changed config")

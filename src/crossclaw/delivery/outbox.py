@@ -35,6 +35,7 @@ from crossclaw.policy.send import BLOCKED
 log = logging.getLogger(__name__)
 
 ATTEMPTS_MAX = 8  # with the waits below, some ten minutes: longer than most outages of a platform
+LAST_S = 2.0  # for what is being sent when the house closes
 RETRY_FIRST_S = 2.0
 RETRY_MAX_S = 300.0
 LOOK_AGAIN_S = 5.0  # a hint that was missed delays a reply by this much at most
@@ -60,10 +61,15 @@ class Outbox:
         self._may_deliver = may_deliver
         self._hint = anyio.Event()
         self._busy: set[Address] = set()
+        self._attempts: set[anyio.CancelScope] = set()
         self._places = anyio.CapacityLimiter(CHATS_AT_ONCE)
 
     def wake(self) -> None:
         self._hint.set()
+
+    @property
+    def at_work(self) -> bool:
+        return bool(self._attempts)
 
     async def serve(
         self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
@@ -71,11 +77,15 @@ class Outbox:
         await self._settle_cut_off()
         async with anyio.create_task_group() as tasks:
             task_status.started()
-            while True:
-                self._hint = anyio.Event()
-                next_at = await self._start_due(tasks)
-                with anyio.move_on_after(self._pause_s(next_at)):
-                    await self._hint.wait()
+            try:
+                while True:
+                    self._hint = anyio.Event()
+                    next_at = await self._start_due(tasks)
+                    with anyio.move_on_after(self._pause_s(next_at)):
+                        await self._hint.wait()
+            finally:
+                for attempt in self._attempts:
+                    attempt.deadline = anyio.current_time() + LAST_S
 
     async def _settle_cut_off(self) -> None:
         """Rows that a dead process was sending."""
@@ -128,13 +138,23 @@ class Outbox:
                     TakeDelivery(delivery_id=delivery.delivery_id, at=self._clock.now_ms())
                 )
                 if taken is not None:
-                    await self._send(taken)
+                    await self._attempt(taken)
         except CrossclawError as error:
             log.warning("delivery %s will be looked at again: %s", delivery.delivery_id, error)
             await anyio.sleep(RETRY_FIRST_S)
         finally:
             self._busy.discard(delivery.address)
             self._hint.set()
+
+    async def _attempt(self, taken: Taken) -> None:
+        """Not cut off by a house that closes, if it does not take long: nobody could say then whether it
+        arrived."""
+        with anyio.CancelScope(shield=True) as attempt:
+            self._attempts.add(attempt)
+            try:
+                await self._send(taken)
+            finally:
+                self._attempts.discard(attempt)
 
     async def _send(self, taken: Taken) -> None:
         delivery = taken.delivery
