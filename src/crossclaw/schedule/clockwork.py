@@ -13,12 +13,12 @@ import anyio
 import anyio.abc
 
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.errors import Busy, CrossclawError, Fenced, Invalid, TickTaken
+from crossclaw.domain.errors import Busy, CrossclawError, Fenced, Invalid, NotFound, TickTaken
 from crossclaw.domain.events import Event, HeartbeatNews, JobNews, RunEnded
 from crossclaw.domain.jobs import Job, Tick, TickId, beyond_heartbeat
 from crossclaw.domain.runs import Run
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.operations import MoveJob, SettleTick, TakeTick
+from crossclaw.ledger.operations import MoveJob, SettleTick, TakeTick, UnarchiveSession
 from crossclaw.runs.book import Book
 from crossclaw.runs.feed import Feed
 from crossclaw.schedule.heartbeats import PREFIX, Heartbeats
@@ -128,8 +128,8 @@ class Clockwork:
             await self._take(job, due, next_at, skip)
         except Fenced:
             self.wake()  # changed meanwhile: the next look sees it as it is now
-        except Busy as busy:
-            log.info("job %s waits: %s", job.job_id, busy)
+        except (Busy, NotFound) as error:
+            log.info("job %s waits: %s", job.job_id, error)
         except Invalid as error:
             await self._give_up(job, str(error))
 
@@ -176,7 +176,9 @@ class Clockwork:
             done = SettleTick(tick=TickId(job.job_id, at), status="ok", at=ended_at or 0)
             await self._ledger.commit(taken, *self._work.waiting(begun), done)
         else:
-            await self._book.submit(new, begun.session, also=[taken, *begun.also])
+            # A job that is switched on is meant to run, also when its session was put away.
+            back = UnarchiveSession(key=new.key, at=self._clock.now_ms(), give_up_label=True)
+            await self._book.submit(new, begun.session, before=[back], also=[taken, *begun.also])
         if not job.built_in:
             self._feed.publish(JobNews(job_id=job.job_id, action="started", run_at_ms=at))
             if begun.waits:
