@@ -380,3 +380,19 @@ def test_a_grown_openclaw_file_loads_with_warnings_only() -> None:
     assert {"plugins", "skills", "browser", "agents.defaults.memorySearch"} <= warned
     assert "meta" not in warned
     assert len(loaded.warnings) == len(set(loaded.warnings))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{models: {providers: {openai: "sk-hush"}}}',
+        '{gateway: {auth: "sk-hush"}}',
+        '{mcp: {servers: {x: "sk-hush"}}}',
+    ],
+)
+def test_a_secret_in_place_of_its_section_is_not_told(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "openclaw.json"
+    path.write_text(text)
+    with pytest.raises(ConfigInvalid, match="expected an object") as refused:
+        load(path, {})
+    assert "sk-hush" not in str(refused.value)

@@ -101,7 +101,14 @@ def _examine_leaf(kind: Any, value: Any, path: KeyPath, hook: Hook) -> Iterator[
         if {Secret, Secrets, Loose} & set(members_of(kind)):
             yield Problem(path, str(error))
         else:
-            yield Problem(path, f"expected {expected(kind)}", shows_found=True)
+            yield Problem(path, f"expected {expected(kind)}", shows_found=not _may_hide(kind, value))
+
+
+def _may_hide(kind: Any, value: Any) -> bool:
+    """A text in place of a section is often the secret that belongs into it."""
+    return isinstance(value, str) and any(
+        isinstance(each, type) and issubclass(each, Section) for each in members_of(kind)
+    )
 
 
 @cache
