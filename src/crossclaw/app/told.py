@@ -112,7 +112,8 @@ def may_deliver(config: Config, ledger: Ledger) -> MayDeliver:
         own = decide_send(policy, key, taken.session)
         if not own.allowed:
             return own
-        there, session = await find_chat(config, ledger, taken.delivery.address)
-        return own if there == key else decide_send(policy, there, session)
+        where = taken.delivery.address
+        there, session = await find_chat(config, ledger, where)
+        return decide_send(policy, there, taken.session if there == key else session, where.channel)
 
     return decide

@@ -101,7 +101,9 @@ def _examine_leaf(kind: Any, value: Any, path: KeyPath, hook: Hook) -> Iterator[
         if {Secret, Secrets, Loose} & set(members_of(kind)):
             yield Problem(path, str(error))
         else:
-            yield Problem(path, f"expected {expected(kind)}", shows_found=not _may_hide(kind, value))
+            yield Problem(
+                path, f"expected {expected(kind)}", shows_found=not _may_hide(kind, value)
+            )
 
 
 def _may_hide(kind: Any, value: Any) -> bool:

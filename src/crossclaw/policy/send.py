@@ -8,22 +8,25 @@ from crossclaw.policy.decision import Decision
 BLOCKED = "send blocked by session policy"
 
 
-def decide_send(policy: SendPolicy, key: SessionKey, session: Session | None) -> Decision:
+def decide_send(
+    policy: SendPolicy, key: SessionKey, session: Session | None, channel: str | None = None
+) -> Decision:
     """The session's own override first, then any rule that denies, then one that allows, then the
-    default."""
+    default. `channel` is where it is said: a session may be spoken with on several."""
     if session is not None and session.send_policy in ("allow", "deny"):
         return Decision(session.send_policy == "allow", "the session's own send policy")
-    matching = [rule for rule in policy.rules if _matches(rule.match, key, session)]
+    where = channel or channel_of(key, session)
+    matching = [rule for rule in policy.rules if _matches(rule.match, key, where)]
     for action in ("deny", "allow"):
         if any(rule.action == action for rule in matching):
             return Decision(action == "allow", f"a rule of session.sendPolicy says {action}")
     return Decision(policy.default == "allow", f"session.sendPolicy.default is {policy.default}")
 
 
-def _matches(match: SendMatch, key: SessionKey, session: Session | None) -> bool:
+def _matches(match: SendMatch, key: SessionKey, channel: str | None) -> bool:
     prefix = match.key_prefix or match.raw_key_prefix
     return (
-        _same(match.channel, channel_of(key, session))
+        _same(match.channel, channel)
         and _same("direct" if match.chat_type == "dm" else match.chat_type, key.chat_type)
         and (prefix is None or key.shown.lower().startswith(prefix.lower()))
     )

@@ -74,23 +74,25 @@ class Sending:
     async def _put(self, caller: Caller, key: str, where: Address, params: SendParams) -> bool:
         """In the name of the session that the caller says, else of the one whose chat it is."""
         at, mirror = self._clock.now_ms(), None
-        speaker, session = there = await find_chat(self._config, self._ledger, where)
+        speaker, session = await find_chat(self._config, self._ledger, where)
+        self._refuse_denied(speaker, session, where.channel)
         if params.session_key:
             handle = await self._resolver.resolve(caller.principal, params.session_key, "create")
             speaker, session = handle.key, handle.session
         if params.session_key and session is not None:
             words = AssistantMessage([Text(params.message)], at, stop_reason="injected")
             mirror = NewEntry(entry_id=self._ids.short(), message=words)
-        self._refuse_denied(there, (speaker, session))
+        self._refuse_denied(speaker, session)
         new = NewDelivery(
             delivery_key=key, key=speaker, address=where, text=params.message, authority=caller.principal.authority
         )  # fmt: skip
         return await self._ledger.do(PutDelivery(new=new, at=at, mirror=mirror))
 
-    def _refuse_denied(self, *sessions: tuple[SessionKey, Session | None]) -> None:
+    def _refuse_denied(
+        self, key: SessionKey, session: Session | None, channel: str | None = None
+    ) -> None:
         """Said at once, while somebody hears it; the outbox asks again when it delivers."""
-        policy = self._config.session.send_policy
-        if not all(decide_send(policy, key, session).allowed for key, session in sessions):
+        if not decide_send(self._config.session.send_policy, key, session, channel).allowed:
             raise Invalid(BLOCKED)
 
     async def _refuse_another(self, key: str, where: Address, text: str) -> None:
