@@ -39,6 +39,7 @@ async def after(
     *texts: str | None,
     at_work: Callable[[], bool] = lambda: False,
     loaded: Loaded | None = None,
+    failed: Loaded | None = None,
 ) -> str | None:
     """The default agent of the next config, when these texts are written one after the other; None when there
     is no next one."""
@@ -46,7 +47,7 @@ async def after(
     before = loaded or file.load()
 
     async def look() -> None:
-        found.append(await next_config(before, {}, at_work))
+        found.append(await next_config(before, {}, at_work, failed))
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(look)
@@ -146,3 +147,12 @@ async def test_what_was_written_while_the_house_opened_is_taken(file: File) -> N
     loaded = file.load()
     file.write(NEW)
     assert await after(file, loaded=loaded) == "bo"
+
+
+async def test_what_failed_is_tried_again_when_somebody_touches_it(file: File) -> None:
+    file.write(OLD)
+    loaded = file.load()
+    file.write(NEW)
+    failed = file.load()
+    assert await after(file, loaded=loaded, failed=failed) is None
+    assert await after(file, NEW, loaded=loaded, failed=failed) == "bo"

@@ -35,11 +35,13 @@ async def next_config(
     if settings.mode == "off":
         await anyio.sleep_forever()
     files = tuple(dict.fromkeys((loaded.path, *loaded.files)))
+    # The first look finds what was written while the house opened, and passes over what failed just now.
     known = [each.raw for each in (loaded, failed) if each is not None]
-    seen: Stamp = ()  # so the first look finds what was written while the house opened
+    seen: Stamp = ()
     while True:
         seen = await _changed(files, seen, settings.debounce_ms / 1000)
         if _read(loaded.path, environ, known) is None:
+            known = [loaded.raw]
             continue
         log.info("the config has changed; it is taken over as soon as no run is under way")
         await _quiet(at_work, settings.deferral_timeout_ms / 1000)

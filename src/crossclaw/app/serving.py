@@ -82,7 +82,7 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
             tasks.cancel_scope.cancel()
 
 
-LOCKED_S = 0.2  # a command took the folder for its one call while the house was closed: soon again
+LOCKED_S = 1.0  # a command took the folder for its one call while the house was closed: soon again
 
 OnReady = Callable[[str, str], None]
 """Called with the address and the token once the gateway listens."""
@@ -136,6 +136,7 @@ class _Serving:
         except StoreLocked:
             if self._good is None:
                 raise
+            log.warning("another process has the store; the gateway opens again when it is free")
             await anyio.sleep(LOCKED_S)
             return loaded
         except Exception as error:

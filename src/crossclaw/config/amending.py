@@ -94,7 +94,8 @@ def twin(shown: list[Any], sent: list[Any], index: int) -> int | None:
         return named[0] if len(named) == 1 else None
     alike = [place for place, each in enumerate(shown) if _same(each, item)]
     if alike:
-        return index if index in alike else alike[0]
+        keeps_place = index in alike and len(sent) == len(shown)
+        return index if keeps_place else alike[0] if len(alike) == 1 else None
     others = [place for place in range(len(shown)) if place != index]
     fixed = len(sent) >= len(shown) and all(_same(shown[n], sent[n]) for n in others)
     return index if fixed and index < len(shown) else None

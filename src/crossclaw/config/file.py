@@ -118,6 +118,8 @@ class ConfigFile:
     def _check(self, draft: Path) -> Loaded:
         try:
             loaded = load(draft, self._environ)
+            if self.path.resolve() in [each.resolve() for each in loaded.files]:
+                raise ConfigInvalid(f"{draft} includes itself")  # the draft has another name
             refuse_unsupported(loaded.config)
             return loaded
         except ConfigInvalid as error:

@@ -16,7 +16,13 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
-_SECRET_NAME = re.compile(r"(token|secret|password|passphrase|api_?key|private_?key)$", re.I)
+_SECRET_NAME = re.compile(
+    r"(tokens?|secrets?|pass(word|wd|phrase)?|(api|private|signing|encrypt(ion)?|access)_?keys?"
+    r"|credentials?|service_?account|cookie|authorization)$",
+    re.I,
+)
+_SECRETS_NAME = re.compile(r"^(env|headers)$", re.I)
+"""Everything in it may be one."""
 
 
 class Section(msgspec.Struct, frozen=True, rename="camel"):
@@ -27,7 +33,7 @@ class Section(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Loose(dict[str, Any]):
-    """A section without a type here. Texts under names such as `botToken` are `Secret`s in it."""
+    """A section without a type here. What stands under names such as `botToken` are `Secret`s in it."""
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> "Loose":
@@ -38,13 +44,14 @@ class Secrets(dict[str, Secret]):
     """Names with secret values: variables, headers."""
 
 
-def _sealed(name: str, value: Any) -> Any:
+def _sealed(name: str, value: Any, inside: bool = False) -> Any:
+    secret = inside or bool(_SECRET_NAME.search(name) or _SECRETS_NAME.search(name))
     if isinstance(value, dict):
-        return Loose.of(value)
+        return Loose((key, _sealed(key, child, secret)) for key, child in value.items())
     if isinstance(value, list):
-        return [_sealed(name, item) for item in value]
-    if isinstance(value, str) and _SECRET_NAME.search(name):
-        return Secret(value)
+        return [_sealed(name, item, secret) for item in value]
+    if secret and isinstance(value, str | int | float) and not isinstance(value, bool):
+        return Secret(str(value))
     return value
 
 

@@ -104,14 +104,22 @@ def _end_gently(pid: int, woken: int) -> int:
 
 
 def _end_all(pid: int) -> None:
-    """Its group at once, then whoever is left: each that dies leaves its own children to us."""
+    """Its group at once, then whoever is left: each that dies leaves its own children to us. One that is
+    another user's by now (`sudo`) cannot be ended by us, and is not waited for."""
     _kill_group(pid)
+    foreign: set[int] = set()
     try:
         while True:
             for child in _children():
                 _kill_group(child)
-                with suppress(ProcessLookupError):
+                try:
                     os.kill(child, signal.SIGKILL)
+                except PermissionError:
+                    foreign.add(child)
+                except ProcessLookupError:
+                    pass
+            if foreign and foreign.issuperset(_children()):
+                return
             os.waitpid(-1, 0)
     except ChildProcessError:
         return

@@ -19,7 +19,7 @@ from crossclaw.domain.sessions import NewEntry, NewSession
 from crossclaw.door.registry import Caller, Method, Params, Result
 from crossclaw.door.resolver import Resolver
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.operations import Dedupe, Inject, Op
+from crossclaw.ledger.operations import Dedupe, Inject, Op, UnarchiveSession
 from crossclaw.runs.book import Book
 from crossclaw.schedule.notices import Notices
 from crossclaw.schedule.work import find_address, told_of_run
@@ -113,7 +113,10 @@ class Hooks:
         )
         session = NewSession(key=handle.key, session_id=self._ids.new(), display_name=name)
         once = _once(params.idempotency_key, "agent", text, params.session_key or "", name)
-        return Accepted(ok=True, run_id=(await self._book.submit(new, session, dedupe=once)).run_id)
+        # Who calls knows nothing of archives, and would not call again.
+        back = UnarchiveSession(key=handle.key, at=self._clock.now_ms(), give_up_label=True)
+        submitted = await self._book.submit(new, session, dedupe=once, before=[back])
+        return Accepted(ok=True, run_id=submitted.run_id)
 
     def _agent(self, asked: str | None) -> str:
         agents = self._config.agents

@@ -1,0 +1,82 @@
+"""What is still to come to a session that was put away."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from crossclaw.door.principal import Principal
+from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
+from tests.flows.talking import call
+
+HOOK = Principal(name="hook", role="operator", scopes=frozenset({"hook"}))
+JOB: dict[str, Any] = {
+    "name": "news",
+    "enabled": True,
+    "schedule": {"kind": "every", "everyMs": 3_600_000},
+    "sessionTarget": "isolated",
+    "payload": {"kind": "agentTurn", "message": "tell"},
+    "delivery": {"mode": "announce", "channel": "memory", "to": "g1"},
+}
+
+
+async def test_a_job_goes_on_when_its_session_was_put_away(tmp_path: Path) -> None:
+    chat, provider = MemoryChannel(), ScriptedProvider(lambda request: "the news")
+    async with open_house(tmp_path, provider, channels=[chat]) as house:
+        await call(house, "cron.add", **JOB)
+        await anyio.sleep(3700)
+        await chat.wait_sent(1)
+        rows = (await call(house, "sessions.table"))["rows"]
+        for row in rows:
+            await call(house, "sessions.archive", key=row["key"])
+        await anyio.sleep(3 * 3600)
+    assert len(chat.sent) >= 3
+
+
+async def test_other_jobs_go_on_when_the_session_of_one_was_put_away(tmp_path: Path) -> None:
+    provider, told = ScriptedProvider(lambda request: "the news"), list[int]()
+    async with open_house(tmp_path, provider, channels=[MemoryChannel()]) as house:
+        one = await call(house, "cron.add", **JOB)
+        two = await call(house, "cron.add", **{**JOB, "name": "other"})
+        await anyio.sleep(3700)
+        await call(house, "sessions.archive", key=f"cron:{one['id']}")
+        for _ in range(3):
+            await anyio.sleep(3600)
+            told.append(len((await call(house, "cron.runs", id=two["id"]))["entries"]))
+    assert told == [2, 3, 4]
+
+
+async def test_a_hook_with_a_key_of_its_own_is_heard_when_its_session_was_put_away(
+    tmp_path: Path,
+) -> None:
+    chat, provider = MemoryChannel(), ScriptedProvider(lambda request: "the news")
+    async with open_house(tmp_path, provider, channels=[chat]) as house:
+        for n in range(2):
+            run = await call(
+                house,
+                "hooks.agent",
+                HOOK,
+                message="x",
+                sessionKey="hook:mail",
+                idempotencyKey=f"i{n}",
+            )
+            await house.book.wait(run["runId"])
+            if n == 0:
+                await call(house, "sessions.archive", key="hook:mail")
+        history = await call(house, "chat.history", sessionKey="hook:mail")
+    assert [message["role"] for message in history["messages"]] == ["user", "assistant"] * 2
+
+
+async def test_a_command_and_a_message_are_heard_in_a_chat_that_was_put_away(
+    tmp_path: Path,
+) -> None:
+    chat, provider = MemoryChannel(), ScriptedProvider(lambda request: "ok")
+    async with open_house(tmp_path, provider, channels=[chat]) as house:
+        await house.book.wait(await chat.say("ana", "hi", group="g1"))
+        await call(house, "sessions.archive", key="agent:main:memory:group:g1")
+        run = await chat.say("ana", "/status", group="g1")
+        await house.book.wait(run)
+        run = await chat.say("ana", "hello", group="g1")
+        await house.book.wait(run)
+        await anyio.sleep(600)
+    assert len(chat.sent) == 3
