@@ -525,8 +525,8 @@ async def test_a_report_for_a_parent_that_is_gone_ends_the_spawn_all_the_same(
         await call(house, "sessions.spawn", sessionKey="agent:main:desk", task="work")
         await anyio.sleep(1)
         desk = SessionKey.named("main", "desk")
-        # As if its children had not been stopped.
-        await house.ledger.do(DeleteSession(key=desk, at=0))
+        # As if its children had not been stopped, nor will be for years.
+        await house.ledger.do(DeleteSession(key=desk, at=10**14))
 
         assert (await reported(house, desk)).status == "success"
         assert await house.ledger.find_session(desk) is None

@@ -71,8 +71,10 @@ class Archive:
         await self._ledger.do(TakeTimer(timer_key=timer.timer_key))
 
     async def set_aside(self, timer: Timer) -> None:
-        """The copy of a session that was deleted by a process that did not come so far."""
+        """The children and the copy of a session that was deleted by a process that did not come so far."""
         try:
+            if parent := timer.payload.get("key"):
+                await self._changing.stop_orphans(SessionKey.stored(parent))
             await self._changing.set_aside(timer.agent_id, timer.payload["sessionId"])
         except OSError as error:
             await self._later(timer, error)

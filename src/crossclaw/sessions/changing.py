@@ -29,6 +29,9 @@ from crossclaw.transcripts.exporter import Exporter
 STOP_TRIES = 5  # a session that is written to without pause is reset when its people let it
 
 
+DELETED = "the session was deleted"
+
+
 class Changing:
     def __init__(
         self,
@@ -92,13 +95,18 @@ class Changing:
         key = session.key
         if key.kind == "main":
             raise Invalid(f"Cannot delete the main session ({key}).")
-        await self._stopping.stop_alone(key, "the session was deleted")
+        await self._stopping.stop_alone(key, DELETED)
         await self._exporter.flush()
         ids = await self._ledger.do(DeleteSession(key=key, at=self._clock.now_ms()))
-        await self._stopping.stop_children(key, "the session was deleted")
+        await self._stopping.stop_children(key, DELETED)
         kept = [await self.set_aside(key.agent_id, each) for each in ids]
         self._feed.publish(SessionChanged(key, "delete"))
         return [str(path) for path in kept if path is not None]
+
+    async def stop_orphans(self, key: SessionKey) -> None:
+        """Unless there is a session of that name again, whose children they may be."""
+        if await self._ledger.find_session(key) is None:
+            await self._stopping.stop_children(key, DELETED)
 
     async def set_aside(self, agent_id: str, session_id: str) -> Path | None:
         """The copy of a transcript whose session is gone. A timer has it done should we die first."""

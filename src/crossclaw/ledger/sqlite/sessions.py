@@ -251,7 +251,7 @@ def _have_set_aside(transaction: Transaction, op: DeleteSession, session_id: str
         agent_id=op.key.agent_id,
         kind=ASIDE,
         due_at=op.at + ASIDE_AFTER_MS,
-        payload={"sessionId": session_id},
+        payload={"sessionId": session_id, "key": op.key.text},
     )
     arm_timer(transaction, ArmTimer(timer=timer))
 

@@ -1,0 +1,30 @@
+"""A process that ends between a deleted parent and the stop of its children."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from crossclaw.domain.keys import SessionKey
+from crossclaw.ledger.operations import DeleteSession
+from crossclaw.testing import ScriptedProvider, open_house
+from tests.flows.talking import call
+
+PARENT = "agent:main:desk"
+
+
+@pytest.mark.spec("P8")
+async def test_children_of_a_deleted_parent_are_stopped_also_when_the_process_ended_meanwhile(
+    tmp_path: Path,
+) -> None:
+    slow = ScriptedProvider(lambda request: "late", delay_s=100)
+    async with open_house(tmp_path, slow) as house:
+        await call(house, "sessions.create", key=PARENT)
+        child = await call(house, "sessions.spawn", sessionKey=PARENT, task="work")
+        await anyio.sleep(1)
+        # What `sessions.delete` has committed when the process ends before its next line.
+        await house.ledger.do(DeleteSession(key=SessionKey.parse(PARENT), at=1))
+    async with open_house(tmp_path, slow) as house:
+        run = await house.book.wait(child["runId"], timeout_s=3600)
+    assert run is not None
+    assert run.status == "aborted", run.status
