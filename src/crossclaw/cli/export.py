@@ -27,7 +27,7 @@ _SUFFIX = {"jsonl": ".jsonl", "markdown": ".md"}
 
 
 def _arguments(parser: Parser) -> None:
-    parser.add_argument("session", nargs="?", help="key, session id or name")
+    parser.add_argument("session", nargs="?", help="key, session id, name or label")
     parser.add_argument("--all", action="store_true", help="every session, those put away as well")
     parser.add_argument("--out", metavar="PATH", help="the file; with --all the folder")
     parser.add_argument(

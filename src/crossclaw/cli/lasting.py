@@ -69,6 +69,14 @@ class LastingPeer:
                 note("the gateway was away; it is there again")
                 return
 
+    async def again(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Work that may be done twice, once more when the connection was lost."""
+        try:
+            await work()
+        except Unreachable:
+            await self.renew()
+            await work()
+
     def _stays_away(self) -> Unreachable:
         return Unreachable(
             f"the gateway at {self.place} went away and is not back after {AWAY_S_MAX:g} s",

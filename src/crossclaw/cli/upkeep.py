@@ -58,7 +58,7 @@ def _spawn(arguments: Arguments) -> int:
 
 
 def _one_arguments(parser: Parser) -> None:
-    parser.add_argument("session", help="key, session id or name")
+    parser.add_argument("session", help="key, session id, name or label")
     json_option(parser)
     gateway_options(parser)
 
