@@ -221,6 +221,8 @@ def test_a_script_spawns_and_reads_the_report(person: Person) -> None:
     assert "allowAgents" in refused.stderr
     assert "nothing was running" in person.types("sessions", "abort", "main").stdout
     assert "is put away" in person.types("sessions", "archive", spawned["childSessionKey"]).stdout
+    again = person.types("sessions", "archive", spawned["childSessionKey"])
+    assert "was put away already" in again.stdout
     assert "0 archived" in person.types("sessions", "cleanup").stdout
     child = spawned["childSessionKey"]
     assert child in person.types("sessions", "list", "--archived").stdout
