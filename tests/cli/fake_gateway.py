@@ -76,7 +76,9 @@ class FakeGateway:
             for payload in _all(self.answers[method]):
                 _reply(socket, request, payload)
         else:
-            error = {"code": "INVALID_REQUEST", "message": f"unknown method: {method}"}
+            unknown = f"unknown method: {method}"
+            message = "No session found: x" if method == "sessions.resolve" else unknown
+            error = {"code": "INVALID_REQUEST", "message": message}
             _send(socket, {"type": "res", "id": request["id"], "ok": False, "error": error})
 
 

@@ -45,7 +45,10 @@ def test_a_job_is_meant_by_its_name_or_the_end_of_its_id(person: Person) -> None
     unclear = person.types("cron", "rm", "tea")
     assert unclear.returncode == Exit.USAGE
     assert "2 jobs are meant" in unclear.stderr
-    assert "no job" in person.types("cron", "rm", "coffee").stdout
+    unknown = person.types("cron", "rm", "coffee")
+    assert (unknown.returncode, unknown.stdout) == (Exit.FAILED, "")
+    assert "there is no job coffee" in unknown.stderr
+    assert person.types("cron", "rm", "coffee", "--json").returncode == Exit.FAILED
     assert person.types("cron", "rm", "news").stdout == "removed\n"
 
 

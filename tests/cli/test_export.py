@@ -94,6 +94,17 @@ def test_what_it_does_not_understand_it_says(person: Person, words: tuple[str, .
     assert "Example: crossclaw sessions export" in done.stderr
 
 
+def test_it_says_that_a_folder_is_none_to_write_to_and_that_all_needs_one(person: Person) -> None:
+    (person.folder / "there").mkdir()
+
+    folder = person.types("sessions", "export", "main", "--out", "there")
+    everything = person.types("sessions", "export", "--all")
+
+    assert (folder.returncode, everything.returncode) == (Exit.USAGE, Exit.USAGE)
+    assert "there is a folder" in folder.stderr
+    assert "--all needs --out" in everything.stderr
+
+
 def test_it_is_seen_on_a_terminal_and_never_in_a_pipe(imported: Person) -> None:
     seen, _answer = imported.looks_at("sessions", "export", "main", "--out", "a.jsonl")
     assert "7/7" in seen

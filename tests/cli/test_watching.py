@@ -3,6 +3,8 @@
 import json
 import subprocess
 from collections.abc import Generator
+from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -69,6 +71,49 @@ def test_watch_needs_a_gateway(tmp_path_factory: pytest.TempPathFactory) -> None
 
     assert done.returncode == Exit.UNREACHABLE
     assert "crossclaw gateway" in done.stderr
+
+
+def reads_until(pipe: IO[str] | None, words: str) -> str:
+    assert pipe
+    heard = ""
+    while words not in heard:
+        line = pipe.readline()
+        assert line, heard
+        heard += line
+    return heard
+
+
+@pytest.mark.spec("B7")
+def test_watch_goes_on_after_the_gateway_took_over_a_changed_config(tmp_path: Path) -> None:
+    someone = Person(tmp_path)
+    someone.write_config('{ agents: { list: [{ id: "main" }] } }')
+    with running(someone, "gateway", "--port", str(someone.port)):
+        watcher = watching(someone, "answered", "--lines", "2")
+        someone.types("message", "send", "say: Before.")
+        someone.write_config('{ agents: { list: [{ id: "main" }, { id: "librarian" }] } }')
+        reads_until(watcher.stderr, "the gateway was away; it is there again")
+        someone.types("message", "send", "say: After.")
+        said, _ = watcher.communicate(timeout=30)
+
+    assert watcher.returncode == Exit.OK
+    assert "“Before.”" in said
+    assert "“After.”" in said
+
+
+def test_watch_ends_when_the_gateway_stays_away(tmp_path: Path) -> None:
+    someone = Person(tmp_path)
+    impatient = (
+        "import sys; from crossclaw.cli import lasting; from crossclaw.cli.main import main;"
+        "lasting.AWAY_S_MAX = 0.3; sys.argv[0] = 'crossclaw'; sys.exit(main())"
+    )
+    with running(someone, "gateway", "--port", str(someone.port)):
+        watcher = someone.begins("-c", impatient, "watch", name="python")
+        reads_until(watcher.stderr, "watching")
+    _, told = watcher.communicate(timeout=30)
+
+    assert watcher.returncode == Exit.UNREACHABLE
+    assert "went away and is not back" in told
+    assert "crossclaw gateway" in told
 
 
 @pytest.mark.spec("C2")

@@ -108,6 +108,48 @@ def test_the_other_commands(person: Person) -> None:
     assert wrong.returncode == Exit.UNAUTHORIZED
 
 
+def label(person: Person, name: str, words: str) -> None:
+    params = json.dumps({"key": f"agent:main:{name}", "label": words})
+    assert person.types("gateway", "call", "sessions.patch", "--params", params).returncode == 0
+
+
+@pytest.mark.spec("C2")
+def test_a_session_is_found_by_its_label(person: Person) -> None:
+    person.types("message", "send", "say: Bread.", "--session", "s-1")
+    label(person, "s-1", "shopping")
+    label(person, "s-2", "two words")
+
+    assert "Bread." in person.types("sessions", "history", "shopping").stdout
+    assert person.types("sessions", "send", "shopping", "say: Milk.").stdout == "Milk.\n"
+    assert person.types("message", "send", "say: Salt.", "--session", "shopping").returncode == 0
+    assert "Salt." in person.types("sessions", "export", "shopping", "--format", "markdown").stdout
+    assert "agent:main:s-2" in person.types("sessions", "delete", "two words").stdout
+    talked = person.types("chat", stdin="/session shopping\n/session brand-new\n/session s-1\n")
+    assert talked.stderr.splitlines()[1:] == [
+        "agent:main:s-1",
+        "agent:main:brand-new, a new one: it begins with the first message",
+        "agent:main:s-1",
+    ]
+
+
+@pytest.mark.spec("C2")
+def test_the_name_of_a_session_goes_before_the_label_of_another(person: Person) -> None:
+    person.types("message", "send", "say: By name.", "--session", "both")
+    person.types("message", "send", "say: By label.", "--session", "s-3")
+    label(person, "s-3", "both")
+
+    assert "By name." in person.types("sessions", "history", "both").stdout
+
+
+@pytest.mark.spec("C2")
+def test_an_unknown_session_says_where_the_known_ones_are(person: Person) -> None:
+    for word in ("history", "delete", "show"):
+        done = person.types("sessions", word, "nobody-there")
+
+        assert done.returncode == Exit.FAILED
+        assert "crossclaw sessions list shows them" in done.stderr
+
+
 @pytest.mark.spec("C2")
 def test_the_second_gateway_in_a_folder_is_refused(person: Person) -> None:
     done = person.types("gateway", "--port", "0")
@@ -179,6 +221,8 @@ def test_a_script_spawns_and_reads_the_report(person: Person) -> None:
     assert "allowAgents" in refused.stderr
     assert "nothing was running" in person.types("sessions", "abort", "main").stdout
     assert "is put away" in person.types("sessions", "archive", spawned["childSessionKey"]).stdout
+    again = person.types("sessions", "archive", spawned["childSessionKey"])
+    assert "was put away already" in again.stdout
     assert "0 archived" in person.types("sessions", "cleanup").stdout
     child = spawned["childSessionKey"]
     assert child in person.types("sessions", "list", "--archived").stdout

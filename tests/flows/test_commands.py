@@ -194,7 +194,7 @@ async def test_a_model_never_sees_commands(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("/help", "/send on|off|inherit — whether anything is said in this chat (owner)"),
+        ("/help", "- /send on|off|inherit — whether anything is said in this chat (owner)"),
         ("/status", "State: idle"),
         ("/usage", "tokens in"),
         ("/model", "Model: scripted/test"),

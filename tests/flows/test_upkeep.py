@@ -83,7 +83,9 @@ async def test_what_was_put_away_is_brought_back_and_goes_on(tmp_path: Path) -> 
         await say(house, DESK, "hi", "r1")
         assert not (await call(house, "sessions.unarchive", key=DESK))["unarchived"]
         await call(house, "sessions.archive", key=DESK)
-        with pytest.raises(Exception, match="unarchive brings it back"):
+        with pytest.raises(
+            Exception, match=r"crossclaw sessions unarchive agent:\S+ brings it back"
+        ):
             await say(house, DESK, "still there?", "r2")
         await anyio.sleep(3600)
         assert (await call(house, "sessions.unarchive", key=DESK))["unarchived"]

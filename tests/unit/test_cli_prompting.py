@@ -30,14 +30,18 @@ def typed(keys: str, *, times: int = 1, history: Path | None = None) -> list[str
     [
         ("hello\r", "hello"),
         ("one\x1b\rtwo\r", "one\ntwo"),
-        ("one\ntwo\r", "one\ntwo"),
+        ("\x1b[200~one\ntwo\x1b[201~\r", "one\ntwo"),
         ("given up\x03kept\r", "kept"),
         ("\x04", None),
     ],
-    ids=["enter sends", "alt-enter", "ctrl-j", "ctrl-c clears", "ctrl-d ends"],
+    ids=["enter sends", "alt-enter", "a paste of two rows", "ctrl-c clears", "ctrl-d ends"],
 )
 def test_keys_do_what_is_expected_of_them(keys: str, said: str | None) -> None:
     assert typed(keys) == [said]
+
+
+def test_enters_of_a_terminal_that_had_no_prompt_yet_send_each_their_message() -> None:
+    assert typed("one\ntwo\n", times=2) == ["one", "two"]
 
 
 def test_what_was_said_before_comes_back_also_in_the_next_conversation(tmp_path: Path) -> None:

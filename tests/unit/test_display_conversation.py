@@ -7,7 +7,14 @@ import pytest
 from rich.console import Console
 
 from crossclaw.cli.past import draw, plain_text
-from crossclaw.display.conversation import Progress, Trouble, Words, conversation, progress_line
+from crossclaw.display.conversation import (
+    Progress,
+    Silence,
+    Trouble,
+    Words,
+    conversation,
+    progress_line,
+)
 from crossclaw.display.html import to_html
 from crossclaw.display.results import fold, result_markdown
 
@@ -153,3 +160,44 @@ def test_pictures_and_empty_results() -> None:
     assert result_markdown("") == ""
     assert result_markdown(None) == "```json\nnull\n```"
     assert result_markdown([]) == "```json\n[]\n```"
+
+
+@pytest.mark.parametrize(
+    ("provenance", "who"),
+    [
+        (None, "user"),
+        ({"kind": "person", "sourceChannel": "webchat"}, "user"),
+        ({"kind": "person", "sender": "assistant"}, "user (assistant)"),
+        ({"kind": "inter_session", "sourceSession": "agent:main:desk"}, "agent:main:desk"),
+        ({"kind": "announce", "sourceSession": "agent:main:subagent:1"}, "agent:main:subagent:1 (report)"),
+        ({"kind": "cron", "sender": "morning\nround"}, "cron (morning round)"),
+        ({"kind": "hook", "sender": "Hook"}, "hook"),
+        ({"kind": "node", "sender": "phone"}, "node (phone)"),
+        ({"kind": "system"}, "system"),
+    ],
+)  # fmt: skip
+def test_it_is_told_who_spoke(provenance: Any, who: str) -> None:
+    more = {"provenance": provenance} if provenance else {}
+
+    asked, answered = conversation([message("user", text("Hi"), **more), STORY[-1]])
+
+    assert (asked.who, answered.who) == (who, "assistant")
+
+
+@pytest.mark.parametrize("token", ["REPLY_SKIP", "ANNOUNCE_SKIP", "NO_REPLY", " HEARTBEAT_OK\n"])
+def test_a_reply_that_is_only_a_control_token_is_silence(token: str) -> None:
+    (said,) = conversation([message("assistant", text(token))])
+
+    assert said.parts == (Silence(),)
+    assert plain_text(said) == "assistant\n(said nothing)"
+    console = Console(file=io.StringIO(), width=80)
+    draw([said], console)
+    assert "(said nothing)" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_a_control_token_among_other_words_or_of_a_person_is_words() -> None:
+    quoted = conversation(
+        [message("user", text("NO_REPLY")), message("assistant", text("NO_REPLY?"))]
+    )
+
+    assert [said.parts for said in quoted] == [(Words("NO_REPLY"),), (Words("NO_REPLY?"),)]

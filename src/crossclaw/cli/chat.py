@@ -11,12 +11,12 @@ import anyio
 
 from crossclaw.cli.exits import CommandFailed, Exit
 from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, seconds
+from crossclaw.cli.lasting import LastingPeer, ask_lasting
 from crossclaw.cli.message import REPLY_S
-from crossclaw.cli.naming import name_session
-from crossclaw.cli.peer import ADMIN, READ, WRITE, Peer, Refusal
+from crossclaw.cli.naming import is_there, name_session
+from crossclaw.cli.peer import ADMIN, READ, WRITE, Refusal, Unreachable
 from crossclaw.cli.place import find_served_place
 from crossclaw.cli.prompting import Prompt, can_prompt
-from crossclaw.cli.running import ask
 from crossclaw.cli.say import cleaned, note, on_terminal, out, problem
 from crossclaw.cli.screens import choose_screen
 from crossclaw.cli.talk import talk
@@ -30,7 +30,7 @@ _END = ("/quit", "/exit", "/q")
 _LISTED = 30  # sessions offered; sessions list knows the others
 COMMANDS_HERE = {
     "/sessions": "list the conversations",
-    "/session": "go to another: a number of the list, a key or a new name",
+    "/session": "go to another: a number of the list, a key, a label or a new name",
     "/stop": "stop whatever runs in this session",
     "/quit": "end",
 }
@@ -71,7 +71,7 @@ class Lines:
 class Conversation:
     """Where one is, and where one can go."""
 
-    def __init__(self, peer: Peer, key: str, timeout_s: float) -> None:
+    def __init__(self, peer: LastingPeer, key: str, timeout_s: float) -> None:
         self._peer = peer
         self._timeout_s = timeout_s
         self._rows: list[dict[str, Any]] = []
@@ -90,9 +90,9 @@ class Conversation:
         if word.lower() in _END:
             return False
         if word == "/sessions":
-            await self._list()
+            await self._peer.again(self._list)
         elif word == "/session":
-            await self._switch(rest.strip())
+            await self._peer.again(lambda: self._switch(rest.strip()))
         elif word:
             await self._say(line)
         return True
@@ -107,16 +107,22 @@ class Conversation:
         try:
             number = int(name) if name.isdigit() else 0
             chosen = self._rows[number - 1]["key"] if 0 < number <= len(self._rows) else name
-            self.key = await name_session(self._peer, chosen or None, None)
+            key = await name_session(self._peer, chosen or None, None)
+            there = await is_there(self._peer, key)
+        except Unreachable:
+            raise
         except CommandFailed as failed:
             problem(str(failed))
             return
-        note(f"{self.key}")
+        self.key = key
+        note(key if there else f"{key}, a new one: it begins with the first message")
 
     async def _say(self, line: str) -> None:
         try:
             screen = choose_screen(quiet=False)
-            told = await talk(self._peer, self.key, line, screen, self._timeout_s)
+            told = await talk(
+                self._peer, self.key, line, screen, self._timeout_s, renew=self._peer.renew
+            )
         except Refusal as refusal:
             problem(str(refusal))
             return
@@ -127,17 +133,19 @@ class Conversation:
 
 
 def _arguments(parser: Parser) -> None:
-    parser.add_argument("--session", metavar="S", help="key, session id or a new name (main)")
+    parser.add_argument(
+        "--session", metavar="S", help="key, session id, label or a new name (main)"
+    )
     parser.add_argument("--agent", metavar="ID", help="whom to talk with")
     parser.add_argument("--timeout", type=seconds, default=REPLY_S, metavar="S", help="per reply")
     gateway_options(parser, timeout=False)
 
 
 def _chat(arguments: Arguments) -> int:
-    return ask(arguments, READ, WRITE, ADMIN, work=lambda peer: _converse(peer, arguments))
+    return ask_lasting(arguments, READ, WRITE, ADMIN, work=lambda peer: _converse(peer, arguments))
 
 
-async def _converse(peer: Peer, arguments: Arguments) -> int:
+async def _converse(peer: LastingPeer, arguments: Arguments) -> int:
     key = await name_session(peer, arguments.session, arguments.agent)
     conversation = Conversation(peer, key, arguments.timeout)
     note(f"{key} at {peer.place}. /quit ends, Ctrl-C stops a reply.")

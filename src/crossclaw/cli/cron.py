@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from crossclaw.cli.exits import Exit, UsageError
+from crossclaw.cli.exits import CommandFailed, Exit, UsageError
 from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, json_option, positive
 from crossclaw.cli.peer import ADMIN, READ, Peer
 from crossclaw.cli.running import ask
@@ -297,7 +297,11 @@ def _run_arguments(parser: Parser) -> None:
 
 def _remove(arguments: Arguments) -> int:
     def told(answer: dict[str, Any]) -> str:
-        return "removed" if answer["removed"] else f"there is no job {arguments.id}"
+        if not answer["removed"]:
+            raise CommandFailed(
+                f"there is no job {arguments.id}", hint="crossclaw cron list --all shows them"
+            )
+        return "removed"
 
     return _change(arguments, "cron.remove", {"id": arguments.id}, told)
 
@@ -339,7 +343,7 @@ def _change(
         out_json(answer) if arguments.json else out(told(answer))
         if peer.embedded:
             note("jobs run while a gateway does")
-        return Exit.OK
+        return Exit.FAILED if answer.get("removed") is False else Exit.OK
 
     return ask(arguments, ADMIN, work=work)
 

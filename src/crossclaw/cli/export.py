@@ -27,7 +27,7 @@ _SUFFIX = {"jsonl": ".jsonl", "markdown": ".md"}
 
 
 def _arguments(parser: Parser) -> None:
-    parser.add_argument("session", nargs="?", help="key, session id or name")
+    parser.add_argument("session", nargs="?", help="key, session id, name or label")
     parser.add_argument("--all", action="store_true", help="every session, those put away as well")
     parser.add_argument("--out", metavar="PATH", help="the file; with --all the folder")
     parser.add_argument(
@@ -38,10 +38,20 @@ def _arguments(parser: Parser) -> None:
 
 
 def _export(arguments: Arguments) -> int:
-    if arguments.all == bool(arguments.session) or (arguments.all and not arguments.out):
+    if arguments.all == bool(arguments.session):
         raise UsageError(
             "say which session, or --all and a folder",
             hint="Example: crossclaw sessions export main --out main.jsonl",
+        )
+    if arguments.all and not arguments.out:
+        raise UsageError(
+            "--all needs --out: the folder for the files",
+            hint="Example: crossclaw sessions export --all --out conversations",
+        )
+    if not arguments.all and arguments.out and Path(arguments.out).is_dir():
+        raise UsageError(
+            f"{arguments.out} is a folder; --out is the file to write",
+            hint=f"Example: --out {Path(arguments.out) / 'session.jsonl'}",
         )
 
     async def work(peer: Peer) -> int:

@@ -32,7 +32,7 @@ Ctrl-C aborts the run. When no gateway runs, one is embedded for the call."""
 def _arguments(parser: Parser) -> None:
     parser.add_argument("text", nargs="?", help="the message; - reads it from stdin")
     parser.add_argument("--message", "-m", help="the same as an option")
-    parser.add_argument("--session", metavar="S", help="key, session id or a new name")
+    parser.add_argument("--session", metavar="S", help="key, session id, label or a new name")
     parser.add_argument("--agent", metavar="ID", help="that agent's main session, or its --session")
     parser.add_argument(
         "--context", action="append", default=[], metavar="FILE", help="a text file; repeatable"

@@ -10,32 +10,79 @@ from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.errors import InvalidKey
 from crossclaw.domain.keys import MAIN, SessionKey
 
+_LABEL_CHARS_MAX = 64  # the gateway takes no longer one
 _SESSION_ID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.I)
 
 
 async def name_session(peer: Peer, session: str | None, agent: str | None) -> str:
-    """The full key for `--session` and `--agent`; both may be left out."""
+    """The full key for `--session` and `--agent`; both may be left out. A word that is no session's
+    name, but somebody's label, means that one."""
     agent_id = await _configured(peer, agent) if agent else None
     text = (session or MAIN).strip()
     if _SESSION_ID.fullmatch(text):
         return await _of_id(peer, text, agent_id)
-    key = parse_reference(text, agent_id or peer.defaults.agent_id)
+    try:
+        key = parse_reference(text, agent_id or peer.defaults.agent_id)
+    except UsageError:
+        if labelled := await _labelled(peer, text, agent_id):
+            return labelled
+        raise
     _refuse_other_agent(key, agent_id)
     if key.text == f"agent:{peer.defaults.agent_id}:{MAIN}":
         return peer.defaults.main_key
     if agent_id is None and key.text.startswith("agent:"):
         await _configured(peer, key.agent_id)
-    return key.text
+    if text == MAIN or ":" in text or await is_there(peer, key.text):
+        return key.text
+    return await _labelled(peer, text, agent_id) or key.text
 
 
 async def find_session(peer: Peer, reference: str) -> str:
-    """The full key of a session that must exist, by key, name or session id."""
+    """The full key of a session that must exist, by key, name, session id or label."""
     text = reference.strip()
     if _SESSION_ID.fullmatch(text):
         return await _of_id(peer, text, None)
-    key = parse_reference(text, peer.defaults.agent_id)
-    found = await peer.call("sessions.resolve", {"key": key.text})
-    return str(found["key"])
+    try:
+        key = parse_reference(text, peer.defaults.agent_id)
+        return await _resolve(peer, {"key": key.text})
+    except (UsageError, Refusal) as error:
+        if isinstance(error, Refusal) and not _is_unknown(error):
+            raise
+        if labelled := await _labelled(peer, text, None):
+            return labelled
+        raise CommandFailed(
+            str(error), error.exit_code, hint=error.hint or "crossclaw sessions list shows them"
+        ) from None
+
+
+async def is_there(peer: Peer, key: str) -> bool:
+    try:
+        return bool(await _resolve(peer, {"key": key}))
+    except Refusal as refusal:
+        if _is_unknown(refusal):
+            return False
+        raise
+
+
+async def _labelled(peer: Peer, text: str, agent_id: str | None) -> str | None:
+    """The session with this label; None where there is none."""
+    if not 0 < len(text) <= _LABEL_CHARS_MAX:
+        return None
+    try:
+        return await _resolve(peer, {"label": text} | ({"agentId": agent_id} if agent_id else {}))
+    except Refusal as refusal:
+        if _is_unknown(refusal):
+            return None
+        raise
+
+
+async def _resolve(peer: Peer, by: dict[str, Any]) -> str:
+    return str((await peer.call("sessions.resolve", by))["key"])
+
+
+def _is_unknown(refusal: Refusal) -> bool:
+    """Also refused, and not this: several sessions with one label."""
+    return str(refusal).startswith("No session found")
 
 
 def parse_reference(text: str, agent_id: str) -> SessionKey:

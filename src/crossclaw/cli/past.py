@@ -5,13 +5,23 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from crossclaw.cli.say import cleaned, on_terminal, out
-from crossclaw.display.conversation import Part, Progress, Said, Trouble, Words, conversation
+from crossclaw.display.conversation import (
+    Part,
+    Progress,
+    Said,
+    Silence,
+    Trouble,
+    Words,
+    conversation,
+)
 from crossclaw.display.dialects import PLAIN
 from crossclaw.display.reading import read
 from crossclaw.display.terminal import to_terminal
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+_SILENCE = "(said nothing)"
 
 
 def show_past(messages: Sequence[dict[str, Any]], *, tools: bool) -> None:
@@ -49,6 +59,8 @@ def _plain(part: Part) -> Iterator[str]:
                 yield _indented(PLAIN.write(read(cleaned(result))))
         case Trouble(text=text):
             yield f"({cleaned(text)})"
+        case Silence():
+            yield _SILENCE
 
 
 def draw(said: Sequence[Said], console: "Console") -> None:
@@ -70,13 +82,16 @@ def _draw_part(part: Part, console: "Console") -> None:
                 console.print(to_terminal(cleaned(result)))
         case Trouble(text=text):
             console.print(f"({cleaned(text)})", style="red", markup=False)
+        case Silence():
+            console.print(_SILENCE, style="dim", markup=False)
 
 
 def _head(said: Said) -> str:
+    who = cleaned(said.who)
     if said.at is None:
-        return said.who
+        return who
     when = datetime.fromtimestamp(said.at / 1000).astimezone()
-    return f"{said.who}, {when:%Y-%m-%d %H:%M:%S}"
+    return f"{who}, {when:%Y-%m-%d %H:%M:%S}"
 
 
 def _indented(text: str) -> str:

@@ -1,6 +1,6 @@
 """Prompting: a line with history, completion and several rows, where prompt-toolkit is installed.
 
-Enter sends; Alt-Enter or Ctrl-J begins a new row; the arrows and Ctrl-R go through what was said
+Enter sends; Alt-Enter begins a new row; the arrows and Ctrl-R go through what was said
 before, in this and earlier conversations.
 """
 
@@ -55,12 +55,13 @@ def _bindings() -> Any:
 
     keys = KeyBindings()
 
+    # An Enter that was typed while a reply was written, before the prompt was there, comes as Ctrl-J.
     @keys.add("enter")
+    @keys.add("c-j")
     def _send(event: Any) -> None:
         event.current_buffer.validate_and_handle()
 
     @keys.add("escape", "enter")
-    @keys.add("c-j")
     def _new_row(event: Any) -> None:
         event.current_buffer.insert_text("\n")
 

@@ -125,7 +125,7 @@ def _short(tokens: int) -> str:
 
 
 def _one_arguments(parser: Parser) -> None:
-    parser.add_argument("session", help="key, session id or name")
+    parser.add_argument("session", help="key, session id, name or label")
     json_option(parser)
     gateway_options(parser)
 
@@ -186,7 +186,7 @@ async def _past(peer: Peer, key: str, arguments: Arguments) -> dict[str, Any]:
 
 
 def _send_arguments(parser: Parser) -> None:
-    parser.add_argument("session", nargs="?", help="key, session id or name")
+    parser.add_argument("session", nargs="?", help="key, session id, name or label")
     parser.add_argument("text", nargs="?", help="the message")
     parser.add_argument("--label", help="the session with this label, in place of its key")
     parser.add_argument("--agent", metavar="ID", help="that agent's main session")

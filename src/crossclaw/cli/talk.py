@@ -2,6 +2,7 @@
 the person has had enough."""
 
 import signal
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from uuid import uuid4
@@ -11,13 +12,16 @@ from anyio.abc import TaskStatus
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from crossclaw.cli.exits import Exit
-from crossclaw.cli.peer import Event, Peer, Unreachable
+from crossclaw.cli.peer import Event, Peer, Unreachable, plain_errors
 from crossclaw.cli.screens import Screen
-from crossclaw.display.conversation import message_text, progress_line
+from crossclaw.display.conversation import Words, conversation, message_text, progress_line
+from crossclaw.domain.exchanges import is_silent
 
+Renew = Callable[[], Awaitable[None]]
 Status = Literal["ok", "error", "aborted", "timeout"]
 
 ABORT_S_MAX = 5.0  # an abort takes milliseconds; a gateway that hangs must not keep the person
+LOST_MAX = 20  # connections in one reply: a gateway that loses more is not one to talk with
 _EXITS: dict[Status, Exit] = {
     "ok": Exit.OK,
     "error": Exit.FAILED,
@@ -41,6 +45,8 @@ class Told:
     by_agent_events: bool = False
     """The words come by `agent` events, complete and in order with the tools. A `chat` delta may
     come late, after the next tool has begun: then it is not listened to."""
+    resumed: bool = False
+    """On another connection than it began on."""
 
     @property
     def exit_code(self) -> Exit:
@@ -58,21 +64,75 @@ class Told:
         return shown | ({"error": self.error} if self.error else {})
 
 
-async def talk(peer: Peer, key: str, message: str, screen: Screen, timeout_s: float) -> Told:
+async def talk(
+    peer: Peer,
+    key: str,
+    message: str,
+    screen: Screen,
+    timeout_s: float,
+    *,
+    renew: Renew | None = None,
+) -> Told:
+    """With `renew` a lost connection is taken up again. The message goes once more under its key: one
+    that had arrived is not said twice, and its run is listened to again."""
     told = Told(key, str(uuid4()))
+    words = {"sessionKey": key, "message": message, "idempotencyKey": told.run_id, "deliver": False}
+    for left in reversed(range(LOST_MAX)):
+        try:
+            with plain_errors():
+                await _say(peer, words, told, screen, timeout_s)
+            return told
+        except Unreachable:
+            if renew is None or not left:
+                raise
+        await renew()
+        told.resumed = True
+    return told
+
+
+async def _say(
+    peer: Peer, words: dict[str, Any], told: Told, screen: Screen, timeout_s: float
+) -> None:
     with peer.listen() as events:
-        params = {"sessionKey": key, "message": message, "idempotencyKey": told.run_id}
-        answer = await peer.call("chat.send", params | {"deliver": False})
+        answer = await peer.call("chat.send", words)
         if not answer.get("runId"):
-            return told  # a stop word: it has aborted what ran, and starts nothing
+            return  # a stop word: it has aborted what ran, and starts nothing
         told.run_id = answer["runId"]
+        if told.resumed and await _ended_unheard(peer, told, screen):
+            return
         async with anyio.create_task_group() as tasks:
             await tasks.start(_heed_signals, peer, told)
             await _follow(events, told, screen, timeout_s)
             if told.status == "timeout":
                 told.error = _not_in_time(peer, timeout_s)
             tasks.cancel_scope.cancel()
-    return told
+
+
+async def _ended_unheard(peer: Peer, told: Told, screen: Screen) -> bool:
+    """Whether the run ended while the connection was lost; its reply is in the transcript then."""
+    if told.signalled is not None:
+        await _abort(peer, told)  # the first may have been lost
+    waited = await peer.call("agent.wait", {"runId": told.run_id, "timeoutMs": 0})
+    if waited["status"] == "timeout":
+        return False
+    told.reply = await _written(peer, told)
+    if not is_silent(told.reply):
+        screen.words(told.reply)
+    screen.close()
+    if waited["status"] != "ok":
+        stopped = waited.get("stopReason")
+        state = "aborted" if stopped else "error"
+        about = {"state": state, "stopReason": stopped, "errorMessage": waited.get("error")}
+        told.status, told.error = _bad_end(about)
+    return True
+
+
+async def _written(peer: Peer, told: Told) -> str:
+    """The last words of the run in its transcript."""
+    answer = await peer.call("chat.history", {"sessionKey": told.session_key})
+    own = [m for m in answer["messages"] if m.get("__openclaw", {}).get("runId") == told.run_id]
+    parts = [part for said in conversation(own) for part in said.parts]
+    return next((part.markdown for part in reversed(parts) if isinstance(part, Words)), "")
 
 
 async def _follow(
@@ -89,7 +149,7 @@ async def _follow(
     finally:
         screen.close()
     raise Unreachable(
-        "lost the gateway before the reply was complete; the run goes on there",
+        "lost the gateway before the reply was complete; the run goes on when it is there again",
         hint=f"Read it later: crossclaw sessions history {told.session_key}",
     )
 
@@ -161,5 +221,9 @@ async def _heed_signals(
             if told.signalled is not None:
                 raise KeyboardInterrupt
             told.signalled = number
-            params = {"sessionKey": told.session_key, "runId": told.run_id}
-            await peer.call("chat.abort", params, timeout_s=ABORT_S_MAX)
+            await _abort(peer, told)
+
+
+async def _abort(peer: Peer, told: Told) -> None:
+    params = {"sessionKey": told.session_key, "runId": told.run_id}
+    await peer.call("chat.abort", params, timeout_s=ABORT_S_MAX)

@@ -58,7 +58,7 @@ def _spawn(arguments: Arguments) -> int:
 
 
 def _one_arguments(parser: Parser) -> None:
-    parser.add_argument("session", help="key, session id or name")
+    parser.add_argument("session", help="key, session id, name or label")
     json_option(parser)
     gateway_options(parser)
 
@@ -72,7 +72,10 @@ def _abort(arguments: Arguments) -> int:
 
 
 def _archive(arguments: Arguments) -> int:
-    return _change(arguments, "sessions.archive", lambda key, _: f"{key} is put away")
+    def shown(key: str, answer: dict[str, Any]) -> str:
+        return f"{key} is put away" if answer["archived"] else f"{key} was put away already"
+
+    return _change(arguments, "sessions.archive", shown)
 
 
 def _unarchive(arguments: Arguments) -> int:

@@ -1,5 +1,6 @@
 """`watch`: who talks to whom, live, a line an event."""
 
+import contextlib
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -12,8 +13,8 @@ from crossclaw.cli.grammar import (
     json_option,
     positive,
 )
+from crossclaw.cli.lasting import LastingPeer, ask_lasting
 from crossclaw.cli.peer import READ, Event, Peer, Unreachable
-from crossclaw.cli.running import ask
 from crossclaw.cli.say import cleaned, dimmed, note, out
 from crossclaw.display.conversation import message_text, progress_line
 from crossclaw.domain.exchanges import is_silent
@@ -23,7 +24,7 @@ WORDS_CHARS_MAX = 100  # one line on a wide terminal
 RUNS_REMEMBERED = 10_000  # between their beginning and their end
 _MORE = """  crossclaw watch                  everything
   crossclaw watch librarian send   lines with both words
-Ctrl-C ends it."""
+A gateway that is started again is followed again. Ctrl-C ends it."""
 
 
 class Line(NamedTuple):
@@ -52,26 +53,55 @@ def _arguments(parser: Parser) -> None:
 
 
 def _watch(arguments: Arguments) -> int:
-    return ask(arguments, READ, work=lambda peer: _follow(peer, arguments), embed=False)
+    return ask_lasting(arguments, READ, work=lambda peer: _watch_on(peer, arguments), embed=False)
 
 
-async def _follow(peer: Peer, arguments: Arguments) -> int:
-    with peer.listen() as events:
+async def _watch_on(peer: LastingPeer, arguments: Arguments) -> int:
+    """Over any number of connections: as long as the gateway comes back it is followed."""
+    watcher, shower = Watcher(peer), Shower(arguments)
+    while not await _follow(peer, watcher, shower):
+        await peer.renew()
+    return Exit.OK
+
+
+async def _follow(peer: Peer, watcher: "Watcher", shower: "Shower") -> bool:
+    """Whether all that was wanted has been shown; else the connection was lost."""
+    with contextlib.suppress(Unreachable), peer.listen() as events:
         await peer.call("sessions.subscribe", {})
-        watcher = Watcher(peer)
-        shown = 0
-        for line in await watcher.begin():
-            note(line.text)
-        note(f"watching {peer.place}; Ctrl-C ends it")
+        if watcher.has_begun:
+            missed = await watcher.arrived()
+        else:
+            missed = []
+            for line in await watcher.begin():
+                note(line.text)
+            note(f"watching {peer.place}; Ctrl-C ends it")
+        if shower.show(missed):
+            return True
         async for event in events:
-            for line in await watcher.hear(event):
-                if not line.has(arguments.words):
-                    continue
-                _show(line, as_json=arguments.json)
-                shown += 1
-                if shown == arguments.lines:
-                    return Exit.OK
-    raise Unreachable("the gateway went away", hint="crossclaw watch follows it again")
+            if shower.show(await watcher.hear(event)):
+                return True
+    return False
+
+
+class Shower:
+    """Shows the lines that are wanted, as many as are wanted."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._words: list[str] = arguments.words
+        self._as_json: bool = arguments.json
+        self._left: int | None = arguments.lines
+
+    def show(self, lines: list[Line]) -> bool:
+        """Whether that was the last one."""
+        for line in lines:
+            if not line.has(self._words):
+                continue
+            _show(line, as_json=self._as_json)
+            if self._left is not None:
+                self._left -= 1
+                if self._left == 0:
+                    return True
+        return False
 
 
 def _show(line: Line, *, as_json: bool) -> None:
@@ -90,11 +120,12 @@ class Watcher:
         self._peer = peer
         self._cursor = 0
         self._began: dict[str, int] = {}
+        self.has_begun = False
 
     async def begin(self) -> list[Line]:
         """What is under way already."""
         seen = await self._peer.call("map.get", {})
-        self._cursor = seen["cursor"]
+        self._cursor, self.has_begun = seen["cursor"], True
         return [_arrived(run) for run in seen["open"]]
 
     async def hear(self, event: Event) -> list[Line]:
@@ -104,7 +135,7 @@ class Watcher:
         if event.name == "agent" and payload.get("stream") == "tool":
             return _tool(payload)
         if event.name == "chat" and payload.get("state") in ("final", "error", "aborted"):
-            return [*await self._new(), self._ended(payload)]
+            return [*await self.arrived(), self._ended(payload)]
         return []
 
     async def _lifecycle(self, payload: dict[str, Any]) -> list[Line]:
@@ -112,10 +143,11 @@ class Watcher:
             self._began[payload["runId"]] = payload["data"].get("startedAt") or payload["ts"]
             if len(self._began) > RUNS_REMEMBERED:
                 del self._began[next(iter(self._began))]
-            return await self._new()
+            return await self.arrived()
         return []
 
-    async def _new(self) -> list[Line]:
+    async def arrived(self) -> list[Line]:
+        """The runs that came since the last look, also those of a time without a connection."""
         seen = await self._peer.call("map.get", {"after": self._cursor})
         self._cursor = seen["cursor"]
         return [_arrived(run) for run in seen["runs"]]

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from crossclaw.display.results import result_markdown
+from crossclaw.domain.exchanges import CONTROL_TOKENS
 
 ARGUMENTS_CHARS_MAX = 72  # one line on a usual terminal
 
@@ -34,7 +35,11 @@ class Trouble(msgspec.Struct, frozen=True):
     text: str
 
 
-Part = Words | Progress | Trouble
+class Silence(msgspec.Struct, frozen=True):
+    """A reply that was a control token and nothing else: an agent's way to say nothing."""
+
+
+Part = Words | Progress | Trouble | Silence
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -47,19 +52,20 @@ def conversation(messages: Sequence[Json], *, results: bool = False) -> list[Sai
     """Messages as the wire or a transcript has them, oldest first."""
     answers = dict(_answers(messages))
     said: list[Said] = []
-    was_cut = False
+    was_cut, before = False, ""
     for message in messages:
         role = str(message.get("role") or "?")
         if role in _RESULT_ROLES:
             continue  # it stands with its call
         parts = tuple(_parts(message, answers if results else {}, answers))
-        continues = role == "assistant" and bool(said) and said[-1].who == role
+        continues = role == before == "assistant"
         if continues:
             said[-1] = msgspec.structs.replace(
                 said[-1], parts=_joined(said[-1].parts, parts, was_cut)
             )
         elif parts:
-            said.append(Said(role, _time(message), parts))
+            said.append(Said(_speaker(role, message.get("provenance")), _time(message), parts))
+        before = role if parts or continues else before
         was_cut = message.get("stopReason") in _CUT
     return said
 
@@ -74,6 +80,23 @@ def progress_line(name: str, arguments: object, outcome: str = "") -> str:
 def message_text(message: Any) -> str:
     """The words of a message, its text blocks joined."""
     return "".join(str(b.get("text") or "") for b in _blocks(message) if b.get("type") == "text")
+
+
+def _speaker(role: str, provenance: Any) -> str:
+    """Who said it, by what the gateway wrote beside it: `user` is a person. A name that somebody gave
+    stands in brackets, so that nobody passes for another by it."""
+    if role != "user" or not isinstance(provenance, dict):
+        return role
+    kind = str(provenance.get("kind") or "person")
+    if source := provenance.get("sourceSession"):
+        return f"{_line(source)} (report)" if kind == "announce" else _line(source)
+    who = role if kind == "person" else kind.replace("_", " ")
+    name = _line(provenance.get("sender") or "")
+    return f"{who} ({name})" if name and name.lower() != kind else who
+
+
+def _line(text: object) -> str:
+    return " ".join(str(text).split())
 
 
 def _joined(before: tuple[Part, ...], after: tuple[Part, ...], was_cut: bool) -> tuple[Part, ...]:
@@ -95,7 +118,9 @@ def _parts(message: Json, shown: Answers, answers: Answers) -> Iterator[Part]:
         text = ""
         if block.get("type") in _CALLS:
             yield _progress(block, shown, answers)
-    if text.strip():
+    if message.get("role") == "assistant" and text.strip() in CONTROL_TOKENS:
+        yield Silence()
+    elif text.strip():
         yield Words(text)
     if error := message.get("errorMessage"):
         what = "stopped" if message.get("stopReason") == "aborted" else "failed"

@@ -166,7 +166,7 @@ class Commands:
 
     async def _help(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
         lines = [
-            f"{known.usage} — {known.summary}" + (" (owner)" if known.owner else "")
+            f"- {known.usage} — {known.summary}" + (" (owner)" if known.owner else "")
             for known in COMMANDS.values()
         ]
         return Answer("\n".join(lines))

@@ -297,7 +297,7 @@ def require_send(config: Config, handle: SessionHandle) -> None:
     if handle.session is not None and handle.session.archived_at is not None:
         raise Invalid(
             f"session {handle.key} is archived: it can be read, not written to; "
-            "sessions.unarchive brings it back"
+            f"crossclaw sessions unarchive {handle.key} brings it back"
         )
     if not decide_send(config.session.send_policy, handle.key, handle.session).allowed:
         raise Invalid(BLOCKED)

@@ -1,0 +1,118 @@
+"""`chat` when the gateway is away for a moment: nothing typed is lost, and nothing is said twice."""
+
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from crossclaw.cli.exits import Exit
+from tests.cli.fake_gateway import Chat, FakeGateway
+from tests.cli.person import BIN, Person
+from tests.cli.test_watching import reads_until, watching
+from tests.cli.test_with_a_gateway import running
+
+ONE = '{ agents: { list: [{ id: "main" }] } }'
+TWO = '{ agents: { list: [{ id: "main" }, { id: "librarian" }] } }'
+
+
+def chatting(person: Person) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [BIN / "openclaw", "chat"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=person.folder,
+        env=person.environ,
+    )
+
+
+def says(chat: subprocess.Popen[str], line: str) -> None:
+    assert chat.stdin
+    chat.stdin.write(line + "\n")
+    chat.stdin.flush()
+
+
+@pytest.mark.spec("C2")
+def test_chat_goes_on_after_the_gateway_took_over_a_changed_config(tmp_path: Path) -> None:
+    someone = Person(tmp_path)
+    someone.write_config(ONE)
+    with running(someone, "gateway", "--port", str(someone.port)):
+        watcher, chat = watching(someone), chatting(someone)
+        says(chat, "say: Before.")
+        reads_until(chat.stdout, "Before.")
+        someone.write_config(TWO)
+        reads_until(watcher.stderr, "it is there again")  # so the chat has lost its connection too
+        watcher.kill()
+        watcher.communicate()
+        says(chat, "say: After.")
+        reads_until(chat.stdout, "After.")
+        _, told = chat.communicate("/session librarian\n/sessions\n", timeout=30)
+
+    assert chat.returncode == Exit.OK
+    assert "the gateway was away; it is there again" in told
+
+
+@pytest.mark.spec("C2")
+def test_a_run_that_was_under_way_when_the_gateway_died_is_awaited_and_said_once(
+    tmp_path: Path,
+) -> None:
+    someone = Person(tmp_path)
+    with running(someone, "gateway", "--port", str(someone.port)) as (first, _):
+        watcher, chat = watching(someone, "chat", "--lines", "1"), chatting(someone)
+        says(chat, "wait: 3")
+        watcher.communicate(timeout=30)
+        first.send_signal(signal.SIGKILL)
+        first.wait(20)
+    with running(someone, "gateway", "--port", str(someone.port)):
+        said, told = chat.communicate("say: And on.\n", timeout=40)
+        history = someone.reads_json("sessions", "history", "main")["messages"]
+
+    assert chat.returncode == Exit.OK
+    assert "the gateway was away; it is there again" in told
+    assert said == "And on.\n"
+    assert [m["role"] for m in history] == ["user", "assistant"] * 2
+
+
+@pytest.mark.parametrize("ended", [True, False], ids=["ended meanwhile", "still runs"])
+def test_a_message_that_may_have_arrived_goes_again_under_its_key(
+    person: Person, gateway: FakeGateway, ended: bool
+) -> None:
+    def cut_once(chat: Chat) -> None:
+        if len(gateway.params_of("chat.send")) == 1:
+            run_id = gateway.params_of("chat.send")[0]["idempotencyKey"]
+            written = {
+                "role": "assistant",
+                "content": [{"type": "text", "text": "Half, and the rest."}],
+                "__openclaw": {"runId": run_id},
+            }
+            gateway.answers["chat.history"] = {"messages": [written]}
+            gateway.answers["agent.wait"] = {"status": "ok" if ended else "timeout"}
+            chat.delta("Half")
+            chat.cut()
+        elif not ended:
+            chat.final("Half, and the rest.")
+
+    gateway.chat = cut_once
+
+    done = person.types("chat", stdin="Hello\n")
+
+    assert (done.returncode, done.stdout) == (Exit.OK, "Half\n\nHalf, and the rest.\n")
+    first, second = gateway.params_of("chat.send")
+    assert first == second
+
+
+def test_a_run_that_failed_while_the_gateway_was_away_is_told_as_failed(
+    person: Person, gateway: FakeGateway
+) -> None:
+    gateway.answers |= {
+        "chat.history": {"messages": []},
+        "agent.wait": {"status": "error", "error": "no luck"},
+    }
+    gateway.chat = lambda chat: chat.cut() if len(gateway.params_of("chat.send")) == 1 else None
+
+    done = person.types("chat", stdin="Hello\n")
+
+    assert done.returncode == Exit.OK
+    assert "no luck" in done.stderr
