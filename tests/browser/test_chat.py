@@ -1,9 +1,12 @@
 """Chat on the page: what is said, streamed, stopped, kept, missed and caught up with."""
 
+import json
 from typing import Any
 
 import pytest
 
+from crossclaw.domain.errors import Stopped
+from crossclaw.gateway.frames import error_body
 from crossclaw.sessions.commands import COMMANDS
 from tests.browser.conftest import Visit
 from tests.browser.visiting import (
@@ -200,6 +203,105 @@ def test_what_is_said_before_a_conversation_could_be_read_is_seen_and_arrives(
             words = visitor.words()
 
     assert words == ["say: Shelf nine.", "Shelf nine."]
+
+
+SAYS_AT_THE_WELCOME = """async (text) => {
+  const { wire } = await import(new URL('static/wire.js', document.baseURI));
+  const say = () => document.querySelector('cc-composer')
+    .dispatchEvent(new CustomEvent('say', { detail: { text, pictures: [] } }));
+  wire.addEventListener('open', say, { once: true });
+}"""
+
+
+def test_what_could_not_be_sent_goes_before_what_was_said_later(
+    visit: Visit, tmp_path: Any
+) -> None:
+    with open_place(tmp_path) as own:
+        port = own.program.port
+        visitor = visit(place=own, may_complain="WebSocket|ERR_CONNECTION")
+        visitor.go(route("chat", MAIN))
+        visitor.see(".log .empty")
+        own.program.kill()
+        visitor.see("#line[data-state=off], #line[data-state=wait]")
+        visitor.say("say: one")
+        visitor.say("say: two")
+        visitor.see(".ghost.user .foot >> nth=1", has_text="waiting for the connection")
+        visitor.page.evaluate(SAYS_AT_THE_WELCOME, "say: three")
+
+        with own.folder.start("gateway", "--port", str(port)):
+            visitor.see(".message.assistant[data-seq]", has_text="three")
+            words = [text for text in visitor.words() if text.startswith("say:")]
+
+    assert words == ["say: one", "say: two", "say: three"]
+
+
+class ClosingLine:
+    """Between page and gateway: the first message is refused as by a gateway that closes, and the
+    welcome on the line after that is held back until it is let through."""
+
+    def __init__(self, visitor: Visitor) -> None:
+        self.asked: list[list[str]] = []
+        self.held: list[tuple[Any, str]] = []
+        self.holding = True
+        visitor.page.route_web_socket("**", self._opened)
+
+    def _opened(self, line: Any) -> None:
+        number, gateway = len(self.asked), line.connect_to_server()
+        self.asked.append([])
+        line.on_message(lambda text: self._from_page(number, line, gateway, text))
+        gateway.on_message(lambda text: self._from_gateway(number, line, text))
+
+    def _from_page(self, number: int, line: Any, gateway: Any, text: str) -> None:
+        frame = json.loads(text)
+        self.asked[number].append(frame["method"])
+        if number or frame["method"] != "chat.send":
+            gateway.send(text)
+            return
+        told = {"type": "event", "event": "shutdown", "payload": {"reason": "reload"}}
+        error = error_body(Stopped("the gateway is closing; ask again after its restart"), 4)
+        refused = {"type": "res", "id": frame["id"], "ok": False, "error": error}
+        for each in (told, refused):
+            line.send(json.dumps(each))
+        line.close(code=1012, reason="reload")
+
+    def _from_gateway(self, number: int, line: Any, text: str) -> None:
+        if number and self.holding:
+            self.held.append((line, text))
+        else:
+            line.send(text)
+
+    def let_through(self) -> None:
+        self.holding = False
+        for line, text in self.held:
+            line.send(text)
+
+
+def test_a_gateway_that_closes_is_no_complaint_and_its_next_line_begins_with_the_welcome(
+    visit: Visit, place: Place
+) -> None:
+    key = place.make("closing")
+    visitor = visit()
+    line = ClosingLine(visitor)
+    visitor.page.reload()
+    visitor.see("#line[data-state=on]")
+    visitor.go(route("chat", key))
+    visitor.see(".log .empty")
+
+    visitor.say("say: one")
+    visitor.see(".ghost.user .foot", has_text="waiting for the connection")
+    while not line.held:
+        visitor.until("() => true")
+    visitor.say("say: two")
+    visitor.see(".ghost.user .foot >> nth=1", has_text="waiting for the connection")
+    assert line.asked[1] == []
+    assert visitor.find(".toast").count() == 0
+    line.let_through()
+
+    visitor.see(".message.assistant[data-seq]", has_text="two")
+    words = [text for text in visitor.words() if text.startswith("say:")]
+    assert words == ["say: one", "say: two"]
+    assert line.asked[1][0] == "connect"
+    assert visitor.find(".toast").count() == 0
 
 
 def test_the_door_says_why_a_token_is_refused_and_takes_the_right_one(

@@ -178,3 +178,18 @@ def test_every_key_with_its_default_is_a_click_away(editor: Editor) -> None:
     config = editor.visitor.see("cc-config details pre").inner_text()
     assert '"maxPingPongTurns": 5' in config
     assert SECRET not in config
+
+
+def test_comments_typed_here_are_said_not_to_be_written_and_no_change_is_nothing_to_save(
+    editor: Editor,
+) -> None:
+    editor.box.fill("// mine\n" + editor.text)
+
+    told = editor.told("It says the same as the file.")
+    assert "comments of this text are not written" in told.inner_text()
+    assert editor.visitor.find("cc-config [type=submit]").is_disabled()
+    editor.replace('"Ana"', '"Anna"')
+    editor.told("Changes agents.list[1].name")
+    editor.press("Save")
+    editor.visitor.see(".toast", has_text="comments of this text are not written")
+    assert editor.file == FILE.replace('"Ana"', '"Anna"')

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from crossclaw.config.file import ConfigFile
 from crossclaw.config.hiding import HIDDEN, without_secrets
 from crossclaw.config.load import Unloadable
-from crossclaw.config.positions import KeyPath, lines_of
+from crossclaw.config.positions import KeyPath, has_comments, lines_of
 from crossclaw.config.source import dotted, parse
 from crossclaw.domain.errors import ConfigInvalid
 
@@ -170,9 +170,14 @@ def amend(file: ConfigFile, text: str, *, save: bool) -> Amended:
     except Unloadable as error:
         faults = sorted(_fault(text, path, why) for path, why in error.problems)
         return Amended((), tuple(faults))
-    return Amended(tuple(dict.fromkeys(dotted(each.path) for each in made)), (), loaded.warnings)
+    warnings = (*loaded.warnings, *((COMMENTS_STAY_OUT,) if has_comments(text) else ()))
+    return Amended(tuple(dict.fromkeys(dotted(each.path) for each in made)), (), warnings)
 
 
+COMMENTS_STAY_OUT = (
+    "comments of this text are not written, and those in the file stay; "
+    "write a comment into the file itself"
+)
 _SENT = Path("text")  # its name in the parser's words
 
 

@@ -30,6 +30,11 @@ def lines_of(text: str) -> dict[KeyPath, int]:
     return scan.lines
 
 
+def has_comments(text: str) -> bool:
+    found = re.finditer(_TOKEN, text, re.DOTALL | re.VERBOSE)
+    return any(match.lastgroup == "skip" and match[0].startswith("/") for match in found)
+
+
 class _Scan:
     def __init__(self, tokens: Iterator[_Token]) -> None:
         self.tokens = tokens

@@ -23,11 +23,13 @@ import "./composer.js";
 import "./recent.js";
 
 const PAGE = 60; // entries of one read
+const TAKES_LONG = /^\s*\/compact\b/i; // answered after a model's work: what is said meanwhile does not wait for it
 const SHOWN_MAX = 400; // entries in the document; older ones are a scroll away
 
 class Chat extends Transcript {
   key = null;
   pending = new Map(); // what was said here and is not an entry yet, by run
+  posting = new Set(); // keys of the conversations that are being posted to
 
   open() {
     this.list = h("cc-recent");
@@ -187,11 +189,11 @@ class Chat extends Transcript {
    * same key, which makes it one message however often it arrives. */
   async again() {
     this.composer.learn();
+    for (const key of new Set([...this.pending.values()].map((said) => said.key))) this.post(key);
     if (!this.key) {
       this.go(null, new URLSearchParams());
       return;
     }
-    for (const [runId, said] of this.pending) if (said.params) this.post(runId, said);
     if (!this.loaded) {
       this.load();
       return;
@@ -431,25 +433,47 @@ class Chat extends Transcript {
     if (!this.atEnd) this.load();
     this.showGrowing();
     this.toEnd();
-    this.post(runId, said);
+    this.post(this.key);
   }
 
-  async post(runId, said) {
+  /** One after the other, in the order in which it was said: what could not be sent goes before what is newer. */
+  async post(key) {
+    if (this.posting.has(key)) return;
+    this.posting.add(key);
+    for (let next; (next = this.unsent(key)); ) {
+      const sent = this.send(...next);
+      if (!TAKES_LONG.test(next[1].params.message) && !(await sent)) break;
+    }
+    this.posting.delete(key);
+  }
+
+  unsent(key) {
+    return [...this.pending].find(([, said]) => said.key === key && said.params && !said.sent);
+  }
+
+  /** Whether the line was there; it may be that the gateway refused. */
+  async send(runId, said) {
+    said.sent = true;
     try {
       const answer = await wire.call("chat.send", said.params);
       delete said.params;
       if (!answer.runId || ["ok", "error"].includes(answer.status)) this.pending.delete(runId);
       else said.state = "queued";
+      return true;
     } catch (error) {
+      said.sent = false;
       if (error instanceof Lost) {
-        said.state = "waiting for the connection";
-      } else {
-        this.pending.delete(runId);
-        if (said.key === this.key) this.composer.put(said.params.message);
-        complain(error);
+        for (const each of this.pending.values())
+          if (each.key === said.key && each.params) each.state = "waiting for the connection";
+        return false;
       }
+      this.pending.delete(runId);
+      if (said.key === this.key) this.composer.put(said.params.message);
+      complain(error);
+      return true;
+    } finally {
+      this.draw();
     }
-    this.draw();
   }
 
   // ── looks ─────────────────────────────────────────────────────────────────────────────────

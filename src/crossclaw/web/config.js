@@ -162,6 +162,7 @@ class ConfigEditor extends Part {
         changed.length ? `Good. Changes ${changed.join(", ")}.` : "Good. It says the same as the file.",
         "",
         warnings,
+        changed.length > 0,
       );
   }
 
@@ -181,9 +182,9 @@ class ConfigEditor extends Part {
     this.text.setSelectionRange(start, start + lines[line - 1].length);
   }
 
-  tell(words = "", cls = "", warnings = []) {
+  tell(words = "", cls = "", warnings = [], good = true) {
     fill(this.told, words && h("p", { cls: cls || "hint" }, words), warnings.map((each) => h("p", { cls: "warn" }, each)));
-    this.buttons(true);
+    this.buttons(good);
   }
 
   buttons(good) {
@@ -206,6 +207,7 @@ class ConfigEditor extends Part {
       draft = null;
       this.seen = null;
       await this.read();
+      for (const each of answer.warnings || []) notice(each);
       notice(
         answer.restart?.required
           ? "Saved. It counts from the gateway's next start."

@@ -10,9 +10,11 @@ export class Refused extends Error {
   constructor(error) {
     super(error?.message || "the gateway refused");
     this.code = error?.code;
+    this.retryable = Boolean(error?.retryable);
   }
 }
 
+/** The line is not there, or not yet, or not any more. */
 export class Lost extends Error {}
 
 const newId = () =>
@@ -22,7 +24,8 @@ export { newId };
 /** Tells `line` (state, text), `open` (hello), `door` (why) and every event of the gateway by its name. */
 class Wire extends EventTarget {
   socket = null;
-  ready = false;
+  ready = false; // welcomed, and not told to leave
+  closing = false; // the gateway has told that it goes
   tries = 0;
   features = new Set();
 
@@ -42,7 +45,7 @@ class Wire extends EventTarget {
       if (!document.hidden && !this.socket && this.token) this.connect();
     });
     setInterval(() => {
-      if (this.ready && Date.now() - this.heardAt > SILENT_MS) this.socket.close(4000, "tick timeout");
+      if (this.socket && Date.now() - this.heardAt > SILENT_MS) this.socket.close(4000, "tick timeout");
     }, 5000);
     this.connect();
   }
@@ -92,6 +95,7 @@ class Wire extends EventTarget {
     );
     this.socket = socket;
     this.waiting = new Map();
+    this.closing = false;
     this.heardAt = Date.now();
     socket.onmessage = (message) => {
       if (socket === this.socket) this.take(JSON.parse(message.data));
@@ -120,7 +124,13 @@ class Wire extends EventTarget {
     this.waiting?.clear();
   }
 
-  call(method, params = {}) {
+  /** Before the welcome and after the farewell nothing is asked: the gateway would refuse it. */
+  async call(method, params = {}) {
+    if (!this.ready) throw new Lost("not connected");
+    return this.ask(method, params);
+  }
+
+  ask(method, params = {}) {
     return new Promise((resolve, reject) => {
       if (this.socket?.readyState !== WebSocket.OPEN) {
         reject(new Lost("not connected"));
@@ -141,6 +151,7 @@ class Wire extends EventTarget {
     this.heardAt = Date.now();
     if (frame.type === "event") {
       if (frame.event === "connect.challenge") this.introduce();
+      else if (frame.event === "shutdown") this.leave();
       else this.tell(frame.event, frame.payload || {});
       return;
     }
@@ -149,13 +160,24 @@ class Wire extends EventTarget {
     this.waiting.delete(frame.id);
     clearTimeout(caller.timer);
     if (frame.ok) caller.resolve(frame.payload);
-    else caller.reject(new Refused(frame.error));
+    else caller.reject(this.refusal(new Refused(frame.error)));
+  }
+
+  /** What a closing gateway does not take any more is as good as not sent. */
+  refusal(refused) {
+    return this.closing && refused.retryable ? new Lost("the gateway closes") : refused;
+  }
+
+  leave() {
+    this.closing = true;
+    this.ready = false;
+    this.tell("line", { state: "off", text: "the gateway closes, trying again" });
   }
 
   async introduce() {
     let hello;
     try {
-      hello = await this.call("connect", {
+      hello = await this.ask("connect", {
         minProtocol: PROTOCOL,
         maxProtocol: PROTOCOL,
         client: { id: "webchat-ui", mode: "webchat", version: "2", platform: "browser" },
@@ -166,13 +188,14 @@ class Wire extends EventTarget {
         locale: navigator.language,
       });
       this.features = new Set(hello.features?.methods || []);
-      await this.call("sessions.subscribe");
+      await this.ask("sessions.subscribe");
     } catch (error) {
       if (error instanceof Refused && /unauthorized|pairing|identity/i.test(error.message))
         this.forget(error.message);
       else if (error instanceof Refused) this.tell("line", { state: "off", text: error.message });
       return;
     }
+    if (this.closing) return;
     this.tries = 0;
     this.ready = true;
     this.tell("line", { state: "on", text: "connected" });
