@@ -193,3 +193,16 @@ def test_comments_typed_here_are_said_not_to_be_written_and_no_change_is_nothing
     editor.press("Save")
     editor.visitor.see(".toast", has_text="comments of this text are not written")
     assert editor.file == FILE.replace('"Ana"', '"Anna"')
+
+
+def test_a_file_that_breaks_meanwhile_is_told_and_what_was_typed_stays(editor: Editor) -> None:
+    editor.replace('"Ana"', '"Anna"')
+    editor.told("Changes")
+    editor.place.folder.config.write_text(FILE + "}")
+    editor.press("Save")
+
+    editor.visitor.see("cc-config .warn", has_text="not JSON5")
+    assert '"Anna"' in editor.text
+    assert editor.box.is_visible()
+    assert editor.visitor.find("cc-config [type=submit]").is_disabled()
+    assert editor.file == FILE + "}"

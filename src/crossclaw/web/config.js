@@ -10,6 +10,7 @@ let draft = null; // what was typed and not saved: it outlives the view, not the
 class ConfigEditor extends Part {
   seen = null; // the text as the gateway gave it, and the hash of the file then
   newer = null; // what somebody else wrote since
+  broken = false; // the file cannot be read as it is
 
   open() {
     this.about = h("div");
@@ -51,16 +52,22 @@ class ConfigEditor extends Part {
 
   async read() {
     const found = await wire.call("config.get");
-    this.showAbout(found);
-    this.inForce.textContent = pretty(found.config);
-    this.form.hidden = found.written === null;
-    if (found.written === null) return;
-    const now = { text: found.written, hash: found.hash };
     if (this.seen === null && draft) {
       this.seen = draft.seen;
       this.put(draft.text);
       this.checkSoon();
     }
+    const mended = this.broken && found.written !== null;
+    this.broken = found.written === null;
+    this.showAbout(found);
+    this.inForce.textContent = pretty(found.config);
+    this.form.hidden = this.broken && !this.dirty;
+    if (this.broken) {
+      this.buttons(false);
+      return;
+    }
+    if (mended && this.dirty) this.checkSoon();
+    const now = { text: found.written, hash: found.hash };
     if (!this.dirty) this.begin(now);
     else if (now.hash !== this.seen.hash) this.showClash(now);
   }
@@ -98,7 +105,12 @@ class ConfigEditor extends Part {
       restart && h("p", { cls: "warn pending" }, "Saved and not yet in force: ", restart.reason, "."),
       told.map((text) => h("p", { cls: "warn" }, text)),
       written === null &&
-        empty("It cannot be edited here", "The file cannot be read as it is. Mend the line named above by hand."),
+        empty(
+          "It cannot be edited here",
+          `The file cannot be read as it is. Mend the line named above by hand.${
+            this.dirty ? " What you typed is kept, and can be saved after that." : ""
+          }`,
+        ),
     );
   }
 
@@ -188,7 +200,7 @@ class ConfigEditor extends Part {
   }
 
   buttons(good) {
-    this.saver.disabled = !this.dirty || !good || this.newer !== null;
+    this.saver.disabled = !this.dirty || !good || this.newer !== null || this.broken;
     this.backer.disabled = !this.dirty;
   }
 
@@ -196,7 +208,7 @@ class ConfigEditor extends Part {
 
   async save(event) {
     event.preventDefault();
-    if (!this.dirty || this.newer) return;
+    if (!this.dirty || this.newer || this.broken) return;
     const raw = this.text.value;
     try {
       const answer = await this.ask(raw, false);
