@@ -28,7 +28,7 @@ from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.jobs import Tick, TickId
 from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller
-from crossclaw.ledger.operations import TakeTick
+from crossclaw.ledger.jobs import TakeTick
 from crossclaw.schedule.clockwork import Clockwork
 from crossclaw.testing import ScriptedProvider, open_house
 

@@ -10,7 +10,6 @@ from crossclaw.domain.authority import Authority
 from crossclaw.domain.budgets import Allowance, Amount, Grant
 from crossclaw.domain.credentials import Credential
 from crossclaw.domain.exchanges import Exchange
-from crossclaw.domain.jobs import Job, Tick, TickId, TickStatus
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Fence, NewRun, Outcome, Run
 from crossclaw.domain.sessions import Entry, NewEntry, NewSession, Session
@@ -356,101 +355,6 @@ class SettleDelivery(Op[None], frozen=True):
     not_before: int = 0
     error: str | None = None
     platform_id: str | None = None
-
-
-# ── jobs ───────────────────────────────────────────────────────────────────────────────────────
-
-TICKS_KEPT = 1_000  # of one job; its log is for people, who look at the last few
-
-
-class PutJob(Op[None], frozen=True):
-    """Make a job, or change it."""
-
-    job: Job
-
-
-class DeleteJob(Op[bool], frozen=True):
-    """Its ticks stay readable."""
-
-    job_id: str
-
-
-class TakeTick(Op[None], frozen=True):
-    """A due tick begins: put what it brings about into the same step. Fenced when the job is no longer
-    as it was read; TickTaken when this tick was taken before. Either voids the step."""
-
-    job: Job
-    tick: Tick
-    next_at: int | None
-    moves: bool = True
-    """False for one by hand: the schedule stays as it is."""
-    missed: tuple[Tick, ...] = ()
-
-
-class MoveJob(Op[None], frozen=True):
-    """The schedule goes on without a tick. Fenced when the job is no longer as it was read."""
-
-    job: Job
-    next_at: int | None
-
-
-class SettleTick(Op[bool], frozen=True):
-    """How a tick ended; False when it had before. A job that has no further tick is switched off."""
-
-    tick: TickId
-    status: TickStatus
-    at: int
-    summary: str | None = None
-
-
-# ── imports ────────────────────────────────────────────────────────────────────────────────────
-
-
-class ImportedSession(msgspec.Struct, frozen=True, kw_only=True):
-    """A session of another store. `columns` are those of the row that it keeps."""
-
-    key: SessionKey
-    session_id: str
-    created_at: int
-    updated_at: int
-    columns: dict[str, Any]
-    past: bool = False
-    """A transcript that its key no longer stands for."""
-
-
-class ImportState(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a transcript has come in."""
-
-    size: int = 0
-    bytes: int = 0
-    lines: int = 0
-    entries: int = 0
-    last_seq: int = 0
-    """Of the transcript here; beyond `entries` it was talked in since."""
-    remarks: tuple[str, ...] = ()
-
-
-class BeginImport(Op[ImportState | None], frozen=True):
-    """The session and its transcript, made if they are not there. A key that stands for another
-    transcript here keeps it; the imported one is a past one. None: this id is another session's."""
-
-    session: ImportedSession
-    path: str
-    at: int
-
-
-class ImportedEntry(msgspec.Struct, frozen=True):
-    entry: NewEntry
-    at: int
-
-
-class ImportEntries(Op[None], frozen=True):
-    """Entries with how far the file is read thereby. Fenced when another import went on meanwhile."""
-
-    session_id: str
-    entries: list[ImportedEntry]
-    before: ImportState
-    after: ImportState
 
 
 # ── timers, exports, housekeeping ──────────────────────────────────────────────────────────────

@@ -18,7 +18,8 @@ from crossclaw.domain.events import Event, HeartbeatNews, JobNews, RunEnded
 from crossclaw.domain.jobs import Job, Tick, TickId, beyond_heartbeat
 from crossclaw.domain.runs import Run
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.operations import MoveJob, SettleTick, TakeTick, UnarchiveSession
+from crossclaw.ledger.jobs import MoveJob, SettleTick, TakeTick
+from crossclaw.ledger.operations import UnarchiveSession
 from crossclaw.runs.book import Book
 from crossclaw.runs.feed import Feed
 from crossclaw.schedule.heartbeats import PREFIX, Heartbeats

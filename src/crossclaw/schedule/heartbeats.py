@@ -17,7 +17,7 @@ from crossclaw.domain.jobs import HEARTBEAT_OK, Every, Heartbeat, Job, JobSpec, 
 from crossclaw.domain.messages import Provenance
 from crossclaw.domain.runs import NewRun
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.operations import DeleteJob, PutJob
+from crossclaw.ledger.jobs import DeleteJob, PutJob
 from crossclaw.schedule.notices import Notices
 from crossclaw.schedule.times import find_zone, next_after
 from crossclaw.schedule.zones import user_zone

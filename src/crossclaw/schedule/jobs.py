@@ -16,7 +16,7 @@ from crossclaw.domain.ids import Ids
 from crossclaw.domain.jobs import AgentTurn, At, Job, JobDelivery, JobSpec, SystemEvent, Tick
 from crossclaw.domain.keys import SessionKey
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.operations import DeleteJob, PutJob
+from crossclaw.ledger.jobs import DeleteJob, PutJob
 from crossclaw.runs.feed import Feed
 from crossclaw.schedule.clockwork import Clockwork
 from crossclaw.schedule.times import check, next_after

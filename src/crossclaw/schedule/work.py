@@ -24,7 +24,8 @@ from crossclaw.domain.messages import Provenance, UserMessage
 from crossclaw.domain.runs import NewRun, Outcome, Run, RunPlan
 from crossclaw.domain.sessions import NewEntry, NewSession, Session
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.operations import DeleteJob, Inject, Op, ResetSession, SettleTick
+from crossclaw.ledger.jobs import DeleteJob, SettleTick
+from crossclaw.ledger.operations import Inject, Op, ResetSession
 from crossclaw.schedule.heartbeats import Heartbeats
 from crossclaw.schedule.notices import NOTICE_CHARS_MAX, Notices
 

@@ -14,7 +14,7 @@ from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Invalid, InvalidKey
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.operations import (
+from crossclaw.ledger.imports import (
     BeginImport,
     ImportedEntry,
     ImportedSession,

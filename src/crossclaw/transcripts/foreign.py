@@ -31,7 +31,7 @@ from crossclaw.domain.messages import (
     UserMessage,
 )
 from crossclaw.domain.sessions import NewEntry
-from crossclaw.ledger.operations import ImportedEntry
+from crossclaw.ledger.imports import ImportedEntry
 
 TIME_MAX = 2**53  # milliseconds; more is damage
 LINE_BYTES_MAX = 64 * 1024 * 1024  # several pictures in one message; more is no message

@@ -6,7 +6,7 @@ import apsw
 
 from crossclaw.domain.errors import Fenced, Invalid
 from crossclaw.domain.messages import UserMessage, encode_message
-from crossclaw.ledger.operations import (
+from crossclaw.ledger.imports import (
     BeginImport,
     ImportedEntry,
     ImportedSession,

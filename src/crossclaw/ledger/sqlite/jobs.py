@@ -7,7 +7,7 @@ import msgspec
 
 from crossclaw.domain.errors import Fenced, TickTaken
 from crossclaw.domain.jobs import Job, JobSpec, Tick, TickStatus
-from crossclaw.ledger.operations import TICKS_KEPT, DeleteJob, MoveJob, PutJob, SettleTick, TakeTick
+from crossclaw.ledger.jobs import TICKS_KEPT, DeleteJob, MoveJob, PutJob, SettleTick, TakeTick
 from crossclaw.ledger.sqlite.rows import to_json
 from crossclaw.ledger.sqlite.writer import Transaction
 

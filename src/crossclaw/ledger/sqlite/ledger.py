@@ -22,6 +22,8 @@ from crossclaw.domain.sight import Sight
 from crossclaw.domain.spawns import Spawn
 from crossclaw.ledger import operations
 from crossclaw.ledger.contract import Appended, Hit
+from crossclaw.ledger.imports import BeginImport, ImportEntries
+from crossclaw.ledger.jobs import DeleteJob, MoveJob, PutJob, SettleTick, TakeTick
 from crossclaw.ledger.operations import Delivery, Export, Op, Timer
 from crossclaw.ledger.sqlite import (
     accounts,
@@ -78,13 +80,13 @@ HANDLERS: dict[type, Handle] = {
     operations.PutDelivery: outbox.put_delivery,
     operations.TakeDelivery: outbox.take_delivery,
     operations.SettleDelivery: outbox.settle_delivery,
-    operations.PutJob: jobs.put_job,
-    operations.DeleteJob: jobs.delete_job,
-    operations.TakeTick: jobs.take_tick,
-    operations.MoveJob: jobs.move_job,
-    operations.SettleTick: jobs.settle_tick,
-    operations.BeginImport: imports.begin_import,
-    operations.ImportEntries: imports.import_entries,
+    PutJob: jobs.put_job,
+    DeleteJob: jobs.delete_job,
+    TakeTick: jobs.take_tick,
+    MoveJob: jobs.move_job,
+    SettleTick: jobs.settle_tick,
+    BeginImport: imports.begin_import,
+    ImportEntries: imports.import_entries,
     operations.ArmTimer: chores.arm_timer,
     operations.TakeTimer: chores.take_timer,
     operations.MarkCompressed: chores.mark_compressed,
