@@ -28,3 +28,18 @@ async def test_children_of_a_deleted_parent_are_stopped_also_when_the_process_en
         run = await house.book.wait(child["runId"], timeout_s=3600)
     assert run is not None
     assert run.status == "aborted", run.status
+
+
+@pytest.mark.spec("P8")
+async def test_children_of_a_session_that_began_again_under_that_name_are_left_alone(
+    tmp_path: Path,
+) -> None:
+    slow = ScriptedProvider(lambda request: "late", delay_s=100)
+    async with open_house(tmp_path, slow) as house:
+        await call(house, "sessions.create", key=PARENT)
+        await house.ledger.do(DeleteSession(key=SessionKey.parse(PARENT), at=1))
+        await call(house, "sessions.create", key=PARENT)
+        child = await call(house, "sessions.spawn", sessionKey=PARENT, task="work")
+        run = await house.book.wait(child["runId"], timeout_s=3600)
+    assert run is not None
+    assert run.status == "ok", run.status

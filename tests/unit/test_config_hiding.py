@@ -41,6 +41,8 @@ def test_of_two_items_that_look_alike_none_is_guessed(tmp_path: Path) -> None:
         # What people and plugins write.
         {"channels": {"x": {"token": {"value": "hush-hush"}}}},
         {"channels": {"x": {"headers": {"Cookie": "hush-hush"}}}},
+        {"channels": {"x": {"headers": {"X-Tenant": "hush-hush"}}}},
+        {"channels": {"x": {"env": {"PLAIN": "hush-hush"}}}},
         {"channels": {"x": {"tokens": ["hush-hush"]}}},
         {"channels": {"x": {"signingKey": "hush-hush"}}},
         {"channels": {"x": {"credentials": "hush-hush"}}},
