@@ -9,6 +9,7 @@ import openai
 import pytest
 
 from crossclaw.domain.secret import Secret
+from crossclaw.gateway.http import following
 from crossclaw.testing.fake_models import Broken, FakeModelServer, FakeRequest
 from tests.wire.housed import TOKEN, Housed, serve_house
 
@@ -153,7 +154,10 @@ async def test_a_response_goes_on_from_the_one_before(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("G3")
-async def test_a_repeated_request_is_one_run(tmp_path: Path) -> None:
+async def test_a_repeated_request_is_one_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "LOOK_AGAIN_S", 3600)  # nobody waits to see that it has ended
     async with serve_house(tmp_path) as housed, client(housed) as asking:
         ids = [
             (

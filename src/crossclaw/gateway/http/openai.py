@@ -145,14 +145,15 @@ class Asking:
         """Pieces as they are said (an empty one: it goes on), at last what became of it."""
         spoken = False
         try:
-            while True:
+            # A repeated request may mean a run that is over, of which nothing more is to be heard.
+            over = await self._has_ended(principal, begun.run_id)
+            while not over:
                 piece = await begun.following.next()
                 spoken = spoken or bool(piece)
                 yield piece
-                if begun.following.over:
-                    break
-                if not piece and await self._has_ended(principal, begun.run_id):
-                    break
+                over = begun.following.over or (
+                    not piece and await self._has_ended(principal, begun.run_id)
+                )
         finally:
             self._followers.leave(begun.run_id, begun.following)
         said = await self.said(begun)
