@@ -30,7 +30,7 @@ from tests.crash.victim import Build
 from tests.crash.wire import wire_scene
 
 CHAPTER_KILLS = 25  # a transcript that only grows would make the later kills slower, not better
-CONTROL_KILLS, CONTROL_CHAPTERS_MAX = 5, 5
+CONTROL_KILLS, CONTROL_CHAPTERS_MAX = 5, 10
 CONTROLS: dict[Build, Kind] = {
     "hasty": "lost",
     "forgetful": "doubled",
