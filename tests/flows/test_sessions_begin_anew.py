@@ -17,9 +17,11 @@ def config(**session: Any) -> Config:
 
 
 async def test_by_default_nothing_is_ever_reset(tmp_path: Path) -> None:
-    async with open_house(tmp_path, ScriptedProvider(lambda r: "ok")) as house:
+    model = ScriptedProvider(lambda r: "ok")
+    async with open_house(tmp_path, model) as house:
         first = await say(house, "main", "hi", "r1")
-        await anyio.sleep(30 * 3600)  # over a night and a day
+    await anyio.sleep(30 * 3600)  # over a night and a day
+    async with open_house(tmp_path, model) as house:
         assert (await say(house, "main", "hi", "r2")).session_id == first.session_id
 
 
