@@ -234,6 +234,27 @@ async def test_heartbeat_ok_is_silence_and_a_missing_address_is_told(tmp_path: P
 
 @pytest.mark.anyio
 @pytest.mark.spec("K3")
+async def test_a_channel_that_is_gone_is_told_and_the_job_can_still_be_changed(
+    tmp_path: Path,
+) -> None:
+    provider = ScriptedProvider(lambda _: "news")
+    async with open_house(tmp_path, provider, channels=[MemoryChannel()]) as house:
+        job = await add(house, delivery={"mode": "announce", "channel": "memory", "to": "ana"})
+    async with open_house(tmp_path, provider) as house:
+        await anyio.sleep(70)
+        (entry,) = await entries(house, job["id"])
+        assert entry["status"] == "error"
+        assert "no channel 'memory' is set up" in entry["error"]
+        assert await house.ledger.list_open_deliveries(limit=9) == []
+        await call(house, "cron.update", id=job["id"], patch={"enabled": False})
+        with pytest.raises(Invalid, match="no channel 'signal'"):
+            await call(
+                house, "cron.update", id=job["id"], patch={"delivery": {"channel": "signal"}}
+            )
+
+
+@pytest.mark.anyio
+@pytest.mark.spec("K3")
 async def test_words_for_the_main_session_wake_it_or_wait_for_its_next_run(tmp_path: Path) -> None:
     provider = ScriptedProvider(lambda _: "noted")
     async with open_house(tmp_path, provider) as house:
@@ -301,6 +322,8 @@ async def test_a_job_is_changed_run_by_hand_and_removed(tmp_path: Path) -> None:
         ),
         ({"payload": {"kind": "heartbeat"}}, "invalid cron.add params"),
         ({"surprise": 1}, "unexpected property 'surprise'"),
+        ({"delivery": {"mode": "announce", "channel": "telegram", "to": "5"}}, "set up: none"),
+        ({"payload": REPORT | {"deliver": True, "channel": "telegram", "to": "5"}}, "set up: none"),
     ],
 )
 async def test_a_job_that_cannot_be_is_refused_with_what_would_work(

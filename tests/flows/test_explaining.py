@@ -16,7 +16,7 @@ from crossclaw.domain.sessions import NewSession
 from crossclaw.door.principal import session_principal
 from crossclaw.ledger.operations import EnsureSession
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import open_house
+from crossclaw.testing import MemoryChannel, open_house
 from tests.flows.talking import call
 from tests.flows.test_who_sees_whom import CHILD, COUSIN, MAIN, archive, settle
 
@@ -100,9 +100,9 @@ async def test_the_send_policy_is_explained_for_sends_and_deliveries(tmp_path: P
     rules = {
         "session": {"sendPolicy": {"rules": [{"action": "deny", "match": {"channel": "discord"}}]}}
     }
-    async with open_house(
-        tmp_path, RehearsalProvider(), config=msgspec.convert(rules, Config)
-    ) as house:
+    model, policy = RehearsalProvider(), msgspec.convert(rules, Config)
+    chat = MemoryChannel("discord")
+    async with open_house(tmp_path, model, config=policy, channels=[chat]) as house:
         await house.ledger.do(EnsureSession(new=new, at=1))
         denied = [await explain(house, "main", verb, group.text) for verb in ("send", "deliver")]
         await call(house, "sessions.patch", key=group.text, sendPolicy="allow")
@@ -111,6 +111,11 @@ async def test_the_send_policy_is_explained_for_sends_and_deliveries(tmp_path: P
     assert [refusals(each) for each in denied] == [["send policy"]] * 2
     assert allowed["allowed"]
     assert "sessions.patch" in str(allowed["reasons"])
+
+    async with open_house(tmp_path, model, config=policy) as house:
+        nowhere = await explain(house, "main", "deliver", group.text)
+    assert refusals(nowhere) == ["address"]
+    assert "not set up" in nowhere["reasons"][-1]["reason"]
 
 
 @pytest.mark.spec("P3", "P4")

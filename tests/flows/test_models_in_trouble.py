@@ -27,6 +27,23 @@ from tests.flows.talking import call, say
 MAIN = "agent:main:main"
 
 
+async def test_a_run_that_fails_before_a_model_is_asked_says_so_in_the_history(
+    tmp_path: Path,
+) -> None:
+    config = msgspec.convert(
+        {"agents": {"list": [{"id": "main", "model": "nosuch/model"}]}}, Config
+    )
+    async with open_house(tmp_path, ScriptedProvider([]), config=config) as house:
+        run = await say(house, MAIN, "hello?", "r1")
+        _question, answer = await house.ledger.list_entries(run.session_id, limit=9)
+    assert run.status == "error"
+    assert isinstance(answer.message, AssistantMessage)
+    assert (answer.message.stop_reason, answer.message.error) == ("error", run.error)
+    assert "nosuch" in (run.error or "")
+    async with open_house(tmp_path, ScriptedProvider(["I am here"])) as house:
+        assert (await say(house, MAIN, "and now?", "r2")).reply == "I am here"
+
+
 async def test_an_answer_that_broke_off_is_said_anew_and_stored_once(tmp_path: Path) -> None:
     cut = CutOff("Once upon", ProviderOverloaded("broke off"))
     model = ScriptedProvider([cut, "Once upon a time."])

@@ -26,7 +26,7 @@ async def test_what_is_explained_is_what_happens(tmp_path: Path, size: int) -> N
         ledger, there = await settle(tmp_path / f"{number}", nodes), places(nodes)
         for setting in share(KNOWN, STRIDE):
             config, door = setting.config(), open_door(ledger, setting)
-            explaining = Explaining(config, ledger, Resolver(ledger, config))
+            explaining = Explaining(config, ledger, Resolver(ledger, config), ())
             for me in range(size):
                 view = View(door, nodes, there, me, setting)
                 for it in range(size):

@@ -1,10 +1,10 @@
 """A run around the loop: chooses what to think with, and puts the outcome into words."""
 
 from crossclaw.agent.compaction import Compactor
-from crossclaw.agent.loop import Loop, settling
+from crossclaw.agent.loop import Loop, cut_off, settling
 from crossclaw.agent.mind import Minds
 from crossclaw.domain.ids import Ids
-from crossclaw.domain.runs import Outcome, Run
+from crossclaw.domain.runs import EndStatus, Outcome, Run
 from crossclaw.domain.sessions import NewEntry
 from crossclaw.ledger.contract import Ledger
 from crossclaw.runs.lanes import Ending, Progress
@@ -21,6 +21,8 @@ class Agent:
         self._ids = ids
 
     async def execute(self, run: Run, progress: Progress) -> Ending:
+        if run.kind != "compact":
+            progress.rescue = self._say_why
         session = await self._ledger.find_session(run.key)
         mind = await self._minds.choose(run, session)
         if run.kind == "compact":
@@ -31,3 +33,10 @@ class Agent:
         if answer.stop_reason == "error":
             return Ending(Outcome("error", error=answer.error or "the model refused"), [last_words])
         return Ending(Outcome("ok", reply=answer.text), [last_words])
+
+    def _say_why(self, status: EndStatus, error: str) -> list[NewEntry]:
+        """A run that fails while no model is asked says so in the history too: nobody should have to
+        wonder about a question without an answer. Who stops a run knows why."""
+        if status == "aborted":
+            return []
+        return [NewEntry(entry_id=self._ids.short(), message=cut_off("", status, error))]

@@ -72,6 +72,7 @@ class Loop:
 
     async def run(self, run: Run, mind: Mind, progress: Progress) -> AssistantMessage:
         """The run's final message. It is not stored yet: it belongs into the step that ends the run."""
+        between_calls = progress.rescue
         for _turn in range(TURNS_MAX):
             entries = await self._history.read(run.session_id)
             if calls := unanswered_calls(entries, run.run_id):
@@ -82,7 +83,7 @@ class Loop:
             whole = joined(pieces, answer)
             if answer.tool_calls:
                 await self._book.append(run, self._entry(mind, whole))
-                progress.rescue = _nothing_to_rescue
+                progress.rescue = between_calls
             elif answer.stop_reason != "max_tokens":
                 return whole
             elif len(pieces) == CONTINUATIONS_MAX:
@@ -131,7 +132,7 @@ class Loop:
     ) -> AssistantMessage:
         telling = _Telling(self._feed, run, "".join(piece.text for piece in pieces))
         progress.rescue = lambda status, error: [
-            self._entry(mind, joined(pieces, _cut_off(telling.text, status, error)))
+            self._entry(mind, joined(pieces, cut_off(telling.text, status, error)))
         ]
         answer = await mind.provider.complete(request, telling)
         stamped = msgspec.structs.replace(answer, timestamp=self._clock.now_ms())
@@ -140,7 +141,7 @@ class Loop:
     def _rescue(self, progress: Progress, mind: Mind, said: AssistantMessage) -> None:
         """Should the run be cut off before the model goes on, this is what it has said."""
         progress.rescue = lambda status, error: [
-            self._entry(mind, joined([said], _cut_off("", status, error)))
+            self._entry(mind, joined([said], cut_off("", status, error)))
         ]
 
     def _entry(self, mind: Mind, message: AssistantMessage) -> NewEntry:
@@ -198,11 +199,6 @@ def settling(mind: Mind, entry: NewEntry) -> NewEntry:
     return entry if spent is None else msgspec.structs.replace(entry, spent=spent)
 
 
-def _nothing_to_rescue(status: EndStatus, error: str) -> Sequence[NewEntry]:
-    """Between two model calls nothing is being said."""
-    return ()
-
-
 class _Telling:
     """Passes a turn's pieces on to whoever listens, and keeps the words so far. `before` is what was
     said of the same message before the output limit cut it: listeners hear one growing text."""
@@ -237,7 +233,8 @@ def _with_words(message: AssistantMessage, words: str) -> AssistantMessage:
     return msgspec.structs.replace(message, content=[*message.blocks, Text(words)])
 
 
-def _cut_off(text: str, status: EndStatus, error: str) -> AssistantMessage:
+def cut_off(text: str, status: EndStatus, error: str) -> AssistantMessage:
+    """What is kept of a message that did not come to its end."""
     return AssistantMessage(
         [Text(text)] if text else [],
         stop_reason="error" if status == "error" else "aborted",

@@ -225,11 +225,11 @@ def _schedule(site: Site, ground: Ground) -> Schedule:
     local = user_zone(config.agents.defaults.user_timezone, local_zone(site.outside.environ))
     notices = Notices(config, ledger, book, clock, ids)
     heartbeats = Heartbeats(config, ledger, notices, site.workspace_of, clock, local)
-    work = Work(config, ledger, notices, heartbeats, clock, ids)
+    work = Work(config, ledger, notices, heartbeats, site.channels, clock, ids)
     clockwork = Clockwork(
         ledger, book, feed, work, heartbeats, clock, local, config.cron.max_concurrent_runs
     )
-    jobs = Jobs(config, ledger, clockwork, feed, clock, ids, local)
+    jobs = Jobs(config, ledger, clockwork, site.channels, feed, clock, ids, local)
     hooks = Hooks(config, ledger, ground.resolver, book, notices, clock, ids)
     return Schedule(notices, heartbeats, work, clockwork, jobs, hooks)
 
@@ -314,7 +314,7 @@ def _of_sessions(site: Site, ground: Ground, floor: Floor) -> list[Method[Any]]:
         *session_methods(floor.reading, floor.sends, floor.spawns, floor.standing),
         *guest_methods(floor.guests),
         *Upkeep(ledger, resolver, floor.stopping, floor.archive, changing, clock).methods(),
-        *explain_methods(Explaining(config, ledger, resolver)),
+        *explain_methods(Explaining(config, ledger, resolver, site.channels)),
         *_for_onlookers(site, resolver),
     ]
 

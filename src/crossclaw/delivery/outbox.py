@@ -210,6 +210,8 @@ class Outbox:
             error=error,
             platform_id=platform_id,
         )
+        if state in ("failed", "uncertain") and error != BLOCKED:
+            log.warning("a message of %s did not surely arrive: %s", delivery.key.text, error)
         while True:
             try:
                 with anyio.CancelScope(shield=True):

@@ -1,6 +1,6 @@
 """Jobs, kept: made, changed, removed, run by hand, and told of."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import tzinfo
 from typing import Any
 
@@ -20,6 +20,7 @@ from crossclaw.ledger.jobs import DeleteJob, PutJob
 from crossclaw.runs.feed import Feed
 from crossclaw.schedule.clockwork import Clockwork
 from crossclaw.schedule.times import check, next_after
+from crossclaw.schedule.work import no_channel, wanted_delivery
 
 JOBS_MAX = 10_000  # each is looked at by people and by the clockwork; more is a program's work
 
@@ -32,6 +33,7 @@ class Jobs:
         config: Config,
         ledger: Ledger,
         clockwork: Clockwork,
+        channels: Collection[str],
         feed: Feed,
         clock: Clock,
         ids: Ids,
@@ -40,6 +42,7 @@ class Jobs:
         self._config = config
         self._ledger = ledger
         self._clockwork = clockwork
+        self._channels = channels
         self._feed = feed
         self._clock = clock
         self._ids = ids
@@ -59,6 +62,7 @@ class Jobs:
             raise Busy(f"there are {JOBS_MAX} jobs; remove some first")
         now, complete = self._clock.now_ms(), _completed(spec)
         self._check(complete)
+        self._check_channel(complete)
         grace_ms = JUST_NOW_MS if isinstance(spec.schedule, At) else 0
         job = Job(
             job_id=self._ids.new(),
@@ -80,6 +84,8 @@ class Jobs:
             job.spec, **changes, authority=job.spec.authority.meet(authority)
         )
         self._check(spec)
+        if wanted_delivery(spec) != wanted_delivery(job.spec):
+            self._check_channel(spec)
         await self._refuse_another_agent(job, spec)
         now = max(self._clock.now_ms(), job.updated_at + 1)  # each state of a job has its own name
         again = spec.schedule != job.spec.schedule or enabled != job.enabled
@@ -139,6 +145,12 @@ class Jobs:
             raise Invalid('isolated cron jobs require payload.kind="agentTurn"')
         if spec.delivery is not None and spec.session_target == "main":
             raise Invalid('cron delivery config is only supported for sessionTarget="isolated"')
+
+    def _check_channel(self, spec: JobSpec) -> None:
+        """A job from elsewhere may name a channel that is not here; who names one now is told."""
+        wanted = wanted_delivery(spec)
+        if wanted and wanted.channel not in (None, "last", *self._channels):
+            raise Invalid(no_channel(wanted.channel, self._channels))
 
     def _next_at(self, spec: JobSpec, after: int, made_at: int) -> int:
         next_at = next_after(spec.schedule, after, made_at, self._local)

@@ -1,6 +1,6 @@
 """Work: what a tick brings about, and what follows from the end of its run."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from crossclaw.domain.jobs import (
     At,
     Job,
     JobDelivery,
+    JobSpec,
     SystemEvent,
     TickId,
     beyond_heartbeat,
@@ -51,6 +52,7 @@ class Work:
         ledger: Ledger,
         notices: Notices,
         heartbeats: Heartbeats,
+        channels: Collection[str],
         clock: Clock,
         ids: Ids,
     ) -> None:
@@ -58,6 +60,7 @@ class Work:
         self._ledger = ledger
         self._notices = notices
         self._heartbeats = heartbeats
+        self._channels = channels
         self._clock = clock
         self._ids = ids
 
@@ -107,11 +110,13 @@ class Work:
         return self._notices.waiting(begun.new)
 
     async def _address(self, job: Job) -> Address | None:
-        wanted = wanted_delivery(job)
+        """Where its reply goes; nowhere when the channel is not set up (any more)."""
+        wanted = wanted_delivery(job.spec)
         if wanted is None:
             return None
         main = await self._ledger.find_session(self._notices.main_of(job.agent_id))
-        return find_address(wanted.channel, wanted.to, main)
+        address = find_address(wanted.channel, wanted.to, main)
+        return address if address and address.channel in self._channels else None
 
     async def follow(self, run: Run, outcome: Outcome) -> list[Op[Any]]:
         """What the end of a tick's run brings about, to be stored with that end."""
@@ -123,9 +128,9 @@ class Work:
             outcome.status == "ok",
             outcome.reply if outcome.status == "ok" else outcome.error,
         )
-        wanted = wanted_delivery(job) if job else None
+        wanted = wanted_delivery(job.spec) if job else None
         if ok and wanted and run.plan.reply_to is None and _must_arrive(wanted):
-            ok, summary = False, NO_ADDRESS
+            ok, summary = False, self._why_nowhere(wanted)
         settled = SettleTick(
             tick=tick,
             status="ok" if ok else "error",
@@ -135,6 +140,11 @@ class Work:
         done = [DeleteJob(job_id=tick.job_id)] if job and ok and _used_up(job) else []
         told = await self._tell_main(run, job, outcome) if job and wanted else []
         return [settled, *done, *told]
+
+    def _why_nowhere(self, wanted: JobDelivery) -> str:
+        if wanted.channel in (None, "last") or wanted.channel in self._channels:
+            return NO_ADDRESS
+        return f"the run is done, but its reply went nowhere: {no_channel(wanted.channel, self._channels)}"
 
     async def _tell_main(self, run: Run, job: Job, outcome: Outcome) -> list[Op[Any]]:
         """What was posted to the chat, the main session knows as well."""
@@ -155,11 +165,15 @@ def told_of_run(name: str, key: SessionKey, outcome: Outcome, words: str, at: in
     return UserMessage(text, at, Provenance("announce", source_session=key.text))
 
 
-def wanted_delivery(job: Job) -> JobDelivery | None:
+def no_channel(name: str | None, known: Collection[str]) -> str:
+    return f"no channel {name!r} is set up; set up: {', '.join(sorted(known)) or 'none'}"
+
+
+def wanted_delivery(spec: JobSpec) -> JobDelivery | None:
     """Whether and where a reply is to go; the older way to say it stands in the payload."""
-    if job.spec.delivery is not None:
-        return job.spec.delivery if job.spec.delivery.mode == "announce" else None
-    turn = job.spec.payload
+    if spec.delivery is not None:
+        return spec.delivery if spec.delivery.mode == "announce" else None
+    turn = spec.payload
     if not isinstance(turn, AgentTurn) or turn.deliver is False or not (turn.deliver or turn.to):
         return None
     return JobDelivery(

@@ -1,6 +1,7 @@
 """Explaining: what one session may do to another, decision by decision, each with its reason and the
 setting that would change it. For the owner: what an agent never hears, "it does not exist", is said here."""
 
+from collections.abc import Collection
 from typing import Literal
 
 import msgspec
@@ -50,10 +51,13 @@ class ExplainResult(Result, frozen=True):
 
 
 class Explaining:
-    def __init__(self, config: Config, ledger: Ledger, resolver: Resolver) -> None:
+    def __init__(
+        self, config: Config, ledger: Ledger, resolver: Resolver, channels: Collection[str]
+    ) -> None:
         self._config = config
         self._ledger = ledger
         self._resolver = resolver
+        self._channels = channels
 
     async def explain(self, caller: Caller, params: ExplainParams) -> ExplainResult:
         if caller.principal.session is not None:
@@ -88,7 +92,7 @@ class Explaining:
     async def _reasons(self, source: SessionKey, verb: Verb, target: SessionHandle) -> list[Reason]:
         session = target.session
         if verb == "deliver":
-            return [*self._existence(verb, target), self._policy(target), _address(session)]
+            return [*self._existence(verb, target), self._policy(target), self._address(session)]
         reasons = [
             *self._existence(verb, target),
             self._reach(source, verb, target.key),
@@ -97,6 +101,19 @@ class Explaining:
         if verb != "send":
             return reasons
         return [*reasons, _not_itself(source, target.key), self._policy(target), self._hops()]
+
+    def _address(self, session: Session | None) -> Reason:
+        last = session.last_address.channel if session and session.last_address else None
+        named = session.key.channel if session and session.key.kind == "group" else None
+        page = session.channel if session and session.channel == "webchat" else None
+        channel = last or named or page
+        if channel is None:
+            words = "it has no chat that a reply could go to"
+        elif channel not in ("webchat", *self._channels):
+            words, channel = f"its chat is on {channel}, which is not set up here", None
+        else:
+            words = f"its chat is on {channel}"
+        return Reason(about="address", allowed=channel is not None, reason=words)
 
     def _existence(self, verb: Verb, target: SessionHandle) -> list[Reason]:
         session, key = target.session, target.key
@@ -173,15 +190,6 @@ class Explaining:
             reason=decision.reason,
             setting="agents.list[].subagents.allowAgents",
         )
-
-
-def _address(session: Session | None) -> Reason:
-    last = session.last_address.channel if session and session.last_address else None
-    named = session.key.channel if session and session.key.kind == "group" else None
-    page = session.channel if session and session.channel == "webchat" else None
-    channel = last or named or page
-    words = f"its chat is on {channel}" if channel else "it has no chat that a reply could go to"
-    return Reason(about="address", allowed=channel is not None, reason=words)
 
 
 def _not_itself(source: SessionKey, target: SessionKey) -> Reason:
