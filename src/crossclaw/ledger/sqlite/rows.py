@@ -100,7 +100,7 @@ def entry_of(row: Row) -> Entry:
 
 DELIVERY = (
     "id, delivery_key, agent_id, key, channel, chat, account_id, thread_id, text, state, attempt, "
-    "not_before, run_id, error, platform_id, authority"
+    "not_before, run_id, error, platform_id, authority, named"
 )
 
 
@@ -109,7 +109,7 @@ def delivery_of(row: Row) -> Delivery:
         delivery_id=row[0],
         delivery_key=row[1],
         key=SessionKey(row[3], row[2]),
-        address=Address(row[4], row[5], row[6], row[7]),
+        address=Address(row[4], row[5], row[6], row[7], bool(row[16])),
         text=row[8],
         state=row[9],
         attempt=row[10],

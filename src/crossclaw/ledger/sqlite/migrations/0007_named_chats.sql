@@ -1,0 +1,3 @@
+-- Whether somebody named the chat: then its kind is known only as far as its name or a session tells.
+ALTER TABLE outbox ADD COLUMN named INTEGER NOT NULL DEFAULT 0;
+UPDATE outbox SET named = 1 WHERE run_id IS NULL AND state IN ('pending', 'sending');
