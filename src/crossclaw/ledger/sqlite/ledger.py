@@ -276,6 +276,9 @@ class SqliteLedger:
     ) -> list[Tick]:
         return jobs.list_ticks(self._reader, job_id, limit, status)
 
+    async def count_ticks_under_way(self) -> int:
+        return jobs.count_ticks_under_way(self._reader)
+
     async def list_credentials(self) -> list[Credential]:
         return credentials.list_credentials(self._reader)
 
