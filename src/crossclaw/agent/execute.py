@@ -1,8 +1,11 @@
 """A run around the loop: chooses what to think with, and puts the outcome into words."""
 
+from contextlib import suppress
+
 from crossclaw.agent.compaction import Compactor
 from crossclaw.agent.loop import Loop, settling
-from crossclaw.agent.mind import Minds
+from crossclaw.agent.mind import Mind, Minds
+from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.runs import Outcome, Run
 from crossclaw.domain.sessions import NewEntry
@@ -23,6 +26,13 @@ class Agent:
     async def execute(self, run: Run, progress: Progress) -> Ending:
         session = await self._ledger.find_session(run.key)
         mind = await self._minds.choose(run, session)
+        try:
+            return await self._think(run, mind, progress)
+        except BaseException:
+            await _settle(mind)
+            raise
+
+    async def _think(self, run: Run, mind: Mind, progress: Progress) -> Ending:
         if run.kind == "compact":
             await self._compactor.by_hand(run, mind)
             return Ending(Outcome("ok"))
@@ -31,3 +41,12 @@ class Agent:
         if answer.stop_reason == "error":
             return Ending(Outcome("error", error=answer.error or "the model refused"), [last_words])
         return Ending(Outcome("ok", reply=answer.text), [last_words])
+
+
+async def _settle(mind: Mind) -> None:
+    """A call that was stopped has cost something too, and what is said of it may be nothing."""
+    if mind.meter is not None:
+        with suppress(
+            CrossclawError
+        ):  # a run that was ended over its head, or a store that cannot write
+            await mind.meter.settle()

@@ -71,6 +71,7 @@ HANDLERS: dict[type, Handle] = {
     operations.Recover: runs.recover,
     operations.StartTool: runs.start_tool,
     operations.Reserve: runs.reserve,
+    operations.Spend: runs.spend,
     operations.BeginWait: waits.begin_wait,
     operations.EndWait: waits.end_wait,
     operations.PutExchange: exchanges.put_exchange,
