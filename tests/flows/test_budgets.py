@@ -1,6 +1,8 @@
 """Budgets: a run and all it causes spend from one account, and nothing is asked of a model that the
 account cannot pay."""
 
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +10,14 @@ import anyio
 import msgspec
 import pytest
 
-from crossclaw.agent.meter import WAIT_S
+from crossclaw.agent.meter import WAIT_S, Meters
 from crossclaw.agent.summary import SYSTEM
 from crossclaw.agent.weight import weigh_request
 from crossclaw.app import House
 from crossclaw.domain.budgets import Amount
+from crossclaw.domain.errors import StoreError
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.messages import AssistantMessage, Text, ToolUse
+from crossclaw.domain.messages import AssistantMessage, Text, ToolUse, Usage
 from crossclaw.domain.runs import Run
 from crossclaw.ledger.operations import Reserve
 from crossclaw.providers.contract import ModelRequest, Tell, UserTurn
@@ -394,6 +397,80 @@ async def test_a_call_that_is_stopped_is_paid_for_as_far_as_anybody_knows(tmp_pa
         account = await account_of(house, "r1")
         assert account.reserved == Amount()
         assert 0 < account.spent.tokens < 5_000
+
+
+@pytest.mark.spec("B5", "M5")
+async def test_a_summary_that_is_stopped_is_paid_for_as_well(tmp_path: Path) -> None:
+    class Slow(ScriptedProvider):
+        async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+            if request.system.startswith(SYSTEM):
+                await anyio.sleep(500)
+            return await super().complete(request, tell)
+
+    model = Slow(lambda _: costing("words " * 400, 100, 10))
+    async with (
+        open_house(tmp_path, model, config=config_with({"tokens": 90_000})) as house,
+        anyio.create_task_group() as tasks,
+    ):
+        for number in range(4):
+            await say(house, "main", "tell me more", f"r{number}")
+        tasks.start_soon(partial(call, house, "sessions.compact", key="main"))
+        await anyio.sleep(5)
+        (run,) = await house.ledger.list_open_runs(SessionKey.main("main"))
+        assert (await account_of(house, run.run_id)).reserved.tokens > 0
+        await house.lanes.abort(run.run_id, "enough")
+
+        account = await account_of(house, run.run_id)
+        assert account.reserved == Amount()
+        assert 0 < account.spent.tokens < 5_000
+
+
+@pytest.mark.spec("B5", "B1")
+async def test_a_call_that_was_cut_off_by_the_end_of_the_house_is_paid_for(tmp_path: Path) -> None:
+    config = config_with({"tokens": 90_000})
+    async with open_house(tmp_path, ScriptedProvider(["never heard"], delay_s=500), config=config) as house:  # fmt: skip
+        await call(house, "chat.send", sessionKey="main", message="go", idempotencyKey="r1")
+        await anyio.sleep(5)
+    model = ScriptedProvider([costing("here again", 3_000, 10)])
+    async with open_house(tmp_path, model, config=config, clock=VirtualClock()) as house:
+        run = await ended(house, "r1")
+        account = await account_of(house, "r1")
+
+        assert run.status == "ok"
+        assert 3_010 < account.spent.tokens < 8_000
+
+
+@pytest.mark.spec("B5")
+@pytest.mark.parametrize("trouble", ["stopped", "a full disk"])
+async def test_what_was_counted_is_not_lost_when_the_next_reservation_is_cut_off(
+    tmp_path: Path, trouble: str
+) -> None:
+    class Troubled:
+        """Between the meter and the ledger."""
+
+        async def do(self, op: Any) -> Any:
+            if trouble == "a full disk":
+                raise StoreError("no room")
+            scope.cancel()
+            return await house.ledger.do(op)
+
+    async def free(address: str, usage: Usage) -> float:
+        return 0.0
+
+    model = ScriptedProvider(["never heard"], delay_s=500)
+    async with open_house(tmp_path, model, config=config_with({"tokens": 90_000})) as house:
+        await call(house, "chat.send", sessionKey="main", message="go", idempotencyKey="r1")
+        await anyio.sleep(5)
+        run = await house.book.find("r1")
+        assert run is not None
+        troubled: Any = Troubled()
+        meter = Meters(troubled, free, VirtualClock()).of(run)
+        assert meter is not None
+        await meter.count("scripted/test", 10, Usage(700, 70))
+        with anyio.CancelScope() as scope, suppress(StoreError):
+            await meter.reserve("scripted/test", model.seen[0], 10)
+
+        assert (await account_of(house, "r1")).spent.tokens + meter.take().tokens == 770
 
 
 @pytest.mark.spec("B5", "B1")

@@ -350,6 +350,37 @@ async def test_no_more_jobs_run_at_once_than_the_config_allows(tmp_path: Path) -
 
 
 @pytest.mark.anyio
+@pytest.mark.spec("K3")
+async def test_a_job_runs_by_hand_twice_within_a_millisecond(tmp_path: Path) -> None:
+    async with open_house(tmp_path, ScriptedProvider(lambda _: "ok")) as house:
+        job = await add(house, enabled=False)
+        runs = []
+        for _ in range(2):
+            runs.append((await call(house, "cron.run", id=job["id"], mode="force"))["runId"])
+            await house.book.wait(runs[-1], timeout_s=60)
+        assert [e["status"] for e in await entries(house, job["id"])] == ["ok", "ok"]
+        assert len(set(runs)) == 2
+
+
+@pytest.mark.anyio
+@pytest.mark.spec("K3")
+async def test_a_job_that_was_run_by_hand_at_the_moment_of_its_tick_goes_on(tmp_path: Path) -> None:
+    provider = ScriptedProvider(lambda _: "ok")
+    async with open_house(tmp_path, provider, clock=(clock := SetClock())) as house:
+        job = await add(house)
+        clock.shift_ms = MINUTE - 1
+        for _ in range(2):  # the second one a millisecond later: that of the tick
+            answer = await call(house, "cron.run", id=job["id"], mode="force")
+            await house.book.wait(answer["runId"], timeout_s=60)
+        await anyio.sleep(1)
+        assert len(provider.seen) == 2
+        await anyio.sleep(90)
+        assert len(provider.seen) == 3
+        (listed,) = (await call(house, "cron.list"))["jobs"]
+        assert listed["enabled"]
+
+
+@pytest.mark.anyio
 @pytest.mark.spec("B1")
 async def test_a_tick_whose_run_ended_without_it_is_settled_and_the_job_goes_on(
     tmp_path: Path,

@@ -1,5 +1,6 @@
 """Deliveries against a rule, and what is lost when a house closes or a session is put away."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import msgspec
 import pytest
 
 from crossclaw.config import Config
-from crossclaw.domain.errors import CrossclawError
+from crossclaw.domain.errors import CrossclawError, DeliveryError, Invalid
 from crossclaw.testing import MemoryChannel, open_house
 from tests.flows.talking import call
 from tests.flows.test_runs_keep_their_order import Recording
@@ -92,3 +93,131 @@ async def test_a_reply_that_is_being_sent_when_the_house_closes_arrives(tmp_path
         await anyio.sleep(600)
         found = await house.ledger.find_delivery(f"reply:{run_id}")
     assert chat.sent + again.sent == [("ana", "re: hi")], found
+
+
+GROUP = "agent:main:memory:group:g1"
+NO_CHANNELS = {"match": {"chatType": "channel"}, "action": "deny"}
+NO_PEOPLE = {"match": {"chatType": "direct"}, "action": "deny"}
+
+
+async def sent_to(
+    folder: Path, to: str, *rules: dict[str, Any], channel: str = "memory", before: str = ""
+) -> bool:
+    """Whether a message of a client is shown there; refused at once, or not at all."""
+    chat = MemoryChannel(channel)
+    async with open_house(
+        folder, Recording(), config=config_with(*rules), channels=[chat]
+    ) as house:
+        if before:
+            await house.book.wait(
+                await chat.say("ana", "hi", group=before if before != "ana" else None)
+            )
+        if before == "g1":
+            await call(house, "sessions.delete", key=GROUP)
+        with suppress(Invalid):  # "send blocked by session policy"
+            await call(house, "send", to=to, message="news", idempotencyKey="n1")
+        await anyio.sleep(600)
+    return (to, "news") in chat.sent
+
+
+@pytest.mark.spec("Y1", "Y4")
+@pytest.mark.parametrize("before", ["", "g1"], ids=["never heard of", "deleted"])
+async def test_a_rule_about_groups_holds_for_a_group_that_has_no_session(
+    tmp_path: Path, before: str
+) -> None:
+    assert not await sent_to(tmp_path, "g1", NO_GROUPS, before=before)
+
+
+@pytest.mark.spec("Y1", "Y4")
+@pytest.mark.parametrize(
+    ("channel", "to", "rule", "shown"),
+    [
+        ("memory", "user:g1", NO_GROUPS, True),
+        ("memory", "dm:g1", NO_GROUPS, True),
+        ("memory", "g1", NO_CHANNELS, False),
+        ("memory", "g1", NO_PEOPLE, False),
+        ("memory", "group:g1", NO_PEOPLE, True),
+        ("memory", "GROUP:g1", NO_GROUPS, False),
+        ("memory", "memory:group:g1", NO_GROUPS, False),
+        ("memory", "channel:g1", NO_GROUPS, True),
+        ("memory", "channel:g1", NO_CHANNELS, False),
+        ("memory", "+49 170 5550123", NO_GROUPS, True),
+        (
+            "memory",
+            "g1",
+            {"match": {"channel": "other", "chatType": "group"}, "action": "deny"},
+            True,
+        ),
+        ("telegram", "-1001234567890", NO_PEOPLE, True),
+        ("telegram", "-1001234567890", NO_GROUPS, False),
+        ("telegram", "-1001234567890", NO_CHANNELS, False),
+        ("telegram", "1234567890", NO_GROUPS, True),
+        ("telegram", "@somewhere", NO_CHANNELS, False),
+        ("discord", "1234567890", NO_GROUPS, False),
+        ("whatsapp", "1203630@g.us", NO_GROUPS, False),
+        ("whatsapp", "1203630@g.us", NO_PEOPLE, True),
+        ("whatsapp", "49170@s.whatsapp.net", NO_GROUPS, True),
+        ("imessage", "iMessage;+;chat1", NO_GROUPS, False),
+        ("imessage", "iMessage;-;ana@example.org", NO_GROUPS, True),
+        ("matrix", "@ana:example.org", NO_GROUPS, True),
+        ("matrix", "!room:example.org", NO_GROUPS, False),
+    ],
+)
+async def test_what_an_address_may_be_must_be_allowed(
+    tmp_path: Path, channel: str, to: str, rule: dict[str, Any], shown: bool
+) -> None:
+    assert await sent_to(tmp_path, to, rule, channel=channel) is shown
+
+
+@pytest.mark.spec("Y1", "Y4")
+async def test_somebody_who_has_written_is_known_to_be_no_group(tmp_path: Path) -> None:
+    assert await sent_to(tmp_path, "ana", NO_GROUPS, before="ana")
+
+
+@pytest.mark.spec("Y1", "Y4")
+async def test_a_group_is_found_by_its_bare_name_too(tmp_path: Path) -> None:
+    chat = MemoryChannel()
+    async with open_house(tmp_path, Recording(), channels=[chat]) as house:
+        await house.book.wait(await chat.say("ana", "hi", group="g1"))
+        await call(house, "sessions.patch", key=GROUP, sendPolicy="deny")
+        with pytest.raises(CrossclawError, match="blocked"):
+            await call(house, "send", to="group:g1", message="news", idempotencyKey="n1")
+
+
+@pytest.mark.spec("Y4")
+async def test_replies_to_people_are_no_concern_of_a_rule_about_groups(tmp_path: Path) -> None:
+    """The main session is spoken with by several; only the last of them is its address."""
+    chat = MemoryChannel()
+    async with open_house(
+        tmp_path, Recording(), config=config_with(NO_GROUPS), channels=[chat]
+    ) as house:
+        chat.faults.append(DeliveryError("a moment, please", retryable=True))
+        await house.book.wait(await chat.say("ana", "hi"))
+        await house.book.wait(await chat.say("bo", "hello"))
+        await anyio.sleep(600)
+    assert sorted(chat.sent) == [("ana", "re: hi"), ("bo", "re: hello")]
+
+
+@pytest.mark.spec("Y1", "Y4")
+@pytest.mark.parametrize(("to", "shown"), [("g1", False), ("user:g1", True)])
+async def test_a_job_says_nothing_where_nobody_knows_that_it_may(
+    tmp_path: Path, to: str, shown: bool
+) -> None:
+    chat = MemoryChannel()
+    async with open_house(
+        tmp_path, Recording(), config=config_with(NO_GROUPS), channels=[chat]
+    ) as house:
+        made = await call(
+            house,
+            "cron.add",
+            name="news",
+            schedule={"kind": "every", "everyMs": 3_600_000},
+            sessionTarget="isolated",
+            wakeMode="now",
+            payload={"kind": "agentTurn", "message": "news"},
+            delivery={"mode": "announce", "channel": "memory", "to": to},
+            enabled=False,
+        )
+        await call(house, "cron.run", id=made["id"], mode="force")
+        await anyio.sleep(600)
+    assert bool(chat.sent) is shown

@@ -123,11 +123,11 @@ async def test_a_rule_about_groups_holds_for_messages_sent_to_one(
             await call(
                 house, "send", to="g1", message="news", idempotencyKey="n1", sessionKey=session_key
             )
-        await call(house, "send", to="ana", message="news", idempotencyKey="n2")
+        await call(house, "send", to="user:ana", message="news", idempotencyKey="n2")
         await chat.wait_sent(1)
         await anyio.sleep(60)
 
-    assert chat.sent == [("ana", "news")]
+    assert chat.sent == [("user:ana", "news")]
 
 
 JOB: dict[str, Any] = {

@@ -16,7 +16,7 @@ from crossclaw.domain.runs import Run
 from crossclaw.providers.contract import ModelRequest, Tell, TextPiece
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
 from tests.flows.crashing import crashed_copy
-from tests.flows.talking import call
+from tests.flows.talking import call, say
 from tests.flows.tools import Counting
 
 MAIN = SessionKey.main("main")
@@ -323,6 +323,28 @@ async def test_a_channel_may_have_its_own_mode_and_a_session_too(tmp_path: Path)
 
     assert patched["entry"]["queueMode"] == "followup"
     assert model.asked == [["a"], ["b", "c"], ["d"], ["e"], ["f"]]
+
+
+async def test_a_session_may_have_its_own_pause_cap_and_drop(tmp_path: Path) -> None:
+    model = Slow()
+    async with open_house(tmp_path, model) as house:
+        await send(house, "a", "b")
+        first = await ends(house, "a", "b")
+        await say(house, "main", "/queue debounce:30s cap:2 drop:new", "q1")
+        await anyio.wait_all_tasks_blocked()  # the session is idle: the next one begins at once
+        await send(house, "c", "d", "e", "f")
+        second = await ends(house, "c", "d", "e", "f")
+        await anyio.wait_all_tasks_blocked()
+        await send(house, "g", "h")
+        third = await ends(house, "g", "h")
+        await say(house, "main", "/queue default", "q2")
+        (row,) = (await call(house, "sessions.list"))["sessions"]
+
+    waits = [(b.started_at or 0) - b.created_at for b in (first[1], third[1])]
+    assert [wait // 1000 for wait in waits] == [10, 30]
+    assert model.asked == [["a"], ["b"], ["c"], ["d", "e"], ["g"], ["h"]]
+    assert [run.status for run in second] == ["ok", "ok", "ok", "error"]
+    assert not [name for name in row if name.startswith("queue")]
 
 
 # ── steer ──────────────────────────────────────────────────────────────────────────────────────

@@ -82,3 +82,23 @@ def test_a_config_with_which_it_cannot_open_gives_way_to_the_one_before(folder: 
 
         folder.config.write_text(TWO)
         until(lambda: knows(gateway, "bo"))
+
+
+def test_the_log_is_kept_as_the_changed_config_says(folder: Folder) -> None:
+    """Another file, and less of it; and what is odd about the new config is told there."""
+    with folder.serve() as gateway:
+        folder.config.write_text("{logging: {file: 'other.log'}, talk: {}}")
+        other = folder.state / "other.log"
+        until(lambda: (other.exists() and "listens at" in other.read_text()) or None)
+        with gateway.client() as client:
+            tail = client.ask("logs.tail", {})
+        assert tail["file"] == str(other)
+        assert any("talk" in line for line in tail["lines"])
+
+        folder.config.write_text("{logging: {file: 'errors.log', level: 'error'}}")
+        errors = folder.state / "errors.log"
+        until(lambda: errors.exists() or None)
+        until(lambda: knows(gateway, "main"))
+        gateway.stop()
+        assert gateway.wait() == 0
+        assert errors.read_text() == ""

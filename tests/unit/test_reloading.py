@@ -1,14 +1,18 @@
 """Which config takes the place of another, and when."""
 
 import os
+import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import anyio
 import pytest
 
+from crossclaw.app import run_gateway
 from crossclaw.app.reloading import next_config
-from crossclaw.config import Loaded, load
+from crossclaw.config import Loaded, Paths, load
+from crossclaw.testing import VirtualLoop
 
 OLD, NEW = "{agents: {list: [{id: 'ana'}]}}", "{agents: {list: [{id: 'bo'}]}}"
 PAUSE_S = 400.0  # longer than runs are waited for
@@ -156,3 +160,29 @@ async def test_what_failed_is_tried_again_when_somebody_touches_it(file: File) -
     failed = file.load()
     assert await after(file, loaded=loaded, failed=failed) is None
     assert await after(file, NEW, loaded=loaded, failed=failed) == "bo"
+
+
+async def _logged(caplog: pytest.LogCaptureFixture, words: str, times: int = 1) -> None:
+    """Patient in real time: the clock of the loop does not wait for threads of the ledger."""
+    deadline = time.monotonic() + 30
+    while caplog.text.count(words) < times:
+        assert time.monotonic() < deadline, f"{words!r} was not logged: {caplog.text}"
+        await anyio.sleep(0.01)
+
+
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {"loop_factory": VirtualLoop})])
+async def test_a_config_with_which_the_house_did_not_open_is_not_tried_again_and_again(
+    file: File, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    file.write(OLD)
+    paths = Paths(home=file.path.parent, state_dir=file.path.parent / "s", config_path=file.path)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(run_gateway, file.load(), paths, {}, port=0))
+        await _logged(caplog, "the gateway listens at")
+        file.write("{gateway: {auth: {mode: 'password'}}}")
+        await _logged(caplog, "goes on with the old one")
+        await _logged(caplog, "the gateway listens at", times=2)
+        await anyio.sleep(PAUSE_S)
+        assert caplog.text.count("the config has changed") == 1
+        tasks.cancel_scope.cancel()

@@ -5,15 +5,18 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
+import msgspec
 import pytest
 
 from crossclaw.agent import history as bounds
 from crossclaw.agent.history import History
 from crossclaw.agent.toolbox import IMAGES_CHARS_MAX, IMAGES_MAX, RESULT_CHARS_MAX, _bounded
 from crossclaw.domain.events import EntryAppended, Event, RunAccepted
+from crossclaw.domain.jobs import AgentTurn, Every, Job, JobSpec, Tick, TickId
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Image, ImageSource, Text
-from crossclaw.domain.runs import Outcome, Run
+from crossclaw.domain.runs import Outcome, Run, RunPlan
+from crossclaw.ledger.jobs import PutJob, TakeTick
 from crossclaw.ledger.operations import ArmTimer, Inject, Recover, TakeTimer, Timer
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.runs.book import NOTHING, Book, Follow
@@ -189,6 +192,49 @@ async def test_when_nothing_can_follow_the_run_ends_all_the_same_and_the_next_on
     assert second is not None
     assert (first.status, second.status) == ("error", "ok")
     assert "what should follow from it is lost" in caplog.text
+
+
+@pytest.mark.spec("B1")
+async def test_when_nothing_can_follow_the_tick_of_a_job_ends_with_its_run(tmp_path: Path) -> None:
+    """Also while the job is switched off, when nobody looks at it: others would wait for its place."""
+    counted = list[int]()
+
+    async def finished(run: Run, outcome: Outcome) -> Follow:
+        counted.append(await ledger.count_ticks_under_way())
+        raise RuntimeError("nobody thought of this")
+
+    ledger = SqliteLedger(tmp_path / "l.sqlite", inline=True)
+    spec = JobSpec(
+        name="j",
+        schedule=Every(every_ms=60_000),
+        session_target="isolated",
+        wake_mode="now",
+        payload=AgentTurn(message="go"),
+    )
+    job = Job(
+        job_id="j",
+        agent_id="main",
+        spec=spec,
+        enabled=False,
+        next_at=None,
+        created_at=0,
+        updated_at=0,
+    )
+    tick = Tick(job_id="j", at=7, status="running", run_id="r1")
+    new = msgspec.structs.replace(
+        new_run("r1", ANA), kind="cron", plan=RunPlan(tick=TickId("j", 7))
+    )
+    async with lanes_with(ledger, finished) as book:
+        await ledger.do(PutJob(job=job))
+        taken = TakeTick(job=job, tick=tick, next_at=None, moves=False)
+        await book.submit(new, session(ANA).new, before=[taken])
+        await book.wait("r1", timeout_s=60)
+        (settled,) = await ledger.list_ticks("j", limit=9)
+        counted.append(await ledger.count_ticks_under_way())
+    await ledger.close()
+
+    assert (settled.status, settled.summary) == ("error", "internal error at the end of the run")
+    assert counted == [1, 1, 0]
 
 
 async def test_a_run_that_is_given_up_does_not_keep_the_house_from_starting(

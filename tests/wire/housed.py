@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from socket import socket
 from typing import Any
 
 import anyio
@@ -66,10 +67,13 @@ async def serve_house(folder: Path, *, port: int = 0, **sections: Any) -> AsyncG
 
 
 async def serve_somewhere(
-    gateway: Gateway, *, task_status: TaskStatus[int] = anyio.TASK_STATUS_IGNORED
+    gateway: Gateway,
+    given: socket | None = None,
+    *,
+    task_status: TaskStatus[int] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """On a free port, with which it starts."""
-    with bind("127.0.0.1", 0) as listener:
+    """On a free port, with which it starts, or on this one."""
+    with bind("127.0.0.1", 0) if given is None else given.dup() as listener:
         async with anyio.create_task_group() as tasks:
             await tasks.start(gateway.serve, "127.0.0.1", listener)
             task_status.started(listener.getsockname()[1])

@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from socket import socket
 from typing import Any
 
 import anyio
@@ -146,6 +147,7 @@ async def open_gateway(
     settings: Settings | None = None,
     feed: Feed | None = None,
     endpoints: Iterable[Endpoint] = (),
+    listener: socket | None = None,
 ) -> AsyncGenerator[Served]:
     limits = limits or Limits()
     release, stopped, ledger, clock = (
@@ -176,7 +178,7 @@ async def open_gateway(
 
     async def serve(*, task_status: Any) -> None:
         with scope:
-            await serve_somewhere(gateway, task_status=task_status)
+            await serve_somewhere(gateway, listener, task_status=task_status)
         stopped.set()
 
     async with anyio.create_task_group() as tasks:

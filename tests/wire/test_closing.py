@@ -59,6 +59,28 @@ async def test_a_client_that_reads_nothing_does_not_hold_up_the_end() -> None:
     assert took < 2
 
 
+async def test_who_comes_while_a_gateway_closes_waits_for_the_next_one_who_serves_its_port() -> (
+    None
+):
+    """Accepted by the one that closes, it would be an open socket that nobody reads."""
+    with bind("127.0.0.1", 0) as listener, socket.socket() as late:
+        async with open_gateway(listener=listener) as served, guest(served) as peer:
+            await peer.send("wait")
+            await peer.ask("echo")
+            served.stop()
+            await peer.event("shutdown")
+            late.connect(("127.0.0.1", served.port))
+            late.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            late.setblocking(False)
+            await served.stopped.wait()
+            with pytest.raises(BlockingIOError):  # neither answered nor sent away
+                late.recv(1)
+        async with open_gateway(listener=listener):
+            with anyio.fail_after(30):
+                await anyio.wait_readable(late)
+            assert late.recv(12) == b"HTTP/1.1 200"
+
+
 async def test_the_port_is_free_again() -> None:
     async with open_gateway() as served:
         port = served.port

@@ -1,8 +1,11 @@
 """A run around the loop: chooses what to think with, and puts the outcome into words."""
 
+from contextlib import suppress
+
 from crossclaw.agent.compaction import Compactor
 from crossclaw.agent.loop import Loop, cut_off, settling
-from crossclaw.agent.mind import Minds
+from crossclaw.agent.mind import Mind, Minds
+from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.runs import EndStatus, Outcome, Run
 from crossclaw.domain.sessions import NewEntry
@@ -25,6 +28,13 @@ class Agent:
             progress.rescue = self._say_why
         session = await self._ledger.find_session(run.key)
         mind = await self._minds.choose(run, session)
+        try:
+            return await self._think(run, mind, progress)
+        except BaseException:
+            await _settle(mind)
+            raise
+
+    async def _think(self, run: Run, mind: Mind, progress: Progress) -> Ending:
         if run.kind == "compact":
             await self._compactor.by_hand(run, mind)
             return Ending(Outcome("ok"))
@@ -40,3 +50,11 @@ class Agent:
         if status == "aborted":
             return []
         return [NewEntry(entry_id=self._ids.short(), message=cut_off("", status, error))]
+
+
+async def _settle(mind: Mind) -> None:
+    """A call that was stopped has cost something too, and what is said of it may be nothing."""
+    if mind.meter is not None:
+        # A run may have been ended over its head, and a store may not write.
+        with suppress(CrossclawError):
+            await mind.meter.settle()

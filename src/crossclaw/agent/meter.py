@@ -5,19 +5,21 @@ that writes summaries. What a call has cost is kept until an entry of the run, o
 it. A run without a budget has no meter.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 
 import anyio
+import anyio.lowlevel
 import msgspec
 
 from crossclaw.agent.weight import BYTES_A_TOKEN, weigh_request
 from crossclaw.domain.budgets import Amount, Grant, Purse
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.errors import OverBudget
+from crossclaw.domain.errors import CrossclawError, OverBudget
 from crossclaw.domain.messages import AssistantMessage, Usage
 from crossclaw.domain.runs import Run
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.operations import Reserve
+from crossclaw.ledger.operations import Reserve, Spend
 from crossclaw.providers.contract import (
     THINKING_TOKENS,
     ModelRequest,
@@ -97,13 +99,32 @@ class Meter:
     async def _granted(self, wanted: Reserve) -> Grant:
         """What others have reserved comes free when their calls end: so it is asked for again."""
         while True:
-            asked = msgspec.structs.replace(wanted, at=self._clock.now_ms(), spent=self.take())
-            grant = await self._ledger.do(asked)
+            await anyio.lowlevel.checkpoint_if_cancelled()
+            with self._settling() as spent:
+                asked = msgspec.structs.replace(wanted, at=self._clock.now_ms(), spent=spent)
+                grant = await self._ledger.do(asked)
             if grant.allowed:
                 return grant
             if not grant.held:
                 raise OverBudget(grant.reason)
             await anyio.sleep(AGAIN_S)
+
+    async def settle(self) -> None:
+        """The run stops here, and no entry follows that would do it."""
+        if self._unsettled:
+            with self._settling() as spent:
+                await self._ledger.do(Spend(fence=self._run.fence, spent=spent))
+
+    @contextmanager
+    def _settling(self) -> Generator[Amount]:
+        """Not to be stopped: of a step that was left half-way nobody could say whether it has counted."""
+        spent = self.take()
+        try:
+            with anyio.CancelScope(shield=True):
+                yield spent
+        except CrossclawError:  # nothing was stored
+            self._unsettled += spent
+            raise
 
     async def count(self, address: str, weight: int, usage: Usage) -> None:
         self._heavier = max(1.0, usage.prompt / weight)
@@ -129,6 +150,7 @@ class Metered:
     async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
         weight = weigh_request(request)  # once: a long conversation takes milliseconds
         grant = await self._meter.reserve(self._address, request, weight)
+        await anyio.lowlevel.checkpoint_if_cancelled()  # who is stopped by now has asked nothing
         asked = msgspec.structs.replace(request, output_tokens_max=grant.output_tokens)
         said = _Said(tell)
         try:

@@ -86,6 +86,8 @@ LOCKED_S = 1.0  # a command took the folder for its one call while the house was
 
 OnReady = Callable[[str, str], None]
 """Called with the address and the token once the gateway listens."""
+OnConfig = Callable[[Config], None]
+"""Called with every config that is taken over, before the house opens with it."""
 
 
 async def run_gateway(
@@ -96,10 +98,11 @@ async def run_gateway(
     host: str | None = None,
     port: int | None = None,
     on_ready: OnReady | None = None,
+    on_config: OnConfig | None = None,
 ) -> None:
     """Open the house and serve it on its port, until cancelled. A changed config opens it anew; one
     with which it does not open gives way to the one before. `host` and `port` go before the config's."""
-    await _Serving(paths, environ, host, port, on_ready).serve(loaded)
+    await _Serving(paths, environ, host, port, on_ready, on_config).serve(loaded)
 
 
 class _Serving:
@@ -110,9 +113,10 @@ class _Serving:
         host: str | None,
         port: int | None,
         on_ready: OnReady | None,
+        on_config: OnConfig | None,
     ) -> None:
         self._paths, self._environ, self._host, self._port = paths, environ, host, port
-        self._on_ready = on_ready
+        self._on_ready, self._on_config = on_ready, on_config
         self._listeners: dict[tuple[str, int], socket] = {}
         """The one that is served, by what was asked for. It stays open while the house opens anew: who comes
         meanwhile waits a moment."""
@@ -152,6 +156,11 @@ class _Serving:
             return self._good
 
     async def _until_changed(self, loaded: Loaded) -> Loaded:
+        if self._on_config is not None:
+            self._on_config(loaded.config)
+        if self._good is not None and self._good is not loaded:
+            for text in loaded.warnings:
+                log.warning("%s: %s", loaded.path.name, text)
         for text in not_yet(loaded.config):
             log.warning("a setting has no effect yet: %s", text)
         settings = loaded.config.gateway

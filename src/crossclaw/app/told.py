@@ -18,7 +18,7 @@ from crossclaw.policy.send import decide_send
 from crossclaw.providers.prices import Prices
 from crossclaw.providers.registry import Providers, ProviderSettings
 from crossclaw.runs.book import BudgetOf
-from crossclaw.sessions.route import find_chat
+from crossclaw.sessions.route import find_chats
 from crossclaw.sessions.spawn import CheckModel
 
 AGENTS_REMEMBERED = 1_024  # far more than anybody configures
@@ -113,7 +113,12 @@ def may_deliver(config: Config, ledger: Ledger) -> MayDeliver:
         if not own.allowed:
             return own
         where = taken.delivery.address
-        there, session = await find_chat(config, ledger, where)
-        return decide_send(policy, there, taken.session if there == key else session, where.channel)
+        decision = own
+        for there, session in await find_chats(config, ledger, where):
+            found = taken.session if there == key else session
+            decision = decide_send(policy, there, found, where.channel)
+            if not decision.allowed:
+                break
+        return decision
 
     return decide

@@ -22,6 +22,7 @@ class Channel(Protocol):
         ...
 
     async def send(self, address: Address, text: str, delivery_key: str) -> str | None:
-        """Answers the platform's id of the message. A refusal is a DeliveryError that says whether
+        """Answers the platform's id of the message. An address that somebody named may begin with a word that
+        says what it is, `user:`, `group:` or `channel:` (see spelling). A refusal is a DeliveryError that says whether
         trying again helps; not knowing is DeliveryUncertain."""
         ...

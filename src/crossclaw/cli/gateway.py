@@ -1,7 +1,6 @@
 """`gateway run` serves until it is told to stop; `gateway call` asks one method of a running one."""
 
 import gc
-import logging
 import os
 import signal
 import sys
@@ -15,6 +14,7 @@ from anyio.abc import TaskStatus
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
 from crossclaw.cli.finding import PASSWORD_VARIABLE, named_port
 from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, json_option, positive
+from crossclaw.cli.log import Log
 from crossclaw.cli.peer import ADMIN, READ, WRITE, Peer
 from crossclaw.cli.place import Place, find_place
 from crossclaw.cli.running import ask, run_async
@@ -24,11 +24,9 @@ from crossclaw.domain.errors import StoreLocked
 
 GARBAGE_THRESHOLD = 10_000  # new objects before a look at the youngest; a few megabytes at most
 SWITCH_S = 0.0005  # Python's own is ten times as long, made for threads that compute
-LOG_BYTES_MAX = 10 * 2**20
 CALL_MS = 10_000  # OpenClaw's default
 _HOSTS = {"loopback": "127.0.0.1", "lan": "0.0.0.0"}
 _SCOPES = (ADMIN, READ, WRITE, "operator.approvals", "operator.pairing")
-_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 def run_options(parser: Parser) -> None:
@@ -45,8 +43,8 @@ def _run(arguments: Arguments) -> int:
     from crossclaw.app import run_gateway  # noqa: PLC0415  brings the whole house
 
     place = find_place(environment(arguments))
-    begin_log(verbose=arguments.verbose)
-    keep_log(place)
+    log = Log(place.paths, verbose=arguments.verbose)
+    log.take(place.config)
     warn(place)
 
     return serve_until_stopped(
@@ -57,6 +55,7 @@ def _run(arguments: Arguments) -> int:
             host=host_of(arguments.bind),
             port=named_port(place) if arguments.port is None else arguments.port,
             on_ready=lambda url, _token: note(f"the gateway is at {url}; Ctrl-C stops it"),
+            on_config=log.take,
         )
     )
 
@@ -116,34 +115,6 @@ def environment(arguments: Arguments) -> Mapping[str, str]:
 
 def host_of(bind: str | None) -> str | None:
     return None if bind is None else _HOSTS.get(bind, bind)
-
-
-def begin_log(*, verbose: bool, quiet: bool = False) -> None:
-    """`quiet` is for the terminal only: the file has it all."""
-    logging.basicConfig(
-        level=logging.DEBUG if verbose else logging.INFO, format=_FORMAT, stream=sys.stderr
-    )
-    if quiet:
-        logging.getLogger().handlers[0].setLevel(logging.WARNING)
-    for library in ("websockets", "httpx2", "mcp"):  # each would say a line at every request
-        logging.getLogger(library).setLevel(logging.WARNING)
-
-
-def keep_log(place: Place) -> None:
-    """The log also goes to a file, which `logs` and the page's log read. Two files of so many bytes are
-    kept: weeks of an ordinary day, and never the whole disk."""
-    from logging.handlers import RotatingFileHandler  # noqa: PLC0415  brings sockets and pickle
-
-    path = place.paths.log_path(place.config.logging)
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.touch(mode=0o600)
-        handler = RotatingFileHandler(path, maxBytes=LOG_BYTES_MAX, backupCount=1, encoding="utf-8")
-    except OSError as error:
-        note(f"no log is kept: {path}: {error.strerror}")
-        return
-    handler.setFormatter(logging.Formatter(_FORMAT))
-    logging.getLogger().addHandler(handler)
 
 
 def warn(place: Place) -> None:

@@ -9,15 +9,14 @@ from crossclaw.cli.checks import greets_as_gateway
 from crossclaw.cli.exits import Exit
 from crossclaw.cli.finding import named_port, served_port
 from crossclaw.cli.gateway import (
-    begin_log,
     environment,
     host_of,
-    keep_log,
     run_options,
     serve_until_stopped,
     warn,
 )
 from crossclaw.cli.grammar import Arguments, Command
+from crossclaw.cli.log import Log
 from crossclaw.cli.place import Place, find_place
 from crossclaw.cli.say import out
 from crossclaw.config.file import ConfigFile
@@ -50,8 +49,8 @@ def _run(arguments: Arguments) -> int:
 def _serve(arguments: Arguments, place: Place, number: int | None) -> int:
     from crossclaw.app import run_gateway  # noqa: PLC0415  brings the whole house
 
-    begin_log(verbose=arguments.verbose, quiet=not arguments.verbose)
-    keep_log(place)
+    log = Log(place.paths, verbose=arguments.verbose, quiet=not arguments.verbose)
+    log.take(place.config)
     warn(place)
 
     code = serve_until_stopped(
@@ -62,6 +61,7 @@ def _serve(arguments: Arguments, place: Place, number: int | None) -> int:
             host=host_of(arguments.bind),
             port=number,
             on_ready=lambda url, token: out(greeting(place, url, token)),
+            on_config=log.take,
         )
     )
     out("\nStopped. Everything is kept; the next start goes on from here.")

@@ -99,6 +99,17 @@ class Mcp(Section, frozen=True):
     unused = names("sessionIdleTtlMs")
 
 
+LogLevel = Literal["silent", "fatal", "error", "warn", "info", "debug", "trace"]
+
+
+class Logging(Section, frozen=True):
+    level: LogLevel = "info"
+    console_level: LogLevel | None = None
+    """Of the terminal; else the same."""
+    file: str | None = None
+    quiet = names("consoleStyle redactSensitive redactPatterns maxFileBytes")
+
+
 class Env(Section, frozen=True):
     """Variables for `${NAME}` and for providers, where the environment itself has none."""
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from crossclaw.config.agents import Agents, fallbacks_of, primary_of, thinking_level
-from crossclaw.config.doors import Binding, Commands, Cron, Env, Mcp, Messages
+from crossclaw.config.doors import Binding, Commands, Cron, Env, Logging, Mcp, Messages
 from crossclaw.config.gateway import Gateway
 from crossclaw.config.hooks import Hooks
 from crossclaw.config.providers import Models, known_window
@@ -42,7 +42,7 @@ class Config(Section, frozen=True):
     mcp: Mcp = Mcp()
     env: Env = Env()
     channels: Loose = msgspec.field(default_factory=Loose)
-    logging: Loose = msgspec.field(default_factory=Loose)
+    logging: Logging = Logging()
     diagnostics: Loose = msgspec.field(default_factory=Loose)
     unused = names(
         "acp approvals audio auth broadcast browser canvasHost crestodian discovery media memory"

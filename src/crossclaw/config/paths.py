@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from crossclaw.config.agents import Agents
+from crossclaw.config.doors import Logging
 
 STATE_FOLDER = ".openclaw"
 LEGACY_FOLDERS = (".clawdbot", ".moltbot")
@@ -35,11 +35,10 @@ class Paths(msgspec.Struct, frozen=True):
         """The port of the gateway that serves this folder, while it does."""
         return self.state_dir / "gateway.port"
 
-    def log_path(self, logging: Mapping[str, Any]) -> Path:
+    def log_path(self, logging: Logging) -> Path:
         """Where the log is looked for: what the section `logging` names, or beside the state."""
-        named = logging.get("file")
-        if isinstance(named, str) and named:
-            return self.resolve(named)
+        if logging.file:
+            return self.resolve(logging.file)
         return self.state_dir / "logs" / "gateway.log"
 
     def workspace(self, agent_id: str, agents: Agents) -> Path:

@@ -113,7 +113,7 @@ class Outbox:
         while page := await self._ledger.list_open_deliveries(after=after, limit=PAGE):
             after = page[-1].delivery_id
             for delivery in page:
-                chat = delivery.address
+                chat = delivery.address.chat
                 if chat in seen or chat in self._busy:
                     continue
                 seen.add(chat)
@@ -143,7 +143,7 @@ class Outbox:
             log.warning("delivery %s will be looked at again: %s", delivery.delivery_id, error)
             await anyio.sleep(RETRY_FIRST_S)
         finally:
-            self._busy.discard(delivery.address)
+            self._busy.discard(delivery.address.chat)
             self._hint.set()
 
     async def _attempt(self, taken: Taken) -> None:

@@ -10,6 +10,13 @@ class Address(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     to: str
     account_id: str | None = None
     thread_id: str | None = None
+    named: bool = False
+    """Somebody named it; what came from a chat says what kind of chat it is, a name may not."""
+
+    @property
+    def chat(self) -> "Address":
+        """The same chat has the same one, however its address came about."""
+        return msgspec.structs.replace(self, named=False) if self.named else self
 
 
 class Inbound(msgspec.Struct, frozen=True, kw_only=True):

@@ -47,7 +47,10 @@ class Session(msgspec.Struct, frozen=True):
     authority: Authority = UNBOUND
     """What any run of this session may do at most."""
     queue_mode: str | None = None
-    """In place of `messages.queue.mode`."""
+    """In place of `messages.queue.mode`; the next three of its neighbours there."""
+    queue_debounce_ms: int | None = None
+    queue_cap: int | None = None
+    queue_drop: str | None = None
 
 
 class NewSession(msgspec.Struct, frozen=True, kw_only=True):

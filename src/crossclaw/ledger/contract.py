@@ -188,6 +188,10 @@ class Ledger(Protocol):
         """Of one job or of all, the newest first."""
         ...
 
+    async def count_ticks_under_way(self) -> int:
+        """Of all jobs: those whose run is open."""
+        ...
+
     async def list_credentials(self) -> list[Credential]:
         """All of them, the oldest first. They are few: `gateway.pairing` has the limits."""
         ...

@@ -230,6 +230,13 @@ class StartTool(Op[bool], frozen=True):
     at: int
 
 
+class Spend(Op[None], frozen=True):
+    """What a run has spent, where neither an entry nor a further call settles it."""
+
+    fence: Fence
+    spent: Amount
+
+
 class Reserve(Op[Grant], frozen=True):
     """Before a model call: set aside what it may cost, on the account and all around it, or hear why
     not. `spent` is what an earlier call of the run has cost and no entry has settled."""

@@ -28,6 +28,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage
 from crossclaw.domain.runs import EndStatus, Outcome, Run
 from crossclaw.domain.sessions import NewEntry
+from crossclaw.ledger.jobs import SettleTick
 from crossclaw.ledger.operations import ATTEMPTS_MAX, Claimed, NotYet
 from crossclaw.policy.budget import time_is_over
 from crossclaw.runs.book import NOTHING, Book, Follow, Take
@@ -172,7 +173,13 @@ class Lanes:
             raise
         except Exception:
             log.exception("run %s ends, and what should follow from it is lost", run.run_id)
-            await self._book.end_open(run.run_id, outcome, entries=[entry])
+            await self._book.end_open(run.run_id, outcome, self._tick_over(run, error), [entry])
+
+    def _tick_over(self, run: Run, error: str) -> Follow:
+        """A job is never left without the end of its tick: it would not run again."""
+        tick = run.plan.tick
+        at = self._clock.now_ms()
+        return Follow([SettleTick(tick=tick, status="error", at=at, summary=error)] if tick else ())
 
     @contextmanager
     def _taking(self, key: SessionKey) -> Generator[Take | None]:

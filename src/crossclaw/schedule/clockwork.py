@@ -13,7 +13,15 @@ import anyio
 import anyio.abc
 
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.errors import Busy, CrossclawError, Fenced, Invalid, NotFound, TickTaken
+from crossclaw.domain.errors import (
+    Busy,
+    CrossclawError,
+    Fenced,
+    Invalid,
+    KeyReused,
+    NotFound,
+    TickTaken,
+)
 from crossclaw.domain.events import Event, HeartbeatNews, JobNews, RunEnded
 from crossclaw.domain.jobs import Job, Tick, TickId, beyond_heartbeat
 from crossclaw.domain.runs import Run
@@ -32,6 +40,7 @@ LOOK_AGAIN_S = 5.0  # a clock that was set, or a hint that was missed, is notice
 PAUSE_MIN_S = 0.02
 SET_BACK_MS = 1_000  # less is what clocks are corrected by all day
 JOBS_AT_ONCE = 200  # a page of due jobs; the next follows at once
+TAKEN = (TickTaken, KeyReused)  # the latter when its tick is no longer kept, but its run is
 BY_HAND_TRIES = 100  # milliseconds that may be taken already when a job is run by hand
 
 
@@ -150,7 +159,7 @@ class Clockwork:
                 await self._begin(job, due.latest, next_at, missed)
             else:
                 await self._skip(job, due.latest, next_at, skip)
-        except TickTaken:
+        except TAKEN:
             await self._ledger.do(MoveJob(job=job, next_at=next_at))
 
     async def _begin(
@@ -179,7 +188,8 @@ class Clockwork:
         else:
             # A job that is switched on is meant to run, also when its session was put away.
             back = UnarchiveSession(key=new.key, at=self._clock.now_ms(), give_up_label=True)
-            await self._book.submit(new, begun.session, before=[back], also=[taken, *begun.also])
+            # The tick first: of two that begin at one moment, the other one hears that it is taken.
+            await self._book.submit(new, begun.session, before=[taken, back], also=begun.also)
         if not job.built_in:
             self._feed.publish(JobNews(job_id=job.job_id, action="started", run_at_ms=at))
             if begun.waits:
@@ -208,7 +218,7 @@ class Clockwork:
         for at in range(now, now + BY_HAND_TRIES):
             try:
                 return await self._begin(job, at, None, (), moves=False)
-            except TickTaken:
+            except TAKEN:
                 continue
         raise Busy(f"job {job.job_id} was run {BY_HAND_TRIES} times within this moment")
 
@@ -220,14 +230,13 @@ class Clockwork:
             if run is not None and not run.ended:
                 running = True
                 continue
-            status = "ok" if run is not None and run.status == "ok" else "error"
-            lost = run.error if run is not None else "its run was deleted"
+            ok = run is not None and run.status == "ok"
             await self._ledger.do(
                 SettleTick(
                     tick=TickId(tick.job_id, tick.at),
-                    status="ok" if status == "ok" else "error",
+                    status="ok" if ok else "error",
                     at=self._clock.now_ms(),
-                    summary=lost,
+                    summary=run.error if run is not None else "its run is gone",
                 )
             )
         return running
@@ -236,8 +245,7 @@ class Clockwork:
         """`cron.maxConcurrentRuns`, where it is set."""
         if self._runs_at_once is None:
             return True
-        running = await self._ledger.list_ticks(None, limit=self._runs_at_once, status="running")
-        return len(running) < self._runs_at_once
+        return await self._ledger.count_ticks_under_way() < self._runs_at_once
 
     # ── telling ────────────────────────────────────────────────────────────────────────────────
 

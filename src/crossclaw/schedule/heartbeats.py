@@ -156,7 +156,7 @@ def _target(settings: Settings, last: Address | None) -> Address | None:
         case "none":
             return None
         case channel if settings.to:
-            return Address(channel, settings.to)
+            return Address(channel, settings.to, named=True)
         case channel:
             return last if last and last.channel == channel else None
 

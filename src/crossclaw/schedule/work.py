@@ -184,9 +184,9 @@ def wanted_delivery(spec: JobSpec) -> JobDelivery | None:
 def find_address(channel: str | None, to: str | None, main: Session | None) -> Address | None:
     last = main.last_address if main else None
     if channel in (None, "last"):
-        return Address(last.channel, to) if last and to else last
+        return Address(last.channel, to, named=True) if last and to else last
     if to:
-        return Address(channel or "", to)
+        return Address(channel or "", to, named=True)
     return last if last and last.channel == channel else None
 
 

@@ -17,11 +17,14 @@ from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SHARED, SessionKey
 from crossclaw.domain.messages import UserMessage, words_of
+from crossclaw.domain.queueing import Queueing
 from crossclaw.domain.runs import NewRun
 from crossclaw.domain.sessions import NewEntry, NewSession
 from crossclaw.door.registry import Caller
 from crossclaw.ledger.operations import Dedupe, NewDelivery, PutDelivery, Submitted
+from crossclaw.policy.send import channel_of
 from crossclaw.runs.book import Book
+from crossclaw.sessions.queueing import queueing_for, read_queue
 
 Dispatch = Callable[[Caller, str, Any], Awaitable[Any]]
 
@@ -35,6 +38,7 @@ ON_OFF = {
     "default": None,
     "reset": None,
 }
+QUEUE_FIELDS = ("queueMode", "queueDebounceMs", "queueCap", "queueDrop")
 CLEARING = ("default", "inherit", "reset")
 
 
@@ -63,7 +67,8 @@ COMMANDS: dict[str, Known] = {
     "think": Known("/think [off|minimal|low|medium|high|xhigh]", "how hard to think", owner=True),
     "verbose": Known("/verbose [on|off|full]", "how much of the work is shown", owner=True),
     "queue": Known(
-        "/queue [collect|followup|steer|steer-backlog|interrupt|default]",
+        "/queue [collect|followup|steer|steer-backlog|interrupt|default] [debounce:2s] [cap:25] "
+        "[drop:old|new|summarize]",
         "what becomes of messages that come while a run is at work",
         owner=True,
     ),
@@ -212,7 +217,21 @@ class Commands:
         return await self._set(caller, key, "verbose", "verboseLevel", "Verbose", argument)
 
     async def _queue(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
-        return await self._set(caller, key, "queue", "queueMode", "Queue mode", argument)
+        word = argument.lower()
+        if not word:
+            return Answer(f"{await self._queue_now(key)} Usage: {COMMANDS['queue'].usage}")
+        changes = dict.fromkeys(QUEUE_FIELDS) if word in CLEARING else read_queue(word)
+        await self._call(caller, "sessions.patch", key=_named(key), **changes)
+        if word in CLEARING:
+            return Answer(f"Queue mode set to {word}.")
+        return Answer(f"Queue mode set to {word}. {await self._queue_now(key)}")
+
+    async def _queue_now(self, key: SessionKey) -> str:
+        session = await self._book.session(key)
+        channel = channel_of(key, session) or "webchat"
+        now = queueing_for(self._config.messages.queue, key, session, channel) or Queueing()
+        pause = f"{now.debounce_ms / 1000:g} s"
+        return f"Now: {now.mode}, debounce {pause}, cap {now.cap}, drop {now.drop}."
 
     async def _set(
         self, caller: Caller, key: SessionKey, command: str, field: str, name: str, argument: str

@@ -20,6 +20,9 @@ _COLUMNS = {
     "verboseLevel": "verbose",
     "sendPolicy": "send_policy",
     "queueMode": "queue_mode",
+    "queueDebounceMs": "queue_debounce_ms",
+    "queueCap": "queue_cap",
+    "queueDrop": "queue_drop",
     "inputTokens": "input_tokens",
     "outputTokens": "output_tokens",
     "totalTokens": "total_tokens",
@@ -64,6 +67,8 @@ def columns_of(entry: dict[str, Any]) -> dict[str, Any]:
 def _fits(column: str, value: Any) -> bool:
     numbers = column.endswith("tokens") or column in (
         "compactions",
+        "queue_debounce_ms",
+        "queue_cap",
         "system_sent",
         "aborted_last_run",
     )

@@ -1,29 +1,65 @@
 """Queueing: which settings hold for a chat message, should its session be busy."""
 
-from typing import get_args
+from typing import Any, get_args
+
+import msgspec
 
 from crossclaw.config.doors import Queue
+from crossclaw.domain.durations import parse_duration
+from crossclaw.domain.errors import Invalid
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.queueing import Mode, Queueing
+from crossclaw.domain.queueing import Drop, Mode, Queueing
 from crossclaw.domain.sessions import Session
 
 _ALSO_CALLED: dict[str, Mode] = {"queue": "steer", "steer+backlog": "steer-backlog"}
+DROPS = get_args(Drop)
+DEBOUNCE_MS_MAX = 3_600_000  # who has waited for an hour thinks that nobody listens
 MODES = frozenset(get_args(Mode)) - {"backlog"}
 
 
 def queueing_for(
     settings: Queue, key: SessionKey, session: Session | None, channel: str
 ) -> Queueing | None:
-    """The session's own mode, else the channel's, else the house's. A guest is asked one by one."""
+    """What the session has of its own, else the channel's, else the house's. A guest is asked one by one."""
     if key.is_guest:
         return None
-    own = session.queue_mode if session is not None else None
-    return Queueing(
-        mode=mode_called(own or settings.mode_for(channel)),
+    shared = Queueing(
+        mode=mode_called(settings.mode_for(channel)),
         debounce_ms=settings.debounce_ms_for(channel),
         cap=settings.cap,
         drop=settings.drop,
     )
+    return shared if session is None else msgspec.structs.replace(shared, **_own(session))
+
+
+def _own(session: Session) -> dict[str, Any]:
+    """An imported store may have anything in it."""
+    drop, wait_ms, cap = session.queue_drop, session.queue_debounce_ms, session.queue_cap
+    own = {
+        "mode": session.queue_mode and mode_called(session.queue_mode),
+        "debounce_ms": None if wait_ms is None else min(max(int(wait_ms), 0), DEBOUNCE_MS_MAX),
+        "cap": None if cap is None else max(int(cap), 1),
+        "drop": drop if drop in DROPS else None,
+    }
+    return {name: value for name, value in own.items() if value is not None}
+
+
+def read_queue(text: str) -> dict[str, Any]:
+    """What `/queue` says, as fields of a session: `collect debounce:2s cap:25 drop:old`, in any order."""
+    found: dict[str, Any] = {}
+    for word in text.lower().split():
+        name, colon, value = word.replace("=", ":", 1).partition(":")
+        if not colon:
+            found["queueMode"] = name
+        elif name == "debounce":
+            found["queueDebounceMs"] = parse_duration(value, default_unit="ms")
+        elif name == "cap" and value.isdecimal():
+            found["queueCap"] = int(value)
+        elif name == "drop":
+            found["queueDrop"] = "summarize" if value == "summary" else value
+        else:
+            raise Invalid(f"{word} is no setting of a queue; use debounce:2s, cap:25 or drop:old")
+    return found
 
 
 def mode_called(name: str) -> Mode:

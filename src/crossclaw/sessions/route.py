@@ -1,5 +1,6 @@
 """Routing: which agent answers a chat, and in which of its sessions; and whose chat an address is."""
 
+from crossclaw.channels.spelling import read_chat
 from crossclaw.config import Config
 from crossclaw.config.doors import Binding
 from crossclaw.domain.addresses import Address, Inbound
@@ -35,21 +36,38 @@ def route(config: Config, inbound: Inbound) -> SessionKey:
     return key
 
 
-async def find_chat(
-    config: Config, ledger: Ledger, where: Address
-) -> tuple[SessionKey, Session | None]:
-    """The session that a message from this address would come to. An address does not say whether
-    it is a group's: it is, where a group's session is known by it."""
+Chat = tuple[SessionKey, Session | None]
+
+
+async def find_chats(config: Config, ledger: Ledger, where: Address) -> list[Chat]:
+    """The sessions that a message from this address would come to: one, where it is known what kind of chat
+    it is, else one for each kind that it may be. It is known where a session has this chat, where a message
+    has come from it, and mostly by its spelling."""
+    spelled = read_chat(where)
     for chat_type in ("group", "channel"):
-        key = route(config, _from(where, chat_type))
-        if (session := await ledger.find_session(key)) is not None:
-            return session.key, session
-    key = route(config, _from(where, "direct"))
-    return key, await ledger.find_session(key)
+        for chat in dict.fromkeys((where.to, spelled.chat)):
+            key = route(config, _from(where, chat_type, chat))
+            if (session := await ledger.find_session(key)) is not None:
+                return [(session.key, session)]
+    key = route(config, _from(where, "direct", spelled.chat))
+    direct = key, await ledger.find_session(key)
+    if not where.named or _has_talked(direct[1], where):
+        return [direct]
+    others = [(route(config, _from(where, kind, spelled.chat)), None) for kind in spelled.types if kind != "direct"]  # fmt: skip
+    return [*([direct] if "direct" in spelled.types else []), *others]
 
 
-def _from(where: Address, chat_type: str) -> Inbound:
-    return Inbound(address=where, sender=where.to, text="", message_id="", chat_type=chat_type)
+def _has_talked(session: Session | None, where: Address) -> bool:
+    """A session of several chats knows only of the last one that it was direct."""
+    if session is None:
+        return False
+    last = session.last_address
+    same = last is not None and (last.channel, last.to) == (where.channel, where.to)
+    return same or session.key.channel == where.channel.lower()
+
+
+def _from(where: Address, chat_type: str, chat: str) -> Inbound:
+    return Inbound(address=where, sender=chat, text="", message_id="", chat_type=chat_type, chat_id=chat)  # fmt: skip
 
 
 def agent_for(config: Config, inbound: Inbound) -> str:

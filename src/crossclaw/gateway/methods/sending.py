@@ -16,7 +16,7 @@ from crossclaw.gateway.methods.chat import Filled, RequestKey
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import NewDelivery, PutDelivery
 from crossclaw.policy.send import BLOCKED, decide_send
-from crossclaw.sessions.route import find_chat
+from crossclaw.sessions.route import find_chats
 
 
 class SendParams(Params, frozen=True):
@@ -65,7 +65,7 @@ class Sending:
         if params.media_url or params.media_urls:
             raise Invalid("media cannot be sent yet; send the text alone")
         key = f"send:{params.idempotency_key}"
-        where = Address(channel, params.to, params.account_id)
+        where = Address(channel, params.to, params.account_id, named=True)
         if not await self._put(caller, key, where, params):
             await self._refuse_another(key, where, params.message)
         self._wake()
@@ -74,8 +74,10 @@ class Sending:
     async def _put(self, caller: Caller, key: str, where: Address, params: SendParams) -> bool:
         """In the name of the session that the caller says, else of the one whose chat it is."""
         at, mirror = self._clock.now_ms(), None
-        speaker, session = await find_chat(self._config, self._ledger, where)
-        self._refuse_denied(speaker, session, where.channel)
+        chats = await find_chats(self._config, self._ledger, where)
+        for key_there, there in chats:
+            self._refuse_denied(key_there, there, where.channel)
+        speaker, session = chats[0]
         if params.session_key:
             handle = await self._resolver.resolve(caller.principal, params.session_key, "create")
             speaker, session = handle.key, handle.session
@@ -97,7 +99,7 @@ class Sending:
 
     async def _refuse_another(self, key: str, where: Address, text: str) -> None:
         known = await self._ledger.find_delivery(key)
-        if known is not None and (known.address, known.text) != (where, text):
+        if known is not None and (known.address.chat, known.text) != (where.chat, text):
             raise KeyReused("this idempotency key was used for another message; use a new key")
 
     def methods(self) -> list[Method[Any]]:

@@ -23,8 +23,10 @@ from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.events import shown_key
 from crossclaw.gateway.methods.chat import Filled
 from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import LANE_RUNS_MAX
 from crossclaw.sessions.budgets import BudgetRow, Budgets
 from crossclaw.sessions.changing import Changing
+from crossclaw.sessions.queueing import DEBOUNCE_MS_MAX, DROPS
 from crossclaw.sessions.rows import channel_field
 from crossclaw.sessions.spawn import CheckModel
 
@@ -78,6 +80,9 @@ class SessionRow(Result, frozen=True):
     verbose_level: str | None = None
     send_policy: str | None = None
     queue_mode: str | None = None
+    queue_debounce_ms: int | None = None
+    queue_cap: int | None = None
+    queue_drop: str | None = None
     context_tokens: int | None = None
     compaction_count: int = 0
     delivery_context: Address | None = None
@@ -131,6 +136,10 @@ class DescribeResult(msgspec.Struct, frozen=True):
     session: SessionRow | None
 
 
+DebounceMs = Annotated[int, msgspec.Meta(ge=0, le=DEBOUNCE_MS_MAX)]
+QueueCap = Annotated[int, msgspec.Meta(ge=1, le=LANE_RUNS_MAX)]
+
+
 class PatchParams(Params, frozen=True):
     key: Filled
     label: Label | UnsetType | None = UNSET
@@ -139,6 +148,9 @@ class PatchParams(Params, frozen=True):
     model: Name | UnsetType | None = UNSET
     send_policy: str | UnsetType | None = UNSET
     queue_mode: str | UnsetType | None = UNSET
+    queue_debounce_ms: DebounceMs | UnsetType | None = UNSET
+    queue_cap: QueueCap | UnsetType | None = UNSET
+    queue_drop: str | UnsetType | None = UNSET
     display_name: Name | UnsetType | None = UNSET
 
 
@@ -201,6 +213,7 @@ _ALLOWED = {
     "verboseLevel": ("on", "off", "full"),
     "sendPolicy": ("allow", "deny"),
     "queueMode": get_args(QueueMode),
+    "queueDrop": DROPS,
 }
 
 
@@ -278,6 +291,9 @@ class Sessions:
             verbose_level=session.verbose,
             send_policy=session.send_policy,
             queue_mode=session.queue_mode,
+            queue_debounce_ms=session.queue_debounce_ms,
+            queue_cap=session.queue_cap,
+            queue_drop=session.queue_drop,
             context_tokens=session.context_tokens or self._window(key.agent_id, provider, model),
             compaction_count=session.compactions,
             delivery_context=address,
@@ -463,6 +479,9 @@ _COLUMNS = {
     "model": "model",
     "sendPolicy": "send_policy",
     "queueMode": "queue_mode",
+    "queueDebounceMs": "queue_debounce_ms",
+    "queueCap": "queue_cap",
+    "queueDrop": "queue_drop",
     "displayName": "display_name",
 }
 

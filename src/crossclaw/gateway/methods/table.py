@@ -157,5 +157,8 @@ def _overrides(session: Session) -> dict[str, str]:
         "verboseLevel": session.verbose,
         "sendPolicy": session.send_policy,
         "queueMode": session.queue_mode,
+        "queueDebounceMs": session.queue_debounce_ms,
+        "queueCap": session.queue_cap,
+        "queueDrop": session.queue_drop,
     }
-    return {name: value for name, value in given.items() if value is not None}
+    return {name: str(value) for name, value in given.items() if value is not None}

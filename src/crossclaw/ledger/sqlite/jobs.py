@@ -138,6 +138,14 @@ def list_ticks(
     return [_tick_of(row) for row in rows]
 
 
+def count_ticks_under_way(db: apsw.Connection) -> int:
+    row = db.execute(
+        "SELECT count(*) FROM job_slots t JOIN runs r USING (run_id) "
+        "WHERE t.status = 'running' AND r.ended_at IS NULL"
+    ).fetchone()
+    return int(row[0]) if row else 0
+
+
 def _job_of(row: tuple[Any, ...]) -> Job:
     return Job(
         job_id=row[0],

@@ -71,6 +71,7 @@ HANDLERS: dict[type, Handle] = {
     operations.Recover: runs.recover,
     operations.StartTool: runs.start_tool,
     operations.Reserve: runs.reserve,
+    operations.Spend: runs.spend,
     operations.BeginWait: waits.begin_wait,
     operations.EndWait: waits.end_wait,
     operations.PutExchange: exchanges.put_exchange,
@@ -275,6 +276,9 @@ class SqliteLedger:
         self, job_id: str | None, *, limit: int, status: TickStatus | None = None
     ) -> list[Tick]:
         return jobs.list_ticks(self._reader, job_id, limit, status)
+
+    async def count_ticks_under_way(self) -> int:
+        return jobs.count_ticks_under_way(self._reader)
 
     async def list_credentials(self) -> list[Credential]:
         return credentials.list_credentials(self._reader)

@@ -43,6 +43,7 @@ MIGRATIONS = (
     Migration(4, "imports"),
     Migration(5, "queue"),
     Migration(6, "budgets"),
+    Migration(7, "chats_and_ticks"),
 )
 VERSION = MIGRATIONS[-1].number
 

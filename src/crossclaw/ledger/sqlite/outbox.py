@@ -18,8 +18,8 @@ def put_delivery(transaction: Transaction, op: PutDelivery) -> bool:
         return False
     made = transaction.db.execute(
         "INSERT INTO outbox (agent_id, delivery_key, key, run_id, channel, account_id, chat, "
-        "thread_id, text, state, created_at, updated_at, authority) "
-        "VALUES (?,?,?,?,?,?,?,?,?,'pending',?,?,?) "
+        "thread_id, named, text, state, created_at, updated_at, authority) "
+        "VALUES (?,?,?,?,?,?,?,?,?,?,'pending',?,?,?) "
         "ON CONFLICT (delivery_key) DO NOTHING RETURNING 1",
         (
             new.key.agent_id,
@@ -30,6 +30,7 @@ def put_delivery(transaction: Transaction, op: PutDelivery) -> bool:
             address.account_id,
             address.to,
             address.thread_id,
+            address.named,
             new.text,
             op.at,
             op.at,

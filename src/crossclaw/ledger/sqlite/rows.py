@@ -32,18 +32,19 @@ SESSION = (
     "agent_id, key, session_id, created_at, updated_at, channel, display_name, label, spawned_by, "
     "archived_at, model, thinking, verbose, send_policy, input_tokens, output_tokens, total_tokens, "
     "context_tokens, cost_usd, system_sent, aborted_last_run, "
-    "last_channel, last_to, last_account_id, last_thread_id, compactions, authority, queue_mode"
+    "last_channel, last_to, last_account_id, last_thread_id, compactions, authority, queue_mode, "
+    "queue_debounce_ms, queue_cap, queue_drop"
 )
 
 
 def session_of(row: Row) -> Session:
     """By position, in the order of the struct's fields: a list has hundreds of rows."""
-    channel, to, account_id, thread_id, compactions, bound, queue_mode = row[21:]
+    channel, to, account_id, thread_id, compactions, bound, *queue = row[21:]
     address = Address(channel, to, account_id, thread_id) if channel and to else None
     key = SessionKey(row[1], row[0])
     flags = bool(row[19]), bool(row[20])
     bound = bound_of(bound)
-    fields: list[Any] = [key, *row[2:19], *flags, address, compactions, bound, queue_mode]
+    fields: list[Any] = [key, *row[2:19], *flags, address, compactions, bound, *queue]
     return Session(*fields)
 
 
@@ -100,7 +101,7 @@ def entry_of(row: Row) -> Entry:
 
 DELIVERY = (
     "id, delivery_key, agent_id, key, channel, chat, account_id, thread_id, text, state, attempt, "
-    "not_before, run_id, error, platform_id, authority"
+    "not_before, run_id, error, platform_id, authority, named"
 )
 
 
@@ -109,7 +110,7 @@ def delivery_of(row: Row) -> Delivery:
         delivery_id=row[0],
         delivery_key=row[1],
         key=SessionKey(row[3], row[2]),
-        address=Address(row[4], row[5], row[6], row[7]),
+        address=Address(row[4], row[5], row[6], row[7], bool(row[16])),
         text=row[8],
         state=row[9],
         attempt=row[10],

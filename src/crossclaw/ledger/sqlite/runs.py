@@ -17,6 +17,7 @@ from crossclaw.ledger.operations import (
     Recovered,
     ReleaseRun,
     Reserve,
+    Spend,
     StartTool,
     Submit,
     Submitted,
@@ -235,6 +236,11 @@ def start_tool(transaction: Transaction, op: StartTool) -> bool:
 def reserve(transaction: Transaction, op: Reserve) -> Grant:
     agent_id, _ = hold(transaction, op.fence)
     return set_aside(transaction, op, agent_id)
+
+
+def spend(transaction: Transaction, op: Spend) -> None:
+    hold(transaction, op.fence)
+    settle(transaction, op.fence.run_id, op.spent)
 
 
 def find_run(db: apsw.Connection, run_id: str) -> Run | None:

@@ -167,6 +167,9 @@ _CHANGEABLE = frozenset(
         "verbose",
         "send_policy",
         "queue_mode",
+        "queue_debounce_ms",
+        "queue_cap",
+        "queue_drop",
         "overrides",
     }
 )
