@@ -316,6 +316,24 @@ def test_the_doctor_shows_what_is_wrong_with_the_config(person: Person) -> None:
     assert f"{person.config_path}:2" in done.stdout
 
 
+def test_with_a_broken_config_the_doctor_says_what_still_works(person: Person) -> None:
+    person.write_config('{\n  agents: { list: [{ id: "main" } { id: "b" }] },\n}')
+
+    done = person.types("doctor")
+    told = person.types("config", "get")
+
+    assert done.returncode == Exit.FAILED
+    assert f"{person.config_path}:2:34: this is not JSON5: a comma is missing here" in done.stdout
+    mark = '\n    2 │   agents: { list: [{ id: "main" } { id: "b" }] },\n      │' + " " * 34 + "^\n"
+    assert mark in done.stdout
+    assert "none runs for this state folder, and none starts with this config" in done.stdout
+    assert "these work: config path" in done.stdout
+    assert "sqlite" in done.stdout
+    assert told.stderr.startswith(f"crossclaw: {person.config_path}:2:34: ")
+    assert told.stderr.endswith("^\n")
+    assert person.types("config", "path").stdout.strip() == str(person.config_path)
+
+
 def test_logs_shows_the_end_of_the_file(person: Person) -> None:
     none = person.types("logs")
     (person.state / "logs").mkdir(parents=True)

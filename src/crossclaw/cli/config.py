@@ -7,7 +7,7 @@ import pyjson5
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
 from crossclaw.cli.finding import served_port
 from crossclaw.cli.grammar import Arguments, Command, Parser, json_option, no_arguments
-from crossclaw.cli.place import Place, find_place
+from crossclaw.cli.place import Place, find_place, find_unread_place
 from crossclaw.cli.say import note, out, out_json
 from crossclaw.config.check import near_miss
 from crossclaw.config.file import ConfigFile
@@ -82,7 +82,7 @@ def parse_value(text: str) -> Any:
 
 
 def _path(arguments: Arguments) -> int:
-    out(str(find_place().paths.config_path))
+    out(str(find_unread_place().paths.config_path))  # it may be broken, and looked for to be mended
     return Exit.OK
 
 
