@@ -1,6 +1,7 @@
 """The other commands: sessions, agents, models, status, config, doctor and calls by name."""
 
 import json
+import re
 import socket
 import stat
 
@@ -95,7 +96,11 @@ def test_health_and_calls_want_a_gateway_that_runs(person: Person) -> None:
 def test_sessions_are_listed_shown_and_read(person: Person, told: FakeGateway) -> None:
     assert "agent:main:main  main" in person.types("sessions").stdout
     assert "1 min ago" in person.types("sessions", "list").stdout
-    assert "totalTokens  12" in person.types("sessions", "show", "main").stdout
+    shown = person.types("sessions", "show", "main").stdout
+    assert re.search(r"^in its window +12 tokens$", shown, re.M)
+    assert re.search(r"^state +idle$", shown, re.M)
+    assert re.search(r"^updated +1 min ago, 1970-01-01", shown, re.M)
+    assert "totalTokens" in person.types("sessions", "show", "main", "--json").stdout
     read = person.types("sessions", "history", "main").stdout
     assert "Where?" in read
     assert "→ read path: a.md" in read
