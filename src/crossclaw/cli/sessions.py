@@ -234,7 +234,9 @@ async def _target(peer: Peer, arguments: Arguments) -> dict[str, Any]:
 
 
 def _reset(arguments: Arguments) -> int:
-    return _change(arguments, "sessions.reset", "begins anew; the old transcript stays")
+    return _change(
+        arguments, "sessions.reset", "begins anew; sessions export --all-ids has the old transcript"
+    )
 
 
 def _delete(arguments: Arguments) -> int:
