@@ -101,7 +101,7 @@ async def _taken_up(renew: Renew, within_s: float, told: Told) -> None:
         await renew(within_s)
     except Unreachable as away:
         raise Unreachable(f"{away}. {_FATE}", hint=_later(told)) from None
-    except anyio.get_cancelled_exc_class():
+    except (anyio.get_cancelled_exc_class(), KeyboardInterrupt):  # Ctrl-C comes as either
         problem(f"given up while the gateway was away. {_FATE}", _later(told))
         raise
     told.resumed = True
