@@ -24,6 +24,8 @@ class FakeGateway:
         }
         self.chat: Callable[[Chat], None] = lambda chat: chat.final("Hello from the fake.")
         self.max_payload = 25 * 2**20
+        self.away = False
+        """It takes nobody in, as one that is just going."""
 
     @property
     def url(self) -> str:
@@ -33,6 +35,8 @@ class FakeGateway:
         return [frame["params"] for frame in self.requests if frame["method"] == method]
 
     def handle(self, socket: ServerConnection) -> None:
+        if self.away:
+            return
         try:
             _send_event(socket, "connect.challenge", {"nonce": "n", "ts": 1})
             if self._let_in(socket):

@@ -1,5 +1,7 @@
-"""`chat` when the gateway is away for a moment: nothing typed is lost, and nothing is said twice."""
+"""`chat` and `message send` when the gateway is away for a moment: nothing typed is lost, and nothing is
+said twice."""
 
+import json
 import signal
 import subprocess
 from pathlib import Path
@@ -116,3 +118,64 @@ def test_a_run_that_failed_while_the_gateway_was_away_is_told_as_failed(
 
     assert done.returncode == Exit.OK
     assert "no luck" in done.stderr
+
+
+@pytest.mark.spec("C1", "S4")
+def test_a_message_whose_gateway_was_killed_gets_its_reply_from_the_next_one(
+    tmp_path: Path,
+) -> None:
+    someone = Person(tmp_path)
+    words = ("message", "send", "tool: sessions_list {}\nthen:\nwait: 3\nsay: Late.", "--json")
+    with running(someone, "gateway", "--port", str(someone.port)) as (first, _):
+        watcher, sent = watching(someone, "tool", "--lines", "1"), someone.begins(*words)
+        watcher.communicate(timeout=30)
+        first.send_signal(signal.SIGKILL)
+        first.wait(20)
+        reads_until(sent.stderr, "the gateway is away; waiting for it")
+    with running(someone, "gateway", "--port", str(someone.port)):
+        said, told = sent.communicate(timeout=40)
+        history = someone.reads_json("sessions", "history", "main")["messages"]
+
+    assert sent.returncode == Exit.OK, told
+    assert json.loads(said)["reply"] == "Late."
+    assert "the gateway was away; it is there again" in told
+    assert [m["role"] for m in history].count("user") == 1
+
+
+def _going(gateway: FakeGateway) -> None:
+    def leave(chat: Chat) -> None:
+        gateway.away = True
+        chat.delta("Half")
+        chat.cut()
+
+    gateway.chat = leave
+
+
+def test_a_gateway_that_stays_away_is_told_with_where_the_reply_will_be(
+    person: Person, gateway: FakeGateway
+) -> None:
+    _going(gateway)
+
+    done = person.types("message", "send", "Hello", "--timeout", "2")
+
+    assert (done.returncode, done.stdout) == (Exit.UNREACHABLE, "Half\n")
+    assert "is not back after 2 s. If the message had arrived, its run goes on" in done.stderr
+    assert "crossclaw sessions history agent:main:main" in done.stderr
+    assert len(gateway.params_of("chat.send")) == 1
+
+
+def test_ctrl_c_while_the_gateway_is_away_says_that_nothing_was_aborted(
+    person: Person, gateway: FakeGateway
+) -> None:
+    _going(gateway)
+    sent = person.begins("message", "send", "Hello")
+    reads_until(sent.stderr, "the gateway is away; waiting for it, up to 30 s")
+
+    sent.send_signal(signal.SIGINT)
+    _, told = sent.communicate(timeout=30)
+
+    assert sent.returncode == Exit.INTERRUPTED
+    assert (
+        "given up while the gateway was away. If the message had arrived, its run goes on" in told
+    )
+    assert gateway.params_of("chat.abort") == []

@@ -31,11 +31,11 @@ def test_a_job_is_made_shown_changed_run_and_removed(person: Person) -> None:
 
 
 def test_a_job_is_meant_by_its_name_or_the_end_of_its_id(person: Person) -> None:
-    def add(name: str) -> str:
-        words = ("cron", "add", "--name", name, "--every", "2h", "--message", "say: hi")
+    def add(name: str, *more: str) -> str:
+        words = ("cron", "add", "--name", name, "--every", "2h", "--message", "say: hi", *more)
         return str(person.reads_json(*words)["id"])
 
-    news, _tea, _other = add("news"), add("tea"), add("tea")
+    news, tea, other = add("news"), add("tea"), add("tea", "--same-name")
     listed = person.types("cron", "list").stdout
     assert news[-8:] in listed
     assert news not in listed
@@ -45,11 +45,33 @@ def test_a_job_is_meant_by_its_name_or_the_end_of_its_id(person: Person) -> None
     unclear = person.types("cron", "rm", "tea")
     assert unclear.returncode == Exit.USAGE
     assert "2 jobs are meant" in unclear.stderr
+    assert all(f"\n{each[-8:]}  tea   every 2h" in unclear.stderr for each in (tea, other))
     unknown = person.types("cron", "rm", "coffee")
     assert (unknown.returncode, unknown.stdout) == (Exit.FAILED, "")
     assert "there is no job coffee" in unknown.stderr
     assert person.types("cron", "rm", "coffee", "--json").returncode == Exit.FAILED
     assert person.types("cron", "rm", "news").stdout == "removed\n"
+
+
+def test_a_job_that_is_added_twice_by_mistake_is_there_once(person: Person) -> None:
+    words = ("cron", "add", "--name", "tea", "--every", "2h", "--message", "say: hi")
+    first, again = person.types(*words), person.types(*words)
+    [job] = person.reads_json("cron", "list")["jobs"]
+
+    assert (first.returncode, again.returncode) == (Exit.OK, Exit.FAILED)
+    assert "there is a job called 'tea' already. Nothing was made." in again.stderr
+    assert f"crossclaw cron edit {job['id'][-8:]}" in again.stderr
+    assert "--same-name" in again.stderr
+
+
+def test_the_moment_of_a_job_is_shown_as_on_the_wall(person: Person) -> None:
+    at = ("--at", "2030-12-24T18:00:30.5Z", "--message", "say: hi")
+    person.types("cron", "add", "--name", "eve", *at)
+
+    assert (
+        "at 2030-12-24 19:00  2030-12-24 19:00"
+        in person.types("cron", "list", TZ="Europe/Vienna").stdout
+    )
 
 
 def test_a_moment_may_be_said_as_from_now(person: Person) -> None:

@@ -111,3 +111,36 @@ def test_it_is_seen_on_a_terminal_and_never_in_a_pipe(imported: Person) -> None:
     piped = imported.types("sessions", "export", "main")
     assert len(piped.stdout.splitlines()) == 8
     assert "entries" not in piped.stderr
+
+
+@pytest.mark.spec("K6")
+def test_transcripts_from_before_a_reset_are_exported_too(person: Person, tmp_path: Path) -> None:
+    def head_ids(text: str) -> list[str]:
+        found = [json.loads(line) for line in text.splitlines()]
+        return [line["id"] for line in found if line["type"] == "session"]
+
+    person.types("message", "send", "say: one")
+    [first] = head_ids(person.types("sessions", "export", "main").stdout)
+    told = person.types("sessions", "reset", "main")
+    person.types("message", "send", "say: two")
+
+    all_ids = person.types("sessions", "export", "main", "--all-ids").stdout
+    old = person.types("sessions", "export", first, "--format", "markdown").stdout
+    by_old_id = person.types("sessions", "export", first.upper(), "--all-ids").stdout
+    files = person.types("sessions", "export", "main", "--all-ids", "--out", "each")
+    every = person.types("sessions", "export", "--all", "--all-ids", "--out", "every")
+    unknown = person.types("sessions", "export", "0b0e1f0e-0000-4000-8000-000000000000")
+
+    assert "--all-ids" in told.stdout
+    assert head_ids(all_ids)[0] == first
+    assert len(head_ids(all_ids)) == 2
+    assert by_old_id == all_ids
+    assert ("say: one" in old, "say: two" in old) == (True, False)
+    assert f"session id {first}" in old
+    assert "2 files, one a transcript" in files.stdout + every.stdout
+    for folder in ("each", "every"):
+        names = [path.name for path in (person.folder / folder).iterdir()]
+        assert len(names) == 2
+        assert any(first in name for name in names)
+    assert unknown.returncode == Exit.FAILED
+    assert "there is no session with the id" in unknown.stderr

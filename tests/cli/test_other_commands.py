@@ -1,6 +1,7 @@
 """The other commands: sessions, agents, models, status, config, doctor and calls by name."""
 
 import json
+import re
 import socket
 import stat
 
@@ -95,7 +96,11 @@ def test_health_and_calls_want_a_gateway_that_runs(person: Person) -> None:
 def test_sessions_are_listed_shown_and_read(person: Person, told: FakeGateway) -> None:
     assert "agent:main:main  main" in person.types("sessions").stdout
     assert "1 min ago" in person.types("sessions", "list").stdout
-    assert "totalTokens  12" in person.types("sessions", "show", "main").stdout
+    shown = person.types("sessions", "show", "main").stdout
+    assert re.search(r"^in its window +12 tokens$", shown, re.M)
+    assert re.search(r"^state +idle$", shown, re.M)
+    assert re.search(r"^updated +1 min ago, 1970-01-01", shown, re.M)
+    assert "totalTokens" in person.types("sessions", "show", "main", "--json").stdout
     read = person.types("sessions", "history", "main").stdout
     assert "Where?" in read
     assert "→ read path: a.md" in read
@@ -314,6 +319,24 @@ def test_the_doctor_shows_what_is_wrong_with_the_config(person: Person) -> None:
 
     assert done.returncode == Exit.FAILED
     assert f"{person.config_path}:2" in done.stdout
+
+
+def test_with_a_broken_config_the_doctor_says_what_still_works(person: Person) -> None:
+    person.write_config('{\n  agents: { list: [{ id: "main" } { id: "b" }] },\n}')
+
+    done = person.types("doctor")
+    told = person.types("config", "get")
+
+    assert done.returncode == Exit.FAILED
+    assert f"{person.config_path}:2:34: this is not JSON5: a comma is missing here" in done.stdout
+    mark = '\n    2 │   agents: { list: [{ id: "main" } { id: "b" }] },\n      │' + " " * 34 + "^\n"
+    assert mark in done.stdout
+    assert "none runs for this state folder, and none starts with this config" in done.stdout
+    assert "these work: config path" in done.stdout
+    assert "sqlite" in done.stdout
+    assert told.stderr.startswith(f"crossclaw: {person.config_path}:2:34: ")
+    assert told.stderr.endswith("^\n")
+    assert person.types("config", "path").stdout.strip() == str(person.config_path)
 
 
 def test_logs_shows_the_end_of_the_file(person: Person) -> None:

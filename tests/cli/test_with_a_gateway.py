@@ -108,6 +108,36 @@ def test_the_other_commands(person: Person) -> None:
     assert wrong.returncode == Exit.UNAUTHORIZED
 
 
+@pytest.mark.spec("C2")
+def test_the_doctor_does_not_take_another_folder_s_gateway_for_its_own(
+    person: Person, tmp_path: Path
+) -> None:
+    neighbour = Person(tmp_path)
+    neighbour.write_config(f"{{ gateway: {{ port: {person.port} }} }}")
+
+    done = neighbour.types("doctor", OPENCLAW_GATEWAY_PORT="")
+
+    assert f"the one on port {person.port} has another state folder than" in done.stdout
+
+
+@pytest.mark.spec("C2")
+def test_a_call_by_a_wrong_name_or_with_wrong_params_is_told_the_right_ones(person: Person) -> None:
+    misspelt = person.types("gateway", "call", "sesions.list")
+    guessed = person.types("gateway", "call", "cron.make")
+    wrong = person.types("gateway", "call", "sessions.list", "--params", "{limt: 5}")
+    little = person.types("gateway", "call", "chat.send")
+    open_ = person.types("gateway", "call", "health", "--params", "{probe: ")
+
+    codes = [done.returncode for done in (misspelt, guessed, wrong, little, open_)]
+    assert codes == [Exit.FAILED] * 4 + [Exit.USAGE]
+    assert "Did you mean sessions.list? crossclaw protocol schema has them all" in misspelt.stderr
+    assert "Did you mean cron.add, " in guessed.stderr
+    assert "unexpected property 'limt'\nsessions.list takes:\n  limit " in wrong.stderr
+    assert re.search(r"\n  message +string, needed\n", little.stderr)
+    assert re.search(r'\n  thinking +"high" or "low"', little.stderr)
+    assert "is still open: a } is missing\n  1 │ {probe:" in open_.stderr
+
+
 def label(person: Person, name: str, words: str) -> None:
     params = json.dumps({"key": f"agent:main:{name}", "label": words})
     assert person.types("gateway", "call", "sessions.patch", "--params", params).returncode == 0
@@ -240,9 +270,13 @@ def test_a_config_that_was_broken_keeps_nobody_from_the_gateway_that_runs(tmp_pa
         listed = person.types("sessions", "list")
         logs = person.types("logs")
         asked = person.types("config", "get")
+        looked = person.types("doctor")
 
         assert (said.returncode, said.stdout.strip()) == (Exit.OK, "still here")
         assert "goes on with the config before" in said.stderr
+        assert "the { of line 1 is still open" in said.stderr
+        assert f"runs on port {person.port} and goes on with the config before" in looked.stdout
+        assert "Do not stop it until then" in looked.stdout
         assert "agent:main:main" in listed.stdout
         assert "the gateway listens" in logs.stdout
         assert asked.returncode == Exit.FAILED, "that is a question about the file"

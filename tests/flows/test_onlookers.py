@@ -187,6 +187,28 @@ async def test_a_transcript_is_read_backwards_and_onwards_by_number(tmp_path: Pa
     assert newest["entries"][-1]["message"]["content"] == [{"type": "text", "text": "yes"}]
 
 
+@pytest.mark.spec("K6")
+async def test_a_session_names_the_transcripts_that_resets_have_closed(tmp_path: Path) -> None:
+    async with open_house(tmp_path, ScriptedProvider(lambda _: "yes")) as house:
+        await say(house, "main", "before", "r1")
+        await call(house, "sessions.reset", key="main")
+        await say(house, "main", "after", "r2")
+        listed = await call(house, "sessions.transcripts", key="main")
+        old, now = listed["transcripts"]
+        by_id = await call(house, "sessions.transcripts", key=old["sessionId"])
+        rest = await call(house, "sessions.transcripts", key="main", offset=1)
+        read = await call(house, "sessions.entries", key=old["sessionId"])
+        with pytest.raises(NotFound):
+            await call(house, "sessions.transcripts", key="agent:main:nobody")
+
+    assert (old["current"], now["current"]) == (False, True)
+    assert (old["entries"], now["entries"]) == (2, 2)
+    assert old["createdAt"] <= now["createdAt"]
+    assert by_id == listed
+    assert rest["transcripts"] == [now]
+    assert "before" in str(read["entries"][0]["message"])
+
+
 async def test_messages_that_wait_are_shown_with_the_open_runs(tmp_path: Path) -> None:
     async with open_house(tmp_path, ScriptedProvider(lambda _: "yes", delay_s=60)) as house:
         for number in (1, 2):

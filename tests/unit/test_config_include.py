@@ -127,7 +127,7 @@ def test_keys_beside_a_list_are_refused(write: Write) -> None:
 def test_a_broken_part_is_refused_by_its_own_name(write: Write) -> None:
     part = write("part.json5", "{\n\n a: }")
     main = write("openclaw.json", "{ $include: './part.json5' }")
-    assert refusal(main).startswith(f"{part}:3: this is not JSON5")
+    assert refusal(main).startswith(f"{part}:3:5: this is not JSON5")
 
 
 def test_a_problem_is_told_in_the_file_where_it_stands(write: Write) -> None:

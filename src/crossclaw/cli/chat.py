@@ -5,6 +5,7 @@ import os
 import signal
 import stat
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 import anyio
@@ -40,6 +41,9 @@ class Asking(Protocol):
     async def next(self) -> str | None:
         """What is said next; None at the end."""
 
+    def hush(self) -> AbstractContextManager[None]:
+        """While a reply is written."""
+
 
 class Lines:
     """What is typed, line by line. Waits for the terminal and not in a thread, which Ctrl-C could
@@ -66,6 +70,9 @@ class Lines:
             self._read += data
         line, _, self._read = self._read.partition(b"\n")
         return line.decode(errors="replace")
+
+    def hush(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
 
 class Conversation:
@@ -151,8 +158,9 @@ async def _converse(peer: LastingPeer, arguments: Arguments) -> int:
     note(f"{key} at {peer.place}. /quit ends, Ctrl-C stops a reply.")
     asking = await _asking(conversation)
     while (line := await asking.next()) is not None:
-        if not await conversation.take(line):
-            break
+        with asking.hush():
+            if not await conversation.take(line):
+                break
     return Exit.OK
 
 

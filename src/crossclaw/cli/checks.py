@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from crossclaw.cli.config import located_warnings
-from crossclaw.cli.finding import local_port
-from crossclaw.cli.place import Place, find_place
+from crossclaw.cli.finding import local_port, named_port, served_port
+from crossclaw.cli.place import Place, find_place, told_whole
 from crossclaw.config.paths import LEGACY_FOLDERS
 from crossclaw.config.supported import not_yet, refuse_unsupported
 from crossclaw.config.token import TOKEN_VARIABLE
@@ -41,7 +41,8 @@ def look_at_config() -> Iterator[Finding]:
         place = find_place()
         refuse_unsupported(place.config)
     except ConfigInvalid as error:
-        yield Finding("config", "error", str(error), "Mend it; crossclaw config check looks again.")
+        todo = "Mend it; crossclaw config check looks again."
+        yield Finding("config", "error", told_whole(error), todo)
         return
     path = place.loaded.path
     if not place.loaded.exists:
@@ -112,8 +113,15 @@ def port(place: Place) -> Iterator[Finding]:
         busy = probe.connect_ex(("127.0.0.1", number)) == 0
     if not busy:
         yield Finding("gateway", "ok", f"does not run; port {number} is free")
-    elif greets_as_gateway(number):
+    elif greets_as_gateway(number) and number in (served_port(place), named_port(place)):
         yield Finding("gateway", "ok", f"runs on port {number}")
+    elif greets_as_gateway(number):
+        yield Finding(
+            "gateway",
+            "warning",
+            f"the one on port {number} has another state folder than {place.paths.state_dir}",
+            "Set gateway.port to another for this folder, or OPENCLAW_STATE_DIR to the other's.",
+        )
     else:
         yield Finding(
             "gateway",
@@ -121,6 +129,35 @@ def port(place: Place) -> Iterator[Finding]:
             f"port {number} belongs to another program",
             f"See which: ss -ltnp 'sport = :{number}'; or set gateway.port to another.",
         )
+
+
+def port_without_config(place: Place) -> Iterator[Finding]:
+    """A gateway that runs holds on to the config before; none can be started with this one."""
+    number = served_port(place)
+    if number and greets_as_gateway(number):
+        yield Finding(
+            "gateway",
+            "warning",
+            f"runs on port {number} and goes on with the config before; it takes over the file when"
+            " that is mended",
+            "Do not stop it until then: it would not start again.",
+        )
+        works = "message, chat, watch, sessions, cron, status and all else that asks the gateway"
+    else:
+        yield Finding(
+            "gateway",
+            "error",
+            "none runs for this state folder, and none starts with this config",
+            "Mend the config first, then: crossclaw gateway",
+        )
+        works = "config path, config check, doctor"
+    yield Finding("until then", "ok", f"these work: {works}")
+    yield Finding(
+        "not looked at",
+        "warning",
+        "token, models and sandbox, which stand in the config",
+        "crossclaw doctor looks at them when it is mended.",
+    )
 
 
 def greets_as_gateway(number: int) -> bool:
@@ -208,5 +245,12 @@ CHECKS: tuple[Check, ...] = (
     port,
     models,
     sandbox,
+    leftovers,
+)
+CHECKS_WITHOUT_CONFIG: tuple[Check, ...] = (
+    python_version,
+    sqlite_version,
+    state_folder,
+    port_without_config,
     leftovers,
 )

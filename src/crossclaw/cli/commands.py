@@ -77,7 +77,7 @@ TREE: dict[str, Leaf | Group] = {
         "run the gateway, or call one of its methods",
         {
             "run": Leaf("run the gateway until Ctrl-C", "gateway"),
-            "call": Leaf("call a method of the gateway and print its answer", "gateway"),
+            "call": Leaf("call a method of the gateway and print its answer", "calling"),
         },
         default="run",
     ),
@@ -106,6 +106,7 @@ TREE: dict[str, Leaf | Group] = {
         {
             "get": Leaf("show a value, secrets hidden", "config"),
             "set": Leaf("change a value; comments stay", "config"),
+            "unset": Leaf("take a value out; comments stay", "config"),
             "path": Leaf("where the file lies", "config"),
             "check": Leaf("whether it is good, with file and line", "config"),
         },

@@ -1,5 +1,7 @@
 """`config`: the file read, changed and checked, on this machine and without a gateway."""
 
+import json
+from collections.abc import Iterator
 from typing import Any
 
 import pyjson5
@@ -7,13 +9,15 @@ import pyjson5
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
 from crossclaw.cli.finding import served_port
 from crossclaw.cli.grammar import Arguments, Command, Parser, json_option, no_arguments
-from crossclaw.cli.place import Place, find_place
-from crossclaw.cli.say import note, out, out_json
+from crossclaw.cli.place import Place, find_place, find_unread_place
+from crossclaw.cli.say import cleaned, note, out, out_json
+from crossclaw.cli.tables import table
 from crossclaw.config.check import near_miss
 from crossclaw.config.file import ConfigFile
 from crossclaw.config.positions import KeyPath
 from crossclaw.config.source import Source, dotted
 from crossclaw.config.supported import refuse_unsupported
+from crossclaw.domain.errors import ConfigInvalid
 
 _KEY = "dotted, as agents.defaults.model or agents.list[0].name"
 
@@ -24,13 +28,47 @@ def _get_arguments(parser: Parser) -> None:
 
 
 def _get(arguments: Arguments) -> int:
-    value: Any = find_place().config.redacted()
+    place = find_place()
+    value: Any = place.config.redacted()
     path = parse_key(arguments.key) if arguments.key else ()
     for depth, step in enumerate(path):
         value = _child(value, step, path[:depth])
-    plain = isinstance(value, str) and not arguments.json
-    out(value) if plain else out_json(value)
+    if arguments.json:
+        out_json(value)
+    elif isinstance(value, dict | list | tuple) and value:
+        _tell(place, list(_leaves(value, path)))
+    else:
+        out(_plain(value))
     return Exit.OK
+
+
+def _tell(place: Place, leaves: list[tuple[KeyPath, Any]]) -> None:
+    """A line a setting, with where it is said."""
+    source = Source(place.loaded.path) if place.loaded.exists else None
+    told = [(path, value) for path, value in leaves if value not in (None, {}, [], ())]
+    rows = [(dotted(path), _plain(value), _said_where(source, path)) for path, value in told]
+    out(table(("setting", "value", "said in"), rows) if rows else "nothing is set here")
+    if unset := len(leaves) - len(told):
+        note(f"{unset} more can be set here; --json names them")
+
+
+def _leaves(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
+    if not isinstance(value, dict | list | tuple) or not value:
+        yield path, value
+        return
+    for step, child in value.items() if isinstance(value, dict) else enumerate(value):
+        yield from _leaves(child, (*path, step))
+
+
+def _said_where(source: Source | None, path: KeyPath) -> str:
+    if source is None or source.at(path) is None:
+        return "default"
+    spot = source.spot(path)
+    return f"{spot.file.name}:{spot.line}"
+
+
+def _plain(value: Any) -> str:
+    return cleaned(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _child(value: Any, step: str | int, before: KeyPath) -> Any:
@@ -62,15 +100,60 @@ def _set_arguments(parser: Parser) -> None:
 
 
 def _set(arguments: Arguments) -> int:
-    place = find_place()
+    place = _mendable_place()
     file = ConfigFile(place.paths.config_path, place.environ)
     path = parse_key(arguments.key)
     file.put(path, parse_value(arguments.value))
+    return _saved(place, file, f"{dotted(path)} is set in {file.path}")
+
+
+def _saved(place: Place, file: ConfigFile, told: str) -> int:
     file.save()
-    out(f"{dotted(path)} is set in {file.path}")
+    out(told)
     if served_port(place):
         note(place.when_a_change_counts)
     return Exit.OK
+
+
+def _mendable_place() -> Place:
+    """A config that does not load can be one change away from a good one."""
+    try:
+        return find_place()
+    except ConfigInvalid:
+        return find_unread_place()
+
+
+def _unset_arguments(parser: Parser) -> None:
+    parser.add_argument("key", help=_KEY)
+
+
+def _unset(arguments: Arguments) -> int:
+    place = _mendable_place()
+    file = ConfigFile(place.paths.config_path, place.environ)
+    path = parse_key(arguments.key)
+    if not file.has(path):
+        raise _not_there(place, file, path)
+    file.remove(path)
+    return _saved(place, file, f"{dotted(path)} is no longer in {file.path}")
+
+
+def _not_there(place: Place, file: ConfigFile, path: KeyPath) -> CommandFailed:
+    source = Source(place.paths.config_path) if place.loaded.exists else None
+    if source and source.at(path) is not None:
+        return CommandFailed(
+            f"{dotted(path)} is not in {file.path}: an included file says it",
+            hint=f"Take it out there: {source.spot(path)}",
+        )
+    found: Any = file.value
+    for depth, step in enumerate(path):
+        try:
+            found = _child(found, step, path[:depth])
+        except CommandFailed as failed:
+            return CommandFailed(
+                f"{failed} in {file.path}" if "did you mean" not in str(failed) else str(failed),
+                hint="What config get shows beyond the file is a default, and stays.",
+            )
+    return CommandFailed(f"nothing is set at {dotted(path)}")
 
 
 def parse_value(text: str) -> Any:
@@ -82,7 +165,7 @@ def parse_value(text: str) -> Any:
 
 
 def _path(arguments: Arguments) -> int:
-    out(str(find_place().paths.config_path))
+    out(str(find_unread_place().paths.config_path))  # it may be broken, and looked for to be mended
     return Exit.OK
 
 
@@ -123,6 +206,7 @@ def _paths(value: Any, before: KeyPath = ()) -> list[KeyPath]:
 COMMANDS = {
     "get": Command(_get_arguments, _get),
     "set": Command(_set_arguments, _set),
+    "unset": Command(_unset_arguments, _unset),
     "path": Command(no_arguments, _path),
     "check": Command(no_arguments, _check),
 }

@@ -2,7 +2,7 @@
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,6 +21,7 @@ _EXAMPLES = """examples
   crossclaw cron add --name watch --every 1h --message "Look at the site" --channel telegram --to 4711"""
 
 _JOB = "its id, the end of it, or its name"
+_MINUTE_CHARS = len("2026-12-24 18:00")
 _SHORT_CHARS = 8  # the end of an id, in tables: ids begin with their time, and so alike
 
 
@@ -66,13 +67,21 @@ def _row(job: dict[str, Any], now_ms: int) -> tuple[Any, ...]:
 def _schedule(schedule: dict[str, Any]) -> str:
     match schedule["kind"]:
         case "at":
-            return f"at {schedule['at']}"
+            return f"at {_clock_time(schedule['at'])}"
         case "every":
             return f"every {_duration(schedule['everyMs'])}"
         case _:
             return f"cron {schedule['expr']}" + (
                 f" @ {schedule['tz']}" if schedule.get("tz") else ""
             )
+
+
+def _clock_time(iso: str) -> str:
+    """As the other columns have it: to the minute, by the clock on the wall here."""
+    try:
+        return datetime.fromisoformat(iso).astimezone().isoformat(" ", "minutes")[:_MINUTE_CHARS]
+    except ValueError:
+        return iso
 
 
 def _status(arguments: Arguments) -> int:
@@ -161,6 +170,9 @@ def _spec_arguments(parser: Parser) -> None:
 def _add_arguments(parser: Parser) -> None:
     _spec_arguments(parser)
     parser.add_argument("--disabled", action="store_true", help="make it, but do not run it yet")
+    parser.add_argument(
+        "--same-name", action="store_true", help="also where a job is called so already"
+    )
 
 
 def _add(arguments: Arguments) -> int:
@@ -182,7 +194,7 @@ def _add(arguments: Arguments) -> int:
     }
     if (delivery := _where(arguments)) is not None:
         params["delivery"] = {"mode": "announce", **delivery}
-    return _change(arguments, "cron.add", params, _told_of)
+    return _change(arguments, "cron.add", params, _told_of, before=_refuse_same_name)
 
 
 def _edit_arguments(parser: Parser) -> None:
@@ -333,10 +345,16 @@ def _told_of(job: dict[str, Any]) -> str:
 
 
 def _change(
-    arguments: Arguments, method: str, params: dict[str, Any], told: Callable[[Any], str]
+    arguments: Arguments,
+    method: str,
+    params: dict[str, Any],
+    told: Callable[[Any], str],
+    before: Callable[[Peer, Arguments], Awaitable[None]] | None = None,
 ) -> int:
     async def work(peer: Peer) -> int:
         found = dict(params)
+        if before is not None:
+            await before(peer, arguments)
         if "id" in params:
             found["id"] = await _job_id(peer, params["id"], arguments.timeout)
         answer = await peer.call(method, found, timeout_s=arguments.timeout)
@@ -348,16 +366,37 @@ def _change(
     return ask(arguments, ADMIN, work=work)
 
 
+async def _refuse_same_name(peer: Peer, arguments: Arguments) -> None:
+    """The wire takes two jobs of one name, as OpenClaw's does; here it is mostly a command given twice."""
+    if arguments.same_name:
+        return
+    named = [job for job in await _jobs(peer, arguments.timeout) if job["name"] == arguments.name]
+    if named:
+        raise CommandFailed(
+            f"there is a job called {arguments.name!r} already. Nothing was made.",
+            hint=f"{_rows(named)}\n\nTo change it: crossclaw cron edit {named[0]['id'][-_SHORT_CHARS:]} …"
+            "\nTo have another: choose another --name, or add --same-name.",
+        )
+
+
+async def _jobs(peer: Peer, timeout_s: float) -> list[dict[str, Any]]:
+    answer = await peer.call("cron.list", {"includeDisabled": True}, timeout_s=timeout_s)
+    jobs: list[dict[str, Any]] = answer["jobs"]
+    return jobs
+
+
 async def _job_id(peer: Peer, said: str, timeout_s: float) -> str:
     """What nobody knows goes on as it was said: the gateway's refusal is as good as ours."""
-    jobs = (await peer.call("cron.list", {"includeDisabled": True}, timeout_s=timeout_s))["jobs"]
+    jobs = await _jobs(peer, timeout_s)
     if said in (job["id"] for job in jobs):
         return said
     meant = [job for job in jobs if job["name"] == said]
     meant = meant or [job for job in jobs if job["id"].endswith(said)]
     if len(meant) > 1:
-        known = ", ".join(job["id"] for job in meant)
-        raise UsageError(f"{len(meant)} jobs are meant by {said!r}", hint=f"Their ids: {known}")
+        raise UsageError(
+            f"{len(meant)} jobs are meant by {said!r}; name one by its id, or the end of it",
+            hint=_rows(meant),
+        )
     return str(meant[0]["id"]) if meant else said
 
 
@@ -378,7 +417,7 @@ def _moment(at_ms: int | None) -> str | None:
 
 def _short_moment(at_ms: int | None) -> str | None:
     moment = _moment(at_ms)
-    return None if moment is None else moment[: len("2026-12-24 18:00")]
+    return None if moment is None else moment[:_MINUTE_CHARS]
 
 
 def _duration(ms: int) -> str:

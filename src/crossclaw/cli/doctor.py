@@ -1,10 +1,10 @@
 """`doctor`: looks at everything that a gateway here needs, and says of each fault what to do."""
 
-from crossclaw.cli.checks import CHECKS, Finding, Grade, look_at_config
+from crossclaw.cli.checks import CHECKS, CHECKS_WITHOUT_CONFIG, Finding, Grade, look_at_config
 from crossclaw.cli.exits import Exit
 from crossclaw.cli.grammar import Arguments, Command, Parser, json_option
-from crossclaw.cli.place import find_place
-from crossclaw.cli.say import on_terminal, out, out_json
+from crossclaw.cli.place import find_place, find_unread_place
+from crossclaw.cli.say import coloured, out, out_json
 from crossclaw.domain.errors import ConfigInvalid
 
 _MARKS: dict[Grade, str] = {"ok": "✓", "warning": "!", "error": "✗"}
@@ -28,20 +28,19 @@ def _doctor(arguments: Arguments) -> int:
 def look_around() -> list[Finding]:
     findings = list(look_at_config())
     try:
-        place = find_place()
+        place, checks = find_place(), CHECKS
     except ConfigInvalid:
-        return findings  # everything else hangs on a config that can be read
-    for check in CHECKS:
+        place, checks = find_unread_place(), CHECKS_WITHOUT_CONFIG
+    for check in checks:
         findings += check(place)
     return findings
 
 
 def _line(finding: Finding) -> str:
-    mark = _MARKS[finding.grade]
-    if on_terminal():
-        mark = f"\x1b[{_COLOURS[finding.grade]}m{mark}\x1b[0m"
+    mark = coloured(_MARKS[finding.grade], _COLOURS[finding.grade])
     todo = f"\n    → {finding.todo}" if finding.todo else ""
-    return f"{mark} {finding.subject}: {finding.text}{todo}"
+    more = finding.text.replace("\n", "\n  ")
+    return f"{mark} {finding.subject}: {more}{todo}"
 
 
 def _summary(findings: list[Finding]) -> str:

@@ -6,12 +6,12 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from crossclaw.cli.bars import Counted, counted
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
 from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options
-from crossclaw.cli.naming import find_session
+from crossclaw.cli.naming import find_transcript
 from crossclaw.cli.past import plain_text
 from crossclaw.cli.peer import READ, Peer
 from crossclaw.cli.running import ask
@@ -22,14 +22,23 @@ from crossclaw.transcripts.jsonl import VERSION, iso_time
 _WINDOW = 200  # entries of one read; a window that weighs too much comes in several
 _ROWS = 200  # sessions of one page of the table
 _MORE = """Without --out it goes to standard output. A file that is there already is kept, unless --force is given.
-With --all, --out is a folder: each session becomes a file in it."""
+With --all or --all-ids, --out is a folder: each session, or each transcript of it, becomes a file in it.
+A reset closes a transcript and begins another under the same key. --all-ids takes the closed ones too, the
+oldest first; one alone is named by its session id."""
 _SUFFIX = {"jsonl": ".jsonl", "markdown": ".md"}
 
 
 def _arguments(parser: Parser) -> None:
-    parser.add_argument("session", nargs="?", help="key, session id, name or label")
+    parser.add_argument(
+        "session", nargs="?", help="key, name, label, or a session id of now or before"
+    )
     parser.add_argument("--all", action="store_true", help="every session, those put away as well")
-    parser.add_argument("--out", metavar="PATH", help="the file; with --all the folder")
+    parser.add_argument(
+        "--all-ids", action="store_true", help="with the transcripts from before each reset"
+    )
+    parser.add_argument(
+        "--out", metavar="PATH", help="the file; with --all or --all-ids the folder"
+    )
     parser.add_argument(
         "--format", choices=tuple(_SUFFIX), default="jsonl", help="for programs, or for people"
     )
@@ -48,7 +57,8 @@ def _export(arguments: Arguments) -> int:
             "--all needs --out: the folder for the files",
             hint="Example: crossclaw sessions export --all --out conversations",
         )
-    if not arguments.all and arguments.out and Path(arguments.out).is_dir():
+    whole_folder = arguments.all or arguments.all_ids
+    if not whole_folder and arguments.out and Path(arguments.out).is_dir():
         raise UsageError(
             f"{arguments.out} is a folder; --out is the file to write",
             hint=f"Example: --out {Path(arguments.out) / 'session.jsonl'}",
@@ -58,9 +68,27 @@ def _export(arguments: Arguments) -> int:
         export = _Export(peer, arguments)
         if arguments.all:
             return await export.all(Path(arguments.out))
-        return await export.one(await find_session(peer, arguments.session))
+        named = await find_transcript(peer, arguments.session)
+        if not arguments.all_ids:
+            return await export.one(named)
+        found = await export.transcripts(named)
+        if arguments.out:
+            return await export.files(found, Path(arguments.out))
+        for transcript in found:
+            await export.one(transcript.reference)
+        return Exit.OK
 
     return ask(arguments, READ, work=work)
+
+
+class _Transcript(NamedTuple):
+    key: str
+    session_id: str | None = None
+    """None for the one of now, whichever that is."""
+
+    @property
+    def reference(self) -> str:
+        return self.session_id or self.key
 
 
 class _Export:
@@ -70,26 +98,47 @@ class _Export:
         self._out = Path(arguments.out) if arguments.out else None
         self._force: bool = arguments.force
         self._timeout_s: float = arguments.timeout
+        self._all_ids: bool = arguments.all_ids
 
-    async def one(self, key: str) -> int:
+    async def one(self, reference: str) -> int:
         with counted("entries") as bar:
             if self._out is None:
-                async for text in self._texts(key, bar):
+                async for text in self._texts(reference, bar):
                     out(text, end="")
                 return Exit.OK
-            await self._write(key, self._out, bar)
-        out(f"{key} is in {self._out}")
+            await self._write(reference, self._out, bar)
+        out(f"{reference} is in {self._out}")
         return Exit.OK
 
     async def all(self, folder: Path) -> int:
+        found = [_Transcript(key) for key in await self._keys()]
+        if self._all_ids:
+            found = [each for named in found for each in await self.transcripts(named.key)]
+        return await self.files(found, folder)
+
+    async def files(self, found: list[_Transcript], folder: Path) -> int:
         _made(folder)
-        keys = await self._keys()
-        with counted("sessions", len(keys)) as bar:
-            for done, key in enumerate(keys, 1):
-                await self._write(key, folder / file_name(key, _SUFFIX[self._format]), None)
-                bar(done, len(keys))
-        out(f"{folder} has {len(keys):,} files, one a session")
+        of_what = "transcript" if self._all_ids else "session"
+        with counted(f"{of_what}s", len(found)) as bar:
+            for done, each in enumerate(found, 1):
+                suffix = (f"-{each.session_id}" if each.session_id else "") + _SUFFIX[self._format]
+                await self._write(each.reference, folder / file_name(each.key, suffix), None)
+                bar(done, len(found))
+        out(f"{folder} has {len(found):,} files, one a {of_what}")
         return Exit.OK
+
+    async def transcripts(self, reference: str) -> list[_Transcript]:
+        """Of a session, by its key or any of its ids, the oldest first; those in which nothing was written
+        are left out."""
+        found: list[_Transcript] = []
+        offset, more = 0, True
+        while more:
+            params = {"key": reference, "offset": offset}
+            answer = await self._call("sessions.transcripts", params)
+            rows, more = answer["transcripts"], answer.get("more", False)
+            found += [_Transcript(answer["key"], r["sessionId"]) for r in rows if r["entries"]]
+            offset += len(rows)
+        return found
 
     async def _keys(self) -> list[str]:
         found: dict[str, None] = {}
@@ -113,17 +162,18 @@ class _Export:
                 return
             offset += len(rows)
 
-    async def _write(self, key: str, path: Path, bar: Counted | None) -> None:
+    async def _write(self, reference: str, path: Path, bar: Counted | None) -> None:
         with _whole(path, force=self._force) as file:
-            async for text in self._texts(key, bar):
+            async for text in self._texts(reference, bar):
                 file.write(text)
 
-    async def _texts(self, key: str, bar: Counted | None) -> AsyncGenerator[str]:
+    async def _texts(self, reference: str, bar: Counted | None) -> AsyncGenerator[str]:
         """The head, then a text an entry, or a text of all where people read it."""
-        found = await self._call("sessions.entries", {"key": key, "limit": 1})
-        entries = self._entries(key, found.get("lastSeq", 0), bar)
+        found = await self._call("sessions.entries", {"key": reference, "limit": 1})
+        key = found["key"]
+        entries = self._entries(reference, found.get("lastSeq", 0), bar)
         if self._format == "markdown":
-            yield f"# {key}\n"
+            yield f"# {key}\n" + (f"\nsession id {reference}\n" if reference != key else "")
             yield _conversation([entry async for entry in entries])
             return
         yield _head(key, found.get("sessionId"))
@@ -133,21 +183,21 @@ class _Export:
             parent = entry["entryId"]
 
     async def _entries(
-        self, key: str, last_seq: int, bar: Counted | None
+        self, reference: str, last_seq: int, bar: Counted | None
     ) -> AsyncGenerator[dict[str, Any]]:
         for low in range(0, last_seq, _WINDOW):
             high = min(low + _WINDOW, last_seq)
-            for entry in await self._window(key, low, high):
+            for entry in await self._window(reference, low, high):
                 yield entry
             if bar is not None:
                 bar(high, last_seq)
 
-    async def _window(self, key: str, after: int, up_to: int) -> list[dict[str, Any]]:
+    async def _window(self, reference: str, after: int, up_to: int) -> list[dict[str, Any]]:
         """Entries in order. A read gives the newest of its window, as many as a frame may carry."""
         found: list[dict[str, Any]] = []
         before: int | None = up_to + 1
         while before is not None:
-            params = {"key": key, "after": after, "before": before, "limit": _WINDOW}
+            params = {"key": reference, "after": after, "before": before, "limit": _WINDOW}
             page = await self._call("sessions.entries", params)
             found = [*page["entries"], *found]
             before = page.get("before") if page["entries"] else None

@@ -1,32 +1,27 @@
-"""`gateway run` serves until it is told to stop; `gateway call` asks one method of a running one."""
+"""`gateway run` serves until it is told to stop."""
 
 import gc
 import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
 
 import anyio
-import pyjson5
 from anyio.abc import TaskStatus
 
-from crossclaw.cli.exits import CommandFailed, Exit, UsageError
+from crossclaw.cli.exits import CommandFailed, Exit
 from crossclaw.cli.finding import PASSWORD_VARIABLE, named_port
-from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, json_option, positive
+from crossclaw.cli.grammar import Arguments, Command, Parser
 from crossclaw.cli.log import Log
-from crossclaw.cli.peer import ADMIN, READ, WRITE, Peer
 from crossclaw.cli.place import Place, find_place
-from crossclaw.cli.running import ask, run_async
-from crossclaw.cli.say import note, out_json
+from crossclaw.cli.running import run_async
+from crossclaw.cli.say import note
 from crossclaw.config.token import TOKEN_VARIABLE
 from crossclaw.domain.errors import StoreLocked
 
 GARBAGE_THRESHOLD = 10_000  # new objects before a look at the youngest; a few megabytes at most
 SWITCH_S = 0.0005  # Python's own is ten times as long, made for threads that compute
-CALL_MS = 10_000  # OpenClaw's default
 _HOSTS = {"loopback": "127.0.0.1", "lan": "0.0.0.0"}
-_SCOPES = (ADMIN, READ, WRITE, "operator.approvals", "operator.pairing")
 
 
 def run_options(parser: Parser) -> None:
@@ -129,50 +124,4 @@ def port(text: str) -> int:
     return value
 
 
-def _call_arguments(parser: Parser) -> None:
-    parser.add_argument("method", help="for example health, sessions.list, chat.history")
-    parser.add_argument("--params", default="{}", metavar="JSON", help="an object")
-    parser.add_argument(
-        "--expect-final", action="store_true", help="wait for the second answer, as of `agent`"
-    )
-    parser.add_argument(
-        "--timeout", type=positive, default=CALL_MS, metavar="MS", help="milliseconds (10000)"
-    )
-    json_option(parser)
-    gateway_options(parser, timeout=False)
-
-
-def _call(arguments: Arguments) -> int:
-    params = _params(arguments.params)
-
-    async def work(peer: Peer) -> int:
-        answer = await peer.call(
-            arguments.method,
-            params,
-            timeout_s=arguments.timeout / 1000,
-            final=arguments.expect_final,
-        )
-        out_json(answer)
-        return Exit.OK
-
-    return ask(arguments, *_SCOPES, work=work, embed=False)
-
-
-def _params(text: str) -> dict[str, Any]:
-    try:
-        value = pyjson5.decode(text)
-    except pyjson5.Json5DecoderException as error:
-        raise UsageError(f"--params is not JSON: {error.args[0]}") from None
-    if not isinstance(value, dict):
-        raise UsageError("--params must be an object: {…}")
-    return value
-
-
-COMMANDS = {
-    "run": Command(run_options, _run),
-    "call": Command(
-        _call_arguments,
-        _call,
-        "example\n  crossclaw gateway call sessions.list --params '{\"limit\": 5}' --json",
-    ),
-}
+COMMANDS = {"run": Command(run_options, _run)}

@@ -1,6 +1,7 @@
 """Lasting: a peer that outlives its connection. A gateway that takes over a changed config closes its
 connections and is there again within a second; whoever follows it or talks with it goes on then."""
 
+import itertools
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, AsyncExitStack
 from typing import Any
@@ -19,6 +20,7 @@ AWAY_S_MAX = (
     30.0  # a gateway that is started again is there by then; longer away, a person asks why
 )
 _WAIT_S_MIN, _WAIT_S_MAX = 0.1, 2.0
+_TELL_AFTER = 3  # attempts: who takes over a config is back before, and nobody has noticed
 
 
 class LastingPeer:
@@ -53,18 +55,22 @@ class LastingPeer:
     def listen(self) -> AbstractContextManager[MemoryObjectReceiveStream[Event]]:
         return self._peer.listen()
 
-    async def renew(self) -> None:
-        """Only where nothing is open inside the old connection: its task group ends with it."""
+    async def renew(self, within_s: float = AWAY_S_MAX) -> None:
+        """Only where nothing is open inside the old connection: its task group ends with it. For the same
+        reason the limit is a number: a cancel scope around this would be outlived by the new one."""
         await self._stack.aclose()
-        until, wait_s = anyio.current_time() + AWAY_S_MAX, _WAIT_S_MIN
-        while True:
+        patience_s = min(within_s, AWAY_S_MAX)
+        until, wait_s = anyio.current_time() + patience_s, _WAIT_S_MIN
+        for attempt in itertools.count(1):
             await anyio.sleep(wait_s)  # first of all: one that lets in and cuts is not run into
             wait_s = min(2 * wait_s, _WAIT_S_MAX)
             try:
                 await self._open(embed=False)
             except Unreachable:
                 if anyio.current_time() + wait_s > until:
-                    raise self._stays_away() from None
+                    raise self._stays_away(patience_s) from None
+                if attempt == _TELL_AFTER:
+                    note(f"the gateway is away; waiting for it, up to {patience_s:.0f} s")
             else:
                 note("the gateway was away; it is there again")
                 return
@@ -77,9 +83,9 @@ class LastingPeer:
             await self.renew()
             await work()
 
-    def _stays_away(self) -> Unreachable:
+    def _stays_away(self, patience_s: float) -> Unreachable:
         return Unreachable(
-            f"the gateway at {self.place} went away and is not back after {AWAY_S_MAX:g} s",
+            f"the gateway at {self.place} went away and is not back after {patience_s:.0f} s",
             hint="crossclaw doctor looks for what is wrong; crossclaw gateway starts one here",
         )
 

@@ -53,10 +53,12 @@ def _command(chosen: Chosen) -> int:
 
 
 def _guarded(command: "Command", parser: "Parser", rest: list[str]) -> int:
-    from crossclaw.domain.errors import CrossclawError  # noqa: PLC0415  help must not need it
+    from crossclaw.domain.errors import ConfigInvalid, CrossclawError  # noqa: PLC0415  not for help
 
     try:
         return command.run(parser.read(rest))
+    except ConfigInvalid as error:
+        raise CommandFailed(str(error), hint=error.excerpt or None) from error
     except CrossclawError as error:
         raise CommandFailed(str(error)) from error
 

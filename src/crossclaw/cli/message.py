@@ -7,6 +7,7 @@ from uuid import uuid4
 from crossclaw.cli.context import ALL_BYTES_MAX, FILE_BYTES_MAX, with_context
 from crossclaw.cli.exits import Exit, UsageError
 from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, json_option, seconds
+from crossclaw.cli.lasting import LastingPeer, ask_lasting
 from crossclaw.cli.naming import name_session
 from crossclaw.cli.peer import ADMIN, READ, WRITE, Peer
 from crossclaw.cli.running import ask
@@ -26,7 +27,8 @@ _MORE = f"""examples
 
 A session is named by its key, its id, or any new word: abc123 becomes agent:<default>:abc123.
 A context file is UTF-8 text of at most {FILE_BYTES_MAX // 1024} KiB; all together {ALL_BYTES_MAX // 1024} KiB.
-Ctrl-C aborts the run. When no gateway runs, one is embedded for the call."""
+Ctrl-C aborts the run. When no gateway runs, one is embedded for the call. A gateway that goes away
+meanwhile is waited for, up to half a minute: the message is said once, and its reply is had."""
 
 
 def _arguments(parser: Parser) -> None:
@@ -58,13 +60,15 @@ def _send(arguments: Arguments) -> int:
         _refuse_mixture(arguments)
         return ask(arguments, WRITE, work=lambda peer: _to_chat(peer, arguments, text))
     message = with_context(text, arguments.context)
-    return ask(arguments, READ, WRITE, ADMIN, work=lambda peer: _to_agent(peer, arguments, message))
+    return ask_lasting(
+        arguments, READ, WRITE, ADMIN, work=lambda peer: _to_agent(peer, arguments, message)
+    )
 
 
-async def _to_agent(peer: Peer, arguments: Arguments, message: str) -> int:
+async def _to_agent(peer: LastingPeer, arguments: Arguments, message: str) -> int:
     key = await name_session(peer, arguments.session, arguments.agent)
     screen = choose_screen(quiet=arguments.json)
-    told = await talk(peer, key, message, screen, arguments.timeout)
+    told = await talk(peer, key, message, screen, arguments.timeout, renew=peer.renew)
     if arguments.json:
         out_json(told.as_json())
     elif told.status != "ok":

@@ -55,6 +55,18 @@ async def find_session(peer: Peer, reference: str) -> str:
         ) from None
 
 
+async def find_transcript(peer: Peer, reference: str) -> str:
+    """As `find_session`; but the id of a transcript that a reset has closed stays what it is."""
+    text = reference.strip()
+    if not _SESSION_ID.fullmatch(text):
+        return await find_session(peer, text)
+    try:
+        await peer.call("sessions.entries", {"key": text, "limit": 1})
+    except Refusal as refusal:
+        raise _no_such_id(refusal, text) from None
+    return text.lower()
+
+
 async def is_there(peer: Peer, key: str) -> bool:
     try:
         return bool(await _resolve(peer, {"key": key}))
@@ -101,16 +113,20 @@ async def _of_id(peer: Peer, session_id: str, agent_id: str | None) -> str:
     try:
         found = await peer.call("sessions.resolve", {"sessionId": session_id.lower()})
     except Refusal as refusal:
-        if refusal.code != "INVALID_REQUEST":
-            raise
-        raise CommandFailed(
-            f"there is no session with the id {session_id}",
-            hint="crossclaw sessions list shows the sessions. A new one is named by a word.",
-        ) from None
+        raise _no_such_id(refusal, session_id) from None
     key = str(found["key"])
     if key.startswith("agent:"):
         _refuse_other_agent(SessionKey.parse(key), agent_id)
     return key
+
+
+def _no_such_id(refusal: Refusal, session_id: str) -> CommandFailed:
+    if refusal.code != "INVALID_REQUEST":
+        return refusal
+    return CommandFailed(
+        f"there is no session with the id {session_id}",
+        hint="crossclaw sessions list shows the sessions. A new one is named by a word.",
+    )
 
 
 async def _configured(peer: Peer, agent: str) -> str:

@@ -44,6 +44,17 @@ def find_served_place() -> Place:
         paths = find_paths(os.environ, Path(os.environ.get("HOME") or Path.home()))
         if not paths.port_path.exists():
             raise
-        note(f"{error}\nThe gateway that runs goes on with the config before.")
-        nothing = Loaded(Config(), paths.config_path, True, {}, (), ())
-        return Place(os.environ, paths, nothing, unread=True)
+        note(f"{told_whole(error)}\nThe gateway that runs goes on with the config before.")
+        return find_unread_place()
+
+
+def find_unread_place() -> Place:
+    """As far as it can be known without the config."""
+    paths = find_paths(os.environ, Path(os.environ.get("HOME") or Path.home()))
+    nothing = Loaded(Config(), paths.config_path, True, {}, (), ())
+    return Place(os.environ, paths, nothing, unread=True)
+
+
+def told_whole(error: ConfigInvalid) -> str:
+    """With the line at fault, for the terminal."""
+    return f"{error}\n{error.excerpt}" if error.excerpt else str(error)

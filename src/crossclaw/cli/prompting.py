@@ -4,7 +4,9 @@ Enter sends; Alt-Enter begins a new row; the arrows and Ctrl-R go through what w
 before, in this and earlier conversations.
 """
 
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +19,9 @@ Choices = Callable[[], Iterable[tuple[str, str]]]
 """Words that may be completed, each with what it means."""
 
 
+_LOCAL_FLAGS = 3  # where termios keeps them in its list
+
+
 def can_prompt() -> bool:
     return find_spec("prompt_toolkit") is not None
 
@@ -26,6 +31,7 @@ class Prompt:
 
     def __init__(self, history: Path | None, choices: Choices, **streams: Any) -> None:
         from prompt_toolkit import PromptSession  # noqa: PLC0415
+        from prompt_toolkit.filters import Condition  # noqa: PLC0415
         from prompt_toolkit.history import FileHistory, InMemoryHistory  # noqa: PLC0415
 
         self._session: PromptSession[str] = PromptSession(
@@ -35,7 +41,10 @@ class Prompt:
             multiline=True,
             key_bindings=_bindings(),
             prompt_continuation=lambda width, _row, _wraps: "· ".rjust(width),
-            enable_history_search=True,
+            # Up and down look among what begins alike; prompt-toolkit then offers no completions by itself.
+            enable_history_search=Condition(
+                lambda: not self._session.app.current_buffer.text.startswith("/")
+            ),
             **streams,
         )
 
@@ -48,6 +57,22 @@ class Prompt:
                 continue
             except EOFError:
                 return None
+
+    @contextmanager
+    def hush(self) -> Generator[None]:
+        """Outside the prompt the terminal shows no keys: its echo would stand in the middle of a reply. What
+        is typed meanwhile waits, and the next prompt shows it."""
+        import termios  # noqa: PLC0415
+
+        keyboard = sys.stdin.fileno()
+        before = termios.tcgetattr(keyboard)
+        hushed = [*before]
+        hushed[_LOCAL_FLAGS] &= ~termios.ECHO
+        termios.tcsetattr(keyboard, termios.TCSANOW, hushed)
+        try:
+            yield
+        finally:
+            termios.tcsetattr(keyboard, termios.TCSANOW, before)
 
 
 def _bindings() -> Any:

@@ -22,14 +22,14 @@ def _arguments(parser: Parser) -> None:
 
 def _schema(arguments: Arguments) -> int:
     async def whole() -> int:
-        methods = await _methods()
+        methods = await known_methods()
         out_json(asyncapi(methods) if arguments.asyncapi else protocol_schema(methods))
         return Exit.OK
 
     return run_async(whole)
 
 
-async def _methods() -> list[Method[Any]]:
+async def known_methods() -> list[Method[Any]]:
     """Of a house that is opened for this, somewhere else, and knows nobody."""
     from crossclaw.app import Outside, open_house  # noqa: PLC0415  brings the whole house
     from crossclaw.config import Config, Paths  # noqa: PLC0415

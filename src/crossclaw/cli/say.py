@@ -32,6 +32,12 @@ def on_terminal() -> bool:
     return sys.stdout.isatty()
 
 
+def coloured(text: str, code: str) -> str:
+    """On a terminal, unless its owner wants no colours (https://no-color.org)."""
+    plain = not on_terminal() or os.environ.get("NO_COLOR")
+    return text if plain else f"\x1b[{code}m{text}\x1b[0m"
+
+
 def dimmed(text: str) -> str:
     plain = not sys.stderr.isatty() or os.environ.get("NO_COLOR")
     return text if plain else f"\x1b[2m{text}\x1b[0m"

@@ -19,6 +19,7 @@ from crossclaw.cli.past import show_past, show_words
 from crossclaw.cli.peer import ADMIN, READ, WRITE, Peer
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import cleaned, note, out, out_json, problem
+from crossclaw.cli.sheets import sheet
 from crossclaw.cli.tables import ago, pairs, table
 from crossclaw.domain.clock import SystemClock
 
@@ -135,9 +136,13 @@ def _show(arguments: Arguments) -> int:
         key = await find_session(peer, arguments.session)
         answer = await peer.call("sessions.describe", {"key": key}, timeout_s=arguments.timeout)
         row = answer.get("session") or {"key": key}
-        told = {**row, "budget": row["budget"]["text"]} if row.get("budget") else row
-        plain = [(name, value) for name, value in told.items() if not isinstance(value, list)]
-        out_json(row) if arguments.json else out(pairs(plain))
+        if arguments.json:
+            out_json(row)
+            return Exit.OK
+        listed = await peer.call("sessions.table", {"key": key, "limit": 1})
+        line: dict[str, Any] = next(iter(listed["rows"]), {})
+        state = _state(line.get("lane")) if line else "put away"
+        out(pairs(sheet(row, line, state, listed["ts"])))
         return Exit.OK
 
     return ask(arguments, READ, work=work)
@@ -229,7 +234,9 @@ async def _target(peer: Peer, arguments: Arguments) -> dict[str, Any]:
 
 
 def _reset(arguments: Arguments) -> int:
-    return _change(arguments, "sessions.reset", "begins anew; the old transcript stays")
+    return _change(
+        arguments, "sessions.reset", "begins anew; sessions export --all-ids has the old transcript"
+    )
 
 
 def _delete(arguments: Arguments) -> int:

@@ -13,15 +13,18 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 
 from crossclaw.cli.exits import Exit
 from crossclaw.cli.peer import Event, Peer, Unreachable, plain_errors
+from crossclaw.cli.say import problem
 from crossclaw.cli.screens import Screen
 from crossclaw.display.conversation import Words, conversation, message_text, progress_line
 from crossclaw.domain.exchanges import is_silent
 
-Renew = Callable[[], Awaitable[None]]
+Renew = Callable[[float], Awaitable[None]]
+"""Another connection in place of the lost one, within so many seconds."""
 Status = Literal["ok", "error", "aborted", "timeout"]
 
 ABORT_S_MAX = 5.0  # an abort takes milliseconds; a gateway that hangs must not keep the person
 LOST_MAX = 20  # connections in one reply: a gateway that loses more is not one to talk with
+_FATE = "If the message had arrived, its run goes on when the gateway is there again."
 _EXITS: dict[Status, Exit] = {
     "ok": Exit.OK,
     "error": Exit.FAILED,
@@ -77,17 +80,38 @@ async def talk(
     that had arrived is not said twice, and its run is listened to again."""
     told = Told(key, str(uuid4()))
     words = {"sessionKey": key, "message": message, "idempotencyKey": told.run_id, "deliver": False}
+    until = anyio.current_time() + timeout_s
     for left in reversed(range(LOST_MAX)):
         try:
             with plain_errors():
-                await _say(peer, words, told, screen, timeout_s)
-            return told
+                await _say(peer, words, told, screen, max(0, until - anyio.current_time()))
+            break
         except Unreachable:
             if renew is None or not left:
                 raise
-        await renew()
-        told.resumed = True
+        await _taken_up(renew, max(0, until - anyio.current_time()), told)
+    if told.status == "timeout":
+        told.error = _not_in_time(peer, timeout_s)
     return told
+
+
+async def _taken_up(renew: Renew, within_s: float, told: Told) -> None:
+    """What the message became is in the gateway's ledger: whoever gives up here is told where to look."""
+    try:
+        await renew(within_s)
+    except Unreachable as away:
+        raise Unreachable(f"{away}. {_FATE}", hint=_later(told)) from None
+    except (anyio.get_cancelled_exc_class(), KeyboardInterrupt):  # Ctrl-C comes as either
+        problem(f"given up while the gateway was away. {_FATE}", _later(told))
+        raise
+    told.resumed = True
+
+
+def _later(told: Told) -> str:
+    return (
+        f"Read the reply then: crossclaw sessions history {told.session_key}\n"
+        f"Or stop the run then: crossclaw sessions abort {told.session_key}"
+    )
 
 
 async def _say(
@@ -103,8 +127,6 @@ async def _say(
         async with anyio.create_task_group() as tasks:
             await tasks.start(_heed_signals, peer, told)
             await _follow(events, told, screen, timeout_s)
-            if told.status == "timeout":
-                told.error = _not_in_time(peer, timeout_s)
             tasks.cancel_scope.cancel()
 
 

@@ -182,7 +182,7 @@ _SENT = Path("text")  # its name in the parser's words
 
 
 def _unread(why: str) -> Fault:
-    named = re.match(rf"{_SENT}:(\d+): (.*)", why, re.DOTALL)
+    named = re.match(rf"{_SENT}:(\d+)(?::\d+)?: (.*)", why, re.DOTALL)
     return Fault(int(named[1]), "", named[2]) if named else Fault(1, "", why)
 
 

@@ -52,9 +52,11 @@ class ConfigFile:
         self._edit(path, value, whole)
 
     def remove(self, path: KeyPath) -> None:
-        """Nothing at `path`; that it was not there is all right."""
-        if path in spans_of(self.text):
+        """Nothing at `path`; that it was not there is all right. A key may have been written twice."""
+        while path in spans_of(self.text):
             self._edit(path, None, remove_member(self.text, path))
+            if isinstance(path[-1], int):
+                return  # the next item has come to its place
 
     def replace(self, text: str) -> None:
         """Another text in place of the whole."""

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import pyjson5
 
+from crossclaw.config.broken import Fault, excerpt, find_fault, place_of
 from crossclaw.config.positions import KeyPath, lines_of
 from crossclaw.domain.errors import ConfigInvalid
 
@@ -225,24 +226,20 @@ def parse(text: str, file: Path) -> Any:
     except pyjson5.Json5NestingTooDeep:
         raise ConfigInvalid(f"{file} is nested deeper than {NESTING_MAX} levels") from None
     except pyjson5.Json5DecoderException as error:
-        raise ConfigInvalid(_explained(text, file, error)) from None
+        raise _explained(text, file, error) from None
 
 
-def _explained(text: str, file: Path, error: Exception) -> str:
-    import json5  # noqa: PLC0415 — 40 ms to import, and needed only when the file is broken
-
-    try:
-        json5.loads(text)
-    except (ValueError, RecursionError) as exact:
-        where, _, what = str(exact).removeprefix("<string>:").partition(" ")
-        if where.isdecimal():
-            return f"{file}:{where}: this is not JSON5: {what[:1].lower()}{what[1:]}"
+def _explained(text: str, file: Path, error: Exception) -> ConfigInvalid:
     if not text.strip():
-        return f"{file} is empty; write {{}} into it or remove it"
-    return f"{Spot(file, _line_near(text, error))}: this is not JSON5: {error.args[0]}"
+        return ConfigInvalid(f"{file} is empty; write {{}} into it or remove it")
+    fault = find_fault(text) or Fault(_near(error), "it is not clear to the parser either why")
+    line, column = place_of(text, fault.at)
+    explained = ConfigInvalid(f"{file}:{line}:{column}: this is not JSON5: {fault.why}")
+    explained.excerpt = excerpt(text, fault.at)
+    return explained
 
 
-def _line_near(text: str, error: Exception) -> int:
+def _near(error: Exception) -> int:
     """The fast parser says `near 17`, counting characters."""
     near = re.search(r"near (\d+)", str(error.args[0]))
-    return text.count("\n", 0, int(near[1]) - 1) + 1 if near and int(near[1]) else 1
+    return max(0, int(near[1]) - 1) if near else 0

@@ -108,26 +108,33 @@ def insert_last(text: str, path: KeyPath, value: Any, key: str | None = None) ->
 
 
 def remove_member(text: str, path: KeyPath) -> str:
-    """Without the member at `path`, its comma, and the line that it alone stood on."""
+    """Without the member or item at `path`, its comma, and the line that it alone stood on."""
     span = spans_of(text)[path]
     tokens = list(_tokens(text))
     value = next(n for n, token in enumerate(tokens) if token.start == span.start)
-    start, end = tokens[value - 2].start, span.end  # the key stands before the colon
+    first = value if isinstance(path[-1], int) else value - 2  # a key stands before the colon
+    start, end = tokens[first].start, span.end
     after = next(token for token in tokens if token.start >= end)
-    before = tokens[value - 3]
+    before = tokens[first - 1]
     if after.text == ",":
         end = after.end
     elif before.text == ",":
-        text = text[: before.start] + " " + text[before.end :]
+        text = text[: before.start] + text[before.end :]
+        start, end = start - 1, end - 1
     return _without_empty_line(text, start, end)
 
 
 def _without_empty_line(text: str, start: int, end: int) -> str:
     begin = text.rfind("\n", 0, start) + 1
     rest = text[end:].partition("\n")[0]
-    if not text[begin:start].strip() and not rest.strip() and begin:
-        return text[:begin] + text[end + len(rest) + 1 :]
-    return text[:start].rstrip(" ") + text[end:] if rest.strip() else text[:start] + text[end:]
+    if not text[begin:start].strip() and begin:
+        alone = not rest.strip()
+        return (
+            text[:begin] + text[end + len(rest) + 1 :]
+            if alone
+            else text[:start] + text[end:].lstrip(" ")
+        )
+    return text[:start].rstrip(" ") + text[end:]
 
 
 def _inserted_in_line(text: str, span: Span, value: Any, key: str | None) -> str | None:

@@ -47,7 +47,9 @@ class InvalidKey(Invalid):
 
 
 class ConfigInvalid(Invalid):
-    pass
+    excerpt = ""
+    """The line at fault with a mark below. For the terminal of whoever may read the file, and nobody
+    else: other things stand on that line too."""
 
 
 class KeyReused(Invalid):

@@ -20,6 +20,9 @@ HITS_MAX = 100  # nobody reads more; another word narrows it
 CLIENTS_HITS_MAX = 25  # what OpenClaw's clients may ask for
 AROUND_CHARS = 120  # before and after the word that was found
 ENTRIES_MAX = 500
+TRANSCRIPTS_MAX = (
+    1_000  # in one answer; a session that begins anew every day has as many in three years
+)
 PAGE_BYTES_MAX = 2 * 1024 * 1024  # the rest of a page is one call away; a picture may be megabytes
 
 Filled = Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
@@ -107,6 +110,27 @@ class EntriesResult(Result, frozen=True):
     """Pass it as `before` to read further back; missing at the beginning."""
 
 
+class TranscriptsParams(Params, frozen=True):
+    key: Filled
+    offset: Seq = 0
+
+
+class TranscriptRow(Result, frozen=True):
+    session_id: str
+    created_at: int
+    entries: int
+    current: bool
+    """Whether it is the one that is written to; the others were closed by a reset."""
+
+
+class TranscriptsResult(Result, frozen=True):
+    key: str
+    transcripts: list[TranscriptRow]
+    """The oldest first."""
+    more: bool = False
+    """Whether there are others beyond these; `offset` reads on."""
+
+
 class Search:
     def __init__(self, ledger: Ledger, resolver: Resolver) -> None:
         self._ledger = ledger
@@ -148,6 +172,26 @@ class Search:
             open=await self._open(handle.key),
             last_seq=await self._ledger.last_seq(session_id),
             before=first if first > params.after + 1 else None,
+        )
+
+    async def transcripts(self, caller: Caller, params: TranscriptsParams) -> TranscriptsResult:
+        handle = await self._resolver.resolve(caller.principal, params.key, "read")
+        session = await self._ledger.find_session(handle.key)
+        current = session.session_id if session else None
+        read = await self._ledger.list_transcripts(
+            handle.key, limit=TRANSCRIPTS_MAX + 1, offset=params.offset
+        )
+        rows = [
+            TranscriptRow(
+                session_id=each.session_id,
+                created_at=each.created_at,
+                entries=each.last_seq,
+                current=each.session_id == current,
+            )
+            for each in read[:TRANSCRIPTS_MAX]
+        ]
+        return TranscriptsResult(
+            key=shown_key(handle.key), transcripts=rows, more=len(read) > TRANSCRIPTS_MAX
         )
 
     async def _open(self, key: SessionKey) -> list[OpenRun]:
@@ -193,6 +237,16 @@ class Search:
                 effect="read",
                 handle=self.entries,
                 summary="Ours: a transcript page by page, with the number of each entry, and its open runs.",
+            ),
+            Method(
+                name="sessions.transcripts",
+                params=TranscriptsParams,
+                result=TranscriptsResult,
+                scope="operator.read",
+                effect="read",
+                handle=self.transcripts,
+                summary="Ours: the transcripts of a session, also those that a reset has closed. "
+                "Each is read by its id as `key` of `sessions.entries`.",
             ),
         ]
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import apsw
 
+from crossclaw.domain.keys import SessionKey
 from crossclaw.ledger.operations import (
     ArmTimer,
     Audit,
@@ -90,6 +91,15 @@ def list_exports(db: apsw.Connection, behind: bool, after: str, limit: int) -> l
     rows = db.execute(
         f"SELECT {EXPORT} FROM transcripts WHERE {only} session_id > ? ORDER BY session_id LIMIT ?",
         (after, limit),
+    )
+    return [export_of(row) for row in rows]
+
+
+def list_transcripts(db: apsw.Connection, key: SessionKey, limit: int, offset: int) -> list[Export]:
+    rows = db.execute(
+        f"SELECT {EXPORT} FROM transcripts WHERE key = ? ORDER BY created_at, session_id "
+        "LIMIT ? OFFSET ?",
+        (key.text, limit, offset),
     )
     return [export_of(row) for row in rows]
 

@@ -298,6 +298,9 @@ class SqliteLedger:
     async def list_compressed(self, session_ids: Sequence[str]) -> set[str]:
         return chores.list_compressed(self._reader, session_ids)
 
+    async def list_transcripts(self, key: SessionKey, *, limit: int, offset: int) -> list[Export]:
+        return chores.list_transcripts(self._reader, key, limit, offset)
+
     async def find_export(self, session_id: str) -> Export | None:
         return chores.find_export(self._reader, session_id)
 
