@@ -1,6 +1,7 @@
 """Agents behind OpenAI's interface, asked by its own client library."""
 
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -242,17 +243,17 @@ async def test_what_cannot_be_answered_says_why(tmp_path: Path) -> None:
 @pytest.mark.parametrize("way", ["chat", "responses"])
 async def test_a_run_that_failed_is_not_run_again_by_the_library(tmp_path: Path, way: str) -> None:
     words = "fail: no service"
+    messages: Any = [{"role": "user", "content": words}]
     async with serve_house(tmp_path) as housed:
         base = f"{housed.url}/v1"
         async with openai.AsyncOpenAI(base_url=base, api_key=TOKEN) as asking:
             assert asking.max_retries == 2  # as everybody has it
+            ask: Any = {
+                "chat": partial(asking.chat.completions.create, messages=messages),
+                "responses": partial(asking.responses.create, input=words),
+            }[way]
             with pytest.raises(openai.InternalServerError, match="no service") as told:
-                if way == "chat":
-                    await asking.chat.completions.create(
-                        model="openclaw", messages=[{"role": "user", "content": words}]
-                    )
-                else:
-                    await asking.responses.create(model="openclaw", input=words)
+                await ask(model="openclaw")
         rows = await sessions(housed)
 
     assert told.value.response.headers["x-should-retry"] == "false"
