@@ -12,7 +12,6 @@ from crossclaw.gateway.events import EVENT_NAMES
 from crossclaw.gateway.handshake import Admitted
 from crossclaw.gateway.limits import Limits
 
-
 CAPABILITIES = ("published-model-catalog",)
 """What clients of 2026.9 ask for by name: that `models.list` tells the models that can be used."""
 

@@ -87,7 +87,7 @@ class Import:
 
     async def run(self, folder: Path) -> Report:
         found = list(self._find(folder))
-        newer = sorted(folder.glob(NEWER_STORES))
+        newer = _newer(folder)
         if not found:
             raise Invalid(_why_nothing(folder, newer))
         for store in newer:
@@ -250,6 +250,10 @@ class _Batch:
         """`size` is 0 until the whole file has been read."""
         entries = self.before.entries + len(self.entries)
         return ImportState(size=size, bytes=self._end, lines=self._lines, entries=entries)
+
+
+def _newer(folder: Path) -> list[Path]:
+    return sorted(folder.glob(NEWER_STORES))
 
 
 def _why_nothing(folder: Path, newer: list[Path]) -> str:
