@@ -55,3 +55,23 @@ def test_a_folder_that_is_none_is_told(person: Person, tmp_path: Path) -> None:
     done = person.types("import", str(tmp_path))
     assert done.returncode == Exit.FAILED
     assert "agents/<agent>/sessions/sessions.json" in done.stderr
+
+
+def test_a_folder_that_is_not_there_is_told(person: Person, tmp_path: Path) -> None:
+    done = person.types("import", str(tmp_path / "nowhere"))
+    assert done.returncode == Exit.FAILED
+    assert f"there is no folder {tmp_path / 'nowhere'}" in done.stderr
+
+
+def test_a_newer_layout_is_told_alone_and_beside_one_that_can_be_read(
+    person: Person, tmp_path: Path
+) -> None:
+    for name, folder in (("new", tmp_path / "new"), ("both", a_folder(tmp_path / "both"))):
+        store = folder / "agents" / "main" / "agent" / "openclaw-agent.sqlite"
+        store.parent.mkdir(parents=True, exist_ok=True)
+        store.write_bytes(b"SQLite format 3\0")
+        done = person.types("import", str(folder))
+        assert done.returncode == (Exit.FAILED if name == "new" else Exit.OK)
+        assert "OpenClaw 2026.9" in done.stderr
+        assert "cannot be read yet" in done.stderr
+    assert "5 messages and 2 notes came in" in done.stdout

@@ -80,6 +80,43 @@ def agent(age: str, gateway: Gateway) -> None:
     assert words in run(gateway, age, "agent", "--agent", "main", "--message", f"say: {words}")
 
 
+def jobs(age: str, gateway: Gateway) -> None:
+    """A job from its making to its end, by `cron`."""
+    name = f"job of {age}"
+    asked = ("--every", "1h", "--session", "isolated", "--message", "say: ticked")
+    made = run(gateway, age, "cron", "add", "--name", name, *asked, "--json")
+    job_id = json.loads(made[made.index("{") :])["id"]
+    assert name in run(gateway, age, "cron", "list")
+    assert '"ran": true' in run(gateway, age, "cron", "run", job_id)
+    told = run(gateway, age, "cron", "runs", "--id", job_id)
+    assert '"sessionKey"' in told, told
+    assert '"enabled": true' in run(gateway, age, "cron", "status")
+    assert '"removed": true' in run(gateway, age, "cron", "rm", job_id)
+    assert name not in run(gateway, age, "cron", "list")
+
+
+# What else is asked every day, and a word of the answer.
+DAILY: dict[str, str] = {
+    "status": "reachable",
+    "channels status": "Gateway reachable",
+    "logs --limit 5": "the gateway listens",
+    "system presence": "Gateway: crossclaw",
+    "system heartbeat last": "",
+    "devices list": "",
+    "nodes status": "Paired: 0",
+}
+
+
+def daily(age: str, gateway: Gateway) -> None:
+    for words, wanted in DAILY.items():
+        assert wanted in run(gateway, age, *words.split()), words
+
+
+def models(gateway: Gateway) -> None:
+    """The old command line reads its own config; the new one asks the gateway."""
+    assert "rehearsal/" in run(gateway, "new", "models", "list")
+
+
 def tui(age: str, gateway: Gateway) -> None:
     script = package(age, "openclaw") / "openclaw.mjs"
     command = [str(node()), str(script), "tui", "--url", gateway.url, "--token", gateway.token]
@@ -163,10 +200,13 @@ def checks() -> dict[str, Check]:
             "gateway call": call,
             "health": health,
             "agent": agent,
+            "cron add, list, run, runs, status, rm": jobs,
+            "status, channels, logs, system, devices, nodes": daily,
             "tui": tui,
         }.items():
             found[f"openclaw {version} {name}"] = partial(check, age)
     return found | {
+        f"openclaw {NEW} models list": models,
         f"Control UI of {OLD} in Chromium": control_ui,
         "@openclaw/gateway-client 2026.9.1": library,
         "every method of protocol 4, for the record": everything,

@@ -183,7 +183,9 @@ async def test_a_reply_is_stored_with_the_end_of_its_run_at_every_moment(folder:
 
 
 @pytest.mark.spec("B1")
-async def test_a_crash_loop_is_blamed_on_one_run_at_a_time(folder: Path) -> None:
+async def test_a_crash_loop_is_blamed_on_one_run_at_a_time(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Three runs were under way at every crash. Only the one that got its last attempt alone is
     given up; the others were not involved and are answered."""
     keys = [SessionKey.named("main", name) for name in ("ana", "ben", "cho")]
@@ -204,3 +206,5 @@ async def test_a_crash_loop_is_blamed_on_one_run_at_a_time(folder: Path) -> None
     last = entries[-1].message
     assert isinstance(last, AssistantMessage)
     assert "given up" in (last.error or "")
+    assert "3 sessions had a run under way at two crashes in a row" in caplog.text
+    assert f"run {given_up.run_id} is given up" in caplog.text

@@ -250,6 +250,23 @@ def test_a_sandboxed_session_gets_servers_only_by_name(tmp_path: Path) -> None:
     in_a_house(tmp_path, {"little": STDIO}, story, tools=opened)
 
 
+@pytest.mark.spec("B3", "V4")
+def test_a_call_that_the_sandbox_refuses_names_the_setting_whether_or_not_there_is_such_a_tool(
+    tmp_path: Path,
+) -> None:
+    async def story(house: House) -> None:
+        boxed = await toolset(house, Authority(sandboxed=True))
+        for name in ("little__add", "nobody__knows"):
+            told = boxed.why_not(name)
+            assert told.startswith(f"the tool '{name}' is not available here: the sandbox")
+            assert "tools.sandbox.tools.alsoAllow" in told
+        assert boxed.why_not("nothing").startswith("there is no tool 'nothing'")
+        free = await toolset(house)
+        assert free.why_not("nobody__knows").startswith("there is no tool 'nobody__knows'")
+
+    in_a_house(tmp_path, {"little": STDIO}, story)
+
+
 def test_a_server_gets_few_variables_and_those_of_its_setting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -140,3 +140,27 @@ async def test_a_model_that_nobody_answers_with_is_refused_and_others_by_any_nam
         "deep": ("router", "deep/seek-3"),
         "qwen3": ("ollama", "qwen3"),
     }
+
+
+@pytest.mark.spec("G2", "G4")
+async def test_the_models_are_told_with_their_short_names_and_which_one_is_used(
+    tmp_path: Path,
+) -> None:
+    near = {
+        "baseUrl": "http://127.0.0.1:1/v1",
+        "models": [{"id": "m1", "input": ["text", "image"]}],
+    }
+    raw = {
+        "models": {"providers": {"near": near}},
+        "agents": {"defaults": {"models": {"near/m1": {"alias": "Quick"}}}},
+    }
+    config = msgspec.convert(raw, Config)
+    async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
+        told = (await call(house, "models.list", includeDetails=True, view="default"))["models"]
+        some = (await call(house, "models.list", provider="near", view="all"))["models"]
+
+    assert [(m["provider"], m.get("tags"), m.get("alias")) for m in told] == [
+        ("rehearsal", ["default"], None),
+        ("near", None, "quick"),
+    ]
+    assert [(m["id"], m["input"]) for m in some] == [("m1", ["text", "image"])]

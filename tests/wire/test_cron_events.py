@@ -41,3 +41,30 @@ async def test_who_may_only_read_makes_no_jobs(tmp_path: Path) -> None:
         assert refused["error"]["message"] == "missing scope: operator.admin"
         refused = await reader.ask("hooks.wake", {"text": "x"})
         assert refused["error"]["message"] == "missing scope: hook"
+
+
+async def test_pages_of_jobs_that_belong_together_name_the_same_revision(tmp_path: Path) -> None:
+    """OpenClaw 2026.9 reads page by page, and begins again when the jobs have changed in between."""
+    async with opened(tmp_path) as served, guest(served) as person:
+
+        async def add(name: str) -> None:
+            job = {
+                "name": name,
+                "schedule": {"kind": "every", "everyMs": 3_600_000},
+                "payload": {"kind": "agentTurn", "message": "hello"},
+            }
+            assert (await person.ask("cron.add", job))["ok"]
+
+        async def page(offset: int) -> tuple[str, str]:
+            params = {"limit": 1, "offset": offset, "sortBy": "name"}
+            told = (await person.ask("cron.list", params))["payload"]
+            return told["jobs"][0]["name"], told["snapshotRevision"]
+
+        await add("a")
+        await add("b")
+        (first, revision), (second, same) = await page(0), await page(1)
+        await add("c")
+        _, other = await page(1)
+
+        assert (first, second) == ("a", "b")
+        assert revision == same != other

@@ -45,7 +45,9 @@ async def test_hello_has_what_clients_need(protocol: int) -> None:
     }
     if protocol == 3:
         assert "auth" not in hello
+        assert "capabilities" not in hello["features"]
     else:
+        assert hello["features"]["capabilities"] == ["published-model-catalog"]
         assert hello["auth"] == {
             "method": "token",
             "role": "operator",

@@ -203,6 +203,31 @@ async def test_what_a_hook_may_not(
         assert not open_.provider.seen
 
 
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+async def test_a_sender_that_names_no_json_is_understood_and_held_to_the_other_rules(
+    tmp_path: Path,
+) -> None:
+    """`curl -d` calls every body a form. A page could send that anywhere, but not with the header."""
+    async with opened(tmp_path) as open_:
+
+        async def status(path: str, headers: dict[str, str]) -> int:
+            answer = await http(open_, "POST", path, {"message": "a"}, FORM | headers)  # type: ignore[arg-type]
+            return answer.status
+
+        assert await status("/hooks/agent", BEARER) == 202
+        assert await status("/hooks/agent", BEARER | {"Content-Type": ""}) == 202
+        assert await status("/hooks/agent", {"X-OpenClaw-Token": HOOK_TOKEN}) == 202
+        assert await status("/hooks/agent", {}) == 401
+        assert await status(f"/hooks/agent?token={HOOK_TOKEN}", {}) == 401
+        assert await status("/hooks/agent", BEARER | {"Origin": "https://evil.example"}) == 403
+        assert await status("/hooks/agent", BEARER | {"Sec-Fetch-Site": "cross-site"}) == 403
+        assert await status("/tools/invoke", {"Authorization": f"Bearer {TOKEN}"}) == 415
+        no_json = await http(open_, "POST", "/hooks/agent", b"message=a", FORM | BEARER)  # type: ignore[arg-type]
+        assert no_json.status == 400
+
+
 async def test_hooks_that_are_switched_off_are_not_there(tmp_path: Path) -> None:
     async with opened(tmp_path, enabled=False) as open_:
         assert (await open_.post("/hooks/wake", {"text": "a"})).status == 404

@@ -1,6 +1,7 @@
 """Agents behind OpenAI's interface, asked by its own client library."""
 
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,10 @@ import httpx2
 import openai
 import pytest
 
+from crossclaw.domain.errors import Busy, StoreError
 from crossclaw.domain.secret import Secret
 from crossclaw.gateway.http import following
+from crossclaw.gateway.http.openai import RunFailed, failed
 from crossclaw.testing.fake_models import Broken, FakeModelServer, FakeRequest
 from tests.wire.housed import TOKEN, Housed, serve_house
 
@@ -225,15 +228,46 @@ async def test_what_cannot_be_answered_says_why(tmp_path: Path) -> None:
         )
         with pytest.raises(openai.APIError, match="no light"):
             _ = [chunk async for chunk in stream]
-        failed = await asking.responses.create(
+        response = await asking.responses.create(
             model="openclaw", input="fail: no light", stream=True
         )
-        kinds = [event.type async for event in failed]
+        kinds = [event.type async for event in response]
         async with client(housed, "wrong") as stranger:
             with pytest.raises(openai.AuthenticationError):
                 await stranger.chat.completions.create(model="openclaw", messages=hello)
 
     assert kinds[-1] == "response.failed"
+
+
+@pytest.mark.spec("G3")
+@pytest.mark.parametrize("way", ["chat", "responses"])
+async def test_a_run_that_failed_is_not_run_again_by_the_library(tmp_path: Path, way: str) -> None:
+    words = "fail: no service"
+    messages: Any = [{"role": "user", "content": words}]
+    async with serve_house(tmp_path) as housed:
+        base = f"{housed.url}/v1"
+        async with openai.AsyncOpenAI(base_url=base, api_key=TOKEN) as asking:
+            assert asking.max_retries == 2  # as everybody has it
+            ask: Any = {
+                "chat": partial(asking.chat.completions.create, messages=messages),
+                "responses": partial(asking.responses.create, input=words),
+            }[way]
+            with pytest.raises(openai.InternalServerError, match="no service") as told:
+                await ask(model="openclaw")
+        rows = await sessions(housed)
+
+    assert told.value.response.headers["x-should-retry"] == "false"
+    assert len(rows) == 1
+
+
+def test_only_what_was_refused_before_a_run_began_may_be_asked_again() -> None:
+    begun = RunFailed()
+    begun.__cause__ = Busy("the house is full")
+
+    assert "x-should-retry" not in failed(Busy("the house is full")).headers
+    assert failed(begun).status_code == failed(Busy("")).status_code == 503
+    for error in (begun, StoreError("the disk is full"), KeyError("nobody foresaw this")):
+        assert failed(error).headers["x-should-retry"] == "false"
 
 
 @pytest.mark.spec("G3")

@@ -1,7 +1,8 @@
 """The edge: what every HTTP request and every upgrade passes before anything else looks at it.
 
 In this order: the path is plain, the Host is ours, no foreign page asks, the route exists, the
-secret is right, the body is JSON and not too large. A body is not read before all that.
+secret is right, the body calls itself JSON (hooks need not) and is not too large. A body is not
+read before all that.
 """
 
 import re
@@ -115,7 +116,8 @@ class Edge:
         endpoint = find_endpoint(self._routes, scope["method"], scope["path"])
         principal = self._principal(endpoint, scope, headers)
         if scope["method"] in _CHANGING:
-            check_json(headers)
+            if endpoint.door != HOOKS:
+                check_json(headers)
             most = endpoint.body_bytes_max or self._limits.body_bytes_max
             body = await read_body(headers, receive, most, self._limits.body_time_s)
             receive = _replay(body, receive)
@@ -193,7 +195,8 @@ def bearer(headers: Mapping[str, str]) -> str | None:
 
 
 def check_json(headers: Mapping[str, str]) -> None:
-    """A page may send forms and plain text anywhere without being asked; JSON it may not."""
+    """A page may send forms and plain text anywhere without being asked; JSON it may not. Hooks are
+    not held to it: many senders name no type, and no page can add the header with their secret."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise Refusal(invalid("content-type must be application/json", 415))

@@ -12,6 +12,9 @@ from crossclaw.gateway.events import EVENT_NAMES
 from crossclaw.gateway.handshake import Admitted
 from crossclaw.gateway.limits import Limits
 
+CAPABILITIES = ("published-model-catalog",)
+"""What clients of 2026.9 ask for by name: that `models.list` tells the models that can be used."""
+
 
 class About(msgspec.Struct, frozen=True, kw_only=True):
     """What the gateway tells of its house."""
@@ -126,6 +129,7 @@ class Hello:
         if protocol >= 4 or token:  # clients of protocol 3 take `auth` only with a device token
             payload["auth"] = {"role": admitted.role, "scopes": admitted.shown_scopes}
         if protocol >= 4:
+            payload["features"]["capabilities"] = list(CAPABILITIES)
             payload["auth"]["method"] = admitted.method
         if token is not None:
             kept = {"deviceToken": token.reveal(), "issuedAtMs": self._clock.now_ms()}

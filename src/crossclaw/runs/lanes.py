@@ -151,7 +151,15 @@ class Lanes:
     async def _recover(self) -> None:
         recovered = await self._book.recover()
         for run in recovered.exhausted:
+            log.warning(
+                "run %s is given up: it was under way at %d crashes", run.run_id, ATTEMPTS_MAX
+            )
             await self._give_up(run)
+        if recovered.suspects:
+            log.warning(
+                "%d sessions had a run under way at two crashes in a row; they go on one after the other",
+                len(recovered.suspects),
+            )
         self._suspects.update(recovered.suspects)
         self._waiting.update(recovered.keys)
 

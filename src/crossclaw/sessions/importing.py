@@ -39,6 +39,10 @@ TOLD_MAX = 200  # problems told one by one; the rest are counted
 STORE_BYTES_MAX = 1_000_000_000  # of a sessions.json: a gigabyte is a million sessions
 
 
+NEWER_STORES = "agents/*/agent/openclaw-agent.sqlite"
+"""Where OpenClaw 2026.9 keeps its sessions."""
+
+
 class Report(msgspec.Struct, kw_only=True, rename="camel"):
     """What an import has found and done."""
 
@@ -83,11 +87,11 @@ class Import:
 
     async def run(self, folder: Path) -> Report:
         found = list(self._find(folder))
+        newer = _newer(folder)
         if not found:
-            raise Invalid(
-                f"there are no sessions in {folder}: an OpenClaw state folder has "
-                "agents/<agent>/sessions/sessions.json"
-            )
+            raise Invalid(_why_nothing(folder, newer))
+        for store in newer:
+            self.report.remark(f"{store}: sessions of OpenClaw 2026.9, which cannot be read yet")
         self._all = sum(each.path.stat().st_size for each in found if each.path)
         for each in found:
             await self._bring(each)
@@ -246,3 +250,21 @@ class _Batch:
         """`size` is 0 until the whole file has been read."""
         entries = self.before.entries + len(self.entries)
         return ImportState(size=size, bytes=self._end, lines=self._lines, entries=entries)
+
+
+def _newer(folder: Path) -> list[Path]:
+    return sorted(folder.glob(NEWER_STORES))
+
+
+def _why_nothing(folder: Path, newer: list[Path]) -> str:
+    if not folder.is_dir():
+        return f"there is no folder {folder}"
+    if newer:
+        return (
+            f"{folder} has the layout of OpenClaw 2026.9, whose sessions ({newer[0].relative_to(folder)}) "
+            "cannot be read yet; what can be read is that of 2026.2, agents/<agent>/sessions/sessions.json"
+        )
+    return (
+        f"there are no sessions in {folder}: an OpenClaw state folder has "
+        "agents/<agent>/sessions/sessions.json"
+    )

@@ -1,7 +1,7 @@
 """Toolsets: the tools that one run gets, and the reason why it does not get the others."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from crossclaw.config import Config
@@ -12,16 +12,27 @@ from crossclaw.policy.subagents import NO_SPAWN, child_layers
 from crossclaw.policy.tools import Layer, decide_tool, may_allow_any, tool_layers
 from crossclaw.tools.contract import Tool
 from crossclaw.tools.mcp_servers import McpServers
+from crossclaw.tools.mcp_tool import SEPARATOR
 
 CHOICES_MAX = 1_024  # remembered: agents, models and authorities in use are far fewer
 
 IsSandboxed = Callable[[SessionKey, Authority], Decision]
 
 
+Against = Callable[[str], str | None]
+"""What speaks against a tool that nobody has seen, by its name alone."""
+
+
 class Toolset(Mapping[str, Tool[Any]]):
-    def __init__(self, offered: Mapping[str, Tool[Any]], refused: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        offered: Mapping[str, Tool[Any]],
+        refused: Mapping[str, str],
+        against: Against = lambda _name: None,
+    ) -> None:
         self._offered = offered
         self._refused = refused
+        self._against = against
 
     def __getitem__(self, name: str) -> Tool[Any]:
         return self._offered[name]
@@ -34,12 +45,20 @@ class Toolset(Mapping[str, Tool[Any]]):
 
     def joined(self, others: "Toolset") -> "Toolset":
         """A name that both have is this one's."""
-        return Toolset({**others._offered, **self._offered}, {**others._refused, **self._refused})
+        return Toolset(
+            {**others._offered, **self._offered},
+            {**others._refused, **self._refused},
+            others._against,
+        )
+
+    def asking(self, against: Against) -> "Toolset":
+        return Toolset(self._offered, self._refused, against)
 
     def why_not(self, name: str) -> str:
         there_are = f"there are: {', '.join(self) or 'none'}"
-        if name in self._refused:
-            return f"the tool {name!r} is not available here: {self._refused[name]}; {there_are}"
+        reason = self._refused.get(name) or self._against(name)
+        if reason is not None:
+            return f"the tool {name!r} is not available here: {reason}; {there_are}"
         return f"there is no tool {name!r}; {there_are}"
 
 
@@ -82,7 +101,8 @@ class Toolsets:
         if not self._servers.are_there:
             return chosen
         borrowed = await self._servers.tools(lambda begins: may_allow_any(begins, layers, given))
-        return chosen.joined(_decided({tool.name: tool for tool in borrowed}, layers, given))
+        theirs = _decided({tool.name: tool for tool in borrowed}, layers, given)
+        return chosen.joined(theirs.asking(partial(_against, layers, given)))
 
     def _choose(self, case: Case) -> tuple[tuple[Layer, ...], Toolset]:
         """Whoever writes into a child's session does not make it more than a child: that is asked by
@@ -95,6 +115,13 @@ class Toolsets:
         elif not case.given.may_spawn:
             layers += (NO_SPAWN,)
         return layers, _decided(self.known, layers, case.given)
+
+
+def _against(layers: Sequence[Layer], given: Authority, name: str) -> str | None:
+    """A server that is not wanted is not started, so what its tools are called is not known. The
+    answer is by the form of the name: it does not tell whether there is such a tool."""
+    decision = decide_tool(name, layers, given)
+    return decision.reason if SEPARATOR in name and not decision.allowed else None
 
 
 def _decided(tools: Mapping[str, Tool[Any]], layers: Sequence[Layer], given: Authority) -> Toolset:

@@ -131,6 +131,8 @@ class Asking:
     async def said(self, begun: Begun) -> Said:
         try:
             done = await begun.answers.later()
+        except Exception as error:
+            raise RunFailed from error
         finally:
             self._followers.leave(begun.run_id, begun.following)
         payloads = done.result["payloads"]
@@ -182,19 +184,34 @@ def data_picture(url: str) -> dict[str, str]:
     return {"mimeType": head.removeprefix("data:"), "content": data}
 
 
+class RunFailed(Exception):
+    """What became of a run that had begun, as its cause."""
+
+
+_ONCE = {"x-should-retry": "false"}
+"""OpenAI's libraries repeat what is answered with 500 or 503, and here each repetition is a run."""
+
+
 def failed(error: Exception) -> Response:
-    """A failure in OpenAI's shape. Of one that nobody foresaw only that it happened is told."""
+    """A failure in OpenAI's shape. Of one that nobody foresaw only that it happened is told. To be
+    repeated is only what was refused before a run began and may be taken later."""
     match error:
+        case RunFailed(__cause__=Exception() as cause):
+            answer = failed(cause)
+            answer.headers.update(_ONCE)
+            return answer
         case UnknownModel():
             return problem(str(error), "invalid_request_error", 404)
         case Forbidden():
             return problem(str(error), "permission_error", 403)
         case Invalid() | NotFound():
             return problem(str(error), "invalid_request_error", 400)
+        case CrossclawError(retryable=True):
+            return problem(str(error), "api_error", 503)
         case CrossclawError():
-            return problem(str(error), "api_error", 503 if error.retryable else 500)
+            return problem(str(error), "api_error", 500, _ONCE)
     log_unforeseen("a request over HTTP", error)
-    return problem("something failed inside; the gateway's log says what", "api_error", 500)
+    return problem("something failed inside; the gateway's log says what", "api_error", 500, _ONCE)
 
 
 def failure_text(error: Exception) -> str:

@@ -41,8 +41,10 @@ class ModelsParams(Params, frozen=True):
     """OpenClaw's clients narrow the list or ask to look anew; ours is short and always fresh."""
 
     agent_id: str | None = None
+    provider: str | None = None
     view: str | None = None
     refresh: bool | None = None
+    include_details: bool | None = None
     prepared_only: bool | None = None
     include_provider_capabilities: bool | None = None
 
@@ -181,22 +183,30 @@ class About:
         )
 
     async def models(self, caller: Caller, params: ModelsParams) -> ModelsResult:
-        listed = [
-            {
+        agents = self._config.agents
+        listed: dict[str, dict[str, Any]] = {
+            f"{provider}/{model.id}": {
                 "id": model.id,
                 "name": model.name or model.id,
                 "provider": provider,
                 "contextWindow": model.context_window,
                 "reasoning": model.reasoning,
+                "input": list(model.input),
             }
             for provider, entry in self._config.models.providers.items()
             for model in entry.models
-        ]
-        chosen = self._config.model_for(self._config.agents.default_id, self._environ).primary
-        provider, _, model_id = chosen.partition("/")
-        if not any(m["id"] == model_id and m["provider"] == provider for m in listed):
-            listed.insert(0, {"id": model_id, "name": model_id, "provider": provider})
-        return ModelsResult(models=listed)
+        }
+        chosen = self._config.model_for(agents.default_id, self._environ).primary
+        if chosen not in listed:
+            provider, _, model_id = chosen.partition("/")
+            own = {"id": model_id, "name": model_id, "provider": provider}
+            listed = {chosen: own, **listed}
+        listed[chosen]["tags"] = ["default"]
+        for alias, reference in agents.aliases().items():
+            if reference in listed:
+                listed[reference]["alias"] = alias
+        wanted = params.provider
+        return ModelsResult(models=[m for m in listed.values() if wanted in (None, m["provider"])])
 
     async def channels(self, caller: Caller, params: ChannelsParams) -> dict[str, Any]:
         names = ("webchat", *self._channels)

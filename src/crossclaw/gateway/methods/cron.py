@@ -1,5 +1,7 @@
 """cron.*: jobs, as OpenClaw's clients know them."""
 
+from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -53,6 +55,8 @@ class ListResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     limit: int
     has_more: bool
     next_offset: int | None
+    snapshot_revision: str
+    """Of all that was found, in its order: pages that name the same one belong together."""
 
 
 class Nothing(Params, frozen=True):
@@ -177,6 +181,7 @@ class CronMethods:
             limit=limit,
             has_more=rest > 0,
             next_offset=params.offset + limit if rest > 0 else None,
+            snapshot_revision=_revision(found),
         )
 
     async def status(self, caller: Caller, params: Nothing) -> StatusResult:
@@ -291,6 +296,11 @@ _SORTS: dict[str, Any] = {
     "updatedAtMs": lambda job: job.updated_at,
     "name": lambda job: job.spec.name.casefold(),
 }
+
+
+def _revision(jobs: Sequence[Job]) -> str:
+    seen = [(job.job_id, job.updated_at, job.next_at) for job in jobs]
+    return sha256(msgspec.json.encode(seen)).hexdigest()[:16]
 
 
 def _wanted(job: Job, params: ListParams) -> bool:
