@@ -59,12 +59,6 @@ class AgentParams(Params, frozen=True):
     label: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] | None = None
 
 
-class Accepted(Result, frozen=True):
-    run_id: str
-    status: str
-    accepted_at: int
-
-
 class WaitParams(Params, frozen=True):
     run_id: Filled
     timeout_ms: Annotated[int, msgspec.Meta(ge=0)] = WAIT_DEFAULT_MS
@@ -85,9 +79,12 @@ class Payload(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class AgentResult(Result, frozen=True):
+    """The first answer says when it was accepted, the second what came of it."""
+
     run_id: str
     status: str
-    summary: str
+    accepted_at: int | None = None
+    summary: str | None = None
     result: dict[str, Any] | None = None
 
 
@@ -126,7 +123,7 @@ class Runs:
         await self._book.submit(new, session, dedupe=once, before=before)
         if caller.listening is not None:
             caller.listening.runs[run_id] = params.session_key or handle.key.text
-        first = Accepted(run_id=run_id, status="accepted", accepted_at=self._clock.now_ms())
+        first = AgentResult(run_id=run_id, status="accepted", accepted_at=self._clock.now_ms())
         return TwoAnswers(first, lambda: self._final(run_id))
 
     def _target(self, params: AgentParams) -> str:
