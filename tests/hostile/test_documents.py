@@ -41,13 +41,31 @@ _CONFIGS = Maker(
 )
 
 
+_PIECES = [
+    "// x\n", "/*", "*/", ",", "'", '"', "0x1F", "Infinity", "-NaN", "\\", "}", "{", "]", ":", "$include: './nope'",
+    '"${HOME}"', '"${NOPE}"', "\u2028", "\x00", "\n" * 3, "a: 1,", '"gateway": {"port": 1},', "+1", ".5", "1e999",
+]  # fmt: skip
+_pieces = st.lists(st.tuples(st.integers(0, 400), st.sampled_from(_PIECES)), max_size=2)
+
+
+def written(raw: Any, pieces: list[tuple[int, str]]) -> str:
+    """As JSON, with something put in by a hand that slipped."""
+    text = json.dumps(raw, indent=1)
+    for where, piece in pieces:
+        at = where % (len(text) + 1)
+        text = text[:at] + piece + text[at:]
+    return text
+
+
 @pytest.mark.spec("C2")
 @hostile(60, 3_000)
-@given(_CONFIGS.nearly(Config), st.booleans())
-def test_any_config_opens_a_house_or_is_refused_by_its_path(raw: Any, served: bool) -> None:
+@given(_CONFIGS.nearly(Config), _pieces, st.booleans())
+def test_any_config_opens_a_house_or_is_refused_by_its_path(
+    raw: Any, pieces: list[tuple[int, str]], served: bool
+) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "openclaw.json"
-        path.write_text(json.dumps(raw), encoding="utf-8")
+        path.write_text(written(raw, pieces), encoding="utf-8")
         try:
             config = load(path, {}).config
         except ConfigInvalid as refused:

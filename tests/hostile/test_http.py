@@ -22,6 +22,7 @@ from tests.hostile.watched import (
     HOOK_TOKEN,
     NEVER,
     PATIENCE_S,
+    STATE,
     Visitor,
     Watched,
     hostile,
@@ -207,6 +208,7 @@ def posted(
     text = answer.content.decode()
     what = (path, raw[:300], headers, answer.status_code, text[:600])
     assert not any(each in text for each in NEVER), what
+    assert answer.status_code < 400 or STATE not in text, what
     assert answer.status_code < 500 or "no luck" in text, what  # the model's, not ours
     assert text.strip() or answer.status_code in (202, 204, 431), what
     if HIDDEN_WORDS.encode() not in raw and CHAT.encode() in raw and "/tools/" in path:

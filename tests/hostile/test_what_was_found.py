@@ -98,6 +98,17 @@ async def test_nobody_searches_for_a_name_longer_than_any(tmp_path: Path, method
         await call(house, method, search="%_!" * 300)
 
 
+@pytest.mark.spec("G2")
+async def test_a_run_with_more_time_than_there_is_runs(tmp_path: Path) -> None:
+    async with open_house(tmp_path, ScriptedProvider(["here I am"])) as house:
+        sent: dict[str, Any] = {"sessionKey": "main", "message": "hi", "timeoutMs": 10**400}
+        await call(house, "chat.send", idempotencyKey="once", **sent)
+        run = await house.book.wait("once")
+
+    assert run is not None
+    assert (run.status, run.reply) == ("ok", "here I am")
+
+
 @pytest.mark.spec("K3")
 @pytest.mark.parametrize("text", ["9" * 5_000, "9" * 20, "253402300800000", "2016-12-31T23:59:60Z"])
 def test_a_time_after_all_times_is_refused(text: str) -> None:
