@@ -29,7 +29,8 @@ from tests.wire.serving import SignedDevice, connect_params
 DEVICE = SignedDevice()
 _MAKER = Maker(
     {
-        "token": [TOKEN, TOKEN, "wrong", "", None],
+        "token": [TOKEN] * 20
+        + ["wrong", "", None],  # few wrong ones, or none is looked at for a while
         "role": ["operator", "node", "nobody"],
         "minProtocol": [3, 4, 1, 99],
         "maxProtocol": [3, 4, 99],
@@ -159,6 +160,7 @@ _HEADS = st.binary(max_size=14) | st.sampled_from(
     [
         b"\x81\x05hello",  # not masked
         b"\x80\x80\0\0\0\0",  # goes on with nothing
+        b"\x81\x82\0\0\0\0\xff\xff",  # a text that is none
         b"\x8f\x80\0\0\0\0",  # no such kind
         b"\xc1\x80\0\0\0\0",  # compressed, which was not agreed
         b"\x89\xfe\x01\x00\0\0\0\0" + b"p" * 256,  # a ping too long
@@ -206,6 +208,35 @@ def test_who_asks_much_and_reads_nothing_gets_every_answer_or_is_told(house: Wat
     assert "closed" in answers[-1] or len(answers) == len(frames)
     assert all(answer["ok"] or answer["error"]["retryable"] for answer in answers[:-1])
     assert house.complaints() == []
+    assert house.serves()
+
+
+_hosts = st.sampled_from(
+    [b"127.0.0.1", b"localhost", b"[::1", b"[::1]:x", b"127.0.0.1:99999", b"127.0.0.1:-1", b"", b"\xff\xfe", b"a" * 5000,
+     b"http://127.0.0.1", b"127.0.0.1:1:2", b"[]", b"@", b"127.0.0.1#x", b"\xe2\x82\xac", b"[fe80::1%eth0]", b"null", b"://"]
+) | st.text(st.characters(min_codepoint=33, max_codepoint=255), max_size=12).map(lambda t: t.encode("latin-1"))  # fmt: skip
+
+
+@pytest.mark.spec("G3")
+def test_hosts_and_origins_of_any_spelling_are_ours_or_not(house: Watched) -> None:
+    house.complaints()
+
+    @hostile(30, 3_000)
+    @given(_hosts, _hosts, st.sampled_from([b"Origin", b"Sec-Fetch-Site", b"X-Forwarded-For", b"Authorization"]))  # fmt: skip
+    def asking(host: bytes, other: bytes, name: bytes) -> None:
+        lines = [
+            b"GET /metrics HTTP/1.1",
+            b"Host: " + host,
+            name + b": " + other,
+            b"Connection: close",
+        ]
+        with socket.create_connection(("127.0.0.1", house.housed.port), PATIENCE_S) as peer:
+            peer.sendall(b"\r\n".join(lines) + b"\r\n\r\n")
+            head = peer.recv(65536)
+        assert head.split()[1] in (b"400", b"401", b"403", b"421", b"429"), (lines, head)
+        assert house.complaints() == [], lines
+
+    asking()
     assert house.serves()
 
 

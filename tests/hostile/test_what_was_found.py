@@ -1,6 +1,7 @@
 """What strange requests and files have found, each as a story of its own."""
 
 import json
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,10 @@ import msgspec
 import pytest
 
 from crossclaw.domain.errors import Invalid
+from crossclaw.domain.jobs import Cron
 from crossclaw.gateway.frames import InvalidFrame, decode_request
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
-from crossclaw.schedule.times import parse_at
+from crossclaw.schedule.times import next_after, parse_at
 from crossclaw.testing import ScriptedProvider, open_house
 from crossclaw.transcripts.foreign import mend_halves
 from tests.flows.talking import call
@@ -115,6 +117,14 @@ def test_a_time_after_all_times_is_refused(text: str) -> None:
     with pytest.raises(Invalid, match="is no time") as refused:
         parse_at(text)
     assert len(str(refused.value)) < 200
+
+
+@pytest.mark.spec("K3")
+@pytest.mark.parametrize("expr", ["* * * * *", "0 0 29 2 *", "0 0 L * *"])
+@pytest.mark.parametrize("after", [253402300799000, 253402128000000, 253402300800000])
+def test_after_the_last_of_all_days_nothing_is_due(expr: str, after: int) -> None:
+    tick = next_after(Cron(expr=expr, tz="Europe/Vienna"), after, 0, UTC)
+    assert tick is None or tick > after
 
 
 @pytest.mark.spec("K3")

@@ -105,6 +105,13 @@ def find_zone(name: str) -> tzinfo:
 
 
 def _cron_ticks(schedule: Cron, after: int, local: tzinfo) -> Iterator[int]:
+    try:
+        yield from _walked(schedule, after, local)
+    except (OverflowError, ValueError):
+        return  # the calendar ends with the year 9999
+
+
+def _walked(schedule: Cron, after: int, local: tzinfo) -> Iterator[int]:
     from cronsim import CronSim, CronSimError  # noqa: PLC0415  only who has such a job needs it
 
     zone = find_zone(schedule.tz) if schedule.tz else local

@@ -23,6 +23,7 @@ from crossclaw.gateway.methods.chat import (
     content_of,
     require_send,
 )
+from crossclaw.gateway.methods.sessions import Label
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Dedupe
 from crossclaw.runs.book import Book
@@ -56,7 +57,7 @@ class AgentParams(Params, frozen=True):
     timeout: Annotated[int, msgspec.Meta(ge=0)] | None = None
     lane: str | None = None
     extra_system_prompt: str | None = None
-    label: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] | None = None
+    label: Label | None = None
 
 
 class WaitParams(Params, frozen=True):
