@@ -43,7 +43,7 @@ $(VENV)/browser: $(VENV)/ready tests/browser/requirements.lock
 	@touch $@
 
 proof: setup ## the proofs at full size, of which `make test` runs a sample: all cases, 10,000 random histories
-	CROSSCLAW_PROOF=full $(BIN)/python -m pytest -n 2 --timeout 0 tests/proof tests/properties $(ARGS)
+	CROSSCLAW_PROOF=full $(BIN)/python -m pytest -n 2 --timeout 0 tests/proof tests/properties tests/hostile $(ARGS)
 
 check: setup ## style, types and the direction of imports
 	$(BIN)/ruff check .

@@ -13,6 +13,8 @@ from crossclaw.door.registry import Caller, Method, Registry
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Audit
 
+REASON_CHARS_MAX = 500  # of a refusal in the audit; a caller's own words may be in it
+
 
 class MissingScope(Forbidden):
     """On protocol 3 its code is INVALID_REQUEST; the frames know."""
@@ -62,7 +64,7 @@ class Door:
                 action=name[:100],
                 target="",
                 allowed=False,
-                reason=reason,
+                reason=reason[:REASON_CHARS_MAX],
             )
         )
 

@@ -42,6 +42,7 @@ INTERRUPTED = "interrupted by a newer message"
 REST_MIN_S = 0.001  # a clock that stands still must not become a busy loop
 END_TRIES = 60  # a minute for a full lane; then the run goes back, and its model is asked again
 STORE_PATIENCE_S = 1.0  # between attempts while the ledger cannot write (a full disk)
+LIMIT_MS_MAX = 2**53  # of a run; no clock can be set for what a client may write into a number
 
 
 STORE_TROUBLE = (StoreError, Busy)  # the ledger cannot write now; later it may
@@ -400,7 +401,7 @@ def _ends_at(run: Run, now_ms: int) -> int | None:
     limit = run.plan.timeout_ms
     # Taken up again after a stop or a crash it has its whole time: nobody worked meanwhile.
     began = run.started_at if run.started_at is not None and run.epoch <= 1 else now_ms
-    own = None if limit is None else began + limit
+    own = None if limit is None else began + min(limit, LIMIT_MS_MAX)
     budget = run.cause.purse.ends_at_ms if run.cause.purse else None
     return min((at for at in (own, budget) if at is not None), default=None)
 

@@ -173,6 +173,8 @@ def _mode_of(folder: int, name: str, path: str) -> int | None:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise _refusal(error, path) from None
     if not stat.S_ISREG(found):
         raise Invalid(f"{path} is there and is not a regular file")
     return stat.S_IMODE(found) & 0o777
@@ -191,6 +193,8 @@ def _refusal(error: OSError, path: str, hint: str = "") -> Exception:
     match error.errno:
         case errno.ENOENT | errno.ENOTDIR:
             return NotFound(f"there is no {path} in your workspace{hint}")
+        case errno.ENAMETOOLONG:
+            return Invalid(f"a name in {path[:100]}… is too long; use at most 255 bytes")
         case errno.ELOOP:
             return Forbidden(f"{path} changed into a link while it was opened")
         case _:

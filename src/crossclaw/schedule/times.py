@@ -33,13 +33,15 @@ class Due(NamedTuple):
 def parse_at(text: str) -> int:
     """An ISO time, without a zone in UTC, or milliseconds since 1970."""
     trimmed = text.strip()
-    if trimmed.isdecimal():
-        return int(trimmed)
     try:
+        if trimmed.isdecimal():
+            # Through a date, so that a number and a date have the same last year.
+            return _ms(datetime.fromtimestamp(int(trimmed) / 1000, UTC))
         moment = datetime.fromisoformat(trimmed)
-    except ValueError:
-        raise Invalid(f"{text!r} is no time; write it like 2026-12-24T18:00:00Z") from None
-    return _ms(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+        return _ms(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    except (ValueError, OverflowError, OSError):
+        shown = text if len(text) <= 100 else f"{text[:100]}…"
+        raise Invalid(f"{shown!r} is no time; write it like 2026-12-24T18:00:00Z") from None
 
 
 def check(schedule: Schedule, local: tzinfo) -> None:
@@ -103,6 +105,13 @@ def find_zone(name: str) -> tzinfo:
 
 
 def _cron_ticks(schedule: Cron, after: int, local: tzinfo) -> Iterator[int]:
+    try:
+        yield from _walked(schedule, after, local)
+    except (OverflowError, ValueError):
+        return  # the calendar ends with the year 9999
+
+
+def _walked(schedule: Cron, after: int, local: tzinfo) -> Iterator[int]:
     from cronsim import CronSim, CronSimError  # noqa: PLC0415  only who has such a job needs it
 
     zone = find_zone(schedule.tz) if schedule.tz else local

@@ -7,7 +7,7 @@ import msgspec
 
 from crossclaw.domain.errors import Invalid, InvalidKey
 from crossclaw.domain.keys import RESERVED, SHARED, SessionKey
-from crossclaw.transcripts.foreign import Line, parse_time
+from crossclaw.transcripts.foreign import Line, mend_halves, parse_time
 
 HEADER_BYTES_MAX = 64_000  # an id, a time and a folder
 
@@ -136,10 +136,17 @@ def number_of(value: Any) -> int | None:
     return int(value) if isinstance(value, int | float) and 0 < value <= NUMBER_MAX else None
 
 
-def read_json5(raw: bytes) -> Any:
-    import pyjson5  # noqa: PLC0415  only a store that somebody edited by hand
+def read_store(raw: bytes) -> Any:
+    """What a sessions.json says, also one that somebody edited by hand."""
+    import pyjson5  # noqa: PLC0415  only an import needs it
 
     try:
-        return pyjson5.decode(raw.decode("utf-8", "replace"))
+        return msgspec.json.decode(raw)
+    except RecursionError:
+        raise Invalid("nested too deeply to be read") from None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        text = mend_halves(raw).decode("utf-8", "replace")
+    try:
+        return pyjson5.decode(text)
     except pyjson5.Json5Exception as error:
-        raise Invalid(f"sessions.json cannot be read: {error}") from None
+        raise Invalid(f"no JSON: {error}") from None

@@ -29,7 +29,7 @@ from crossclaw.sessions.foreign import (
     is_file_name,
     key_of,
     number_of,
-    read_json5,
+    read_store,
 )
 from crossclaw.transcripts.foreign import Read, read_transcript
 
@@ -122,13 +122,11 @@ class Import:
     def _read_store(self, store: Path) -> dict[str, Any]:
         if store.stat().st_size > STORE_BYTES_MAX:
             raise Invalid(f"{store} has more than {STORE_BYTES_MAX} bytes")
-        raw = store.read_bytes()
         try:
-            entries = msgspec.json.decode(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            entries = read_json5(raw)
-        except RecursionError:
-            entries = None
+            entries = read_store(store.read_bytes())
+        except Invalid as error:
+            self.report.problem(f"{store}: {error}")
+            return {}
         if not isinstance(entries, dict):
             self.report.problem(f"{store}: no list of sessions")
             return {}
@@ -152,8 +150,11 @@ class Import:
         except InvalidKey as error:
             self.report.problem(f"{store}: {error}")
             return None
-        updated_at = number_of(entry.get("updatedAt")) or self._clock.now_ms()
         path = find_transcript(entry, session_id, store.parent)
+        # Not the time of the import: that would be another one with every import.
+        updated_at = number_of(entry.get("updatedAt")) or int(
+            (path or store).stat().st_mtime * 1000
+        )
         if path is None:
             self.report.remark(f"{key} has no transcript in {store.parent}")
         session = ImportedSession(

@@ -5,6 +5,7 @@
 {"type":"compaction"|"model_change"|"custom"|…}                    kept as notes
 """
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -159,11 +160,26 @@ def _last_line(raw: bytes, number: int, end: int) -> Read:
     return read if read.problem is None else read._replace(torn=True, end=end - len(raw))
 
 
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.S,
+)
+
+
+def mend_halves(raw: bytes) -> bytes:
+    """JavaScript cuts a text in the middle of an emoji and writes the half down. No other reader takes that:
+    it becomes the sign for what cannot be read, and the rest of the line stays."""
+    return _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], raw)
+
+
 def _read(raw: bytes, number: int, end: int) -> Read:
     if not raw.strip():
         return Read(number, end)
     try:
-        return Read(number, end, entry=read_line(raw, number))
+        try:
+            return Read(number, end, entry=read_line(raw, number))
+        except msgspec.DecodeError:
+            return Read(number, end, entry=read_line(mend_halves(raw), number))
     except UnreadableLine as error:
         return Read(number, end, problem=str(error))
     except (

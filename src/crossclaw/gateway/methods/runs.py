@@ -23,6 +23,7 @@ from crossclaw.gateway.methods.chat import (
     content_of,
     require_send,
 )
+from crossclaw.gateway.methods.sessions import Label
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Dedupe
 from crossclaw.runs.book import Book
@@ -56,13 +57,7 @@ class AgentParams(Params, frozen=True):
     timeout: Annotated[int, msgspec.Meta(ge=0)] | None = None
     lane: str | None = None
     extra_system_prompt: str | None = None
-    label: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] | None = None
-
-
-class Accepted(Result, frozen=True):
-    run_id: str
-    status: str
-    accepted_at: int
+    label: Label | None = None
 
 
 class WaitParams(Params, frozen=True):
@@ -85,9 +80,12 @@ class Payload(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class AgentResult(Result, frozen=True):
+    """The first answer says when it was accepted, the second what came of it."""
+
     run_id: str
     status: str
-    summary: str
+    accepted_at: int | None = None
+    summary: str | None = None
     result: dict[str, Any] | None = None
 
 
@@ -126,7 +124,7 @@ class Runs:
         await self._book.submit(new, session, dedupe=once, before=before)
         if caller.listening is not None:
             caller.listening.runs[run_id] = params.session_key or handle.key.text
-        first = Accepted(run_id=run_id, status="accepted", accepted_at=self._clock.now_ms())
+        first = AgentResult(run_id=run_id, status="accepted", accepted_at=self._clock.now_ms())
         return TwoAnswers(first, lambda: self._final(run_id))
 
     def _target(self, params: AgentParams) -> str:

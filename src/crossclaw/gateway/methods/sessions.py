@@ -34,6 +34,7 @@ LIST_MAX = 1_000  # rows of one answer; a page asks for what it shows
 PREVIEW_KEYS_MAX = 64
 AGENTS_REMEMBERED = 1_024  # with their models; far more than anybody configures
 
+SEARCH_CHARS_MAX = 1_000  # longer than any name; SQLite itself refuses patterns of 50,000
 Label = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Count = Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]
 Name = Annotated[str, msgspec.Meta(max_length=200)]
@@ -54,7 +55,7 @@ class ListParams(Params, frozen=True):
     label: Label | None = None
     spawned_by: str | None = None
     agent_id: str | None = None
-    search: str | None = None
+    search: Annotated[str, msgspec.Meta(max_length=SEARCH_CHARS_MAX)] | None = None
     offset: Annotated[int, msgspec.Meta(ge=0, le=10_000_000)] = 0
 
 

@@ -13,6 +13,7 @@ from crossclaw.domain.sessions import Session
 from crossclaw.door.registry import Caller, Method, Params, Result
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.events import shown_key
+from crossclaw.gateway.methods.sessions import SEARCH_CHARS_MAX
 from crossclaw.ledger.watching import Lane, Order, Page, Watching
 from crossclaw.sessions.rows import channel_field
 
@@ -28,7 +29,7 @@ class TableParams(Params, frozen=True):
     limit: Rows = 100
     offset: Place = 0
     order: Order = "updated"
-    search: str | None = None
+    search: Annotated[str, msgspec.Meta(max_length=SEARCH_CHARS_MAX)] | None = None
     kinds: list[str] | None = None
     agent_id: str | None = None
     active_minutes: Annotated[int, msgspec.Meta(ge=1, le=10_000_000)] | None = None

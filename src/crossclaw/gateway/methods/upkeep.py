@@ -17,6 +17,7 @@ from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.stopping import Stopping
 
 KEPT_DAYS = 30  # archived sessions; long enough to miss something and look it up
+DAYS_MAX = 36_525  # a hundred years; a date before 1970 means nothing here
 CLEANUP_MAX = 1_000  # sessions of one call: each is a commit of its own
 
 DAY_MS = 24 * 3600 * 1000
@@ -59,7 +60,7 @@ class CleanupParams(Params, frozen=True):
     all_agents: bool = False
     enforce: bool = False
     active_key: str | None = None
-    older_than_days: Annotated[float, msgspec.Meta(ge=0)] = KEPT_DAYS
+    older_than_days: Annotated[float, msgspec.Meta(ge=0, le=DAYS_MAX)] = KEPT_DAYS
     fix_missing: bool = False
     fix_dm_scope: bool = False
 
