@@ -5,23 +5,18 @@ from crossclaw.agent.loop import Loop, settling
 from crossclaw.agent.mind import Minds
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.runs import Outcome, Run
-from crossclaw.domain.sessions import NewEntry
-from crossclaw.ledger.contract import Ledger
+from crossclaw.domain.sessions import NewEntry, Session
 from crossclaw.runs.lanes import Ending, Progress
 
 
 class Agent:
-    def __init__(
-        self, ledger: Ledger, minds: Minds, loop: Loop, compactor: Compactor, ids: Ids
-    ) -> None:
-        self._ledger = ledger
+    def __init__(self, minds: Minds, loop: Loop, compactor: Compactor, ids: Ids) -> None:
         self._minds = minds
         self._loop = loop
         self._compactor = compactor
         self._ids = ids
 
-    async def execute(self, run: Run, progress: Progress) -> Ending:
-        session = await self._ledger.find_session(run.key)
+    async def execute(self, run: Run, session: Session | None, progress: Progress) -> Ending:
         mind = await self._minds.choose(run, session)
         if run.kind == "compact":
             await self._compactor.by_hand(run, mind)

@@ -241,7 +241,7 @@ def build_agent(site: Site, house: House) -> Agent:
         site.providers,
         house.toolsets,
         told.prompts(site),
-        lambda agent_id: config.model_for(agent_id, site.outside.environ),
+        told.models_of(site),
         config.agents.thinking_for,
         lambda model: told.output_tokens(config, model),
         config.takes_tools,
@@ -260,7 +260,7 @@ def build_agent(site: Site, house: House) -> Agent:
         site.providers.get,
     )
     loop = Loop(house.book, history, compactor, toolbox, house.feed, clock, ids)
-    return Agent(house.ledger, minds, loop, compactor, ids)
+    return Agent(minds, loop, compactor, ids)
 
 
 # ── the methods behind the door ────────────────────────────────────────────────────────────────
