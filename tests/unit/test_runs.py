@@ -11,7 +11,7 @@ import pytest
 from crossclaw.agent import history as bounds
 from crossclaw.agent.history import History
 from crossclaw.agent.toolbox import IMAGES_CHARS_MAX, IMAGES_MAX, RESULT_CHARS_MAX, _bounded
-from crossclaw.domain.events import EntryAppended, Event, RunAccepted
+from crossclaw.domain.events import EntryAppended, Event, RunAccepted, SessionChanged
 from crossclaw.domain.jobs import AgentTurn, Every, Job, JobSpec, Tick, TickId
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Image, ImageSource, Text
@@ -29,6 +29,7 @@ from tests.ledger.making import ANA, BEN, begun, claim, says, session, submit
 from tests.ledger.making import run as new_run
 
 EVENT = RunAccepted("r", SessionKey.main("main"))
+CHANGED = SessionChanged(SessionKey.main("main"), "patch")
 
 
 def test_a_listener_that_fails_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
@@ -45,6 +46,21 @@ def test_a_listener_that_fails_does_not_stop_the_others(caplog: pytest.LogCaptur
 
     assert heard == [EVENT]
     assert "a listener failed on RunAccepted" in caplog.text
+
+
+def test_a_listener_that_names_kinds_hears_no_others() -> None:
+    feed, heard, all_heard = Feed(), list[Event](), list[Event]()
+    feed.publish(EVENT)
+    feed.subscribe(all_heard.append)
+    end = feed.subscribe(heard.append, SessionChanged)
+
+    feed.publish(EVENT)
+    feed.publish(CHANGED)
+    end()
+    feed.publish(CHANGED)
+
+    assert heard == [CHANGED]
+    assert all_heard == [EVENT, CHANGED, CHANGED]
 
 
 async def test_a_slot_given_back_is_taken_again_by_the_last_of_several_waits() -> None:

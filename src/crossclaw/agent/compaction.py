@@ -80,9 +80,9 @@ class Compactor:
         self._find_provider = find_provider
 
     async def is_full(self, run: Run, mind: Mind, request: ModelRequest) -> bool:
-        """Asked before every request, so it looks closely only when it may be true."""
+        """Asked of every request that was just made, so it looks closely only when it may be true."""
         limit = self._settings.limit(mind.window)
-        entries = await self._history.read(run.session_id)
+        entries = self._history.held(run.session_id)
         most = self._history.held_bytes(run.session_id) // BYTES_A_TOKEN + _beside(request)
         if max(most, counted(entries)) <= limit:
             return False

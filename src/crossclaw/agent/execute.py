@@ -8,25 +8,20 @@ from crossclaw.agent.mind import Mind, Minds
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.runs import EndStatus, Outcome, Run
-from crossclaw.domain.sessions import NewEntry
-from crossclaw.ledger.contract import Ledger
+from crossclaw.domain.sessions import NewEntry, Session
 from crossclaw.runs.lanes import Ending, Progress
 
 
 class Agent:
-    def __init__(
-        self, ledger: Ledger, minds: Minds, loop: Loop, compactor: Compactor, ids: Ids
-    ) -> None:
-        self._ledger = ledger
+    def __init__(self, minds: Minds, loop: Loop, compactor: Compactor, ids: Ids) -> None:
         self._minds = minds
         self._loop = loop
         self._compactor = compactor
         self._ids = ids
 
-    async def execute(self, run: Run, progress: Progress) -> Ending:
+    async def execute(self, run: Run, session: Session | None, progress: Progress) -> Ending:
         if run.kind != "compact":
             progress.rescue = self._say_why
-        session = await self._ledger.find_session(run.key)
         mind = await self._minds.choose(run, session)
         try:
             return await self._think(run, mind, progress)

@@ -27,6 +27,8 @@ class History:
         self._held: OrderedDict[str, list[Entry]] = OrderedDict()
         self._bytes: dict[str, int] = {}
         self._memory = Memory(ledger)
+        self._compactions: dict[str, Entry | None] = {}
+        """The newest one of each session, while nothing came that could be a newer one."""
         self._settled: dict[str, tuple[int, Prefix, Prefix]] = {}
         """The first entry that was held, what a compaction left of those before, and the view of
         those that can no longer change it."""
@@ -38,6 +40,7 @@ class History:
         held = self._held.get(session_id, [])
         after = held[-1].seq if held else 0
         if await self._ledger.last_seq(session_id) > after:
+            self._compactions.pop(session_id, None)
             return self._add(session_id, await self._read_after(session_id, after))
         if held:
             self._held.move_to_end(session_id)
@@ -52,7 +55,13 @@ class History:
             return
         held = self._held.get(event.entry.session_id)
         if held and event.entry.seq == held[-1].seq + 1:
+            if event.entry.type == "compaction":
+                self._compactions.pop(event.entry.session_id, None)
             self._add(event.entry.session_id, [event.entry])
+
+    def held(self, session_id: str) -> list[Entry]:
+        """The entries that were last read."""
+        return self._held.get(session_id, [])
 
     def held_bytes(self, session_id: str) -> int:
         """Of the entries that were last read."""
@@ -64,7 +73,7 @@ class History:
         entries = await self.read(session_id)
         if not entries:
             return build_view(entries)
-        begin = await self._memory.begin(session_id, run.key)
+        begin = await self._memory.begin(run, await self._find_compaction(session_id))
         held_from, held_begin, prefix = self._settled.get(session_id, (0, begin, begin))
         if held_from != entries[0].seq or held_begin != begin:
             prefix = begin  # the oldest entries have left, or a compaction: begin anew
@@ -74,6 +83,11 @@ class History:
         prefix = extend_prefix(entries[done:begins], prefix)
         self._settled[session_id] = (entries[0].seq, begin, prefix)
         return build_view(entries[begins:], prefix, thinker)
+
+    async def _find_compaction(self, session_id: str) -> Entry | None:
+        if session_id not in self._compactions:
+            self._compactions[session_id] = await self._ledger.find_compaction(session_id)
+        return self._compactions[session_id]
 
     async def _read_after(self, session_id: str, after: int) -> list[Entry]:
         """Page by page from the newest back, until there is enough."""
@@ -107,6 +121,7 @@ class History:
             oldest, _ = self._held.popitem(last=False)
             self._held_bytes -= self._bytes.pop(oldest)
             self._settled.pop(oldest, None)
+            self._compactions.pop(oldest, None)
 
 
 def _newest(entries: list[Entry]) -> list[Entry]:

@@ -168,6 +168,8 @@ def with_own_ids(
 ) -> AssistantMessage:
     """Some models repeat the ids of their calls. Within a run an id stands for one call: results,
     started tools and sends are told apart by it."""
+    if not answer.tool_calls:
+        return answer
     earlier = [entry.message for entry in entries if entry.run_id == run_id]
     used = {
         call.id
@@ -182,7 +184,7 @@ def with_own_ids(
             used.add(own)
             block = msgspec.structs.replace(block, id=own)
         blocks.append(block)
-    return msgspec.structs.replace(answer, content=blocks) if answer.tool_calls else answer
+    return msgspec.structs.replace(answer, content=blocks)
 
 
 def _unused(wanted: str, used: set[str]) -> str:

@@ -12,7 +12,6 @@ import msgspec
 from crossclaw.agent.origin import marked
 from crossclaw.agent.view import Prefix, extend_prefix
 from crossclaw.domain.compactions import Compaction, Obligation, compaction_of
-from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import (
     AssistantMessage,
     Message,
@@ -24,6 +23,7 @@ from crossclaw.domain.messages import (
     UserMessage,
     words_of,
 )
+from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Entry
 from crossclaw.ledger.contract import Ledger
 
@@ -41,14 +41,14 @@ class Memory:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
-    async def begin(self, session_id: str, key: SessionKey) -> Prefix:
-        """What the view of this session begins with; empty before the first compaction."""
-        entry = await self._ledger.find_compaction(session_id)
-        if entry is None:
+    async def begin(self, run: Run, newest: Entry | None) -> Prefix:
+        """What the view of a run's session begins with, after its newest compaction; empty before the
+        first one."""
+        if newest is None:
             return Prefix()
-        compaction = compaction_of(entry)
+        compaction, session_id = compaction_of(newest), run.session_id
         pinned = await self._ledger.list_pinned(session_id)
-        obligations = await self._ledger.list_obligations(key)
+        obligations = await self._ledger.list_obligations(run.key)
         older = [pin for pin in pinned if pin.seq < compaction.first_kept_seq]
         first = await self._find(session_id, compaction.first_request)
         requests = sorted({compaction.asked, *compaction.asked_with})

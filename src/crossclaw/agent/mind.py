@@ -18,6 +18,7 @@ from crossclaw.providers.contract import Provider
 from crossclaw.providers.fallback import Choice, Fallbacks, Find, Rests
 from crossclaw.tools.toolset import Toolset, Toolsets
 
+LEVELS = get_args(ThinkingLevel)
 OUTPUT_TOKENS_MAX = 8_192  # where the model's own limit is not known
 
 
@@ -114,6 +115,6 @@ class Minds:
     def _thinking(self, run: Run, session: Session | None) -> ThinkingLevel:
         """What the message says, else the session, else the agent."""
         level = run.plan.thinking or (session.thinking if session else None)
-        if level in get_args(ThinkingLevel):
+        if level in LEVELS:
             return level  # type: ignore[return-value]
         return self._thinking_of(run.key.agent_id) or "off"

@@ -42,6 +42,8 @@ class Prompts:
         self._files = WorkspaceFiles(settings.file_chars_max, settings.total_chars_max)
         self._zone = settings.time_zone
         self._clock = clock
+        self._today = (0, "")
+        """The minute of the last request, and what was said of the day: days begin with a minute."""
 
     def system(self, run: Run, session: Session | None, tools: Mapping[str, Tool[Any]]) -> str:
         agent_id, workspace = run.key.agent_id, self._workspace_of(run.key.agent_id)
@@ -52,7 +54,7 @@ class Prompts:
             f"Your workspace is {workspace}, on {platform.system() or 'an unknown system'}.",
             _session(run, session),
             run.plan.context or "",
-            self._today(),
+            self._day(),
         ]
         return "\n\n".join(filter(None, parts))
 
@@ -63,8 +65,14 @@ class Prompts:
         texts = [f"## {name}\n\n{text}" for name, text in files]
         return "\n\n".join(["# Files of your workspace, written by your owner", *texts])
 
-    def _today(self) -> str:
-        at = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
+    def _day(self) -> str:
+        minute = self._clock.now_ms() // 60_000
+        if self._today[0] != minute:
+            self._today = minute, self._say_day(minute)
+        return self._today[1]
+
+    def _say_day(self, minute: int) -> str:
+        at = datetime.fromtimestamp(minute * 60, UTC)
         zone = _find_zone(self._zone)
         here = at.astimezone(zone)
         return f"Today is {here:%A, %Y-%m-%d}; the time zone is {self._zone if zone else here.tzname()}."

@@ -14,7 +14,7 @@ from crossclaw.app import told
 from crossclaw.app.parts import Floor, Ground, House, Schedule, Site
 from crossclaw.config import Config
 from crossclaw.delivery.outbox import Outbox
-from crossclaw.domain.events import Event, RunEnded
+from crossclaw.domain.events import EntryAppended, Event, RunEnded
 from crossclaw.door.dispatch import Door
 from crossclaw.door.registry import Caller, Method, Registry
 from crossclaw.door.resolver import Resolver
@@ -160,7 +160,7 @@ def _ground(site: Site) -> Ground:
     channels = {channel.name: channel for channel in site.outside.channels}
     outbox = Outbox(ledger, channels, clock, told.may_deliver(config, ledger))
     sweep = Sweep(ledger, lanes.wake, clock)
-    feed.subscribe(_waking(outbox, sweep))
+    feed.subscribe(_waking(outbox, sweep), RunEnded)
     exporter = Exporter(
         ledger,
         site.paths.sessions_dir,
@@ -241,7 +241,7 @@ def build_agent(site: Site, house: House) -> Agent:
         site.providers,
         house.toolsets,
         told.prompts(site),
-        lambda agent_id: config.model_for(agent_id, site.outside.environ),
+        told.models_of(site),
         config.agents.thinking_for,
         lambda model: told.output_tokens(config, model),
         config.takes_tools,
@@ -249,7 +249,7 @@ def build_agent(site: Site, house: House) -> Agent:
         Meters(house.ledger, site.providers.price, clock),
     )
     history = History(house.ledger)
-    house.feed.subscribe(history.hear)
+    house.feed.subscribe(history.hear, EntryAppended)
     compactor = Compactor(
         house.ledger,
         history,
@@ -260,7 +260,7 @@ def build_agent(site: Site, house: House) -> Agent:
         site.providers.get,
     )
     loop = Loop(house.book, history, compactor, toolbox, house.feed, clock, ids)
-    return Agent(house.ledger, minds, loop, compactor, ids)
+    return Agent(minds, loop, compactor, ids)
 
 
 # ── the methods behind the door ────────────────────────────────────────────────────────────────

@@ -1,9 +1,10 @@
 """Parts: what the building stands on, its storeys, and the whole."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from crossclaw.channels.contract import Channel
 from crossclaw.config import Config, Loaded, Paths
@@ -51,13 +52,12 @@ from crossclaw.tools.toolset import Toolsets
 from crossclaw.transcripts.exporter import Exporter
 
 
-@dataclass(frozen=True, slots=True)
-class Outside:
+class Outside(msgspec.Struct, frozen=True):
     """What the house is given from outside: time, ids, environment, doubles in tests."""
 
     environ: Mapping[str, str]
-    clock: Clock = field(default_factory=SystemClock)
-    ids: Ids = field(default_factory=RandomIds)
+    clock: Clock = msgspec.field(default_factory=SystemClock)
+    ids: Ids = msgspec.field(default_factory=RandomIds)
     providers: Mapping[str, Provider] | None = None
     channels: tuple[Channel, ...] = ()
     tools: tuple[Tool[Any], ...] = ()
@@ -74,8 +74,7 @@ class Outside:
     """Whether jobs run here. A house that is opened for one call leaves them to the gateway."""
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(msgspec.Struct, frozen=True):
     """What a house is built on."""
 
     config: Config
@@ -107,8 +106,7 @@ class Site:
         return self.paths.workspace(agent_id, self.config.agents)
 
 
-@dataclass(frozen=True, slots=True)
-class Ground:
+class Ground(msgspec.Struct, frozen=True):
     """Runs, their order, and what goes out."""
 
     feed: Feed
@@ -122,8 +120,7 @@ class Ground:
     resolver: Resolver
 
 
-@dataclass(frozen=True, slots=True)
-class Floor:
+class Floor(msgspec.Struct, frozen=True):
     """What can be done to sessions."""
 
     stopping: Stopping
@@ -141,8 +138,7 @@ class Floor:
     pairings: Pairings
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(msgspec.Struct, frozen=True):
     notices: Notices
     heartbeats: Heartbeats
     work: Work
@@ -151,8 +147,7 @@ class Schedule:
     hooks: Hooks
 
 
-@dataclass(frozen=True, slots=True)
-class House:
+class House(msgspec.Struct, frozen=True):
     ledger: Ledger
     book: Book
     lanes: Lanes

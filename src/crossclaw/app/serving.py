@@ -305,9 +305,12 @@ def _executing(agent: Agent, house: House) -> Execute:
     told beforehand when its words are not for the chat."""
 
     async def execute(run: Run, progress: Progress) -> Ending:
-        if run.kind == "chat" and not await house.endings.may_say(run.key):
+        session = await house.ledger.find_session(run.key)
+        if run.kind == "chat" and not house.endings.may_say(run.key, session):
             house.feed.publish(SpeechAllowed(run.key, False))
-        return await (house.guests if run.key.is_guest else agent).execute(run, progress)
+        if run.key.is_guest:
+            return await house.guests.execute(run, progress)
+        return await agent.execute(run, session, progress)
 
     return execute
 

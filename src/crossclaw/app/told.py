@@ -1,6 +1,8 @@
 """Told: what the config tells each room, in the room's own words."""
 
+from collections.abc import Callable
 from functools import lru_cache
+from pathlib import Path
 
 import msgspec
 
@@ -9,6 +11,7 @@ from crossclaw.agent.prompt import Prompts, PromptSettings
 from crossclaw.agent.summary import TIMEOUT_S
 from crossclaw.app.parts import Outside, Site
 from crossclaw.config import Config
+from crossclaw.config.model import ChosenModel
 from crossclaw.config.providers import APIS
 from crossclaw.delivery.outbox import MayDeliver
 from crossclaw.ledger.contract import Ledger
@@ -36,9 +39,20 @@ def compaction(config: Config) -> CompactionSettings:
     )
 
 
+# Asked with every claim or every run, so looked up once for each agent.
+
+
 def budget_of(config: Config) -> BudgetOf:
-    """Asked with every claim, so looked up once for each agent."""
     return lru_cache(AGENTS_REMEMBERED)(config.agents.budget_for)
+
+
+def models_of(site: Site) -> Callable[[str], ChosenModel]:
+    environ = site.outside.environ
+    return lru_cache(AGENTS_REMEMBERED)(lambda agent_id: site.config.model_for(agent_id, environ))
+
+
+def workspace_of(site: Site) -> Callable[[str], Path]:
+    return lru_cache(AGENTS_REMEMBERED)(site.workspace_of)
 
 
 def days_ms(days: float | None) -> int | None:
@@ -50,7 +64,7 @@ def prompts(site: Site) -> Prompts:
     settings = PromptSettings(
         defaults.bootstrap_max_chars, defaults.bootstrap_total_max_chars, defaults.user_timezone
     )
-    return Prompts(site.workspace_of, settings, site.clock)
+    return Prompts(workspace_of(site), settings, site.clock)
 
 
 def check_model(site: Site) -> CheckModel:

@@ -11,8 +11,9 @@ A credential is only ever sent to the address it was given for.
 """
 
 import os
-from dataclasses import dataclass
 from urllib.parse import urlsplit
+
+import msgspec
 
 from crossclaw.cli.exits import UsageError
 from crossclaw.cli.place import Place
@@ -32,8 +33,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _SCHEMES = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True):
     """What the options say; nothing, mostly."""
 
     url: str | None = None
@@ -41,8 +41,7 @@ class Wanted:
     password: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(msgspec.Struct, frozen=True):
     url: str
     token: Secret | None = None
     password: Secret | None = None

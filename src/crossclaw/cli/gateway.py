@@ -80,8 +80,7 @@ def serve_until_stopped(serve: Callable[[], Awaitable[None]]) -> int:
 
 def _spare_the_collector() -> None:
     """What was imported lives as long as the process: looking through it again and again for garbage
-    took a tenth of every turn."""
-    gc.collect()
+    took a tenth of every turn, and once a tenth of the start; there is hardly any in it."""
     gc.freeze()
     gc.set_threshold(GARBAGE_THRESHOLD, 20, 20)
 

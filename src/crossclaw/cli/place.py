@@ -2,16 +2,16 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from crossclaw.cli.say import note
 from crossclaw.config import Config, Loaded, Paths, find_paths, load
 from crossclaw.domain.errors import ConfigInvalid
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     environ: Mapping[str, str]
     paths: Paths
     loaded: Loaded

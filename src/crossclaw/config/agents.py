@@ -1,6 +1,7 @@
 """Agents: who there is, and what each of them may use."""
 
 import re
+from functools import cached_property
 from typing import Annotated, Literal
 
 import msgspec
@@ -228,7 +229,7 @@ class Agent(Section, frozen=True):
             msgspec.structs.force_setattr(self, "id", normalize_agent_id(self.id))
 
 
-class Agents(Section, frozen=True):
+class Agents(Section, frozen=True, dict=True):
     defaults: AgentDefaults = AgentDefaults()
     listed: tuple[Agent, ...] = msgspec.field(default=(), name="list")
     named: dict[str, Agent] = msgspec.field(default_factory=dict, name="entries")
@@ -236,22 +237,32 @@ class Agents(Section, frozen=True):
 
     def all(self) -> tuple[Agent, ...]:
         """Never empty: without a list there is the agent `main`."""
+        return self._all
+
+    # Every turn asks for its agent some ten times, so these are made once.
+
+    @cached_property
+    def _all(self) -> tuple[Agent, ...]:
         by_name = tuple(
             msgspec.structs.replace(agent, id=name) for name, agent in self.named.items()
         )
         return self.listed + by_name or (Agent(id=DEFAULT_AGENT_ID),)
 
+    @cached_property
+    def _by_id(self) -> dict[str, Agent]:
+        """Of two with the same id the first."""
+        return {agent.id: agent for agent in reversed(self._all)}
+
     def ids(self) -> tuple[str, ...]:
         return tuple(agent.id for agent in self.all())
 
-    @property
+    @cached_property
     def default_id(self) -> str:
         agents = self.all()
         return next((agent for agent in agents if agent.default), agents[0]).id
 
     def find(self, agent_id: str) -> Agent | None:
-        wanted = normalize_agent_id(agent_id)
-        return next((agent for agent in self.all() if agent.id == wanted), None)
+        return self._by_id.get(normalize_agent_id(agent_id))
 
     def get(self, agent_id: str) -> Agent:
         agent = self.find(agent_id)

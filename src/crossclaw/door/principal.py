@@ -39,8 +39,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int = 0
 
     def has(self, scope: Scope) -> bool:
-        granted = self.scopes.union(*(_INCLUDES.get(each, frozenset()) for each in self.scopes))
-        return scope in granted
+        return scope in self.scopes or any(scope in _INCLUDES.get(each, ()) for each in self.scopes)
 
     @property
     def agent_id(self) -> str | None:

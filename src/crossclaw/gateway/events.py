@@ -122,7 +122,8 @@ class Newsroom:
 
     def _piece(self, piece: ReplyPiece, now_ms: int) -> None:
         story = self._story(piece.run_id)
-        self._tell(piece.run_id, piece.key, story.said(piece, now_ms))
+        if told := story.said(piece, now_ms):
+            self._tell(piece.run_id, piece.key, told)
         if piece.run_id in self._unfinished:
             return  # it goes out with the text that waits already
         self._tell(piece.run_id, piece.key, self._due(story, now_ms))

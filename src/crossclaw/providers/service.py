@@ -74,6 +74,8 @@ class Service:
     ) -> None:
         self._failures = failures
         self._url = url
+        self._address: httpx2.URL | None = None
+        """The same, read by the HTTP client once: that takes it as long as all the rest of a request."""
         self._headers = {
             "Content-Type": "application/json",
             "Accept": "text/event-stream",
@@ -119,7 +121,8 @@ class Service:
     async def _send(self, client: "httpx2.AsyncClient", body: bytes) -> "httpx2.Response":
         import httpx2  # noqa: PLC0415  # loaded by now
 
-        request = httpx2.Request("POST", self._url, headers=self._headers, content=body)
+        self._address = self._address or httpx2.URL(self._url)
+        request = httpx2.Request("POST", self._address, headers=self._headers, content=body)
         return await client.send(request, stream=True)
 
     async def _accepted(self, response: "httpx2.Response") -> "httpx2.Response":
@@ -137,7 +140,7 @@ class Service:
         import httpx2  # noqa: PLC0415  # loaded by now
 
         # Whatever a server calls its stream, it is read as one.
-        response.headers["content-type"] = "text/event-stream; charset=utf-8"
+        response.headers["content-type"], response.encoding = "text/event-stream", "utf-8"
         with anyio.CancelScope() as lingering:
             async for event in httpx2.EventSource(response, EVENT_BYTES_MAX):
                 for piece in self._read(response, answer, event):

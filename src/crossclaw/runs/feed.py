@@ -14,16 +14,32 @@ class Feed:
     """Listeners are called in order and must not wait; one that fails does not stop the others."""
 
     def __init__(self) -> None:
-        self._listeners: list[Listener] = []
+        self._listeners: list[tuple[Listener, tuple[type[Event], ...]]] = []
+        self._hearing: dict[type[Event], tuple[Listener, ...]] = {}
+        """By kind, found when one is first published: a reply has a piece for every few letters, and
+        most listeners have no use for pieces."""
 
-    def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Answers the way to end it."""
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
+    def subscribe(self, listener: Listener, *kinds: type[Event]) -> Callable[[], None]:
+        """Hears events of these kinds, of all when none is named. Answers the way to end it."""
+        entry = (listener, kinds)
+        self._listeners.append(entry)
+        self._hearing.clear()
+
+        def end() -> None:
+            self._listeners.remove(entry)
+            self._hearing.clear()
+
+        return end
 
     def publish(self, event: Event) -> None:
-        for listener in tuple(self._listeners):
+        listeners = self._hearing.get(type(event))
+        if listeners is None:
+            listeners = self._hearing[type(event)] = self._who_hears(type(event))
+        for listener in listeners:
             try:
                 listener(event)
             except Exception:
                 log.exception("a listener failed on %s", type(event).__name__)
+
+    def _who_hears(self, kind: type[Event]) -> tuple[Listener, ...]:
+        return tuple(each for each, kinds in self._listeners if not kinds or kind in kinds)

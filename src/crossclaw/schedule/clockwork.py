@@ -67,7 +67,7 @@ class Clockwork:
         self._hint = anyio.Event()
         self._ahead_ms: float | None = None
         """How far the wall clock was ahead of the time that only goes forward, at the last look."""
-        feed.subscribe(self._hear)
+        feed.subscribe(self._hear, RunEnded)
 
     def wake(self) -> None:
         self._hint.set()

@@ -8,6 +8,7 @@ from crossclaw.domain.exchanges import is_silent
 from crossclaw.domain.jobs import beyond_heartbeat
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Outcome, Run, RunKind
+from crossclaw.domain.sessions import Session
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import NewDelivery, Op, PutDelivery
 from crossclaw.policy.send import decide_send
@@ -37,16 +38,17 @@ class Endings:
 
     async def finished(self, run: Run, outcome: Outcome) -> Follow:
         """The next step of an exchange or of a spawn, or the reply on its way to its chat."""
-        withheld = run.kind in _SAID_IN_CHAT and not await self.may_say(run.key)
+        withheld = run.kind in _SAID_IN_CHAT and not self.may_say(
+            run.key, await self._ledger.find_session(run.key)
+        )
         if run.plan.exchange_id is not None:
             return Follow(await self._exchanges.follow(run, outcome), withheld)
         if run.plan.spawned:
             return Follow(await self._announces.follow(run, outcome), withheld)
         return Follow(self._reply(run, outcome), withheld)
 
-    async def may_say(self, key: SessionKey) -> bool:
+    def may_say(self, key: SessionKey, session: Session | None) -> bool:
         """Asked now, at the moment of delivery; the outbox asks for the chats of other channels."""
-        session = await self._ledger.find_session(key)
         return decide_send(self._config.session.send_policy, key, session).allowed
 
     def _reply(self, run: Run, outcome: Outcome) -> list[Op[Any]]:

@@ -30,7 +30,7 @@ class Meter:
         self.tools: Counter[str] = Counter()
         self.runs_under_way = runs_under_way
         self.clients = clients
-        feed.subscribe(self._hear)
+        feed.subscribe(self._hear, RunAccepted, RunEnded, ToolEnded)
 
     def _hear(self, event: Event) -> None:
         match event:

@@ -57,7 +57,7 @@ def _take(transaction: Transaction, op: Claim, number: int) -> Claimed:
     """One run, and its message if it has not begun before."""
     agent_id, session_id = session_of_key(transaction, op.key)
     run = _begin(transaction, op, number, session_id)
-    letter = open_letter(transaction, run.run_id)
+    letter = open_letter(transaction, run.run_id, number)
     if letter is None:
         _follow_epoch(transaction, run)
         return Claimed(run, None)

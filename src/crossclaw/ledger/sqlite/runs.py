@@ -116,15 +116,18 @@ def _find_duplicate(transaction: Transaction, op: Submit) -> str | None:
     return run_id
 
 
-def open_letter(transaction: Transaction, run_id: str) -> NewEntry | None:
-    """Take a run's message out of the inbox. Its entry is named after the run's own number, which
-    no other entry of the transcript can have from here."""
+def open_letter(
+    transaction: Transaction, run_id: str, number: int | None = None
+) -> NewEntry | None:
+    """Take a run's message out of the inbox. Its entry is named after the run's own number (where it
+    is not given it is looked up), which no other entry of the transcript can have from here."""
     letter = transaction.db.execute(
         "DELETE FROM inbox WHERE run_id = ? RETURNING message", (run_id,)
     ).fetchone()
     if letter is None:
         return None
-    (number,) = transaction.get("SELECT id FROM runs WHERE run_id = ?", (run_id,))
+    if number is None:
+        (number,) = transaction.get("SELECT id FROM runs WHERE run_id = ?", (run_id,))
     return NewEntry(entry_id=f"{number:08x}", message=decode_message(letter[0]))
 
 
