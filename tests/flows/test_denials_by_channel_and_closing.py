@@ -184,6 +184,24 @@ async def test_a_group_is_found_by_its_bare_name_too(tmp_path: Path) -> None:
             await call(house, "send", to="group:g1", message="news", idempotencyKey="n1")
 
 
+@pytest.mark.spec("Y1", "Y4")
+@pytest.mark.parametrize("name", ["ana", "user:ana"])
+@pytest.mark.parametrize("to", ["ana", "user:ana"])
+async def test_a_person_is_found_by_either_name(tmp_path: Path, name: str, to: str) -> None:
+    """Some platforms say `user:` themselves; who says it here may mean the same person."""
+    chat = MemoryChannel()
+    config = msgspec.convert({"session": {"dmScope": "per-channel-peer"}}, Config)
+    async with open_house(tmp_path, Recording(), config=config, channels=[chat]) as house:
+        await house.book.wait(await chat.say(name, "hi"))
+        await call(house, "sessions.patch", key=f"agent:main:memory:dm:{name}", sendPolicy="deny")
+        refused = False
+        try:
+            await call(house, "send", to=to, message="news", idempotencyKey="n1")
+        except Invalid:
+            refused = True
+    assert refused is (name == to or name == "ana")
+
+
 @pytest.mark.spec("Y4")
 async def test_replies_to_people_are_no_concern_of_a_rule_about_groups(tmp_path: Path) -> None:
     """The main session is spoken with by several; only the last of them is its address."""

@@ -44,17 +44,28 @@ async def find_chats(config: Config, ledger: Ledger, where: Address) -> list[Cha
     it is, else one for each kind that it may be. It is known where a session has this chat, where a message
     has come from it, and mostly by its spelling."""
     spelled = read_chat(where)
-    for chat_type in ("group", "channel"):
-        for chat in dict.fromkeys((where.to, spelled.chat)):
-            key = route(config, _from(where, chat_type, chat))
-            if (session := await ledger.find_session(key)) is not None:
-                return [(session.key, session)]
-    key = route(config, _from(where, "direct", spelled.chat))
-    direct = key, await ledger.find_session(key)
+    for kind in ("group", "channel"):
+        _, session = await _find_chat(config, ledger, where, kind, spelled.chat)
+        if session is not None:
+            return [(session.key, session)]
+    direct = await _find_chat(config, ledger, where, "direct", spelled.chat)
     if not where.named or _has_talked(direct[1], where):
         return [direct]
-    others = [(route(config, _from(where, kind, spelled.chat)), None) for kind in spelled.types if kind != "direct"]  # fmt: skip
-    return [*([direct] if "direct" in spelled.types else []), *others]
+    others = [kind for kind in spelled.types if kind != "direct"]
+    keys = [route(config, _from(where, kind, spelled.chat)) for kind in others]
+    return [*([direct] if "direct" in spelled.types else []), *((key, None) for key in keys)]
+
+
+async def _find_chat(
+    config: Config, ledger: Ledger, where: Address, kind: str, bare: str
+) -> tuple[SessionKey, Session | None]:
+    """As it is spelled, else without the word before it."""
+    key = route(config, _from(where, kind, where.to))
+    session = await ledger.find_session(key)
+    if session is None and bare != where.to:
+        key = route(config, _from(where, kind, bare))
+        session = await ledger.find_session(key)
+    return key, session
 
 
 def _has_talked(session: Session | None, where: Address) -> bool:
