@@ -35,7 +35,7 @@ from crossclaw.testing import ScriptedProvider, open_house
 JOBS = 20
 EVERY_MS = (100, 900)
 LIFE_S = (0.02, 0.9)  # the shorter ones end before the clockwork has begun
-START_S_MAX = 5.0
+START_S_MAX = 30.0
 SETTLE_S_MAX = 30.0
 CONTROL_KILLS = 12  # each leaves two findings or so
 OWNER = Principal(name="rig", role="operator", scopes=frozenset({"operator.admin"}))

@@ -11,13 +11,14 @@ import pytest
 from crossclaw.agent import history as bounds
 from crossclaw.agent.history import History
 from crossclaw.agent.toolbox import IMAGES_CHARS_MAX, IMAGES_MAX, RESULT_CHARS_MAX, _bounded
+from crossclaw.domain.compactions import Compaction
 from crossclaw.domain.events import EntryAppended, Event, RunAccepted, SessionChanged
 from crossclaw.domain.jobs import AgentTurn, Every, Job, JobSpec, Tick, TickId
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Image, ImageSource, Text
 from crossclaw.domain.runs import Outcome, Run, RunPlan
 from crossclaw.ledger.jobs import PutJob, TakeTick
-from crossclaw.ledger.operations import ArmTimer, Inject, Recover, TakeTimer, Timer
+from crossclaw.ledger.operations import Append, ArmTimer, Inject, Recover, TakeTimer, Timer
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.runs.book import NOTHING, Book, Follow
 from crossclaw.runs.feed import Feed
@@ -380,6 +381,42 @@ async def test_history_hears_of_entries_and_reads_what_it_did_not_hear_of(tmp_pa
     assert [entry.seq for entry in before] == [1]
     assert after == await ledger.list_entries("id-of-ana", limit=9)
     assert history._held_bytes == sum(entry.size for entry in after)
+    await ledger.close()
+
+
+async def test_a_compaction_shortens_the_next_view_whether_it_was_heard_of_or_not(
+    tmp_path: Path,
+) -> None:
+    ledger = SqliteLedger(tmp_path / "l.sqlite", inline=True)
+    history = History(ledger)
+    run = await begun(ledger, "r1")
+
+    async def summarize(summary: str, *, heard: bool) -> str:
+        after = await ledger.last_seq(run.session_id)
+        compaction = Compaction(
+            reason="manual",
+            tokens_before=9,
+            tokens_after=1,
+            summary=summary,
+            first_kept_seq=after + 1,
+        )
+        entries = [compaction.entry(f"c{after}")]
+        (entry,) = await ledger.do(Append(fence=run.fence, entries=entries, at=2))
+        if heard:
+            history.hear(EntryAppended(ANA, entry))
+        return str(await history.view(run))
+
+    before = str(await history.view(run))
+    first = await summarize("the beginning", heard=False)
+    second = await summarize("the middle", heard=True)
+    third = await summarize("the end", heard=False)
+
+    assert "the beginning" not in before
+    assert "the beginning" in first
+    assert "the middle" in second
+    assert "the beginning" not in second
+    assert "the end" in third
+    assert "the middle" not in third
     await ledger.close()
 
 
