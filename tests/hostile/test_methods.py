@@ -110,6 +110,36 @@ def test_whatever_is_asked_is_answered_and_a_refusal_changes_nothing(
     house.check_held(before)
 
 
+@pytest.mark.spec("G1", "B1")
+def test_whatever_is_asked_at_once_each_has_its_own_answer(
+    house: Watched, visitors: dict[str, Visitor], methods: list[Method[Any]]
+) -> None:
+    known = {method.name: method for method in methods if method.scope not in ("node", "hook")}
+    maker = Maker({**POOL, **living(visitors)}, ONLY)
+    visitor = visitors["operator"]
+
+    @hostile(25, 3_000)
+    @given(st.data())
+    def asking(data: st.DataObject) -> None:
+        chosen = data.draw(st.lists(st.sampled_from(sorted(known)), min_size=2, max_size=8))
+        asked = []
+        for name in chosen:
+            params = data.draw(maker.nearly(known[name].params))
+            if name in WAITING and isinstance(params, dict):
+                params = impatient(known[name], params)
+            asked.append((name, params))
+        for name, answer in visitor.ask_at_once(asked):
+            check_answer(answer, known.get(name))
+        for event in visitor.events:
+            check_event(event)
+        visitor.events.clear()
+        assert house.complaints() == [], asked
+
+    asking()
+    house.wait_for_rest()
+    assert house.serves()
+
+
 def living(visitors: dict[str, Visitor]) -> dict[str, list[Any]]:
     """Names of what is there: jobs, a device, a node."""
     person = visitors["operator"]

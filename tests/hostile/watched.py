@@ -192,6 +192,30 @@ class Visitor:
         assert all(each.get("id", request_id) == request_id for each in found), found
         return found
 
+    def ask_at_once(self, asked: Sequence[tuple[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
+        """Requests of which none waits for another, and all answers, each with its method."""
+        socket, found = self._connected(), list[tuple[str, dict[str, Any]]]()
+        methods, owed = dict[str, str](), dict[str, int]()
+        try:
+            for method, params in asked:
+                self._count += 1
+                name = f"q{self._count}"
+                methods[name], owed[name] = method, 2 if method == "agent" else 1
+                frame = {"type": "req", "id": name, "method": method, "params": params}
+                socket.send(json.dumps(frame))
+            while any(count > 0 for count in owed.values()):
+                answer = self._next(socket)
+                if answer["type"] == "event":
+                    self.events.append(answer)
+                    continue
+                assert owed[answer["id"]] > 0, f"one answer too many: {answer}"
+                owed[answer["id"]] -= 1 if answer["ok"] else 2
+                found.append((methods[answer["id"]], answer))
+        except ConnectionClosed as closed:
+            self.close()
+            found.append(("", {"ok": False, "closed": reason_of(closed)}))
+        return found
+
     def ask_all(self, frames: Sequence[Any], answers: int = 1) -> list[dict[str, Any]]:
         """Sent in one go, then read: so many answers for each, unless it is refused."""
         found: list[dict[str, Any]] = []
