@@ -17,6 +17,7 @@ from tests.hostile.watched import (
     PATIENCE_S,
     Visitor,
     Watched,
+    beside_a_house,
     check_answer,
     check_event,
     hostile,
@@ -41,6 +42,9 @@ _MAKER = Maker(
     },
     {},
 )
+
+
+pytestmark = beside_a_house
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,7 @@ from tests.hostile.watched import (
     STATE,
     Visitor,
     Watched,
+    beside_a_house,
     hostile,
     watched_house,
 )
@@ -55,6 +56,9 @@ _HEADERS = st.fixed_dictionaries(
         "accept": st.sampled_from(["*/*", "application/json, text/event-stream", "", "x"]),
     },
 )  # fmt: skip
+
+
+pytestmark = beside_a_house
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ from tests.hostile.watched import (
     HIDDEN,
     Visitor,
     Watched,
+    beside_a_house,
     check_answer,
     check_event,
     every_method,
@@ -58,6 +59,9 @@ ONLY: dict[str, list[Any]] = {
     "at": ["9999-12-31T23:59:59Z", "2100-01-01", "1", "9" * 5000, "253402300800000", "x", "9999-12-31T23:59:60-14:00"],
 }  # fmt: skip
 WAITING = ("agent.wait", "node.invoke", "sessions.send", "tool.sessions_send", "tool.sessions_wait")
+
+
+pytestmark = beside_a_house
 
 
 @pytest.fixture(scope="module")

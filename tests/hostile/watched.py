@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import apsw
 import httpx2
 import msgspec
+import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from hypothesis import HealthCheck, settings
 from websockets.exceptions import ConnectionClosed
@@ -248,6 +249,10 @@ class Visitor:
         hello = self.ask("connect", connect_params(**self._changes))
         assert hello[0]["ok"], hello
         return self._socket
+
+
+# The house lives in a thread beside Hypothesis, which takes its random numbers for those of a strategy.
+beside_a_house = pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisWarning")
 
 
 def hostile(sample: int, full: int = EXAMPLES_FULL) -> Callable[[Test], Test]:
