@@ -19,6 +19,9 @@ from crossclaw.domain.errors import ConfigInvalid
 INCLUDE = "$include"
 INCLUDE_DEPTH_MAX = 10  # as OpenClaw: deeper is a mistake, not an order
 NESTING_MAX = 32  # a real config needs about ten; twice this, by includes, fits Python's stack
+EXACT_CHARS_MAX = (
+    20_000  # read by the slow parser to say where it is wrong: a second; more would be minutes
+)
 
 
 class Spot(NamedTuple):
@@ -229,6 +232,14 @@ def parse(text: str, file: Path) -> Any:
 
 
 def _explained(text: str, file: Path, error: Exception) -> str:
+    if len(text) <= EXACT_CHARS_MAX and (exact := _exactly(text, file)):
+        return exact
+    if not text.strip():
+        return f"{file} is empty; write {{}} into it or remove it"
+    return f"{Spot(file, _line_near(text, error))}: this is not JSON5: {error.args[0]}"
+
+
+def _exactly(text: str, file: Path) -> str | None:
     import json5  # noqa: PLC0415 — 40 ms to import, and needed only when the file is broken
 
     try:
@@ -237,9 +248,7 @@ def _explained(text: str, file: Path, error: Exception) -> str:
         where, _, what = str(exact).removeprefix("<string>:").partition(" ")
         if where.isdecimal():
             return f"{file}:{where}: this is not JSON5: {what[:1].lower()}{what[1:]}"
-    if not text.strip():
-        return f"{file} is empty; write {{}} into it or remove it"
-    return f"{Spot(file, _line_near(text, error))}: this is not JSON5: {error.args[0]}"
+    return None
 
 
 def _line_near(text: str, error: Exception) -> int:
