@@ -141,6 +141,14 @@ def test_a_large_config_that_is_wrong_says_where_at_once(tmp_path: Path) -> None
         load(path, {})
 
 
+@pytest.mark.spec("C2")
+def test_of_thousands_of_problems_the_first_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "openclaw.json"
+    path.write_text(json.dumps({"agents": {"list": [{"id": 5}] * 3_000}}), "utf-8")
+    with pytest.raises(ConfigInvalid, match=r"has 3000 problems(?s:.*)… and 2950 more$"):
+        load(path, {})
+
+
 # ── what others wrote down ─────────────────────────────────────────────────────────────────────
 
 
