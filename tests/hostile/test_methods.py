@@ -97,7 +97,7 @@ def test_whatever_is_asked_is_answered_and_a_refusal_changes_nothing(
     house.wait_for_rest()
     before = house.held()
 
-    @hostile(150)
+    @hostile(80)
     @given(st.data())
     def asking(data: st.DataObject) -> None:
         method = known[data.draw(st.sampled_from(sorted(known)))]
@@ -122,7 +122,7 @@ def test_whatever_is_asked_at_once_each_has_its_own_answer(
     maker = Maker({**POOL, **living(visitors)}, ONLY)
     visitor = visitors["operator"]
 
-    @hostile(25, 3_000)
+    @hostile(12, 3_000)
     @given(st.data())
     def asking(data: st.DataObject) -> None:
         chosen = data.draw(st.lists(st.sampled_from(sorted(known)), min_size=2, max_size=8))
