@@ -58,7 +58,7 @@ def written(raw: Any, pieces: list[tuple[int, str]]) -> str:
 
 
 @pytest.mark.spec("C2")
-@hostile(60, 3_000)
+@hostile(30, 1_000)
 @given(_CONFIGS.nearly(Config), _pieces, st.booleans())
 def test_any_config_opens_a_house_or_is_refused_by_its_path(
     raw: Any, pieces: list[tuple[int, str]], served: bool
@@ -115,7 +115,7 @@ _lines = st.lists(
 
 
 @pytest.mark.spec("C2")
-@hostile(25, 3_000)
+@hostile(15, 3_000)
 @given(_stores, _lines, st.booleans())
 def test_a_damaged_folder_comes_in_as_far_as_it_can_and_once(
     store: dict[str, Any], lines: list[bytes], torn: bool
@@ -179,7 +179,7 @@ _schedules: Any = st.one_of(
 
 
 @pytest.mark.spec("K3")
-@hostile(150)
+@hostile(80)
 @given(_schedules, st.sampled_from(_EDGES), st.integers(-DAY, DAY), st.sampled_from(_ZONES))
 def test_any_schedule_has_a_next_tick_or_none_or_is_refused(
     schedule: Schedule, edge: int, beside: int, zone: str

@@ -17,6 +17,7 @@ from tests.hostile.watched import (
     PATIENCE_S,
     Visitor,
     Watched,
+    beside_a_house,
     check_answer,
     check_event,
     hostile,
@@ -43,6 +44,9 @@ _MAKER = Maker(
 )
 
 
+pytestmark = beside_a_house
+
+
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     with watched_house(tmp_path_factory.mktemp("house")) as watched:
@@ -63,7 +67,7 @@ def test_whatever_knocks_is_let_in_or_told_why_not(house: Watched) -> None:
     house.complaints()
     before = house.held()
 
-    @hostile(40, 3_000)
+    @hostile(25, 3_000)
     @given(st.data())
     def knocking(data: st.DataObject) -> None:
         with _socket(house) as peer:
@@ -140,7 +144,7 @@ def test_every_frame_has_one_answer_or_is_the_last(house: Watched) -> None:
     visitor = Visitor(house.housed)
     house.complaints()
 
-    @hostile(80)
+    @hostile(50)
     @given(st.lists(_no_requests, min_size=1, max_size=4))
     def sending(frames: list[Any]) -> None:
         answers = visitor.ask_all(frames)
@@ -182,7 +186,7 @@ def test_bytes_that_are_no_frames_close_only_their_own_connection(house: Watched
     ).encode()
     house.complaints()
 
-    @hostile(25, 1_000)
+    @hostile(15, 1_000)
     @given(_HEADS, st.booleans())
     def shouting(raw: bytes, first: bool) -> None:
         with socket.create_connection(("127.0.0.1", house.housed.port), PATIENCE_S) as peer:
@@ -201,7 +205,7 @@ def test_who_asks_much_and_reads_nothing_gets_every_answer_or_is_told(house: Wat
     visitor = Visitor(house.housed)
     frames = [
         json.dumps({"type": "req", "id": f"f{number}", "method": "sessions.list", "params": {}})
-        for number in range(3_000)
+        for number in range(1_000)
     ]
     answers = visitor.ask_all(frames)
     visitor.close()
@@ -221,7 +225,7 @@ _hosts = st.sampled_from(
 def test_hosts_and_origins_of_any_spelling_are_ours_or_not(house: Watched) -> None:
     house.complaints()
 
-    @hostile(30, 3_000)
+    @hostile(15, 3_000)
     @given(_hosts, _hosts, st.sampled_from([b"Origin", b"Sec-Fetch-Site", b"X-Forwarded-For", b"Authorization"]))  # fmt: skip
     def asking(host: bytes, other: bytes, name: bytes) -> None:
         lines = [

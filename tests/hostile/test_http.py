@@ -25,6 +25,7 @@ from tests.hostile.watched import (
     STATE,
     Visitor,
     Watched,
+    beside_a_house,
     hostile,
     watched_house,
 )
@@ -55,6 +56,9 @@ _HEADERS = st.fixed_dictionaries(
         "accept": st.sampled_from(["*/*", "application/json, text/event-stream", "", "x"]),
     },
 )  # fmt: skip
+
+
+pytestmark = beside_a_house
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +96,7 @@ def test_whatever_is_posted_is_answered_in_words_and_a_refusal_changes_nothing(
     house.wait_for_rest()
     before = house.held()
 
-    @hostile(120)
+    @hostile(70)
     @given(st.data())
     def posting(data: st.DataObject) -> None:
         path, body = data.draw(data.draw(st.sampled_from(makers)))
@@ -227,7 +231,7 @@ _paths = st.lists(
 
 @pytest.mark.spec("G3")
 def test_whatever_page_is_asked_for_is_there_or_is_not(house: Watched, http: httpx2.Client) -> None:
-    @hostile(60, 2_000)
+    @hostile(30, 2_000)
     @given(_paths, st.sampled_from(["GET", "HEAD", "POST", "PUT", "OPTIONS", "DELETE", "PATCH"]))
     def asking(path: str, method: str) -> None:
         try:

@@ -15,6 +15,7 @@ from tests.hostile.watched import (
     HIDDEN,
     Visitor,
     Watched,
+    beside_a_house,
     check_answer,
     check_event,
     every_method,
@@ -60,6 +61,9 @@ ONLY: dict[str, list[Any]] = {
 WAITING = ("agent.wait", "node.invoke", "sessions.send", "tool.sessions_send", "tool.sessions_wait")
 
 
+pytestmark = beside_a_house
+
+
 @pytest.fixture(scope="module")
 def methods(tmp_path_factory: pytest.TempPathFactory) -> list[Method[Any]]:
     return anyio.run(every_method, tmp_path_factory.mktemp("registry"))
@@ -93,7 +97,7 @@ def test_whatever_is_asked_is_answered_and_a_refusal_changes_nothing(
     house.wait_for_rest()
     before = house.held()
 
-    @hostile(150)
+    @hostile(80)
     @given(st.data())
     def asking(data: st.DataObject) -> None:
         method = known[data.draw(st.sampled_from(sorted(known)))]
@@ -108,6 +112,36 @@ def test_whatever_is_asked_is_answered_and_a_refusal_changes_nothing(
         each.close()
     house.wait_for_rest()
     house.check_held(before)
+
+
+@pytest.mark.spec("G1", "B1")
+def test_whatever_is_asked_at_once_each_has_its_own_answer(
+    house: Watched, visitors: dict[str, Visitor], methods: list[Method[Any]]
+) -> None:
+    known = {method.name: method for method in methods if method.scope not in ("node", "hook")}
+    maker = Maker({**POOL, **living(visitors)}, ONLY)
+    visitor = visitors["operator"]
+
+    @hostile(12, 3_000)
+    @given(st.data())
+    def asking(data: st.DataObject) -> None:
+        chosen = data.draw(st.lists(st.sampled_from(sorted(known)), min_size=2, max_size=8))
+        asked = []
+        for name in chosen:
+            params = data.draw(maker.nearly(known[name].params))
+            if name in WAITING and isinstance(params, dict):
+                params = impatient(known[name], params)
+            asked.append((name, params))
+        for name, answer in visitor.ask_at_once(asked):
+            check_answer(answer, known.get(name))
+        for event in visitor.events:
+            check_event(event)
+        visitor.events.clear()
+        assert house.complaints() == [], asked
+
+    asking()
+    house.wait_for_rest()
+    assert house.serves()
 
 
 def living(visitors: dict[str, Visitor]) -> dict[str, list[Any]]:

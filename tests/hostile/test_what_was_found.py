@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from crossclaw.domain.errors import Invalid
+from crossclaw.config import load
+from crossclaw.domain.errors import ConfigInvalid, Invalid
 from crossclaw.domain.jobs import Cron
 from crossclaw.gateway.frames import InvalidFrame, decode_request
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
@@ -130,6 +131,22 @@ def test_after_the_last_of_all_days_nothing_is_due(expr: str, after: int) -> Non
 @pytest.mark.spec("K3")
 def test_the_last_second_of_all_is_a_time() -> None:
     assert parse_at("9999-12-31T23:59:59Z") == parse_at("253402300799000") == 253402300799000
+
+
+@pytest.mark.spec("C2")
+def test_a_large_config_that_is_wrong_says_where_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "openclaw.json"
+    path.write_text("{\n" + '"a": [1,\n1],\n' * 200_000 + "}}", "utf-8")
+    with pytest.raises(ConfigInvalid, match=r"openclaw\.json:400002: this is not JSON5"):
+        load(path, {})
+
+
+@pytest.mark.spec("C2")
+def test_of_thousands_of_problems_the_first_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "openclaw.json"
+    path.write_text(json.dumps({"agents": {"list": [{"id": 5}] * 3_000}}), "utf-8")
+    with pytest.raises(ConfigInvalid, match=r"has 3000 problems(?s:.*)… and 2950 more$"):
+        load(path, {})
 
 
 # ── what others wrote down ─────────────────────────────────────────────────────────────────────

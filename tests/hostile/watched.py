@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import apsw
 import httpx2
 import msgspec
+import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from hypothesis import HealthCheck, settings
 from websockets.exceptions import ConnectionClosed
@@ -32,7 +33,7 @@ from tests.wire.serving import connect_params
 
 Test = TypeVar("Test", bound=Callable[..., None])
 
-PATIENCE_S = 20  # for an answer; on a machine that does much else at the same time
+PATIENCE_S = 45  # for an answer; on a machine that does much else at the same time
 STATE = "house-whose-place-is-nobodys-business"
 FEW = 4
 HOOK_TOKEN = "a-token-for-hooks-that-nobody-should-ever-read"
@@ -192,6 +193,30 @@ class Visitor:
         assert all(each.get("id", request_id) == request_id for each in found), found
         return found
 
+    def ask_at_once(self, asked: Sequence[tuple[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
+        """Requests of which none waits for another, and all answers, each with its method."""
+        socket, found = self._connected(), list[tuple[str, dict[str, Any]]]()
+        methods, owed = dict[str, str](), dict[str, int]()
+        try:
+            for method, params in asked:
+                self._count += 1
+                name = f"q{self._count}"
+                methods[name], owed[name] = method, 2 if method == "agent" else 1
+                frame = {"type": "req", "id": name, "method": method, "params": params}
+                socket.send(json.dumps(frame))
+            while any(count > 0 for count in owed.values()):
+                answer = self._next(socket)
+                if answer["type"] == "event":
+                    self.events.append(answer)
+                    continue
+                assert owed[answer["id"]] > 0, f"one answer too many: {answer}"
+                owed[answer["id"]] -= 1 if answer["ok"] else 2
+                found.append((methods[answer["id"]], answer))
+        except ConnectionClosed as closed:
+            self.close()
+            found.append(("", {"ok": False, "closed": reason_of(closed)}))
+        return found
+
     def ask_all(self, frames: Sequence[Any], answers: int = 1) -> list[dict[str, Any]]:
         """Sent in one go, then read: so many answers for each, unless it is refused."""
         found: list[dict[str, Any]] = []
@@ -218,12 +243,19 @@ class Visitor:
     def _connected(self) -> ClientConnection:
         if self._socket is not None:
             return self._socket
-        dialled = connect(self._housed.ws, proxy=None, max_size=None)
+        # What it does not read yet waits here and not on the wire, where pings would wait behind it.
+        dialled = connect(
+            self._housed.ws, proxy=None, max_size=None, max_queue=None, ping_interval=None
+        )
         self._socket = self._leaving.enter_context(dialled)
         self._next(self._socket)
         hello = self.ask("connect", connect_params(**self._changes))
         assert hello[0]["ok"], hello
         return self._socket
+
+
+# The house lives in a thread beside Hypothesis, which takes its random numbers for those of a strategy.
+beside_a_house = pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisWarning")
 
 
 def hostile(sample: int, full: int = EXAMPLES_FULL) -> Callable[[Test], Test]:

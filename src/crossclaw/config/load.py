@@ -17,9 +17,11 @@ from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.errors import ConfigInvalid
 from crossclaw.domain.secret import Secret
 
+TOLD_MAX = 50  # problems one by one; a person mends the first few and looks again
+
 
 class Unloadable(ConfigInvalid):
-    """Its text names everything to mend; `problems` are the same, each with its key."""
+    """Its text names what to mend; `problems` are the same, each with its key."""
 
     def __init__(self, text: str, problems: tuple[tuple[KeyPath, str], ...]) -> None:
         super().__init__(text)
@@ -191,7 +193,9 @@ def _unloadable(problems: list[Problem], source: Source) -> Unloadable:
     if len(lines) == 1:
         return Unloadable(lines[0], pairs)
     head = f"{source.path} has {len(lines)} problems:\n"
-    return Unloadable(head + "\n".join(f"  {line}" for line in lines), pairs)
+    shown = "\n".join(f"  {line}" for line in lines[:TOLD_MAX])
+    more = f"\n  … and {len(lines) - TOLD_MAX} more" if len(lines) > TOLD_MAX else ""
+    return Unloadable(head + shown + more, pairs)
 
 
 def _text(problem: Problem, source: Source) -> str:
