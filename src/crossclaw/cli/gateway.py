@@ -12,7 +12,7 @@ from anyio.abc import TaskStatus
 
 from crossclaw.cli.exits import CommandFailed, Exit
 from crossclaw.cli.finding import PASSWORD_VARIABLE, named_port
-from crossclaw.cli.grammar import Arguments, Command, Parser
+from crossclaw.cli.grammar import Arguments, Command, Parser, port
 from crossclaw.cli.place import Place, find_place
 from crossclaw.cli.running import run_async
 from crossclaw.cli.say import note
@@ -144,13 +144,6 @@ def keep_log(place: Place) -> None:
 def warn(place: Place) -> None:
     for text in place.loaded.warnings:
         note(f"{place.loaded.path.name}: {text}")
-
-
-def port(text: str) -> int:
-    value = int(text)
-    if not 0 <= value <= 65_535:
-        raise ValueError
-    return value
 
 
 COMMANDS = {"run": Command(run_options, _run)}
