@@ -1,5 +1,6 @@
 """The front of the command line: help, version, and words that are not understood."""
 
+import json
 import subprocess
 import sys
 
@@ -77,3 +78,30 @@ def test_a_group_without_its_word_says_which_there_are(person: Person) -> None:
 
     assert done.returncode == Exit.USAGE
     assert "send" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["sessions", "list", "--limit", "x"], "'x' is no whole number from 1 on"),
+        (["message", "send", "x", "--timeout", "soon"], "'soon' is no number of seconds"),
+        (["gateway", "--port", "99999"], "'99999' is no port"),
+        (["health", "--url", "ws://[bad", "--token", "x"], "is no gateway address"),
+        (["health", "--url", "ws://host:many", "--token", "x"], "is no gateway address"),
+    ],
+)
+def test_a_value_that_is_none_is_told_in_words(person: Person, words: list[str], told: str) -> None:
+    done = person.types(*words)
+
+    assert done.returncode == Exit.USAGE
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_locale_without_our_marks_does_not_end_a_command(person: Person) -> None:
+    looked = person.types("doctor", PYTHONIOENCODING="latin-1")
+    said = person.types("message", "send", "say: é ✓", "--json", PYTHONIOENCODING="ascii")
+
+    assert (looked.returncode, said.returncode) == (Exit.OK, Exit.OK), looked.stderr + said.stderr
+    assert "? config: " in looked.stdout
+    assert json.loads(said.stdout)["reply"] == "é ✓"

@@ -42,6 +42,7 @@ READS: list[tuple[str, dict[str, Any]]] = [
     ("sessions.search", {"query": "done"}),
     ("sessions.entries.search", {"query": "done"}),
     ("sessions.entries", {"key": KEY}),
+    ("sessions.transcripts", {"key": KEY}),
     ("sessions.table", {}),
     ("sessions.explain", {"from": KEY, "verb": "send", "to": "agent:main:main"}),
     ("map.get", {}),

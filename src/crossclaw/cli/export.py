@@ -15,7 +15,7 @@ from crossclaw.cli.naming import find_transcript
 from crossclaw.cli.past import plain_text
 from crossclaw.cli.peer import READ, Peer
 from crossclaw.cli.running import ask
-from crossclaw.cli.say import out
+from crossclaw.cli.say import out, takes_all
 from crossclaw.display.conversation import Said, conversation
 from crossclaw.transcripts.jsonl import VERSION, iso_time
 
@@ -212,7 +212,7 @@ class _Export:
 
 def _head(key: str, session_id: str | None) -> str:
     head = {"type": "session", "version": VERSION, "id": session_id, "key": key}
-    return json.dumps(head, ensure_ascii=False) + "\n"
+    return json.dumps(head, ensure_ascii=not takes_all()) + "\n"
 
 
 def _line(entry: dict[str, Any], parent_id: str | None) -> str:
@@ -227,7 +227,7 @@ def _line(entry: dict[str, Any], parent_id: str | None) -> str:
         "runId": entry.get("runId"),
         **data,
     }
-    return json.dumps(line, ensure_ascii=False) + "\n"
+    return json.dumps(line, ensure_ascii=not takes_all()) + "\n"
 
 
 def _conversation(entries: list[dict[str, Any]]) -> str:

@@ -118,8 +118,12 @@ def served_port(place: Place) -> int | None:
 
 
 def clean_url(text: str) -> str:
-    parts = urlsplit(text if "://" in text else f"ws://{text}")
-    if parts.scheme not in _SCHEMES or not parts.hostname:
+    try:
+        parts = urlsplit(text if "://" in text else f"ws://{text}")
+        good = parts.scheme in _SCHEMES and parts.hostname and parts.port != 0
+    except ValueError:  # a port that is none, half an IPv6 address
+        good = False
+    if not good:
         raise UsageError(f"{text!r} is no gateway address", hint="Example: ws://127.0.0.1:18789")
     return parts._replace(scheme=_SCHEMES[parts.scheme], fragment="").geturl()
 

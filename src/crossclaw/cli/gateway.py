@@ -11,7 +11,7 @@ from anyio.abc import TaskStatus
 
 from crossclaw.cli.exits import CommandFailed, Exit
 from crossclaw.cli.finding import PASSWORD_VARIABLE, named_port
-from crossclaw.cli.grammar import Arguments, Command, Parser
+from crossclaw.cli.grammar import Arguments, Command, Parser, port
 from crossclaw.cli.log import Log
 from crossclaw.cli.place import Place, find_place
 from crossclaw.cli.running import run_async
@@ -114,13 +114,6 @@ def host_of(bind: str | None) -> str | None:
 def warn(place: Place) -> None:
     for text in place.loaded.warnings:
         note(f"{place.loaded.path.name}: {text}")
-
-
-def port(text: str) -> int:
-    value = int(text)
-    if not 0 <= value <= 65_535:
-        raise ValueError
-    return value
 
 
 COMMANDS = {"run": Command(run_options, _run)}

@@ -63,17 +63,27 @@ def json_option(parser: Parser) -> None:
 
 
 def seconds(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1
     if not 0 <= value < 1e9:
-        raise argparse.ArgumentTypeError("must be a number of seconds, not negative")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no number of seconds; write it like 30 or 0.5"
+        )
     return value
 
 
 def positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return value
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 on")
+    return int(text)
+
+
+def port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65_535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port; one is a number from 0 to 65535")
+    return int(text)
 
 
 def no_arguments(parser: Parser) -> None:

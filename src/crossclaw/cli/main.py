@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from crossclaw import __version__
 from crossclaw.cli.commands import Chosen, NotChosen, choose, names_in, summary_of
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError, exit_table
-from crossclaw.cli.say import out, problem
+from crossclaw.cli.say import out, problem, write_what_can_be
 
 if TYPE_CHECKING:
     from crossclaw.cli.grammar import Command, Parser
@@ -26,6 +26,7 @@ GARBAGE_THRESHOLD = 100_000
 def main(arguments: list[str] | None = None) -> int:
     gc.set_threshold(GARBAGE_THRESHOLD)
     given = sys.argv[1:] if arguments is None else arguments
+    write_what_can_be()
     try:
         return int(_run(given))
     except CommandFailed as failure:

@@ -1,5 +1,6 @@
 """Say: the one place that writes to the terminal. Answers go to stdout, everything else to stderr."""
 
+import io
 import json
 import os
 import sys
@@ -12,7 +13,18 @@ def out(text: str = "", *, end: str = "\n") -> None:
 
 
 def out_json(value: Any) -> None:
-    out(json.dumps(value, ensure_ascii=False, indent=2 if on_terminal() else None))
+    out(json.dumps(value, ensure_ascii=not takes_all(), indent=2 if on_terminal() else None))
+
+
+def takes_all() -> bool:
+    """Whether every character can be written; where the locale is an old one, JSON has its escapes."""
+    return str(sys.stdout.encoding).lower().replace("-", "") == "utf8"
+
+
+def write_what_can_be() -> None:
+    """A mark that an old locale does not have becomes a question mark, not the end of the command."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and not takes_all():
+        sys.stdout.reconfigure(errors="replace")
 
 
 def note(text: str) -> None:
