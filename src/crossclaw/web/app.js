@@ -12,7 +12,7 @@ const VIEWS = {
   chat: { tag: "cc-chat", title: "Chat" },
   sessions: { tag: "cc-sessions", title: "Sessions", load: () => import("./sessions.js") },
   map: { tag: "cc-map", title: "Map", load: () => import("./map.js") },
-  exchanges: { tag: "cc-exchanges", title: "Exchanges", load: () => import("./exchange.js") },
+  exchanges: { tag: "cc-exchanges", title: "Exchanges", load: () => import("./exchanges.js") },
   exchange: { tag: "cc-exchange", title: "Exchange", under: "exchanges", load: () => import("./exchange.js") },
   run: { tag: "cc-run", title: "Run", under: "exchanges", load: () => import("./run.js") },
   operations: { tag: "cc-operations", title: "Operations", load: () => import("./operations.js") },

@@ -18,7 +18,7 @@ import {
   timeOf,
   to,
 } from "./dom.js";
-import { chainOf, figures } from "./exchange.js";
+import { chainOf, figures } from "./causes.js";
 import { house, notice, showWords } from "./house.js";
 import { Lost, wire } from "./wire.js";
 
