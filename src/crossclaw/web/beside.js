@@ -11,12 +11,13 @@ import {
   lasted,
   nameOf,
   nameOfKey,
+  plural,
   routeOf,
   stateMark,
   to,
 } from "./dom.js";
+import { STUCK } from "./holdups.js";
 
-const STUCK = 60_000; // a wait worth a red word
 const LISTED = 40;
 
 export function tellInWords(map) {
@@ -32,7 +33,7 @@ export function tellInWords(map) {
   fill(
     map.side,
     ...(chosen ? about(map, chosen) : []),
-    ...(map.live && !chosen ? busyList(map, now) : []),
+    ...(map.live && !chosen ? [...holdupList(map, now), ...busyList(map, now)] : []),
     h("h3", null, map.live ? "Messages" : `Messages until ${exactTime(time)}`),
     seen.length
       ? h(
@@ -42,7 +43,34 @@ export function tellInWords(map) {
         )
       : empty("Quiet", "No message in the last hour. When agents talk, their messages light up here."),
   );
-  if (focused) map.side.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
+  if (focused) (map.side.querySelector(`a[href="${CSS.escape(focused)}"]`) || map.side).focus();
+}
+
+/** Whom all the others wait for, the longest wait first. */
+function holdupList(map, now) {
+  const held = [...map.holdups.values()].sort((a, b) => a.since - b.since);
+  if (!held.length) return [];
+  return [
+    h("h3", null, "Who is waited for"),
+    h("ul", { cls: "flow" }, held.slice(0, LISTED).map((each) => h("li", null, holdup(map, each, now)))),
+  ];
+}
+
+function holdup(map, { key, waiting, since, circle }, now) {
+  const late = circle || now - since > STUCK;
+  const who = plural(waiting.size, "session");
+  return h(
+    "a",
+    { href: `#/map/${encodeURIComponent(key)}` },
+    h("span", { cls: "route" }, nameOfKey(key)),
+    h("span", { cls: `when${late ? " late" : ""}` }, lasted(Math.max(0, now - since))),
+    h(
+      "span",
+      { cls: "what" },
+      circle ? `and ${who} wait for each other` : `${who} ${waiting.size === 1 ? "waits" : "wait"} for it · `,
+      !circle && stateMark(map.nodes.get(key)?.row.lane),
+    ),
+  );
 }
 
 function busyList(map, now) {

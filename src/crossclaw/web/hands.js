@@ -47,10 +47,14 @@ export class Hands extends Stage {
       else if (event.key === "0") {
         view.moved = false;
         this.fit();
-      } else if (event.key === "Escape") this.choose(null);
+      } else if (event.key === "PageDown") this.step(1);
+      else if (event.key === "PageUp") this.step(-1);
       else return;
       event.preventDefault();
       this.wake();
+    });
+    this.hear(this, "keydown", (event) => {
+      if (event.key === "Escape" && this.chosen) this.choose(null);
     });
   }
 

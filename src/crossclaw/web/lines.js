@@ -1,5 +1,6 @@
 // The lines of the map: who was begun by whom, who talked with whom, who waits, and what is on its way.
-import { radius } from "./nodes.js";
+import { STUCK } from "./holdups.js";
+import { onScreen, radius } from "./nodes.js";
 
 const FLIGHT = 1100; // milliseconds that a message is seen on its way
 const GLOW = 9000; // and its road shines after it
@@ -30,28 +31,44 @@ export function drawRoads(map) {
   pen.stroke();
 }
 
+/** A dashed arrow from whoever waits to whom it waits for; red when that takes long. */
 export function drawWaits(map, time, now) {
   if (!map.live) return;
-  const { pen } = map;
-  pen.strokeStyle = map.ink.amber;
-  pen.lineWidth = 2;
-  pen.setLineDash([6, 5]);
-  pen.lineDashOffset = map.still ? 0 : -now / 60;
+  const { pen } = map,
+    px = onScreen(map);
+  pen.lineWidth = 2 * px;
+  pen.lineDashOffset = map.still ? 0 : (-now / 60) * px;
   for (const wait of map.waits) {
     const a = map.nodes.get(wait.key),
       b = map.nodes.get(wait.targetKey);
     if (!a || !b) continue;
     const c = bend(a, b);
+    pen.strokeStyle = pen.fillStyle = time - wait.since > STUCK ? map.ink.red : map.ink.amber;
+    pen.setLineDash([6 * px, 5 * px]);
     pen.beginPath();
     pen.moveTo(a.x, a.y);
     pen.quadraticCurveTo(c.x, c.y, b.x, b.y);
     pen.stroke();
+    pen.setLineDash([]);
+    drawHead(map, c, b, px);
   }
-  pen.setLineDash([]);
+}
+
+function drawHead(map, from, node, px) {
+  const { pen } = map,
+    turn = Math.atan2(node.y - from.y, node.x - from.x),
+    far = radius(map, node, true) + 6 * px,
+    tip = { x: node.x - far * Math.cos(turn), y: node.y - far * Math.sin(turn) };
+  pen.beginPath();
+  pen.moveTo(tip.x, tip.y);
+  for (const side of [-0.45, 0.45])
+    pen.lineTo(tip.x - 11 * px * Math.cos(turn + side), tip.y - 11 * px * Math.sin(turn + side));
+  pen.fill();
 }
 
 export function drawFlights(map, time, stretch) {
   const { pen } = map;
+  const px = onScreen(map);
   let some = false;
   for (let i = map.flights.length - 1; i >= 0; i--) {
     const run = map.flights[i],
@@ -67,7 +84,7 @@ export function drawFlights(map, time, stretch) {
       fade = age < FLIGHT ? 1 : 1 - (age - FLIGHT) / (GLOW - FLIGHT);
     pen.globalAlpha = fade * (run.source ? 0.8 : 0.35);
     pen.strokeStyle = map.ink.accent;
-    pen.lineWidth = 1 + 1.4 * fade;
+    pen.lineWidth = (1 + 1.4 * fade) * px;
     pen.beginPath();
     pen.moveTo(a.x, a.y);
     pen.quadraticCurveTo(c.x, c.y, b.x, b.y);
@@ -77,7 +94,7 @@ export function drawFlights(map, time, stretch) {
       const spot = along(a, c, b, ease(Math.max(0, way - tail * 0.035)));
       pen.globalAlpha = 1 - tail * 0.2;
       pen.beginPath();
-      pen.arc(spot.x, spot.y, 4.4 - tail * 0.7, 0, 7);
+      pen.arc(spot.x, spot.y, (4.4 - tail * 0.7) * px, 0, 7);
       pen.fill();
     }
     if (age > FLIGHT * 0.9 && age < FLIGHT * 2) {

@@ -10,11 +10,14 @@ import {
   h,
   icon,
   learnNames,
+  nameOf,
   plural,
+  stateOf,
   to,
 } from "./dom.js";
 import { tellInWords } from "./beside.js";
 import { Hands } from "./hands.js";
+import { holdupsOf } from "./holdups.js";
 import { complain, house } from "./house.js";
 import { Lost, wire } from "./wire.js";
 
@@ -28,6 +31,7 @@ class MapView extends Hands {
   known = new Map();
   open_ = [];
   waits = [];
+  holdups = new Map(); // by key: who waits for it, along all chains
   spawns = [];
   cursor = 0;
   live = true;
@@ -38,6 +42,7 @@ class MapView extends Hands {
 
   open() {
     this.canvas = h("canvas", { tabindex: "0", role: "img", "aria-label": "Map of sessions" });
+    this.picked = h("p", { cls: "sr", role: "status" });
     this.tip = h("div", { cls: "tip", hidden: true });
     this.nobody = empty(
       "Nobody here yet",
@@ -45,7 +50,7 @@ class MapView extends Hands {
       h("p", null, h("a", { href: "#/chat" }, "Talk with an agent")),
     );
     this.nobody.hidden = true;
-    this.side = h("aside", { cls: "side", "aria-label": "What happens" });
+    this.side = h("aside", { cls: "side", tabindex: "-1", "aria-label": "What happens" });
     this.player = h(
       "button",
       {
@@ -87,11 +92,13 @@ class MapView extends Hands {
           "p",
           { cls: "legend", "aria-hidden": "true" },
           legend("running", "running"),
-          legend("waiting", "waits"),
           legend("queued", "queued"),
-          legend("idle", "size: what it cost"),
+          legend("waiting", "waits for", "dash"),
+          legend("bad", "for over a minute", "dash"),
+          legend("idle", "larger: cost more"),
         ),
         this.tip,
+        this.picked,
         this.nobody,
       ),
       this.side,
@@ -147,6 +154,8 @@ class MapView extends Hands {
 
   go(key) {
     this.chosen = key;
+    const node = this.nodes.get(key);
+    this.picked.textContent = node ? `${nameOf(node.row)}, ${stateOf(node.row.lane).text}` : "";
     this.list();
     this.wake();
   }
@@ -186,6 +195,7 @@ class MapView extends Hands {
       if (node.row.lane && !busy.has(node.row.key)) node.row = { ...node.row, lane: undefined };
     this.open_ = seen.open;
     this.waits = seen.waits;
+    this.holdups = holdupsOf(seen.waits);
     this.spawns = seen.spawns;
     this.cursor = seen.cursor;
     this.runs = [...this.known.values()].sort((a, b) => a.number - b.number);
@@ -274,6 +284,15 @@ class MapView extends Hands {
 
   // ── hands ─────────────────────────────────────────────────────────────────────────────────
 
+  /** The one after or before the picked one, agent by agent. */
+  step(by) {
+    const nodes = (this.circles || []).flatMap((circle) => circle.nodes);
+    if (!nodes.length) return;
+    const at = nodes.findIndex((node) => node.row.key === this.chosen);
+    const next = at < 0 ? (by > 0 ? 0 : nodes.length - 1) : (at + by + nodes.length) % nodes.length;
+    this.choose(nodes[next]);
+  }
+
   choose(node) {
     location.hash = node ? `#/map/${encodeURIComponent(node.row.key)}` : "#/map";
   }
@@ -283,8 +302,8 @@ class MapView extends Hands {
   }
 }
 
-function legend(state, text) {
-  return h("span", { cls: "state", data: { state } }, h("i", { cls: "dot" }), text);
+function legend(state, text, mark = "dot") {
+  return h("span", { cls: "state", data: { state } }, h("i", { cls: mark }), text);
 }
 
 /** A child's report comes without a run: it is written into its parent's transcript. */

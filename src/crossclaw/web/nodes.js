@@ -1,15 +1,22 @@
 // The nodes of the map: the circle of each agent, a dot for each session, and what goes on in it.
-import { agentName, agentOf, hueOf, nameOf } from "./dom.js";
+import { agentOf, hueOf, nameOf } from "./dom.js";
+import { STUCK } from "./holdups.js";
 import { LABELS_MAX } from "./places.js";
+
+const BUSY_PX = 6; // at least, of a node where something goes on
 
 function hue(map, node, light, chroma, alpha = 1) {
   return `oklch(${light} ${chroma} ${hueOf(node.row.agentId || agentOf(node.row.key))} / ${alpha})`;
 }
 
-export function radius(map, node) {
+/** As many units of the map as a pixel has when the map is small: what must be seen does not shrink with it. */
+export const onScreen = (map) => 1 / Math.min(1, map.view.zoom);
+
+export function radius(map, node, busy = false) {
   const { costUsd, tokens: used } = node.row;
   const weight = costUsd ? costUsd * 60 : (used || 0) / 40_000;
-  return (map.nodes.size <= LABELS_MAX ? 14 : 9) + Math.min(15, 6 * Math.sqrt(weight));
+  const r = (map.nodes.size <= LABELS_MAX ? 14 : 9) + Math.min(15, 6 * Math.sqrt(weight));
+  return busy ? Math.max(r, BUSY_PX * onScreen(map)) : r;
 }
 
 export function drawCircles(map) {
@@ -20,12 +27,6 @@ export function drawCircles(map) {
     pen.arc(circle.x, circle.y, circle.r, 0, 7);
     pen.fillStyle = `oklch(${map.dark ? 0.32 : 0.86} 0.05 ${hueOf(circle.id)} / ${map.dark ? 0.25 : 0.22})`;
     pen.fill();
-    if (circle.nodes.length > 3) {
-      pen.fillStyle = map.ink.soft;
-      pen.font = `600 ${13 / Math.min(1, map.view.zoom)}px system-ui, sans-serif`;
-      pen.textAlign = "center";
-      pen.fillText(agentName(circle.id), circle.x, circle.y - circle.r - 8 / map.view.zoom);
-    }
   }
 }
 
@@ -50,6 +51,7 @@ export function drawNodes(map, states, now) {
     const node = map.nodes.get(key);
     if (node) drawState(map, node, state, now);
   }
+  if (map.live) drawHoldups(map, map.time);
   const chosen = map.nodes.get(map.chosen);
   for (const [node, color] of [
     [chosen, ink.ink],
@@ -76,22 +78,48 @@ function drawLetters(map) {
 
 function drawState(map, node, state, now) {
   const { pen, ink } = map,
-    r = radius(map, node) + 4.5;
-  pen.strokeStyle = { running: ink.accent, waiting: ink.amber, queued: ink.blue }[state] || ink.soft;
-  pen.lineWidth = 2.4;
+    px = onScreen(map),
+    color = { running: ink.accent, waiting: ink.amber, queued: ink.blue }[state] || ink.soft,
+    r = radius(map, node, true) + 4.5 * px;
+  if (map.nodes.size > LABELS_MAX) {
+    pen.fillStyle = color; // among hundreds a ring is not enough
+    pen.beginPath();
+    pen.arc(node.x, node.y, r - 3 * px, 0, 7);
+    pen.fill();
+  }
+  pen.strokeStyle = color;
+  pen.lineWidth = 2.4 * px;
   pen.beginPath();
   const turn = map.still ? 0 : now / 500;
   if (state === "running") pen.arc(node.x, node.y, r, turn, turn + 4.4);
   else pen.arc(node.x, node.y, r, 0, 7);
   pen.stroke();
-  const queued = map.live && node.row.lane?.queued;
-  if (!queued) return;
+  if (map.live && node.row.lane?.queued) drawQueue(map, node, node.row.lane.queued, r * 0.8, px);
+}
+
+function drawQueue(map, node, queued, off, px) {
+  const { pen, ink } = map;
   pen.fillStyle = ink.blue;
   pen.beginPath();
-  pen.arc(node.x + r * 0.8, node.y - r * 0.8, 8, 0, 7);
+  pen.arc(node.x + off, node.y - off, 8 * px, 0, 7);
   pen.fill();
   pen.fillStyle = ink.card;
-  pen.font = "600 10px system-ui, sans-serif";
+  pen.font = `600 ${10 * px}px system-ui, sans-serif`;
   pen.textAlign = "center";
-  pen.fillText(queued > 99 ? "99" : queued, node.x + r * 0.8, node.y - r * 0.8 + 3.5);
+  pen.fillText(queued > 99 ? "99" : queued, node.x + off, node.y - off + 3.5 * px);
+}
+
+/** Whoever holds others up for long has a red ring around it. */
+function drawHoldups(map, time) {
+  const { pen } = map,
+    px = onScreen(map);
+  for (const { key, since, circle } of map.holdups.values()) {
+    const node = map.nodes.get(key);
+    if (!node || (!circle && time - since <= STUCK)) continue;
+    pen.strokeStyle = map.ink.red;
+    pen.lineWidth = 2.4 * px;
+    pen.beginPath();
+    pen.arc(node.x, node.y, radius(map, node, true) + 9 * px, 0, 7);
+    pen.stroke();
+  }
 }
