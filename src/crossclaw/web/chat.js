@@ -6,6 +6,14 @@ import { wire } from "./wire.js";
 import "./composer.js";
 import "./recent.js";
 
+const REHEARSAL = [
+  "No key of a model is set, so the rehearsal model answers: it does what lines like “say: Hello” tell it.",
+  "With ANTHROPIC_API_KEY or OPENAI_API_KEY in the gateway's environment a real one does.",
+];
+
+const NARROW = matchMedia("(max-width: 699px)"); // list and conversation one after the other
+const BEGUN_ANEW = new Set(["reset", "delete", "archive", "unarchive"]);
+
 class Chat extends Speaking {
   key = null;
 
@@ -15,9 +23,10 @@ class Chat extends Speaking {
     this.about = h("p", { cls: "about" });
     this.log = h("ol", { cls: "log", role: "log", "aria-label": "Conversation", "aria-live": "off", tabindex: "0" });
     this.told = h("p", { cls: "away", role: "status", "aria-live": "polite" });
+    this.spoken = h("p", { cls: "sr", role: "status", "aria-live": "polite" }); // a whole reply, once
     this.down = h(
       "button",
-      { type: "button", cls: "down", hidden: true, onclick: () => this.toEnd() },
+      { type: "button", cls: "down", hidden: true, onclick: () => this.backToEnd() },
       "Newest messages",
     );
     this.composer = h("cc-composer");
@@ -52,6 +61,7 @@ class Chat extends Speaking {
         this.log,
         this.down,
         this.told,
+        this.spoken,
         this.shut,
         this.composer,
       ),
@@ -69,7 +79,7 @@ class Chat extends Speaking {
       if (detail.sessionKey === this.key) this.ended(detail);
     });
     this.hear(wire, "sessions.changed", ({ detail }) => {
-      if (detail.sessionKey === this.key && ["reset", "delete", "archive", "unarchive"].includes(detail.reason)) this.load();
+      if (detail.sessionKey === this.key && BEGUN_ANEW.has(detail.reason)) this.load();
     });
     this.hear(house, "open", () => this.again());
     this.hear(house, "recent", () => this.showAbout());
@@ -84,8 +94,10 @@ class Chat extends Speaking {
   }
 
   go(key, query) {
+    const inside = this.contains(document.activeElement);
     this.classList.toggle("chosen", Boolean(key));
-    const next = key || (matchMedia("(min-width: 700px)").matches ? this.key || house.mainKey : null);
+    if (inside && NARROW.matches) (key ? this.log : this.list.linkTo(this.key))?.focus();
+    const next = key || (NARROW.matches ? null : this.key || house.mainKey);
     const seq = Number(query.get("seq")) || null;
     if (next === this.key && !seq) return;
     if (this.key && this.key !== next && wire.ready)
@@ -121,17 +133,15 @@ class Chat extends Speaking {
 
   showEmpty() {
     this.log.querySelector(":scope > .empty")?.remove();
-    if (this.loaded && !this.entries.size && !this.pending.size && !this.runs.size) {
-      this.log.append(
-        h(
-          "li",
-          { cls: "empty" },
-          face(this.key),
-          h("p", { cls: "title" }, `Talk with ${speakerOf(this.key)}`),
-          h("p", null, "Write below. Other sessions and agents can be reached from here too."),
-        ),
-      );
-    }
+    if (!this.loaded || this.entries.size || this.pending.size || this.runs.size) return;
+    const hint = h("p", null, "Write below; “/” offers commands.");
+    this.log.append(
+      h("li", { cls: "empty" }, face(this.key), h("p", { cls: "title" }, `Talk with ${speakerOf(this.key)}`), hint),
+    );
+    house.rehearses().then(
+      (yes) => yes && hint.after(...REHEARSAL.map((text) => h("p", { cls: "hint" }, text))),
+      () => {}, // the line went: the hint is no loss
+    );
   }
 
   get low() {
@@ -141,6 +151,11 @@ class Chat extends Speaking {
   follow(low) {
     if (low && this.atEnd) this.log.scrollTop = this.log.scrollHeight;
     this.down.hidden = this.low && this.atEnd;
+  }
+
+  backToEnd() {
+    this.log.focus({ preventScroll: true }); // the button goes when the end is there
+    this.toEnd();
   }
 
   toEnd() {

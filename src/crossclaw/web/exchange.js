@@ -18,6 +18,7 @@ import {
   to,
 } from "./dom.js";
 import { chainOf, figures } from "./causes.js";
+import { keepingFocus } from "./controls.js";
 import { house, showWords } from "./house.js";
 import { Lost, wire } from "./wire.js";
 
@@ -74,8 +75,7 @@ class Exchange extends Part {
     const end =
       trace.endedAt ||
       Math.max(trace.createdAt, ...trace.steps.map(({ run }) => run.endedAt || run.startedAt || run.createdAt));
-    fill(
-      this.page,
+    const drawn = [
       h(
         "header",
         null,
@@ -92,7 +92,8 @@ class Exchange extends Part {
         ["Cost", cost(spent.cost)],
       ]),
       this.diagram(trace, opened),
-    );
+    ];
+    keepingFocus(this.page, () => fill(this.page, ...drawn));
   }
 
   diagram(trace, opened) {
@@ -112,7 +113,7 @@ class Exchange extends Part {
       element.append(actor, line);
     });
     element.style.gridTemplateRows = `repeat(${steps.length + 1}, auto)`;
-    steps.forEach((step, i) => element.append(stepElement(step, i, lanes, opened.has(String(i)))));
+    steps.forEach((step, i) => element.append(stepElement(step, i, lanes, opened.has(String(i)), trace.createdAt)));
     return element;
   }
 }
@@ -198,7 +199,7 @@ function outcomeOf({ outcome, state }) {
   }
 }
 
-function stepElement(step, index, lanes, open) {
+function stepElement(step, index, lanes, open, began) {
   const [a, b] = [Math.max(0, lanes.indexOf(step.from)), Math.max(0, lanes.indexOf(step.to))];
   const bad = ["error", "timeout", "aborted"].includes(step.run?.status) || step.kind === "failed";
   const facts = step.spent
@@ -217,7 +218,7 @@ function stepElement(step, index, lanes, open) {
       role: "listitem",
       cls: `step${a === b ? " self" : a > b ? " left" : ""}${step.answer ? " answer" : ""}${bad ? " bad" : ""}`,
     },
-    h("time", null, step.at ? exactTime(step.at) : ""),
+    h("time", null, step.at ? exactTime(step.at) : "", index > 0 && step.at && h("small", null, `+${lasted(step.at - began)}`)),
     h(
       "details",
       { open, data: { step: index } },

@@ -1,5 +1,5 @@
 // Exchanges: who asked whom, newest first.
-import { Part, dayOf, debounce, empty, fill, h, nameOfKey, oneLine, plural, statusMark, timeOf, to } from "./dom.js";
+import { Part, dayOf, debounce, empty, fill, h, nameOfKey, oneLine, plural, statusMark, to, whenOf } from "./dom.js";
 import { complain, house } from "./house.js";
 import { Lost, wire } from "./wire.js";
 
@@ -40,9 +40,9 @@ class Exchanges extends Part {
               h(
                 "span",
                 { cls: "meta" },
-                each.kind === "spawn" ? "spawn" : plural(each.turn || 0, "round"),
+                each.kind === "spawn" ? "spawn" : each.turn ? plural(each.turn, "round") : "send",
                 statusMark(each.state === "over" || each.endedAt ? "ok" : "running"),
-                h("time", null, `${dayOf(each.createdAt)}, ${timeOf(each.createdAt)}`),
+                h("time", { title: dayOf(each.createdAt) }, whenOf(each.createdAt)),
               ),
               h("span", { cls: "text" }, oneLine(each.request, 220)),
             ),
@@ -56,7 +56,8 @@ class Exchanges extends Part {
             null,
             empty(
               "No agent has asked another yet",
-              "When one uses sessions_send or sessions_spawn, the conversation between them is shown here, step by step.",
+              "Ask one of them to ask another, as in “Ask the librarian for the atlas”. What they say to each other is shown here, step by step.",
+              h("p", null, h("a", { href: "#/chat" }, "Talk with an agent"), ", or add one in the config: ", h("a", { href: "#/operations" }, "Operations")),
             ),
           ),
         );

@@ -9,7 +9,7 @@ const LOG_RUNS = 5;
 export class Jobs {
   logs = new Set(); // ids of the jobs whose log is open
 
-  /** `again` is called when they changed. */
+  /** `again` is called when they changed, with whether one was added. */
   constructor(again) {
     this.again = again;
   }
@@ -133,9 +133,8 @@ export class Jobs {
           }
           problem.textContent = "";
           form.reset();
-          form.querySelector("button").blur();
           notice("Added.", { ms: 2000 });
-          this.again();
+          this.again(true);
         },
       },
       input("name", "Name", { placeholder: "Morning news" }),

@@ -1,7 +1,7 @@
 // Operations: how the house is, who is connected, channels, config, logs, cron jobs. What the gateway does
 // not offer is not shown.
 import { Part, ago, cost, count, debounce, fill, h, lasted, statusMark, to } from "./dom.js";
-import { plainList } from "./controls.js";
+import { keepingFocus, plainList } from "./controls.js";
 import { house } from "./house.js";
 import { Jobs } from "./jobs.js";
 import { Lost, wire } from "./wire.js";
@@ -11,7 +11,7 @@ const REFRESH_MS = 15000;
 const LOG_LINES = 200;
 
 class Operations extends Part {
-  jobs = new Jobs(() => this.soon());
+  jobs = new Jobs((added) => (added ? this.showCron(true) : this.soon()));
 
   open() {
     this.blocks = {
@@ -52,16 +52,22 @@ class Operations extends Part {
     this.part("agents", ["agents.list"], () => this.showAgents());
     this.part("clients", ["system-presence"], () => this.showClients());
     this.part("channels", ["channels.status"], () => this.showChannels());
-    this.part("cron", ["cron.list"], () => this.jobs.show());
+    this.showCron();
     this.part("config", ["config.get"], () => this.showConfig());
     this.part("logs", ["logs.tail"], () => this.showLogs());
   }
 
-  async part(name, methods, show) {
+  showCron(added = false) {
+    return this.part("cron", ["cron.list"], () => this.jobs.show(), added);
+  }
+
+  /** What somebody is typing in is left alone, unless `anyway`. */
+  async part(name, methods, show, anyway = false) {
     const shown = this.blocks[name];
     shown.hidden = !methods.every((method) => wire.offers(method));
     const busy = document.activeElement?.closest("form");
-    if (shown.hidden || (busy && shown.contains(busy) && name !== "config")) return; // config minds its own text
+    const typing = busy && shown.contains(busy) && name !== "config"; // which minds its own text
+    if (shown.hidden || (typing && !anyway)) return;
     try {
       const content = await show();
       if (content) keepingFocus(shown, () => fill(shown.lastElementChild, ...[content].flat()));
@@ -109,8 +115,12 @@ class Operations extends Part {
           "span",
           { cls: "grow" },
           agent.name || agent.id,
-          h("small", null, agent.id, agent.id === defaultId ? ", the default" : ""),
-          h("small", { cls: "budget" }, budgetOf(agent.id, config?.agents)),
+          h(
+            "small",
+            null,
+            `${agent.id}${agent.id === defaultId ? ", the default" : ""} · `,
+            h("span", { cls: "budget" }, budgetOf(agent.id, config?.agents)),
+          ),
         ),
         h("a", { href: to.chat(`agent:${agent.id}:main`) }, "Chat"),
       ]),
@@ -195,13 +205,5 @@ function budgetOf(id, agents) {
 
 const block = (title, cls = "") =>
   h("section", { cls: `block ${cls}`, hidden: true, "aria-label": title }, h("h3", null, title), h("div"));
-
-/** Whoever stands on a link of this block stands on the same one when the block is drawn anew. */
-function keepingFocus(block, draw) {
-  const stops = () => [...block.querySelectorAll("a[href], button, input, select, textarea, summary")];
-  const at = stops().indexOf(document.activeElement);
-  draw();
-  if (at >= 0 && !block.contains(document.activeElement)) stops()[at]?.focus({ preventScroll: true });
-}
 
 customElements.define("cc-operations", Operations);

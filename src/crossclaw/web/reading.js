@@ -57,7 +57,7 @@ export class Reading extends Transcript {
     this.missing = this.composer.hidden = false;
     fill(this.log, h("li", { cls: "loading", "aria-hidden": "true" }, h("i"), h("i"), h("i")));
     this.down.hidden = true;
-    this.told.textContent = "";
+    this.told.textContent = this.spoken.textContent = "";
     this.showGrowing(); // what was said is seen, also while the line is down
   }
 

@@ -93,23 +93,20 @@ class Sessions extends Part {
     );
     this.hits = h("div", { cls: "hits", hidden: true, role: "region", "aria-label": "Messages found" });
     this.panel = h("cc-session", { cls: "panel", role: "complementary", hidden: true, "aria-label": "Session" });
-    fill(
-      this,
-      h(
-        "header",
-        { cls: "bar" },
-        h("h2", { cls: "sr" }, "Sessions"),
-        this.words,
-        this.modes,
-        this.kind,
-        this.agent,
-        this.order,
-        this.total,
-      ),
-      this.table,
-      this.hits,
-      this.panel,
+    this.bar = h(
+      "header",
+      { cls: "bar" },
+      h("h2", { cls: "sr" }, "Sessions"),
+      this.words,
+      this.modes,
+      this.kind,
+      this.agent,
+      this.order,
+      this.total,
     );
+    fill(this, this.bar, this.table, this.hits, this.panel);
+    this.narrow = matchMedia("(max-width: 699px)");
+    this.hear(this.narrow, "change", () => this.shield());
     this.hear(house, "open", () => {
       this.showAgents();
       this.ask(true);
@@ -135,10 +132,25 @@ class Sessions extends Part {
     this.sized.disconnect();
   }
 
-  go(key) {
+  /** Where the panel covers the table it has the focus, and nothing behind it is reached; when it closes, the
+   * focus is where it was opened from. */
+  async go(key) {
+    const from = this.panel.contains(document.activeElement) && this.chosen;
     this.chosen = key;
     this.draw();
-    this.panel.show(key);
+    this.shield();
+    if (from && !key) (this.linkOf(from) || this.table).focus({ preventScroll: true });
+    await this.panel.show(key);
+    if (key && this.narrow.matches && !this.panel.contains(document.activeElement))
+      this.panel.querySelector("button")?.focus();
+  }
+
+  shield() {
+    for (const part of [this.bar, this.table, this.hits]) part.inert = Boolean(this.chosen) && this.narrow.matches;
+  }
+
+  linkOf(key) {
+    return this.body.querySelector(`a[href="${CSS.escape(to.session(key))}"]`);
   }
 
   showAgents() {
@@ -257,9 +269,12 @@ class Sessions extends Part {
           this.words.value
             ? "Nothing has that name. Messages can be searched as well."
             : "Talk with an agent, and its session appears.",
+          !this.words.value && h("p", null, h("a", { href: "#/chat" }, "Talk with an agent")),
         ),
       );
-    if (focused) this.body.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+    if (!focused) return;
+    const again = this.body.querySelector(`a[href="${CSS.escape(focused)}"]`) || this.table; // gone: its table
+    again.focus({ preventScroll: true });
   }
 
   row(index, row) {

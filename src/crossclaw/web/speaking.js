@@ -1,11 +1,16 @@
 // What is said here and not an entry yet, and words that are still being written.
-import { face, h, isPersons, speakerOf } from "./dom.js";
+import { face, h, isPersons, oneLine, speakerOf, textOf } from "./dom.js";
 import { complain, house, showWords } from "./house.js";
 import { Reading } from "./reading.js";
 import { blocksOf, words } from "./transcript.js";
 import { Lost, newId, wire } from "./wire.js";
 
 const TAKES_LONG = /^\s*\/compact\b/i; // answered after a model's work: what is said meanwhile does not wait for it
+
+const READ_CHARS = 400; // of a reply that is read aloud; the whole is in the log
+
+const BLOCKED = /send blocked by session policy/i;
+const UNBLOCK = "“/send on” allows it again, and so does “Replies to its chat” among the settings.";
 
 export class Speaking extends Reading {
   pending = new Map(); // what was said here and is not an entry yet, by run
@@ -25,7 +30,7 @@ export class Speaking extends Reading {
     this.draw();
   }
 
-  ended({ runId, state, errorMessage }) {
+  ended({ runId, state, message, errorMessage }) {
     if (state === "delta") return;
     this.runs.delete(runId);
     this.pending.delete(runId);
@@ -34,6 +39,8 @@ export class Speaking extends Reading {
     if (state === "error") this.told.textContent = `No answer: ${errorMessage || "the run failed"}`;
     else if (state === "aborted") this.told.textContent = "Stopped.";
     else this.told.textContent = "";
+    if (message && state === "final")
+      this.spoken.textContent = `${speakerOf(this.key)}: ${oneLine(textOf(message), READ_CHARS)}`;
     this.soon(); // what a command answers is a note, and notes are not told
     this.lookUp(); // what is left of its budget
   }
@@ -56,14 +63,18 @@ export class Speaking extends Reading {
     const growing = this.loaded && this.atEnd
       ? [...this.runs].filter(([, run]) => run.status !== "queued").map(([runId, run]) => [`run-${runId}`, null, run])
       : [];
-    const wanted = new Map([...said, ...growing].map((each) => [each[0], each]));
+    // What is answered already stands before its answer, and what waits in line behind it.
+    const answered = said.filter(([id]) => growing.some((each) => each[0] === id.replace("said-", "run-")));
+    const inLine = said.filter((each) => !answered.includes(each));
+    const wanted = new Map([...answered, ...growing, ...inLine].map((each) => [each[0], each]));
     for (const item of this.log.querySelectorAll(":scope > .ghost")) if (!wanted.has(item.id)) item.remove();
-    for (const [id, message, run] of wanted.values()) {
-      const item =
-        document.getElementById(id) ||
-        this.log.appendChild(message ? this.saidItem(id, message) : this.growingItem(id));
+    let next = null; // from the last to the first; what stands right is not moved, for it may have the focus
+    for (const [id, message, run] of [...wanted.values()].reverse()) {
+      const item = document.getElementById(id) || (message ? this.saidItem(id, message) : this.growingItem(id));
+      if (item.parentNode !== this.log || item.nextElementSibling !== next) this.log.insertBefore(item, next);
       if (message) item.querySelector(".foot").textContent = message.state;
       else this.growInto(item, run);
+      next = item;
     }
     this.follow(low);
   }
@@ -172,7 +183,7 @@ export class Speaking extends Reading {
       }
       this.pending.delete(runId);
       if (said.key === this.key) this.composer.put(said.params.message);
-      complain(error);
+      complain(BLOCKED.test(error.message) ? new Error(`${error.message}. ${UNBLOCK}`) : error);
       return true;
     } finally {
       this.draw();
