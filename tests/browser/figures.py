@@ -10,11 +10,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import apsw
 from playwright.sync_api import sync_playwright
 
 from tests.browser.conftest import CHROMIUM
-from tests.browser.visiting import MAIN, Place, Visitor, ask_script, open_place, route
+from tests.browser.visiting import MAIN, Place, Visitor, ask_script, furnish, open_place, route
 
 NODES = 1_000
 ROWS = 100_000
@@ -61,23 +60,6 @@ def weight(chromium: Any, place: Place) -> int:
     size: int = visitor.page.evaluate(script)
     visitor.leave()
     return size
-
-
-def furnish(place: Place, number: int) -> None:
-    """Sessions by the thousand, put where the ledger has them."""
-    db = apsw.Connection(str(place.folder.state / "crossclaw.sqlite"))
-    db.set_busy_timeout(5_000)
-    key = f"'agent:' || (CASE value % 3 WHEN 0 THEN 'main' WHEN 1 THEN 'librarian' ELSE 'harbour' END) || ':n{number}-' || value"
-    many = (
-        f"WITH RECURSIVE n(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n LIMIT {number}) "
-    )
-    with db:
-        db.execute(
-            f"{many} INSERT INTO sessions (agent_id, key, session_id, kind, chat_type, created_at, "
-            "updated_at) SELECT CASE value % 3 WHEN 0 THEN 'main' WHEN 1 THEN 'librarian' ELSE "
-            f"'harbour' END, {key}, {key}, 'other', 'direct', value, value FROM n"
-        )
-    db.close()
 
 
 def frames(chromium: Any, place: Place) -> float:

@@ -438,3 +438,127 @@ def test_what_cannot_be_attached_is_said_and_covers_no_button(visit: Visit, plac
     sender = visitor.see("cc-composer .go").bounding_box()
     toast = visitor.see(".toast").bounding_box()
     assert toast["y"] + toast["height"] < sender["y"]
+
+
+def test_the_list_shows_what_was_said_last_and_meanwhile_who_is_at_work(
+    visit: Visit, place: Place
+) -> None:
+    key = place.make("last-words", label="Ideas for the garden")
+    visitor = visit(route("chat", MAIN))
+    row = visitor.see("cc-recent a", has_text="Ideas for the garden").locator(".more")
+    row.filter(has_text="nothing said yet").wait_for()
+
+    place.say(key, "say: ## Then\nsay: **Lavender**, and `mint` in a pot.")
+    row.filter(has_text="Then Lavender, and mint in a pot.").wait_for()
+    place.client.say(key, "wait: 600", "gardening")
+    row.locator(".state[data-state=running]").wait_for()
+    place.client.ask("chat.abort", {"sessionKey": key})
+    place.settle()
+
+
+def test_what_was_answered_with_silence_is_not_the_last_word(visit: Visit, place: Place) -> None:
+    place.say(MAIN, ask_script("librarian", "Which shelf?", "say: The ninth.", "Thank you."))
+    place.settle()
+    visitor = visit(route("chat", MAIN))
+
+    visitor.see("cc-recent a", has_text="The librarian").locator(
+        ".more", has_text="The ninth."
+    ).wait_for()
+
+
+def test_what_waits_in_line_stands_behind_what_is_being_answered(
+    visit: Visit, place: Place
+) -> None:
+    key = place.make("in-line")
+    visitor = visit(route("chat", key))
+    visitor.say("wait: 600")
+    visitor.see(".message.user[data-seq]")
+    visitor.see(".growing")
+    visitor.say("say: later")
+    visitor.see(".ghost.user .foot", has_text="queued")
+
+    order = "() => [...document.querySelectorAll('.log > .ghost')].map(i => i.classList[1])"
+    assert visitor.page.evaluate(order) == ["assistant", "user"]
+    assert visitor.find(".ghost.user .foot").is_visible()
+    place.client.ask("chat.abort", {"sessionKey": key})
+    visitor.until("() => !document.querySelector('.log > .ghost')")
+
+
+def test_a_reply_is_read_aloud_once_when_it_is_whole(visit: Visit, place: Place) -> None:
+    visitor = visit(route("chat", place.make("aloud")))
+    visitor.see(".log .empty")
+    visitor.page.evaluate(
+        "() => { globalThis.spoken = [];"
+        " new MutationObserver(() => spoken.push(document.querySelector('.talk > .sr').textContent))"
+        ".observe(document.querySelector('.talk > .sr'), { childList: true }) }"
+    )
+
+    visitor.say("long: 200")
+    visitor.see(".message.assistant[data-seq]", has_text="word200")
+    visitor.until("() => spoken.length")
+
+    assert visitor.find(".log").get_attribute("aria-live") == "off"
+    (told,) = visitor.page.evaluate("() => spoken")
+    assert told.startswith("Main: word1 word2")
+
+
+def test_paragraphs_run_in_the_direction_of_their_script(visit: Visit, place: Place) -> None:
+    key = place.make("directions")
+    words = "مرحبا بالعالم with English\n\nThen English."
+    place.client.ask("chat.inject", {"sessionKey": key, "message": words})
+    visitor = visit(route("chat", key))
+    visitor.see(".message .words:not(.plain) p >> nth=1")
+
+    gaps = visitor.page.evaluate(
+        "() => [...document.querySelectorAll('.message .words p')].map(p => {"
+        " const range = document.createRange(); range.selectNodeContents(p);"
+        " const text = range.getBoundingClientRect(), box = p.getBoundingClientRect();"
+        " return [text.left - box.left, box.right - text.right].map(Math.round) })"
+    )
+    (right_to_left, left_to_right) = gaps
+    assert right_to_left[1] == 0 < right_to_left[0]
+    assert left_to_right[0] == 0 < left_to_right[1]
+
+
+def test_a_message_that_policy_refuses_comes_back_with_what_would_allow_it(
+    visit: Visit, place: Place
+) -> None:
+    visitor = visit(route("chat", place.make("refused")))
+    visitor.say("/send off")
+    visitor.see(".log .command")
+
+    visitor.say("say: hello")
+    visitor.see(".toast.bad", has_text="/send on")
+    visitor.until("() => document.querySelector('#say').value === 'say: hello'")
+    assert visitor.find(".log > .ghost").count() == 0
+
+    visitor.page.fill("#say", "")
+    visitor.say("/send on")
+    visitor.see(".log .command >> nth=1")
+    visitor.say("say: hello again")
+    visitor.see(".message.assistant", has_text="hello again")
+
+
+def test_a_reply_of_ten_thousand_lines_is_shown_whole(visit: Visit, place: Place) -> None:
+    key = place.make("ten-thousand")
+    lines = [f"line {number}" for number in range(10_000)]
+    place.client.ask("chat.inject", {"sessionKey": key, "message": "\n".join(lines)})
+    visitor = visit(route("chat", key))
+
+    visitor.see(".message .words", has_text="line 9999")
+    visitor.say("say: still here")
+    visitor.see(".message.assistant[data-seq]", has_text="still here")
+    shown = visitor.find(".message .words").first.evaluate("each => each.textContent")
+    assert shown.strip().splitlines() == lines
+
+
+def test_a_picture_that_is_too_large_is_left_out_with_what_would_do(
+    visit: Visit, place: Place
+) -> None:
+    visitor = visit(route("chat", place.make("too-large")))
+    picture = {"name": "sea.png", "mimeType": "image/png", "buffer": b"x" * 5_000_001}
+
+    visitor.page.set_input_files("cc-composer input[type=file]", [picture])
+
+    visitor.see(".toast.bad", has_text="A smaller copy of it can be attached.")
+    assert visitor.find("cc-composer figure").count() == 0

@@ -12,6 +12,8 @@ from tests.browser.visiting import (
     Place,
     Visitor,
     ask_script,
+    furnish,
+    open_place,
     route,
 )
 
@@ -158,8 +160,9 @@ def test_the_last_hour_is_replayed(visit: Visit, place: Place) -> None:
     visitor.see(".side .empty", has_text="Quiet")
     visitor.page.click("text=Live")
     visitor.see(".flow a", has_text="Main → The librarian")
-    visitor.page.click("[aria-label='Replay the last hour']")
-    visitor.see("[aria-label='Pause']")
+    # Looked at in the same breath: a replay of a young house is over in a moment.
+    press = "() => { const player = document.querySelector('.clockbar .icon'); player.click();"
+    assert visitor.page.evaluate(f"{press} return player.ariaLabel }}") == "Pause"
     visitor.until("() => document.querySelector('cc-map').live")  # it has come to the end
 
 
@@ -204,3 +207,64 @@ def test_names_on_the_map_are_short_whole_and_apart(visit: Visit, place: Place) 
 
 def overlap(a: dict[str, Any], b: dict[str, Any]) -> bool:
     return bool(a["l"] < b["r"] and b["l"] < a["r"] and a["t"] < b["b"] and b["t"] < a["b"])
+
+
+def test_whoever_holds_all_the_others_up_is_named_and_marked_when_it_takes_long(
+    visit: Visit, place: Place
+) -> None:
+    asks = ask_script("librarian", "And the tide book?", "wait: 600\nsay: Here.", "Here.")
+    place.client.say(MAIN, ask_script("harbour", "High water?", asks, "At ten."), "held-1")
+    visitor = visit(route("map"))
+
+    held = visitor.see(".side a", has_text="2 sessions wait for it")
+    assert "The librarian" in held.inner_text()
+    assert visitor.find(".side .late").count() == 0
+    names = "() => document.querySelector('cc-map').labels?.map(each => each.key) ?? []"
+    visitor.until(f"key => ({names})().includes(key)", LIBRARIAN)
+    late = (
+        "() => { const m = document.querySelector('cc-map'); m.skew -= 120000; m.list();"
+        " return m.querySelectorAll('.side .late').length }"
+    )
+    assert visitor.page.evaluate(late) == 3
+    for key in (LIBRARIAN, HARBOUR, MAIN):
+        place.client.ask("chat.abort", {"sessionKey": key})
+    place.settle()
+    visitor.find(".side a", has_text="wait for it").wait_for(state="detached")
+
+
+def test_sessions_that_wait_for_each_other_are_one_circle(visit: Visit) -> None:
+    visitor = visit(route("map"))
+    found = visitor.page.evaluate(
+        """async (waits) => {
+          const { holdupsOf } = await import(new URL('static/holdups.js', document.baseURI));
+          const told = waits.map(([key, targetKey, since]) => ({ key, targetKey, since }));
+          return [...holdupsOf(told).values()].map(each => [each.key, [...each.waiting].sort(), each.since, each.circle]);
+        }""",
+        [["b", "a", 5], ["a", "b", 7], ["c", "b", 3], ["d", "e", 9], ["d", "f", 9]],
+    )
+
+    assert found == [
+        ["a", ["b", "c"], 3, True],
+        ["e", ["d"], 9, False],
+        ["f", ["d"], 9, False],
+    ]
+
+
+@pytest.mark.parametrize("sessions", [5, 50, 500])
+def test_however_many_sessions_there_are_a_wait_is_named_and_no_names_overlap(
+    visit: Visit, tmp_path: Any, sessions: int
+) -> None:
+    with open_place(tmp_path) as own:
+        furnish(own, sessions)
+        own.client.say(MAIN, ask_script("harbour", "Tide?", "wait: 600", "Ten."), "in-the-crowd")
+        visitor = visit(route("map"), place=own)
+        visitor.see(".side a", has_text="1 session waits for it")
+        visitor.until(
+            "keys => { const m = document.querySelector('cc-map');"
+            " return keys.every(key => m.labels?.some(each => each.key === key)) }",
+            [MAIN, HARBOUR],
+        )
+        labels = visitor.page.evaluate("() => document.querySelector('cc-map').labels")
+        pairs = [(a, b) for a in labels for b in labels if a["key"] < b["key"]]
+        assert not [(a, b) for a, b in pairs if overlap(a, b)]
+        visitor.page.close()

@@ -120,6 +120,8 @@ def test_a_picture_is_drawn_and_small(
     visitor = visit(where, place=studio, scheme=scheme, **size)
     visitor.see(sign)
     visitor.until("() => document.fonts.status === 'loaded'")
+    visitor.until("() => !document.querySelector('.log .words.plain:not(:empty)')")  # as Markdown
+    visitor.settle()
 
     file = (Path(KEPT) if KEPT else tmp_path) / f"page-{name}-{scheme}.webp"
     camera = visitor.context.new_cdp_session(visitor.page)

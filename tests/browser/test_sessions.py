@@ -218,3 +218,18 @@ def _furnish(store: Path) -> None:
             f"SELECT {keys}, 'main', {keys}, value FROM n"
         )
     db.close()
+
+
+def test_a_session_that_the_table_does_not_show_is_there_after_a_reload(
+    visit: Visit, place: Place
+) -> None:
+    key = place.make("out-of-sight")
+    place.say(key, "say: done")
+    place.client.ask("sessions.archive", {"key": key})
+    visitor = visit(route("sessions", key))
+    visitor.see(".panel", has_text="archived")
+
+    visitor.page.reload()
+
+    visitor.see(".panel", has_text="archived")
+    visitor.see(".panel .facts", has_text="Session id")

@@ -79,6 +79,23 @@ def open_place(path: Path, config: str = CONFIG) -> Generator[Place]:
         yield Place(folder, program, client)
 
 
+def furnish(place: Place, number: int) -> None:
+    """Sessions by the thousand, put where the ledger has them."""
+    db = apsw.Connection(str(place.folder.state / "crossclaw.sqlite"))
+    db.set_busy_timeout(5_000)
+    key = f"'agent:' || (CASE value % 3 WHEN 0 THEN 'main' WHEN 1 THEN 'librarian' ELSE 'harbour' END) || ':n{number}-' || value"
+    many = (
+        f"WITH RECURSIVE n(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n LIMIT {number}) "
+    )
+    with db:
+        db.execute(
+            f"{many} INSERT INTO sessions (agent_id, key, session_id, kind, chat_type, created_at, "
+            "updated_at) SELECT CASE value % 3 WHEN 0 THEN 'main' WHEN 1 THEN 'librarian' ELSE "
+            f"'harbour' END, {key}, {key}, 'other', 'direct', value, value FROM n"
+        )
+    db.close()
+
+
 def ask_script(agent: str, question: str, answer: str, finally_: str) -> str:
     """What makes the rehearsal model ask another agent."""
     call = {"agentId": agent, "message": f"{question}\n{answer}", "timeoutSeconds": 600}

@@ -12,7 +12,7 @@ const VIEWS = {
   chat: { tag: "cc-chat", title: "Chat" },
   sessions: { tag: "cc-sessions", title: "Sessions", load: () => import("./sessions.js") },
   map: { tag: "cc-map", title: "Map", load: () => import("./map.js") },
-  exchanges: { tag: "cc-exchanges", title: "Exchanges", load: () => import("./exchange.js") },
+  exchanges: { tag: "cc-exchanges", title: "Exchanges", load: () => import("./exchanges.js") },
   exchange: { tag: "cc-exchange", title: "Exchange", under: "exchanges", load: () => import("./exchange.js") },
   run: { tag: "cc-run", title: "Run", under: "exchanges", load: () => import("./run.js") },
   operations: { tag: "cc-operations", title: "Operations", load: () => import("./operations.js") },
@@ -70,6 +70,9 @@ wire.addEventListener("line", ({ detail }) => {
   $("line").dataset.state = detail.state;
   $("line").title = detail.text;
   $("line").lastElementChild.textContent = detail.text;
+  // Where there is no room for the words beside the mark, a lost line has a row of its own until it is back.
+  if (detail.state !== "wait") $("lost").hidden = detail.state === "on";
+  $("lost").textContent = detail.text;
 });
 
 wire.addEventListener("door", ({ detail }) => {
@@ -81,8 +84,10 @@ wire.addEventListener("door", ({ detail }) => {
 });
 
 wire.addEventListener("open", () => {
+  const entered = !$("door").hidden;
   $("door").hidden = true;
   $("house").hidden = false;
+  if (entered) $("view").focus({ preventScroll: true });
 });
 
 $("door").addEventListener("submit", (event) => {
@@ -92,14 +97,20 @@ $("door").addEventListener("submit", (event) => {
   wire.enter(token);
 });
 
-$("forget").addEventListener("click", () => wire.forget());
+$("forget").addEventListener("click", () => {
+  if ($("own").matches(":popover-open")) $("own").hidePopover();
+  wire.forget();
+});
 $("skip").addEventListener("click", (event) => {
   event.preventDefault();
   $("view").focus();
 });
 
+const COLOURS = { system: "as the system", light: "light", dark: "dark" };
+
 function dress(theme) {
   document.documentElement.dataset.theme = theme;
+  $("theme").lastElementChild.textContent = $("theme").title = `Colours: ${COLOURS[theme]}`;
   dispatchEvent(new Event("dressed"));
 }
 

@@ -34,6 +34,7 @@ export class Composer extends Part {
   open() {
     this.field = h("textarea", {
       id: "say",
+      dir: "auto",
       rows: 1,
       placeholder: "Message or /command",
       enterkeyhint: "send",
@@ -113,6 +114,7 @@ export class Composer extends Part {
   }
 
   set busy(busy) {
+    if (!busy && document.activeElement === this.stopper) this.field.focus(); // it goes, and the focus stays
     this.stopper.hidden = !busy;
   }
 
@@ -224,7 +226,8 @@ export class Composer extends Part {
         complain(
           new Error(`${file.name} is not a picture. Only pictures can be attached; words of a file can be pasted.`),
         );
-      else if (file.size > PICTURE_BYTES_MAX) complain(new Error(`${file.name} is larger than 5 MB`));
+      else if (file.size > PICTURE_BYTES_MAX)
+        complain(new Error(`${file.name} is larger than 5 MB. A smaller copy of it can be attached.`));
       else if (room-- > 0) this.read(file);
       else complain(new Error(`${file.name} is left out: a message takes ${PICTURES_MAX} pictures`));
     }
@@ -250,6 +253,7 @@ export class Composer extends Part {
           iconButton("close", `Remove ${picture.name}`, () => {
             this.pictures.splice(i, 1);
             this.showPictures();
+            this.field.focus();
           }),
         ),
       ),

@@ -66,6 +66,9 @@ const compact = new Intl.NumberFormat(undefined, { notation: "compact", maximumF
 export const timeOf = (ms) => clock.format(ms);
 export const exactTime = (ms) => exact.format(ms);
 export const dayOf = (ms) => day.format(ms);
+/** Of today the time, of other days the day too. */
+export const whenOf = (ms) =>
+  new Date(ms).toDateString() === new Date().toDateString() ? timeOf(ms) : `${short.format(ms)}, ${timeOf(ms)}`;
 export const count = (n) => whole.format(n);
 
 export function ago(ms, now = Date.now()) {

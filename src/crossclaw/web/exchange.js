@@ -1,11 +1,8 @@
-// Exchanges: every send with its rounds and announce, every spawn with its child, step by step.
+// An exchange: a send with its rounds and announce, or a spawn with its child's run, step by step.
 import {
   Part,
-  authorOf,
-  beginning,
   cost,
   count,
-  dayOf,
   debounce,
   empty,
   exactTime,
@@ -16,79 +13,17 @@ import {
   letter,
   nameOfKey,
   oneLine,
-  plural,
   statusMark,
   timeOf,
   to,
 } from "./dom.js";
-import { complain, house, showWords } from "./house.js";
+import { chainOf, figures } from "./causes.js";
+import { keepingFocus } from "./controls.js";
+import { house, showWords } from "./house.js";
 import { Lost, wire } from "./wire.js";
 
 const SILENT = new Set(["REPLY_SKIP", "ANNOUNCE_SKIP"]);
 const ANNOUNCED = { "no address": "not posted: the session has no chat", failed: "the announce failed" };
-
-class Exchanges extends Part {
-  open() {
-    this.list = h("ul", { cls: "cards" });
-    fill(
-      this,
-      h(
-        "div",
-        { cls: "page" },
-        h("header", null, h("h2", null, "Exchanges"), h("p", { cls: "hint" }, "who asked whom, newest first")),
-        this.list,
-      ),
-    );
-    this.soon = debounce(() => this.read(), 500);
-    this.hear(house, "open", () => this.read());
-    this.hear(wire, "sessions.changed", () => this.soon());
-    this.read();
-  }
-
-  go() {}
-
-  async read() {
-    if (!wire.ready) return;
-    try {
-      const { exchanges } = await wire.call("exchanges.list", {});
-      fill(
-        this.list,
-        ...exchanges.map((each) =>
-          h(
-            "li",
-            null,
-            h(
-              "a",
-              { href: to.exchange(each.id) },
-              h("span", { cls: "route" }, `${nameOfKey(each.requester)} → ${nameOfKey(each.target)}`),
-              h(
-                "span",
-                { cls: "meta" },
-                each.kind === "spawn" ? "spawn" : plural(each.turn || 0, "round"),
-                statusMark(each.state === "over" || each.endedAt ? "ok" : "running"),
-                h("time", null, `${dayOf(each.createdAt)}, ${timeOf(each.createdAt)}`),
-              ),
-              h("span", { cls: "text" }, oneLine(each.request, 220)),
-            ),
-          ),
-        ),
-      );
-      if (!exchanges.length)
-        this.list.append(
-          h(
-            "li",
-            null,
-            empty(
-              "No agent has asked another yet",
-              "When one uses sessions_send or sessions_spawn, the conversation between them is shown here, step by step.",
-            ),
-          ),
-        );
-    } catch (error) {
-      if (!(error instanceof Lost)) complain(error);
-    }
-  }
-}
 
 class Exchange extends Part {
   open() {
@@ -140,8 +75,7 @@ class Exchange extends Part {
     const end =
       trace.endedAt ||
       Math.max(trace.createdAt, ...trace.steps.map(({ run }) => run.endedAt || run.startedAt || run.createdAt));
-    fill(
-      this.page,
+    const drawn = [
       h(
         "header",
         null,
@@ -158,7 +92,8 @@ class Exchange extends Part {
         ["Cost", cost(spent.cost)],
       ]),
       this.diagram(trace, opened),
-    );
+    ];
+    keepingFocus(this.page, () => fill(this.page, ...drawn));
   }
 
   diagram(trace, opened) {
@@ -178,7 +113,7 @@ class Exchange extends Part {
       element.append(actor, line);
     });
     element.style.gridTemplateRows = `repeat(${steps.length + 1}, auto)`;
-    steps.forEach((step, i) => element.append(stepElement(step, i, lanes, opened.has(String(i)))));
+    steps.forEach((step, i) => element.append(stepElement(step, i, lanes, opened.has(String(i)), trace.createdAt)));
     return element;
   }
 }
@@ -264,7 +199,7 @@ function outcomeOf({ outcome, state }) {
   }
 }
 
-function stepElement(step, index, lanes, open) {
+function stepElement(step, index, lanes, open, began) {
   const [a, b] = [Math.max(0, lanes.indexOf(step.from)), Math.max(0, lanes.indexOf(step.to))];
   const bad = ["error", "timeout", "aborted"].includes(step.run?.status) || step.kind === "failed";
   const facts = step.spent
@@ -283,7 +218,7 @@ function stepElement(step, index, lanes, open) {
       role: "listitem",
       cls: `step${a === b ? " self" : a > b ? " left" : ""}${step.answer ? " answer" : ""}${bad ? " bad" : ""}`,
     },
-    h("time", null, step.at ? exactTime(step.at) : ""),
+    h("time", null, step.at ? exactTime(step.at) : "", index > 0 && step.at && h("small", null, `+${lasted(step.at - began)}`)),
     h(
       "details",
       { open, data: { step: index } },
@@ -325,46 +260,4 @@ function moreOf(step) {
   );
 }
 
-/** How it came to this: from the person, the clock or the hook that began it all. */
-export function chainOf(began, current) {
-  if (!began) return null;
-  const first = began.chain[0];
-  const start = first ? beginning(first.kind) : startOf(began);
-  const runs = [...began.chain, began.run];
-  return h(
-    "ol",
-    { cls: "chain", "aria-label": "What led to this" },
-    h("li", null, h("span", null, start)),
-    runs.map((run) =>
-      h(
-        "li",
-        null,
-        h(
-          "a",
-          {
-            href: to.run(run.runId),
-            "aria-current": run.runId === current?.runId ? "true" : null,
-            title: timeOf(run.createdAt),
-          },
-          `${nameOfKey(run.key)} · ${run.kind}`,
-        ),
-      ),
-    ),
-  );
-}
-
-function startOf({ asked, run }) {
-  if (!asked?.provenance) return beginning(run.kind);
-  return authorOf(asked.provenance);
-}
-
-export function figures(pairs) {
-  return h(
-    "dl",
-    { cls: "figures" },
-    pairs.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))),
-  );
-}
-
-customElements.define("cc-exchanges", Exchanges);
 customElements.define("cc-exchange", Exchange);

@@ -3,6 +3,9 @@ import { debounce, h, learnAgents, learnNames, setSanitised } from "./dom.js";
 import { wire } from "./wire.js";
 
 const RECENT = 60;
+const WORDS_CHARS = 120; // of the last words of a conversation: more than a line of the list shows
+const LAST = 8; // messages looked at for words: calls and their results have none
+const SILENT = /^\s*(REPLY_SKIP|ANNOUNCE_SKIP|NO_REPLY|HEARTBEAT_OK)\s*$/;
 const SEEN = "crossclaw.seen";
 const SEEN_MAX = 500;
 
@@ -30,6 +33,8 @@ class House extends EventTarget {
   recent = [];
   mainKey = "agent:main:main";
   hello = null;
+  #words = new Map(); // by key: its last words, and of when they are
+  #rehearses = null;
   #seen = store.get(SEEN, null);
 
   constructor() {
@@ -41,6 +46,7 @@ class House extends EventTarget {
 
   async #opened(hello) {
     this.hello = hello;
+    this.#rehearses = null;
     this.helloAt = performance.now();
     this.mainKey = hello.snapshot?.sessionDefaults?.mainSessionKey || this.mainKey;
     this.#seen ??= { since: Date.now() };
@@ -59,6 +65,29 @@ class House extends EventTarget {
     this.recent = (await wire.call("sessions.table", { limit: RECENT })).rows;
     learnNames(this.recent);
     this.dispatchEvent(new Event("recent"));
+    this.#listen().catch(() => {}); // the line went: the next look hears it
+  }
+
+  /** The last words of what changed and is at rest; while somebody works, that is told instead. */
+  async #listen() {
+    const news = this.recent.filter((row) => !row.lane && this.#words.get(row.key)?.at !== row.updatedAt);
+    if (!news.length || !wire.offers("sessions.preview")) return;
+    const keys = news.map((row) => row.key);
+    const { previews } = await wire.call("sessions.preview", { keys, limit: LAST, maxChars: WORDS_CHARS });
+    const here = new Map(this.recent.map((row) => [row.key, this.#words.get(row.key)]));
+    previews.forEach(({ items }, i) => here.set(keys[i], { at: news[i].updatedAt, text: lastWords(items) }));
+    this.#words = here; // of those in the list, and no others
+    this.dispatchEvent(new Event("recent"));
+  }
+
+  lastWords(key) {
+    return this.#words.get(key)?.text;
+  }
+
+  /** Whether no real model is set up; asked once a connection, and only where somebody is new. */
+  rehearses() {
+    this.#rehearses ??= wire.call("status").then((status) => Boolean(status.rehearsal));
+    return this.#rehearses;
   }
 
   row(key) {
@@ -93,6 +122,19 @@ class House extends EventTarget {
     store.set(SEEN, this.#seen);
     this.dispatchEvent(new Event("recent"));
   }
+}
+
+/** What was said last, without the marks of Markdown: a list has no room for them. What the house asks for and
+ * is answered with silence is not said. */
+function lastWords(items) {
+  const told = items.filter(({ role, text }) => role !== "tool" && text.trim());
+  const answer = told.findLast(({ role, text }) => role === "assistant" && !SILENT.test(text));
+  const said = told.at(-1)?.role === "user" ? told.at(-1) : answer;
+  return said?.text
+    .replace(/^\s*(#{1,6}|>|[-*+]|```\w*)(\s|$)/gm, "")
+    .replace(/\*\*|__|`+|~~/g, "")
+    .replace(/\s+/g, " ")
+    .trim();
 }
 
 export const house = new House();
@@ -148,36 +190,44 @@ async function renderQueue() {
 
 const NOTICES_MAX = 4;
 
-/** A short notice; with `undo` it waits `ms` before `done` is called, and Undo prevents that. */
+/** A short notice; with `undo` it waits `ms` before `done` is called, and Undo prevents that. The time stands
+ * still while somebody is at it. */
 export function notice(text, { bad = false, ms = 5000, undo, done } = {}) {
   const box = document.getElementById("toasts");
   if (bad) [...box.children].find((each) => each.textContent === text)?.remove(); // once is enough
-  const end = () => {
-    clearTimeout(timer);
+  let timer = null;
+  const hold = () => clearTimeout(timer);
+  const run = () => {
+    hold();
+    timer = setTimeout(() => {
+      leave();
+      done?.();
+    }, ms);
+  };
+  const leave = () => {
+    hold();
+    if (toast.contains(document.activeElement)) document.getElementById("view").focus({ preventScroll: true });
     toast.remove();
+  };
+  const back = () => {
+    leave();
+    undo();
   };
   const toast = h(
     "div",
-    { cls: `toast${bad ? " bad" : ""}`, role: bad ? "alert" : null },
+    {
+      cls: `toast${bad ? " bad" : ""}`,
+      role: bad ? "alert" : null,
+      onpointerenter: hold,
+      onpointerleave: run,
+      onfocusin: hold,
+      onfocusout: run,
+    },
     h("span", null, text),
-    undo &&
-      h(
-        "button",
-        {
-          type: "button",
-          onclick: () => {
-            end();
-            undo();
-          },
-        },
-        "Undo",
-      ),
+    undo && h("button", { type: "button", onclick: back }, "Undo"),
   );
-  const timer = setTimeout(() => {
-    toast.remove();
-    done?.();
-  }, ms);
   box.append(toast);
+  run();
   while (box.children.length > NOTICES_MAX && !box.firstChild.querySelector("button")) box.firstChild.remove();
 }
 

@@ -2,41 +2,36 @@
 // function of a time, so the same code shows what happens now and replays the last hour.
 import {
   agentOf,
-  ago,
   cost,
-  count,
   debounce,
   empty,
   exactTime,
-  face,
   fill,
   h,
   icon,
-  lasted,
   learnNames,
   nameOf,
-  nameOfKey,
   plural,
-  routeOf,
-  stateMark,
+  stateOf,
   to,
 } from "./dom.js";
+import { tellInWords } from "./beside.js";
+import { Hands } from "./hands.js";
+import { holdupsOf } from "./holdups.js";
 import { complain, house } from "./house.js";
-import { Stage } from "./stage.js";
 import { Lost, wire } from "./wire.js";
 
 const HOUR = 3_600_000;
-const STUCK = 60_000; // a wait worth a red word
-const LISTED = 40;
 const SPEEDS = [10, 60, 300];
 
-class MapView extends Stage {
+class MapView extends Hands {
   nodes = new Map();
   runs = [];
   flights = []; // what passes between sessions: runs, and reports of children
   known = new Map();
   open_ = [];
   waits = [];
+  holdups = new Map(); // by key: who waits for it, along all chains
   spawns = [];
   cursor = 0;
   live = true;
@@ -47,6 +42,7 @@ class MapView extends Stage {
 
   open() {
     this.canvas = h("canvas", { tabindex: "0", role: "img", "aria-label": "Map of sessions" });
+    this.picked = h("p", { cls: "sr", role: "status" });
     this.tip = h("div", { cls: "tip", hidden: true });
     this.nobody = empty(
       "Nobody here yet",
@@ -54,7 +50,7 @@ class MapView extends Stage {
       h("p", null, h("a", { href: "#/chat" }, "Talk with an agent")),
     );
     this.nobody.hidden = true;
-    this.side = h("aside", { cls: "side", "aria-label": "What happens" });
+    this.side = h("aside", { cls: "side", tabindex: "-1", "aria-label": "What happens" });
     this.player = h(
       "button",
       {
@@ -96,11 +92,13 @@ class MapView extends Stage {
           "p",
           { cls: "legend", "aria-hidden": "true" },
           legend("running", "running"),
-          legend("waiting", "waits"),
           legend("queued", "queued"),
-          legend("idle", "size: what it cost"),
+          legend("waiting", "waits for", "dash"),
+          legend("bad", "for over a minute", "dash"),
+          legend("idle", "larger: cost more"),
         ),
         this.tip,
+        this.picked,
         this.nobody,
       ),
       this.side,
@@ -156,6 +154,8 @@ class MapView extends Stage {
 
   go(key) {
     this.chosen = key;
+    const node = this.nodes.get(key);
+    this.picked.textContent = node ? `${nameOf(node.row)}, ${stateOf(node.row.lane).text}` : "";
     this.list();
     this.wake();
   }
@@ -195,6 +195,7 @@ class MapView extends Stage {
       if (node.row.lane && !busy.has(node.row.key)) node.row = { ...node.row, lane: undefined };
     this.open_ = seen.open;
     this.waits = seen.waits;
+    this.holdups = holdupsOf(seen.waits);
     this.spawns = seen.spawns;
     this.cursor = seen.cursor;
     this.runs = [...this.known.values()].sort((a, b) => a.number - b.number);
@@ -283,140 +284,26 @@ class MapView extends Stage {
 
   // ── hands ─────────────────────────────────────────────────────────────────────────────────
 
+  /** The one after or before the picked one, agent by agent. */
+  step(by) {
+    const nodes = (this.circles || []).flatMap((circle) => circle.nodes);
+    if (!nodes.length) return;
+    const at = nodes.findIndex((node) => node.row.key === this.chosen);
+    const next = at < 0 ? (by > 0 ? 0 : nodes.length - 1) : (at + by + nodes.length) % nodes.length;
+    this.choose(nodes[next]);
+  }
+
   choose(node) {
     location.hash = node ? `#/map/${encodeURIComponent(node.row.key)}` : "#/map";
   }
 
-  // ── the same in words ─────────────────────────────────────────────────────────────────────
-
   list() {
-    if (!this.side) return;
-    const time = this.time,
-      now = Date.now() - (this.skew || 0);
-    const chosen = this.nodes.get(this.chosen);
-    const seen = this.flights
-      .filter((run) => run.createdAt <= time && (!chosen || run.key === this.chosen || run.source === this.chosen))
-      .slice(-LISTED)
-      .reverse();
-    const focused = this.side.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
-    fill(
-      this.side,
-      ...(chosen ? this.about(chosen) : []),
-      ...(this.live && !chosen ? this.busyList(now) : []),
-      h("h3", null, this.live ? "Messages" : `Messages until ${exactTime(time)}`),
-      seen.length
-        ? h(
-            "ul",
-            { cls: "flow" },
-            seen.map((run) => flow(run, now)),
-          )
-        : empty("Quiet", "No message in the last hour. When agents talk, their messages light up here."),
-    );
-    if (focused) this.side.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
-  }
-
-  busyList(now) {
-    const open = this.open_.filter((run) => run.status !== "queued");
-    const queued = this.open_.length - open.length;
-    if (!this.open_.length) return [];
-    return [
-      h("h3", null, queued ? `At work, ${count(queued)} queued` : "At work"),
-      h(
-        "ul",
-        { cls: "flow" },
-        open.slice(0, LISTED).map((run) => {
-          const wait = this.waits.find((each) => each.runId === run.runId);
-          const since = wait?.since || run.startedAt || run.createdAt;
-          const late = wait && now - since > STUCK;
-          return h(
-            "li",
-            null,
-            h(
-              "a",
-              { href: to.run(run.runId) },
-              h("span", { cls: "route" }, nameOfKey(run.key)),
-              h("span", { cls: `when${late ? " late" : ""}` }, lasted(Math.max(0, now - since))),
-              h(
-                "span",
-                { cls: "what" },
-                wait
-                  ? stateMark({ status: "waiting", waitsFor: [wait.targetKey] })
-                  : stateMark({ status: "running" }),
-              ),
-            ),
-          );
-        }),
-      ),
-    ];
-  }
-
-  about({ row }) {
-    const children = [...this.nodes.values()].filter((node) => node.row.spawnedBy === row.key);
-    return [
-      h("header", { cls: "picked" }, face(row.key), h("h3", null, nameOf(row))),
-      h("p", null, h("code", null, row.key)),
-      h(
-        "dl",
-        { cls: "facts" },
-        h("dt", null, "State"),
-        h("dd", null, stateMark(row.lane)),
-        h("dt", null, "Tokens"),
-        h("dd", null, count(row.tokens || 0)),
-        h("dt", null, "Cost"),
-        h("dd", null, cost(row.costUsd)),
-        row.spawnedBy && [
-          h("dt", null, "Parent"),
-          h("dd", null, h("a", { href: `#/map/${encodeURIComponent(row.spawnedBy)}` }, nameOfKey(row.spawnedBy))),
-        ],
-        children.length > 0 && [
-          h("dt", null, "Children"),
-          h(
-            "dd",
-            null,
-            children.map((node) =>
-              h("a", { href: `#/map/${encodeURIComponent(node.row.key)}` }, `${nameOf(node.row)} `),
-            ),
-          ),
-        ],
-      ),
-      h(
-        "p",
-        { cls: "acts" },
-        h("a", { cls: "button", href: to.chat(row.key) }, "Open chat"),
-        h("a", { cls: "button", href: "#/map" }, "All"),
-      ),
-    ];
+    if (this.side) tellInWords(this);
   }
 }
 
-function flow(run, now) {
-  const href = run.exchangeId
-    ? to.exchange(run.exchangeId)
-    : run.kind === "spawn"
-      ? to.exchange(run.runId)
-      : to.run(run.runId);
-  return h(
-    "li",
-    null,
-    h(
-      "a",
-      { href, data: { run: run.runId } },
-      h("span", { cls: "route" }, routeOf(run)),
-      h("span", { cls: "when", title: exactTime(run.createdAt) }, ago(run.createdAt, now)),
-      h(
-        "span",
-        { cls: "what" },
-        run.kind,
-        run.status !== "ok" || !run.endedAt
-          ? `, ${run.endedAt && !["ok", "error", "timeout", "aborted"].includes(run.status) ? "ended" : run.status}`
-          : "",
-      ),
-    ),
-  );
-}
-
-function legend(state, text) {
-  return h("span", { cls: "state", data: { state } }, h("i", { cls: "dot" }), text);
+function legend(state, text, mark = "dot") {
+  return h("span", { cls: "state", data: { state } }, h("i", { cls: mark }), text);
 }
 
 /** A child's report comes without a run: it is written into its parent's transcript. */

@@ -1,16 +1,17 @@
 // Operations: how the house is, who is connected, channels, config, logs, cron jobs. What the gateway does
 // not offer is not shown.
-import { Part, ago, cost, count, debounce, empty, fill, h, lasted, statusMark, timeOf, dayOf, to } from "./dom.js";
-import { complain, house, notice } from "./house.js";
+import { Part, ago, cost, count, debounce, fill, h, lasted, statusMark, to } from "./dom.js";
+import { keepingFocus, plainList } from "./controls.js";
+import { house } from "./house.js";
+import { Jobs } from "./jobs.js";
 import { Lost, wire } from "./wire.js";
 import "./config.js";
 
 const REFRESH_MS = 15000;
 const LOG_LINES = 200;
-const LOG_RUNS = 5;
 
 class Operations extends Part {
-  logs = new Set(); // ids of the jobs whose log is open
+  jobs = new Jobs((added) => (added ? this.showCron(true) : this.soon()));
 
   open() {
     this.blocks = {
@@ -51,16 +52,22 @@ class Operations extends Part {
     this.part("agents", ["agents.list"], () => this.showAgents());
     this.part("clients", ["system-presence"], () => this.showClients());
     this.part("channels", ["channels.status"], () => this.showChannels());
-    this.part("cron", ["cron.list"], () => this.showCron());
+    this.showCron();
     this.part("config", ["config.get"], () => this.showConfig());
     this.part("logs", ["logs.tail"], () => this.showLogs());
   }
 
-  async part(name, methods, show) {
+  showCron(added = false) {
+    return this.part("cron", ["cron.list"], () => this.jobs.show(), added);
+  }
+
+  /** What somebody is typing in is left alone, unless `anyway`. */
+  async part(name, methods, show, anyway = false) {
     const shown = this.blocks[name];
     shown.hidden = !methods.every((method) => wire.offers(method));
     const busy = document.activeElement?.closest("form");
-    if (shown.hidden || (busy && shown.contains(busy) && name !== "config")) return; // config minds its own text
+    const typing = busy && shown.contains(busy) && name !== "config"; // which minds its own text
+    if (shown.hidden || (typing && !anyway)) return;
     try {
       const content = await show();
       if (content) keepingFocus(shown, () => fill(shown.lastElementChild, ...[content].flat()));
@@ -102,14 +109,18 @@ class Operations extends Part {
       wire.call("agents.list"),
       wire.offers("config.get") ? wire.call("config.get") : {},
     ]);
-    return list(
+    return plainList(
       agents.map((agent) => [
         h(
           "span",
           { cls: "grow" },
           agent.name || agent.id,
-          h("small", null, agent.id, agent.id === defaultId ? ", the default" : ""),
-          h("small", { cls: "budget" }, budgetOf(agent.id, config?.agents)),
+          h(
+            "small",
+            null,
+            `${agent.id}${agent.id === defaultId ? ", the default" : ""} · `,
+            h("span", { cls: "budget" }, budgetOf(agent.id, config?.agents)),
+          ),
         ),
         h("a", { href: to.chat(`agent:${agent.id}:main`) }, "Chat"),
       ]),
@@ -118,7 +129,7 @@ class Operations extends Part {
 
   async showClients() {
     const clients = await wire.call("system-presence");
-    return list(
+    return plainList(
       clients.map((each) => [
         h(
           "span",
@@ -139,7 +150,7 @@ class Operations extends Part {
 
   async showChannels() {
     const { channels, channelOrder, channelLabels } = await wire.call("channels.status", {});
-    return list(
+    return plainList(
       (channelOrder || Object.keys(channels)).map((name) => {
         const state = channels[name] || {};
         return [
@@ -180,156 +191,6 @@ class Operations extends Part {
     });
     return [h("p", { cls: "hint" }, file), text];
   }
-
-  // ── cron ──────────────────────────────────────────────────────────────────────────────────
-
-  async showCron() {
-    const { jobs = [] } = await wire.call("cron.list", { includeDisabled: true });
-    const rows = list(jobs.map((job) => this.job(job)));
-    return [
-      jobs.length ? rows : empty("No jobs yet", "A job sets an agent to work at its time."),
-      wire.offers("cron.add") && (this.form ??= this.newJob()), // the same one: what is typed stays
-    ].filter(Boolean);
-  }
-
-  job(job) {
-    const next = job.state?.nextRunAtMs,
-      last = job.state?.lastStatus;
-    const log = h("ol", { cls: "ticks", hidden: true });
-    if (this.logs.has(job.id)) this.showRuns(job, log); // opened before this redraw
-    return [
-      h(
-        "span",
-        { cls: "grow" },
-        job.name || job.id,
-        h("small", null, `${scheduleOf(job.schedule)}${next ? ` · next ${dayOf(next)}, ${timeOf(next)}` : ""}`),
-        log,
-      ),
-      last && statusMark(last),
-      !job.enabled && h("small", null, "off"),
-      wire.offers("cron.run") &&
-        h(
-          "button",
-          { type: "button", onclick: () => this.doJob("cron.run", { id: job.id, mode: "force" }, "It runs.") },
-          "Run now",
-        ),
-      wire.offers("cron.runs") &&
-        h(
-          "button",
-          { type: "button", "aria-expanded": String(this.logs.has(job.id)), onclick: (event) => this.unfold(job, log, event.target) },
-          "Log",
-        ),
-      wire.offers("cron.update") &&
-        h(
-          "button",
-          {
-            type: "button",
-            onclick: () =>
-              this.doJob(
-                "cron.update",
-                { id: job.id, patch: { enabled: !job.enabled } },
-                job.enabled ? "Off." : "On.",
-              ),
-          },
-          job.enabled ? "Turn off" : "Turn on",
-        ),
-      wire.offers("cron.remove") &&
-        h(
-          "button",
-          {
-            type: "button",
-            cls: "bad",
-            onclick: () =>
-              notice(`${job.name || job.id} is removed.`, {
-                ms: 6000,
-                undo: () => {},
-                done: () => this.doJob("cron.remove", { id: job.id }, ""),
-              }),
-          },
-          "Remove",
-        ),
-    ].filter(Boolean);
-  }
-
-  unfold(job, log, button) {
-    const opens = !this.logs.delete(job.id);
-    button.setAttribute("aria-expanded", String(opens));
-    log.hidden = !opens;
-    if (!opens) return;
-    this.logs.add(job.id);
-    this.showRuns(job, log);
-  }
-
-  async showRuns(job, log) {
-    try {
-      const { entries = [] } = await wire.call("cron.runs", { id: job.id, limit: LOG_RUNS });
-      const told = entries.map((each) => [
-        h("time", null, `${dayOf(each.ts || each.runAtMs)}, ${timeOf(each.ts || each.runAtMs)}`),
-        statusMark(each.status || "?"),
-        h("span", null, each.summary || each.error || ""),
-      ]);
-      fill(log, told.length ? told.map((cells) => h("li", null, cells)) : h("li", null, "It has not run yet."));
-      log.hidden = false;
-    } catch (error) {
-      complain(error);
-    }
-  }
-
-  newJob() {
-    const input = (name, label, props) => h("label", null, label, h("input", { name, required: true, ...props }));
-    const problem = h("p", { cls: "problem", role: "alert" });
-    const form = h(
-      "form",
-      {
-        cls: "fields",
-        "aria-label": "New job",
-        onsubmit: async (event) => {
-          event.preventDefault();
-          const given = Object.fromEntries(new FormData(form));
-          const job = {
-            name: given.name,
-            schedule: { kind: "cron", expr: given.expr },
-            sessionTarget: "isolated",
-            wakeMode: "now",
-            payload: { kind: "agentTurn", message: given.message },
-          };
-          try {
-            await wire.call("cron.add", job);
-          } catch (error) {
-            problem.textContent = error.message;
-            return;
-          }
-          problem.textContent = "";
-          form.reset();
-          form.querySelector("button").blur();
-          notice("Added.", { ms: 2000 });
-          this.read();
-        },
-      },
-      input("name", "Name", { placeholder: "Morning news" }),
-      input("expr", "When (minute hour day month weekday)", { placeholder: "0 7 * * *" }),
-      input("message", "What the agent is told", {}),
-      problem,
-      h("div", null, h("button", { type: "submit" }, "Add a job")),
-    );
-    return form;
-  }
-
-  async doJob(method, params, done) {
-    try {
-      await wire.call(method, params);
-      if (done) notice(done, { ms: 2000 });
-      this.soon();
-    } catch (error) {
-      complain(error);
-    }
-  }
-}
-
-function scheduleOf(schedule = {}) {
-  if (schedule.kind === "every") return `every ${lasted(schedule.everyMs)}`;
-  if (schedule.kind === "at") return `once, ${dayOf(schedule.atMs || Date.parse(schedule.at))}`;
-  return `${schedule.expr || "?"}${schedule.tz ? ` ${schedule.tz}` : ""}`;
 }
 
 /** What an agent's runs, with all they cause, may spend. What it does not set is taken from the defaults. */
@@ -344,20 +205,5 @@ function budgetOf(id, agents) {
 
 const block = (title, cls = "") =>
   h("section", { cls: `block ${cls}`, hidden: true, "aria-label": title }, h("h3", null, title), h("div"));
-
-const list = (rows) =>
-  h(
-    "ul",
-    { cls: "plainlist" },
-    rows.map((cells) => h("li", null, cells)),
-  );
-
-/** Whoever stands on a link of this block stands on the same one when the block is drawn anew. */
-function keepingFocus(block, draw) {
-  const stops = () => [...block.querySelectorAll("a[href], button, input, select, textarea, summary")];
-  const at = stops().indexOf(document.activeElement);
-  draw();
-  if (at >= 0 && !block.contains(document.activeElement)) stops()[at]?.focus({ preventScroll: true });
-}
 
 customElements.define("cc-operations", Operations);

@@ -48,6 +48,10 @@ class Recent extends Part {
     clearInterval(this.clock);
   }
 
+  linkTo(key) {
+    return this.items.querySelector(`a[href="${CSS.escape(to.chat(key))}"]`);
+  }
+
   async begin() {
     try {
       const made = await wire.call("sessions.create", { agentId: this.#key ? agentOf(this.#key) : undefined });
@@ -106,11 +110,11 @@ class Recent extends Part {
   }
 }
 
+/** What a person looks for: what goes on, else what was said last. */
 function aboutOf(row) {
   if (row.archivedAt) return "archived";
   if (row.lane) return stateMark(row.lane);
-  if (row.channel && row.channel !== "unknown") return row.channel;
-  return row.updatedAt ? row.model : "not yet talked to";
+  return house.lastWords(row.key) || (row.updatedAt ? "nothing said yet" : "not yet talked to");
 }
 
 customElements.define("cc-recent", Recent);

@@ -18,7 +18,8 @@ import {
   timeOf,
   to,
 } from "./dom.js";
-import { chainOf, figures } from "./exchange.js";
+import { chainOf, figures } from "./causes.js";
+import { keepingFocus } from "./controls.js";
 import { house, notice, showWords } from "./house.js";
 import { Lost, wire } from "./wire.js";
 
@@ -58,8 +59,7 @@ class Run extends Part {
     const { run, spent } = trace;
     const opened = new Set([...this.page.querySelectorAll("details[open]")].map((each) => each.dataset.call));
     const began = run.startedAt || run.createdAt;
-    fill(
-      this.page,
+    const drawn = [
       h(
         "header",
         null,
@@ -99,7 +99,8 @@ class Run extends Part {
           ),
         ),
       ],
-    );
+    ];
+    keepingFocus(this.page, () => fill(this.page, ...drawn));
   }
 }
 

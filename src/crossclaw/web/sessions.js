@@ -9,9 +9,7 @@ import {
   empty,
   fill,
   h,
-  iconButton,
   nameOf,
-  nameOfKey,
   plural,
   stateMark,
   timeOf,
@@ -19,13 +17,14 @@ import {
   to,
   tokens,
 } from "./dom.js";
-import { complain, house, notice } from "./house.js";
+import { choice, select } from "./controls.js";
+import { complain, house } from "./house.js";
+import { channelOf } from "./session.js";
 import { Lost, wire } from "./wire.js";
 
 const ROW = 46; // pixels, as in the style sheet
 const PAGE = 100;
 const PAGES_MAX = 40; // kept; a scroll back further asks again
-const UNDO_MS = 6000;
 const KINDS = ["main", "group", "cron", "hook", "node", "other"];
 const COLUMNS = [
   ["name", "Session"],
@@ -93,30 +92,33 @@ class Sessions extends Part {
       this.body,
     );
     this.hits = h("div", { cls: "hits", hidden: true, role: "region", "aria-label": "Messages found" });
-    this.panel = h("aside", { cls: "panel", hidden: true, "aria-label": "Session" });
-    fill(
-      this,
-      h(
-        "header",
-        { cls: "bar" },
-        h("h2", { cls: "sr" }, "Sessions"),
-        this.words,
-        this.modes,
-        this.kind,
-        this.agent,
-        this.order,
-        this.total,
-      ),
-      this.table,
-      this.hits,
-      this.panel,
+    this.panel = h("cc-session", { cls: "panel", role: "complementary", hidden: true, "aria-label": "Session" });
+    this.bar = h(
+      "header",
+      { cls: "bar" },
+      h("h2", { cls: "sr" }, "Sessions"),
+      this.words,
+      this.modes,
+      this.kind,
+      this.agent,
+      this.order,
+      this.total,
     );
+    fill(this, this.bar, this.table, this.hits, this.panel);
+    this.narrow = matchMedia("(max-width: 699px)");
+    this.hear(this.narrow, "change", () => this.shield());
     this.hear(house, "open", () => {
       this.showAgents();
       this.ask(true);
     });
     this.again = debounce(() => this.ask(true), 500);
     this.hear(wire, "sessions.changed", () => this.again());
+    this.hear(this.panel, "changed", () => this.again());
+    this.hear(this.panel, "leaving", ({ detail }) => {
+      if (detail.how) this.leaving.set(detail.key, detail.how);
+      else this.leaving.delete(detail.key);
+      this.draw();
+    });
     this.hear(this, "keydown", (event) => {
       if (event.key === "Escape" && this.chosen) location.hash = "#/sessions";
     });
@@ -130,10 +132,25 @@ class Sessions extends Part {
     this.sized.disconnect();
   }
 
-  go(key) {
+  /** Where the panel covers the table it has the focus, and nothing behind it is reached; when it closes, the
+   * focus is where it was opened from. */
+  async go(key) {
+    const from = this.panel.contains(document.activeElement) && this.chosen;
     this.chosen = key;
     this.draw();
-    this.showPanel();
+    this.shield();
+    if (from && !key) (this.linkOf(from) || this.table).focus({ preventScroll: true });
+    await this.panel.show(key);
+    if (key && this.narrow.matches && !this.panel.contains(document.activeElement))
+      this.panel.querySelector("button")?.focus();
+  }
+
+  shield() {
+    for (const part of [this.bar, this.table, this.hits]) part.inert = Boolean(this.chosen) && this.narrow.matches;
+  }
+
+  linkOf(key) {
+    return this.body.querySelector(`a[href="${CSS.escape(to.session(key))}"]`);
   }
 
   showAgents() {
@@ -192,7 +209,7 @@ class Sessions extends Part {
       this.count = answer.total;
       if (this.pages.size > PAGES_MAX) this.pages.delete(this.pages.keys().next().value);
       this.draw();
-      this.refreshPanel(answer.rows);
+      this.panel.refresh(answer.rows);
     } catch (error) {
       this.pages.delete(number);
       if (!(error instanceof Lost)) complain(error);
@@ -252,9 +269,12 @@ class Sessions extends Part {
           this.words.value
             ? "Nothing has that name. Messages can be searched as well."
             : "Talk with an agent, and its session appears.",
+          !this.words.value && h("p", null, h("a", { href: "#/chat" }, "Talk with an agent")),
         ),
       );
-    if (focused) this.body.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+    if (!focused) return;
+    const again = this.body.querySelector(`a[href="${CSS.escape(focused)}"]`) || this.table; // gone: its table
+    again.focus({ preventScroll: true });
   }
 
   row(index, row) {
@@ -294,270 +314,6 @@ class Sessions extends Part {
     );
     return element;
   }
-
-  // ── one session ───────────────────────────────────────────────────────────────────────────
-
-  async showPanel() {
-    const key = this.chosen;
-    this.panel.hidden = !key;
-    if (!key || !wire.ready) return;
-    try {
-      const row = await house.find(key);
-      if (this.chosen !== key) return;
-      this.budget = row?.budget;
-      if (row) this.fillPanel(row);
-      else
-        fill(
-          this.panel,
-          this.panelHead({ key }),
-          empty("Not there", "This session was deleted, or never begun."),
-        );
-    } catch (error) {
-      if (!(error instanceof Lost)) complain(error);
-    }
-  }
-
-  refreshPanel(rows) {
-    const found = rows.find((each) => each.key === this.chosen);
-    const row = found && { ...found, budget: this.budget };
-    if (row && !this.panel.contains(document.activeElement)) this.fillPanel(row);
-    else if (row) this.panel.querySelector(".facts")?.replaceWith(facts(row));
-  }
-
-  panelHead(row) {
-    return h(
-      "header",
-      null,
-      h("div", null, h("h3", null, nameOf(row)), h("code", null, row.key)),
-      iconButton("close", "Close", () => {
-        location.hash = "#/sessions";
-      }),
-    );
-  }
-
-  fillPanel(row) {
-    if (row.archivedAt) {
-      fill(
-        this.panel,
-        this.panelHead(row),
-        h("p", null, "This session is archived. It can be read, not written to."),
-        facts(row),
-        h("div", { cls: "acts" }, h("a", { cls: "button", href: to.chat(row.key) }, "Read it"),
-          wire.offers("sessions.unarchive") &&
-            h("button", { type: "button", onclick: () => this.bringBack(row) }, "Bring back"),
-          this.deleter(row)),
-      );
-      return;
-    }
-    const field = (name, label, element) =>
-      h(
-        "label",
-        null,
-        label,
-        Object.assign(element, { name, onchange: () => this.patch(row.key, name, element.value) }),
-      );
-    const chosen = (name, options) =>
-      select(
-        null,
-        [["", `Default${name === "model" ? ` (${row.model})` : ""}`], ...options],
-        null,
-        row.overrides[name] || "",
-      );
-    const model = chosen("model", row.overrides.model ? [[row.overrides.model, row.overrides.model]] : []);
-    fill(
-      this.panel,
-      this.panelHead(row),
-      facts(row),
-      h(
-        "form",
-        { cls: "fields", "aria-label": "Settings of this session", onsubmit: (event) => event.preventDefault() },
-        field(
-          "label",
-          "Label",
-          h("input", { value: row.label || "", maxlength: 64, placeholder: "A name of your own" }),
-        ),
-        field("model", "Model", model),
-        field(
-          "thinkingLevel",
-          "Thinking",
-          chosen("thinkingLevel", ["off", "minimal", "low", "medium", "high", "xhigh"].map(twice)),
-        ),
-        field("verboseLevel", "Verbose", chosen("verboseLevel", ["on", "off", "full"].map(twice))),
-        field(
-          "sendPolicy",
-          "Replies to its chat",
-          chosen("sendPolicy", [
-            ["allow", "allowed"],
-            ["deny", "denied"],
-          ]),
-        ),
-      ),
-      h(
-        "div",
-        { cls: "acts" },
-        h("a", { cls: "button", href: to.chat(row.key) }, "Open chat"),
-        row.lane && h("button", { type: "button", onclick: () => this.stop(row) }, "Stop"),
-        h("button", { type: "button", onclick: () => this.reset(row) }, "Reset"),
-        row.kind !== "main" &&
-          wire.offers("sessions.archive") &&
-          h("button", { type: "button", onclick: () => this.archive(row) }, "Archive"),
-        row.kind !== "main" && this.deleter(row),
-      ),
-    );
-    this.fillModels(model, row);
-  }
-
-  deleter(row) {
-    return h("button", { type: "button", cls: "bad", onclick: () => this.remove(row) }, "Delete");
-  }
-
-  async fillModels(element, row) {
-    try {
-      const { models } = await wire.call("models.list");
-      const chosen = row.overrides.model;
-      for (const model of models) {
-        const id = `${model.provider}/${model.id}`;
-        if (id !== chosen) element.append(h("option", { value: id }, id));
-      }
-    } catch {
-      /* the choice that is set stays */
-    }
-  }
-
-  async patch(key, name, value) {
-    try {
-      await wire.call("sessions.patch", { key, [name]: value || null });
-      notice("Saved.", { ms: 1800 });
-      this.again();
-      house.refreshSoon();
-    } catch (error) {
-      complain(error);
-      this.showPanel();
-    }
-  }
-
-  stop(row) {
-    wire.call("chat.abort", { sessionKey: row.key }).then(() => notice("Stopped."), complain);
-  }
-
-  /** The old transcript stays; the session waits a moment, so that Undo needs no way back. */
-  reset(row) {
-    notice(`${nameOf(row)} begins anew …`, {
-      ms: UNDO_MS,
-      undo: () => {},
-      done: () => wire.call("sessions.reset", { key: row.key }).then(() => this.again(), complain),
-    });
-  }
-
-  /** Done at once: it can be brought back at any time. */
-  async archive(row) {
-    try {
-      await wire.call("sessions.archive", { key: row.key });
-    } catch (error) {
-      complain(error);
-      return;
-    }
-    if (this.chosen === row.key) location.hash = "#/sessions";
-    notice(`${nameOf(row)} is archived.`, { ms: UNDO_MS, undo: () => this.bringBack(row) });
-    this.again();
-  }
-
-  async bringBack(row) {
-    try {
-      await wire.call("sessions.unarchive", { key: row.key });
-      notice(`${nameOf(row)} is back.`, { ms: 2500 });
-    } catch (error) {
-      complain(error);
-    }
-    if (!this.isConnected) return;
-    this.again();
-    this.showPanel();
-  }
-
-  /** Nothing brings back what is deleted, so it waits a moment. */
-  remove(row) {
-    this.leaving.set(row.key, "deleted");
-    location.hash = "#/sessions";
-    const back = () => {
-      this.leaving.delete(row.key);
-      this.draw();
-    };
-    notice(`${nameOf(row)} is deleted.`, {
-      ms: UNDO_MS,
-      undo: back,
-      done: async () => {
-        try {
-          await wire.call("sessions.delete", { key: row.key });
-        } catch (error) {
-          complain(error);
-        }
-        this.leaving.delete(row.key);
-        if (this.isConnected) this.again();
-      },
-    });
-    this.draw();
-  }
-}
-
-const channelOf = (row) => (row.channel === "unknown" ? "–" : row.channel);
-const twice = (word) => [word, word];
-
-function facts(row) {
-  const pairs = [
-    ["State", row.archivedAt ? `archived ${dayOf(row.archivedAt)}, ${timeOf(row.archivedAt)}` : stateMark(row.lane)],
-    [
-      "Kind",
-      row.spawnedBy
-        ? h("span", null, "child of ", h("a", { href: to.session(row.spawnedBy) }, nameOfKey(row.spawnedBy)))
-        : row.kind,
-    ],
-    ["Channel", channelOf(row)],
-    ["Window", `${count(row.contextUsed)}${row.contextTokens ? ` of ${count(row.contextTokens)}` : ""} tokens`],
-    ["Spent", `${count(row.tokens)} tokens${row.costUsd ? `, ${cost(row.costUsd)}` : ""}`],
-    ["Begun", `${dayOf(row.createdAt)}, ${timeOf(row.createdAt)}`],
-    ["Session id", h("code", null, row.sessionId)],
-  ];
-  if (row.budget) pairs.splice(-2, 0, ["Budget", row.budget.text]);
-  if (row.lane)
-    pairs.splice(1, 0, ["Run", h("a", { href: to.run(row.lane.runId) }, `since ${timeOf(row.lane.since)}`)]);
-  return h(
-    "dl",
-    { cls: "facts" },
-    pairs.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
-  );
-}
-
-function select(label, options, onchange, value = "") {
-  const element = h(
-    "select",
-    { "aria-label": label, onchange },
-    options.map(([id, text]) => h("option", { value: id }, text)),
-  );
-  element.value = value || options[0][0];
-  return element;
-}
-
-function choice(label, options, value, onchange) {
-  const element = h("div", { cls: "choice", role: "group", "aria-label": label });
-  element.value = value;
-  element.append(
-    ...options.map(([id, text]) =>
-      h(
-        "button",
-        {
-          type: "button",
-          "aria-pressed": String(id === value),
-          onclick: (event) => {
-            element.value = id;
-            for (const each of element.children) each.setAttribute("aria-pressed", String(each === event.target));
-            onchange();
-          },
-        },
-        text,
-      ),
-    ),
-  );
-  return element;
 }
 
 function marked(text, query) {

@@ -12,7 +12,7 @@ from crossclaw.door.principal import Principal
 from crossclaw.gateway.edge import Endpoint, Handle
 from crossclaw.gateway.http.answers import json_answer
 
-FILES_MAX = 64  # of the page, kept compressed; it has some fifteen
+FILES_MAX = 64  # of the page, kept compressed; it has some thirty
 WEB = Path(crossclaw.__file__).parent / "web"
 _KINDS = {
     ".html": "text/html; charset=utf-8",

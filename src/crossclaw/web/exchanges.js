@@ -1,0 +1,70 @@
+// Exchanges: who asked whom, newest first.
+import { Part, dayOf, debounce, empty, fill, h, nameOfKey, oneLine, plural, statusMark, to, whenOf } from "./dom.js";
+import { complain, house } from "./house.js";
+import { Lost, wire } from "./wire.js";
+
+class Exchanges extends Part {
+  open() {
+    this.list = h("ul", { cls: "cards" });
+    fill(
+      this,
+      h(
+        "div",
+        { cls: "page" },
+        h("header", null, h("h2", null, "Exchanges"), h("p", { cls: "hint" }, "who asked whom, newest first")),
+        this.list,
+      ),
+    );
+    this.soon = debounce(() => this.read(), 500);
+    this.hear(house, "open", () => this.read());
+    this.hear(wire, "sessions.changed", () => this.soon());
+    this.read();
+  }
+
+  go() {}
+
+  async read() {
+    if (!wire.ready) return;
+    try {
+      const { exchanges } = await wire.call("exchanges.list", {});
+      fill(
+        this.list,
+        ...exchanges.map((each) =>
+          h(
+            "li",
+            null,
+            h(
+              "a",
+              { href: to.exchange(each.id) },
+              h("span", { cls: "route" }, `${nameOfKey(each.requester)} → ${nameOfKey(each.target)}`),
+              h(
+                "span",
+                { cls: "meta" },
+                each.kind === "spawn" ? "spawn" : each.turn ? plural(each.turn, "round") : "send",
+                statusMark(each.state === "over" || each.endedAt ? "ok" : "running"),
+                h("time", { title: dayOf(each.createdAt) }, whenOf(each.createdAt)),
+              ),
+              h("span", { cls: "text" }, oneLine(each.request, 220)),
+            ),
+          ),
+        ),
+      );
+      if (!exchanges.length)
+        this.list.append(
+          h(
+            "li",
+            null,
+            empty(
+              "No agent has asked another yet",
+              "Ask one of them to ask another, as in “Ask the librarian for the atlas”. What they say to each other is shown here, step by step.",
+              h("p", null, h("a", { href: "#/chat" }, "Talk with an agent"), ", or add one in the config: ", h("a", { href: "#/operations" }, "Operations")),
+            ),
+          ),
+        );
+    } catch (error) {
+      if (!(error instanceof Lost)) complain(error);
+    }
+  }
+}
+
+customElements.define("cc-exchanges", Exchanges);

@@ -1,0 +1,164 @@
+// Cron jobs: when they run next, what came of the last times, and a form for a new one.
+import { dayOf, empty, fill, h, lasted, statusMark, timeOf } from "./dom.js";
+import { plainList } from "./controls.js";
+import { complain, notice } from "./house.js";
+import { wire } from "./wire.js";
+
+const LOG_RUNS = 5;
+
+export class Jobs {
+  logs = new Set(); // ids of the jobs whose log is open
+
+  /** `again` is called when they changed, with whether one was added. */
+  constructor(again) {
+    this.again = again;
+  }
+
+  /** What is shown of them. */
+  async show() {
+    const { jobs = [] } = await wire.call("cron.list", { includeDisabled: true });
+    const rows = plainList(jobs.map((job) => this.job(job)));
+    return [
+      jobs.length ? rows : empty("No jobs yet", "A job sets an agent to work at its time."),
+      wire.offers("cron.add") && (this.form ??= this.newJob()), // the same one: what is typed stays
+    ].filter(Boolean);
+  }
+
+  job(job) {
+    const next = job.state?.nextRunAtMs,
+      last = job.state?.lastStatus;
+    const log = h("ol", { cls: "ticks", hidden: true });
+    if (this.logs.has(job.id)) this.showRuns(job, log); // opened before this redraw
+    return [
+      h(
+        "span",
+        { cls: "grow" },
+        job.name || job.id,
+        h("small", null, `${scheduleOf(job.schedule)}${next ? ` · next ${dayOf(next)}, ${timeOf(next)}` : ""}`),
+        log,
+      ),
+      last && statusMark(last),
+      !job.enabled && h("small", null, "off"),
+      wire.offers("cron.run") &&
+        h(
+          "button",
+          { type: "button", onclick: () => this.doJob("cron.run", { id: job.id, mode: "force" }, "It runs.") },
+          "Run now",
+        ),
+      wire.offers("cron.runs") &&
+        h(
+          "button",
+          { type: "button", "aria-expanded": String(this.logs.has(job.id)), onclick: (event) => this.unfold(job, log, event.target) },
+          "Log",
+        ),
+      wire.offers("cron.update") &&
+        h(
+          "button",
+          {
+            type: "button",
+            onclick: () =>
+              this.doJob(
+                "cron.update",
+                { id: job.id, patch: { enabled: !job.enabled } },
+                job.enabled ? "Off." : "On.",
+              ),
+          },
+          job.enabled ? "Turn off" : "Turn on",
+        ),
+      wire.offers("cron.remove") &&
+        h(
+          "button",
+          {
+            type: "button",
+            cls: "bad",
+            onclick: () =>
+              notice(`${job.name || job.id} is removed.`, {
+                ms: 6000,
+                undo: () => {},
+                done: () => this.doJob("cron.remove", { id: job.id }, ""),
+              }),
+          },
+          "Remove",
+        ),
+    ].filter(Boolean);
+  }
+
+  unfold(job, log, button) {
+    const opens = !this.logs.delete(job.id);
+    button.setAttribute("aria-expanded", String(opens));
+    log.hidden = !opens;
+    if (!opens) return;
+    this.logs.add(job.id);
+    this.showRuns(job, log);
+  }
+
+  async showRuns(job, log) {
+    try {
+      const { entries = [] } = await wire.call("cron.runs", { id: job.id, limit: LOG_RUNS });
+      const told = entries.map((each) => [
+        h("time", null, `${dayOf(each.ts || each.runAtMs)}, ${timeOf(each.ts || each.runAtMs)}`),
+        statusMark(each.status || "?"),
+        h("span", null, each.summary || each.error || ""),
+      ]);
+      fill(log, told.length ? told.map((cells) => h("li", null, cells)) : h("li", null, "It has not run yet."));
+      log.hidden = false;
+    } catch (error) {
+      complain(error);
+    }
+  }
+
+  newJob() {
+    const input = (name, label, props) => h("label", null, label, h("input", { name, required: true, ...props }));
+    const problem = h("p", { cls: "problem", role: "alert" });
+    const form = h(
+      "form",
+      {
+        cls: "fields",
+        "aria-label": "New job",
+        onsubmit: async (event) => {
+          event.preventDefault();
+          const given = Object.fromEntries(new FormData(form));
+          const job = {
+            name: given.name,
+            schedule: { kind: "cron", expr: given.expr },
+            sessionTarget: "isolated",
+            wakeMode: "now",
+            payload: { kind: "agentTurn", message: given.message },
+          };
+          try {
+            await wire.call("cron.add", job);
+          } catch (error) {
+            problem.textContent = error.message;
+            return;
+          }
+          problem.textContent = "";
+          form.reset();
+          notice("Added.", { ms: 2000 });
+          this.again(true);
+        },
+      },
+      input("name", "Name", { placeholder: "Morning news" }),
+      input("expr", "When (minute hour day month weekday)", { placeholder: "0 7 * * *" }),
+      input("message", "What the agent is told", {}),
+      problem,
+      h("div", null, h("button", { type: "submit" }, "Add a job")),
+    );
+    return form;
+  }
+
+  async doJob(method, params, done) {
+    try {
+      await wire.call(method, params);
+      if (done) notice(done, { ms: 2000 });
+      this.again();
+    } catch (error) {
+      complain(error);
+    }
+  }
+}
+
+function scheduleOf(schedule = {}) {
+  if (schedule.kind === "every") return `every ${lasted(schedule.everyMs)}`;
+  if (schedule.kind === "at") return `once, ${dayOf(schedule.atMs || Date.parse(schedule.at))}`;
+  return `${schedule.expr || "?"}${schedule.tz ? ` ${schedule.tz}` : ""}`;
+}

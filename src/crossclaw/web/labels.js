@@ -1,0 +1,105 @@
+// The names on the map: as many as there is room for, those that matter first.
+import { agentName, cost, nameOf } from "./dom.js";
+import { radius } from "./nodes.js";
+import { LABELS_MAX } from "./places.js";
+
+const LABEL_PX_MIN = 10.5; // on the screen: smaller is not read
+const LABEL_CHARS = 28; // of a name on the map; the rest is in the list
+const TITLED = 4; // sessions of an agent whose circle has its name
+const DEAREST = 3; // sessions that are named for what they cost, where not all are
+
+export function drawLabels(map, states) {
+  const all = map.nodes.size <= LABELS_MAX || map.view.zoom > 1.3;
+  const size = Math.max(12 / Math.min(1.15, Math.max(0.6, map.view.zoom)), LABEL_PX_MIN / map.view.zoom);
+  map.pen.textAlign = "center";
+  map.labels = [];
+  if (!all) for (const circle of map.circles || []) if (titled(circle)) drawTitle(map, circle, size * 1.1);
+  for (const each of named(map, states, all)) drawName(map, each, size);
+}
+
+const titled = (circle) => circle.nodes.length >= TITLED;
+
+/** Whose circle it is, and what all in it cost together. */
+function drawTitle(map, circle, size) {
+  const spent = circle.nodes.reduce((sum, { row }) => sum + (row.costUsd || 0), 0);
+  const name = brief(agentName(circle.id));
+  map.pen.font = `600 ${size}px system-ui, sans-serif`;
+  const text = spent ? `${name} · ${cost(spent)}` : name;
+  const heights = [circle.y - circle.r - size / 2, circle.y + circle.r + size * 1.2];
+  const label = placeText(map, `circle ${circle.id}`, text, circle.x, heights, size, 1);
+  if (label) write(map, text, label.x, label.y, size, map.ink.soft);
+}
+
+function drawName(map, { node, main, busy, waiting, paid }, size) {
+  const { pen, ink } = map;
+  pen.font = `${main ? 600 : 500} ${size}px system-ui, sans-serif`;
+  const below = waiting ? `${waiting} wait` : paid && node.row.costUsd ? cost(node.row.costUsd) : "";
+  const name = brief(nameOf(node.row)),
+    lines = below ? 2 : 1,
+    far = radius(map, node, busy) + 5;
+  const heights = [node.y + far + size, node.y - far - (lines - 1) * (size + 2)];
+  const label = placeText(map, node.row.key, name, node.x, heights, size, lines);
+  if (!label) return;
+  write(map, name, label.x, label.y, size, main || busy ? ink.ink : ink.soft);
+  pen.font = `${waiting ? 600 : 400} ${size - 1}px system-ui, sans-serif`;
+  if (below) write(map, below, label.x, label.y + size + 2, size, waiting ? ink.amber : ink.soft);
+}
+
+function write(map, text, x, y, size, color) {
+  const { pen } = map;
+  pen.lineWidth = size / 4;
+  pen.strokeStyle = map.ink.paper;
+  pen.strokeText(text, x, y);
+  pen.fillStyle = color;
+  pen.fillText(text, x, y);
+}
+
+const brief = (name) => (name.length > LABEL_CHARS ? `${name.slice(0, LABEL_CHARS - 1)}…` : name);
+
+/** Whose name is drawn: first those that matter most, for they get the room. */
+function named(map, states, all) {
+  const wanted = [],
+    dear = all ? new Set() : dearest(map);
+  for (const circle of map.circles || [])
+    for (const node of circle.nodes) {
+      const { key } = node.row,
+        main = key.endsWith(":main") && map.circles.length < 30 && (all || !titled(circle)),
+        busy = states.has(key),
+        waiting = map.live ? map.holdups.get(key)?.waiting.size || 0 : 0,
+        picked = node === map.over || key === map.chosen;
+      if (all || main || busy || picked || waiting || dear.has(node))
+        wanted.push({
+          node,
+          main,
+          busy,
+          waiting,
+          paid: all || picked || dear.has(node),
+          weight: 8 * picked + 4 * (waiting > 0) + 2 * main + busy,
+        });
+    }
+  return wanted.sort((a, b) => b.weight - a.weight);
+}
+
+function dearest(map) {
+  const paid = [...map.nodes.values()].filter(({ row }) => row.costUsd);
+  return new Set(paid.sort((a, b) => b.row.costUsd - a.row.costUsd).slice(0, DEAREST));
+}
+
+/** At the first of these heights where it is whole within the canvas and on no other name; else nowhere:
+ * the list beside the map and a touch of the node tell it. */
+function placeText(map, key, name, middle, heights, size, lines) {
+  const { pen, view, canvas, labels } = map;
+  const half = pen.measureText(name).width / 2,
+    left = (4 - view.x) / view.zoom + half,
+    right = (canvas.clientWidth - 4 - view.x) / view.zoom - half;
+  if (middle < left - half || middle > right + half) return null;
+  const x = Math.max(left, Math.min(right, middle));
+  for (const y of heights) {
+    const box = { l: x - half, r: x + half, t: y - size, b: y + (lines - 1) * size + 3 };
+    if (labels.some((each) => each.l < box.r && box.l < each.r && each.t < box.b && box.t < each.b)) continue;
+    const label = { key, name, x, y, ...box };
+    labels.push(label);
+    return label;
+  }
+  return null;
+}

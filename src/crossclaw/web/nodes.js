@@ -1,0 +1,125 @@
+// The nodes of the map: the circle of each agent, a dot for each session, and what goes on in it.
+import { agentOf, hueOf, nameOf } from "./dom.js";
+import { STUCK } from "./holdups.js";
+import { LABELS_MAX } from "./places.js";
+
+const BUSY_PX = 6; // at least, of a node where something goes on
+
+function hue(map, node, light, chroma, alpha = 1) {
+  return `oklch(${light} ${chroma} ${hueOf(node.row.agentId || agentOf(node.row.key))} / ${alpha})`;
+}
+
+/** As many units of the map as a pixel has when the map is small: what must be seen does not shrink with it. */
+export const onScreen = (map) => 1 / Math.min(1, map.view.zoom);
+
+export function radius(map, node, busy = false) {
+  const { costUsd, tokens: used } = node.row;
+  const weight = costUsd ? costUsd * 60 : (used || 0) / 40_000;
+  const r = (map.nodes.size <= LABELS_MAX ? 14 : 9) + Math.min(15, 6 * Math.sqrt(weight));
+  return busy ? Math.max(r, BUSY_PX * onScreen(map)) : r;
+}
+
+export function drawCircles(map) {
+  const { pen } = map;
+  for (const circle of map.circles || []) {
+    if (circle.nodes.length < 2 && map.circles.length > 1) continue;
+    pen.beginPath();
+    pen.arc(circle.x, circle.y, circle.r, 0, 7);
+    pen.fillStyle = `oklch(${map.dark ? 0.32 : 0.86} 0.05 ${hueOf(circle.id)} / ${map.dark ? 0.25 : 0.22})`;
+    pen.fill();
+  }
+}
+
+export function drawNodes(map, states, now) {
+  const { pen, ink } = map;
+  for (const circle of map.circles || []) {
+    if (!circle.nodes.length) continue;
+    pen.beginPath();
+    for (const node of circle.nodes) {
+      const r = radius(map, node);
+      pen.moveTo(node.x + r, node.y);
+      pen.arc(node.x, node.y, r, 0, 7);
+    }
+    pen.fillStyle = hue(map, circle.nodes[0], map.dark ? 0.5 : 0.72, 0.085);
+    pen.fill();
+    pen.strokeStyle = ink.paper;
+    pen.lineWidth = 1.5;
+    pen.stroke();
+  }
+  if (map.nodes.size <= LABELS_MAX) drawLetters(map);
+  for (const [key, state] of states) {
+    const node = map.nodes.get(key);
+    if (node) drawState(map, node, state, now);
+  }
+  if (map.live) drawHoldups(map, map.time);
+  const chosen = map.nodes.get(map.chosen);
+  for (const [node, color] of [
+    [chosen, ink.ink],
+    [map.over, ink.soft],
+  ]) {
+    if (!node) continue;
+    pen.beginPath();
+    pen.arc(node.x, node.y, radius(map, node) + 4, 0, 7);
+    pen.strokeStyle = color;
+    pen.lineWidth = 1.8;
+    pen.stroke();
+  }
+}
+
+function drawLetters(map) {
+  const { pen } = map;
+  pen.font = "600 13px system-ui, sans-serif";
+  pen.textAlign = "center";
+  for (const node of map.nodes.values()) {
+    pen.fillStyle = hue(map, node, map.dark ? 0.93 : 0.34, 0.06);
+    pen.fillText(nameOf(node.row).replace(/^the /i, "").slice(0, 1).toUpperCase(), node.x, node.y + 4.6);
+  }
+}
+
+function drawState(map, node, state, now) {
+  const { pen, ink } = map,
+    px = onScreen(map),
+    color = { running: ink.accent, waiting: ink.amber, queued: ink.blue }[state] || ink.soft,
+    r = radius(map, node, true) + 4.5 * px;
+  if (map.nodes.size > LABELS_MAX) {
+    pen.fillStyle = color; // among hundreds a ring is not enough
+    pen.beginPath();
+    pen.arc(node.x, node.y, r - 3 * px, 0, 7);
+    pen.fill();
+  }
+  pen.strokeStyle = color;
+  pen.lineWidth = 2.4 * px;
+  pen.beginPath();
+  const turn = map.still ? 0 : now / 500;
+  if (state === "running") pen.arc(node.x, node.y, r, turn, turn + 4.4);
+  else pen.arc(node.x, node.y, r, 0, 7);
+  pen.stroke();
+  if (map.live && node.row.lane?.queued) drawQueue(map, node, node.row.lane.queued, r * 0.8, px);
+}
+
+function drawQueue(map, node, queued, off, px) {
+  const { pen, ink } = map;
+  pen.fillStyle = ink.blue;
+  pen.beginPath();
+  pen.arc(node.x + off, node.y - off, 8 * px, 0, 7);
+  pen.fill();
+  pen.fillStyle = ink.card;
+  pen.font = `600 ${10 * px}px system-ui, sans-serif`;
+  pen.textAlign = "center";
+  pen.fillText(queued > 99 ? "99" : queued, node.x + off, node.y - off + 3.5 * px);
+}
+
+/** Whoever holds others up for long has a red ring around it. */
+function drawHoldups(map, time) {
+  const { pen } = map,
+    px = onScreen(map);
+  for (const { key, since, circle } of map.holdups.values()) {
+    const node = map.nodes.get(key);
+    if (!node || (!circle && time - since <= STUCK)) continue;
+    pen.strokeStyle = map.ink.red;
+    pen.lineWidth = 2.4 * px;
+    pen.beginPath();
+    pen.arc(node.x, node.y, radius(map, node, true) + 9 * px, 0, 7);
+    pen.stroke();
+  }
+}
