@@ -164,3 +164,11 @@ async def test_the_models_are_told_with_their_short_names_and_which_one_is_used(
         ("near", None, "quick"),
     ]
     assert [(m["id"], m["input"]) for m in some] == [("m1", ["text", "image"])]
+
+
+@pytest.mark.spec("G2", "G4")
+async def test_the_doctor_of_2026_9_gets_the_status_it_asks_for(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider()) as house:
+        told = await call(house, "status", includeChannelSummary=False)
+
+    assert told["rehearsal"] is True

@@ -10,6 +10,7 @@ from socket import socket
 from typing import Any
 
 import anyio
+import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
@@ -25,6 +26,7 @@ from crossclaw.door.registry import Caller, Method, Params, Registry, TwoAnswers
 from crossclaw.gateway.around import Around
 from crossclaw.gateway.auth import Gatekeeper, lock_for
 from crossclaw.gateway.edge import Endpoint
+from crossclaw.gateway.event_types import HelloOk
 from crossclaw.gateway.hello import About
 from crossclaw.gateway.limits import Limits
 from crossclaw.gateway.pairing import Pairings
@@ -271,6 +273,7 @@ async def guest(served: Served, protocol: int = 4, **changes: Any) -> AsyncGener
         answer = await peer.ask("connect", connect_params(protocol, **changes))
         assert answer["ok"], answer
         peer.hello = answer["payload"]
+        msgspec.convert(peer.hello, HelloOk)
         yield peer
 
 

@@ -31,7 +31,9 @@ _NEAREST_LEVEL: dict[ThinkingName, ThinkingLevel] = {
 
 class ModelChoice(Section, frozen=True):
     primary: str | None = None
+    """The model, as `provider/model` or by its alias."""
     fallbacks: tuple[str, ...] | None = None
+    """What is tried in this order when the first cannot answer."""
     unused = names("timeoutMs")
 
 
@@ -42,18 +44,27 @@ class ModelUse(Section, frozen=True):
     """What is said about a model by its reference, `provider/model`."""
 
     alias: str | None = None
+    """A short name for the model, for people and `/model`."""
     params: Loose = msgspec.field(default_factory=Loose)
+    """No effect yet."""
     unused = names("streaming agentRuntime")
 
 
 class SubagentDefaults(Section, frozen=True):
     archive_after_minutes: Annotated[float, msgspec.Meta(ge=0)] = 60
+    """A child is put away so long after its report; 0: never."""
     model: Model | None = None
+    """What children use; unset: what their agent uses."""
     thinking: ThinkingName | None = None
+    """How much children think."""
     wake_parent: bool = False
+    """A report begins a run of the parent, instead of being posted as it is."""
     max_concurrent: Positive | None = None
+    """No effect: use `agents.defaults.maxConcurrent`."""
     allow_agents: tuple[str, ...] | None = None
+    """Which other agents may be spawned; `*`: any."""
     run_timeout_seconds: Count = 0
+    """A child's run ends after so long; 0: as every other run."""
     unused = names(
         "maxSpawnDepth maxChildrenPerAgent announceTimeoutMs requireAgentId delegationMode"
     )
@@ -61,8 +72,11 @@ class SubagentDefaults(Section, frozen=True):
 
 class AgentSubagents(Section, frozen=True):
     allow_agents: tuple[str, ...] | None = None
+    """In place of the default's list."""
     model: Model | None = None
+    """In place of the default's."""
     thinking: ThinkingName | None = None
+    """In place of the default's."""
     unused = names("requireAgentId delegationMode archiveAfterMinutes maxConcurrent")
 
 
@@ -73,18 +87,28 @@ class SandboxLimits(Section, frozen=True):
     """What one command in the sandbox, with all that it starts, may take of the machine."""
 
     memory_mb: Positive = 4_096
+    """Memory of one command with all that it starts."""
     processes: Positive = 512
+    """How many processes it may have."""
     file_mb: Positive = 4_096
+    """How large a file it may write."""
 
 
 class Sandbox(Section, frozen=True):
     mode: SandboxMode = "off"
+    """Which sessions work in a sandbox: none, all but main ones, or all."""
     workspace_access: WorkspaceAccess = "rw"
+    """What the sandbox sees of the agent's workspace."""
     session_tools_visibility: SpawnedVisibility = "spawned"
+    """Whom a sandboxed session reaches: its own children, or as without a sandbox."""
     network: SandboxNetwork = "none"
+    """`host` lets commands out to the network."""
     scope: Literal["session", "agent", "shared"] = "agent"
+    """Who shares one sandbox folder: one session, one agent, or all."""
     limits: SandboxLimits = SandboxLimits()
+    """What one command may take of the machine."""
     docker: Loose = msgspec.field(default_factory=Loose)
+    """OpenClaw's own section; `network`, `memory` and `pidsLimit` are understood."""
     unused = _FOREIGN_SANDBOX
 
     @property
@@ -117,24 +141,39 @@ class AgentSandbox(Section, frozen=True):
     """One agent's differences from `agents.defaults.sandbox`; what is not set is inherited."""
 
     mode: SandboxMode | None = None
+    """In place of the default's."""
     workspace_access: WorkspaceAccess | None = None
+    """In place of the default's."""
     session_tools_visibility: SpawnedVisibility | None = None
+    """In place of the default's."""
     network: SandboxNetwork | None = None
+    """In place of the default's."""
     scope: Literal["session", "agent", "shared"] | None = None
+    """In place of the default's."""
     limits: SandboxLimits | None = None
+    """In place of the default's."""
     docker: Loose | None = None
+    """In place of the default's."""
     unused = _FOREIGN_SANDBOX
 
 
 class Compaction(Section, frozen=True):
     mode: Literal["default", "safeguard"] = "safeguard"
+    """Both mean the same here."""
     reserve_tokens: Count | None = None
+    """Room that is kept free in the window for the answer."""
     reserve_tokens_floor: Count = 20_000
+    """The least of it, whatever `reserveTokens` says."""
     keep_recent_tokens: Positive = 20_000
+    """The newest turns that are not summarised."""
     max_history_share: Share | None = None
+    """The share of the window that history may fill."""
     custom_instructions: str | None = None
+    """Words for whoever writes the summary."""
     model: str | None = None
+    """The model that writes it; unset: the session's own."""
     timeout_seconds: Positive | None = None
+    """How long the summary may take."""
     unused = names(
         "memoryFlush identifierPolicy identifierInstructions recentTurnsPreserve qualityGuard"
         " postIndexSync postCompactionSections notifyUser provider truncateAfterCompaction"
@@ -146,8 +185,11 @@ class Budget(Section, frozen=True):
     """What a run and everything it causes may spend. What is not set has no limit."""
 
     tokens: Positive | None = None
+    """Tokens, in and out."""
     cost_usd: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    """US dollars, by the model's prices."""
     minutes: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    """Minutes from the first run's begin."""
 
     def over(self, shared: "Budget") -> "Budget":
         own = {name: v for name, v in msgspec.structs.asdict(self).items() if v is not None}
@@ -156,23 +198,41 @@ class Budget(Section, frozen=True):
 
 class AgentDefaults(Section, frozen=True):
     model: Model | None = None
+    """The model of every agent that names none."""
     models: dict[str, ModelUse] = msgspec.field(default_factory=dict)
+    """What is said about single models."""
     workspace: str | None = None
+    """The default agent's folder; the others have one each beside the state."""
     timeout_seconds: Positive = 600
+    """How long one run may take."""
     max_concurrent: Positive | None = None
+    """Runs under way at once, in all sessions."""
     context_tokens: Positive | None = None
+    """The most of a model's window that is used."""
     user_timezone: str | None = None
+    """The time zone that agents are told, such as Europe/Vienna."""
     thinking_default: ThinkingName | None = None
+    """How much models think where a session does not say."""
     verbose_default: VerboseLevel | None = None
+    """No effect yet."""
     bootstrap_max_chars: Positive = 20_000
+    """The most of one workspace file (AGENTS.md and the like) in the prompt."""
     bootstrap_total_max_chars: Positive = 60_000
+    """The most of all of them together."""
     skip_bootstrap: bool = False
+    """No effect yet."""
     subagents: SubagentDefaults = SubagentDefaults()
+    """Children that agents spawn."""
     sandbox: Sandbox = Sandbox()
+    """Where tools may reach."""
     compaction: Compaction = Compaction()
+    """What happens when a conversation outgrows the window."""
     context_pruning: Loose = msgspec.field(default_factory=Loose)
+    """No effect yet."""
     heartbeat: Heartbeat | None = None
+    """Looking around by itself."""
     budget: Budget = Budget()
+    """What a run and all it causes may spend."""
     unused = names(
         "imageModel imageGenerationModel videoGenerationModel musicGenerationModel pdfModel"
         " pdfMaxBytesMb pdfMaxPages utilityModel voiceModel modelPolicy params skills skillsLimits"
@@ -192,9 +252,13 @@ class AgentDefaults(Section, frozen=True):
 
 class Identity(Section, frozen=True):
     name: str | None = None
+    """No effect yet: `name` beside it is shown."""
     emoji: str | None = None
+    """No effect yet."""
     theme: str | None = None
+    """No effect yet."""
     avatar: str | None = None
+    """No effect yet."""
     unused = names("creature vibe")
 
 
@@ -202,21 +266,37 @@ class Agent(Section, frozen=True):
     """One entry of `agents.list`. The id is normalised when the entry is made."""
 
     id: str = ""
+    """What it is called in keys and commands."""
     default: bool = False
+    """It gets what is addressed to nobody; else the first of the list."""
     name: str | None = None
+    """Its name for people."""
     description: str | None = None
+    """A note for people."""
     workspace: str | None = None
+    """Its own folder."""
     model: Model | None = None
+    """In place of `agents.defaults.model`."""
     identity: Identity = Identity()
+    """How it is shown."""
     tools: AgentTools = AgentTools()
+    """Which tools it gets."""
     subagents: AgentSubagents = AgentSubagents()
+    """Whom it may spawn."""
     sandbox: AgentSandbox = AgentSandbox()
+    """Its differences from the default."""
     thinking_default: ThinkingName | None = None
+    """In place of the default's."""
     verbose_default: VerboseLevel | None = None
+    """No effect yet."""
     context_tokens: Positive | None = None
+    """In place of the default's."""
     group_chat: Loose = msgspec.field(default_factory=Loose)
+    """No effect yet."""
     heartbeat: Heartbeat | None = None
+    """Its own heartbeat."""
     budget: Budget | None = None
+    """Its own budget; what is not set is the default's."""
     unused = names(
         "agentDir utilityModel models modelPolicy reasoningDefault fastModeDefault params skills"
         " skillsLimits memory memorySearch humanDelay typingMode typingIntervalSeconds tts"
@@ -231,7 +311,9 @@ class Agent(Section, frozen=True):
 
 class Agents(Section, frozen=True, dict=True):
     defaults: AgentDefaults = AgentDefaults()
+    """What holds for every agent that does not say otherwise."""
     listed: tuple[Agent, ...] = msgspec.field(default=(), name="list")
+    """The agents, one entry each."""
     named: dict[str, Agent] = msgspec.field(default_factory=dict, name="entries")
     """The newer spelling: a map from id to agent. Both may be used side by side."""
 

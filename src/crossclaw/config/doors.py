@@ -13,11 +13,17 @@ QueueMode = Literal[
 
 class Queue(Section, frozen=True):
     mode: QueueMode = "collect"
+    """What becomes of messages that come while a session is busy; see [messages](messages.md)."""
     by_channel: dict[str, QueueMode] = msgspec.field(default_factory=dict)
+    """Another mode for single channels."""
     debounce_ms: Count = 1_000
+    """How long it is waited for more, before those that wait are answered."""
     debounce_ms_by_channel: dict[str, Count] = msgspec.field(default_factory=dict)
+    """Another wait for single channels."""
     cap: Positive = 20
+    """How many wait at most."""
     drop: Literal["old", "new", "summarize"] = "summarize"
+    """Which go when there are more: the oldest, the newest, or the oldest as a summary."""
 
     def mode_for(self, channel: str | None) -> QueueMode:
         return self.by_channel.get(channel, self.mode) if channel else self.mode
@@ -29,10 +35,15 @@ class Queue(Section, frozen=True):
 
 class Messages(Section, frozen=True):
     queue: Queue = Queue()
+    """Messages that come while a session is busy."""
     response_prefix: str | None = None
+    """No effect yet."""
     ack_reaction: str | None = None
+    """No effect yet."""
     ack_reaction_scope: str | None = None
+    """No effect yet."""
     group_chat: Loose = msgspec.field(default_factory=Loose)
+    """No effect yet."""
     unused = names(
         "messagePrefix inbound removeAckAfterReply statusReactions suppressToolErrors tts"
         " visibleReplies usageTemplate"
@@ -41,28 +52,41 @@ class Messages(Section, frozen=True):
 
 class Peer(Section, frozen=True):
     kind: Literal["direct", "dm", "group", "channel"]
+    """A person, a group or a channel."""
     id: str
+    """Its id on the platform."""
 
 
 class BindingMatch(Section, frozen=True):
     channel: str
+    """The channel it came by."""
     account_id: str | None = None
+    """Which of our accounts there; `*`: any."""
     peer: Peer | None = None
+    """The chat."""
     guild_id: str | None = None
+    """Not told apart here: a binding with it fits nobody."""
     team_id: str | None = None
+    """Not told apart here: a binding with it fits nobody."""
     roles: tuple[str, ...] = ()
+    """Not told apart here: a binding with it fits nobody."""
 
 
 class Binding(Section, frozen=True):
     agent_id: str
+    """Who answers."""
     match: BindingMatch
+    """What."""
     unused = names("type comment acp session sessionKey sessionScope")
 
 
 class Cron(Section, frozen=True):
     enabled: bool = True
+    """Whether jobs run by themselves."""
     store: str | None = None
+    """No effect: jobs lie in the ledger."""
     max_concurrent_runs: Positive | None = None
+    """Jobs under way at once."""
     unused = names(
         "retry webhook webhookToken sessionRetention runLog failureAlert failureDestination"
         " triggers minIntervalMs"
@@ -71,10 +95,15 @@ class Cron(Section, frozen=True):
 
 class Commands(Section, frozen=True):
     text: bool = True
+    """No effect: slash commands are always understood."""
     config: bool = False
+    """No effect yet."""
     restart: bool = True
+    """No effect yet."""
     owner_allow_from: tuple[str | int, ...] = ()
+    """Senders who are the owner: `telegram:123`, or the id alone."""
     allow_from: dict[str, tuple[str | int, ...]] = msgspec.field(default_factory=dict)
+    """No effect yet."""
     unused = names(
         "native nativeSkills bash bashForegroundMs mcp plugins debug useAccessGroups ownerDisplay"
         " ownerDisplaySecret modelsWrite"
@@ -83,19 +112,29 @@ class Commands(Section, frozen=True):
 
 class McpServer(Section, frozen=True):
     command: str | None = None
+    """The program to start, with `args`."""
     args: tuple[str, ...] = ()
+    """Its arguments."""
     env: Secrets = msgspec.field(default_factory=Secrets)
+    """Variables it gets."""
     cwd: str | None = None
+    """The folder it starts in."""
     url: str | None = None
+    """Where a server that already runs is reached."""
     transport: str | None = None
+    """How: `streamable-http`."""
     headers: Secrets = msgspec.field(default_factory=Secrets)
+    """Headers for it."""
     enabled: bool = True
+    """Whether it is used."""
     disabled: bool = False
+    """The other spelling of `enabled: false`."""
     unused = names("workingDirectory type oauth auth timeout tools codex")
 
 
 class Mcp(Section, frozen=True):
     servers: dict[str, McpServer] = msgspec.field(default_factory=dict)
+    """MCP servers whose tools agents get, by name."""
     unused = names("sessionIdleTtlMs")
 
 
@@ -114,4 +153,5 @@ class Env(Section, frozen=True):
     """Variables for `${NAME}` and for providers, where the environment itself has none."""
 
     vars: Secrets = msgspec.field(default_factory=Secrets)
+    """The variables."""
     unused = names("shellEnv")

@@ -12,17 +12,25 @@ Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
 
 class Auth(Section, frozen=True):
     mode: Literal["token", "password", "none", "trusted-proxy"] = "token"
+    """What opens the gateway; the token always does, and `password` lets a password do so too."""
     token: Secret | None = None
+    """The token; unset: one is made and kept in `credentials/gateway-token`."""
     password: Secret | None = None
+    """The password of mode `password`."""
     unused = names("allowTailscale rateLimit trustedProxy")
 
 
 class ControlUi(Section, frozen=True):
     enabled: bool = True
+    """Whether the page is served."""
     base_path: str = "/"
+    """Where it is served."""
     allowed_origins: tuple[str, ...] = ()
+    """Pages of other origins that may connect."""
     allow_insecure_auth: bool = False
+    """No effect."""
     dangerously_disable_device_auth: bool = False
+    """No effect."""
     unused = names(
         "root embedSandbox allowExternalEmbedUrls dangerouslyAllowHostHeaderOriginFallback"
         " chatMessageMaxWidth"
@@ -31,63 +39,95 @@ class ControlUi(Section, frozen=True):
 
 class Endpoint(Section, frozen=True):
     enabled: bool = True
+    """Whether it is served."""
     max_body_bytes: Positive | None = None
+    """The largest request."""
     unused = names("images files maxImageParts maxTotalImageBytes maxUrlParts")
 
 
 class Endpoints(Section, frozen=True):
     chat_completions: Endpoint = Endpoint()
+    """`/v1/chat/completions`."""
     responses: Endpoint = Endpoint()
+    """`/v1/responses`."""
 
 
 class Http(Section, frozen=True):
     endpoints: Endpoints = Endpoints()
+    """OpenAI's interface."""
     unused = names("securityHeaders")
 
 
 class Tls(Section, frozen=True):
     enabled: bool = False
+    """Our command line then looks for the gateway behind TLS. The gateway itself speaks none yet: put a proxy in front."""
     auto_generate: bool = True
+    """No effect yet."""
     cert_path: str | None = None
+    """No effect yet."""
     key_path: str | None = None
+    """No effect yet."""
     ca_path: str | None = None
+    """No effect yet."""
 
 
 class Remote(Section, frozen=True):
     url: str | None = None
+    """Where the command line finds the gateway in mode `remote`."""
     token: Secret | None = None
+    """The token it shows there."""
     password: Secret | None = None
+    """The password it shows there."""
     tls_fingerprint: str | None = None
+    """No effect yet."""
     unused = names("transport sshTarget sshIdentity enabled remotePort")
 
 
 class Reload(Section, frozen=True):
     mode: Literal["off", "restart", "hot", "hybrid"] = "hybrid"
+    """`off`: a changed file waits for the next start; the others are the same here."""
     debounce_ms: Count = 300
+    """How long a file must be still before it is read."""
     deferral_timeout_ms: Count = 300_000
+    """How long a change waits for runs that are under way."""
 
 
 class HttpTools(Section, frozen=True):
     """Tools taken from or given back to `/tools/invoke`."""
 
     allow: tuple[str, ...] = ()
+    """Tools given back."""
     deny: tuple[str, ...] = ()
+    """Tools taken away."""
 
 
 class Gateway(Section, frozen=True):
     mode: Literal["local", "remote"] = "local"
+    """`remote`: the command line asks a gateway elsewhere."""
     port: Port = 18_789
+    """The port."""
     bind: Literal["loopback", "lan", "tailnet", "auto", "custom"] = "loopback"
+    """The address it listens at: this machine only, the network, or `customBindHost`."""
     custom_bind_host: str | None = None
+    """The address of `bind: custom`."""
     auth: Auth = Auth()
+    """Who may come in."""
     control_ui: ControlUi = ControlUi()
+    """The page."""
     http: Http = Http()
+    """What is served over HTTP."""
     trusted_proxies: tuple[str, ...] = ()
+    """Proxies whose word on the client's address is taken."""
     tls: Tls = Tls()
+    """Encrypted connections."""
     remote: Remote = Remote()
+    """A gateway elsewhere, for the command line."""
     reload: Reload = Reload()
+    """When a changed file is taken over."""
     tools: HttpTools = HttpTools()
+    """Tools over `/tools/invoke`."""
     nodes: Loose = msgspec.field(default_factory=Loose)
+    """No effect yet."""
     unused = names(
         "tailscale push webchat allowRealIpFallback channelHealthCheckMinutes"
         " channelStaleEventThresholdMinutes channelMaxRestartsPerHour handshakeTimeoutMs terminal"

@@ -15,7 +15,9 @@ Hour = Annotated[str, msgspec.Meta(pattern=_HOUR)]
 
 class ActiveHours(Section, frozen=True):
     start: Hour = "00:00"
+    """From when, as HH:MM."""
     end: Hour = "24:00"
+    """Until when."""
     timezone: str | None = None
     """`user`, `local`, or a name like Europe/Vienna."""
 
@@ -24,13 +26,19 @@ class Heartbeat(Section, frozen=True):
     """What is not set is as in `agents.defaults.heartbeat`, and then as said here."""
 
     every: str | None = None
+    """How often, such as `30m`."""
     prompt: str | None = None
+    """What the agent is told; unset: HEARTBEAT.md in its workspace."""
     active_hours: ActiveHours | None = None
+    """When it may be."""
     target: str | None = None
     """`last` (where the main session was last talked to), `none`, or a channel."""
     to: str | None = None
+    """The chat in that channel."""
     model: str | None = None
+    """The model for it."""
     ack_max_chars: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    """So many characters beside `HEARTBEAT_OK` are still silence."""
     unused = names(
         "accountId includeReasoning includeSystemPromptSection isolatedSession lightContext session"
         " suppressToolErrorWarnings directPolicy timeoutSeconds skipWhenBusy"

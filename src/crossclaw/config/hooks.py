@@ -10,6 +10,7 @@ from crossclaw.domain.secret import Secret
 
 class HookMatch(Section, frozen=True):
     path: str | None = None
+    """The path below `hooks.path`."""
     source: str | None = None
     """Equal to the body's own `source`."""
 
@@ -18,43 +19,72 @@ class HookTransform(Section, frozen=True):
     """A module of Node.js. It is read so that it can be refused by name."""
 
     module: str
+    """Refused."""
     export: str | None = None
+    """Refused."""
 
 
 class HookMapping(Section, frozen=True):
     """A path below the hooks' own, and what its body becomes. Texts may hold `{{payload.field}}`."""
 
     id: str | None = None
+    """A name for the mapping."""
     match: HookMatch = HookMatch()
+    """Which requests it is for."""
     action: Literal["wake", "agent"] = "agent"
+    """`agent`: a run; `wake`: words for the main session."""
     wake_mode: WakeMode = "now"
+    """Whether the words are read at once or by the next run."""
     name: str | None = None
+    """Who is said to speak."""
     agent_id: str | None = None
+    """Who answers."""
     session_key: str | None = None
+    """In which session."""
     message_template: str | None = None
+    """The message, for `agent`."""
     text_template: str | None = None
+    """The words, for `wake`."""
     deliver: bool | None = None
+    """Whether the reply goes to a chat."""
     allow_unsafe_external_content: bool | None = None
+    """No effect: what comes from elsewhere is always fenced."""
     channel: str | None = None
+    """The channel of that chat."""
     to: str | None = None
+    """The chat."""
     model: str | None = None
+    """The model of the run."""
     thinking: ThinkingLevel | None = None
+    """How much it thinks."""
     timeout_seconds: Positive | None = None
+    """How long it may take."""
     transform: HookTransform | None = None
+    """A module of Node.js: refused, since it cannot run here."""
     unused = names("comment")
 
 
 class Hooks(Section, frozen=True):
     enabled: bool = False
+    """Whether hooks are served."""
     token: Secret | None = None
+    """Their own secret, other than the gateway's."""
     path: str = "/hooks"
+    """Where they are served."""
     max_body_bytes: Positive = 262_144
+    """The largest request."""
     default_session_key: str | None = None
+    """The session of requests that name none."""
     allow_request_session_key: bool = True
+    """Whether a request may name its session."""
     allowed_session_key_prefixes: tuple[str, ...] = ()
+    """How such a name must begin."""
     allowed_agent_ids: tuple[str, ...] | None = None
+    """Which agents may be asked; unset: all."""
     mappings: tuple[HookMapping, ...] = ()
+    """Further paths, and what their bodies become; the first that fits counts."""
     presets: tuple[str, ...] = ()
+    """Mappings that come with the house: `gmail`."""
     unused = names("transformsDir gmail internal")
 
     @property

@@ -30,20 +30,35 @@ class ChosenModel(NamedTuple):
 
 class Config(Section, frozen=True):
     agents: Agents = Agents()
+    """Who there is."""
     session: Session = Session()
+    """How chats become sessions."""
     tools: Tools = Tools()
+    """What agents may use."""
     models: Models = Models()
+    """Where models live."""
     gateway: Gateway = Gateway()
+    """Where the gateway listens and whom it lets in."""
     messages: Messages = Messages()
+    """How messages are taken."""
     bindings: tuple[Binding, ...] = ()
+    """Which agent answers which chat; the closest fit counts."""
     hooks: Hooks = Hooks()
+    """Programs elsewhere that may speak."""
     cron: Cron = Cron()
+    """Jobs."""
     commands: Commands = Commands()
+    """Slash commands and who is the owner."""
     mcp: Mcp = Mcp()
+    """Tools of other programs."""
     env: Env = Env()
+    """Variables for `${NAME}`."""
     channels: Loose = msgspec.field(default_factory=Loose)
+    """Chat platforms; this release has no adapter for any yet."""
     logging: Logging = Logging()
+    """The gateway's own log."""
     diagnostics: Loose = msgspec.field(default_factory=Loose)
+    """No effect yet."""
     unused = names(
         "acp approvals audio auth broadcast browser canvasHost crestodian discovery media memory"
         " nodeHost nodes plugins proxy secrets security skills talk tts ui web worktrees"

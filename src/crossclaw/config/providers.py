@@ -17,33 +17,53 @@ class Cost(Section, frozen=True):
     """US dollars a million tokens."""
 
     input: Price = 0
+    """What the model reads."""
     output: Price = 0
+    """What it writes."""
     cache_read: Price = 0
+    """What it reads from its cache."""
     cache_write: Price = 0
+    """What it puts there."""
     unused = names("tieredPricing")
 
 
 class ProviderModel(Section, frozen=True):
     id: Annotated[str, msgspec.Meta(min_length=1)]
+    """What the provider calls it."""
     name: str | None = None
+    """What people call it."""
     api: str | None = None
+    """In place of the provider's `api`."""
     reasoning: bool = False
+    """Whether it can think before it answers."""
     input: tuple[str, ...] = ("text",)
+    """What it understands: `text`, `image`."""
     context_window: Positive = 200_000
+    """Its window in tokens."""
     max_tokens: Positive = 8_192
+    """The longest answer."""
     cost: Cost | None = None
+    """Its prices; unset: the public ones."""
     headers: Secrets = msgspec.field(default_factory=Secrets)
+    """Headers of its requests."""
     compat: Loose = msgspec.field(default_factory=Loose)
+    """What it cannot, such as `supportsTools: false`."""
     unused = names("contextTokens params metadataSource baseUrl agentRuntime thinkingLevelMap")
 
 
 class ProviderEntry(Section, frozen=True):
     base_url: str | None = None
+    """Where it is reached."""
     api_key: Secret | None = None
+    """The key, best as `${VARIABLE}`."""
     api: str = "openai-completions"
+    """What it speaks: `anthropic-messages` or `openai-completions`; one with another stays unused."""
     headers: Secrets = msgspec.field(default_factory=Secrets)
+    """Headers of every request."""
     models: tuple[ProviderModel, ...] = ()
+    """Its models."""
     max_concurrent: Positive = 64
+    """Calls at once."""
     unused = names(
         "auth authHeader injectNumCtxForOpenAICompat request timeoutSeconds params region"
         " contextWindow contextTokens maxTokens localService agentRuntime"
@@ -73,5 +93,7 @@ def known_window(model_id: str) -> int:
 
 class Models(Section, frozen=True):
     mode: str = "merge"
+    """No effect."""
     providers: dict[str, ProviderEntry] = msgspec.field(default_factory=dict)
+    """Where models live, by name."""
     unused = names("bedrockDiscovery discovery proxy pricing")

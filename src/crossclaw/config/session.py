@@ -17,8 +17,11 @@ RESET_IDLE_MINUTES = 60
 
 class Reset(Section, frozen=True):
     mode: ResetMode | None = None
+    """`daily`: at an hour; `idle`: after a pause."""
     at_hour: Annotated[int, msgspec.Meta(ge=0, le=23)] | None = None
+    """The hour of the day, 0 to 23."""
     idle_minutes: Positive | None = None
+    """The pause."""
 
     def over(self, base: "Reset | None") -> "Reset":
         if base is None:
@@ -36,9 +39,13 @@ class ResetRule(msgspec.Struct, frozen=True):
 
 class ResetByType(Section, frozen=True):
     direct: Reset | None = None
+    """Chats with one person."""
     dm: Reset | None = None
+    """The older spelling of `direct`."""
     group: Reset | None = None
+    """Groups."""
     thread: Reset | None = None
+    """Threads."""
 
     def of(self, kind: SessionType) -> Reset | None:
         match kind:
@@ -52,37 +59,57 @@ class ResetByType(Section, frozen=True):
 
 class SendMatch(Section, frozen=True):
     channel: str | None = None
+    """The channel."""
     chat_type: ChatType | Literal["dm"] | None = None
+    """The kind of chat."""
     key_prefix: str | None = None
+    """How the session's key begins, as `sessions list` shows it."""
     raw_key_prefix: str | None = None
+    """Used where `keyPrefix` is not set."""
 
 
 class SendRule(Section, frozen=True):
     action: Action
+    """What it says."""
     match: SendMatch = SendMatch()
+    """Which sessions it is for; all that is set must fit."""
 
 
 class SendPolicy(Section, frozen=True):
     default: Action = "allow"
+    """Where no rule fits."""
     rules: tuple[SendRule, ...] = ()
+    """Of those that fit, one that denies wins."""
 
 
 class Exchange(Section, frozen=True):
     max_ping_pong_turns: Annotated[int, msgspec.Meta(ge=0, le=5)] = 5
+    """Rounds after a send; 0: none."""
     max_hops: Positive = 12
+    """How far one message may cause others."""
 
 
 class Session(Section, frozen=True):
     scope: Literal["per-sender", "global"] = "per-sender"
+    """`global`: one shared session stands for all main ones."""
     dm_scope: DmScope = "main"
+    """Which direct chats share a session: all, or each person, channel or account its own."""
     identity_links: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    """One person's addresses on several channels."""
     reset: Reset | None = None
+    """When a session begins anew; unset: never by itself."""
     reset_by_type: ResetByType = ResetByType()
+    """Another rule by kind of chat."""
     reset_by_channel: dict[str, Reset] = msgspec.field(default_factory=dict)
+    """Another rule for single channels."""
     idle_minutes: Positive | None = None
+    """The older spelling of `reset` with mode `idle`."""
     reset_triggers: tuple[str, ...] = ("/new", "/reset")
+    """Words that begin a session anew."""
     send_policy: SendPolicy = SendPolicy()
+    """Where replies may go."""
     agent_to_agent: Exchange = Exchange()
+    """Exchanges between agents."""
     compress_after_days: Annotated[float, msgspec.Meta(ge=0)] | None = 30
     """Transcripts that were not written to for so long are compressed; null: never."""
     store: str | None = None

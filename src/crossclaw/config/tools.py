@@ -19,24 +19,32 @@ class ToolPolicy(Section, frozen=True):
     """`allow`, when given, is the whole list; `deny` is taken away from it."""
 
     allow: tuple[str, ...] | None = None
+    """The whole list, where it is set."""
     also_allow: tuple[str, ...] = ()
+    """Added to the list or the profile."""
     deny: tuple[str, ...] = ()
+    """Taken away; it wins."""
     profile: Profile | None = None
+    """A list that is ready made."""
 
 
 class AgentToAgent(Section, frozen=True):
     enabled: bool = True
+    """Whether agents reach sessions of other agents."""
     allow: tuple[str, ...] = ("*",)
+    """Which agents may, both sides; `*`: all."""
 
 
 class SessionTools(Section, frozen=True):
     visibility: Visibility = "all"
+    """Which sessions the session tools see; see [visibility](visibility.md)."""
     history_bytes: Annotated[int, msgspec.Meta(ge=HISTORY_BYTES_MIN)] = HISTORY_BYTES
     """How much sessions_history answers at once."""
 
 
 class SubagentTools(Section, frozen=True):
     tools: ToolPolicy = ToolPolicy()
+    """What children get."""
     unused = names("model")
 
 
@@ -44,17 +52,22 @@ class SandboxTools(Section, frozen=True):
     """What a sandboxed session gets, beyond the other policies."""
 
     tools: ToolPolicy = ToolPolicy()
+    """Its policy."""
 
 
 class ExecTool(Section, frozen=True):
     """`host: sandbox` keeps commands in the sandbox: a session without one cannot run any."""
 
     host: Literal["auto", "sandbox", "gateway", "node"] | None = None
+    """Where commands run; `node` is refused."""
     security: Literal["deny", "allowlist", "full"] | None = None
+    """`deny`: no commands; `allowlist` is refused."""
     ask: Literal["off", "on-miss", "always"] | None = None
+    """Anything but `off` is refused: there are no approvals yet."""
     mode: Literal["deny", "allowlist", "ask", "auto", "full"] | None = None
     """The newer spelling of `security` and `ask` together."""
     timeout_sec: Positive | None = None
+    """How long a command may take."""
     pass_env: tuple[str, ...] | None = None
     """Variables of the gateway that commands get beside the harmless ones."""
     unused = names(
@@ -65,9 +78,13 @@ class ExecTool(Section, frozen=True):
 
 class WebFetchTool(Section, frozen=True):
     enabled: bool = True
+    """Whether agents may read web pages."""
     max_chars: Positive = 50_000
+    """The most of one page."""
     timeout_seconds: Positive = 30
+    """How long a page may take."""
     max_redirects: Positive = 5
+    """How often it may lead elsewhere."""
     unused = names(
         "maxCharsCap maxResponseBytes cacheTtlMinutes userAgent readability firecrawl provider"
         " ssrfPolicy useTrustedEnvProxy"
@@ -76,26 +93,40 @@ class WebFetchTool(Section, frozen=True):
 
 class WebTools(Section, frozen=True):
     fetch: WebFetchTool = WebFetchTool()
+    """Reading web pages."""
     search: Loose = msgspec.field(default_factory=Loose)
+    """No effect yet."""
 
 
 class AgentTools(Section, frozen=True):
     profile: Profile | None = None
+    """A list that is ready made: `minimal`, `coding`, `messaging`, or all."""
     allow: tuple[str, ...] | None = None
+    """The whole list, where it is set."""
     also_allow: tuple[str, ...] = ()
+    """Added to the list or the profile."""
     deny: tuple[str, ...] = ()
+    """Taken away; it wins."""
     by_provider: dict[str, ToolPolicy] = msgspec.field(default_factory=dict)
+    """Another policy for one provider or one `provider/model`."""
     exec: ExecTool = ExecTool()
+    """Commands."""
     sandbox: SandboxTools = SandboxTools()
+    """What a sandboxed session gets."""
     fs: Loose = msgspec.field(default_factory=Loose)
+    """No effect yet."""
     unused = _FOREIGN_TOOLS
 
 
 class Tools(AgentTools, frozen=True):
     agent_to_agent: AgentToAgent = AgentToAgent()
+    """Sessions of other agents."""
     sessions: SessionTools = SessionTools()
+    """Whom the session tools reach."""
     subagents: SubagentTools = SubagentTools()
+    """What children get."""
     web: WebTools = WebTools()
+    """The web."""
     unused = _FOREIGN_TOOLS | names(
         "media links toolSearch sessions_spawn sessionsSpawn bash experimental"
     )

@@ -1,4 +1,5 @@
-"""The payloads of events as types: what clients are promised, exported by `crossclaw protocol schema`.
+"""The payloads of events and of hello-ok as types: what clients are promised, exported by
+`crossclaw protocol schema`.
 
 Events are written where they happen, as plain objects for speed; a test holds what is really sent
 against these types.
@@ -17,12 +18,73 @@ class Payload(
     """A closed object with OpenClaw's names."""
 
 
+class Server(Payload, frozen=True):
+    version: str
+    conn_id: str
+
+
+class Features(Payload, frozen=True):
+    methods: list[str]
+    events: list[str]
+    capabilities: list[str] | None = None
+
+
+class SessionDefaults(Payload, frozen=True):
+    default_agent_id: str
+    main_key: str
+    main_session_key: str
+    scope: str
+
+
+class StateVersion(Payload, frozen=True):
+    presence: int
+    health: int
+
+
+class Snapshot(Payload, frozen=True):
+    presence: list[dict[str, Any]]
+    health: dict[str, Any]
+    state_version: StateVersion
+    uptime_ms: int
+    session_defaults: SessionDefaults
+
+
+class Granted(Payload, frozen=True):
+    role: str
+    scopes: list[str]
+    method: str | None = None
+    device_token: str | None = None
+    issued_at_ms: int | None = None
+
+
+class Rules(Payload, frozen=True):
+    max_payload: int
+    max_buffered_bytes: int
+    tick_interval_ms: int
+
+
+class HelloOk(Payload, frozen=True):
+    """The answer to `connect`. `auth` comes on protocol 4, and on 3 with a device's new token."""
+
+    type: Literal["hello-ok"]
+    protocol: int
+    server: Server
+    features: Features
+    snapshot: Snapshot
+    policy: Rules
+    auth: Granted | None = None
+
+
 class Challenge(Payload, frozen=True):
     nonce: str
     ts: int
 
 
 class AgentEvent(Payload, frozen=True):
+    """`data` by `stream`: lifecycle `{phase: start | end | error}`, assistant `{text, delta}` with the
+    text so far, tool (for clients with the cap `tool-events`) `{phase: start | update | result, name,
+    toolCallId}`, compaction `{phase}`, model `{phase: retry | fallback}`."""
+
     run_id: str
     seq: int
     stream: Literal["lifecycle", "assistant", "tool", "compaction", "model"]

@@ -14,6 +14,7 @@ from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller, Method, Params
 from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Offer, TooManyAttempts, Unauthorized
 from crossclaw.gateway.devices import Device, DeviceRefused, Statement, check_device
+from crossclaw.gateway.event_types import HelloOk
 from crossclaw.gateway.origins import Origins
 from crossclaw.gateway.pairing import Paired, PairingRequired, Pairings, Wish
 
@@ -140,7 +141,7 @@ async def _only_first(_caller: Caller, _params: ConnectParams) -> Any:
 CONNECT: Method[ConnectParams] = Method(
     name="connect",
     params=ConnectParams,
-    result=Any,
+    result=HelloOk,
     scope="operator.read",
     effect="read",
     handle=_only_first,

@@ -26,6 +26,11 @@ class Nothing(Params, frozen=True):
     pass
 
 
+class StatusParams(Params, frozen=True):
+    include_channel_summary: bool | None = None
+    """The summary is always there."""
+
+
 class AgentsResult(Result, frozen=True):
     default_id: str
     main_key: str
@@ -133,7 +138,7 @@ class About:
         age = max(0, now - session.updated_at)
         return {"key": shown_key(session.key), "updatedAt": session.updated_at, "age": age}
 
-    async def status(self, caller: Caller, params: Nothing) -> dict[str, Any]:
+    async def status(self, caller: Caller, params: StatusParams) -> dict[str, Any]:
         now = self._clock.now_ms()
         recent = await self._ledger.list_sessions(limit=RECENT)
         model = self._config.model_for(self._config.agents.default_id, self._environ).primary
@@ -225,7 +230,7 @@ class About:
     def methods(self) -> list[Method[Any]]:
         table: list[tuple[str, Any, Any, Any, str]] = [
             ("health", HealthParams, dict, self.health, "Is the house well?"),
-            ("status", Nothing, dict, self.status, "Model, channels and recent sessions."),
+            ("status", StatusParams, dict, self.status, "Model, channels and recent sessions."),
             ("agents.list", Nothing, AgentsResult, self.agents, "The configured agents."),
             (
                 "models.list",
