@@ -108,6 +108,7 @@ class Recent extends Part {
 
 function aboutOf(row) {
   if (row.archivedAt) return "archived";
+  if (row.agentGone) return "agent gone";
   if (row.lane) return stateMark(row.lane);
   if (row.channel && row.channel !== "unknown") return row.channel;
   return row.updatedAt ? row.model : "not yet talked to";

@@ -8,6 +8,7 @@ import {
   debounce,
   empty,
   fill,
+  goneWords,
   h,
   iconButton,
   nameOf,
@@ -275,7 +276,9 @@ class Sessions extends Part {
         ? h("span", { cls: "silent" }, gone)
         : row.archivedAt
           ? h("span", { cls: "silent" }, "archived")
-          : stateMark(row.lane),
+          : row.agentGone
+            ? h("span", { cls: "silent" }, "agent gone")
+            : stateMark(row.lane),
       kind: row.spawnedBy ? "child" : row.kind,
       channel: channelOf(row),
       model: row.model,
@@ -363,10 +366,12 @@ class Sessions extends Part {
         null,
         row.overrides[name] || "",
       );
+    const lasting = row.kind === "main" && !row.agentGone;
     const model = chosen("model", row.overrides.model ? [[row.overrides.model, row.overrides.model]] : []);
     fill(
       this.panel,
       this.panelHead(row),
+      row.agentGone && h("p", null, goneWords(row)),
       facts(row),
       h(
         "form",
@@ -398,10 +403,10 @@ class Sessions extends Part {
         h("a", { cls: "button", href: to.chat(row.key) }, "Open chat"),
         row.lane && h("button", { type: "button", onclick: () => this.stop(row) }, "Stop"),
         h("button", { type: "button", onclick: () => this.reset(row) }, "Reset"),
-        row.kind !== "main" &&
+        !lasting &&
           wire.offers("sessions.archive") &&
           h("button", { type: "button", onclick: () => this.archive(row) }, "Archive"),
-        row.kind !== "main" && this.deleter(row),
+        !lasting && this.deleter(row),
       ),
     );
     this.fillModels(model, row);
