@@ -51,6 +51,8 @@ class Report(msgspec.Struct, kw_only=True, rename="camel"):
     bytes: int = 0
     problems: list[str] = []
     remarks: list[str] = []
+    agents: list[str] = []
+    """Whose sessions were found."""
 
     def problem(self, text: str) -> None:
         self.unreadable += 1
@@ -88,6 +90,7 @@ class Import:
                 f"there are no sessions in {folder}: an OpenClaw state folder has "
                 "agents/<agent>/sessions/sessions.json"
             )
+        self.report.agents = sorted({each.session.key.agent_id for each in found})
         self._all = sum(each.path.stat().st_size for each in found if each.path)
         for each in found:
             await self._bring(each)
