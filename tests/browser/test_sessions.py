@@ -209,7 +209,7 @@ def test_the_sessions_of_an_agent_that_is_gone_are_listed_read_and_deleted(
         visitor.go(route("map"))
         visitor.see("cc-map")
         visitor.go(route("sessions", HARBOUR))
-        visitor.page.click(".panel >> text=Delete")
+        visitor.page.click(".panel button >> text=Delete")
         visitor.find(".tbody .tr", has_text=HARBOUR).wait_for(state="detached")
         assert not own.ledger("SELECT 1 FROM sessions WHERE key = ?", HARBOUR)
 

@@ -108,13 +108,14 @@ def insert_last(text: str, path: KeyPath, value: Any, key: str | None = None) ->
 
 
 def remove_member(text: str, path: KeyPath) -> str:
-    """Without the member at `path`, its comma, and the line that it alone stood on."""
+    """Without the member or item at `path`, its comma, and the lines that it alone stood on."""
     span = spans_of(text)[path]
     tokens = list(_tokens(text))
     value = next(n for n, token in enumerate(tokens) if token.start == span.start)
-    start, end = tokens[value - 2].start, span.end  # the key stands before the colon
+    first = value if isinstance(path[-1], int) else value - 2  # the key stands before the colon
+    start, end = tokens[first].start, span.end
     after = next(token for token in tokens if token.start >= end)
-    before = tokens[value - 3]
+    before = tokens[first - 1]
     if after.text == ",":
         end = after.end
     elif before.text == ",":
