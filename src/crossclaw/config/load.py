@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from crossclaw.config.check import Finding, Note, Problem, examine, found, near_miss, sort_of
+from crossclaw.config.doubts import doubts
 from crossclaw.config.model import Config
 from crossclaw.config.positions import KeyPath
 from crossclaw.config.providers import APIS
@@ -16,6 +17,8 @@ from crossclaw.config.variables import Missing, substitute, variables_of, writte
 from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.errors import ConfigInvalid
 from crossclaw.domain.secret import Secret
+
+TWICE = "written twice, and only the last one counts"
 
 
 class Unloadable(ConfigInvalid):
@@ -45,6 +48,7 @@ def load(path: Path, environ: Mapping[str, str]) -> Loaded:
         return Loaded(Config(), path, False, {}, (), ())
     source = Source(path)
     config, findings = _build(source.value, environ)
+    findings += [Note(path, TWICE) for path in source.twice()]
     problems = [finding for finding in findings if isinstance(finding, Problem)]
     if problems or config is None:
         raise _unloadable(problems, source)
@@ -149,6 +153,7 @@ def _contradictions(config: Config) -> Iterator[Finding]:
                 ("bindings", index, "agentId"),
                 f'no agent "{binding.agent_id}" is configured ({known}); the binding is not used',
             )
+    yield from doubts(config)
     for name, provider in config.models.providers.items():
         if provider.api not in APIS:
             yield _foreign_api(("models", "providers", name, "api"), provider.api)
