@@ -1,12 +1,22 @@
 """Sessions on the page: all of them, found, changed, deleted and brought back."""
 
+import json
 from pathlib import Path
 
 import apsw
 import pytest
 
 from tests.browser.conftest import Visit
-from tests.browser.visiting import CONFIG, HARBOUR, MAIN, Place, ask_script, open_place, route
+from tests.browser.visiting import (
+    AGENTS,
+    CONFIG,
+    HARBOUR,
+    MAIN,
+    Place,
+    ask_script,
+    open_place,
+    route,
+)
 from tests.process.program import Folder
 
 pytestmark = pytest.mark.spec("N1")
@@ -176,6 +186,32 @@ def test_a_chat_is_shut_at_the_moment_it_is_archived(visit: Visit, place: Place)
 
     visitor.see(".shut")
     visitor.find("cc-composer").wait_for(state="hidden")
+
+
+def test_the_sessions_of_an_agent_that_is_gone_are_listed_read_and_deleted(
+    visit: Visit, tmp_path: Path
+) -> None:
+    with open_place(tmp_path) as first:
+        first.say(HARBOUR, "say: The tide is out.")
+    first.folder.config.write_text(json.dumps({"agents": {"list": AGENTS["list"][:2]}}))
+
+    with first.folder.serve() as program, program.client() as client:
+        own = Place(first.folder, program, client)
+        visitor = visit(
+            route("sessions", HARBOUR), place=own, may_complain="WebSocket|ERR_CONNECTION"
+        )
+        visitor.see(".tbody .tr", has_text=HARBOUR).locator("text=agent gone").wait_for()
+        visitor.see(".panel", has_text="crossclaw agents add harbour")
+        visitor.page.click(".panel >> text=Open chat")
+        visitor.see(".message.assistant", has_text="The tide is out.")
+        visitor.see(".shut", has_text="no longer configured")
+        visitor.find("cc-composer").wait_for(state="hidden")
+        visitor.go(route("map"))
+        visitor.see("cc-map")
+        visitor.go(route("sessions", HARBOUR))
+        visitor.page.click(".panel button >> text=Delete")
+        visitor.find(".tbody .tr", has_text=HARBOUR).wait_for(state="detached")
+        assert not own.ledger("SELECT 1 FROM sessions WHERE key = ?", HARBOUR)
 
 
 MANY = 100_000

@@ -51,6 +51,25 @@ def test_a_compaction_is_seen_on_a_terminal_and_never_in_a_pipe(
     assert "summarising" not in piped.stdout + piped.stderr
 
 
+def test_an_agent_that_the_config_lacks_is_named_and_its_sessions_are_listed(
+    person: Person, tmp_path: Path
+) -> None:
+    folder = a_folder(tmp_path / "there")
+    (folder / "agents" / "main").rename(folder / "agents" / "work")
+    store = folder / "agents" / "work" / "sessions" / "sessions.json"
+    store.write_text(store.read_text().replace("agent:main:", "agent:work:"))
+
+    done = person.types("import", str(folder))
+    assert "crossclaw agents add work" in done.stdout
+    assert person.reads_json("import", str(folder))["agentsMissing"] == ["work"]
+    listed = person.types("sessions", "list")
+    assert (listed.returncode, "agent:work:main" in listed.stdout) == (Exit.OK, True)
+    read = person.types("sessions", "history", "agent:work:main")
+    assert "Shelf nine." in read.stdout
+    person.types("agents", "add", "work")
+    assert person.reads_json("import", str(folder))["agentsMissing"] == []
+
+
 def test_a_folder_that_is_none_is_told(person: Person, tmp_path: Path) -> None:
     done = person.types("import", str(tmp_path))
     assert done.returncode == Exit.FAILED

@@ -151,6 +151,30 @@ def test_fractions_of_minutes_are_accepted(write: Write) -> None:
             "{ tools: { agentToAgent: { allow: ['a', 2] } } }",
             "tools.agentToAgent.allow[1]: found 2",
         ),
+        (
+            "{ agents: { defaults: { budget: { tokens: -5 } } } }",
+            "budget.tokens: found -5; expected a whole number of at least 1",
+        ),
+        (
+            "{ agents: { defaults: { budget: { minutes: 'ten' } } } }",
+            'budget.minutes: found "ten"; expected a number of more than 0',
+        ),
+        (
+            "{ tools: { profile: 'codingg' } }",
+            'found "codingg"; expected one of "minimal", "coding"',
+        ),
+        (
+            "{ agents: { defaults: { thinkingDefault: 'hard' } } }",
+            'found "hard"; expected one of "off", "minimal"',
+        ),
+        (
+            "{ agents: { defaults: { maxConcurrent: 0 } } }",
+            "found 0; expected a whole number of at least 1",
+        ),
+        (
+            "{ cron: { maxConcurrentRuns: 'x' } }",
+            'found "x"; expected a whole number of at least 1',
+        ),
         ("{ hooks: [] }", "hooks: found a list; expected an object"),
         ("{ channels: 1 }", "channels: found a number; expected an object"),
         ("{ gateway: null }", "gateway: found null; expected an object"),

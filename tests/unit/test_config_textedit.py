@@ -81,6 +81,10 @@ def test_every_value_is_found() -> None:
         ("{a: [\n  {b: 1}, // one\n  {b: 2},\n]}", ("a", 0), "{a: [\n  // one\n  {b: 2},\n]}"),
         ("{\n  a: 1, /* one */ b: 2\n}", ("b",), "{\n  a: 1 /* one */\n}"),
         ("{\n  a: {\n    x: [1],\n  },\n}", ("a", "x"), "{\n  a: {\n  },\n}"),
+        ("[1, 2, 3]", (1,), "[1, 3]"),
+        ("[1, 2]", (1,), "[1]"),
+        ("[{a: 1}]", (0,), "[]"),
+        ("[\n  {a: 1}, // one\n  {\n    b: 2,\n  },\n]", (1,), "[\n  {a: 1}, // one\n]"),
     ],
 )
 def test_a_member_is_taken_out_and_the_rest_stands(text: str, path: KeyPath, left: str) -> None:

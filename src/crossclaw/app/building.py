@@ -185,7 +185,8 @@ def _floor(site: Site, ground: Ground, dispatch: Dispatch) -> Floor:
     config, ledger, clock, ids = site.config, site.ledger, site.clock, site.ids
     book, feed, resolver, exporter = ground.book, ground.feed, ground.resolver, ground.exporter
     stopping = Stopping(ledger, ground.lanes)
-    changing = Changing(config.session.send_policy, ledger, stopping, exporter, feed, clock, ids)
+    send_policy = config.session.send_policy
+    changing = Changing(config.agents, send_policy, ledger, stopping, exporter, feed, clock, ids)
     check = told.check_model(site)
     budgets = Budgets(ledger, config.agents, clock)
     announces = Announces(ledger, config, exporter.path_of, clock, ids)
@@ -216,6 +217,7 @@ def _reading(site: Site, ground: Ground, budgets: Budgets) -> Reading:
         ground.exporter.path_of,
         history_bytes=site.config.tools.sessions.history_bytes,
         budgets=budgets,
+        is_gone=site.is_gone,
     )
 
 
@@ -313,7 +315,9 @@ def _of_sessions(site: Site, ground: Ground, floor: Floor) -> list[Method[Any]]:
         *MemoryMethods(config, resolver, compacting).methods(),
         *session_methods(floor.reading, floor.sends, floor.spawns, floor.standing),
         *guest_methods(floor.guests),
-        *Upkeep(ledger, resolver, floor.stopping, floor.archive, changing, clock).methods(),
+        *Upkeep(
+            config.agents, ledger, resolver, floor.stopping, floor.archive, changing, clock
+        ).methods(),
         *explain_methods(Explaining(config, ledger, resolver, site.channels)),
         *_for_onlookers(site, resolver),
     ]
@@ -322,7 +326,7 @@ def _of_sessions(site: Site, ground: Ground, floor: Floor) -> list[Method[Any]]:
 def _for_onlookers(site: Site, resolver: Resolver) -> list[Method[Any]]:
     """What the control page asks beyond OpenClaw's methods."""
     ledger, clock = site.ledger, site.clock
-    table = Table(ledger.watching, resolver, clock, site.model_of)
+    table = Table(ledger.watching, resolver, clock, site.model_of, site.is_gone)
     return [
         *table.methods(),
         *Search(ledger, resolver).methods(),

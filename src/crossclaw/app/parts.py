@@ -11,6 +11,7 @@ from crossclaw.config import Config, Loaded, Paths
 from crossclaw.delivery.outbox import Outbox
 from crossclaw.domain.clock import Clock, SystemClock
 from crossclaw.domain.ids import Ids, RandomIds
+from crossclaw.domain.keys import SessionKey
 from crossclaw.door.dispatch import Door
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.client import Client
@@ -18,6 +19,7 @@ from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.pairing import Pairings
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
+from crossclaw.policy.answering import decide_answers
 from crossclaw.providers.contract import Provider
 from crossclaw.providers.registry import Providers
 from crossclaw.runs.book import Book
@@ -100,7 +102,10 @@ class Site(msgspec.Struct, frozen=True):
         return tuple(channel.name for channel in self.outside.channels)
 
     def model_of(self, agent_id: str) -> str:
-        return self.config.model_for(agent_id, self.outside.environ).primary
+        return self.config.shown_model_for(agent_id, self.outside.environ)
+
+    def is_gone(self, key: SessionKey) -> bool:
+        return not decide_answers(self.config.agents, key).allowed
 
     def workspace_of(self, agent_id: str) -> Path:
         return self.paths.workspace(agent_id, self.config.agents)

@@ -1,4 +1,5 @@
-"""`agents`: who answers. `add` writes into the config file and leaves everything else as it stands."""
+"""`agents`: who answers. `add` and `remove` write into the config file and leave everything else as it
+stands."""
 
 from contextlib import suppress
 from typing import Any
@@ -77,8 +78,60 @@ def _add(arguments: Arguments) -> int:
     return Exit.OK
 
 
-def _is_taken_over(place: Place, agent_id: str) -> bool:
-    """Whether the gateway that runs knows the agent; it is given a few seconds for it."""
+def _remove_arguments(parser: Parser) -> None:
+    parser.add_argument("id", help="of a configured agent; crossclaw agents list shows them")
+    parser.add_argument("--force", action="store_true", help="taken and without effect here")
+    json_option(parser)
+
+
+def _remove(arguments: Arguments) -> int:
+    place, agent_id = find_place(), _agent_id(arguments.id)
+    path = _place_of(place, agent_id)
+    file = ConfigFile(place.paths.config_path, place.environ)
+    if not file.has(path):
+        raise CommandFailed(
+            f'the agent "{agent_id}" does not stand in {file.path} itself',
+            hint="It comes from an included file; take it out there.",
+        )
+    file.remove(path)
+    file.save()
+    if arguments.json:
+        out_json({"agentId": agent_id, "path": str(file.path)})
+        return Exit.OK
+    out(f'took the agent "{agent_id}" out of {file.path}')
+    gone = _is_taken_over(place, agent_id, wanted=False)
+    out("The gateway that runs has let it go." if gone else place.when_a_change_counts)
+    out("Its sessions, jobs and workspace stay: they can be read, and nobody answers in them.")
+    out(f"crossclaw sessions list shows them; crossclaw sessions delete agent:{agent_id}:main")
+    return Exit.OK
+
+
+def _place_of(place: Place, agent_id: str) -> KeyPath:
+    """Where the config says it. Who answers when nobody is named cannot go."""
+    agents = place.config.agents
+    if agents.find(agent_id) is None:
+        raise CommandFailed(
+            f'there is no agent "{agent_id}"; configured: {", ".join(agents.ids())}'
+        )
+    if len(agents.ids()) == 1:
+        raise CommandFailed(
+            f'"{agent_id}" is the only agent, and somebody has to answer',
+            hint="First add another: crossclaw agents add <id>",
+        )
+    if agent_id == agents.default_id:
+        raise CommandFailed(
+            f'"{agent_id}" is the default agent, which answers when nobody is named',
+            hint="First make another the default: default: true in its entry of agents.list",
+        )
+    for index, agent in enumerate(agents.listed):
+        if agent.id == agent_id:
+            return (*LIST, index)
+    written = next(name for name in agents.named if normalize_agent_id(name) == agent_id)
+    return (*ENTRIES, written)
+
+
+def _is_taken_over(place: Place, agent_id: str, *, wanted: bool = True) -> bool:
+    """Whether the gateway that runs knows the agent, or no longer does; it is given a few seconds."""
     port = served_port(place)
     if port is None or place.config.gateway.reload.mode == "off" or not greets_as_gateway(port):
         return False
@@ -86,7 +139,7 @@ def _is_taken_over(place: Place, agent_id: str) -> bool:
     async def look() -> int:
         with anyio.move_on_after(TAKEN_OVER_S):
             while True:
-                if await _knows(place, agent_id):
+                if await _knows(place, agent_id) is wanted:
                     return True
                 await anyio.sleep(LOOK_AGAIN_S)
         return False
@@ -94,12 +147,13 @@ def _is_taken_over(place: Place, agent_id: str) -> bool:
     return bool(run_async(look))
 
 
-async def _knows(place: Place, agent_id: str) -> bool:
+async def _knows(place: Place, agent_id: str) -> bool | None:
+    """None where nobody can say."""
     with suppress(CommandFailed):  # it opens anew just now
         async with connect_peer(Wanted(), place, READ, embed=False) as peer:
             listed = await peer.call("agents.list", {})
             return agent_id in [agent["id"] for agent in listed["agents"]]
-    return False
+    return None
 
 
 def put_agent(file: ConfigFile, place: Place, agent: dict[str, str]) -> None:
@@ -128,4 +182,6 @@ def _agent_id(text: str) -> str:
 COMMANDS = {
     "list": Command(_list_arguments, _list),
     "add": Command(_add_arguments, _add),
+    "remove": Command(_remove_arguments, _remove),
+    "delete": Command(_remove_arguments, _remove),
 }

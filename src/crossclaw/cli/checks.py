@@ -14,6 +14,7 @@ from crossclaw.cli.config import located_warnings
 from crossclaw.cli.finding import local_port, named_port, served_port
 from crossclaw.cli.place import Place, find_place, told_whole
 from crossclaw.config.paths import LEGACY_FOLDERS
+from crossclaw.config.providers import model_fault
 from crossclaw.config.supported import not_yet, refuse_unsupported
 from crossclaw.config.token import TOKEN_VARIABLE
 from crossclaw.domain.errors import ConfigInvalid, SandboxMissing
@@ -52,7 +53,9 @@ def look_at_config() -> Iterator[Finding]:
     for line in not_yet(place.config):
         yield Finding("config", "warning", line, "Leave it: a later release will honour it.")
     for line in located_warnings(place):
-        yield Finding("config", "warning", line, "Remove the key, or leave it: it does no harm.")
+        yield Finding(
+            "config", "warning", line, "Mend it or take it out; the gateway starts with it."
+        )
     yield from _private("config", path, 0o600)
 
 
@@ -187,12 +190,11 @@ def _model(place: Place, subject: str, chosen: str) -> Iterator[Finding]:
     provider = chosen.partition("/")[0]
     entry = place.config.models.providers.get(provider)
     variable = _KEYS.get(provider)
-    if provider == "rehearsal":
+    if fault := model_fault(place.config.models, chosen):
+        yield Finding(subject, "error", fault, "No run of theirs can be answered as it stands.")
+    elif provider == "rehearsal":
         todo = "For a real one: export ANTHROPIC_API_KEY=… or OPENAI_API_KEY=…"
         yield Finding(subject, "warning", "the scripted rehearsal answers", todo)
-    elif entry is None and variable is None:
-        todo = f"Add models.providers.{provider} to the config, or choose another model."
-        yield Finding(subject, "error", f"{chosen}: no such provider is configured", todo)
     elif variable and not (entry and entry.api_key) and not _variable(place, variable):
         yield Finding(subject, "error", f"{chosen} has no key", f"export {variable}=…")
     elif importlib.util.find_spec("httpx2") is None:
@@ -215,6 +217,21 @@ def leftovers(place: Place) -> Iterator[Finding]:
         old = place.paths.home / name
         if old.is_dir() and old != folder:
             yield Finding("leftover", "warning", f"{old} is an older state folder, not used")
+
+
+def mcp_servers(place: Place) -> Iterator[Finding]:
+    """Those that are programs here; whether one speaks MCP is seen when it is started."""
+    for name, server in place.config.mcp.servers.items():
+        if not server.command or server.disabled or not server.enabled:
+            continue
+        path = server.env["PATH"].reveal() if "PATH" in server.env else place.environ.get("PATH")
+        there = shutil.which(server.command, path=path) or (server.cwd and "/" in server.command)
+        if there:
+            yield Finding(f"MCP server {name}", "ok", server.command)
+        else:
+            text = f"there is no program {server.command}, so its tools are missing"
+            todo = f"Install it, or correct mcp.servers.{name}.command."
+            yield Finding(f"MCP server {name}", "error", text, todo)
 
 
 def sandbox(place: Place) -> Iterator[Finding]:
@@ -244,6 +261,7 @@ CHECKS: tuple[Check, ...] = (
     token,
     port,
     models,
+    mcp_servers,
     sandbox,
     leftovers,
 )

@@ -48,10 +48,12 @@ TREE: dict[str, Leaf | Group] = {
         default="list",
     ),
     "agents": Group(
-        "who answers: list, add",
+        "who answers: list, add, remove",
         {
             "list": Leaf("the configured agents", "agents"),
             "add": Leaf("add an agent to the config file", "agents"),
+            "remove": Leaf("take an agent out of the config file", "agents"),
+            "delete": Leaf("OpenClaw's word for remove", "agents"),
         },
         default="list",
     ),

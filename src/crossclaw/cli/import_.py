@@ -43,7 +43,7 @@ def _import(arguments: Arguments) -> int:
                 report = await Import(None, SystemClock(), progress).run(folder)
         else:
             report = await _into_store(place, folder)
-        _tell(report, arguments, time.monotonic() - began)
+        _tell(report, place, arguments, time.monotonic() - began)
         return Exit.OK
 
     return run_async(work)
@@ -88,10 +88,12 @@ def _shown_progress() -> Generator[Progress]:
         yield show
 
 
-def _tell(report: Report, arguments: Arguments, took_s: float) -> None:
+def _tell(report: Report, place: Place, arguments: Arguments, took_s: float) -> None:
+    missing = [each for each in report.agents if place.config.agents.find(each) is None]
     if arguments.json:
         told: dict[str, Any] = msgspec.to_builtins(report)
-        out_json(told | {"dryRun": arguments.dry_run, "seconds": round(took_s, 3)})
+        more = {"dryRun": arguments.dry_run, "seconds": round(took_s, 3), "agentsMissing": missing}
+        out_json(told | more)
         return
     verb = "would come" if arguments.dry_run else "came"
     out(
@@ -106,6 +108,10 @@ def _tell(report: Report, arguments: Arguments, took_s: float) -> None:
             out(f"  {text}")
         if report.unreadable > _SHOWN_MAX:
             out(f"  … and {report.unreadable - _SHOWN_MAX:,} more; --json lists up to 200")
+    if missing:
+        out("Agents that the config does not have; their sessions can be read, not talked to:")
+        for agent_id in missing:
+            out(f"  crossclaw agents add {agent_id}")
 
 
 COMMANDS = {"import": Command(_arguments, _import, _MORE)}

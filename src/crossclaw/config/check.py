@@ -161,7 +161,7 @@ def expected(kind: Any) -> str:
     if get_origin(kind) is tuple:
         return f"a list, each item {expected(get_args(kind)[0])}"
     members = [member for member in members_of(kind) if member is not NoneType]
-    if len(members) > 1:
+    if members != [kind]:  # a choice, or something that may be left out
         return " or ".join(map(expected, members))
     plain = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}
     return plain.get(members[0]) or (
@@ -174,6 +174,8 @@ def _range(meta: msgspec.Meta) -> str:
         return f" from {meta.ge} to {meta.le}"
     if meta.ge is not None:
         return f" of at least {meta.ge}"
+    if meta.gt is not None:
+        return f" of more than {meta.gt}"
     return ", not empty" if meta.min_length else ""
 
 

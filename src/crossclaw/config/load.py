@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from crossclaw.config.check import Finding, Note, Problem, examine, found, near_miss, sort_of
+from crossclaw.config.doubts import doubts
 from crossclaw.config.model import Config
 from crossclaw.config.positions import KeyPath
 from crossclaw.config.providers import APIS
@@ -18,6 +19,7 @@ from crossclaw.domain.errors import ConfigInvalid
 from crossclaw.domain.secret import Secret
 
 TOLD_MAX = 50  # problems one by one; a person mends the first few and looks again
+TWICE = "written twice, and only the last one counts"
 
 
 class Unloadable(ConfigInvalid):
@@ -47,6 +49,7 @@ def load(path: Path, environ: Mapping[str, str]) -> Loaded:
         return Loaded(Config(), path, False, {}, (), ())
     source = Source(path)
     config, findings = _build(source.value, environ)
+    findings += [Note(path, TWICE) for path in source.twice()]
     problems = [finding for finding in findings if isinstance(finding, Problem)]
     if problems or config is None:
         raise _unloadable(problems, source)
@@ -151,6 +154,7 @@ def _contradictions(config: Config) -> Iterator[Finding]:
                 ("bindings", index, "agentId"),
                 f'no agent "{binding.agent_id}" is configured ({known}); the binding is not used',
             )
+    yield from doubts(config)
     for name, provider in config.models.providers.items():
         if provider.api not in APIS:
             yield _foreign_api(("models", "providers", name, "api"), provider.api)

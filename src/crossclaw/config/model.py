@@ -77,6 +77,12 @@ class Config(Section, frozen=True):
             fallbacks = fallbacks_of(shared) or ()
         return ChosenModel(primary_of(own) or default_model(self, environ), fallbacks)
 
+    def shown_model_for(self, agent_id: str, environ: Mapping[str, str]) -> str:
+        """What a row shows. A session may outlive its agent's place in the config; then the defaults
+        hold."""
+        known = self.agents.find(agent_id) is not None
+        return self.model_for(agent_id, environ).primary if known else default_model(self, environ)
+
     def window_for(self, agent_id: str, model: str) -> int:
         """Tokens of a model's window that an agent may fill. `model` is `provider/model`."""
         provider, _, model_id = model.partition("/")

@@ -30,6 +30,12 @@ def lines_of(text: str) -> dict[KeyPath, int]:
     return scan.lines
 
 
+def keys_twice(text: str) -> list[KeyPath]:
+    scan = _Scan(_tokens(text))
+    scan.value((), next(scan.tokens))
+    return scan.twice
+
+
 def has_comments(text: str) -> bool:
     found = re.finditer(_TOKEN, text, re.DOTALL | re.VERBOSE)
     return any(match.lastgroup == "skip" and match[0].startswith("/") for match in found)
@@ -39,6 +45,7 @@ class _Scan:
     def __init__(self, tokens: Iterator[_Token]) -> None:
         self.tokens = tokens
         self.lines: dict[KeyPath, int] = {}
+        self.twice: list[KeyPath] = []
 
     def value(self, path: KeyPath, token: _Token) -> None:
         self.lines.setdefault(path, token.line)
@@ -54,9 +61,17 @@ class _Scan:
             if token.text == ",":
                 continue
             here = (*path, _key(token.text))
+            if here in self.lines:
+                self.twice.append(here)
+                self._forget(here)
             self.lines[here] = token.line
             next(self.tokens)  # the colon
             self.value(here, next(self.tokens))
+
+    def _forget(self, path: KeyPath) -> None:
+        """What stood there the first time is not read by anybody."""
+        for old in [each for each in self.lines if each[: len(path)] == path]:
+            del self.lines[old]
 
     def _array(self, path: KeyPath) -> None:
         index = 0

@@ -1,5 +1,6 @@
 """Providers: where models live, what they are called and what they cost."""
 
+from collections.abc import Collection
 from typing import Annotated
 
 import msgspec
@@ -97,3 +98,28 @@ class Models(Section, frozen=True):
     providers: dict[str, ProviderEntry] = msgspec.field(default_factory=dict)
     """Where models live, by name."""
     unused = names("bedrockDiscovery discovery proxy pricing")
+
+
+BUILT_IN = frozenset({"anthropic", "openai", "rehearsal", "local"})
+
+
+def model_fault(models: Models, reference: str) -> str | None:
+    """Why nobody can answer as `reference`, as far as the config alone tells; None where all is well."""
+    spoken = {name for name, entry in models.providers.items() if entry.api in APIS}
+    return reference_fault(reference, BUILT_IN | spoken)
+
+
+def reference_fault(reference: str, known: Collection[str]) -> str | None:
+    name, slash, model = reference.partition("/")
+    names = ", ".join(sorted(known))
+    if not slash or not name or not model:
+        return (
+            f"{reference!r} names no model; write provider/model, for example"
+            f" anthropic/claude-opus-4-8; providers here: {names}"
+        )
+    if name in known:
+        return None
+    return (
+        f"unknown provider {name!r}; known are {names}; add it under"
+        f" models.providers.{name} with api, baseUrl and apiKey"
+    )

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pyjson5
 
 from crossclaw.config.broken import Fault, excerpt, find_fault, place_of
-from crossclaw.config.positions import KeyPath, lines_of
+from crossclaw.config.positions import KeyPath, keys_twice, lines_of
 from crossclaw.domain.errors import ConfigInvalid
 
 INCLUDE = "$include"
@@ -67,6 +67,10 @@ class Source:
         while path and path not in self._spots:
             path = path[:-1]
         return self._spots.get(path, Spot(self.path, 1))
+
+    def twice(self) -> list[KeyPath]:
+        """Keys that one file has twice in the same place, as they stand in it."""
+        return [path for text in self._texts.values() for path in keys_twice(text)]
 
     def at(self, path: KeyPath) -> Any:
         """The value as it was written, before variables were put in."""

@@ -18,9 +18,11 @@ from crossclaw.domain.sight import Sight
 from crossclaw.door.principal import Principal
 from crossclaw.ledger.contract import Ledger
 from crossclaw.policy.agent_to_agent import decide_reach
+from crossclaw.policy.answering import decide_answers
 from crossclaw.policy.visibility import Viewer, decide_visible, sight_of, viewer_of
 
-Right = Literal["see", "read", "send", "change", "create"]
+Right = Literal["see", "read", "send", "change", "create", "talk"]
+"""To `create` is to name what may not be there yet; to `talk` is that, and wants an answer."""
 
 _INSIDE_KINDS = ("cron", "hook", "node")
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.I)
@@ -41,6 +43,7 @@ _VERBS: dict[Right, str] = {
     "send": "messaging",
     "change": "changes",
     "create": "messaging",
+    "talk": "messaging",
 }
 
 
@@ -50,7 +53,8 @@ class Resolver:
         self._config = config
 
     async def resolve(self, principal: Principal, reference: str, right: Right) -> SessionHandle:
-        """A key or a session id. With the right `create`, a person may name what is not there yet."""
+        """A key or a session id. With the rights `create` and `talk`, a person may name what is not
+        there yet."""
         text = reference.strip()
         if _UUID.fullmatch(text):
             # What a reset has closed can still be read by its old id, and nothing else.
@@ -66,21 +70,23 @@ class Resolver:
         visible = await self._sees(principal, session.key if session else key or _NOBODY, session)
         if visible and session is None and key and self._may_begin(principal, key, right):
             return SessionHandle(key, None, right)
-        return _handle(session if visible else None, text, right)
+        return self._handle(session if visible else None, text, right)
 
     async def resolve_label(
         self, principal: Principal, label: str, agent_id: str | None, right: Right
     ) -> SessionHandle:
         agent = normalize_agent_id(agent_id) if agent_id else None
         if agent is not None:
-            self.check_agent(principal, agent, right)
+            self._refuse_unreachable(principal, agent, right)
         found = await self._ledger.find_sessions_by_label(
             label.strip(), agent_id=agent, sight=self.sight(principal)
         )
         if len(found) > 1:
             keys = ", ".join(session.key.display(principal.agent_id) for session in found)
             raise Invalid(f"several sessions have the label {label!r}: {keys}; say which key")
-        return _handle(found[0] if found else None, label, right)
+        if not found and agent is not None:
+            self._refuse_unconfigured(principal, agent)
+        return self._handle(found[0] if found else None, label, right)
 
     async def find_own(self, principal: Principal, reference: str | None) -> Session | None:
         """The caller's own session, when that is what it names or leaves out. How it stands itself a
@@ -162,16 +168,18 @@ class Resolver:
         agent."""
         if key.kind not in _INSIDE_KINDS:
             self._refuse_unconfigured(principal, key.agent_id)
-        if right == "create":
+        if right in ("create", "talk"):
             return principal.role == "operator"
         configured = self._config.agents.find(key.agent_id) is not None
         return right == "send" and key.kind == "main" and configured
 
-
-def _handle(session: Session | None, reference: str, right: Right) -> SessionHandle:
-    if session is None or (right == "send" and session.archived_at is not None):
-        raise NotFound(f"unknown session: {reference}")
-    return SessionHandle(session.key, session, right)
+    def _handle(self, session: Session | None, reference: str, right: Right) -> SessionHandle:
+        if session is None or (right == "send" and session.archived_at is not None):
+            raise NotFound(f"unknown session: {reference}")
+        answers = decide_answers(self._config.agents, session.key)
+        if right in ("send", "talk") and not answers.allowed:
+            raise NotFound(answers.reason)
+        return SessionHandle(session.key, session, right)
 
 
 _NOBODY = SessionKey.named("main", "nobody")

@@ -11,33 +11,12 @@ from fnmatch import fnmatchcase
 import msgspec
 
 from crossclaw.config.model import Config
+from crossclaw.config.toolnames import ALIASES as ALIASES
+from crossclaw.config.toolnames import GROUPS as GROUPS
+from crossclaw.config.toolnames import SESSIONS as _SESSIONS
 from crossclaw.config.tools import Profile, ToolPolicy
 from crossclaw.domain.authority import Authority
 from crossclaw.policy.decision import Decision
-
-ALIASES = {"bash": "exec", "apply-patch": "apply_patch", "bundle-mcp": "group:plugins"}
-
-_SESSIONS = ("sessions_list", "sessions_history", "sessions_send", "sessions_spawn")
-
-GROUPS: Mapping[str, tuple[str, ...]] = {
-    "group:fs": ("read", "write", "edit", "apply_patch"),
-    "group:runtime": ("exec", "process"),
-    "group:sessions": (*_SESSIONS, "session_status"),
-    "group:web": ("web_fetch", "web_search"),
-    "group:memory": ("memory_search", "memory_get"),
-    "group:ui": ("browser", "canvas"),
-    "group:automation": ("cron", "gateway"),
-    "group:messaging": ("message",),
-    "group:nodes": ("nodes",),
-    "group:plugins": ("*__*",),
-    "group:openclaw": (
-        *("agents_list", *_SESSIONS, "session_status", "web_fetch", "web_search"),
-        *("memory_search", "memory_get", "browser", "canvas", "cron", "gateway", "message"),
-        *("nodes", "image"),
-    ),
-}
-"""Names that this release has no tool for belong here too: a config written for OpenClaw means
-the same when they come. Tools of MCP servers are `<server>__<tool>`."""
 
 PROFILES: Mapping[Profile, tuple[str, ...] | None] = {
     "minimal": ("session_status",),

@@ -11,7 +11,7 @@ from typing import Literal
 import anyio
 import msgspec
 
-from crossclaw.config.providers import Models
+from crossclaw.config.providers import Models, reference_fault
 from crossclaw.domain.errors import ProviderMissing, ProviderRefused
 from crossclaw.domain.messages import AssistantMessage, Usage
 from crossclaw.providers.anthropic import AnthropicProvider
@@ -76,12 +76,9 @@ class Providers:
         return sorted({*self._settings, *self._extra})
 
     def get(self, address: str) -> tuple[Provider, str]:
-        name, slash, model = address.partition("/")
-        if not slash or not name or not model:
-            raise ProviderMissing(
-                f"{address!r} names no model; write provider/model, for example"
-                f" anthropic/claude-opus-4-8; providers here: {', '.join(self.names)}"
-            )
+        if fault := reference_fault(address, self.names):
+            raise ProviderMissing(fault)
+        name, _, model = address.partition("/")
         if name not in self._made:
             self._made[name] = Retrying(self._capped(name), self._patience)
         return self._made[name], model
@@ -106,11 +103,6 @@ class Providers:
     def _make(self, name: str) -> Provider:
         if name in self._extra:
             return self._extra[name]
-        if name not in self._settings:
-            raise ProviderMissing(
-                f"unknown provider {name!r}; known are {', '.join(self.names)}; add it under"
-                f" models.providers.{name} with api, baseUrl and apiKey"
-            )
         settings = self._settings[name]
         base_url = self._base_url(name)
         make = AnthropicProvider if settings.api == "anthropic-messages" else OpenAIProvider

@@ -102,7 +102,7 @@ class Hooks:
         if params.session_key and not params.mapped:
             self._refuse_agent(key.agent_id)
         spelled = key.text if key.text.startswith("agent:") else f"agent:{agent_id}:{key.text}"
-        handle = await self._resolver.resolve(caller.principal, spelled, "create")
+        handle = await self._resolver.resolve(caller.principal, spelled, "talk")
         new = NewRun(
             run_id=self._ids.new(),
             key=handle.key,

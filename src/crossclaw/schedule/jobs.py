@@ -86,13 +86,13 @@ class Jobs:
         self._check(spec)
         if wanted_delivery(spec) != wanted_delivery(job.spec):
             self._check_channel(spec)
-        await self._refuse_another_agent(job, spec)
+        agent_id = await self._agent_of_change(job, spec, enabled)
         now = max(self._clock.now_ms(), job.updated_at + 1)  # each state of a job has its own name
         again = spec.schedule != job.spec.schedule or enabled != job.enabled
         next_at = job.next_at if not again else self._next_at(spec, now, job.created_at)
         changed = Job(
             job_id=job.job_id,
-            agent_id=self._agent(spec),
+            agent_id=agent_id,
             spec=spec,
             enabled=enabled,
             next_at=next_at if enabled else None,
@@ -136,8 +136,18 @@ class Jobs:
     def _agent(self, spec: JobSpec) -> str:
         return self._config.agents.get(spec.agent_id or self._config.agents.default_id).id
 
+    async def _agent_of_change(self, job: Job, spec: JobSpec, enabled: bool) -> str:
+        """A job whose agent is gone can still be changed and switched off, not on."""
+        named = normalize_agent_id(spec.agent_id or self._config.agents.default_id)
+        if spec.agent_id == job.spec.agent_id:
+            named = job.agent_id
+        if named != job.agent_id or (enabled and not job.enabled):
+            self._config.agents.get(named)
+        if named != job.agent_id:
+            await self._refuse_another_agent(job)
+        return named
+
     def _check(self, spec: JobSpec) -> None:
-        self._agent(spec)
         check(spec.schedule, self._local)
         if spec.session_target == "main" and not isinstance(spec.payload, SystemEvent):
             raise Invalid('main cron jobs require payload.kind="systemEvent"')
@@ -158,9 +168,7 @@ class Jobs:
             raise Invalid("this schedule has no time to come; choose a later one")
         return next_at
 
-    async def _refuse_another_agent(self, job: Job, spec: JobSpec) -> None:
-        if normalize_agent_id(self._agent(spec)) == job.agent_id:
-            return
+    async def _refuse_another_agent(self, job: Job) -> None:
         if await self._ledger.find_session(SessionKey.cron(job.agent_id, job.job_id)):
             raise Invalid(
                 f"this job has a session of agent {job.agent_id}; to give it to another agent, remove "

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from crossclaw.config.agents import Agents
 from crossclaw.config.session import SendPolicy
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Busy, Invalid
@@ -21,6 +22,7 @@ from crossclaw.ledger.operations import (
     TakeTimer,
     aside_key,
 )
+from crossclaw.policy.answering import is_lasting
 from crossclaw.policy.send import decide_send
 from crossclaw.runs.feed import Feed
 from crossclaw.sessions.stopping import Stopping
@@ -35,6 +37,7 @@ DELETED = "the session was deleted"
 class Changing:
     def __init__(
         self,
+        agents: Agents,
         send_policy: SendPolicy,
         ledger: Ledger,
         stopping: Stopping,
@@ -43,6 +46,7 @@ class Changing:
         clock: Clock,
         ids: Ids,
     ) -> None:
+        self._agents = agents
         self._send_policy = send_policy
         self._ledger = ledger
         self._stopping = stopping
@@ -93,7 +97,7 @@ class Changing:
         """Stop it, forget it; the people's copies stay beside, named as deleted. Answers their paths.
         Its children are stopped when it is gone, so that nothing is reported to its chat any more."""
         key = session.key
-        if key.kind == "main":
+        if session.archived_at is None and is_lasting(self._agents, key):
             raise Invalid(f"Cannot delete the main session ({key}).")
         await self._stopping.stop_alone(key, DELETED)
         await self._exporter.flush()

@@ -15,6 +15,7 @@ from crossclaw.door.registry import Caller, Params, Result
 from crossclaw.door.resolver import Resolver, SessionHandle
 from crossclaw.ledger.contract import Ledger
 from crossclaw.policy.agent_to_agent import decide_reach
+from crossclaw.policy.answering import decide_answers
 from crossclaw.policy.sandbox import why_sandboxed
 from crossclaw.policy.send import decide_send
 from crossclaw.policy.subagents import decide_spawn
@@ -100,6 +101,9 @@ class Explaining:
         ]
         if verb != "send":
             return reasons
+        answers = decide_answers(self._config.agents, target.key)
+        if not answers.allowed:
+            reasons.append(Reason(about="agent", allowed=False, reason=answers.reason))
         return [*reasons, _not_itself(source, target.key), self._policy(target), self._hops()]
 
     def _address(self, session: Session | None) -> Reason:

@@ -55,6 +55,8 @@ class Report(msgspec.Struct, kw_only=True, rename="camel"):
     bytes: int = 0
     problems: list[str] = []
     remarks: list[str] = []
+    agents: list[str] = []
+    """Whose sessions were found."""
 
     def problem(self, text: str) -> None:
         self.unreadable += 1
@@ -92,6 +94,7 @@ class Import:
             raise Invalid(_why_nothing(folder, newer))
         for store in newer:
             self.report.remark(f"{store}: sessions of OpenClaw 2026.9, which cannot be read yet")
+        self.report.agents = sorted({each.session.key.agent_id for each in found})
         self._all = sum(each.path.stat().st_size for each in found if each.path)
         for each in found:
             await self._bring(each)

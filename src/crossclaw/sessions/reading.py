@@ -9,7 +9,7 @@ import msgspec
 from crossclaw.config.tools import HISTORY_BYTES
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Invalid
-from crossclaw.domain.keys import KINDS
+from crossclaw.domain.keys import KINDS, SessionKey
 from crossclaw.domain.sessions import Entry, Session
 from crossclaw.door.registry import Caller, Params, Result
 from crossclaw.door.resolver import Resolver
@@ -71,7 +71,9 @@ class Reading:
         *,
         history_bytes: int = HISTORY_BYTES,
         budgets: Budgets | None = None,
+        is_gone: Callable[[SessionKey], bool] = lambda key: False,
     ) -> None:
+        self._is_gone = is_gone
         self._budgets = budgets
         self._history_bytes = history_bytes
         self._ledger = ledger
@@ -161,6 +163,7 @@ class Reading:
             transcript=path,
             messages=messages,
             budget=budget,
+            agent_gone=self._is_gone(session.key),
         )
 
 

@@ -33,6 +33,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     transcript_path: str | None = None
     messages: list[Any] | None = None
     budget: BudgetRow | None = None
+    agent_gone: bool | None = None
+    """True for a session whose agent is no longer configured: it is read and deleted, not talked to."""
 
 
 def channel_field(session: Session) -> str:
@@ -56,6 +58,7 @@ def tool_row(
     transcript: Path | None,
     messages: list[Any] | None = None,
     budget: BudgetRow | None = None,
+    agent_gone: bool = False,
 ) -> Row:
     address = session.last_address
     context = msgspec.to_builtins(address) if address else None
@@ -83,6 +86,7 @@ def tool_row(
         transcript_path=str(transcript) if transcript else None,
         messages=messages,
         budget=budget,
+        agent_gone=agent_gone or None,
     )
 
 

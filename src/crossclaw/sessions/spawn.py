@@ -98,7 +98,7 @@ class Spawns:
 
     async def spawn_for(self, caller: Caller, params: ClientSpawnParams) -> SpawnResult:
         """By a client, in the name of a session that it may change."""
-        handle = await self._resolver.resolve(caller.principal, params.session_key, "create")
+        handle = await self._resolver.resolve(caller.principal, params.session_key, "talk")
         run_id = params.idempotency_key or self._ids.new()
         return await self._spawn(caller, handle.key, params, run_id)
 

@@ -1,5 +1,5 @@
 // Chat: a conversation as the ledger has it, the field below it and the list beside it.
-import { cost, debounce, face, fill, h, icon, nameOf, speakerOf, stateMark, to, tokens } from "./dom.js";
+import { cost, debounce, face, fill, goneWords, h, icon, nameOf, speakerOf, stateMark, to, tokens } from "./dom.js";
 import { complain, house } from "./house.js";
 import { Speaking } from "./speaking.js";
 import { wire } from "./wire.js";
@@ -30,12 +30,7 @@ class Chat extends Speaking {
       "Newest messages",
     );
     this.composer = h("cc-composer");
-    this.shut = h(
-      "p",
-      { cls: "shut", hidden: true },
-      "This session is archived. It can be read, not written to.",
-      h("button", { type: "button", onclick: () => this.bringBack() }, "Bring back"),
-    );
+    this.shut = h("p", { cls: "shut", hidden: true });
     fill(
       this,
       this.list,
@@ -114,8 +109,8 @@ class Chat extends Speaking {
 
   showAbout() {
     if (!this.key) return;
-    const { budget, archivedAt } = this.row || {};
-    const row = { ...(house.row(this.key) || this.row || { key: this.key }), budget, archivedAt };
+    const { budget, archivedAt, agentGone } = this.row || {};
+    const row = { ...(house.row(this.key) || this.row || { key: this.key }), budget, archivedAt, agentGone };
     this.list.here = row;
     this.heading.textContent = nameOf(row);
     const facts = [h("code", null, this.key)];
@@ -123,8 +118,18 @@ class Chat extends Speaking {
     if (row.costUsd) facts.push(h("span", null, cost(row.costUsd)));
     if (row.budget) facts.push(h("span", { title: row.budget.text }, `budget: ${row.budget.text}`));
     fill(this.about, row.archivedAt ? h("span", null, "archived") : stateMark(row.lane), facts);
-    this.shut.hidden = !row.archivedAt;
-    this.composer.hidden = Boolean(this.missing || row.archivedAt);
+    this.showShut(row);
+    this.composer.hidden = Boolean(this.missing || row.archivedAt || row.agentGone);
+  }
+
+  /** Why nothing can be written here, and what would change that. */
+  showShut(row) {
+    this.shut.hidden = !(row.archivedAt || row.agentGone);
+    if (row.agentGone) fill(this.shut, goneWords(row));
+    else if (row.archivedAt) {
+      const back = h("button", { type: "button", onclick: () => this.bringBack() }, "Bring back");
+      fill(this.shut, "This session is archived. It can be read, not written to.", back);
+    }
   }
 
   bringBack() {

@@ -126,6 +126,11 @@ export function nameOf(row) {
   return nameOfKey(row.key);
 }
 
+/** Of a session whose agent is no longer configured. */
+export const goneWords = (row) =>
+  `The agent ${row.agentId} is no longer configured, so nobody answers here. Put it back ` +
+  `(crossclaw agents add ${row.agentId}), or delete the session.`;
+
 const UUID = /([0-9a-f]{6})[0-9a-f]{2}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/gi;
 
 /** Of an id the beginning tells it apart; nobody reads the rest. */

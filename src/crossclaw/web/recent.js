@@ -113,6 +113,7 @@ class Recent extends Part {
 /** What a person looks for: what goes on, else what was said last. */
 function aboutOf(row) {
   if (row.archivedAt) return "archived";
+  if (row.agentGone) return "agent gone";
   if (row.lane) return stateMark(row.lane);
   return house.lastWords(row.key) || (row.updatedAt ? "nothing said yet" : "not yet talked to");
 }

@@ -6,6 +6,7 @@ import {
   dayOf,
   empty,
   fill,
+  goneWords,
   h,
   iconButton,
   nameOf,
@@ -94,10 +95,12 @@ class Session extends Part {
         null,
         row.overrides[name] || "",
       );
+    const lasting = row.kind === "main" && !row.agentGone;
     const model = chosen("model", row.overrides.model ? [[row.overrides.model, row.overrides.model]] : []);
     fill(
       this,
       this.head(row),
+      row.agentGone && h("p", null, goneWords(row)),
       facts(row),
       h(
         "form",
@@ -129,10 +132,10 @@ class Session extends Part {
         h("a", { cls: "button", href: to.chat(row.key) }, "Open chat"),
         row.lane && h("button", { type: "button", onclick: () => this.stop(row) }, "Stop"),
         h("button", { type: "button", onclick: () => this.reset(row) }, "Reset"),
-        row.kind !== "main" &&
+        !lasting &&
           wire.offers("sessions.archive") &&
           h("button", { type: "button", onclick: () => this.archive(row) }, "Archive"),
-        row.kind !== "main" && this.deleter(row),
+        !lasting && this.deleter(row),
       ),
     );
     this.fillModels(model, row);

@@ -295,7 +295,9 @@ class Sessions extends Part {
         ? h("span", { cls: "silent" }, gone)
         : row.archivedAt
           ? h("span", { cls: "silent" }, "archived")
-          : stateMark(row.lane),
+          : row.agentGone
+            ? h("span", { cls: "silent" }, "agent gone")
+            : stateMark(row.lane),
       kind: row.spawnedBy ? "child" : row.kind,
       channel: channelOf(row),
       model: row.model,

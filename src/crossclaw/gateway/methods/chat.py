@@ -135,7 +135,7 @@ class Chat:
         self._ids = ids
 
     async def send(self, caller: Caller, params: SendParams) -> SendResult:
-        handle = await self._resolver.resolve(caller.principal, params.session_key, "create")
+        handle = await self._resolver.resolve(caller.principal, params.session_key, "talk")
         if not params.message.strip() and not params.attachments:
             raise Invalid("message or attachment required")
         command = None if params.attachments else self._talk.commands.find(params.message)
@@ -162,7 +162,7 @@ class Chat:
         rest = command.argument.strip() if command.name in ("new", "reset") else ""
         if answer.go_on_with or (known and known.kind == "chat" and rest):
             words = msgspec.structs.replace(params, message=rest)
-            fresh = await self._resolver.resolve(caller.principal, key.text, "create")
+            fresh = await self._resolver.resolve(caller.principal, key.text, "talk")
             require_send(self._config, fresh)
             self._listen(caller, params)
             return await self._submit(caller, fresh, words)

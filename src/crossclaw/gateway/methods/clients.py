@@ -102,11 +102,13 @@ class Clients:
         return CommandsResult(commands=[_command(name) for name in COMMANDS])
 
     async def identity(self, caller: Caller, params: IdentityParams) -> IdentityResult:
+        """Asked by a session, of an agent that may be gone: it has no name then."""
         agents = self._config.agents
-        wanted = params.agent_id
-        if wanted is None and params.session_key:
-            wanted = SessionKey.parse(params.session_key, agent_id=agents.default_id).agent_id
-        agent = agents.get(wanted or agents.default_id)
+        if params.agent_id is None and params.session_key:
+            key = SessionKey.parse(params.session_key, agent_id=agents.default_id)
+            known = agents.find(key.agent_id)
+            return IdentityResult(agent_id=key.agent_id, name=(known and known.name) or None)
+        agent = agents.get(params.agent_id or agents.default_id)
         return IdentityResult(agent_id=agent.id, name=agent.name or None)
 
     async def tail(self, caller: Caller, params: TailParams) -> TailResult:

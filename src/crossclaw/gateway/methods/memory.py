@@ -55,7 +55,7 @@ class Memory:
         self._compacting = compacting
 
     async def compact(self, caller: Caller, params: CompactParams) -> CompactResult:
-        handle = await self._resolver.resolve(caller.principal, params.key, "create")
+        handle = await self._resolver.resolve(caller.principal, params.key, "talk")
         done = await self._compacting.compact(
             handle,
             instructions=params.instructions,

@@ -113,7 +113,7 @@ class Runs:
         self._ids = ids
 
     async def agent(self, caller: Caller, params: AgentParams) -> TwoAnswers:
-        handle = await self._resolver.resolve(caller.principal, self._target(params), "create")
+        handle = await self._resolver.resolve(caller.principal, self._target(params), "talk")
         require_send(self._config, handle)
         run_id = params.idempotency_key
         new = self._new_run(caller, handle, params)

@@ -24,6 +24,7 @@ from crossclaw.gateway.events import shown_key
 from crossclaw.gateway.methods.chat import Filled
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import LANE_RUNS_MAX
+from crossclaw.policy.answering import decide_answers
 from crossclaw.sessions.budgets import BudgetRow, Budgets
 from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.queueing import DEBOUNCE_MS_MAX, DROPS
@@ -92,6 +93,8 @@ class SessionRow(Result, frozen=True):
     last_account_id: str | None = None
     spawned_by: str | None = None
     budget: BudgetRow | None = None
+    agent_gone: bool = False
+    """Ours: its agent is no longer configured; it is read and deleted, not talked to."""
 
 
 class ListResult(Result, frozen=True):
@@ -303,6 +306,7 @@ class Sessions:
             last_account_id=address.account_id if address else None,
             spawned_by=session.spawned_by and SessionKey.stored(session.spawned_by).shown,
             budget=budget,
+            agent_gone=not decide_answers(self._config.agents, key).allowed,
         )
 
     def _model(self, session: Session | None) -> tuple[str, str]:
@@ -316,9 +320,7 @@ class Sessions:
         return self._config.window_for(agent_id, f"{provider}/{model}")
 
     def _find_model_of_agent(self, agent_id: str) -> str:
-        agents = self._config.agents
-        known = agent_id if agents.find(agent_id) else agents.default_id
-        return self._config.model_for(known, self._environ).primary
+        return self._config.shown_model_for(agent_id, self._environ)
 
     def _defaults(self) -> dict[str, Any]:
         provider, model = self._model(None)

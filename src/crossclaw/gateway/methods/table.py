@@ -8,7 +8,7 @@ import msgspec
 from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Invalid
-from crossclaw.domain.keys import KINDS
+from crossclaw.domain.keys import KINDS, SessionKey
 from crossclaw.domain.sessions import Session
 from crossclaw.door.registry import Caller, Method, Params, Result
 from crossclaw.door.resolver import Resolver
@@ -58,6 +58,8 @@ class TableRow(Result, frozen=True):
     """What goes on; nothing when it is at rest."""
     archived_at: int | None = None
     """Since when it can be read and no longer written to."""
+    agent_gone: bool = False
+    """Its agent is no longer configured: it is read and deleted, not talked to."""
 
 
 class TableResult(Result, frozen=True):
@@ -73,7 +75,9 @@ class Table:
         resolver: Resolver,
         clock: Clock,
         model_of: Callable[[str], str],
+        is_gone: Callable[[SessionKey], bool],
     ) -> None:
+        self._is_gone = is_gone
         self._watching = watching
         self._resolver = resolver
         self._clock = clock
@@ -129,6 +133,7 @@ class Table:
             overrides=_overrides(session),
             lane=lane,
             archived_at=session.archived_at,
+            agent_gone=self._is_gone(session.key),
         )
 
     def methods(self) -> list[Method[Any]]:

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from crossclaw.config.agents import Agents
 from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Invalid
@@ -12,6 +13,7 @@ from crossclaw.door.registry import Caller, Method, Params, Result
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.events import shown_key
 from crossclaw.ledger.contract import Ledger
+from crossclaw.policy.answering import is_lasting
 from crossclaw.sessions.archive import Archive
 from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.stopping import Stopping
@@ -75,6 +77,7 @@ class CleanupResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class Upkeep:
     def __init__(
         self,
+        agents: Agents,
         ledger: Ledger,
         resolver: Resolver,
         stopping: Stopping,
@@ -82,6 +85,7 @@ class Upkeep:
         changing: Changing,
         clock: Clock,
     ) -> None:
+        self._agents = agents
         self._ledger = ledger
         self._resolver = resolver
         self._stopping = stopping
@@ -115,7 +119,7 @@ class Upkeep:
 
     async def archive(self, caller: Caller, params: ArchiveParams) -> ArchiveResult:
         handle = await self._resolver.resolve(caller.principal, params.key, "change")
-        if handle.key.kind == "main":
+        if is_lasting(self._agents, handle.key):
             raise Invalid(f"the main session ({handle.key}) cannot be archived; reset it instead")
         done = await self._archive.now(handle.key)
         return ArchiveResult(ok=True, key=shown_key(handle.key), archived=done)

@@ -1,0 +1,27 @@
+"""Answering: is there anybody to answer in a session?
+
+A session may outlive its agent's place in the config. It is then listed, read, exported, archived and
+deleted like any other, also when it was its agent's main one; only nobody answers in it.
+"""
+
+from crossclaw.config.agents import Agents
+from crossclaw.domain.keys import SessionKey
+from crossclaw.policy.decision import Decision
+
+
+def decide_answers(agents: Agents, key: SessionKey) -> Decision:
+    if key.is_guest:
+        return Decision(True, "a guest answers for itself")
+    if agents.find(key.agent_id) is not None:
+        return Decision(True, "its agent is configured")
+    return Decision(
+        False,
+        f'the agent "{key.agent_id}" is no longer configured, so nobody answers in {key.shown}; put '
+        f"it back (crossclaw agents add {key.agent_id}), or delete the session "
+        f"(crossclaw sessions delete {key.shown})",
+    )
+
+
+def is_lasting(agents: Agents, key: SessionKey) -> bool:
+    """An agent's main session is there as long as the agent is: neither archived nor deleted."""
+    return key.kind == "main" and decide_answers(agents, key).allowed
