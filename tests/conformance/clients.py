@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from tests.conformance.asking import knocked
 from tests.conformance.everything import everything
 from tests.conformance.installing import NEW, OLD, node, package
 from tests.conformance.terminal import terminal
+from tests.wire.serving import SignedDevice
 
 PATIENCE_S = (
     400  # OpenClaw's command line takes seconds to start, the first time on a busy machine minutes
@@ -112,6 +114,19 @@ def daily(age: str, gateway: Gateway) -> None:
         assert wanted in run(gateway, age, *words.split()), words
 
 
+def devices(age: str, gateway: Gateway) -> None:
+    """One that knocks is seen and let in by `devices`."""
+    device = SignedDevice()
+    with knocked(gateway, device) as (_, refused):
+        assert not refused["ok"]
+    listed = run(gateway, age, "devices", "list", "--json")
+    (waiting,) = json.loads(listed[listed.index("{") :])["pending"]
+    run(gateway, age, "devices", "approve", waiting["requestId"])
+    listed = run(gateway, age, "devices", "list", "--json")
+    told = json.loads(listed[listed.index("{") :])
+    assert device.id in [each["deviceId"] for each in told["paired"]]
+
+
 def models(gateway: Gateway) -> None:
     """The old command line reads its own config; the new one asks the gateway."""
     assert "rehearsal/" in run(gateway, "new", "models", "list")
@@ -202,6 +217,7 @@ def checks() -> dict[str, Check]:
             "agent": agent,
             "cron add, list, run, runs, status, rm": jobs,
             "status, channels, logs, system, devices, nodes": daily,
+            "devices list, approve": devices,
             "tui": tui,
         }.items():
             found[f"openclaw {version} {name}"] = partial(check, age)
