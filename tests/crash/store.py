@@ -105,7 +105,8 @@ OPEN = "ended_at IS NULL"
 
 def find_runs(folder: Path, where: str) -> set[str]:
     path = folder / "state" / "crossclaw.sqlite"
-    if not path.exists():
+    # A rollback journal: it was killed while the file was made, before the first table.
+    if not path.exists() or path.with_name(f"{path.name}-journal").exists():
         return set()
     with closing(open_reader(path)) as db:
         if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'runs'").fetchall():
