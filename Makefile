@@ -35,7 +35,7 @@ test: setup bubblewrap ## all tests that fit into minutes
 	$(BIN)/python -m pytest -n 2 --ignore=tests/browser $(ARGS)
 
 browser: $(VENV)/browser ## the page in a real Chromium: every view, keyboard, contrast, narrow and dark
-	$(BIN)/python -m pytest tests/browser --timeout 240 $(ARGS)
+	$(BIN)/python -m pytest -n 2 tests/browser --timeout 240 $(ARGS)
 
 $(VENV)/browser: $(VENV)/ready tests/browser/requirements.lock
 	$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes -r tests/browser/requirements.lock
