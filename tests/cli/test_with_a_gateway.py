@@ -121,6 +121,28 @@ def test_the_doctor_does_not_take_another_folder_s_gateway_for_its_own(
 
 
 @pytest.mark.spec("C2")
+def test_with_another_folder_s_gateway_on_the_port_commands_work_alone(
+    person: Person, tmp_path: Path
+) -> None:
+    neighbour = Person(tmp_path)
+    neighbour.write_config(f"{{ gateway: {{ port: {person.port} }} }}")
+    neighbour.environ["OPENCLAW_GATEWAY_PORT"] = ""
+    told = f"no gateway of this state folder runs, and another program has port {person.port}"
+
+    sent = neighbour.types("message", "send", "say: Alone.")
+    listed = neighbour.types("sessions", "list")
+    health = neighbour.types("health")
+    (neighbour.state / "gateway.port").write_text(f"{person.port}\n")  # as one that was killed
+    after = neighbour.types("status")
+
+    assert (sent.returncode, sent.stdout) == (Exit.OK, "Alone.\n")
+    assert "agent:main:main" in listed.stdout
+    assert (health.returncode, after.returncode) == (Exit.UNREACHABLE, Exit.OK)
+    assert "crossclaw gateway --port 0" in health.stderr
+    assert all(told in done.stderr for done in (sent, listed, health, after))
+
+
+@pytest.mark.spec("C2")
 def test_a_call_by_a_wrong_name_or_with_wrong_params_is_told_the_right_ones(person: Person) -> None:
     misspelt = person.types("gateway", "call", "sesions.list")
     guessed = person.types("gateway", "call", "cron.make")
