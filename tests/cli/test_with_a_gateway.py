@@ -14,6 +14,7 @@ import pytest
 
 from crossclaw.cli.exits import Exit
 from tests.cli.person import Person
+from tests.cli.terminal import at_a_terminal
 
 
 @contextmanager
@@ -200,6 +201,63 @@ def test_an_unknown_session_says_where_the_known_ones_are(person: Person) -> Non
 
         assert done.returncode == Exit.FAILED
         assert "crossclaw sessions list shows them" in done.stderr
+
+
+@pytest.mark.spec("C2")
+def test_an_unknown_session_says_which_one_was_meant_perhaps(person: Person) -> None:
+    person.types("message", "send", "say: Here.", "--agent", "my-agent")
+    label(person, "s-9", "weekly errand")
+
+    by_agent = person.types("sessions", "history", "my-agent")
+    by_piece = person.types("sessions", "delete", "errand")
+    misspelt = person.types("sessions", "show", "agent:my-agnet:main")
+
+    assert "Did you mean agent:my-agent:main? crossclaw sessions list" in by_agent.stderr
+    assert "Did you mean agent:main:s-9 (weekly errand)?" in by_piece.stderr
+    assert "Did you mean agent:my-agent:main?" in misspelt.stderr
+
+
+@pytest.mark.spec("C2")
+def test_why_is_asked_by_the_same_names_as_everything_else(person: Person) -> None:
+    label(person, "s-8", "chore")
+
+    known = person.types("sessions", "explain", "chore", "see", "main")
+    unknown = person.types("sessions", "explain", "main", "see", "chores")
+
+    assert "agent:main:s-8 see agent:main:main" in known.stdout
+    assert "it does not exist" in unknown.stdout
+    assert "Did you mean agent:main:s-8 (chore)?" in unknown.stderr
+
+
+@pytest.mark.spec("C2")
+def test_on_a_terminal_it_is_asked_before_a_session_is_deleted(person: Person) -> None:
+    person.types("message", "send", "say: Keep me.", "--session", "dear")
+    question = "Delete agent:main:dear for good? [y/N]"
+
+    with at_a_terminal(person, "sessions", "delete", "dear") as terminal:
+        terminal.waits_for(question)
+        terminal.types("\r")
+        kept = terminal.waits_for_the_end()
+    there = person.types("sessions", "show", "dear").returncode
+    with at_a_terminal(person, "sessions", "delete", "dear") as terminal:
+        terminal.waits_for(question)
+        terminal.types("y\r")
+        gone = terminal.waits_for_the_end()
+
+    assert (kept, there, gone) == (Exit.FAILED, Exit.OK, Exit.OK)
+    assert person.types("sessions", "show", "dear").returncode == Exit.FAILED
+
+
+@pytest.mark.spec("C2")
+def test_after_a_reset_the_way_to_the_old_transcript_is_told_and_leads_there(
+    person: Person,
+) -> None:
+    person.types("message", "send", "say: Of old.", "--session", "anew")
+
+    told = person.types("sessions", "reset", "anew").stdout
+    way = told.partition("The old transcript: crossclaw ")[2].split()
+
+    assert "Of old." in person.types(*way).stdout
 
 
 @pytest.mark.spec("C2")
