@@ -261,6 +261,30 @@ def test_after_a_reset_the_way_to_the_old_transcript_is_told_and_leads_there(
 
 
 @pytest.mark.spec("C2")
+def test_the_daily_words_of_openclaw_s_command_line_do_what_they_do_there(person: Person) -> None:
+    said = person.types("agent", "--agent", "my-agent", "--message", "say: Good day.")
+    named = person.types("agent", "-m", "say: There.", "--session-id", "daily", "--json")
+    to_whom = person.types("agent", "--to", "+15550100", "--message", "say: You.", "--json")
+    talked = person.types("tui", "--session", "daily", stdin="say: In the tui.\n/quit\n")
+
+    assert (said.stdout, talked.stdout) == ("Good day.\n", "In the tui.\n")
+    assert json.loads(named.stdout)["sessionKey"] == "agent:main:daily"
+    assert json.loads(to_whom.stdout)["sessionKey"] == "agent:main:main"
+    assert str(person.port) in person.types("gateway", "status").stdout
+    assert re.search(r"webchat +runs", person.types("channels", "status").stdout)
+    assert re.search(r"my-agent +rehearsal/", person.types("models", "status").stdout)
+    assert len(person.types("logs", "--limit", "1").stdout.splitlines()) == 1
+
+
+@pytest.mark.spec("C2")
+def test_the_dashboard_s_link_lets_in(person: Person) -> None:
+    page, _, token = person.types("dashboard").stdout.strip().partition("/#token=")
+
+    assert page == f"http://127.0.0.1:{person.port}"
+    assert person.types("health", "--url", page, "--token", token).returncode == Exit.OK
+
+
+@pytest.mark.spec("C2")
 def test_the_second_gateway_in_a_folder_is_refused(person: Person) -> None:
     done = person.types("gateway", "--port", "0")
 
