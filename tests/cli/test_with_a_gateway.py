@@ -133,14 +133,16 @@ def test_with_another_folder_s_gateway_on_the_port_commands_work_alone(
     sent = neighbour.types("message", "send", "say: Alone.")
     listed = neighbour.types("sessions", "list")
     health = neighbour.types("health")
+    bridge = neighbour.types("mcp")
     (neighbour.state / "gateway.port").write_text(f"{person.port}\n")  # as one that was killed
     after = neighbour.types("status")
 
     assert (sent.returncode, sent.stdout) == (Exit.OK, "Alone.\n")
     assert "agent:main:main" in listed.stdout
     assert (health.returncode, after.returncode) == (Exit.UNREACHABLE, Exit.OK)
+    assert bridge.returncode == Exit.UNREACHABLE
     assert "crossclaw gateway --port 0" in health.stderr
-    assert all(told in done.stderr for done in (sent, listed, health, after))
+    assert all(told in done.stderr for done in (sent, listed, health, bridge, after))
 
 
 @pytest.mark.spec("C2")

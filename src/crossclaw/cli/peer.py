@@ -132,7 +132,7 @@ async def _reach(
             with plain_errors():
                 return await stack.enter_async_context(_open_wire(address, place, scopes))
         except NobodyListens as error:
-            why: CommandFailed = Unreachable(str(error), hint=_how_to_start(address))
+            why: CommandFailed = Unreachable(str(error), hint=how_to_start(address))
         except CommandFailed as failed:
             if not (address.is_unnamed and failed.exit_code == Exit.UNAUTHORIZED):
                 raise
@@ -152,12 +152,16 @@ async def _reach(
 def _open_wire(
     address: Address, place: Place, scopes: tuple[str, ...]
 ) -> AbstractAsyncContextManager[Peer]:
-    if address.is_unnamed and served_port(place) is None:
-        # A gateway of this folder would say where it listens. Whoever does is not to get our token.
-        raise NobodyListens(_nobody(address) or f"no gateway answers at {address.url}")
+    refuse_stranger(address, place)
     from crossclaw.cli.wire import open_wire  # noqa: PLC0415  brings websockets, 100 ms
 
     return open_wire(address, scopes)
+
+
+def refuse_stranger(address: Address, place: Place) -> None:
+    """A gateway of this folder would say where it listens. Whoever else does is not to get our token."""
+    if address.is_unnamed and served_port(place) is None:
+        raise NobodyListens(_nobody(address) or f"no gateway answers at {address.url}")
 
 
 def _open_embedded(place: Place, address: Address) -> AbstractAsyncContextManager[Peer]:
@@ -174,7 +178,7 @@ def _nobody(address: Address) -> str | None:
     return f"no gateway of this state folder runs, and another program has port {number}"
 
 
-def _how_to_start(address: Address) -> str | None:
+def how_to_start(address: Address) -> str | None:
     if not address.is_local:
         return None
     elsewhere = " --port 0 (a free one; or set gateway.port)" if _nobody(address) else ""
