@@ -1,5 +1,7 @@
 """`cron` at a terminal: the words of OpenClaw's own command line make, show, run and remove jobs."""
 
+import re
+
 import pytest
 
 from crossclaw.cli.exits import Exit
@@ -96,3 +98,23 @@ def test_what_cannot_be_is_said_before_anything_is_done(
     done = person.types("cron", "add", *words)
     assert done.returncode == Exit.USAGE
     assert text in done.stderr
+
+
+def test_a_new_job_says_when_it_is_due_by_its_own_clock(person: Person) -> None:
+    daily = ("--cron", "0 7 * * *", "--tz", "Europe/Vienna", "--message", "x")
+
+    told = person.types("cron", "add", "--name", "report", *daily, TZ="Asia/Tokyo").stdout
+
+    assert re.search(r"next \d{4}-\d\d-\d\d 07:00:00 Europe/Vienna\n", told)
+
+
+def test_a_job_that_comes_often_is_listed_by_the_second(person: Person) -> None:
+    person.types("cron", "add", "--name", "pulse", "--every", "30s", "--message", "x")
+    person.types("cron", "add", "--name", "daily", "--every", "1d", "--message", "x")
+
+    rows = person.types("cron", "list").stdout.splitlines()
+
+    (pulse,) = [row for row in rows if " pulse " in row]
+    (daily,) = [row for row in rows if " daily " in row]
+    assert re.search(r" \d\d:\d\d:\d\d ", pulse)
+    assert re.search(r" \d\d:\d\d ", daily)

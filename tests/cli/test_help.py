@@ -1,12 +1,14 @@
 """The front of the command line: help, version, and words that are not understood."""
 
 import json
+import re
 import subprocess
 import sys
 
 import pytest
 
 from crossclaw import __version__
+from crossclaw.cli.commands import ELSEWHERE, TREE
 from crossclaw.cli.exits import MEANINGS, Exit
 from tests.cli.person import Person
 
@@ -105,3 +107,25 @@ def test_a_locale_without_our_marks_does_not_end_a_command(person: Person) -> No
     assert (looked.returncode, said.returncode) == (Exit.OK, Exit.OK), looked.stderr + said.stderr
     assert "? config: " in looked.stdout
     assert json.loads(said.stdout)["reply"] == "é ✓"
+
+
+@pytest.mark.spec("C2")
+@pytest.mark.parametrize("word", ["onboard", "configure", "pairing", "update"])
+def test_a_word_of_openclaw_s_that_is_none_here_is_told_what_does_its_work(
+    person: Person, word: str
+) -> None:
+    done = person.types(word, "--anything")
+
+    assert done.returncode == Exit.USAGE
+    assert done.stderr == f"crossclaw: there is no command {word!r} here\n{ELSEWHERE[word]}\n"
+    assert word not in TREE
+
+
+def test_what_does_the_work_of_other_words_is_a_command() -> None:
+    for told in ELSEWHERE.values():
+        assert set(re.findall(r"crossclaw ([a-z]+)", told)) <= set(TREE), told
+
+
+def test_second_words_of_openclaw_s_work_and_are_not_listed(person: Person) -> None:
+    assert person.types("version").stdout == f"crossclaw {__version__}\n"
+    assert "\n  tui " not in person.types("--help").stdout

@@ -1,7 +1,9 @@
 """`watch` and `chat` against the real gateway: who talks to whom, and going from session to session."""
 
 import json
+import re
 import subprocess
+from argparse import Namespace
 from collections.abc import Generator
 from pathlib import Path
 from typing import IO
@@ -9,6 +11,7 @@ from typing import IO
 import pytest
 
 from crossclaw.cli.exits import Exit
+from crossclaw.cli.watch import Line, Shower
 from tests.cli.person import Person
 from tests.cli.test_with_a_gateway import running
 
@@ -91,11 +94,12 @@ def test_watch_goes_on_after_the_gateway_took_over_a_changed_config(tmp_path: Pa
         watcher = watching(someone, "answered", "--lines", "2")
         someone.types("message", "send", "say: Before.")
         someone.write_config('{ agents: { list: [{ id: "main" }, { id: "librarian" }] } }')
-        reads_until(watcher.stderr, "the gateway was away; it is there again")
+        heard = reads_until(watcher.stderr, "the gateway was away; it is there again")
         someone.types("message", "send", "say: After.")
         said, _ = watcher.communicate(timeout=30)
 
     assert watcher.returncode == Exit.OK
+    assert re.search(r"(?m)^\d\d:\d\d:\d\d  the gateway was away", heard)
     assert "“Before.”" in said
     assert "“After.”" in said
 
@@ -148,3 +152,52 @@ def test_watch_says_of_an_announce_only_who_announces(person: Person) -> None:
 
     told = json.loads(said)
     assert (told["route"], told["what"]) == ("librarian", "announces")
+
+
+@pytest.mark.spec("B7")
+def test_watch_gives_programs_every_fact_in_a_field_of_its_own(person: Person) -> None:
+    watcher = watching(person, "answered", "fields", "--lines", "1", "--json")
+    words = "Done. " * 40
+    person.types("message", "send", f"say: {words}", "--session", "fields")
+
+    told = json.loads(watcher.communicate(timeout=30)[0])
+
+    key = "agent:main:fields"
+    assert (told["route"], told["what"]) == ("main:fields", "answered")
+    assert (told["event"], told["kind"], told["status"]) == ("ended", "chat", "ok")
+    assert (told["key"], told["to"], told["text"].strip()) == (key, key, words.strip())
+    assert min(told["at"], told["durationMs"] + 1) > 0
+    assert told["runId"]
+
+
+@pytest.mark.spec("B7")
+def test_watch_calls_a_sub_agent_by_its_label(person: Person) -> None:
+    watcher = watching(person, "spawn", "subagent:tidy-up", "--lines", "1", "--json")
+    person.types("sessions", "spawn", "say: tidy", "--label", "tidy-up")
+
+    told = json.loads(watcher.communicate(timeout=30)[0])
+
+    assert told["route"].endswith("main:subagent:tidy-up")
+    assert re.fullmatch(r"agent:main:subagent:[0-9a-f-]{36}", told["key"])
+    assert (told["event"], told["kind"]) == ("arrived", "spawn")
+
+
+@pytest.mark.spec("B7")
+def test_watch_does_not_take_a_report_for_an_answer_of_its_reader(person: Person) -> None:
+    watcher = watching(person, "Status: success", "--lines", "1", "--json")
+    person.types("sessions", "spawn", "say: found it", "--label", "search")
+
+    told = json.loads(watcher.communicate(timeout=30)[0])
+
+    assert (told["route"], told["what"], told["event"]) == ("main", "is told", "told")
+    assert "found it" in told["text"]
+    assert told["runId"] is None
+
+
+def test_no_clock_of_a_watcher_runs_backwards(capsys: pytest.CaptureFixture[str]) -> None:
+    shower = Shower(Namespace(words=[], json=False, lines=None))
+
+    shower.show([Line(5_000, "main", "chat"), Line(3_000, "main", "tool")])
+
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.split()[0] == second.split()[0]

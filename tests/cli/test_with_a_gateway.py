@@ -14,6 +14,7 @@ import pytest
 
 from crossclaw.cli.exits import Exit
 from tests.cli.person import Person
+from tests.cli.terminal import at_a_terminal
 
 
 @contextmanager
@@ -121,6 +122,30 @@ def test_the_doctor_does_not_take_another_folder_s_gateway_for_its_own(
 
 
 @pytest.mark.spec("C2")
+def test_with_another_folder_s_gateway_on_the_port_commands_work_alone(
+    person: Person, tmp_path: Path
+) -> None:
+    neighbour = Person(tmp_path)
+    neighbour.write_config(f"{{ gateway: {{ port: {person.port} }} }}")
+    neighbour.environ["OPENCLAW_GATEWAY_PORT"] = ""
+    told = f"no gateway of this state folder runs, and another program has port {person.port}"
+
+    sent = neighbour.types("message", "send", "say: Alone.")
+    listed = neighbour.types("sessions", "list")
+    health = neighbour.types("health")
+    bridge = neighbour.types("mcp")
+    (neighbour.state / "gateway.port").write_text(f"{person.port}\n")  # as one that was killed
+    after = neighbour.types("status")
+
+    assert (sent.returncode, sent.stdout) == (Exit.OK, "Alone.\n")
+    assert "agent:main:main" in listed.stdout
+    assert (health.returncode, after.returncode) == (Exit.UNREACHABLE, Exit.OK)
+    assert bridge.returncode == Exit.UNREACHABLE
+    assert "crossclaw gateway --port 0" in health.stderr
+    assert all(told in done.stderr for done in (sent, listed, health, bridge, after))
+
+
+@pytest.mark.spec("C2")
 def test_a_call_by_a_wrong_name_or_with_wrong_params_is_told_the_right_ones(person: Person) -> None:
     misspelt = person.types("gateway", "call", "sesions.list")
     guessed = person.types("gateway", "call", "cron.make")
@@ -181,6 +206,87 @@ def test_an_unknown_session_says_where_the_known_ones_are(person: Person) -> Non
 
 
 @pytest.mark.spec("C2")
+def test_an_unknown_session_says_which_one_was_meant_perhaps(person: Person) -> None:
+    person.types("message", "send", "say: Here.", "--agent", "my-agent")
+    label(person, "s-9", "weekly errand")
+
+    by_agent = person.types("sessions", "history", "my-agent")
+    by_piece = person.types("sessions", "delete", "errand")
+    misspelt = person.types("sessions", "show", "agent:my-agnet:main")
+
+    assert "Did you mean agent:my-agent:main? crossclaw sessions list" in by_agent.stderr
+    assert "Did you mean agent:main:s-9 (weekly errand)?" in by_piece.stderr
+    assert "Did you mean agent:my-agent:main?" in misspelt.stderr
+
+
+@pytest.mark.spec("C2")
+def test_why_is_asked_by_the_same_names_as_everything_else(person: Person) -> None:
+    label(person, "s-8", "chore")
+
+    known = person.types("sessions", "explain", "chore", "see", "main")
+    unknown = person.types("sessions", "explain", "main", "see", "chores")
+
+    assert "agent:main:s-8 see agent:main:main" in known.stdout
+    assert "it does not exist" in unknown.stdout
+    assert "Did you mean agent:main:s-8 (chore)?" in unknown.stderr
+
+
+@pytest.mark.spec("C2")
+def test_on_a_terminal_it_is_asked_before_a_session_is_deleted(person: Person) -> None:
+    person.types("message", "send", "say: Keep me.", "--session", "dear")
+    question = "Delete agent:main:dear for good? [y/N]"
+
+    with at_a_terminal(person, "sessions", "delete", "dear") as terminal:
+        terminal.waits_for(question)
+        terminal.types("\r")
+        kept = terminal.waits_for_the_end()
+    there = person.types("sessions", "show", "dear").returncode
+    with at_a_terminal(person, "sessions", "delete", "dear") as terminal:
+        terminal.waits_for(question)
+        terminal.types("y\r")
+        gone = terminal.waits_for_the_end()
+
+    assert (kept, there, gone) == (Exit.FAILED, Exit.OK, Exit.OK)
+    assert person.types("sessions", "show", "dear").returncode == Exit.FAILED
+
+
+@pytest.mark.spec("C2")
+def test_after_a_reset_the_way_to_the_old_transcript_is_told_and_leads_there(
+    person: Person,
+) -> None:
+    person.types("message", "send", "say: Of old.", "--session", "anew")
+
+    told = person.types("sessions", "reset", "anew").stdout
+    way = told.partition("The old transcript: crossclaw ")[2].split()
+
+    assert "Of old." in person.types(*way).stdout
+
+
+@pytest.mark.spec("C2")
+def test_the_daily_words_of_openclaw_s_command_line_do_what_they_do_there(person: Person) -> None:
+    said = person.types("agent", "--agent", "my-agent", "--message", "say: Good day.")
+    named = person.types("agent", "-m", "say: There.", "--session-id", "daily", "--json")
+    to_whom = person.types("agent", "--to", "+15550100", "--message", "say: You.", "--json")
+    talked = person.types("tui", "--session", "daily", stdin="say: In the tui.\n/quit\n")
+
+    assert (said.stdout, talked.stdout) == ("Good day.\n", "In the tui.\n")
+    assert json.loads(named.stdout)["sessionKey"] == "agent:main:daily"
+    assert json.loads(to_whom.stdout)["sessionKey"] == "agent:main:main"
+    assert str(person.port) in person.types("gateway", "status").stdout
+    assert re.search(r"webchat +runs", person.types("channels", "status").stdout)
+    assert re.search(r"my-agent +rehearsal/", person.types("models", "status").stdout)
+    assert len(person.types("logs", "--limit", "1").stdout.splitlines()) == 1
+
+
+@pytest.mark.spec("C2")
+def test_the_dashboard_s_link_lets_in(person: Person) -> None:
+    page, _, token = person.types("dashboard").stdout.strip().partition("/#token=")
+
+    assert page == f"http://127.0.0.1:{person.port}"
+    assert person.types("health", "--url", page, "--token", token).returncode == Exit.OK
+
+
+@pytest.mark.spec("C2")
 def test_the_second_gateway_in_a_folder_is_refused(person: Person) -> None:
     done = person.types("gateway", "--port", "0")
 
@@ -201,6 +307,9 @@ def test_the_first_start_says_where_to_go_and_ends_cleanly(tmp_path: Path) -> No
         assert person.types("message", "send", "say: Here.").stdout == "Here.\n"
         again = person.types("run")
         assert "already running" in again.stdout
+        elsewhere = person.types("run", "--port", "18799")
+        assert elsewhere.returncode == Exit.FAILED
+        assert f"it is on port {person.port}, not on 18799" in elsewhere.stderr
     assert process.returncode == 0
     assert person.config_path.stat().st_mode & 0o077 == 0
 

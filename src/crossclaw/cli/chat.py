@@ -172,4 +172,7 @@ async def _asking(conversation: Conversation) -> Asking:
     return Prompt(folder / "chat-history" if folder.is_dir() else None, conversation.choices)
 
 
-COMMANDS = {"chat": Command(_arguments, _chat, _MORE)}
+COMMANDS = {
+    "chat": Command(_arguments, _chat, _MORE),
+    "tui": Command(_arguments, _chat, _MORE),
+}

@@ -3,7 +3,6 @@
 import importlib.util
 import os
 import shutil
-import socket
 import stat
 import sys
 from collections.abc import Callable, Iterator
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from crossclaw.cli.config import located_warnings
-from crossclaw.cli.finding import local_port, named_port, served_port
+from crossclaw.cli.finding import PROBE_S, is_taken, local_port, named_port, served_port
 from crossclaw.cli.place import Place, find_place, told_whole
 from crossclaw.config.paths import LEGACY_FOLDERS
 from crossclaw.config.providers import model_fault
@@ -23,7 +22,6 @@ Grade = Literal["ok", "warning", "error"]
 
 SQLITE_MIN = (3, 51, 3)  # before it, a WAL reset can lose committed data
 FREE_BYTES_MIN = 200 * 2**20  # a busy day's transcripts; a full disk refuses new work
-PROBE_S = 0.5
 _KEYS = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
 
 
@@ -111,10 +109,7 @@ def token(place: Place) -> Iterator[Finding]:
 
 def port(place: Place) -> Iterator[Finding]:
     number = local_port(place)
-    with socket.socket() as probe:
-        probe.settimeout(PROBE_S)
-        busy = probe.connect_ex(("127.0.0.1", number)) == 0
-    if not busy:
+    if not is_taken(number):
         yield Finding("gateway", "ok", f"does not run; port {number} is free")
     elif greets_as_gateway(number) and number in (served_port(place), named_port(place)):
         yield Finding("gateway", "ok", f"runs on port {number}")

@@ -21,11 +21,13 @@ class Group(NamedTuple):
 
 
 TREE: dict[str, Leaf | Group] = {
+    "agent": Leaf("OpenClaw's word for message send to an agent", "message", hidden=True),
     "message": Group(
         "send a message to an agent, or to a chat",
         {"send": Leaf("send a message and show the reply as it is written", "message")},
     ),
     "chat": Leaf("talk with an agent, line by line", "chat"),
+    "tui": Leaf("OpenClaw's word for chat", "chat", hidden=True),
     "watch": Leaf("who talks to whom, live, a line an event", "watch"),
     "sessions": Group(
         "the conversations: list, read, send",
@@ -58,7 +60,20 @@ TREE: dict[str, Leaf | Group] = {
         default="list",
     ),
     "models": Group(
-        "what they think with", {"list": Leaf("the models on offer", "models")}, default="list"
+        "what they think with",
+        {
+            "list": Leaf("the models on offer", "models"),
+            "status": Leaf("which model each agent has", "models"),
+        },
+        default="list",
+    ),
+    "channels": Group(
+        "the chats that are set up",
+        {
+            "status": Leaf("which there are, and whether they run", "channels"),
+            "list": Leaf("OpenClaw's word for status", "channels", hidden=True),
+        },
+        default="status",
     ),
     "cron": Group(
         "jobs: what is to be done when",
@@ -80,6 +95,8 @@ TREE: dict[str, Leaf | Group] = {
         {
             "run": Leaf("run the gateway until Ctrl-C", "gateway"),
             "call": Leaf("call a method of the gateway and print its answer", "calling"),
+            "status": Leaf("the same as crossclaw status", "status"),
+            "health": Leaf("the same as crossclaw health", "status", hidden=True),
         },
         default="run",
     ),
@@ -99,6 +116,7 @@ TREE: dict[str, Leaf | Group] = {
         {"schema": Leaf("every method and event as JSON Schema", "protocol")},
     ),
     "run": Leaf("first start: gateway, page and a link to open", "run"),
+    "dashboard": Leaf("the link to the page of the gateway that runs", "dashboard"),
     "demo": Leaf("two agents talk, here and now, without key or network", "demo"),
     "status": Leaf("the gateway, its agents and sessions at a glance", "status"),
     "health": Leaf("whether the gateway lives", "status"),
@@ -115,7 +133,24 @@ TREE: dict[str, Leaf | Group] = {
     ),
     "import": Leaf("bring the sessions of an OpenClaw state folder in", "import_"),
     "logs": Leaf("the last lines of the gateway's log", "logs"),
+    "version": Leaf("which release this is", "version", hidden=True),
 }
+
+ELSEWHERE: dict[str, str] = {
+    "onboard": "crossclaw run makes a config file, starts the gateway and prints what to try.",
+    "setup": "crossclaw run makes what is missing and starts the gateway.",
+    "configure": "crossclaw config get shows the settings, crossclaw config set changes one.",
+    "daemon": "crossclaw gateway runs until it is told to stop: a service manager keeps it up.",
+    "pairing": "crossclaw devices lists who waits to be let in, and lets them in.",
+    "nodes": "crossclaw devices lists them; crossclaw gateway call node.list asks the gateway.",
+    "security": "crossclaw doctor looks at tokens, file modes and the sandbox.",
+    "sandbox": "crossclaw config get agents shows its settings; crossclaw doctor tries it.",
+    "hooks": "crossclaw config get hooks shows them; they are set in the config file.",
+    "webhooks": "crossclaw config get hooks shows them; they are set in the config file.",
+    "system": "crossclaw cron add --name note --at 1s --system-event TEXT says something to the main session.",
+    "update": "Install the new release over this one, then start the gateway again.",
+}
+"""Words of OpenClaw's command line that are none here, with what does the work."""
 
 
 class Chosen(NamedTuple):
@@ -159,11 +194,15 @@ def _inside(word: str, group: Group, rest: list[str]) -> Chosen | NotChosen:
 
 
 def names_in(words: tuple[str, ...]) -> dict[str, str]:
-    """The words that may follow, with their summaries."""
+    """The words that may follow, with their summaries; OpenClaw's second words are not told."""
     entries = TREE[words[0]] if words else TREE
     leaves = entries.leaves if isinstance(entries, Group) else entries
     assert isinstance(leaves, dict)
-    return {name: leaf.summary for name, leaf in leaves.items()}
+    return {
+        name: leaf.summary
+        for name, leaf in leaves.items()
+        if isinstance(leaf, Group) or not leaf.hidden
+    }
 
 
 def summary_of(words: tuple[str, ...]) -> str:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
 from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, json_option, positive
@@ -22,6 +23,8 @@ _EXAMPLES = """examples
 
 _JOB = "its id, the end of it, or its name"
 _MINUTE_CHARS = len("2026-12-24 18:00")
+_SECOND_CHARS = len("2026-12-24 18:00:00")
+_OFTEN_MS = 10 * 60_000  # an interval below is watched by the second
 _SHORT_CHARS = 8  # the end of an id, in tables: ids begin with their time, and so alike
 
 
@@ -57,7 +60,7 @@ def _row(job: dict[str, Any], now_ms: int) -> tuple[Any, ...]:
         job["id"][-_SHORT_CHARS:],
         job["name"],
         _schedule(job["schedule"]),
-        _short_moment(state.get("nextRunAtMs")) if job["enabled"] else "off",
+        _next(job) if job["enabled"] else "off",
         ago(state.get("lastRunAtMs"), now_ms),
         last or "idle",
         job["sessionTarget"] + (f" of {job['agentId']}" if job.get("agentId") else ""),
@@ -340,7 +343,7 @@ def _run(arguments: Arguments) -> int:
 
 
 def _told_of(job: dict[str, Any]) -> str:
-    when = _moment(job["state"].get("nextRunAtMs"))
+    when = _moment_of(job, job["state"].get("nextRunAtMs"))
     return f"{job['id']}  {job['name']}: " + (f"next {when}" if job["enabled"] else "switched off")
 
 
@@ -415,9 +418,23 @@ def _moment(at_ms: int | None) -> str | None:
     return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone().isoformat(" ", "seconds")
 
 
-def _short_moment(at_ms: int | None) -> str | None:
-    moment = _moment(at_ms)
-    return None if moment is None else moment[:_MINUTE_CHARS]
+def _moment_of(job: dict[str, Any], at_ms: int | None) -> str | None:
+    """By the clock that the job goes by, where it names one."""
+    name = job["schedule"].get("tz")
+    if at_ms is None or not name:
+        return _moment(at_ms)
+    try:
+        moment = datetime.fromtimestamp(at_ms / 1000, ZoneInfo(name))
+    except (ZoneInfoNotFoundError, ValueError):  # the gateway may know more zones than this machine
+        return _moment(at_ms)
+    return f"{moment.strftime('%Y-%m-%d %H:%M:%S')} {name}"
+
+
+def _next(job: dict[str, Any]) -> str | None:
+    """To the minute; to the second where minutes would tell nothing."""
+    moment = _moment(job["state"].get("nextRunAtMs"))
+    often = job["schedule"].get("everyMs", _OFTEN_MS) < _OFTEN_MS
+    return None if moment is None else moment[: _SECOND_CHARS if often else _MINUTE_CHARS]
 
 
 def _duration(ms: int) -> str:

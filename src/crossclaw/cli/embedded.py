@@ -44,9 +44,12 @@ _OWNER = Principal(name="cli", role="operator", scopes=frozenset({"operator.admi
 
 
 @asynccontextmanager
-async def open_embedded(place: Place) -> AsyncGenerator["EmbeddedPeer"]:
+async def open_embedded(place: Place, port_taken: str | None) -> AsyncGenerator["EmbeddedPeer"]:
+    """`port_taken` says so, where another program has the port."""
     async with open_house(place.config, place.paths, _outside(place)) as house:
-        note("no gateway runs; working without one for this call (crossclaw gateway starts one)")
+        start = "crossclaw gateway --port 0" if port_taken else "crossclaw gateway"
+        nobody = port_taken or "no gateway runs"
+        note(f"{nobody}; working without one for this call ({start} starts one)")
         peer = EmbeddedPeer(house, place)
         unsubscribe = house.feed.subscribe(peer.hear)
         try:

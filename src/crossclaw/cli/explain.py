@@ -6,6 +6,7 @@ from typing import Any
 
 from crossclaw.cli.exits import Exit
 from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, json_option
+from crossclaw.cli.naming import mean_session
 from crossclaw.cli.peer import READ, Peer
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import cleaned, out, out_json
@@ -16,7 +17,7 @@ VERBS = ("see", "read", "send", "spawn", "deliver")
 
 def _arguments(parser: Parser) -> None:
     parser.add_argument(
-        "source", metavar="from", help="the session that acts: key, session id or name"
+        "source", metavar="from", help="the session that acts: key, session id, name or label"
     )
     parser.add_argument("verb", choices=VERBS, help="what it wants to do")
     parser.add_argument("to", help="the other session; for spawn, an agent")
@@ -26,7 +27,12 @@ def _arguments(parser: Parser) -> None:
 
 def _explain(arguments: Arguments) -> int:
     async def work(peer: Peer) -> int:
-        params = {"from": arguments.source, "verb": arguments.verb, "to": arguments.to}
+        is_agent = arguments.verb == "spawn"
+        params = {
+            "from": await mean_session(peer, arguments.source),
+            "verb": arguments.verb,
+            "to": arguments.to if is_agent else await mean_session(peer, arguments.to),
+        }
         answer = await peer.call("sessions.explain", params, timeout_s=arguments.timeout)
         out_json(answer) if arguments.json else out(_shown(answer))
         return Exit.OK

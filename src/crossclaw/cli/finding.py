@@ -11,6 +11,7 @@ A credential is only ever sent to the address it was given for.
 """
 
 import os
+import socket
 from urllib.parse import urlsplit
 
 import msgspec
@@ -23,6 +24,8 @@ from crossclaw.domain.secret import Secret
 URL_VARIABLE = "OPENCLAW_GATEWAY_URL"
 PORT_VARIABLE = "OPENCLAW_GATEWAY_PORT"
 PASSWORD_VARIABLE = "OPENCLAW_GATEWAY_PASSWORD"
+
+PROBE_S = 0.5  # a port on this machine answers at once
 
 TOKEN_HINT = (
     "Its token is in credentials/gateway-token of its state folder, unless gateway.auth.token or\n"
@@ -47,6 +50,8 @@ class Address(msgspec.Struct, frozen=True):
     password: Secret | None = None
     is_local: bool = False
     """The gateway of this very config: when it does not run, one can be started for the call."""
+    is_unnamed: bool = False
+    """Nobody named it by an option or a variable: only a gateway of this state folder is meant."""
 
     @property
     def is_open_line(self) -> bool:
@@ -82,14 +87,14 @@ def _elsewhere(url: str, given: Address, place: Place, refusal: str) -> Address:
 
 
 def _local(given: Address, place: Place) -> Address:
-    auth = place.config.gateway.auth
+    auth, environ = place.config.gateway.auth, place.environ
     if not (given.token or given.password):
-        environ = place.environ
         given = _or(given, environ.get(TOKEN_VARIABLE), environ.get(PASSWORD_VARIABLE))
     token = given.token or auth.token or _kept(place)
     scheme = "wss" if place.config.gateway.tls.enabled else "ws"
     url = f"{scheme}://127.0.0.1:{local_port(place)}"
-    return Address(url, token, given.password or auth.password, is_local=True)
+    unnamed = named_port(place) is None and not (given.token or given.password)
+    return Address(url, token, given.password or auth.password, True, unnamed)
 
 
 def local_port(place: Place) -> int:
@@ -115,6 +120,13 @@ def served_port(place: Place) -> int | None:
     except (OSError, UnicodeDecodeError):
         return None
     return int(text) if text.isdecimal() and 0 < int(text) <= 65_535 else None
+
+
+def is_taken(number: int) -> bool:
+    """Whether somebody listens on this port here, whoever it is."""
+    with socket.socket() as probe:
+        probe.settimeout(PROBE_S)
+        return probe.connect_ex(("127.0.0.1", number)) == 0
 
 
 def clean_url(text: str) -> str:

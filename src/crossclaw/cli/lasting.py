@@ -27,10 +27,18 @@ class LastingPeer:
     """The peer of now. `renew` takes the place of a connection that was lost; what was listened to
     on the old one has ended."""
 
-    def __init__(self, arguments: Arguments, scopes: tuple[str, ...], *, embed: bool) -> None:
+    def __init__(
+        self,
+        arguments: Arguments,
+        scopes: tuple[str, ...],
+        *,
+        embed: bool,
+        tell: Callable[[str], None] = note,
+    ) -> None:
         self._wanted = Wanted(arguments.url, arguments.token, arguments.password)
         self._scopes = scopes
         self._embed = embed
+        self._tell = tell
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> "LastingPeer":
@@ -70,9 +78,9 @@ class LastingPeer:
                 if anyio.current_time() + wait_s > until:
                     raise self._stays_away(patience_s) from None
                 if attempt == _TELL_AFTER:
-                    note(f"the gateway is away; waiting for it, up to {patience_s:.0f} s")
+                    self._tell(f"the gateway is away; waiting for it, up to {patience_s:.0f} s")
             else:
-                note("the gateway was away; it is there again")
+                self._tell("the gateway was away; it is there again")
                 return
 
     async def again(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -95,11 +103,12 @@ def ask_lasting(
     *scopes: str,
     work: Callable[[LastingPeer], Awaitable[int]],
     embed: bool = True,
+    tell: Callable[[str], None] = note,
 ) -> int:
-    """As `ask`, with a peer that can be renewed."""
+    """As `ask`, with a peer that can be renewed; `tell` says when it was."""
 
     async def whole() -> int:
-        async with LastingPeer(arguments, scopes, embed=embed) as peer:
+        async with LastingPeer(arguments, scopes, embed=embed, tell=tell) as peer:
             return await work(peer)
 
     return run_async(whole)

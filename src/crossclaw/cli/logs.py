@@ -12,7 +12,7 @@ _LOOK_S = 0.5
 
 
 def _arguments(parser: Parser) -> None:
-    parser.add_argument("--lines", "-n", type=positive, default=50, help="how many (50)")
+    parser.add_argument("--lines", "-n", "--limit", type=positive, default=50, help="how many (50)")
     parser.add_argument("--follow", "-f", action="store_true", help="go on until Ctrl-C")
 
 

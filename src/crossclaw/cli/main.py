@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from crossclaw import __version__
-from crossclaw.cli.commands import Chosen, NotChosen, choose, names_in, summary_of
+from crossclaw.cli.commands import ELSEWHERE, Chosen, NotChosen, choose, names_in, summary_of
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError, exit_table
 from crossclaw.cli.say import out, problem, write_what_can_be
 
@@ -97,6 +97,8 @@ def _unknown(wanted: NotChosen) -> UsageError:
     from crossclaw.cli.grammar import nearest  # noqa: PLC0415
 
     word, known = wanted.unknown or "", names_in(wanted.words)
+    if not wanted.words and word in ELSEWHERE:
+        return UsageError(f"there is no command {word!r} here", hint=ELSEWHERE[word])
     before = " ".join((program(), *wanted.words))
     kind = "option" if word.startswith("-") else "command"
     meant = nearest(word, known)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from crossclaw.cli.exits import CommandFailed, Exit
 from crossclaw.cli.finding import TOKEN_HINT, Address, Wanted, find_gateway
 from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options
-from crossclaw.cli.peer import Unreachable
+from crossclaw.cli.peer import NobodyListens, Unreachable, how_to_start, refuse_stranger
 from crossclaw.cli.place import find_place
 from crossclaw.cli.running import run_async
 
@@ -22,7 +22,12 @@ def _arguments(parser: Parser) -> None:
 
 
 def _serve(arguments: Arguments) -> int:
-    address = find_gateway(Wanted(arguments.url, arguments.token, arguments.password), find_place())
+    place = find_place()
+    address = find_gateway(Wanted(arguments.url, arguments.token, arguments.password), place)
+    try:
+        refuse_stranger(address, place)
+    except NobodyListens as error:
+        raise Unreachable(str(error), hint=how_to_start(address)) from None
     bridge = _bridge(address, arguments.name)
 
     async def whole() -> int:

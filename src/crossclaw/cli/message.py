@@ -30,11 +30,20 @@ A context file is UTF-8 text of at most {FILE_BYTES_MAX // 1024} KiB; all togeth
 Ctrl-C aborts the run. When no gateway runs, one is embedded for the call. A gateway that goes away
 meanwhile is waited for, up to half a minute: the message is said once, and its reply is had."""
 
+_TO_MORE = """A person's messages are in the agent's main session, so --to means that one. Into a chat goes
+crossclaw message send --channel NAME --target TO."""
 
-def _arguments(parser: Parser) -> None:
+
+def _agent_arguments(parser: Parser) -> None:
+    """Of `agent` too, OpenClaw's word for this."""
     parser.add_argument("text", nargs="?", help="the message; - reads it from stdin")
     parser.add_argument("--message", "-m", help="the same as an option")
-    parser.add_argument("--session", metavar="S", help="key, session id, label or a new name")
+    parser.add_argument(
+        "--session",
+        *("--session-id", "--session-key"),
+        metavar="S",
+        help="key, session id, label or a new name",
+    )
     parser.add_argument("--agent", metavar="ID", help="that agent's main session, or its --session")
     parser.add_argument(
         "--context", action="append", default=[], metavar="FILE", help="a text file; repeatable"
@@ -48,6 +57,16 @@ def _arguments(parser: Parser) -> None:
         help=f"seconds to wait for the reply ({REPLY_S:g}); the run goes on after that",
     )
     gateway_options(parser, timeout=False)
+
+
+def _word_of_openclaw(parser: Parser) -> None:
+    _agent_arguments(parser)
+    parser.add_argument("--to", "-t", metavar="TO", help="whose: here the agent's main session")
+    parser.set_defaults(target=None, channel=None)
+
+
+def _arguments(parser: Parser) -> None:
+    _agent_arguments(parser)
     chat = parser.add_argument_group("to a chat, without an agent")
     chat.add_argument("--target", "-t", metavar="TO", help="the chat or person")
     chat.add_argument("--channel", metavar="NAME", help="telegram, discord, signal, …")
@@ -111,4 +130,7 @@ def _refuse_mixture(arguments: Arguments) -> None:
         )
 
 
-COMMANDS = {"send": Command(_arguments, _send, _MORE)}
+COMMANDS = {
+    "send": Command(_arguments, _send, _MORE),
+    "agent": Command(_word_of_openclaw, _send, _TO_MORE),
+}

@@ -1,8 +1,9 @@
-"""`models list`: what the agents may think with."""
+"""`models`: what the agents may think with, and what they do."""
 
 from crossclaw.cli.exits import Exit
 from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, json_option
 from crossclaw.cli.peer import READ, Peer
+from crossclaw.cli.place import find_served_place
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import out, out_json
 from crossclaw.cli.tables import table
@@ -26,4 +27,12 @@ def _list(arguments: Arguments) -> int:
     return ask(arguments, READ, work=work)
 
 
-COMMANDS = {"list": Command(_arguments, _list)}
+def _status(arguments: Arguments) -> int:
+    place = find_served_place()
+    config, environ = place.config, place.environ
+    chosen = {each: config.model_for(each, environ).primary for each in config.agents.ids()}
+    out_json(chosen) if arguments.json else out(table(("agent", "model"), list(chosen.items())))
+    return Exit.OK
+
+
+COMMANDS = {"list": Command(_arguments, _list), "status": Command(json_option, _status)}

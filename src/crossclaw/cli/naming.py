@@ -1,16 +1,21 @@
 """Naming sessions: what a person types becomes a full key. A name that is not there yet is a new one."""
 
+import difflib
 import re
 from typing import Any
 
 from crossclaw.cli.exits import CommandFailed, UsageError
 from crossclaw.cli.peer import Peer, Refusal
 from crossclaw.cli.place import find_served_place
+from crossclaw.cli.say import cleaned, note
 from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.errors import InvalidKey
 from crossclaw.domain.keys import MAIN, SessionKey
 
 _LABEL_CHARS_MAX = 64  # the gateway takes no longer one
+_LISTED = 500  # sessions among which a misspelt one is looked for: the newest
+_NEAR_MAX = 3  # more would be the list itself
+_PIECE_CHARS = 3  # of a name, to be taken for it: less is in all of them
 _SESSION_ID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.I)
 
 
@@ -51,8 +56,49 @@ async def find_session(peer: Peer, reference: str) -> str:
         if labelled := await _labelled(peer, text, None):
             return labelled
         raise CommandFailed(
-            str(error), error.exit_code, hint=error.hint or "crossclaw sessions list shows them"
+            str(error), error.exit_code, hint=error.hint or await _near(peer, text)
         ) from None
+
+
+async def mean_session(peer: Peer, reference: str) -> str:
+    """As `find_session`; but what is not there yet stays as it was said, with a hint at what is."""
+    try:
+        return await find_session(peer, reference)
+    except CommandFailed as failed:
+        if ":" not in reference and reference.strip() != MAIN and failed.hint:
+            note(failed.hint)
+        return reference
+
+
+async def _near(peer: Peer, text: str) -> str:
+    """What was meant, perhaps: of the sessions that the caller may list, and of no others."""
+    everywhere = "crossclaw sessions list shows them"
+    word = (text.removesuffix(f":{MAIN}").rpartition(":")[2] or text).strip().lower()
+    try:
+        rows = (await peer.call("sessions.list", {"limit": _LISTED}))["sessions"]
+    except Refusal:
+        return everywhere
+    names = {str(row["key"]): _names_of(row) for row in rows}
+    inside = [key for key, those in names.items() if _has(those, word)]
+    alike = difflib.get_close_matches(word, {name for those in names.values() for name in those})
+    close = [key for key, those in names.items() if set(alike) & set(those)]
+    meant = list(dict.fromkeys([*inside, *close]))[:_NEAR_MAX]
+    if not meant:
+        return everywhere
+    labels = {str(row["key"]): row.get("label") for row in rows}
+    told = [f"{key} ({labels[key]})" if labels[key] else key for key in meant]
+    return f"Did you mean {' or '.join(map(cleaned, told))}? {everywhere}"
+
+
+def _has(names: list[str], word: str) -> bool:
+    return len(word) >= _PIECE_CHARS and any(word in name for name in names)
+
+
+def _names_of(row: dict[str, Any]) -> list[str]:
+    """The words by which a person may remember it."""
+    said = [row.get("label"), row.get("displayName")]
+    words = [word for word in str(row["key"]).split(":") if word not in ("agent", MAIN)]
+    return [word.lower() for word in [*words, *(text for text in said if text)]]
 
 
 async def find_transcript(peer: Peer, reference: str) -> str:

@@ -13,12 +13,13 @@ from contextlib import (
     contextmanager,
 )
 from typing import Any, NamedTuple, Protocol
+from urllib.parse import urlsplit
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from crossclaw.cli.exits import CommandFailed, Exit
-from crossclaw.cli.finding import Address, Wanted, find_gateway
+from crossclaw.cli.finding import Address, Wanted, find_gateway, is_taken, served_port
 from crossclaw.cli.place import Place
 from crossclaw.cli.say import note
 from crossclaw.domain.errors import StoreLocked
@@ -118,37 +119,70 @@ async def connect_peer(
         note(f"the token goes to {address.url} unencrypted; wss:// would protect it")
     with plain_errors():
         async with AsyncExitStack() as stack:
-            yield await _reach(stack, address, place, scopes, embed and not place.unread)
+            yield await _reach(stack, wanted, place, scopes, embed and not place.unread)
 
 
 async def _reach(
-    stack: AsyncExitStack, address: Address, place: Place, scopes: tuple[str, ...], embed: bool
+    stack: AsyncExitStack, wanted: Wanted, place: Place, scopes: tuple[str, ...], embed: bool
 ) -> Peer:
-    from crossclaw.cli.wire import open_wire  # noqa: PLC0415  brings websockets, 100 ms
-
     locked_until = anyio.current_time() + LOCKED_S_MAX
     while True:
+        address = find_gateway(wanted, place)
         try:
-            return await stack.enter_async_context(open_wire(address, scopes))
+            with plain_errors():
+                return await stack.enter_async_context(_open_wire(address, place, scopes))
         except NobodyListens as error:
-            if not (embed and address.is_local):
-                raise Unreachable(str(error), hint=_how_to_start(address)) from None
+            why: CommandFailed = Unreachable(str(error), hint=how_to_start(address))
+        except CommandFailed as failed:
+            if not (address.is_unnamed and failed.exit_code == Exit.UNAUTHORIZED):
+                raise
+            why = failed  # of a gateway that was killed, the port may be another's by now
+        if not (embed and address.is_local):
+            raise why from None
         try:
-            return await stack.enter_async_context(_open_embedded(place))
+            return await stack.enter_async_context(_open_embedded(place, address))
         except StoreLocked as error:
+            if why.exit_code == Exit.UNAUTHORIZED:
+                raise why from None
             if anyio.current_time() > locked_until:
-                raise Unreachable(f"no gateway answers at {address.url}, and {error}") from None
+                raise Unreachable(f"{why}, and {error}") from None
         await anyio.sleep(_LOOK_AGAIN_S)
 
 
-def _open_embedded(place: Place) -> AbstractAsyncContextManager[Peer]:
+def _open_wire(
+    address: Address, place: Place, scopes: tuple[str, ...]
+) -> AbstractAsyncContextManager[Peer]:
+    refuse_stranger(address, place)
+    from crossclaw.cli.wire import open_wire  # noqa: PLC0415  brings websockets, 100 ms
+
+    return open_wire(address, scopes)
+
+
+def refuse_stranger(address: Address, place: Place) -> None:
+    """A gateway of this folder would say where it listens. Whoever else does is not to get our token."""
+    if address.is_unnamed and served_port(place) is None:
+        raise NobodyListens(_nobody(address) or f"no gateway answers at {address.url}")
+
+
+def _open_embedded(place: Place, address: Address) -> AbstractAsyncContextManager[Peer]:
     from crossclaw.cli.embedded import open_embedded  # noqa: PLC0415  brings the whole house
 
-    return open_embedded(place)
+    return open_embedded(place, _nobody(address))
 
 
-def _how_to_start(address: Address) -> str | None:
-    return "Start it with: crossclaw gateway" if address.is_local else None
+def _nobody(address: Address) -> str | None:
+    """Of the port where a gateway of this folder would be, when another has it."""
+    number = urlsplit(address.url).port
+    if not (address.is_unnamed and number and is_taken(number)):
+        return None
+    return f"no gateway of this state folder runs, and another program has port {number}"
+
+
+def how_to_start(address: Address) -> str | None:
+    if not address.is_local:
+        return None
+    elsewhere = " --port 0 (a free one; or set gateway.port)" if _nobody(address) else ""
+    return f"Start it with: crossclaw gateway{elsewhere}"
 
 
 @contextmanager

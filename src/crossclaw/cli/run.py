@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from crossclaw.cli.checks import greets_as_gateway
-from crossclaw.cli.exits import Exit
+from crossclaw.cli.exits import CommandFailed, Exit
 from crossclaw.cli.finding import named_port, served_port
 from crossclaw.cli.gateway import (
     environment,
@@ -42,8 +42,17 @@ def _run(arguments: Arguments) -> int:
         token = gateway_token(place.config, place.paths, place.environ)
         out("A gateway of this state folder is already running.\n")
         out(f"  open   {link(f'http://127.0.0.1:{running}', token.reveal())}")
-        return Exit.OK
+        return _as_wanted(arguments.port, running)
     return _serve(arguments, place, named_port(place) if arguments.port is None else arguments.port)
+
+
+def _as_wanted(port: int | None, running: int) -> int:
+    if port in (None, 0, running):
+        return Exit.OK
+    raise CommandFailed(
+        f"it is on port {running}, not on {port}: a state folder has one gateway",
+        hint="Stop that one first, or set OPENCLAW_STATE_DIR to another folder for a second one.",
+    )
 
 
 def _serve(arguments: Arguments, place: Place, number: int | None) -> int:

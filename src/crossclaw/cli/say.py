@@ -33,6 +33,12 @@ def note(text: str) -> None:
     sys.stderr.flush()
 
 
+def ask_for_line(question: str) -> None:
+    """Beside the answer, as a note is; what is typed follows on the same row."""
+    sys.stderr.write(question)
+    sys.stderr.flush()
+
+
 def problem(text: str, hint: str | None = None) -> None:
     sys.stderr.write(f"crossclaw: {text}\n")
     if hint:

@@ -1,10 +1,14 @@
 """`sessions`: the conversations of a gateway, listed, read, sent to, compacted, reset and deleted."""
 
+import sys
+from collections.abc import Awaitable, Callable
 from shlex import quote
 from typing import Any
 
+import anyio
+
 from crossclaw.cli.bars import at_work
-from crossclaw.cli.exits import Exit, UsageError
+from crossclaw.cli.exits import CommandFailed, Exit, UsageError
 from crossclaw.cli.grammar import (
     Arguments,
     Command,
@@ -18,7 +22,7 @@ from crossclaw.cli.naming import find_session
 from crossclaw.cli.past import show_past, show_words
 from crossclaw.cli.peer import ADMIN, READ, WRITE, Peer
 from crossclaw.cli.running import ask
-from crossclaw.cli.say import cleaned, note, out, out_json, problem
+from crossclaw.cli.say import ask_for_line, cleaned, note, out, out_json, problem
 from crossclaw.cli.sheets import sheet
 from crossclaw.cli.tables import ago, pairs, table
 from crossclaw.domain.clock import SystemClock
@@ -235,12 +239,36 @@ async def _target(peer: Peer, arguments: Arguments) -> dict[str, Any]:
 
 def _reset(arguments: Arguments) -> int:
     return _change(
-        arguments, "sessions.reset", "begins anew; sessions export --all-ids has the old transcript"
+        arguments,
+        "sessions.reset",
+        lambda key: (
+            f"{key} begins anew. The old transcript: crossclaw sessions export {quote(key)} --all-ids"
+        ),
+    )
+
+
+def _delete_arguments(parser: Parser) -> None:
+    _one_arguments(parser)
+    parser.add_argument(
+        "--yes", "-y", action="store_true", help="do not ask; without a terminal nobody is asked"
     )
 
 
 def _delete(arguments: Arguments) -> int:
-    return _change(arguments, "sessions.delete", "is deleted")
+    asks = not arguments.yes and sys.stdin.isatty() and sys.stderr.isatty()
+    return _change(
+        arguments,
+        "sessions.delete",
+        lambda key: f"{key} is deleted",
+        before=_sure if asks else None,
+    )
+
+
+async def _sure(key: str) -> None:
+    ask_for_line(f"Delete {cleaned(key)} for good? [y/N] ")
+    await anyio.wait_readable(sys.stdin.fileno())  # the connection is kept up meanwhile
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise CommandFailed("Nothing was deleted.")
 
 
 def _compact(arguments: Arguments) -> int:
@@ -262,11 +290,18 @@ def _compact(arguments: Arguments) -> int:
     return ask(arguments, READ, WRITE, ADMIN, work=work)
 
 
-def _change(arguments: Arguments, method: str, done: str) -> int:
+def _change(
+    arguments: Arguments,
+    method: str,
+    done: Callable[[str], str],
+    before: Callable[[str], Awaitable[None]] | None = None,
+) -> int:
     async def work(peer: Peer) -> int:
         key = await find_session(peer, arguments.session)
+        if before is not None:
+            await before(key)
         answer = await peer.call(method, {"key": key}, timeout_s=arguments.timeout)
-        out_json(answer) if arguments.json else out(f"{key} {done}")
+        out_json(answer) if arguments.json else out(done(key))
         return Exit.OK
 
     return ask(arguments, READ, WRITE, ADMIN, work=work)
@@ -279,5 +314,5 @@ COMMANDS = {
     "send": Command(_send_arguments, _send),
     "compact": Command(_one_arguments, _compact),
     "reset": Command(_one_arguments, _reset),
-    "delete": Command(_one_arguments, _delete),
+    "delete": Command(_delete_arguments, _delete),
 }

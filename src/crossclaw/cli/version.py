@@ -1,5 +1,14 @@
-"""The version, from the code: reading the installed package's metadata costs 100 ms."""
+"""`version`, as OpenClaw's command line has it beside `--version`."""
 
-import crossclaw
+from crossclaw import __version__
+from crossclaw.cli.exits import Exit
+from crossclaw.cli.grammar import Arguments, Command, no_arguments
+from crossclaw.cli.say import out
 
-VERSION = crossclaw.__version__
+
+def _version(arguments: Arguments) -> int:
+    out(f"crossclaw {__version__}")
+    return Exit.OK
+
+
+COMMANDS = {"version": Command(no_arguments, _version)}

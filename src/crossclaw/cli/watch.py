@@ -1,6 +1,7 @@
 """`watch`: who talks to whom, live, a line an event."""
 
 import contextlib
+import re
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -21,27 +22,43 @@ from crossclaw.domain.exchanges import is_silent
 
 ROUTE_CHARS = 40
 WORDS_CHARS_MAX = 100  # one line on a wide terminal
-RUNS_REMEMBERED = 10_000  # between their beginning and their end
+RUNS_REMEMBERED = 10_000  # between their beginning and their end; as many names of sessions
 _MORE = """  crossclaw watch                  everything
   crossclaw watch librarian send   lines with both words
 A gateway that is started again is followed again. Ctrl-C ends it."""
 
 
 class Line(NamedTuple):
+    """What happened, in the words that people read, and beside them the fields that programs want."""
+
     at: int
     route: str
     what: str
     words: str = ""
+    event: str = ""
+    """arrived, tool, ended or told: words that came without a run, as a sub-agent's report."""
+    key: str = ""
+    run_id: str | None = None
+    kind: str | None = None
+    source: str | None = None
+    """The key of a session; or person, cron, hook, node."""
+    status: str | None = None
+    duration_ms: int | None = None
+    text: str | None = None
+    """In full."""
 
-    @property
-    def text(self) -> str:
-        clock = datetime.fromtimestamp(self.at / 1000).astimezone().strftime("%H:%M:%S")
+    def shown(self, at: int) -> str:
         return (
-            f"{dimmed(clock)}  {self.route:<{ROUTE_CHARS}}  {self.what:<10}  {self.words}".rstrip()
-        )
+            f"{dimmed(_clock(at))}  {self.route:<{ROUTE_CHARS}}  {self.what:<10}  {self.words}"
+        ).rstrip()
+
+    def as_json(self) -> dict[str, Any]:
+        fields = self._asdict()
+        fields |= {"runId": fields.pop("run_id"), "durationMs": fields.pop("duration_ms")}
+        return fields | {"from": fields.pop("source"), "to": self.key}
 
     def has(self, words: list[str]) -> bool:
-        text = f"{self.route} {self.what} {self.words}".lower()
+        text = f"{self.route} {self.what} {self.words} {self.key} {self.source}".lower()
         return all(word.lower() in text for word in words)
 
 
@@ -53,7 +70,12 @@ def _arguments(parser: Parser) -> None:
 
 
 def _watch(arguments: Arguments) -> int:
-    return ask_lasting(arguments, READ, work=lambda peer: _watch_on(peer, arguments), embed=False)
+    def tell(text: str) -> None:
+        note(f"{_clock(_now_ms())}  {text}")
+
+    return ask_lasting(
+        arguments, READ, work=lambda peer: _watch_on(peer, arguments), embed=False, tell=tell
+    )
 
 
 async def _watch_on(peer: LastingPeer, arguments: Arguments) -> int:
@@ -73,7 +95,7 @@ async def _follow(peer: Peer, watcher: "Watcher", shower: "Shower") -> bool:
         else:
             missed = []
             for line in await watcher.begin():
-                note(line.text)
+                note(line.shown(line.at))
             note(f"watching {peer.place}; Ctrl-C ends it")
         if shower.show(missed):
             return True
@@ -90,27 +112,29 @@ class Shower:
         self._words: list[str] = arguments.words
         self._as_json: bool = arguments.json
         self._left: int | None = arguments.lines
+        self._latest = 0
 
     def show(self, lines: list[Line]) -> bool:
         """Whether that was the last one."""
         for line in lines:
             if not line.has(self._words):
                 continue
-            _show(line, as_json=self._as_json)
+            self._show(line)
             if self._left is not None:
                 self._left -= 1
                 if self._left == 0:
                     return True
         return False
 
+    def _show(self, line: Line) -> None:
+        if self._as_json:
+            import json  # noqa: PLC0415
 
-def _show(line: Line, *, as_json: bool) -> None:
-    if as_json:
-        import json  # noqa: PLC0415
-
-        out(json.dumps(line._asdict(), ensure_ascii=False))
-    else:
-        out(line.text)
+            out(json.dumps(line.as_json(), ensure_ascii=False))
+            return
+        # What is heard of late is shown by the time of the line before: no clock runs backwards.
+        self._latest = max(self._latest, line.at)
+        out(line.shown(self._latest))
 
 
 class Watcher:
@@ -120,29 +144,30 @@ class Watcher:
         self._peer = peer
         self._cursor = 0
         self._began: dict[str, int] = {}
+        self._kinds: dict[str, str] = {}
+        self._names: dict[str, str] = {}
         self.has_begun = False
 
     async def begin(self) -> list[Line]:
         """What is under way already."""
         seen = await self._peer.call("map.get", {})
         self._cursor, self.has_begun = seen["cursor"], True
-        return [_arrived(run) for run in seen["open"]]
+        return self._learn(seen, seen["open"])
 
     async def hear(self, event: Event) -> list[Line]:
         payload = event.payload
         if event.name == "agent" and payload.get("stream") == "lifecycle":
             return await self._lifecycle(payload)
         if event.name == "agent" and payload.get("stream") == "tool":
-            return _tool(payload)
+            return self._tool(payload)
         if event.name == "chat" and payload.get("state") in ("final", "error", "aborted"):
             return [*await self.arrived(), self._ended(payload)]
         return []
 
     async def _lifecycle(self, payload: dict[str, Any]) -> list[Line]:
         if payload["data"].get("phase") == "start":
-            self._began[payload["runId"]] = payload["data"].get("startedAt") or payload["ts"]
-            if len(self._began) > RUNS_REMEMBERED:
-                del self._began[next(iter(self._began))]
+            began = payload["data"].get("startedAt") or payload["ts"]
+            _remember(self._began, payload["runId"], began)
             return await self.arrived()
         return []
 
@@ -150,38 +175,98 @@ class Watcher:
         """The runs that came since the last look, also those of a time without a connection."""
         seen = await self._peer.call("map.get", {"after": self._cursor})
         self._cursor = seen["cursor"]
-        return [_arrived(run) for run in seen["runs"]]
+        return self._learn(seen, seen["runs"])
+
+    def _learn(self, seen: dict[str, Any], runs: list[dict[str, Any]]) -> list[Line]:
+        for row in seen["nodes"]:
+            if name := row.get("label") or row.get("displayName"):
+                _remember(self._names, row["key"], cleaned(name))
+        for run in runs:
+            _remember(self._kinds, run["runId"], run["kind"])
+        return [self._arrived(run) for run in runs]
+
+    def _short(self, key: str) -> str:
+        """A number that nobody can read gives way to the name that the session has."""
+        name = self._names.get(key)
+        return _ID.sub(lambda _: name, short_key(key), 1) if name else short_key(key)
 
     def _ended(self, payload: dict[str, Any]) -> Line:
-        state = payload["state"]
+        state, run_id, key = payload["state"], payload["runId"], payload["sessionKey"]
         words = message_text(payload.get("message"))
         at = (payload.get("message") or {}).get("timestamp") or _now_ms()
-        began = self._began.pop(payload["runId"], None)
-        took = f"{(at - began) / 1000:.1f} s  " if began is not None else ""
         told = payload.get("errorMessage") or ("(silence)" if is_silent(words) else f"“{words}”")
-        return Line(at, short_key(payload["sessionKey"]), _STATES[state], took + _one_line(told))
+        if run_id.startswith(_WITHOUT_RUN):
+            quoted = _one_line(told)
+            return Line(at, self._short(key), "is told", quoted, "told", key, text=words)
+        began = self._began.pop(run_id, None)
+        took_ms = None if began is None else at - began
+        took = "" if took_ms is None else f"{took_ms / 1000:.1f} s  "
+        return Line(
+            at,
+            self._short(key),
+            _STATES[state],
+            took + _one_line(told),
+            event="ended",
+            key=key,
+            run_id=run_id,
+            kind=self._kinds.pop(run_id, None),
+            status=_STATUSES[state],
+            duration_ms=took_ms,
+            text=payload.get("errorMessage") or words,
+        )
+
+    def _arrived(self, run: dict[str, Any]) -> Line:
+        kind, source, own = run["kind"], run.get("source"), self._short(run["key"])
+        begun_by = kind if kind in ("cron", "hook", "node") else "person"
+        route = f"{self._short(source) if source else _BEGUN.get(begun_by, begun_by)} → {own}"
+        announces = kind == "announce"  # asked by nobody: the session tells its own chat
+        return Line(
+            run["createdAt"],
+            own if announces else route,
+            "announces" if announces else kind,
+            event="arrived",
+            key=run["key"],
+            run_id=run["runId"],
+            kind=kind,
+            source=source or begun_by,
+            status=run["status"],
+        )
+
+    def _tool(self, payload: dict[str, Any]) -> list[Line]:
+        data, key = payload["data"], payload["sessionKey"]
+        failed = data.get("phase") == "result"
+        if data.get("phase") == "update" or (failed and not data.get("isError")):
+            return []
+        name = data["name"]
+        words = f"{name} failed" if failed else progress_line(name, data.get("args"))
+        return [
+            Line(
+                payload["ts"],
+                self._short(key),
+                "tool",
+                words,
+                event="tool",
+                key=key,
+                run_id=payload["runId"],
+                kind=self._kinds.get(payload["runId"]),
+                status="error" if failed else "started",
+                duration_ms=data.get("durationMs"),
+                text=words,
+            )
+        ]
 
 
 _STATES = {"final": "answered", "error": "failed", "aborted": "stopped"}
+_STATUSES = {"final": "ok", "error": "error", "aborted": "aborted"}
+_BEGUN = {"person": "a person"}
+_WITHOUT_RUN = "inject-"  # so the gateway numbers words that came without a run
+_ID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 
 
-def _arrived(run: dict[str, Any]) -> Line:
-    kind, source, own = run["kind"], run.get("source"), short_key(run["key"])
-    if kind == "announce":  # it is asked by nobody: the session tells its own chat
-        return Line(run["createdAt"], own, "announces")
-    begun_by = kind if kind in ("cron", "hook", "node") else "a person"
-    return Line(run["createdAt"], f"{short_key(source) if source else begun_by} → {own}", kind)
-
-
-def _tool(payload: dict[str, Any]) -> list[Line]:
-    data = payload["data"]
-    if data.get("phase") == "result" and not data.get("isError"):
-        return []
-    failed = data.get("phase") == "result"
-    words = (
-        f"{data.get('name')} failed" if failed else progress_line(data["name"], data.get("args"))
-    )
-    return [Line(payload["ts"], short_key(payload["sessionKey"]), "tool", words)]
+def _remember(known: dict[str, Any], name: str, value: Any) -> None:
+    known[name] = value
+    if len(known) > RUNS_REMEMBERED:
+        del known[next(iter(known))]
 
 
 def short_key(key: str) -> str:
@@ -195,6 +280,10 @@ def short_key(key: str) -> str:
 def _one_line(text: str) -> str:
     line = cleaned(" ".join(text.split()))
     return line if len(line) <= WORDS_CHARS_MAX else line[: WORDS_CHARS_MAX - 1] + "…"
+
+
+def _clock(at: int) -> str:
+    return datetime.fromtimestamp(at / 1000).astimezone().strftime("%H:%M:%S")
 
 
 def _now_ms() -> int:

@@ -1,0 +1,29 @@
+"""`channels status`: the chats that are set up in the gateway that runs."""
+
+from crossclaw.cli.exits import Exit
+from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, json_option
+from crossclaw.cli.peer import READ, Peer
+from crossclaw.cli.running import ask
+from crossclaw.cli.say import out, out_json
+from crossclaw.cli.tables import table
+
+
+def _arguments(parser: Parser) -> None:
+    json_option(parser)
+    gateway_options(parser)
+
+
+def _status(arguments: Arguments) -> int:
+    async def work(peer: Peer) -> int:
+        answer = await peer.call("channels.status", {}, timeout_s=arguments.timeout)
+        rows = [
+            (name, "runs" if answer["channels"][name].get("running") else "does not run")
+            for name in answer["channelOrder"]
+        ]
+        out_json(answer) if arguments.json else out(table(("channel", "state"), rows))
+        return Exit.OK
+
+    return ask(arguments, READ, work=work, embed=False)
+
+
+COMMANDS = {"status": Command(_arguments, _status), "list": Command(_arguments, _status)}

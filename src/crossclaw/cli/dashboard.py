@@ -1,0 +1,35 @@
+"""`dashboard`: the link to the page of the gateway that runs."""
+
+from crossclaw.cli.exits import Exit
+from crossclaw.cli.finding import TOKEN_HINT, Wanted, find_gateway
+from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options
+from crossclaw.cli.peer import READ, Peer
+from crossclaw.cli.place import find_served_place
+from crossclaw.cli.run import link
+from crossclaw.cli.running import ask
+from crossclaw.cli.say import note, out
+
+
+def _arguments(parser: Parser) -> None:
+    parser.add_argument("--no-open", action="store_true", help="accepted: it is only printed here")
+    gateway_options(parser)
+
+
+def _dashboard(arguments: Arguments) -> int:
+    """Only of a gateway that answered to the very token in the link."""
+
+    async def work(peer: Peer) -> int:
+        wanted = Wanted(arguments.url, arguments.token, arguments.password)
+        address = find_gateway(wanted, find_served_place())
+        page = address.url.replace("ws", "http", 1)
+        if address.token is None:
+            out(page)
+            note(TOKEN_HINT)
+        else:
+            out(link(page, address.token.reveal()))
+        return Exit.OK
+
+    return ask(arguments, READ, work=work, embed=False)
+
+
+COMMANDS = {"dashboard": Command(_arguments, _dashboard)}
