@@ -52,6 +52,7 @@ READS: dict[str, dict[str, Any]] = {
     "sessions.search": {"query": "soup"},
     "sessions.entries.search": {"query": "soup"},
     "sessions.entries": {"key": CHEF},
+    "sessions.transcripts": {"key": CHEF},
     "runs.trace": {"runId": "r1"},
     "cron.runs": {"scope": "all"},
 }
