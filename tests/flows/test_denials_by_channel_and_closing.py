@@ -152,6 +152,9 @@ async def test_a_rule_about_groups_holds_for_a_group_that_has_no_session(
         ("telegram", "-1001234567890", NO_GROUPS, False),
         ("telegram", "-1001234567890", NO_CHANNELS, False),
         ("telegram", "1234567890", NO_GROUPS, True),
+        ("telegram", "group:1234567890", NO_PEOPLE, False),
+        ("telegram", "user:-1001234567890", NO_GROUPS, False),
+        ("memory", "user:group:g1", NO_GROUPS, False),
         ("telegram", "@somewhere", NO_CHANNELS, False),
         ("discord", "1234567890", NO_GROUPS, False),
         ("whatsapp", "1203630@g.us", NO_GROUPS, False),
@@ -167,6 +170,16 @@ async def test_what_an_address_may_be_must_be_allowed(
     tmp_path: Path, channel: str, to: str, rule: dict[str, Any], shown: bool
 ) -> None:
     assert await sent_to(tmp_path, to, rule, channel=channel) is shown
+
+
+@pytest.mark.spec("Y1", "Y4")
+@pytest.mark.parametrize(
+    ("rule", "shown"), [(NO_PEOPLE, False), (NO_GROUPS, False), (NO_CHANNELS, True)]
+)
+async def test_a_person_is_not_taken_for_the_group_of_the_same_name(
+    tmp_path: Path, rule: dict[str, Any], shown: bool
+) -> None:
+    assert await sent_to(tmp_path, "user:g2", rule, before="g2") is shown
 
 
 @pytest.mark.spec("Y1", "Y4")
