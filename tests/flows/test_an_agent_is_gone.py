@@ -152,18 +152,21 @@ async def test_the_main_session_of_an_agent_that_is_gone_is_an_ordinary_one(
         assert left == {"agent:main:main"}
 
 
-async def test_a_main_session_put_away_while_its_agent_was_gone_does_not_stop_the_cleanup(
+@pytest.mark.spec("S1")
+async def test_a_main_session_put_away_while_its_agent_was_gone_is_back_with_it(
     tmp_path: Path,
 ) -> None:
+    ask = 'tool: sessions_send {"agentId": "chef", "message": "say: anew"}\nthen:\nsay: asked'
     await talk_to_chef(tmp_path)
     async with opened(tmp_path, "main") as house:
         await call(house, "sessions.archive", key=CHEF)
     async with opened(tmp_path, "main", "chef") as house:
         await anyio.sleep(3600)
-        assert (await call(house, "sessions.cleanup", enforce=True, olderThanDays=0.02))[
-            "count"
-        ] == 1
-        assert (await say(house, CHEF, "say: anew", "r11")).reply == "anew"
+        swept = await call(house, "sessions.cleanup", enforce=True, olderThanDays=0.02)
+        assert swept["count"] == 0
+        assert "anew" in str(await results_of(house, await say(house, "main", ask, "r9")))
+        shown = await call(house, "chat.history", sessionKey=CHEF)
+        assert "soup" in str(shown["messages"])  # what was said before is still there
 
 
 async def last_status(house: House, name: str) -> Any:
