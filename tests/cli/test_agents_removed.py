@@ -42,6 +42,7 @@ def test_an_agent_is_taken_out_and_its_sessions_are_listed_read_and_deleted(
 
     (row,) = person.reads_json("sessions", "list")["sessions"]
     assert (row["key"], row["agentGone"]) == ("agent:chef:main", True)
+    assert "agent gone" in person.types("sessions", "list").stdout
     assert "soup" in person.types("sessions", "history", "agent:chef:main").stdout
     assert "soup" in person.types("sessions", "export", "agent:chef:main").stdout
     refused = person.types("sessions", "send", "agent:chef:main", "say: more")

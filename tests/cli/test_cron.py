@@ -11,10 +11,10 @@ pytestmark = pytest.mark.spec("C2", "K3")
 def test_a_job_is_made_shown_changed_run_and_removed(person: Person) -> None:
     made = person.reads_json(
         *("cron", "add", "--name", "report", "--cron", "0 7 * * 1-5", "--tz", "Europe/Vienna"),
-        *("--message", "say: the report", "--channel", "telegram", "--to", "4711"),
+        *("--message", "say: the report", "--channel", "last", "--to", "4711"),
     )
     assert made["schedule"] == {"kind": "cron", "expr": "0 7 * * 1-5", "tz": "Europe/Vienna"}
-    assert made["delivery"] == {"mode": "announce", "channel": "telegram", "to": "4711"}
+    assert made["delivery"] == {"mode": "announce", "channel": "last", "to": "4711"}
     listed = person.types("cron", "list")
     assert "cron 0 7 * * 1-5 @ Europe/Vienna" in listed.stdout
 

@@ -296,7 +296,7 @@ async def test_a_dry_run_reads_everything_and_a_folder_without_sessions_is_refus
     assert report.messages == 5
     assert sorted(os.listdir(tmp_path)) == ["there"]
     with pytest.raises(Invalid, match="agents/<agent>/sessions"):
-        await Import(None, VirtualClock(), lambda *_: None).run(tmp_path / "nothing")
+        await Import(None, VirtualClock(), lambda *_: None).run(tmp_path)
 
 
 @pytest.mark.spec("C2")

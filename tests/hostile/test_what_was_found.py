@@ -137,7 +137,7 @@ def test_the_last_second_of_all_is_a_time() -> None:
 def test_a_large_config_that_is_wrong_says_where_at_once(tmp_path: Path) -> None:
     path = tmp_path / "openclaw.json"
     path.write_text("{\n" + '"a": [1,\n1],\n' * 200_000 + "}}", "utf-8")
-    with pytest.raises(ConfigInvalid, match=r"openclaw\.json:400002: this is not JSON5"):
+    with pytest.raises(ConfigInvalid, match=r"openclaw\.json:400002:2: this is not JSON5"):
         load(path, {})
 
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
 from crossclaw import app
@@ -38,7 +39,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.spec("G2", "K3")]
 
 
 @asynccontextmanager
-async def opened(folder: Path) -> AsyncGenerator[Any]:
+async def opened(folder: Path, **settings: Any) -> AsyncGenerator[Any]:
     gateways: list[Gateway] = []
     provider = ScriptedProvider(lambda _: "heard")
     outside = app.Outside(
@@ -47,7 +48,7 @@ async def opened(folder: Path) -> AsyncGenerator[Any]:
         clients=lambda: [each for gateway in gateways for each in gateway.clients()],
     )
     paths = Paths(home=folder, state_dir=folder / "state", config_path=folder / "openclaw.json")
-    config = config_for(provider, Config())
+    config = config_for(provider, msgspec.convert({"gateway": settings}, Config))
     async with app.open_house(config, paths, outside) as house:
         gateway = app.build_gateway(config, outside, house, {GATEWAY: lock_for(Secret(TOKEN))})
         gateways.append(gateway)
@@ -98,6 +99,17 @@ async def test_what_cannot_be_asked_of_a_node_is_told(tmp_path: Path) -> None:
             assert "offers camera.snap" in other["error"]["message"]
             silent = await person.ask("node.invoke", call(timeoutMs=20))
             assert "did not answer" in silent["error"]["message"]
+
+
+async def test_a_command_that_is_denied_reaches_no_node(tmp_path: Path) -> None:
+    denied = {"denyCommands": ["camera.snap"]}
+    async with (
+        opened(tmp_path, nodes=denied) as served,
+        guest(served) as person,
+        guest(served, **PHONE),
+    ):
+        refused = await person.ask("node.invoke", call())
+        assert "gateway.nodes.denyCommands" in refused["error"]["message"]
 
 
 async def test_the_person_at_a_node_speaks_in_its_own_session(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def _show_table(answer: dict[str, Any], *, filtered: bool) -> None:
             row["key"],
             row["kind"],
             row.get("label") or row.get("displayName") or "",
-            _state(row.get("lane")),
+            "agent gone" if row.get("agentGone") else _state(row.get("lane")),
             _short(row["tokens"]),
             ago(row["updatedAt"], answer["ts"]),
         )

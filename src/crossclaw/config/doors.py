@@ -143,9 +143,11 @@ LogLevel = Literal["silent", "fatal", "error", "warn", "info", "debug", "trace"]
 
 class Logging(Section, frozen=True):
     level: LogLevel = "info"
+    """How much is written; `silent` writes nothing."""
     console_level: LogLevel | None = None
     """Of the terminal; else the same."""
     file: str | None = None
+    """Where the log is written; else in the state folder."""
     quiet = names("consoleStyle redactSensitive redactPatterns maxFileBytes")
 
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from crossclaw.config.section import Count, Loose, Positive, Section, names
+from crossclaw.config.section import Count, Positive, Section, names
 from crossclaw.domain.secret import Secret
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
@@ -101,6 +101,12 @@ class HttpTools(Section, frozen=True):
     """Tools taken away."""
 
 
+class NodeCommands(Section, frozen=True):
+    deny_commands: tuple[str, ...] = ()
+    """What no node is asked to do, whatever it offers."""
+    unused = names("allowCommands browser")
+
+
 class Gateway(Section, frozen=True):
     mode: Literal["local", "remote"] = "local"
     """`remote`: the command line asks a gateway elsewhere."""
@@ -126,8 +132,8 @@ class Gateway(Section, frozen=True):
     """When a changed file is taken over."""
     tools: HttpTools = HttpTools()
     """Tools over `/tools/invoke`."""
-    nodes: Loose = msgspec.field(default_factory=Loose)
-    """No effect yet."""
+    nodes: NodeCommands = NodeCommands()
+    """What nodes may be asked."""
     unused = names(
         "tailscale push webchat allowRealIpFallback channelHealthCheckMinutes"
         " channelStaleEventThresholdMinutes channelMaxRestartsPerHour handshakeTimeoutMs terminal"

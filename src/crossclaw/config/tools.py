@@ -114,7 +114,7 @@ class AgentTools(Section, frozen=True):
     sandbox: SandboxTools = SandboxTools()
     """What a sandboxed session gets."""
     fs: Loose = msgspec.field(default_factory=Loose)
-    """No effect yet."""
+    """No effect: files are always those of the workspace."""
     unused = _FOREIGN_TOOLS
 
 

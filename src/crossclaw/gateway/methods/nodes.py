@@ -13,7 +13,7 @@ import msgspec
 from crossclaw.config import Config
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.errors import Busy, CrossclawError, Invalid
+from crossclaw.domain.errors import Busy, CrossclawError, Forbidden, Invalid
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Provenance, UserMessage
@@ -135,6 +135,8 @@ class Nodes:
         if params.command not in client.admitted.commands:
             known = ", ".join(client.admitted.commands) or "none"
             raise Invalid(f"node command not allowed: {params.command}; this node offers {known}")
+        if params.command in self._config.gateway.nodes.deny_commands:
+            raise Forbidden(f"{params.command} is in gateway.nodes.denyCommands")
         answer = await self._ask(client, params)
         if not answer.ok:
             error = answer.error or {}
