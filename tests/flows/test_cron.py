@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import apsw
 import msgspec
 import pytest
 
@@ -360,6 +361,22 @@ async def test_a_job_runs_by_hand_twice_within_a_millisecond(tmp_path: Path) -> 
             await house.book.wait(runs[-1], timeout_s=60)
         assert [e["status"] for e in await entries(house, job["id"])] == ["ok", "ok"]
         assert len(set(runs)) == 2
+
+
+@pytest.mark.anyio
+@pytest.mark.spec("K3", "B1")
+async def test_a_tick_that_is_no_longer_kept_is_known_by_its_run(tmp_path: Path) -> None:
+    provider = ScriptedProvider(lambda _: "ok")
+    async with open_house(tmp_path, provider) as house:
+        job = await add(house, enabled=False)
+        runs = []
+        for _ in range(2):
+            runs.append((await call(house, "cron.run", id=job["id"], mode="force"))["runId"])
+            await house.book.wait(runs[-1], timeout_s=60)
+            store = apsw.Connection(str(tmp_path / "state" / "crossclaw.sqlite"))
+            store.execute("DELETE FROM job_slots")
+            store.close()
+    assert len(set(runs)) == len(provider.seen) == 2
 
 
 @pytest.mark.anyio
