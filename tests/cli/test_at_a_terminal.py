@@ -11,10 +11,7 @@ from tests.cli.person import Person
 from tests.cli.terminal import at_a_terminal
 from tests.cli.test_with_a_gateway import running
 
-pytestmark = [
-    pytest.mark.spec("C2"),
-    pytest.mark.timeout(180),  # gateways start and stop, and each wait has a bound of its own
-]
+pytestmark = pytest.mark.spec("C2")
 
 AWAY = "the gateway is away; waiting for it, up to 30 s"
 BACK = "the gateway was away; it is there again"
