@@ -252,3 +252,18 @@ async def test_a_job_says_nothing_where_nobody_knows_that_it_may(
         await call(house, "cron.run", id=made["id"], mode="force")
         await anyio.sleep(600)
     assert bool(chat.sent) is shown
+
+
+@pytest.mark.spec("N9", "B1")
+async def test_what_a_client_sends_to_a_chat_does_not_overtake_a_reply_there(
+    tmp_path: Path,
+) -> None:
+    """An address that somebody named is the same chat as the one that a message came from."""
+    chat = MemoryChannel()
+    async with open_house(tmp_path, Recording(), channels=[chat]) as house:
+        chat.faults.append(DeliveryError("a moment, please", retryable=True))
+        await house.book.wait(await chat.say("ana", "hi"))
+        for text in ("news", "more"):
+            await call(house, "send", to="ana", message=text, idempotencyKey=text)
+        await anyio.sleep(600)
+    assert chat.sent == [("ana", "re: hi"), ("ana", "news"), ("ana", "more")]
