@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import apsw
 import msgspec
 import pytest
 
@@ -267,3 +268,17 @@ async def test_what_a_client_sends_to_a_chat_does_not_overtake_a_reply_there(
             await call(house, "send", to="ana", message=text, idempotencyKey=text)
         await anyio.sleep(600)
     assert chat.sent == [("ana", "re: hi"), ("ana", "news"), ("ana", "more")]
+
+
+@pytest.mark.spec("B1")
+async def test_a_send_that_is_repeated_after_an_upgrade_is_still_the_same(tmp_path: Path) -> None:
+    """An older release did not note that somebody had named the chat."""
+    chat = MemoryChannel()
+    async with open_house(tmp_path, Recording(), channels=[chat]) as house:
+        for _ in range(2):
+            await call(house, "send", to="ana", message="news", idempotencyKey="n1")
+            await anyio.sleep(5)
+            store = apsw.Connection(str(tmp_path / "state" / "crossclaw.sqlite"))
+            store.execute("UPDATE outbox SET named = 0")
+            store.close()
+    assert chat.sent == [("ana", "news")]
