@@ -2,6 +2,7 @@
 said twice."""
 
 import json
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -13,6 +14,10 @@ from tests.cli.fake_gateway import Chat, FakeGateway
 from tests.cli.person import BIN, Person
 from tests.cli.test_watching import reads_until, watching
 from tests.cli.test_with_a_gateway import running
+
+pytestmark = pytest.mark.timeout(
+    180
+)  # gateways start and stop, and each wait has a bound of its own
 
 ONE = '{ agents: { list: [{ id: "main" }] } }'
 TWO = '{ agents: { list: [{ id: "main" }, { id: "librarian" }] } }'
@@ -63,12 +68,12 @@ def test_a_run_that_was_under_way_when_the_gateway_died_is_awaited_and_said_once
     someone = Person(tmp_path)
     with running(someone, "gateway", "--port", str(someone.port)) as (first, _):
         watcher, chat = watching(someone, "chat", "--lines", "1"), chatting(someone)
-        says(chat, "wait: 3")
-        watcher.communicate(timeout=30)
+        says(chat, "wait: 6")
+        watcher.communicate(timeout=60)
         first.send_signal(signal.SIGKILL)
         first.wait(20)
     with running(someone, "gateway", "--port", str(someone.port)):
-        said, told = chat.communicate("say: And on.\n", timeout=40)
+        said, told = chat.communicate("say: And on.\n", timeout=60)
         history = someone.reads_json("sessions", "history", "main")["messages"]
 
     assert chat.returncode == Exit.OK
@@ -125,15 +130,15 @@ def test_a_message_whose_gateway_was_killed_gets_its_reply_from_the_next_one(
     tmp_path: Path,
 ) -> None:
     someone = Person(tmp_path)
-    words = ("message", "send", "tool: sessions_list {}\nthen:\nwait: 3\nsay: Late.", "--json")
+    words = ("message", "send", "tool: sessions_list {}\nthen:\nwait: 6\nsay: Late.", "--json")
     with running(someone, "gateway", "--port", str(someone.port)) as (first, _):
         watcher, sent = watching(someone, "tool", "--lines", "1"), someone.begins(*words)
-        watcher.communicate(timeout=30)
+        watcher.communicate(timeout=60)
         first.send_signal(signal.SIGKILL)
         first.wait(20)
         reads_until(sent.stderr, "the gateway is away; waiting for it")
     with running(someone, "gateway", "--port", str(someone.port)):
-        said, told = sent.communicate(timeout=40)
+        said, told = sent.communicate(timeout=60)
         history = someone.reads_json("sessions", "history", "main")["messages"]
 
     assert sent.returncode == Exit.OK, told
@@ -156,10 +161,12 @@ def test_a_gateway_that_stays_away_is_told_with_where_the_reply_will_be(
 ) -> None:
     _going(gateway)
 
-    done = person.types("message", "send", "Hello", "--timeout", "2")
+    done = person.types("message", "send", "Hello", "--timeout", "4")
 
     assert (done.returncode, done.stdout) == (Exit.UNREACHABLE, "Half\n")
-    assert "is not back after 2 s. If the message had arrived, its run goes on" in done.stderr
+    # What is left of the four seconds: a busy machine has used some of them.
+    told = r"is not back after \d s\. If the message had arrived, its run goes on"
+    assert re.search(told, done.stderr), done.stderr
     assert "crossclaw sessions history agent:main:main" in done.stderr
     assert len(gateway.params_of("chat.send")) == 1
 
@@ -172,7 +179,7 @@ def test_ctrl_c_while_the_gateway_is_away_says_that_nothing_was_aborted(
     reads_until(sent.stderr, "the gateway is away; waiting for it, up to 30 s")
 
     sent.send_signal(signal.SIGINT)
-    _, told = sent.communicate(timeout=30)
+    _, told = sent.communicate(timeout=60)
 
     assert sent.returncode == Exit.INTERRUPTED
     assert (

@@ -9,8 +9,10 @@ import pytest
 
 from crossclaw.app import House
 from crossclaw.config import Config
+from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Invalid, NotFound
 from crossclaw.domain.keys import SessionKey
+from crossclaw.door.principal import session_principal
 from crossclaw.door.registry import Caller, Listening
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import open_house
@@ -143,6 +145,8 @@ async def test_the_main_session_of_an_agent_that_is_gone_is_an_ordinary_one(
     async with opened(tmp_path, "main", "chef") as house:
         with pytest.raises(Invalid, match="Cannot delete"):
             await call(house, "sessions.delete", key=CHEF)
+        with pytest.raises(Invalid, match="cannot be archived"):
+            await call(house, "sessions.archive", key=CHEF)
     async with opened(tmp_path, "main") as house:
         assert (await call(house, "sessions.archive", key=CHEF))["archived"]
         assert (await call(house, "sessions.unarchive", key=CHEF))["unarchived"]
@@ -152,18 +156,40 @@ async def test_the_main_session_of_an_agent_that_is_gone_is_an_ordinary_one(
         assert left == {"agent:main:main"}
 
 
-async def test_a_main_session_put_away_while_its_agent_was_gone_does_not_stop_the_cleanup(
+@pytest.mark.spec("V1", "V3")
+async def test_who_may_not_see_a_session_does_not_hear_that_its_agent_is_gone(
     tmp_path: Path,
 ) -> None:
+    await talk_to_chef(tmp_path)
+    boxed = session_principal(SessionKey.main("main"), Authority(sandboxed=True))
+    words: dict[str, Any] = {"message": "soup?", "timeoutSeconds": 0}
+    async with opened(tmp_path, "main") as house:
+        found = await house.ledger.find_session(SessionKey.main("chef"))
+        for key in (CHEF, SIDE, found.session_id, "agent:nobody:main"):
+            with pytest.raises(NotFound, match=f"^unknown session: {key}$"):
+                await call(house, "tool.sessions_send", boxed, sessionKey=key, **words)
+        for agent in ("chef", "nobody"):
+            params = {"label": "side dish", "agentId": agent}
+            with pytest.raises(NotFound, match=r"^unknown session: side dish$"):
+                await call(house, "tool.sessions_send", boxed, **params, **words)
+        assert (await call(house, "tool.sessions_list", boxed))["sessions"] == []
+
+
+@pytest.mark.spec("S1")
+async def test_a_main_session_put_away_while_its_agent_was_gone_is_back_with_it(
+    tmp_path: Path,
+) -> None:
+    ask = 'tool: sessions_send {"agentId": "chef", "message": "say: anew"}\nthen:\nsay: asked'
     await talk_to_chef(tmp_path)
     async with opened(tmp_path, "main") as house:
         await call(house, "sessions.archive", key=CHEF)
     async with opened(tmp_path, "main", "chef") as house:
         await anyio.sleep(3600)
-        assert (await call(house, "sessions.cleanup", enforce=True, olderThanDays=0.02))[
-            "count"
-        ] == 1
-        assert (await say(house, CHEF, "say: anew", "r11")).reply == "anew"
+        swept = await call(house, "sessions.cleanup", enforce=True, olderThanDays=0.02)
+        assert swept["count"] == 0
+        assert "anew" in str(await results_of(house, await say(house, "main", ask, "r9")))
+        shown = await call(house, "chat.history", sessionKey=CHEF)
+        assert "soup" in str(shown["messages"])  # what was said before is still there
 
 
 async def last_status(house: House, name: str) -> Any:

@@ -216,6 +216,8 @@ async def test_a_model_never_sees_commands(tmp_path: Path) -> None:
         ("/queue debounce:soon", "'soon' is no duration"),
         ("/queue drop:everything", "invalid queueDrop (use old|new|summarize)"),
         ("/queue speed:9", "speed:9 is no setting of a queue"),
+        pytest.param(f"/queue cap:{'9' * 5000}", "is no setting of a queue", id="a huge cap"),
+        pytest.param(f"/queue debounce:{'9' * 400}h", "than a hundred years", id="a huge pause"),
         ("/queue backwards", "invalid queueMode (use "),
         ("/send", "⚙️ Usage: /send on|off|inherit"),
         ("/send maybe", "⚙️ Usage: /send on|off|inherit"),

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import apsw
 import msgspec
 import pytest
 
@@ -360,6 +361,39 @@ async def test_a_job_runs_by_hand_twice_within_a_millisecond(tmp_path: Path) -> 
             await house.book.wait(runs[-1], timeout_s=60)
         assert [e["status"] for e in await entries(house, job["id"])] == ["ok", "ok"]
         assert len(set(runs)) == 2
+
+
+@pytest.mark.anyio
+@pytest.mark.spec("K3")
+async def test_a_tick_that_was_never_settled_keeps_no_other_job_waiting(tmp_path: Path) -> None:
+    config = msgspec.convert({"cron": {"maxConcurrentRuns": 1}}, Config)
+    provider = ScriptedProvider(lambda _: "ok")
+    async with open_house(tmp_path, provider, config=config) as house:
+        stuck = await add(house, enabled=False)
+        answer = await call(house, "cron.run", id=stuck["id"], mode="force")
+        await house.book.wait(answer["runId"], timeout_s=60)
+        store = apsw.Connection(str(tmp_path / "state" / "crossclaw.sqlite"))
+        store.execute("UPDATE job_slots SET status = 'running'")
+        store.close()
+        other = await add(house, name="other")
+        await anyio.sleep(70)
+        assert [entry["status"] for entry in await entries(house, other["id"])] == ["ok"]
+
+
+@pytest.mark.anyio
+@pytest.mark.spec("K3", "B1")
+async def test_a_tick_that_is_no_longer_kept_is_known_by_its_run(tmp_path: Path) -> None:
+    provider = ScriptedProvider(lambda _: "ok")
+    async with open_house(tmp_path, provider) as house:
+        job = await add(house, enabled=False)
+        runs = []
+        for _ in range(2):
+            runs.append((await call(house, "cron.run", id=job["id"], mode="force"))["runId"])
+            await house.book.wait(runs[-1], timeout_s=60)
+            store = apsw.Connection(str(tmp_path / "state" / "crossclaw.sqlite"))
+            store.execute("DELETE FROM job_slots")
+            store.close()
+    assert len(set(runs)) == len(provider.seen) == 2
 
 
 @pytest.mark.anyio

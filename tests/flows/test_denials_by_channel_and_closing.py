@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import apsw
 import msgspec
 import pytest
 
@@ -152,6 +153,9 @@ async def test_a_rule_about_groups_holds_for_a_group_that_has_no_session(
         ("telegram", "-1001234567890", NO_GROUPS, False),
         ("telegram", "-1001234567890", NO_CHANNELS, False),
         ("telegram", "1234567890", NO_GROUPS, True),
+        ("telegram", "group:1234567890", NO_PEOPLE, False),
+        ("telegram", "user:-1001234567890", NO_GROUPS, False),
+        ("memory", "user:group:g1", NO_GROUPS, False),
         ("telegram", "@somewhere", NO_CHANNELS, False),
         ("discord", "1234567890", NO_GROUPS, False),
         ("whatsapp", "1203630@g.us", NO_GROUPS, False),
@@ -167,6 +171,16 @@ async def test_what_an_address_may_be_must_be_allowed(
     tmp_path: Path, channel: str, to: str, rule: dict[str, Any], shown: bool
 ) -> None:
     assert await sent_to(tmp_path, to, rule, channel=channel) is shown
+
+
+@pytest.mark.spec("Y1", "Y4")
+@pytest.mark.parametrize(
+    ("rule", "shown"), [(NO_PEOPLE, False), (NO_GROUPS, False), (NO_CHANNELS, True)]
+)
+async def test_a_person_is_not_taken_for_the_group_of_the_same_name(
+    tmp_path: Path, rule: dict[str, Any], shown: bool
+) -> None:
+    assert await sent_to(tmp_path, "user:g2", rule, before="g2") is shown
 
 
 @pytest.mark.spec("Y1", "Y4")
@@ -239,3 +253,32 @@ async def test_a_job_says_nothing_where_nobody_knows_that_it_may(
         await call(house, "cron.run", id=made["id"], mode="force")
         await anyio.sleep(600)
     assert bool(chat.sent) is shown
+
+
+@pytest.mark.spec("N9", "B1")
+async def test_what_a_client_sends_to_a_chat_does_not_overtake_a_reply_there(
+    tmp_path: Path,
+) -> None:
+    """An address that somebody named is the same chat as the one that a message came from."""
+    chat = MemoryChannel()
+    async with open_house(tmp_path, Recording(), channels=[chat]) as house:
+        chat.faults.append(DeliveryError("a moment, please", retryable=True))
+        await house.book.wait(await chat.say("ana", "hi"))
+        for text in ("news", "more"):
+            await call(house, "send", to="ana", message=text, idempotencyKey=text)
+        await anyio.sleep(600)
+    assert chat.sent == [("ana", "re: hi"), ("ana", "news"), ("ana", "more")]
+
+
+@pytest.mark.spec("B1")
+async def test_a_send_that_is_repeated_after_an_upgrade_is_still_the_same(tmp_path: Path) -> None:
+    """An older release did not note that somebody had named the chat."""
+    chat = MemoryChannel()
+    async with open_house(tmp_path, Recording(), channels=[chat]) as house:
+        for _ in range(2):
+            await call(house, "send", to="ana", message="news", idempotencyKey="n1")
+            await anyio.sleep(5)
+            store = apsw.Connection(str(tmp_path / "state" / "crossclaw.sqlite"))
+            store.execute("UPDATE outbox SET named = 0")
+            store.close()
+    assert chat.sent == [("ana", "news")]

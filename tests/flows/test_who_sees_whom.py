@@ -329,3 +329,16 @@ async def test_knowing_itself_shows_a_sandboxed_session_nobody_else(tmp_path: Pa
     assert {text.replace(spelled, "…") for spelled, (_, _, text) in told.items()} == {
         "unknown session: …"
     }
+
+
+@pytest.mark.spec("V1", "V3")
+async def test_former_transcripts_are_told_to_whoever_sees_the_session(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider(), config=config()) as house:
+        await settle(house)
+        ops = SessionKey.main("ops")
+        for name in (ops.text, id_of(ops), COUSIN.text, "agent:main:nobody", str(uuid4())):
+            with pytest.raises(CrossclawError, match="^unknown session: " + name):
+                await call(house, "sessions.transcripts", BOXED, key=name)
+        (own,) = (await call(house, "sessions.transcripts", BOXED, key=CHILD.text))["transcripts"]
+        assert own["sessionId"] == id_of(CHILD)
+        assert (await call(house, "sessions.transcripts", FREE, key=ops.text))["transcripts"]

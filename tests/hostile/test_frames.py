@@ -54,7 +54,13 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
 
 
 def _socket(house: Watched) -> ClientConnection:
-    return connect(house.housed.ws, proxy=None, max_size=None, ping_interval=None)
+    return connect(
+        house.housed.ws,
+        proxy=None,
+        max_size=None,
+        ping_interval=None,
+        open_timeout=PATIENCE_S,
+    )
 
 
 _changes = st.lists(

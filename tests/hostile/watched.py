@@ -67,7 +67,7 @@ class Complaints(logging.Handler):
 class Watched:
     def __init__(self, housed: Housed, portal: BlockingPortal, complaints: Complaints) -> None:
         self.housed = housed
-        self._http = httpx2.Client(base_url=housed.url)
+        self._http = httpx2.Client(base_url=housed.url, timeout=PATIENCE_S)
         self._portal = portal
         self._complaints = complaints
         store = Paths(housed.folder, housed.folder / "state", housed.folder / "x").ledger_path
@@ -245,7 +245,12 @@ class Visitor:
             return self._socket
         # What it does not read yet waits here and not on the wire, where pings would wait behind it.
         dialled = connect(
-            self._housed.ws, proxy=None, max_size=None, max_queue=None, ping_interval=None
+            self._housed.ws,
+            proxy=None,
+            max_size=None,
+            max_queue=None,
+            ping_interval=None,
+            open_timeout=PATIENCE_S,
         )
         self._socket = self._leaving.enter_context(dialled)
         self._next(self._socket)

@@ -157,6 +157,28 @@ def test_each_version_is_brought_to_the_newest(tmp_path: Path, version: int) -> 
     fresh.close()
 
 
+@pytest.mark.spec("Y4")
+def test_what_a_client_had_sent_before_the_upgrade_is_known_as_named(tmp_path: Path) -> None:
+    old = store_at_version(tmp_path / "old.sqlite", 6)
+    for key, run_id, state in (
+        ("sent", None, "pending"),
+        ("over", None, "delivered"),
+        ("reply", "r1", "pending"),
+    ):
+        old.execute(
+            "INSERT INTO outbox (agent_id, delivery_key, key, run_id, channel, chat, text, state, "
+            "created_at, updated_at, authority) VALUES ('main',?,'k',?,'c','g1','hi',?,1,1,'{}')",
+            (key, run_id, state),
+        )
+    old.close()
+
+    db = open_writer(tmp_path / "old.sqlite")
+    named = dict(db.execute("SELECT delivery_key, named FROM outbox"))
+    db.close()
+
+    assert named == {"sent": 1, "over": 0, "reply": 0}
+
+
 KILLED_WHILE_MIGRATING = """
 import os, signal, sys, apsw
 from crossclaw.ledger.sqlite.migrate import migrate

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pyjson5
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from crossclaw.config.broken import excerpt, find_fault, place_of
@@ -36,7 +36,7 @@ GOOD = """// the house
         ("{ a: 1 },\n{ b: 2 }", (1, 9), "is a } above it too many?"),
         ("{ a:, b: 1 }", (1, 5), "a has no value"),
         ("{ a: }", (1, 6), "a has no value"),
-        ("{ a 1 }", (1, 4), "a colon is missing after the key a"),
+        ("{ a 1 }", (1, 4), "a colon is missing after this key"),
         ("{ a = 1 }", (1, 5), "a colon, not ="),
         ("{ port=1 }", (1, 3), "a colon, not ="),
         ("{ a: 1,, b: 2 }", (1, 8), "one comma too many"),
@@ -115,3 +115,35 @@ def test_a_cause_is_found_for_whatever_the_parser_refuses_and_only_then(
     text = GOOD[:at] + put + GOOD[at + cut :]
 
     assert (find_fault(text) is not None) == _refused(text)
+
+
+SECRETS = """{
+  gateway: { auth: { mode: "token", token: "5ecret-word-of-the-gateway" } },
+  models: { providers: { x: { apiKey: '5ecret-word-of-a-service', baseUrl: "http://x/" } } },
+  channels: { x: { allowRequestSessionKeyAndMore: 1, words: ["5ecret-word-in-a-list", "b"] } },
+}
+"""
+
+
+@given(
+    st.integers(0, len(SECRETS) - 1),
+    st.integers(0, 2),
+    st.text("{}[]:,\"'/*\\\n ax1-#", max_size=2),
+)
+@example(SECRETS.index("token: "), len("token: "), "")  # a value where a key belongs
+@example(SECRETS.index("oken: "), 0, ",")  # a key that no longer sounds like a secret
+def test_no_slip_of_the_pen_brings_a_secret_into_the_words_or_the_line(
+    at: int, cut: int, put: str
+) -> None:
+    text = SECRETS[:at] + put + SECRETS[at + cut :]
+    fault = find_fault(text)
+
+    if fault is not None:
+        assert "ecret-word-of" not in fault.why + excerpt(text, fault.at)
+
+
+def test_a_long_key_is_shown() -> None:
+    text = "{ a: 1 allowRequestSessionKeyAndMore: 1 }"
+    fault = find_fault(text)
+    assert fault
+    assert "allowRequestSessionKeyAndMore:" in excerpt(text, fault.at)

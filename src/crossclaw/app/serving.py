@@ -20,6 +20,7 @@ from crossclaw.config.supported import not_yet, refuse_unsupported
 from crossclaw.config.token import gateway_token
 from crossclaw.domain.errors import CrossclawError, StoreLocked
 from crossclaw.domain.events import SpeechAllowed
+from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Outcome, Run
 from crossclaw.domain.secret import Secret
 from crossclaw.door.principal import Principal
@@ -65,6 +66,7 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
         await house.places.prepare()
         await house.pairings.load()
         agent = build_agent(site, house)
+        await _bring_back_mains(config, house)
         await house.exporter.repair()
         closing.push_async_callback(_shielded, house.exporter.close)
         async with anyio.create_task_group() as tasks:
@@ -282,6 +284,14 @@ async def _shielded(close: Callable[[], Awaitable[None]]) -> None:
     """A house that is told to stop still closes its doors properly."""
     with anyio.CancelScope(shield=True):
         await close()
+
+
+async def _bring_back_mains(config: Config, house: House) -> None:
+    """One may have been put away while its agent was out of the config; now there is somebody to answer."""
+    for key in map(SessionKey.main, config.agents.ids()):
+        session = await house.ledger.find_session(key)
+        if session is not None and session.archived_at is not None:
+            await house.archive.bring_back(key, give_up_label=True)
 
 
 def _finished(house: House) -> Finished:

@@ -22,7 +22,8 @@ _SAID: dict[str, tuple[ChatType, ...]] = {
 _SAID_FIRST = re.compile(r"(?:(?P<said>user|dm|group|channel)):(?P<chat>.+)", re.I | re.S)
 
 # Of a channel, or of all of them (None); the first that fits. Only what leaves no doubt: a wrong guess
-# would let a message through where a rule forbids it.
+# would let a message through where a rule forbids it. For the same reason a shape goes before a word:
+# `group:4711` is a person all the same where the platform gives such numbers to people.
 _SHAPES: tuple[tuple[str | None, re.Pattern[str], tuple[ChatType, ...]], ...] = (
     ("telegram", re.compile(r"-\d+"), ("group", "channel")),
     ("telegram", re.compile(r"\d+"), ("direct",)),
@@ -50,9 +51,12 @@ def read_chat(where: Address) -> Spelled:
     chat = where.to.strip()
     if chat.lower().startswith(f"{where.channel.lower()}:"):
         chat = chat[len(where.channel) + 1 :]
+    word: tuple[ChatType, ...] = ANY
     if said := _SAID_FIRST.fullmatch(chat):
-        return Spelled(said["chat"], _SAID[said["said"].lower()])
+        chat, word = said["chat"], _SAID[said["said"].lower()]
+    if _SAID_FIRST.fullmatch(chat):
+        return Spelled(chat, ANY)  # two words that may say different things
     for channel, shape, types in _SHAPES:
         if channel in (None, where.channel.lower()) and shape.fullmatch(chat):
             return Spelled(chat, types)
-    return Spelled(chat, ANY)
+    return Spelled(chat, word)

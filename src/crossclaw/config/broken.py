@@ -146,7 +146,8 @@ class _Reader:
         if not plain:
             raise _Broken(token.start, _no_key(token))
         _refuse_bad_escape(token)
-        self._key = token.text
+        bare = token.text.strip("\"'")
+        self._key = token.text if _NAME.fullmatch(bare) else "this key"
         return "colon"
 
     def _no_name(self, token: _Token) -> Expected:
@@ -163,7 +164,8 @@ class _Reader:
             return "value"
         if token.text.startswith("="):
             raise _Broken(token.start, "between a key and its value stands a colon, not =")
-        raise _Broken(self._end_of_last(), f"a colon is missing after the key {self._key}")
+        # Not by its name: without a colon nobody knows whether it is a key, or a value after a slip.
+        raise _Broken(self._end_of_last(), "a colon is missing after this key")
 
     def _comma(self, token: _Token) -> Expected:
         container = self._open[-1].text
@@ -259,6 +261,8 @@ _LINE_CHARS = 76  # of a line that is shown, on both sides of its mark
 _SECRET = re.compile(
     r"""(?i)([\w-]*(?:token|key|secret|passw|auth)[\w-]*["']?\s*[:=]\s*)("[^"]*"?|'[^']*'?|[^\s,{}\[\]]+)"""
 )
+_LONG = re.compile(r"""[\w+/=.~-]{16,}+(?!["']?\s*:)""")
+"""As long as secrets are, and no key: the word before it may be what is broken."""
 
 
 class Place(NamedTuple):
@@ -273,9 +277,11 @@ def place_of(text: str, at: int) -> Place:
 
 
 def excerpt(text: str, at: int) -> str:
-    """The line with a mark below. What stands behind a key that sounds like a secret is dotted out."""
+    """The line with a mark below. What stands behind a key that sounds like a secret is dotted out, and
+    what is as long as one."""
     begin = text.rfind("\n", 0, at) + 1
     line = _SECRET.sub(_dotted, text[begin:].partition("\n")[0].rstrip("\r"))
+    line = _LONG.sub(lambda found: "·" * len(found[0]), line)
     left = max(0, at - begin - _LINE_CHARS // 2)
     shown = "".join(c if c.isprintable() else " " for c in line[left : left + _LINE_CHARS])
     number = f"{place_of(text, at).line} │ "

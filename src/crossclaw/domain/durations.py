@@ -17,7 +17,7 @@ def parse_duration(text: str, *, default_unit: str | None = None) -> int:
     parts = _PART.findall(compact)
     if not parts or "".join(number + unit for number, unit in parts) != compact:
         raise Invalid(f"{text!r} is no duration; write it like 30m, 2h or 1d")
-    total = round(sum(float(number) * _UNITS_MS[unit] for number, unit in parts))
-    if total > DURATION_MS_MAX:
-        raise Invalid(f"{text!r} is longer than a hundred years")
-    return total
+    total = sum(float(number) * _UNITS_MS[unit] for number, unit in parts)
+    if total > DURATION_MS_MAX:  # before it is rounded: it may be infinite
+        raise Invalid(f"{text[:50]!r} is longer than a hundred years")
+    return round(total)

@@ -13,6 +13,7 @@ from crossclaw.domain.sessions import Session
 
 _ALSO_CALLED: dict[str, Mode] = {"queue": "steer", "steer+backlog": "steer-backlog"}
 DROPS = get_args(Drop)
+CAP_DIGITS_MAX = 9  # what is longer is no count of messages, and Python reads only so many digits
 DEBOUNCE_MS_MAX = 3_600_000  # who has waited for an hour thinks that nobody listens
 MODES = frozenset(get_args(Mode)) - {"backlog"}
 
@@ -53,12 +54,14 @@ def read_queue(text: str) -> dict[str, Any]:
             found["queueMode"] = name
         elif name == "debounce":
             found["queueDebounceMs"] = parse_duration(value, default_unit="ms")
-        elif name == "cap" and value.isdecimal():
+        elif name == "cap" and value.isdecimal() and len(value) <= CAP_DIGITS_MAX:
             found["queueCap"] = int(value)
         elif name == "drop":
             found["queueDrop"] = "summarize" if value == "summary" else value
         else:
-            raise Invalid(f"{word} is no setting of a queue; use debounce:2s, cap:25 or drop:old")
+            raise Invalid(
+                f"{word[:50]} is no setting of a queue; use debounce:2s, cap:25 or drop:old"
+            )
     return found
 
 

@@ -44,16 +44,20 @@ async def find_chats(config: Config, ledger: Ledger, where: Address) -> list[Cha
     it is, else one for each kind that it may be. It is known where a session has this chat, where a message
     has come from it, and mostly by its spelling."""
     spelled = read_chat(where)
+    found: list[Chat] = []
     for kind in ("group", "channel"):
         _, session = await _find_chat(config, ledger, where, kind, spelled.chat)
-        if session is not None:
+        if session is not None and (kind in spelled.types or not where.named):
             return [(session.key, session)]
+        if session is not None:  # it may be meant, although its name says something else
+            found.append((session.key, session))
     direct = await _find_chat(config, ledger, where, "direct", spelled.chat)
     if not where.named or _has_talked(direct[1], where):
-        return [direct]
+        return [direct, *found]
     others = [kind for kind in spelled.types if kind != "direct"]
     keys = [route(config, _from(where, kind, spelled.chat)) for kind in others]
-    return [*([direct] if "direct" in spelled.types else []), *((key, None) for key in keys)]
+    first = [direct] if "direct" in spelled.types else []
+    return [*first, *((key, None) for key in keys), *found]
 
 
 async def _find_chat(
