@@ -19,7 +19,7 @@ from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.pairing import Pairings
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
-from crossclaw.policy.answering import decide_answers
+from crossclaw.policy.answering import is_gone
 from crossclaw.providers.contract import Provider
 from crossclaw.providers.registry import Providers
 from crossclaw.runs.book import Book
@@ -105,7 +105,7 @@ class Site(msgspec.Struct, frozen=True):
         return self.config.shown_model_for(agent_id, self.outside.environ)
 
     def is_gone(self, key: SessionKey) -> bool:
-        return not decide_answers(self.config.agents, key).allowed
+        return is_gone(self.config.agents, key)
 
     def workspace_of(self, agent_id: str) -> Path:
         return self.paths.workspace(agent_id, self.config.agents)

@@ -343,6 +343,10 @@ class Agents(Section, frozen=True, dict=True):
         agents = self.all()
         return next((agent for agent in agents if agent.default), agents[0]).id
 
+    def has(self, agent_id: str) -> bool:
+        """As keys spell it; asked of every row of a list."""
+        return agent_id in self._by_id
+
     def find(self, agent_id: str) -> Agent | None:
         return self._by_id.get(normalize_agent_id(agent_id))
 

@@ -9,11 +9,14 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.policy.decision import Decision
 
 
+def is_gone(agents: Agents, key: SessionKey) -> bool:
+    """Whether its agent is no longer there; a guest answers for itself."""
+    return not (agents.has(key.agent_id) or key.is_guest)
+
+
 def decide_answers(agents: Agents, key: SessionKey) -> Decision:
-    if key.is_guest:
-        return Decision(True, "a guest answers for itself")
-    if agents.find(key.agent_id) is not None:
-        return Decision(True, "its agent is configured")
+    if not is_gone(agents, key):
+        return Decision(True, "there is somebody who answers")
     return Decision(
         False,
         f'the agent "{key.agent_id}" is no longer configured, so nobody answers in {key.shown}; put '
@@ -24,4 +27,4 @@ def decide_answers(agents: Agents, key: SessionKey) -> Decision:
 
 def is_lasting(agents: Agents, key: SessionKey) -> bool:
     """An agent's main session is there as long as the agent is: neither archived nor deleted."""
-    return key.kind == "main" and decide_answers(agents, key).allowed
+    return key.kind == "main" and not is_gone(agents, key)

@@ -24,7 +24,7 @@ from crossclaw.gateway.events import shown_key
 from crossclaw.gateway.methods.chat import Filled
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import LANE_RUNS_MAX
-from crossclaw.policy.answering import decide_answers
+from crossclaw.policy.answering import is_gone
 from crossclaw.sessions.budgets import BudgetRow, Budgets
 from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.queueing import DEBOUNCE_MS_MAX, DROPS
@@ -306,7 +306,7 @@ class Sessions:
             last_account_id=address.account_id if address else None,
             spawned_by=session.spawned_by and SessionKey.stored(session.spawned_by).shown,
             budget=budget,
-            agent_gone=not decide_answers(self._config.agents, key).allowed,
+            agent_gone=is_gone(self._config.agents, key),
         )
 
     def _model(self, session: Session | None) -> tuple[str, str]:
