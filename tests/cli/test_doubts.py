@@ -28,3 +28,13 @@ def test_the_doctor_names_an_mcp_server_that_is_no_program_here(person: Person) 
     assert "✗ MCP server docs: there is no program no-such-program" in doctor.stdout
     assert "✓ MCP server sh: sh" in doctor.stdout
     assert "no-such-either" not in doctor.stdout
+
+
+def test_who_sets_what_is_hardly_meant_hears_of_it_then_and_not_again(person: Person) -> None:
+    person.write_config("{ tools: { allow: ['raed'] } }")
+    slip = person.types("config", "set", "tools.deny", '["exce"]')
+    fine = person.types("config", "set", "tools.deny", '["exec"]')
+    assert (slip.returncode, fine.returncode) == (0, 0)
+    assert 'did you mean "exec"?' in slip.stderr
+    assert "raed" not in slip.stderr
+    assert "warning" not in fine.stderr

@@ -102,7 +102,7 @@ def _remove(arguments: Arguments) -> int:
     gone = _is_taken_over(place, agent_id, wanted=False)
     out("The gateway that runs has let it go." if gone else place.when_a_change_counts)
     out("Its sessions, jobs and workspace stay: they can be read, and nobody answers in them.")
-    out(f"crossclaw sessions list shows them; crossclaw sessions delete agent:{agent_id}:main")
+    out(f"To delete one of them: crossclaw sessions delete agent:{agent_id}:main")
     return Exit.OK
 
 

@@ -110,6 +110,9 @@ def _set(arguments: Arguments) -> int:
 def _saved(place: Place, file: ConfigFile, told: str) -> int:
     file.save()
     out(told)
+    for text in find_place().loaded.warnings:
+        if text not in place.loaded.warnings:
+            note(f"warning: {text}")
     if served_port(place):
         note(place.when_a_change_counts)
     return Exit.OK
