@@ -33,6 +33,7 @@ from crossclaw.gateway.methods.search import Search
 from crossclaw.gateway.methods.sending import Sending
 from crossclaw.gateway.methods.sessions import Sessions as SessionMethods
 from crossclaw.gateway.methods.settings import Settings
+from crossclaw.gateway.methods.subscribing import Subscribing
 from crossclaw.gateway.methods.table import Table
 from crossclaw.gateway.methods.trace import Trace
 from crossclaw.gateway.methods.upkeep import Upkeep
@@ -312,6 +313,7 @@ def _of_sessions(site: Site, ground: Ground, floor: Floor) -> list[Method[Any]]:
             floor.budgets,
             told.check_model(site),
         ).methods(),
+        *Subscribing(resolver).methods(),
         *MemoryMethods(config, resolver, compacting).methods(),
         *session_methods(floor.reading, floor.sends, floor.spawns, floor.standing),
         *guest_methods(floor.guests),

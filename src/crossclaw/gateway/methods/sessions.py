@@ -203,15 +203,6 @@ class CreateResult(Result, frozen=True):
     entry: SessionRow
 
 
-class SubscribeParams(Params, frozen=True):
-    pass
-
-
-class SubscribeResult(Result, frozen=True):
-    subscribed: bool
-    key: str | None = None
-
-
 _ALLOWED = {
     "thinkingLevel": ("off", "minimal", "low", "medium", "high", "xhigh"),
     "verboseLevel": ("on", "off", "full"),
@@ -418,30 +409,6 @@ class Sessions:
         kept = await self._changing.delete(handle.session)
         return DeleteResult(ok=True, key=handle.key.text, deleted=True, archived=kept)
 
-    async def subscribe(self, caller: Caller, params: SubscribeParams) -> SubscribeResult:
-        if caller.listening is None:
-            raise Invalid("only a WebSocket connection can subscribe")
-        caller.listening.all_sessions = True
-        return SubscribeResult(subscribed=True)
-
-    async def unsubscribe(self, caller: Caller, params: SubscribeParams) -> SubscribeResult:
-        if caller.listening is not None:
-            caller.listening.all_sessions = False
-        return SubscribeResult(subscribed=False)
-
-    async def subscribe_messages(self, caller: Caller, params: KeyParams) -> SubscribeResult:
-        if caller.listening is None:
-            raise Invalid("only a WebSocket connection can subscribe")
-        handle = await self._resolver.resolve(caller.principal, params.key, "create")
-        caller.listening.sessions.add(handle.key)
-        return SubscribeResult(subscribed=True, key=shown_key(handle.key))
-
-    async def unsubscribe_messages(self, caller: Caller, params: KeyParams) -> SubscribeResult:
-        handle = await self._resolver.resolve(caller.principal, params.key, "create")
-        if caller.listening is not None:
-            caller.listening.sessions.discard(handle.key)
-        return SubscribeResult(subscribed=False, key=shown_key(handle.key))
-
     def methods(self) -> Methods:
         table: Table = [
             ("sessions.list", ListParams, ListResult, "operator.read", "read", self.list,
@@ -460,14 +427,6 @@ class Sessions:
              "Begin anew under the same key; the old transcript stays."),
             ("sessions.delete", DeleteParams, DeleteResult, "operator.admin", "change", self.delete,
              "Stop and forget a session; its JSONL copy is set aside."),
-            ("sessions.subscribe", SubscribeParams, SubscribeResult, "operator.read", "read", self.subscribe,
-             "Hear of every session that changes."),
-            ("sessions.unsubscribe", SubscribeParams, SubscribeResult, "operator.read", "read", self.unsubscribe,
-             "Hear no more of sessions."),
-            ("sessions.messages.subscribe", KeyParams, SubscribeResult, "operator.read", "read", self.subscribe_messages,
-             "Hear everything that happens in one session."),
-            ("sessions.messages.unsubscribe", KeyParams, SubscribeResult, "operator.read", "read", self.unsubscribe_messages,
-             "Hear no more of that session."),
         ]  # fmt: skip
         return [
             Method(name=n, params=p, result=r, scope=s, effect=e, handle=h, summary=t)
