@@ -294,8 +294,10 @@ def test_a_redacted_config_is_fit_to_be_shown() -> None:
 
 def test_provider_models_are_found_by_id() -> None:
     raw = {"models": {"providers": {"p": {"models": [{"id": "m"}]}}}}
-    provider = config_of(raw).models.providers["p"]
+    config = config_of(raw)
+    provider = config.models.providers["p"]
     model = provider.find_model("m")
     assert model is not None
-    assert (model.context_window, model.max_tokens) == (200_000, 8_192)
+    assert (model.context_window, model.max_tokens) == (None, None)
+    assert config.facts_for("p/m").window == 200_000
     assert provider.find_model("other") is None

@@ -24,6 +24,7 @@ from crossclaw.domain.messages import (
     ToolResultMessage,
     ToolUse,
     UserMessage,
+    without_state,
 )
 from crossclaw.domain.sessions import Entry
 from crossclaw.providers.calls import plain_letters
@@ -147,6 +148,8 @@ def _thought_by(thinker: Thinker | None, message: AssistantMessage) -> Assistant
     own = thinker is not None and thinker == (message.provider, message.model)
     # A turn that thinks must begin with it: an unsealed beginning takes the rest along.
     readable = own and bool(message.blocks) and _is_sealed(message.blocks[0])
+    if not own:
+        return msgspec.structs.replace(message, content=without_state(message.blocks))
     kept = [
         block
         for block in message.blocks
@@ -156,7 +159,7 @@ def _thought_by(thinker: Thinker | None, message: AssistantMessage) -> Assistant
 
 
 def _is_sealed(block: Text | Thinking | ToolUse) -> bool:
-    return isinstance(block, Thinking) and bool(block.signature or block.redacted)
+    return isinstance(block, Thinking) and block.is_sealed
 
 
 def _with_late_thinking_only(turns: list[Turn], settled: int) -> list[Turn]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from crossclaw.agent.compaction import RESERVE_TOKENS, CompactionSettings
+from crossclaw.agent.mind import OUTPUT_TOKENS_MAX
 from crossclaw.agent.prompt import Prompts, PromptSettings
 from crossclaw.agent.summary import TIMEOUT_S
 from crossclaw.app.parts import Outside, Site
@@ -110,10 +111,13 @@ def providers(config: Config, outside: Outside) -> Providers:
 
 
 def output_tokens(config: Config, model: str) -> int | None:
+    """What the config says that a model may answer at most; never more than it can."""
     provider, _, model_id = model.partition("/")
     entry = config.models.providers.get(provider)
     found = entry and entry.find_model(model_id)
-    return found.max_tokens if found else None
+    most = config.facts_for(model).output
+    wanted = (found.max_tokens if found else None) or OUTPUT_TOKENS_MAX
+    return min(wanted, most) if most else wanted
 
 
 def may_deliver(config: Config, ledger: Ledger) -> MayDeliver:

@@ -7,14 +7,16 @@ from typing import Any, NamedTuple
 import msgspec
 
 from crossclaw.config.agents import Agents, fallbacks_of, primary_of, thinking_level
+from crossclaw.config.catalogue import known_facts
 from crossclaw.config.doors import Binding, Commands, Cron, Env, Logging, Mcp, Messages
 from crossclaw.config.gateway import Gateway
 from crossclaw.config.hooks import Hooks
-from crossclaw.config.providers import Models, known_window
+from crossclaw.config.providers import Models, ProviderModel
 from crossclaw.config.section import Loose, Section, names
 from crossclaw.config.session import Session
 from crossclaw.config.tools import Tools
 from crossclaw.domain.agents import ThinkingLevel
+from crossclaw.domain.models import ModelFacts
 
 ANTHROPIC_MODEL = "anthropic/claude-opus-5-5"
 OPENAI_MODEL = "openai/gpt-6-astra"
@@ -85,22 +87,21 @@ class Config(Section, frozen=True):
 
     def window_for(self, agent_id: str, model: str) -> int:
         """Tokens of a model's window that an agent may fill. `model` is `provider/model`."""
-        provider, _, model_id = model.partition("/")
-        entry = self.models.providers.get(provider)
-        written = entry.find_model(model_id) if entry else None
-        window = written.context_window if written else known_window(model_id)
+        window = self.facts_for(model).window
         agent = self.agents.find(agent_id)
         cap = (agent.context_tokens if agent else None) or self.agents.defaults.context_tokens
         return min(window, cap) if cap else window
 
-    def takes_tools(self, model: str) -> bool:
-        """Whether a model, named as `provider/model`, can call tools at all: our own small one cannot."""
+    def facts_for(self, model: str) -> ModelFacts:
+        """What is known about a model, named as `provider/model`: the config's own words first, then the
+        catalogue's."""
         provider, _, model_id = model.partition("/")
         entry = self.models.providers.get(provider)
-        if entry is None:
-            return provider != "local"
-        written = entry.find_model(model_id)
-        return written is None or written.compat.get("supportsTools") is not False
+        return _with_own_facts(known_facts(model_id), entry.find_model(model_id) if entry else None)
+
+    def takes_tools(self, model: str) -> bool:
+        """Whether a model, named as `provider/model`, can call tools at all: our own small one cannot."""
+        return self.facts_for(model).tools
 
     def subagent_model_for(self, agent_id: str) -> str | None:
         """What children of this agent use; None means the same as their agent."""
@@ -117,6 +118,21 @@ class Config(Section, frozen=True):
         shown: dict[str, Any] = msgspec.to_builtins(self, enc_hook=lambda _secret: "(hidden)")
         hidden: dict[str, Any] = without_credentials(shown)
         return hidden
+
+
+def _with_own_facts(known: ModelFacts, written: ProviderModel | None) -> ModelFacts:
+    if written is None:
+        return known
+    own: dict[str, Any] = {}
+    if written.context_window is not None:
+        own["window"] = written.context_window
+    if written.input is not None:
+        own["pictures"] = "image" in written.input
+    if written.compat.get("supportsTools") is False:
+        own["tools"] = False
+    if written.reasoning is False:
+        own |= {"thinking": "none", "thinks_unasked": False, "off": "omit"}
+    return msgspec.structs.replace(known, **own) if own else known
 
 
 _IN_URL = re.compile(r"(?<=://)[^/@\s]+@|(?<=[?&])[^=&\s]+=[^&\s]+")

@@ -35,14 +35,15 @@ class ProviderModel(Section, frozen=True):
     """What people call it."""
     api: str | None = None
     """In place of the provider's `api`."""
-    reasoning: bool = False
-    """Whether it can think before it answers."""
-    input: tuple[str, ...] = ("text",)
-    """What it understands: `text`, `image`."""
-    context_window: Positive = 200_000
-    """Its window in tokens."""
-    max_tokens: Positive = 8_192
-    """The longest answer."""
+    reasoning: bool | None = None
+    """Whether it can think before it answers; unset: as the catalogue knows."""
+    input: tuple[str, ...] | None = None
+    """What it understands: `text`, `image`; unset: as the catalogue knows."""
+    context_window: Positive | None = None
+    """Its window in tokens; unset: as the catalogue knows, else 200,000."""
+    max_tokens: Positive | None = None
+    """The longest answer in words and calls; room to think comes on top. Unset: 8,192, or less where it
+    cannot say so much."""
     cost: Cost | None = None
     """Its prices; unset: the public ones."""
     headers: Secrets = msgspec.field(default_factory=Secrets)
@@ -72,24 +73,6 @@ class ProviderEntry(Section, frozen=True):
 
     def find_model(self, model_id: str) -> ProviderModel | None:
         return next((model for model in self.models if model.id == model_id), None)
-
-
-# Where the config does not say. One that is too large here is corrected by the model itself: it
-# refuses, and the conversation is compacted.
-_WINDOWS = (
-    ("claude-", 200_000),
-    ("gpt-4o", 128_000),
-    ("gpt-4.1", 1_000_000),
-    ("gemini-", 1_000_000),
-    ("smollm2", 4_096),  # it was trained for twice as many; these take some hundred megabytes
-)
-WINDOW_DEFAULT = 200_000
-
-
-def known_window(model_id: str) -> int:
-    """By the model's name, also behind a router's prefix: `openrouter/anthropic/claude-…`."""
-    name = model_id.rpartition("/")[2].lower()
-    return next((window for start, window in _WINDOWS if name.startswith(start)), WINDOW_DEFAULT)
 
 
 class Models(Section, frozen=True):

@@ -4,15 +4,23 @@ On disk a tool's result is a message of its own with `role: "toolResult"`; towar
 consecutive results become one user message of `tool_result` blocks (see `agent/view.py`).
 """
 
+from collections.abc import Sequence
 from typing import Any, Literal, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 StopReason = Literal["end_turn", "tool_use", "max_tokens", "error", "aborted", "injected"]
 
 
-class Text(msgspec.Struct, tag="text", frozen=True):
+Extra = dict[str, Any]
+"""State that a service attached to a block and wants back unchanged. Nobody here reads it; it goes back
+only to the provider and model that made it (`without_state` takes it off for everybody else)."""
+
+
+class Text(msgspec.Struct, tag="text", frozen=True, omit_defaults=True):
     text: str
+    extra: Extra | None = None
 
 
 class Thinking(msgspec.Struct, tag="thinking", frozen=True, omit_defaults=True):
@@ -20,6 +28,12 @@ class Thinking(msgspec.Struct, tag="thinking", frozen=True, omit_defaults=True):
     signature: str | None = None
     redacted: str | None = None
     """What the provider hid from us and wants back unchanged."""
+    extra: Extra | None = None
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether its model can know it again: only such thinking is worth sending back."""
+        return bool(self.signature or self.redacted or self.extra)
 
 
 class ImageSource(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -33,10 +47,11 @@ class Image(msgspec.Struct, tag="image", frozen=True):
     source: ImageSource
 
 
-class ToolUse(msgspec.Struct, tag="tool_use", frozen=True):
+class ToolUse(msgspec.Struct, tag="tool_use", frozen=True, omit_defaults=True):
     id: str
     name: str
     input: dict[str, Any]
+    extra: Extra | None = None
 
 
 class ToolResult(msgspec.Struct, tag="tool_result", frozen=True, omit_defaults=True):
@@ -97,6 +112,9 @@ class UserMessage(msgspec.Struct, tag_field="role", tag="user", frozen=True, omi
     content: str | list[UserBlock]
     timestamp: int = 0
     provenance: Provenance | None = None
+    context: str | None = None
+    """The runtime's own words to the model, which stand before the content: time, sender, what is
+    under way. Stored so that the same request can be made again; never shown as somebody's words."""
 
 
 class AssistantMessage(
@@ -146,6 +164,26 @@ _decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 
 def encode_message(message: Message) -> bytes:
     return _encoder.encode(message)
+
+
+def shown_message(message: M) -> M:
+    """The message as anybody but its model may read it: without services' state and the runtime's words."""
+    if isinstance(message, UserMessage):
+        return message if message.context is None else replace(message, context=None)
+    if not isinstance(message, AssistantMessage) or isinstance(message.content, str):
+        return message
+    if all(block.extra is None for block in message.content):
+        return message
+    return replace(message, content=[_without_extra(block) for block in message.content])
+
+
+def without_state(blocks: Sequence[AssistantBlock]) -> list[AssistantBlock]:
+    """What another model can read of a message: no thinking, nothing that a service attached."""
+    return [_without_extra(block) for block in blocks if not isinstance(block, Thinking)]
+
+
+def _without_extra(block: AssistantBlock) -> AssistantBlock:
+    return block if block.extra is None else replace(block, extra=None)
 
 
 def decode_message(body: bytes | str) -> Message:

@@ -5,12 +5,12 @@ message is the whole. Failures are `ProviderError`s; a cancelled scope stops the
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
 from crossclaw.domain.agents import ThinkingLevel
-from crossclaw.domain.messages import AssistantMessage, Image, Text, Thinking, ToolUse
+from crossclaw.domain.messages import AssistantMessage, Image, Text, Thinking, ToolUse, Usage
 
 THINKING_TOKENS: dict[ThinkingLevel, int] = {
     "off": 0,
@@ -52,6 +52,20 @@ class ToolSpec(msgspec.Struct, frozen=True):
     """JSON Schema of the arguments: an object."""
 
 
+CacheTtl = Literal["5m", "1h"]
+
+
+class CacheMarks(msgspec.Struct, frozen=True):
+    """Up to where a service should remember what it has read, where it wants to be told.
+
+    Tools and system prompt have a mark of their own (two of the four that Claude takes). The other two
+    are for the conversation: `turns` are indexes of user turns, negative ones from the end."""
+
+    turns: tuple[int, ...] = (-1, -3)
+    """The newest user turn, and the one before it: where the last request ended and was remembered."""
+    ttl: CacheTtl = "5m"
+
+
 class ModelRequest(msgspec.Struct, frozen=True):
     """What is asked of a model. `turns` begins with a user turn, alternates, and every tool_use is
     answered in the next user turn: `agent/view.py` makes it so."""
@@ -61,7 +75,13 @@ class ModelRequest(msgspec.Struct, frozen=True):
     turns: list[Turn]
     tools: list[ToolSpec] = []
     output_tokens_max: int = 8192
+    """For the words and calls of the answer; room to think comes on top, as the model needs it."""
     thinking: ThinkingLevel = "off"
+    cache: CacheMarks = CacheMarks()
+    session: str | None = None
+    """Which conversation this is, where a service keeps conversations' caches apart (`prompt_cache_key`)."""
+    params: dict[str, Any] = {}
+    """Fields of the request that the agent's config adds, as the service names them."""
 
 
 class TextPiece(msgspec.Struct, frozen=True):
@@ -88,7 +108,14 @@ class Again(msgspec.Struct, frozen=True):
     """`provider/model`, when another one is asked instead."""
 
 
-Piece = TextPiece | ThinkingPiece | ToolPiece | Again
+class Counted(msgspec.Struct, frozen=True):
+    """What the service has charged for the answer under way, as far as it is known. A later one takes the
+    place of an earlier one; after `Again` it stands for a new attempt, and what was before is spent."""
+
+    usage: Usage
+
+
+Piece = TextPiece | ThinkingPiece | ToolPiece | Again | Counted
 Tell = Callable[[Piece], None]
 
 

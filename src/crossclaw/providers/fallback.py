@@ -11,7 +11,7 @@ import anyio
 import msgspec
 
 from crossclaw.domain.errors import ContextOverflow, ProviderError, ProviderOverloaded
-from crossclaw.domain.messages import AssistantMessage, Thinking
+from crossclaw.domain.messages import AssistantMessage, without_state
 from crossclaw.providers.contract import (
     Again,
     AssistantTurn,
@@ -103,9 +103,7 @@ class Fallbacks:
 def _without_thoughts(request: ModelRequest) -> ModelRequest:
     """Thoughts are sealed by the model that had them; another one refuses the seal."""
     turns: list[Turn] = [
-        AssistantTurn([block for block in turn.content if not isinstance(block, Thinking)])
-        if isinstance(turn, AssistantTurn)
-        else turn
+        AssistantTurn(without_state(turn.content)) if isinstance(turn, AssistantTurn) else turn
         for turn in request.turns
     ]
     return msgspec.structs.replace(request, turns=turns)

@@ -17,7 +17,7 @@ import anyio
 import anyio.from_thread
 import anyio.to_thread
 
-from crossclaw.config.providers import known_window
+from crossclaw.config.catalogue import known_window
 from crossclaw.domain.errors import ProviderError, ProviderMissing
 from crossclaw.domain.messages import AssistantMessage, StopReason, Text, ToolUse, Usage
 from crossclaw.providers.contract import (

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from crossclaw.domain.messages import encode_message
+from crossclaw.domain.messages import encode_message, shown_message
 from crossclaw.domain.sessions import Entry, Session
 from crossclaw.policy.send import channel_of
 from crossclaw.sessions.budgets import BudgetRow
@@ -93,6 +93,6 @@ def tool_row(
 def stored_message(entry: Entry) -> dict[str, Any]:
     """A message as it is stored, with its entry's id and time."""
     assert entry.message is not None
-    message: dict[str, Any] = msgspec.json.decode(encode_message(entry.message))
+    message: dict[str, Any] = msgspec.json.decode(encode_message(shown_message(entry.message)))
     message.setdefault("timestamp", entry.at)
     return {"id": entry.entry_id, **message}

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from crossclaw.config import Loaded
+from crossclaw.config import Config, Loaded
 from crossclaw.config.heartbeat import EVERY
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.durations import parse_duration
@@ -194,9 +194,7 @@ class About:
                 "id": model.id,
                 "name": model.name or model.id,
                 "provider": provider,
-                "contextWindow": model.context_window,
-                "reasoning": model.reasoning,
-                "input": list(model.input),
+                **_facts(self._config, f"{provider}/{model.id}"),
             }
             for provider, entry in self._config.models.providers.items()
             for model in entry.models
@@ -205,7 +203,7 @@ class About:
         if chosen not in listed:
             provider, _, model_id = chosen.partition("/")
             own = {"id": model_id, "name": model_id, "provider": provider}
-            listed = {chosen: own, **listed}
+            listed = {chosen: own | _facts(self._config, chosen), **listed}
         listed[chosen]["tags"] = ["default"]
         for alias, reference in agents.aliases().items():
             if reference in listed:
@@ -260,3 +258,12 @@ class About:
             )
             for n, p, r, h, t in table
         ]
+
+
+def _facts(config: Config, model: str) -> dict[str, Any]:
+    facts = config.facts_for(model)
+    return {
+        "contextWindow": facts.window,
+        "reasoning": facts.thinking != "none",
+        "input": ["text", "image"] if facts.pictures else ["text"],
+    }

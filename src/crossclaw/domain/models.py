@@ -1,0 +1,54 @@
+"""Models: what is known about one, wherever that knowledge comes from."""
+
+from typing import Literal
+
+import msgspec
+
+from crossclaw.domain.agents import ThinkingLevel
+
+ThinkingMode = Literal["none", "budget", "effort", "level"]
+"""How a model is asked to think: not at all, by a number of tokens, by a level's name, or (Gemini, Ollama)
+by their own words for it."""
+
+OffMode = Literal["omit", "disabled", "between_tools", "none", "never"]
+"""How a model is asked not to think: by saying nothing, by a word, or not at all, because it always does."""
+
+LEVELS: tuple[ThinkingLevel, ...] = ("off", "minimal", "low", "medium", "high", "xhigh")
+
+
+class ModelFacts(msgspec.Struct, frozen=True):
+    """What may be assumed about a model. The defaults are for one that nobody has heard of."""
+
+    window: int = 200_000
+    """Tokens that it reads and writes at once."""
+    output: int | None = None
+    """The longest answer in tokens, its thinking included; None: unknown."""
+    pictures: bool = True
+    """Whether it can look at pictures."""
+    tools: bool = True
+    """Whether it can call tools."""
+    thinking: ThinkingMode = "none"
+    levels: tuple[str, ...] = ()
+    """The names of levels that it takes, rising."""
+    off: OffMode = "omit"
+    thinks_unasked: bool = False
+    """Whether it thinks where nothing is said about it: then an answer needs room for that too."""
+    bound_thinking: bool = False
+    """Whether its thinking is refused as soon as anything that stood before it has changed."""
+    chat_tools: Literal["yes", "unthinking", "no"] = "yes"
+    """Whether OpenAI's chat completions take tools for it: always, only without thinking, or never."""
+    source: str = ""
+    """Where this was read, and when."""
+
+    @property
+    def always_thinks(self) -> bool:
+        return self.off == "never"
+
+    def level(self, wanted: ThinkingLevel) -> str | None:
+        """The model's own name for a level: the nearest that it takes, rather less than more."""
+        if wanted == "off" or not self.levels:
+            return None
+        order = ("minimal", "low", "medium", "high", "xhigh", "max")
+        place = order.index(wanted)
+        lower = [name for name in self.levels if order.index(name) <= place]
+        return lower[-1] if lower else self.levels[0]
