@@ -119,9 +119,16 @@ async def test_a_model_that_nobody_answers_with_is_refused_and_others_by_any_nam
     tmp_path: Path, method: str
 ) -> None:
     own = {"baseUrl": "http://127.0.0.1:1/v1", "models": [{"id": "qwen3"}, {"id": "both"}]}
+    allowed = {"router/deep/seek-3": {"alias": "Deep"}, "router/*": {}, "ollama/*": {}}
     raw = {
-        "agents": {"defaults": {"models": {"router/deep/seek-3": {"alias": "Deep"}}}},
-        "models": {"providers": {"ollama": own, "router": {**own, "models": [{"id": "both"}]}}},
+        "agents": {"defaults": {"models": allowed}},
+        "models": {
+            "providers": {
+                "ollama": own,
+                "second": {**own, "models": [{"id": "both"}]},
+                "router": {**own, "models": []},
+            }
+        },
     }
     config = msgspec.convert(raw, Config, dec_hook=lambda kind, value: kind(value))
     async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
@@ -131,11 +138,11 @@ async def test_a_model_that_nobody_answers_with_is_refused_and_others_by_any_nam
         assert (await call(house, "sessions.list"))["sessions"] == []
         chosen = {
             name: (await call(house, method, key="agent:main:x", model=name))["entry"]
-            for name in ("ollama/new-one", "router/a/b:free", "deep", "qwen3")
+            for name in ("ollama/both", "router/a/b:free", "deep", "qwen3")
         }
 
     assert {name: (row["modelProvider"], row["model"]) for name, row in chosen.items()} == {
-        "ollama/new-one": ("ollama", "new-one"),
+        "ollama/both": ("ollama", "both"),
         "router/a/b:free": ("router", "a/b:free"),
         "deep": ("router", "deep/seek-3"),
         "qwen3": ("ollama", "qwen3"),

@@ -48,7 +48,7 @@ def open_door(ledger: Any, setting: Setting) -> Door:
         ledger,
         resolver,
         clock,
-        lambda agent: "m",
+        lambda agent, chosen: "m",
         lambda agent, model: 1,
         lambda agent, name, compressed: Path(name),
     )

@@ -305,9 +305,9 @@ def test_an_unknown_key_is_warned_about_once_with_its_path(write: Write) -> None
 
 
 def test_keys_of_openclaw_that_we_do_not_use_are_no_typos(write: Write) -> None:
-    loaded = load(write("{ agents: { defaults: { imageModel: 'x', models: {} } }, ui: {} }"), {})
+    loaded = load(write("{ agents: { defaults: { pdfModel: 'x', models: {} } }, ui: {} }"), {})
     assert loaded.warnings == (
-        "agents.defaults.imageModel: Crossclaw has no use for this OpenClaw key",
+        "agents.defaults.pdfModel: Crossclaw has no use for this OpenClaw key",
         "ui: Crossclaw has no use for this OpenClaw key",
     )
 

@@ -207,6 +207,26 @@ async def test_pictures_come_inside_the_request_only(tmp_path: Path) -> None:
     assert seen.choices[0].message.content == "a dot"
 
 
+@pytest.mark.spec("G3", "P1")
+async def test_a_request_may_choose_among_the_allowed_models_and_no_others(tmp_path: Path) -> None:
+    allowed: dict[str, Any] = {"agents": {"defaults": {"models": {"rehearsal/other": {}}}}}
+    async with serve_house(tmp_path, **allowed) as housed, client(housed) as asking:
+        hello: Any = [{"role": "user", "content": "say: hi"}]
+        with pytest.raises(openai.PermissionDeniedError, match="model not allowed: rehearsal/dear"):
+            await asking.chat.completions.create(
+                model="openclaw",
+                messages=hello,
+                extra_headers={"x-openclaw-model": "rehearsal/dear"},
+            )
+        assert await sessions(housed) == []
+        await asking.chat.completions.create(
+            model="openclaw", messages=hello, extra_headers={"x-openclaw-model": "rehearsal/other"}
+        )
+        (row,) = await sessions(housed)
+
+    assert row["messages"][-1]["model"] == "other"
+
+
 @pytest.mark.spec("G3")
 async def test_what_cannot_be_answered_says_why(tmp_path: Path) -> None:
     async with serve_house(tmp_path) as housed, client(housed) as asking:

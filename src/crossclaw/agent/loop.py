@@ -73,6 +73,9 @@ class Loop:
     async def run(self, run: Run, mind: Mind, progress: Progress) -> AssistantMessage:
         """The run's final message. It is not stored yet: it belongs into the step that ends the run."""
         between_calls = progress.rescue
+        if mind.refused:
+            # Told as any other model that could not be had: the default answers in its place.
+            self._feed.publish(CallRepeated(run.run_id, run.key, mind.refused, 0, mind.model))
         for _turn in range(TURNS_MAX):
             entries = await self._history.read(run.session_id)
             if calls := unanswered_calls(entries, run.run_id):

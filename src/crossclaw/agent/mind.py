@@ -16,6 +16,7 @@ from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Session
 from crossclaw.providers.contract import Provider
 from crossclaw.providers.fallback import Choice, Fallbacks, Find, Rests
+from crossclaw.sessions.choosing import ModelChoices
 from crossclaw.tools.toolset import Toolset, Toolsets
 
 LEVELS = get_args(ThinkingLevel)
@@ -34,6 +35,8 @@ class Mind(msgspec.Struct, frozen=True):
     """Tokens that the model can read and write at once."""
     meter: Meter | None = None
     """Where the run has a budget; the provider is metered then."""
+    refused: str | None = None
+    """Why the model that was chosen for the run or its session is not the one that answers."""
 
     @property
     def thinker(self) -> Thinker:
@@ -49,7 +52,8 @@ class FindProvider(Protocol):
 
 
 class Minds:
-    """`model_of` answers the configured models of an agent, `thinking_of` its level of thinking,
+    """`model_of` answers the configured models of an agent, `choices` which others may be
+    chosen, `thinking_of` an agent's level of thinking,
     `output_tokens_of` how much a model, named as `provider/model`, says at most, `takes_tools` whether
     it can call any, and `window_of` how much of a model's window an agent may fill."""
 
@@ -59,6 +63,7 @@ class Minds:
         toolsets: Toolsets,
         prompts: Prompts,
         model_of: Callable[[str], ChosenModel],
+        choices: ModelChoices,
         thinking_of: Callable[[str], ThinkingLevel | None],
         output_tokens_of: Callable[[str], int | None],
         takes_tools: Callable[[str], bool],
@@ -69,6 +74,7 @@ class Minds:
         self._toolsets = toolsets
         self._prompts = prompts
         self._model_of = model_of
+        self._choices = choices
         self._thinking_of = thinking_of
         self._output_tokens_of = output_tokens_of
         self._takes_tools = takes_tools
@@ -78,7 +84,9 @@ class Minds:
 
     async def choose(self, run: Run, session: Session | None) -> Mind:
         configured = self._model_of(run.key.agent_id)
-        chosen = run.plan.model or (session and session.model) or configured.primary
+        wished = run.plan.model or (session.model if session else None)
+        refused = self._choices.fault(wished)
+        chosen = configured.primary if not wished or refused else self._choices.reference(wished)
         meter = self._meters.of(run)
         find = meter.on(self._providers.get) if meter else self._providers.get
         provider, model = self._provider(find, chosen, configured.fallbacks)
@@ -92,6 +100,7 @@ class Minds:
             self._output_tokens(chosen),
             self._window_of(run.key.agent_id, chosen),
             meter,
+            refused,
         )
 
     async def _tools(self, run: Run, chosen: str) -> Toolset:

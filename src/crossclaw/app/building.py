@@ -188,7 +188,6 @@ def _floor(site: Site, ground: Ground, dispatch: Dispatch) -> Floor:
     stopping = Stopping(ledger, ground.lanes)
     send_policy = config.session.send_policy
     changing = Changing(config.agents, send_policy, ledger, stopping, exporter, feed, clock, ids)
-    check = told.check_model(site)
     budgets = Budgets(ledger, config.agents, clock)
     announces = Announces(ledger, config, exporter.path_of, clock, ids)
     return Floor(
@@ -196,9 +195,9 @@ def _floor(site: Site, ground: Ground, dispatch: Dispatch) -> Floor:
         changing=changing,
         archive=Archive(ledger, changing, feed, clock),
         sends=Sends(resolver, book, ground.waits, config, clock, ids),
-        spawns=Spawns(ledger, resolver, book, config, check, clock, ids),
+        spawns=Spawns(ledger, resolver, book, config, site.models, clock, ids),
         budgets=budgets,
-        standing=Standing(config, ledger, resolver, changing, site.model_of, check, budgets),
+        standing=Standing(config, ledger, resolver, changing, site.models, budgets),
         reading=_reading(site, ground, budgets),
         endings=Endings(config, ledger, Exchanges(ledger, clock, ids), announces, clock),
         freshness=Freshness(config, clock, ids),
@@ -213,7 +212,7 @@ def _reading(site: Site, ground: Ground, budgets: Budgets) -> Reading:
         site.ledger,
         ground.resolver,
         site.clock,
-        site.model_of,
+        site.models.in_use,
         site.config.window_for,
         ground.exporter.path_of,
         history_bytes=site.config.tools.sessions.history_bytes,
@@ -232,8 +231,10 @@ def _schedule(site: Site, ground: Ground) -> Schedule:
     clockwork = Clockwork(
         ledger, book, feed, work, heartbeats, clock, local, config.cron.max_concurrent_runs
     )
-    jobs = Jobs(config, ledger, clockwork, site.channels, feed, clock, ids, local)
-    hooks = Hooks(config, ledger, ground.resolver, book, notices, clock, ids)
+    jobs = Jobs(
+        config, ledger, clockwork, site.channels, site.models.check, feed, clock, ids, local
+    )
+    hooks = Hooks(config, ledger, ground.resolver, book, notices, site.models.check, clock, ids)
     return Schedule(notices, heartbeats, work, clockwork, jobs, hooks)
 
 
@@ -245,6 +246,7 @@ def build_agent(site: Site, house: House) -> Agent:
         house.toolsets,
         told.prompts(site),
         told.models_of(site),
+        site.models,
         config.agents.thinking_for,
         lambda model: told.output_tokens(config, model),
         config.takes_tools,
@@ -274,7 +276,7 @@ def _about(site: Site) -> About:
         site.loaded,
         site.outside.environ,
         site.ledger,
-        site.providers,
+        site.models,
         site.channels,
         site.clock,
         site.outside.presence,
@@ -291,7 +293,9 @@ def _talking(site: Site, ground: Ground, floor: Floor) -> list[Method[Any]]:
     return [
         *chat.methods(),
         *Clients(config, chat, floor.sends, floor.spawns, log_path, ids).methods(),
-        *AgentRuns(config, ledger, resolver, book, floor.freshness, clock, ids).methods(),
+        *AgentRuns(
+            config, ledger, resolver, book, floor.freshness, site.models, clock, ids
+        ).methods(),
         *Sending(config, ledger, resolver, site.channels, ground.outbox.wake, clock, ids).methods(),
     ]
 
@@ -309,9 +313,8 @@ def _of_sessions(site: Site, ground: Ground, floor: Floor) -> list[Method[Any]]:
             clock,
             ids,
             site.paths.ledger_path,
-            site.outside.environ,
             floor.budgets,
-            told.check_model(site),
+            site.models,
         ).methods(),
         *Subscribing(resolver).methods(),
         *MemoryMethods(config, resolver, compacting).methods(),
@@ -328,7 +331,7 @@ def _of_sessions(site: Site, ground: Ground, floor: Floor) -> list[Method[Any]]:
 def _for_onlookers(site: Site, resolver: Resolver) -> list[Method[Any]]:
     """What the control page asks beyond OpenClaw's methods."""
     ledger, clock = site.ledger, site.clock
-    table = Table(ledger.watching, resolver, clock, site.model_of, site.is_gone)
+    table = Table(ledger.watching, resolver, clock, site.models.in_use, site.is_gone)
     return [
         *table.methods(),
         *Search(ledger, resolver).methods(),

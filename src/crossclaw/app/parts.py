@@ -1,6 +1,7 @@
 """Parts: what the building stands on, its storeys, and the whole."""
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from crossclaw.gateway.pairing import Pairings
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.policy.answering import is_gone
+from crossclaw.policy.models import ModelRules
 from crossclaw.providers.contract import Provider
 from crossclaw.providers.registry import Providers
 from crossclaw.runs.book import Book
@@ -38,6 +40,7 @@ from crossclaw.schedule.work import Work
 from crossclaw.sessions.archive import Archive
 from crossclaw.sessions.budgets import Budgets
 from crossclaw.sessions.changing import Changing
+from crossclaw.sessions.choosing import ModelChoices
 from crossclaw.sessions.commands import Commands
 from crossclaw.sessions.desk import Desk
 from crossclaw.sessions.ending import Endings
@@ -76,7 +79,7 @@ class Outside(msgspec.Struct, frozen=True):
     """Whether jobs run here. A house that is opened for one call leaves them to the gateway."""
 
 
-class Site(msgspec.Struct, frozen=True):
+class Site(msgspec.Struct, frozen=True, dict=True):
     """What a house is built on."""
 
     config: Config
@@ -101,8 +104,10 @@ class Site(msgspec.Struct, frozen=True):
     def channels(self) -> tuple[str, ...]:
         return tuple(channel.name for channel in self.outside.channels)
 
-    def model_of(self, agent_id: str) -> str:
-        return self.config.shown_model_for(agent_id, self.outside.environ)
+    @cached_property
+    def models(self) -> ModelChoices:
+        rules = ModelRules(self.config, self.outside.environ)
+        return ModelChoices(rules, self.providers.get)
 
     def is_gone(self, key: SessionKey) -> bool:
         return is_gone(self.config.agents, key)

@@ -23,7 +23,6 @@ from crossclaw.providers.prices import Prices
 from crossclaw.providers.registry import Providers, ProviderSettings
 from crossclaw.runs.book import BudgetOf
 from crossclaw.sessions.route import find_chats
-from crossclaw.sessions.spawn import CheckModel
 
 AGENTS_REMEMBERED = 1_024  # far more than anybody configures
 
@@ -66,25 +65,6 @@ def prompts(site: Site) -> Prompts:
         defaults.bootstrap_max_chars, defaults.bootstrap_total_max_chars, defaults.user_timezone
     )
     return Prompts(workspace_of(site), settings, site.clock)
-
-
-def check_model(site: Site) -> CheckModel:
-    """A short name stands for what `agents.defaults.models` says, a model's own name for the one that
-    is configured by it; anything else must be known."""
-
-    def check(name: str) -> str:
-        chosen = site.config.agents.aliases().get(name.strip().lower(), name.strip())
-        if "/" not in chosen:
-            chosen = _only_one_called(chosen) or chosen
-        site.providers.get(chosen)
-        return chosen
-
-    def _only_one_called(name: str) -> str | None:
-        entries = site.config.models.providers.items()
-        found = [f"{provider}/{name}" for provider, entry in entries if entry.find_model(name)]
-        return found[0] if len(found) == 1 else None
-
-    return check
 
 
 def providers(config: Config, outside: Outside) -> Providers:

@@ -199,8 +199,11 @@ class Budget(Section, frozen=True):
 class AgentDefaults(Section, frozen=True):
     model: Model | None = None
     """The model of every agent that names none."""
+    image_model: Model | None = None
+    """No effect yet, but always allowed."""
     models: dict[str, ModelUse] = msgspec.field(default_factory=dict)
-    """What is said about single models."""
+    """Where given, only these models (and those that this file names elsewhere) can be chosen;
+    `provider/*`: all of one."""
     workspace: str | None = None
     """The default agent's folder; the others have one each beside the state."""
     timeout_seconds: Positive = 600
@@ -234,7 +237,7 @@ class AgentDefaults(Section, frozen=True):
     budget: Budget = Budget()
     """What a run and all it causes may spend."""
     unused = names(
-        "imageModel imageGenerationModel videoGenerationModel musicGenerationModel pdfModel"
+        "imageGenerationModel videoGenerationModel musicGenerationModel pdfModel"
         " pdfMaxBytesMb pdfMaxPages utilityModel voiceModel modelPolicy params skills skillsLimits"
         " repoRoot bootstrapPromptTruncationWarning timeFormat"
         " envelopeTimezone envelopeTimestamp envelopeElapsed cliBackends memorySearch memory"
@@ -408,6 +411,10 @@ class Agents(Section, frozen=True, dict=True):
             for reference, use in self.defaults.models.items()
             if use.alias
         }
+
+    def model_named(self, name: str) -> str:
+        """`provider/model` for an alias, anything else as it is."""
+        return self.aliases().get(name.strip().lower(), name)
 
 
 def thinking_level(name: ThinkingName) -> ThinkingLevel:

@@ -3,9 +3,9 @@ it is told. Nothing here keeps a gateway from starting: OpenClaw starts with it 
 
 from collections.abc import Iterable, Iterator
 
-from crossclaw.config.agents import Agent, Model, ModelChoice
 from crossclaw.config.check import Note, near_miss
 from crossclaw.config.model import Config
+from crossclaw.config.named_models import each_agent, named_models
 from crossclaw.config.positions import KeyPath
 from crossclaw.config.providers import model_fault
 from crossclaw.config.toolnames import KNOWN, is_plain
@@ -42,7 +42,7 @@ def _of_agents(config: Config) -> Iterator[Note]:
             "allowAgents",
         ): config.agents.defaults.subagents.allow_agents or (),
     }
-    for path, agent in _agents(config):
+    for path, agent in each_agent(config):
         lists[(*path, "subagents", "allowAgents")] = agent.subagents.allow_agents or ()
     for path, listed in lists.items():
         for index, name in enumerate(listed):
@@ -58,7 +58,7 @@ def _of_tools(config: Config) -> Iterator[Note]:
         ("tools", "subagents", "tools"): config.tools.subagents.tools,
         ("tools", "sandbox", "tools"): config.tools.sandbox.tools,
     }
-    for path, agent in _agents(config):
+    for path, agent in each_agent(config):
         policies[(*path, "tools")] = agent.tools
         policies[(*path, "tools", "sandbox", "tools")] = agent.tools.sandbox.tools
     for path, policy in policies.items():
@@ -82,35 +82,9 @@ def _unknown(what: str, name: str, known: set[str]) -> str:
 
 def _of_models(config: Config) -> Iterator[Note]:
     """In the words of the run that would fail by it."""
-    defaults = config.agents.defaults
-    models: dict[KeyPath, Model | None] = {
-        ("agents", "defaults", "model"): defaults.model,
-        ("agents", "defaults", "subagents", "model"): defaults.subagents.model,
-    }
-    for path, agent in _agents(config):
-        models[(*path, "model")] = agent.model
-        models[(*path, "subagents", "model")] = agent.subagents.model
-    for path, model in models.items():
-        for where, reference in _references(path, model):
-            if fault := model_fault(config.models, reference):
-                yield Note(where, fault)
-
-
-def _references(path: KeyPath, model: Model | None) -> Iterator[tuple[KeyPath, str]]:
-    if isinstance(model, ModelChoice):
-        if model.primary:
-            yield (*path, "primary"), model.primary
-        for index, reference in enumerate(model.fallbacks or ()):
-            yield (*path, "fallbacks", index), reference
-    elif model:
-        yield path, model
-
-
-def _agents(config: Config) -> Iterator[tuple[KeyPath, Agent]]:
-    for index, agent in enumerate(config.agents.listed):
-        yield ("agents", "list", index), agent
-    for name, agent in config.agents.named.items():
-        yield ("agents", "entries", name), agent
+    for where, name in named_models(config):
+        if fault := model_fault(config.models, config.agents.model_named(name)):
+            yield Note(where, fault)
 
 
 def _zone_fault(name: str) -> str | None:

@@ -77,7 +77,9 @@ class Config(Section, frozen=True):
         fallbacks = fallbacks_of(own)
         if fallbacks is None:
             fallbacks = fallbacks_of(shared) or ()
-        return ChosenModel(primary_of(own) or default_model(self, environ), fallbacks)
+        primary = primary_of(own)
+        chosen = self.agents.model_named(primary) if primary else default_model(self, environ)
+        return ChosenModel(chosen, tuple(map(self.agents.model_named, fallbacks)))
 
     def shown_model_for(self, agent_id: str, environ: Mapping[str, str]) -> str:
         """What a row shows. A session may outlive its agent's place in the config; then the defaults
@@ -150,7 +152,7 @@ def without_credentials(value: Any) -> Any:
 def default_model(config: Config, environ: Mapping[str, str]) -> str:
     """The first that can answer. With no key at all, the scripted model that needs none."""
     if chosen := primary_of(config.agents.defaults.model):
-        return chosen
+        return config.agents.model_named(chosen)
     variables = config.environment(environ)
     if variables.get("ANTHROPIC_API_KEY") or _has_key(config, "anthropic"):
         return ANTHROPIC_MODEL

@@ -1,6 +1,7 @@
 """Hooks: a program elsewhere says something. Its words are information from outside, fenced as such,
 and its runs may what a stranger's may: nothing that only the owner may."""
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -72,6 +73,7 @@ class Hooks:
         resolver: Resolver,
         book: Book,
         notices: Notices,
+        check_model: Callable[[str], str],
         clock: Clock,
         ids: Ids,
     ) -> None:
@@ -80,6 +82,7 @@ class Hooks:
         self._resolver = resolver
         self._book = book
         self._notices = notices
+        self._check_model = check_model
         self._clock = clock
         self._ids = ids
 
@@ -155,7 +158,7 @@ class Hooks:
         return RunPlan(
             deliver=address is not None,
             reply_to=address,
-            model=params.model,
+            model=self._check_model(params.model) if params.model else None,
             thinking=params.thinking,
             timeout_ms=params.timeout_seconds * 1000 if params.timeout_seconds else default_ms,
             ack_chars_max=ACK_CHARS_MAX,

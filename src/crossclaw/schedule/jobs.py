@@ -1,6 +1,6 @@
 """Jobs, kept: made, changed, removed, run by hand, and told of."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import tzinfo
 from typing import Any
 
@@ -34,6 +34,7 @@ class Jobs:
         ledger: Ledger,
         clockwork: Clockwork,
         channels: Collection[str],
+        check_model: Callable[[str], str],
         feed: Feed,
         clock: Clock,
         ids: Ids,
@@ -43,6 +44,7 @@ class Jobs:
         self._ledger = ledger
         self._clockwork = clockwork
         self._channels = channels
+        self._check_model = check_model
         self._feed = feed
         self._clock = clock
         self._ids = ids
@@ -63,6 +65,7 @@ class Jobs:
         now, complete = self._clock.now_ms(), _completed(spec)
         self._check(complete)
         self._check_channel(complete)
+        complete = self._with_model(complete)
         grace_ms = JUST_NOW_MS if isinstance(spec.schedule, At) else 0
         job = Job(
             job_id=self._ids.new(),
@@ -86,6 +89,8 @@ class Jobs:
         self._check(spec)
         if wanted_delivery(spec) != wanted_delivery(job.spec):
             self._check_channel(spec)
+        if _model_of(spec) != _model_of(job.spec):
+            spec = self._with_model(spec)
         agent_id = await self._agent_of_change(job, spec, enabled)
         now = max(self._clock.now_ms(), job.updated_at + 1)  # each state of a job has its own name
         again = spec.schedule != job.spec.schedule or enabled != job.enabled
@@ -162,6 +167,14 @@ class Jobs:
         if wanted and wanted.channel not in (None, "last", *self._channels):
             raise Invalid(no_channel(wanted.channel, self._channels))
 
+    def _with_model(self, spec: JobSpec) -> JobSpec:
+        """With the reference of the model it names; whoever names one that may not be chosen is told."""
+        turn, name = spec.payload, _model_of(spec)
+        if not isinstance(turn, AgentTurn) or not name:
+            return spec
+        chosen = msgspec.structs.replace(turn, model=self._check_model(name))
+        return msgspec.structs.replace(spec, payload=chosen)
+
     def _next_at(self, spec: JobSpec, after: int, made_at: int) -> int:
         next_at = next_after(spec.schedule, after, made_at, self._local)
         if next_at is None:
@@ -174,6 +187,10 @@ class Jobs:
                 f"this job has a session of agent {job.agent_id}; to give it to another agent, remove "
                 "the job and add it anew"
             )
+
+
+def _model_of(spec: JobSpec) -> str | None:
+    return spec.payload.model if isinstance(spec.payload, AgentTurn) else None
 
 
 def _completed(spec: JobSpec) -> JobSpec:

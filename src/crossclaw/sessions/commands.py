@@ -22,6 +22,7 @@ from crossclaw.domain.runs import NewRun
 from crossclaw.domain.sessions import NewEntry, NewSession
 from crossclaw.door.registry import Caller
 from crossclaw.ledger.operations import Dedupe, NewDelivery, PutDelivery, Submitted
+from crossclaw.policy.models import LISTED_MAX
 from crossclaw.policy.send import channel_of
 from crossclaw.runs.book import Book
 from crossclaw.sessions.queueing import queueing_for, read_queue
@@ -203,7 +204,9 @@ class Commands:
         if not argument:
             told = await self._call(caller, "tool.session_status", sessionKey=_named(key))
             line = next(line for line in told["statusText"].splitlines() if "Model:" in line)
-            return Answer(f"{line}. {COMMANDS['model'].usage}")
+            listed = (await self._call(caller, "models.list"))["models"]
+            names = ", ".join(f"{each['provider']}/{each['id']}" for each in listed[:LISTED_MAX])
+            return Answer(f"{line}. {COMMANDS['model'].usage}\nTo choose from: {names}")
         told = await self._call(
             caller, "tool.session_status", sessionKey=_named(key), model=argument
         )

@@ -65,7 +65,7 @@ class Reading:
         ledger: Ledger,
         resolver: Resolver,
         clock: Clock,
-        model_of: Callable[[str], str],
+        model_of: Callable[[str, str | None], str],
         window_of: Callable[[str, str], int],
         transcript_of: TranscriptPath,
         *,
@@ -153,7 +153,7 @@ class Reading:
         budget: BudgetRow | None,
     ) -> Row:
         agent_id = session.key.agent_id
-        model = session.model or self._model_of(agent_id)
+        model = self._model_of(agent_id, session.model)
         messages = None if tail is None else [stored_message(e) for e in tail if e.message]
         return tool_row(
             session,

@@ -1,6 +1,5 @@
 """Spawning: a task goes to a sub-agent of its own session, and the caller goes on at once."""
 
-from collections.abc import Callable
 from typing import Any, get_args
 from uuid import NAMESPACE_URL, uuid5
 
@@ -10,7 +9,7 @@ from crossclaw.config import Config
 from crossclaw.domain.agents import ThinkingLevel, normalize_agent_id
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.errors import CrossclawError, Invalid, KeyReused, NotFound
+from crossclaw.domain.errors import Invalid, KeyReused, NotFound
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Provenance, UserMessage
@@ -24,14 +23,12 @@ from crossclaw.ledger.operations import Dedupe, EnsureSession, Op, PatchSession,
 from crossclaw.policy.sandbox import confined
 from crossclaw.policy.subagents import decide_spawn
 from crossclaw.runs.book import Book
+from crossclaw.sessions.choosing import ModelChoices
 from crossclaw.sessions.desk import digest
 from crossclaw.sessions.where import address_of
 
 LABEL_CHARS_MAX = 64
 TIMEOUT_MAX_S = 30 * 24 * 3600.0  # a month; a task that takes longer needs no alarm clock
-
-CheckModel = Callable[[str], str]
-"""The reference that a model's name stands for; raises for one that nobody here can answer with."""
 
 
 class SpawnParams(Params, frozen=True):
@@ -77,7 +74,7 @@ class Spawns:
         resolver: Resolver,
         book: Book,
         config: Config,
-        check_model: CheckModel,
+        models: ModelChoices,
         clock: Clock,
         ids: Ids,
     ) -> None:
@@ -85,7 +82,7 @@ class Spawns:
         self._resolver = resolver
         self._book = book
         self._config = config
-        self._check_model = check_model
+        self._models = models
         self._clock = clock
         self._ids = ids
 
@@ -147,12 +144,7 @@ class Spawns:
 
     def _model(self, agent_id: str, asked: str | None) -> str | None:
         chosen = asked or self._config.subagent_model_for(agent_id)
-        if chosen is None:
-            return None
-        try:
-            return self._check_model(chosen)
-        except CrossclawError as error:
-            raise Invalid(f"invalid model {chosen!r}: {error}") from None
+        return None if chosen is None else self._models.check(chosen)
 
     def _thinking(self, agent_id: str, asked: str | None) -> str | None:
         level = asked or self._config.subagent_thinking_for(agent_id)

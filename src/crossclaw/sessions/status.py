@@ -1,16 +1,14 @@
 """Who may be spawned, and how a session stands: the two small tools beside the four."""
 
-from collections.abc import Callable
-
 from crossclaw.config import Config
-from crossclaw.domain.errors import CrossclawError, Invalid
+from crossclaw.domain.errors import Invalid
 from crossclaw.domain.sessions import Session
 from crossclaw.door.registry import Caller, Params, Result
 from crossclaw.door.resolver import Resolver, Right
 from crossclaw.ledger.contract import Ledger
 from crossclaw.sessions.budgets import Budgets
 from crossclaw.sessions.changing import Changing
-from crossclaw.sessions.spawn import CheckModel
+from crossclaw.sessions.choosing import ModelChoices
 
 AS_CONFIGURED = ("default", "")
 """Words that take a session's own model away again."""
@@ -51,16 +49,14 @@ class Standing:
         ledger: Ledger,
         resolver: Resolver,
         changing: Changing,
-        model_of: Callable[[str], str],
-        check_model: CheckModel,
+        models: ModelChoices,
         budgets: Budgets,
     ) -> None:
         self._config = config
         self._ledger = ledger
         self._resolver = resolver
         self._changing = changing
-        self._model_of = model_of
-        self._check_model = check_model
+        self._models = models
         self._budgets = budgets
 
     async def agents(self, caller: Caller, params: AgentsParams) -> AgentsResult:
@@ -100,10 +96,7 @@ class Standing:
     async def _set_model(self, session: Session, name: str) -> Session:
         if name in AS_CONFIGURED:
             return await self._changing.patch(session.key, {"model": None})
-        try:
-            chosen = self._check_model(name)
-        except CrossclawError as error:
-            raise Invalid(f"unrecognized model {name!r}: {error}") from None
+        chosen = self._models.check(name, "unrecognized model")
         return await self._changing.patch(session.key, {"model": chosen})
 
     async def text(self, session: Session, agent_id: str | None) -> str:
@@ -116,7 +109,8 @@ class Standing:
         lines = {
             "Session": f"{session.key.display(agent_id)} ({session.session_id})",
             "State": f"{doing}, {queued} queued" if queued else doing,
-            "Model": session.model or self._model_of(session.key.agent_id),
+            "Model": self._models.in_use(session.key.agent_id, session.model),
+            "Not in use": self._models.fault(session.model),
             "Thinking": session.thinking,
             "Verbose": session.verbose,
             "Tokens": _tokens(session),

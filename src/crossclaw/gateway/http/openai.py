@@ -2,7 +2,8 @@
 
 An agent is a model: `openclaw/<agent>` (also `openclaw:<agent>`, `agent:<agent>`), or the header
 x-openclaw-agent-id; any other name means the default agent, because many programs cannot be told
-another one. Which session: the header x-openclaw-session-key, else one for `user`, else a new one.
+another one. The agent's own model for this request: the header x-openclaw-model. Which session: the
+header x-openclaw-session-key, else one for `user`, else a new one.
 """
 
 from collections.abc import AsyncGenerator, Mapping
@@ -97,6 +98,8 @@ class Asking:
         }
         if wish.system.strip():
             params["extraSystemPrompt"] = wish.system
+        if model := request.headers.get("x-openclaw-model", "").strip():
+            params["model"] = model
         if wish.pictures:
             params["attachments"] = list(wish.pictures)
         following = self._followers.follow(run_id)

@@ -12,7 +12,7 @@ from crossclaw.domain.sessions import Session
 from crossclaw.door.registry import Caller, Method, Params, Result
 from crossclaw.gateway.events import shown_key
 from crossclaw.ledger.contract import Ledger
-from crossclaw.providers.registry import Providers
+from crossclaw.sessions.choosing import ModelChoices
 
 RECENT = 10  # sessions that health and status name
 HEALTH_FOR_MS = 2_000  # counting a million sessions is not free; clients ask often
@@ -66,7 +66,7 @@ class About:
         loaded: Loaded,
         environ: Mapping[str, str],
         ledger: Ledger,
-        providers: Providers,
+        models: ModelChoices,
         channels: tuple[str, ...],
         clock: Clock,
         presence: Callable[[], list[dict[str, Any]]],
@@ -75,7 +75,7 @@ class About:
         self._config = loaded.config
         self._environ = environ
         self._ledger = ledger
-        self._providers = providers
+        self._models = models
         self._channels = channels
         self._clock = clock
         self._presence = presence
@@ -166,7 +166,7 @@ class About:
                         **self._brief(session, now),
                         "kind": "group" if session.key.kind == "group" else "direct",
                         "sessionId": session.session_id,
-                        "model": session.model or model,
+                        "model": self._models.in_use(session.key.agent_id, session.model),
                         "totalTokens": session.total_tokens,
                     }
                     for session in recent
@@ -188,8 +188,25 @@ class About:
         )
 
     async def models(self, caller: Caller, params: ModelsParams) -> ModelsResult:
+        """The default first; only what may be chosen."""
         agents = self._config.agents
-        listed: dict[str, dict[str, Any]] = {
+        known = self._known_models()
+        chosen = self._config.model_for(agents.default_id, self._environ).primary
+        allowed = [each for each in self._models.allowed() if not each.endswith("/*")]
+        unlisted = [each for each in (chosen, *allowed) if each not in known]
+        listed = {each: _named_model(self._config, each) for each in unlisted} | {
+            each: row for each, row in known.items() if self._models.fault(each) is None
+        }
+        listed[chosen]["tags"] = ["default"]
+        for alias, reference in agents.aliases().items():
+            if reference in listed:
+                listed[reference]["alias"] = alias
+        wanted = params.provider
+        return ModelsResult(models=[m for m in listed.values() if wanted in (None, m["provider"])])
+
+    def _known_models(self) -> dict[str, dict[str, Any]]:
+        """By `provider/model`: what the providers' own lists tell."""
+        return {
             f"{provider}/{model.id}": {
                 "id": model.id,
                 "name": model.name or model.id,
@@ -199,17 +216,6 @@ class About:
             for provider, entry in self._config.models.providers.items()
             for model in entry.models
         }
-        chosen = self._config.model_for(agents.default_id, self._environ).primary
-        if chosen not in listed:
-            provider, _, model_id = chosen.partition("/")
-            own = {"id": model_id, "name": model_id, "provider": provider}
-            listed = {chosen: own | _facts(self._config, chosen), **listed}
-        listed[chosen]["tags"] = ["default"]
-        for alias, reference in agents.aliases().items():
-            if reference in listed:
-                listed[reference]["alias"] = alias
-        wanted = params.provider
-        return ModelsResult(models=[m for m in listed.values() if wanted in (None, m["provider"])])
 
     async def channels(self, caller: Caller, params: ChannelsParams) -> dict[str, Any]:
         names = ("webchat", *self._channels)
@@ -267,3 +273,9 @@ def _facts(config: Config, model: str) -> dict[str, Any]:
         "reasoning": facts.thinking != "none",
         "input": ["text", "image"] if facts.pictures else ["text"],
     }
+
+
+def _named_model(config: Config, reference: str) -> dict[str, Any]:
+    """One that no provider lists."""
+    provider, _, model_id = reference.partition("/")
+    return {"id": model_id, "name": model_id, "provider": provider} | _facts(config, reference)

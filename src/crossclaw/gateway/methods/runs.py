@@ -27,6 +27,7 @@ from crossclaw.gateway.methods.sessions import Label
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Dedupe
 from crossclaw.runs.book import Book
+from crossclaw.sessions.choosing import ModelChoices
 from crossclaw.sessions.desk import digest
 from crossclaw.sessions.freshness import Freshness
 
@@ -101,10 +102,12 @@ class Runs:
         resolver: Resolver,
         book: Book,
         freshness: Freshness,
+        models: ModelChoices,
         clock: Clock,
         ids: Ids,
     ) -> None:
         self._freshness = freshness
+        self._models = models
         self._config = config
         self._ledger = ledger
         self._resolver = resolver
@@ -165,7 +168,7 @@ class Runs:
                 deliver=deliver,
                 reply_to=address if deliver else None,
                 context=params.extra_system_prompt,
-                model=params.model,
+                model=self._models.check(params.model) if params.model else None,
                 thinking=params.thinking,
                 timeout_ms=timeout_ms or self._config.agents.defaults.timeout_ms,
             ),

@@ -1,6 +1,5 @@
 """sessions.*: what there is, and what may be set, begun anew or ended."""
 
-from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -13,7 +12,7 @@ from crossclaw.config.doors import QueueMode
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.errors import CrossclawError, Invalid, NotFound
+from crossclaw.domain.errors import Invalid, NotFound
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, words_of
@@ -27,9 +26,9 @@ from crossclaw.ledger.operations import LANE_RUNS_MAX
 from crossclaw.policy.answering import is_gone
 from crossclaw.sessions.budgets import BudgetRow, Budgets
 from crossclaw.sessions.changing import Changing
+from crossclaw.sessions.choosing import ModelChoices
 from crossclaw.sessions.queueing import DEBOUNCE_MS_MAX, DROPS
 from crossclaw.sessions.rows import channel_field
-from crossclaw.sessions.spawn import CheckModel
 
 LIST_MAX = 1_000  # rows of one answer; a page asks for what it shows
 PREVIEW_KEYS_MAX = 64
@@ -222,9 +221,8 @@ class Sessions:
         clock: Clock,
         ids: Ids,
         store: Path,
-        environ: Mapping[str, str],
         budgets: Budgets,
-        check_model: CheckModel,
+        models: ModelChoices,
     ) -> None:
         self._config = config
         self._ledger = ledger
@@ -233,11 +231,9 @@ class Sessions:
         self._clock = clock
         self._ids = ids
         self._store = store
-        self._environ = environ
         self._budgets = budgets
-        self._check_model = check_model
+        self._models = models
         # The same for every row of an agent, and worth a third of a long list's time.
-        self._model_of_agent = lru_cache(AGENTS_REMEMBERED)(self._find_model_of_agent)
         self._window = lru_cache(AGENTS_REMEMBERED)(self._find_window)
 
     async def list(self, caller: Caller, params: ListParams) -> ListResult:
@@ -303,15 +299,11 @@ class Sessions:
     def _model(self, session: Session | None) -> tuple[str, str]:
         chosen = session.model if session else None
         agent_id = session.key.agent_id if session else self._config.agents.default_id
-        reference = chosen or self._model_of_agent(agent_id)
-        provider, _, model = reference.partition("/")
+        provider, _, model = self._models.in_use(agent_id, chosen).partition("/")
         return provider, model
 
     def _find_window(self, agent_id: str, provider: str, model: str) -> int:
         return self._config.window_for(agent_id, f"{provider}/{model}")
-
-    def _find_model_of_agent(self, agent_id: str) -> str:
-        return self._config.shown_model_for(agent_id, self._environ)
 
     def _defaults(self) -> dict[str, Any]:
         provider, model = self._model(None)
@@ -375,13 +367,8 @@ class Sessions:
         )
 
     def _checked(self, changes: dict[str, Any]) -> dict[str, Any]:
-        """A model that nobody here can answer with is refused now, not with the next message."""
-        if not (name := changes.get("model")):
-            return changes
-        try:
-            return {**changes, "model": self._check_model(name)}
-        except CrossclawError as error:
-            raise Invalid(f"invalid model {name!r}: {error}") from None
+        name = changes.get("model")
+        return {**changes, "model": self._models.check(name)} if name else changes
 
     async def create(self, caller: Caller, params: CreateParams) -> CreateResult:
         """A session by a name of the client's, or by one of ours."""

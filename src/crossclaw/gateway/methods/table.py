@@ -74,7 +74,7 @@ class Table:
         watching: Watching,
         resolver: Resolver,
         clock: Clock,
-        model_of: Callable[[str], str],
+        model_of: Callable[[str, str | None], str],
         is_gone: Callable[[SessionKey], bool],
     ) -> None:
         self._is_gone = is_gone
@@ -126,7 +126,7 @@ class Table:
             context_used=session.total_tokens,
             context_tokens=session.context_tokens,
             cost_usd=session.cost_usd,
-            model=session.model or self._model_of(session.key.agent_id),
+            model=self._model_of(session.key.agent_id, session.model),
             label=session.label,
             display_name=session.display_name,
             spawned_by=session.spawned_by,

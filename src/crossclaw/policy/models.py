@@ -1,0 +1,92 @@
+"""Models: which of them may be chosen, by a session, a spawn, a job, a hook or a request.
+
+`agents.defaults.models`, where it is given, is the allow list (`provider/*` stands for all of one). A
+provider that lists its models has no others. What the config itself names is always allowed.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from crossclaw.config import Config
+from crossclaw.config.model import default_model
+from crossclaw.config.named_models import named_models
+from crossclaw.domain.errors import Forbidden
+from crossclaw.policy.decision import Decision
+
+LISTED_MAX = 20  # in a refusal; a longer list helps nobody to choose
+AGENTS_REMEMBERED = 1_024  # far more than anybody configures
+
+
+class ModelNotAllowed(Forbidden):
+    pass
+
+
+class ModelRules:
+    """The rules of one config, made once: they are asked with every run and for every row of a list."""
+
+    def __init__(self, config: Config, environ: Mapping[str, str]) -> None:
+        self._providers = config.models.providers
+        self._aliases = config.agents.aliases()
+        self._listed = config.agents.defaults.models
+        written = [self.reference(name) for _path, name in named_models(config)]
+        self._named = dict.fromkeys([*written, default_model(config, environ)])
+        self._default_of = lru_cache(AGENTS_REMEMBERED)(
+            lambda agent_id: config.shown_model_for(agent_id, environ)
+        )
+
+    def reference(self, name: str) -> str:
+        """`provider/model` for an alias, or for a model's own name that one provider lists."""
+        chosen = self._aliases.get(name.strip().lower(), name.strip())
+        if "/" in chosen:
+            return chosen
+        found = [each for each, entry in self._providers.items() if entry.find_model(chosen)]
+        return f"{found[0]}/{chosen}" if len(found) == 1 else chosen
+
+    def decide(self, reference: str) -> Decision:
+        if reference in self._named:
+            return Decision(True, "the config names it")
+        provider = reference.partition("/")[0]
+        if self._listed and not {reference, f"{provider}/*"} & self._listed.keys():
+            return _refused(reference, self.allowed(), "agents.defaults.models allows")
+        if self._is_unlisted(reference):
+            listed = [f"{provider}/{each.id}" for each in self._providers[provider].models]
+            return _refused(reference, listed, f"models.providers.{provider}.models has")
+        return Decision(True, "agents.defaults.models allows it" if self._listed else "any may be")
+
+    def _is_unlisted(self, reference: str) -> bool:
+        """Whether its provider lists models, and not this one."""
+        provider, _, model = reference.partition("/")
+        entry = self._providers.get(provider)
+        return entry is not None and bool(entry.models) and entry.find_model(model) is None
+
+    def require(self, reference: str) -> None:
+        decision = self.decide(reference)
+        if not decision.allowed:
+            raise ModelNotAllowed(decision.reason)
+
+    def allowed(self) -> list[str]:
+        """What may be chosen where there is an allow list; empty where there is none."""
+        if not self._listed:
+            return []
+        usable = [each for each in self._listed if each[-2:] == "/*" or not self._is_unlisted(each)]
+        return list(dict.fromkeys([*usable, *self._named]))
+
+    def in_use(self, agent_id: str, chosen: str | None) -> str:
+        """The model of a session that chose one, or none. A choice that is no longer allowed counts as
+        none."""
+        if chosen and self.decide(reference := self.reference(chosen)).allowed:
+            return reference
+        return self._default_of(agent_id)
+
+    def fault(self, chosen: str | None) -> str | None:
+        """Why a stored choice does not count any more; None where it does."""
+        if not chosen:
+            return None
+        decision = self.decide(self.reference(chosen))
+        return None if decision.allowed else decision.reason
+
+
+def _refused(reference: str, allowed: list[str], where: str) -> Decision:
+    names = ", ".join(allowed[:LISTED_MAX])
+    more = f" and {len(allowed) - LISTED_MAX} more" if len(allowed) > LISTED_MAX else ""
+    return Decision(False, f"model not allowed: {reference}; {where}: {names}{more}")

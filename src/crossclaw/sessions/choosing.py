@@ -1,0 +1,28 @@
+"""Choosing a model: a name becomes a reference that somebody here answers to and the config allows."""
+
+from collections.abc import Callable
+
+from crossclaw.domain.errors import Invalid, ProviderError
+from crossclaw.policy.models import ModelRules
+
+
+class ModelChoices:
+    """`find` raises for a reference that nobody here can answer with."""
+
+    def __init__(self, rules: ModelRules, find: Callable[[str], object]) -> None:
+        self._rules = rules
+        self._find = find
+        self.reference = rules.reference
+        self.in_use = rules.in_use
+        self.fault = rules.fault
+        self.allowed = rules.allowed
+
+    def check(self, name: str, complaint: str = "invalid model") -> str:
+        """The reference that a name stands for. It is refused now, not with the next message."""
+        reference = self._rules.reference(name)
+        try:
+            self._find(reference)
+        except ProviderError as error:
+            raise Invalid(f"{complaint} {name!r}: {error}") from None
+        self._rules.require(reference)
+        return reference
