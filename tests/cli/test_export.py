@@ -1,6 +1,7 @@
 """`sessions export` at a terminal."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,21 @@ def test_a_long_and_heavy_session_is_written_entry_by_entry_in_order(
     assert words[0] == f"0 {HEAVY}"
     assert [line["parentId"] for line in rest] == [None, *(line["id"] for line in rest[:-1])]
     assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_an_export_writes_through_no_link_and_hangs_on_no_pipe(imported: Person) -> None:
+    """Whoever shares the folder could have put one where the export would write."""
+    victim = imported.folder / "victim"
+    victim.write_text("precious")
+    (imported.folder / ".main.jsonl.part").symlink_to(victim)
+    os.mkfifo(imported.folder / "pipe.jsonl")
+
+    done = imported.types("sessions", "export", "main", "--out", "main.jsonl")
+    refused = imported.types("sessions", "export", "main", "--out", "pipe.jsonl", "--force")
+
+    assert done.returncode == Exit.OK, done.stderr
+    assert victim.read_text() == "precious"
+    assert (refused.returncode, "it is a pipe" in refused.stderr) == (Exit.FAILED, True)
 
 
 def test_a_file_that_is_there_is_kept_unless_it_may_go(imported: Person) -> None:

@@ -4,10 +4,13 @@ channels who receives, the sweep who is waited for by a timer."""
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
 from socket import socket
 from typing import Any
 
 import anyio
+import anyio.to_thread
 
 from crossclaw import __version__
 from crossclaw.agent.execute import Agent
@@ -18,6 +21,8 @@ from crossclaw.app.reloading import next_config
 from crossclaw.config import Config, Loaded, Paths
 from crossclaw.config.supported import not_yet, refuse_unsupported
 from crossclaw.config.token import gateway_token
+from crossclaw.disk.guarding import guard
+from crossclaw.disk.private import write_file
 from crossclaw.domain.errors import CrossclawError, StoreLocked
 from crossclaw.domain.events import SpeechAllowed
 from crossclaw.domain.keys import SessionKey
@@ -56,6 +61,7 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
     """Build in the order of the imports, then serve. Serving is where control comes back up: lanes
     are told who executes a run and what follows from its end, channels who receives."""
     refuse_unsupported(config)
+    await _look_after_files(config, paths, outside)
     async with AsyncExitStack() as closing:
         ledger = SqliteLedger(paths.ledger_path, inline=outside.inline)
         closing.push_async_callback(_shielded, ledger.close)
@@ -82,6 +88,20 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
                 await tasks.start(house.schedule.clockwork.serve)
             yield house
             tasks.cancel_scope.cancel()
+
+
+async def _look_after_files(config: Config, paths: Paths, outside: Outside) -> None:
+    """Before anything is believed: whoever else can write what this gateway reads would be its owner."""
+    files = outside.loaded.files if outside.loaded else ()
+    store = [Path(f"{paths.ledger_path}{end}") for end in ("", "-wal", "-shm")]
+    believed = [paths.state_dir, paths.token_path.parent, paths.token_path, *store]
+    look = partial(
+        guard, [*believed, paths.config_path, *files], trust_group=config.gateway.trust_group
+    )
+    if outside.inline:
+        look()
+    else:
+        await anyio.to_thread.run_sync(look)
 
 
 LOCKED_S = 1.0  # a command took the folder for its one call while the house was closed: soon again
@@ -182,7 +202,9 @@ class _Serving:
             async with anyio.create_task_group() as tasks:
                 listener = self._listen(where, settings.port if self._port is None else self._port)
                 await tasks.start(gateway.serve, where, listener)
-                self._ready(loaded, where, listener.getsockname()[1], token)
+                number = listener.getsockname()[1]
+                await anyio.to_thread.run_sync(write_file, self._paths.port_path, f"{number}\n")
+                self._ready(loaded, where, number, token)
                 fresh = await next_config(
                     loaded,
                     self._environ,
@@ -205,7 +227,6 @@ class _Serving:
         """The port is noted so that the command line finds a gateway that was started on another one than
         configured."""
         log.info("the gateway listens at http://%s:%s", where, number)
-        self._paths.port_path.write_text(f"{number}\n", "ascii")
         if self._good is None and self._on_ready is not None:
             self._on_ready(f"http://{where}:{number}", token.reveal())
         self._good = loaded

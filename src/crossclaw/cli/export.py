@@ -16,6 +16,7 @@ from crossclaw.cli.past import plain_text
 from crossclaw.cli.peer import READ, Peer
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import out, takes_all
+from crossclaw.disk.private import make_folder, new_file
 from crossclaw.display.conversation import Said, conversation
 from crossclaw.transcripts.jsonl import VERSION, iso_time
 
@@ -249,23 +250,18 @@ def file_name(key: str, suffix: str) -> str:
 @contextmanager
 def _whole(path: Path, *, force: bool) -> Iterator[IO[str]]:
     """A file that is there when all of it is, readable by its owner."""
-    if path.exists() and not force:
-        raise CommandFailed(f"{path} is there already", hint="--force writes over it.")
-    part = path.with_name(f".{path.name}.part")
     try:
-        part.touch(mode=0o600)
-        with part.open("w", encoding="utf-8") as file:
+        with new_file(path, replace=force) as file:
             yield file
-        part.replace(path)
+    except FileExistsError:
+        raise CommandFailed(f"{path} is there already", hint="--force writes over it.") from None
     except OSError as error:
         raise CommandFailed(f"{path} cannot be written: {error.strerror or error}") from None
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _made(folder: Path) -> None:
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(folder)
     except OSError as error:
         raise CommandFailed(f"{folder} is no folder to write to: {error.strerror}") from None
 

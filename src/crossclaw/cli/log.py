@@ -2,10 +2,12 @@
 
 import logging
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 
 from crossclaw.cli.say import note
 from crossclaw.config import Config, Paths
+from crossclaw.disk.private import make_file
 
 LOG_BYTES_MAX = 10 * 2**20
 NOTHING = logging.CRITICAL + 1
@@ -52,14 +54,17 @@ class Log:
         kept: weeks of an ordinary day, and never the whole disk."""
         from logging.handlers import RotatingFileHandler  # noqa: PLC0415  brings sockets and pickle
 
+        class PrivateFile(RotatingFileHandler):
+            """Also the one that follows when this is full is made for its owner alone."""
+
+            def _open(self) -> TextIOWrapper:
+                make_file(Path(self.baseFilename))
+                return super()._open()
+
         if path == self._path:
             return
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            path.touch(mode=0o600)
-            handler = RotatingFileHandler(
-                path, maxBytes=LOG_BYTES_MAX, backupCount=1, encoding="utf-8"
-            )
+            handler = PrivateFile(path, maxBytes=LOG_BYTES_MAX, backupCount=1, encoding="utf-8")
         except OSError as error:
             note(f"no log is kept: {path}: {error.strerror}")
             handler = None

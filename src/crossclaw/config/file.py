@@ -4,8 +4,6 @@ A change that cannot be made in the text (it stands in an included file) is refu
 to write by hand.
 """
 
-import os
-import tempfile
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,9 +14,9 @@ from crossclaw.config.positions import KeyPath
 from crossclaw.config.source import dotted, parse, read_text
 from crossclaw.config.supported import refuse_unsupported
 from crossclaw.config.textedit import insert_last, remove_member, replace_value, spans_of, written
+from crossclaw.disk.private import draft_of, make_folder, put_in_place
 from crossclaw.domain.errors import ConfigInvalid
 
-_FILE_MODE, _FOLDER_MODE = 0o600, 0o700
 EMPTY = "{\n}\n"
 
 
@@ -92,7 +90,7 @@ class ConfigFile:
         """Only what loads is written. The file is there whole at any moment, and only ours to read."""
         with self._draft() as draft:
             loaded = self._check(draft)
-            draft.replace(self.path)
+            put_in_place(draft, self.path)
             return loaded
 
     def check(self) -> Loaded:
@@ -102,20 +100,9 @@ class ConfigFile:
 
     @contextmanager
     def _draft(self) -> Generator[Path]:
-        self.path.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(
-            dir=self.path.parent, prefix=f".{self.path.name}.", suffix=".draft"
-        )
-        draft = Path(name)
-        try:
-            with open(descriptor, "w", encoding="utf-8") as file:
-                os.fchmod(descriptor, _FILE_MODE)
-                file.write(self.text)
-                file.flush()
-                os.fsync(descriptor)
+        make_folder(self.path.parent)
+        with draft_of(self.path, self.text) as draft:
             yield draft
-        finally:
-            draft.unlink(missing_ok=True)
 
     def _check(self, draft: Path) -> Loaded:
         try:

@@ -134,6 +134,8 @@ class Gateway(Section, frozen=True):
     """Tools over `/tools/invoke`."""
     nodes: NodeCommands = NodeCommands()
     """What nodes may be asked."""
+    trust_group: bool = False
+    """Whether members of a group may write the state folder and the config, as on a mounted volume; they can then do all that the owner can."""
     unused = names(
         "tailscale push webchat allowRealIpFallback channelHealthCheckMinutes"
         " channelStaleEventThresholdMinutes channelMaxRestartsPerHour handshakeTimeoutMs terminal"

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from crossclaw.config.model import Config
 from crossclaw.config.paths import Paths
+from crossclaw.disk.private import make_folder, write_file
 from crossclaw.domain.errors import ConfigInvalid
 from crossclaw.domain.secret import Secret
 
@@ -49,13 +50,12 @@ def _kept_token(path: Path, make: Callable[[], str]) -> Secret:
     except OSError as error:
         raise ConfigInvalid(
             f"the gateway's token cannot be kept in {path}: {error.strerror}. "
-            f"Mend the folder, or set {TOKEN_VARIABLE} or gateway.auth.token."
+            f"Fix the folder, or set {TOKEN_VARIABLE} or gateway.auth.token."
         ) from error
 
 
 def _prepare_folder(folder: Path) -> None:
-    folder.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
-    folder.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+    make_folder(folder)
     mode = stat.S_IMODE(folder.stat().st_mode)
     if mode & 0o077:
         folder.chmod(_FOLDER_MODE)
@@ -63,31 +63,10 @@ def _prepare_folder(folder: Path) -> None:
 
 
 def _create(path: Path, token: str) -> None:
-    draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(8).hex()}")
     try:
-        _write_draft(draft, token)
-        os.link(draft, path)
+        write_file(path, token + "\n", replace=False)
     except FileExistsError:
         _log.debug("another gateway made the token first: %s", path)
-    finally:
-        draft.unlink(missing_ok=True)
-    _sync_folder(path.parent)
-
-
-def _write_draft(draft: Path, token: str) -> None:
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE)
-    with open(descriptor, "w", encoding="ascii") as file:
-        file.write(token + "\n")
-        file.flush()
-        os.fsync(descriptor)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _read(path: Path) -> Secret:

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
 from typing import BinaryIO
 
+from crossclaw.disk.private import make_folder
 from crossclaw.domain.errors import Forbidden, Invalid, NotFound
 from crossclaw.sandbox.contract import Place
 
@@ -47,7 +48,7 @@ def replace_file(place: Place, path: str, data: bytes) -> bool:
     """Put a whole file in place at once; folders on the way are made. True: it was not there."""
     if not place.writable:
         raise Forbidden("your workspace is read-only here (sandbox.workspaceAccess)")
-    place.folder.mkdir(parents=True, exist_ok=True)
+    make_folder(place.folder)
     with _walk(place, path, create=True) as (folder, name):
         mode = _mode_of(folder, name, path)
         own = f".{secrets.token_hex(8)}.tmp"

@@ -6,6 +6,7 @@ import anyio.to_thread
 import msgspec
 
 from crossclaw.config.tools import ExecTool
+from crossclaw.disk.private import make_folder
 from crossclaw.domain.errors import Forbidden, Invalid, ToolFailed
 from crossclaw.sandbox.contract import Place
 from crossclaw.sandbox.files import check_folder
@@ -58,7 +59,7 @@ def _begin(place: Place, params: ExecParams) -> str:
         raise Invalid("the command is too long; write it into a file and run that")
     if params.timeout is not None and params.timeout <= 0:
         raise Invalid("timeout is in seconds, and more than 0")
-    place.folder.mkdir(parents=True, exist_ok=True)
+    make_folder(place.folder)
     return check_folder(place, params.workdir)
 
 

@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
+from crossclaw.disk.private import make_folder
 from crossclaw.domain.agents import is_agent_id
 from crossclaw.domain.errors import Invalid
 from crossclaw.transcripts.jsonl import Damage, read_lines
@@ -229,7 +230,7 @@ class Files:
 
     def _open_root(self) -> int:
         if self._root is None:
-            self._root_path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+            make_folder(self._root_path)
             # Here a link is the owner's own doing: the sessions may live on another disk.
             fd = os.open(self._root_path, _ROOT_FLAGS)
             _accept(fd, FOLDER_MODE, self._root_path.name)

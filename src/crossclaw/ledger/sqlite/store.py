@@ -6,6 +6,7 @@ from pathlib import Path
 
 import apsw
 
+from crossclaw.disk.private import make_file, make_folder
 from crossclaw.domain.errors import StoreError, StoreLocked
 from crossclaw.ledger.sqlite.migrate import migrate
 
@@ -18,16 +19,21 @@ STATEMENTS_MAX = 256  # every statement of this package stays prepared
 
 
 class FolderLock:
-    """Exclusive hold on a state folder. The kernel gives it back however the process ends."""
+    """Exclusive hold on a state folder. The kernel gives it back however the process ends. What is locked is
+    the folder itself: a file in it can be renamed, and the next one of that name would be free. The file
+    is locked as well, for file systems that lock no folders, and says who it is."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._fd = os.open(folder / "crossclaw.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        make_folder(folder)
+        make_file(folder / "crossclaw.lock")
+        self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._fd = os.open(folder / "crossclaw.lock", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
+            _lock_folder(self._folder)
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.pread(self._fd, 32, 0).decode(errors="replace").strip()
-            os.close(self._fd)
+            self.close()
             raise StoreLocked(
                 f"another gateway (process {holder or 'unknown'}) is using {folder}; stop it first, "
                 "or set OPENCLAW_STATE_DIR to another folder"
@@ -37,6 +43,16 @@ class FolderLock:
 
     def close(self) -> None:
         os.close(self._fd)
+        os.close(self._folder)
+
+
+def _lock_folder(descriptor: int) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:  # as over NFS, where a lock needs something that can be written
+        return
 
 
 def refuse_unsafe_library(version: str | None = None) -> None:
@@ -51,11 +67,9 @@ def refuse_unsafe_library(version: str | None = None) -> None:
 
 def open_writer(path: Path) -> apsw.Connection:
     refuse_unsafe_library()
-    fresh = not path.exists()
     try:
+        make_file(path)  # SQLite would make it by the umask; its log takes the mode of the store
         db = apsw.Connection(str(path), statementcachesize=STATEMENTS_MAX)
-        if fresh:
-            path.chmod(0o600)
         db.set_busy_timeout(BUSY_MS)
         db.pragma("journal_mode", "wal")
         db.pragma("synchronous", "full")

@@ -1,0 +1,1 @@
+"""Disk: how the gateway makes and replaces what only its owner may read."""
