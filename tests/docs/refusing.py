@@ -27,6 +27,7 @@ class Case(NamedTuple):
     tool: str
     arguments: dict[str, Any]
     config: dict[str, Any] | None = None
+    times: int = 1
 
 
 def send(**arguments: Any) -> Case:
@@ -63,7 +64,8 @@ async def texts_heard(folder: Path, case: Case) -> set[str]:
                 key=SessionKey.parse(key), session_id=str(uuid5(NAMESPACE_URL, key)), label="notes"
             )
             await house.ledger.do(EnsureSession(new=new, at=1))
-        await say(house, "main", f"tool: {case.tool} {json.dumps(case.arguments)}", "r1")
+        script = f"tool: {case.tool} {json.dumps(case.arguments)}"
+        await say(house, "main", "\n".join([script] * case.times), "r1")
         await anyio.sleep(600)
         return await _results(house)
 
@@ -85,6 +87,8 @@ def _policy(prefix: str) -> dict[str, Any]:
 REACH_OFF = {"tools": {"agentToAgent": {"enabled": False}}}
 REACH_MAIN = {"tools": {"agentToAgent": {"allow": ["main"]}}}
 ONE_HOP = {"session": {"agentToAgent": {"maxHops": 1}}}
+SIX_RUNS = {"session": {"agentToAgent": {"maxRuns": 6}}}
+ONE_CHILD = {"agents": {**AGENTS, "defaults": {"subagents": {"maxChildrenPerAgent": 1}}}}
 NO_SENDING = {"tools": {"deny": ["sessions_send"]}}
 
 CASES: dict[str, Case] = {
@@ -123,6 +127,14 @@ CASES: dict[str, Case] = {
     ),
     "this chain of sends has used its 1 hops (session.agentToAgent.maxHops)": within(
         ONE_HOP, by_the_librarian(send(sessionKey="agent:main:notes"))
+    ),
+    "what one message brings about is limited to 6 runs, and this would be more "
+    "(session.agentToAgent.maxRuns); answer with what there is": within(
+        SIX_RUNS, send(agentId="librarian")
+    ),
+    "this session has 1 sub-agents at work, and may not have more "
+    "(agents.defaults.subagents.maxChildrenPerAgent); wait until one has reported": within(
+        ONE_CHILD, spawn(task="wait: 60")._replace(times=2)
     ),
     "no answer within 5 s; the run goes on, read sessions_history later": send(
         agentId="librarian", message="wait: 60", timeoutSeconds=5

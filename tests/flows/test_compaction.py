@@ -235,7 +235,9 @@ async def test_what_is_under_way_is_told_from_the_ledger_after_a_compaction(tmp_
         payload={"sessionKey": key.text},
     )  # fmt: skip
     async with open_house(tmp_path, model, config=small()) as house:
-        await house.ledger.commit(PutExchange(exchange=exchange), ArmTimer(timer=timer))
+        await house.ledger.commit(
+            PutExchange(exchange=exchange, runs_max=200), ArmTimer(timer=timer)
+        )
         await say(house, "main", "hi", "first")
         before = words(model.seen[-1])
         for number in range(30):

@@ -65,9 +65,9 @@ class SubagentDefaults(Section, frozen=True):
     """Which other agents may be spawned; `*`: any."""
     run_timeout_seconds: Count = 0
     """A child's run ends after so long; 0: as every other run."""
-    unused = names(
-        "maxSpawnDepth maxChildrenPerAgent announceTimeoutMs requireAgentId delegationMode"
-    )
+    max_children_per_agent: Positive = 50
+    """How many children of one session may be at work at once."""
+    unused = names("maxSpawnDepth announceTimeoutMs requireAgentId delegationMode")
 
 
 class AgentSubagents(Section, frozen=True):

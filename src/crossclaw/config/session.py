@@ -87,6 +87,8 @@ class Exchange(Section, frozen=True):
     """Rounds after a send; 0: none."""
     max_hops: Positive = 12
     """How far one message may cause others."""
+    max_runs: Positive = 200
+    """How many runs one message may cause in all, itself included; a send or a spawn beyond it is refused."""
 
 
 class Session(Section, frozen=True):

@@ -4,7 +4,10 @@ CrossclawError                UNAVAILABLE       something failed inside; the tex
 ├── Invalid                   INVALID_REQUEST   the caller asked for something that cannot be
 │   ├── InvalidKey            INVALID_REQUEST   a text that is no session key
 │   ├── ConfigInvalid         INVALID_REQUEST   openclaw.json needs mending
-│   └── KeyReused             INVALID_REQUEST   an idempotency key came back with another payload
+│   ├── KeyReused             INVALID_REQUEST   an idempotency key came back with another payload
+│   └── TooMuchFollows        INVALID_REQUEST   a send or a spawn beyond what one cause may bring about
+│       ├── TooManyRuns       INVALID_REQUEST   … counted in runs
+│       └── TooManyChildren   INVALID_REQUEST   … counted in sub-agents at work
 ├── NotFound                  INVALID_REQUEST   no such session, run, agent: also "not for you to see"
 ├── Forbidden                 FORBIDDEN         known and refused; names the setting that would allow it
 ├── Busy                      UNAVAILABLE       a limit is reached; the same call works later
@@ -53,6 +56,18 @@ class ConfigInvalid(Invalid):
 
 
 class KeyReused(Invalid):
+    pass
+
+
+class TooMuchFollows(Invalid):
+    pass
+
+
+class TooManyRuns(TooMuchFollows):
+    pass
+
+
+class TooManyChildren(TooMuchFollows):
     pass
 
 

@@ -44,6 +44,8 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     latest_reply: str | None = None
     announce: Announced | None = None
     ended_at: int | None = None
+    root: str | None = None
+    """The run that began it all; on its count the rounds and the announce are reserved."""
 
     def speaker(self, turn: int) -> str:
         return self.requester_key if turn % 2 else self.target_key

@@ -38,6 +38,10 @@ class Cause(msgspec.Struct, frozen=True, omit_defaults=True):
     purse: Purse | None = None
     """What it all spends from, where there is a budget."""
 
+    def root(self, run_id: str) -> str:
+        """The run that began it all, where this is the cause of `run_id`."""
+        return self.chain[0] if self.chain else run_id
+
     def followed_by(self, run_id: str, *, hops: int = 0) -> "Cause":
         """The cause of what `run_id` brings about; a send or a spawn is one hop further."""
         return Cause((*self.chain, run_id), self.hops + hops, self.purse)

@@ -47,6 +47,10 @@ class Spawn(msgspec.Struct, frozen=True, kw_only=True):
     """How the task's run ended."""
     ended_at: int | None = None
     announced_at: int | None = None
+    root: str | None = None
+    """The run that began it all; on its count the announce is reserved."""
+    wakes: bool = False
+    """Whether the report may begin a run of the parent, which is reserved as well."""
 
     @property
     def name(self) -> str:

@@ -271,9 +271,11 @@ class EndWait(Op[None], frozen=True):
 
 
 class PutExchange(Op[None], frozen=True):
-    """A send begins an exchange; the same send again does not begin another."""
+    """A send begins an exchange; the same send again does not begin another. With its rounds and its
+    announce it must fit into `runs_max` runs of its root cause, otherwise it is TooManyRuns."""
 
     exchange: Exchange
+    runs_max: int
 
 
 class SetExchange(Op[None], frozen=True):
@@ -286,9 +288,13 @@ class SetExchange(Op[None], frozen=True):
 
 
 class PutSpawn(Op[None], frozen=True):
-    """A task is given to a child; the same spawn again does not give it twice."""
+    """A task is given to a child; the same spawn again does not give it twice. With its report it must
+    fit into `runs_max` runs of its root cause, otherwise it is TooManyRuns, and its parent has at most
+    `children_max` at work, otherwise it is TooManyChildren."""
 
     spawn: Spawn
+    runs_max: int
+    children_max: int
 
 
 class SetSpawn(Op[None], frozen=True):
@@ -450,4 +456,6 @@ class Audit(Op[None], frozen=True):
 
 
 class PruneDedupe(Op[int], frozen=True):
+    """Forget old idempotency keys, and the run counts of root causes that have come to rest."""
+
     before: int

@@ -123,7 +123,8 @@ class Announces:
             words = note_text(spawn, status)
             return [*ops, self._tell(spawn, parent, words, at, shown=False)]
         words = await self._words(spawn, status, report, run)
-        if self._config.agents.defaults.subagents.wake_parent and parent.archived_at is None:
+        wakes = spawn.wakes and self._config.agents.defaults.subagents.wake_parent
+        if wakes and parent.archived_at is None:
             return [*ops, self._wake(spawn, parent, words, run)]
         return [*ops, *self._post(spawn, parent, words, run)]
 

@@ -104,7 +104,13 @@ class Explaining:
         answers = decide_answers(self._config.agents, target.key)
         if not answers.allowed:
             reasons.append(Reason(about="agent", allowed=False, reason=answers.reason))
-        return [*reasons, _not_itself(source, target.key), self._policy(target), self._hops()]
+        return [
+            *reasons,
+            _not_itself(source, target.key),
+            self._policy(target),
+            self._hops(),
+            self._runs(),
+        ]
 
     def _address(self, session: Session | None) -> Reason:
         last = session.last_address.channel if session and session.last_address else None
@@ -178,9 +184,18 @@ class Explaining:
             setting="session.agentToAgent.maxHops",
         )
 
+    def _runs(self) -> Reason:
+        runs = self._config.session.agent_to_agent.max_runs
+        return Reason(
+            about="runs",
+            allowed=True,
+            reason=f"one message brings about at most {runs} runs; this would reserve some of them",
+            setting="session.agentToAgent.maxRuns",
+        )
+
     def _spawn(self, source: SessionKey, to: str) -> list[Reason]:
         wanted = SessionKey.parse(to).agent_id if ":" in to else to
-        return [self._may_spawn(source, wanted), self._hops()]
+        return [self._may_spawn(source, wanted), self._hops(), self._runs()]
 
     def _may_spawn(self, source: SessionKey, wanted: str) -> Reason:
         agents = self._config.agents

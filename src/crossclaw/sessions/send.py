@@ -7,7 +7,7 @@ import msgspec
 from crossclaw.config import Config
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.errors import Invalid
+from crossclaw.domain.errors import Invalid, TooMuchFollows
 from crossclaw.domain.exchanges import Exchange
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
@@ -69,7 +69,10 @@ class Sends:
             hops = self._config.session.agent_to_agent.max_hops
             text = f"this chain of sends has used its {hops} hops (session.agentToAgent.maxHops)"
             return SendResult(run_id=run_id, status="error", error=text, session_key=shown)
-        run_id = await self._submit(caller, handle, run_id, params.message)
+        try:
+            run_id = await self._submit(caller, handle, run_id, params.message)
+        except TooMuchFollows as error:
+            return SendResult(run_id=run_id, status="error", error=str(error), session_key=shown)
         if timeout_s == 0:
             return SendResult(run_id=run_id, status="accepted", session_key=shown)
         return await self._outcome(caller, run_id, timeout_s, shown)
@@ -130,21 +133,24 @@ class Sends:
         )
         session = NewSession(key=handle.key, session_id=self._ids.new())
         once = Dedupe("run", run_id, digest("send", handle.key.text, message))
-        begin = [PutExchange(exchange=self._exchange(requester, new))] if requester else []
+        begin = self._begin(requester, new) if requester else []
         return (await self._book.submit(new, session, dedupe=once, also=begin)).run_id
 
-    def _exchange(self, requester: SessionKey, new: NewRun) -> Exchange:
-        """A send between agents begins one; a person who sends gets the reply and that is all."""
-        return Exchange(
+    def _begin(self, requester: SessionKey, new: NewRun) -> list[PutExchange]:
+        """A send between agents begins an exchange; a person who sends gets the reply and that is all."""
+        limits = self._config.session.agent_to_agent
+        exchange = Exchange(
             exchange_id=new.run_id,
             agent_id=new.key.agent_id,
             requester_key=requester.text,
             target_key=new.key.text,
             run_id=new.run_id,
             request=words_of(new.message) if new.message else "",
-            turns_max=self._config.session.agent_to_agent.max_ping_pong_turns,
+            turns_max=limits.max_ping_pong_turns,
             created_at=self._clock.now_ms(),
+            root=new.cause.root(new.run_id),
         )
+        return [PutExchange(exchange=exchange, runs_max=limits.max_runs)]
 
     async def _outcome(
         self, caller: Caller, run_id: str, timeout_s: float, shown: str

@@ -9,7 +9,7 @@ from crossclaw.config import Config
 from crossclaw.domain.agents import ThinkingLevel, normalize_agent_id
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.errors import Invalid, KeyReused, NotFound
+from crossclaw.domain.errors import Invalid, KeyReused, NotFound, TooMuchFollows
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Provenance, UserMessage
@@ -206,7 +206,10 @@ class Spawns:
             *self._begin(parent, child, task, at),
             await self._record(caller, parent, new, task),
         ]
-        accepted = await self._book.submit(new, session, dedupe=once, also=also)
+        try:
+            accepted = await self._book.submit(new, session, dedupe=once, also=also)
+        except TooMuchFollows as error:
+            return SpawnResult(status="error", error=str(error))
         return SpawnResult(status="accepted", run_id=accepted.run_id, child_session_key=child.text)
 
     async def _address_label(self, caller: Caller, task: _Task) -> str | None:
@@ -251,6 +254,7 @@ class Spawns:
         self, caller: Caller, parent: SessionKey, new: NewRun, task: _Task
     ) -> PutSpawn:
         asked_in = caller.run.plan.reply_to if caller.run else None
+        subagents = self._config.agents.defaults.subagents
         spawn = Spawn(
             child_key=new.key.text,
             agent_id=new.key.agent_id,
@@ -261,8 +265,14 @@ class Spawns:
             created_at=self._clock.now_ms(),
             label=task.label,
             reply_to=asked_in or address_of(await self._find_parent(parent)),
+            root=new.cause.root(new.run_id),
+            wakes=subagents.wake_parent,
         )
-        return PutSpawn(spawn=spawn)
+        return PutSpawn(
+            spawn=spawn,
+            runs_max=self._config.session.agent_to_agent.max_runs,
+            children_max=subagents.max_children_per_agent,
+        )
 
     async def _find_parent(self, parent: SessionKey) -> Session | None:
         found = await self._ledger.find_session(parent)

@@ -15,6 +15,7 @@ from crossclaw.ledger.operations import (
     TakeTimer,
     Timer,
 )
+from crossclaw.ledger.sqlite.cascades import prune_cascades
 from crossclaw.ledger.sqlite.rows import EXPORT, TIMER, export_of, timer_of, to_json
 from crossclaw.ledger.sqlite.writer import Transaction
 
@@ -122,4 +123,6 @@ def write_audit(transaction: Transaction, op: Audit) -> None:
 
 def prune_dedupe(transaction: Transaction, op: PruneDedupe) -> int:
     transaction.db.execute("DELETE FROM dedupe WHERE at < ?", (op.before,))
-    return int(transaction.db.changes())
+    pruned = int(transaction.db.changes())
+    prune_cascades(transaction, op.before)
+    return pruned

@@ -4,18 +4,19 @@ import apsw
 
 from crossclaw.domain.exchanges import Exchange
 from crossclaw.ledger.operations import PutExchange, SetExchange
+from crossclaw.ledger.sqlite.cascades import check_runs
 from crossclaw.ledger.sqlite.writer import Transaction
 
 _COLUMNS = (
     "exchange_id, agent_id, requester_key, target_key, run_id, request, turns_max, created_at, "
-    "state, turn, first_reply, latest_reply, announce, ended_at"
+    "state, turn, first_reply, latest_reply, announce, ended_at, root"
 )
 
 
 def put_exchange(transaction: Transaction, op: PutExchange) -> None:
     x = op.exchange
     transaction.db.execute(
-        f"INSERT INTO exchanges ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?) "
+        f"INSERT INTO exchanges ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) "
         "ON CONFLICT DO NOTHING",
         (
             x.exchange_id,
@@ -32,8 +33,11 @@ def put_exchange(transaction: Transaction, op: PutExchange) -> None:
             x.latest_reply,
             x.announce,
             x.ended_at,
+            x.root,
         ),
     )
+    if transaction.db.changes() and x.root is not None:
+        check_runs(transaction.db, x.root, op.runs_max)
 
 
 def set_exchange(transaction: Transaction, op: SetExchange) -> None:

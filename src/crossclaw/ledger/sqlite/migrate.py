@@ -44,6 +44,7 @@ MIGRATIONS = (
     Migration(5, "queue"),
     Migration(6, "budgets"),
     Migration(7, "chats_and_ticks"),
+    Migration(8, "cascades"),
 )
 VERSION = MIGRATIONS[-1].number
 

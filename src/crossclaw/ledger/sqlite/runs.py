@@ -23,6 +23,7 @@ from crossclaw.ledger.operations import (
     Submitted,
 )
 from crossclaw.ledger.sqlite.accounts import set_aside, settle
+from crossclaw.ledger.sqlite.cascades import count_run
 from crossclaw.ledger.sqlite.entries import hold, lost_claim, put_entry, session_of_key
 from crossclaw.ledger.sqlite.rows import NO_BOUND, RUN, bound_of, run_of, to_json
 from crossclaw.ledger.sqlite.writer import Transaction
@@ -67,6 +68,7 @@ def submit(transaction: Transaction, op: Submit) -> Submitted:
             "VALUES (?,?,?,?,?,?)",
             (agent_id, new.run_id, new.key.text, op.at, encode_message(new.message), authority),
         )
+    count_run(transaction, new, op.at)
     db.execute("UPDATE sessions SET updated_at = ? WHERE key = ?", (op.at, new.key.text))
     if op.dedupe is not None:
         db.execute(

@@ -10,12 +10,13 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Outcome
 from crossclaw.domain.spawns import Spawn
 from crossclaw.ledger.operations import PutSpawn, SetSpawn
+from crossclaw.ledger.sqlite.cascades import check_children, check_runs
 from crossclaw.ledger.sqlite.rows import to_json
 from crossclaw.ledger.sqlite.writer import Transaction
 
 _COLUMNS = (
     "child_key, agent_id, parent_key, run_id, task, cleanup, created_at, label, state, ended_at, "
-    "announced_at, reply_to, outcome"
+    "announced_at, root, wakes, reply_to, outcome"
 )
 _address = msgspec.json.Decoder(Address)
 _outcome = msgspec.json.Decoder(Outcome)
@@ -24,7 +25,7 @@ _outcome = msgspec.json.Decoder(Outcome)
 def put_spawn(transaction: Transaction, op: PutSpawn) -> None:
     x = op.spawn
     transaction.db.execute(
-        f"INSERT INTO spawns ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING",
+        f"INSERT INTO spawns ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING",
         (
             x.child_key,
             x.agent_id,
@@ -37,10 +38,15 @@ def put_spawn(transaction: Transaction, op: PutSpawn) -> None:
             x.state,
             x.ended_at,
             x.announced_at,
+            x.root,
+            x.wakes,
             x.reply_to and to_json(x.reply_to),
             x.outcome and to_json(x.outcome),
         ),
     )
+    if transaction.db.changes():
+        check_children(transaction.db, x.parent_key, op.children_max)
+        check_runs(transaction.db, x.root or x.run_id, op.runs_max)
 
 
 def set_spawn(transaction: Transaction, op: SetSpawn) -> None:
@@ -71,5 +77,6 @@ def list_spawns(db: apsw.Connection, parent_key: SessionKey, open_only: bool) ->
 def _spawn_of(row: tuple[Any, ...]) -> Spawn:
     fields = dict(zip(_COLUMNS.split(", "), row, strict=True))
     fields["reply_to"] = fields["reply_to"] and _address.decode(fields["reply_to"])
+    fields["wakes"] = bool(fields["wakes"])
     fields["outcome"] = fields["outcome"] and _outcome.decode(fields["outcome"])
     return Spawn(**fields)
