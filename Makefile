@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 N ?= 50
 
-.PHONY: help setup run demo bubblewrap test proof check browser bench crash conformance local-model local-demo docs pictures lock clean
+.PHONY: help setup run demo bubblewrap test proof check browser bench package crash conformance local-model local-demo docs pictures lock clean
 
 help: ## what there is to do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -59,6 +59,9 @@ check: setup ## style, types and the direction of imports
 
 bench: setup ## measure; prints ratios and compares with the recorded run
 	$(BIN)/python -m bench $(ARGS)
+
+package: setup ## build the wheel, install it by pip, pipx and uv into clean places, and use it
+	$(BIN)/python -m pytest tests/package.py --timeout 600 $(ARGS)
 
 crash: setup ## N random kill -9 under load, then the control build that must fail
 	$(BIN)/python -m tests.crash --kills $(N) $(ARGS)

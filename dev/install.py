@@ -21,8 +21,8 @@ KEPT_LINES = 30  # of pip's output, shown when it fails
 def main() -> int:
     folder, lock = Path(sys.argv[1]), Path(sys.argv[2])
     if sys.version_info < OLDEST:
-        wanted = ".".join(map(str, OLDEST))
-        print(f"Crossclaw needs Python {wanted} or newer: make PYTHON=python3.12 run")
+        oldest = ".".join(map(str, OLDEST))
+        print(f"Crossclaw needs Python {oldest} or newer: make PYTHON=python3.12 run")
         return 1
     print(f"Setting up in {folder}, once. Nothing is installed outside of it.", flush=True)
     python = folder / "bin" / "python"

@@ -133,6 +133,16 @@ TREE: dict[str, Leaf | Group] = {
     ),
     "import": Leaf("bring the sessions of an OpenClaw state folder in", "import_"),
     "logs": Leaf("the last lines of the gateway's log", "logs"),
+    "service": Group(
+        "the gateway as a service that starts with this machine",
+        {
+            "install": Leaf("write the service's file and start it", "service"),
+            "status": Leaf("whether it is installed and runs", "service"),
+            "uninstall": Leaf("stop it and remove its file", "service"),
+        },
+        default="status",
+    ),
+    "completion": Leaf("complete commands in bash, zsh or fish", "completion"),
     "version": Leaf("which release this is", "version", hidden=True),
 }
 
@@ -140,7 +150,7 @@ ELSEWHERE: dict[str, str] = {
     "onboard": "crossclaw run makes a config file, starts the gateway and prints what to try.",
     "setup": "crossclaw run makes what is missing and starts the gateway.",
     "configure": "crossclaw config get shows the settings, crossclaw config set changes one.",
-    "daemon": "crossclaw gateway runs until it is told to stop: a service manager keeps it up.",
+    "daemon": "crossclaw service install makes the gateway a service of yours.",
     "pairing": "crossclaw devices lists who waits to be let in, and lets them in.",
     "nodes": "crossclaw devices lists them; crossclaw gateway call node.list asks the gateway.",
     "security": "crossclaw doctor looks at tokens, file modes and the sandbox.",
