@@ -1,7 +1,8 @@
-"""Secrets and the budget of guesses."""
+"""Secrets, and the pause after a wrong one."""
 
 import logging
 
+import anyio
 import pytest
 
 from crossclaw.config.gateway import Auth
@@ -10,12 +11,12 @@ from crossclaw.domain.secret import Secret
 from crossclaw.gateway.auth import (
     Gatekeeper,
     Offer,
-    TooManyAttempts,
     Unauthorized,
     gateway_lock,
     lock_for,
 )
 from crossclaw.gateway.limits import Limits
+from crossclaw.gateway.pauses import TooManyGuesses
 
 TOKEN = "t" * 43
 
@@ -32,90 +33,110 @@ def keeper(limits: Limits | None = None, clock: SetClock | None = None) -> Gatek
     return Gatekeeper({"gateway": lock_for(Secret(TOKEN))}, clock or SetClock(), limits)
 
 
-def guess(gatekeeper: Gatekeeper, address: str = "127.0.0.1", token: str = "wrong") -> str:
+async def guess(gatekeeper: Gatekeeper, address: str = "127.0.0.1", token: str = "wrong") -> str:
     try:
-        gatekeeper.check(address, Offer(token))
+        await gatekeeper.check(address, Offer(token))
     except Unauthorized:
         return "wrong"
-    except TooManyAttempts:
-        return "not looked at"
+    except TooManyGuesses:
+        return "dropped"
     return "in"
 
 
-def test_guesses_are_numbered_before_they_are_looked_at() -> None:
+async def waited(gatekeeper: Gatekeeper, address: str = "127.0.0.1", token: str = "wrong") -> float:
+    began = anyio.current_time()
+    await guess(gatekeeper, address, token)
+    return round(anyio.current_time() - began, 3)
+
+
+async def test_each_wrong_secret_is_answered_later_than_the_one_before_up_to_a_second() -> None:
     gatekeeper = keeper()
 
-    results = [guess(gatekeeper) for _ in range(10_000)]
+    pauses = [await waited(gatekeeper) for _ in range(50)]
 
-    assert results.count("wrong") == Limits().attempts_per_address == gatekeeper.verified
-    assert guess(gatekeeper, token=TOKEN) == "not looked at"
-    assert guess(gatekeeper, "192.0.2.1", TOKEN) == "in"
+    assert pauses[:6] == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0]
+    assert set(pauses[6:]) == {1.0}
+    assert await waited(gatekeeper, "192.0.2.1") == 0.05
 
 
-def test_many_addresses_share_one_budget() -> None:
+async def test_wrong_secrets_of_others_never_keep_the_right_one_waiting() -> None:
+    gatekeeper, answers = keeper(), list[str]()
+
+    async def wrong() -> None:
+        answers.append(await guess(gatekeeper))
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(1000):
+            tasks.start_soon(wrong)
+        await anyio.wait_all_tasks_blocked()
+        assert answers.count("dropped") == 1000 - Limits().pauses_per_address_max
+        assert await waited(gatekeeper, token=TOKEN) == 0
+        assert await guess(gatekeeper, token=TOKEN) == "in"
+
+    assert answers.count("wrong") == Limits().pauses_per_address_max
+
+
+async def test_wrong_secrets_that_wait_are_numbered_also_from_many_addresses() -> None:
+    gatekeeper, answers = keeper(), list[str]()
+
+    async def wrong(number: int) -> None:
+        answers.append(await guess(gatekeeper, f"10.0.{number // 250}.{number % 250}"))
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(1000):
+            tasks.start_soon(wrong, number)
+
+    assert answers.count("wrong") == Limits().pauses_max
+    assert await guess(gatekeeper) == "wrong"  # the places are free again
+
+
+async def test_a_network_of_ipv6_addresses_is_one_guesser() -> None:
     gatekeeper = keeper()
 
-    for number in range(10_000):
-        guess(gatekeeper, f"10.0.{number // 250}.{number % 250}")
+    pauses = [await waited(gatekeeper, f"2001:db8::{number:x}") for number in range(3)]
+    mapped = [await waited(gatekeeper, each) for each in ("::ffff:192.0.2.7", "192.0.2.7")]
 
-    assert gatekeeper.verified == Limits().attempts_overall
-
-
-def test_a_network_of_ipv6_addresses_is_one_guesser() -> None:
-    gatekeeper = keeper()
-
-    for number in range(1000):
-        guess(gatekeeper, f"2001:db8::{number:x}")
-        guess(gatekeeper, "::ffff:192.0.2.7")
-        guess(gatekeeper, "192.0.2.7")
-
-    assert gatekeeper.verified == 2 * Limits().attempts_per_address
+    assert pauses == [0.05, 0.1, 0.2]
+    assert mapped == [0.05, 0.1]
 
 
-def test_the_right_secret_costs_nothing() -> None:
-    gatekeeper = keeper()
-
-    assert {guess(gatekeeper, token=TOKEN) for _ in range(1000)} == {"in"}
-
-
-def test_the_budget_comes_back_with_time() -> None:
+async def test_wrong_secrets_are_forgotten_after_a_while() -> None:
     clock = SetClock()
     gatekeeper = keeper(clock=clock)
-    while guess(gatekeeper) != "not looked at":
-        pass
+    for _ in range(10):
+        await guess(gatekeeper)
 
-    clock.ms += 2_100
+    clock.ms += 61_000
+    assert await waited(gatekeeper) == 0.05
+    clock.ms -= 1_000_000  # a clock that is set back forgives nothing
+    assert await waited(gatekeeper) == 0.1
 
-    assert guess(gatekeeper, token=TOKEN) == "in"
-    clock.ms -= 1_000_000  # a clock that is set back gives nothing and takes nothing
-    assert guess(gatekeeper, token=TOKEN) == "in"
 
-
-def test_remembered_addresses_are_bounded() -> None:
-    gatekeeper = keeper(Limits(addresses_max=10, attempts_overall=1_000))
+async def test_remembered_addresses_are_bounded() -> None:
+    gatekeeper = keeper(Limits(addresses_max=10))
 
     for number in range(500):
-        guess(gatekeeper, f"198.51.100.{number % 250}")
+        await guess(gatekeeper, f"198.51.100.{number % 250}")
 
-    assert len(gatekeeper._guesses._by_address) == 10
+    assert len(gatekeeper._pauses._guessers) == 10
 
 
-def test_one_attempt_is_one_guess_whatever_it_carries() -> None:
+async def test_one_attempt_is_one_guess_whatever_it_carries() -> None:
     gatekeeper = keeper()
 
     with pytest.raises(Unauthorized):
-        gatekeeper.check("127.0.0.1", Offer("wrong", TOKEN))
+        await gatekeeper.check("127.0.0.1", Offer("wrong", TOKEN))
 
 
-def test_new_secrets_end_the_old_ones() -> None:
+async def test_new_secrets_end_the_old_ones() -> None:
     gatekeeper = keeper()
     before = gatekeeper.epoch
 
     gatekeeper.rotate({"gateway": lock_for(Secret("n" * 43))})
 
     assert gatekeeper.epoch > before
-    assert guess(gatekeeper, token=TOKEN) == "wrong"
-    assert guess(gatekeeper, token="n" * 43) == "in"
+    assert await guess(gatekeeper, token=TOKEN) == "wrong"
+    assert await guess(gatekeeper, token="n" * 43) == "in"
 
 
 @pytest.mark.spec("G3")
@@ -146,14 +167,14 @@ def test_what_could_be_guessed_is_for_loopback_only(
         gateway_lock(auth, Secret(token), "0.0.0.0")
 
 
-def test_no_mode_of_the_config_opens_the_gateway_without_a_secret(
+async def test_no_mode_of_the_config_opens_the_gateway_without_a_secret(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     lock = gateway_lock(Auth(mode="none"), Secret(TOKEN), "127.0.0.1")
 
     assert "not supported" in caplog.text
     with pytest.raises(Unauthorized):
-        Gatekeeper({"gateway": lock}, SetClock()).check("127.0.0.1", Offer())
+        await Gatekeeper({"gateway": lock}, SetClock()).check("127.0.0.1", Offer())
 
 
 def test_password_mode_needs_a_password() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, MutableMapping
 from typing import Any
 
+import anyio
 import pytest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -20,6 +21,8 @@ TOKEN = "t" * 43
 BEARER = ("authorization", f"Bearer {TOKEN}")
 HOST = ("host", "127.0.0.1:18789")
 JSON = ("content-type", "application/json")
+NO_ANSWER = 101
+"""Upgraded, or dropped without a word."""
 ROUTES = [("GET", "/health"), ("GET", "/secret"), ("POST", "/tools/invoke"), ("WS", "/")]
 
 Asking = list[tuple[str, str]]
@@ -33,7 +36,7 @@ class Site:
         self.principals: list[Principal] = []
         self.body = b""
         self.body_reads = 0
-        limits = limits or Limits(body_bytes_max=100, body_time_s=0.05, attempts_overall=100_000)
+        limits = limits or Limits(body_bytes_max=100, body_time_s=0.05)
         self.keeper = Gatekeeper({"gateway": lock_for(Secret(TOKEN))}, SystemClock(), limits)
         self.app = Edge(
             [
@@ -97,7 +100,7 @@ class Site:
                 status.append(message["status"])
 
         await self.app(scope, receive, send)
-        return status[0] if status else 101
+        return status[0] if status else NO_ANSWER
 
 
 def good(method: str) -> Asking:
@@ -280,14 +283,21 @@ async def test_without_the_secret_nothing_works_and_no_body_is_read(
     assert site.body_reads == 0
 
 
-async def test_a_guesser_is_stopped_over_http_too() -> None:
-    site = Site()
+async def test_a_guesser_is_dropped_over_http_too_and_the_right_secret_is_not() -> None:
+    site, answers = Site(), list[int]()
     wrong = changed("authorization", "Bearer wrong")(good("GET"))
 
-    answers = [await site.ask("GET", "/secret", wrong) for _ in range(100)]
+    async def guess() -> None:
+        answers.append(await site.ask("GET", "/secret", wrong, chunks=[]))
 
-    assert answers.count(401) == Limits().attempts_per_address
-    assert answers[-1] == 429
+    async with anyio.create_task_group() as tasks:
+        for _ in range(100):
+            tasks.start_soon(guess)
+        await anyio.wait_all_tasks_blocked()
+        assert answers == [NO_ANSWER] * (100 - Limits().pauses_per_address_max)
+        assert await site.ask("GET", "/secret", good("GET")) == 200
+
+    assert answers.count(401) == Limits().pauses_per_address_max
 
 
 @pytest.mark.parametrize(

@@ -157,28 +157,6 @@ async def test_a_name_that_is_not_ours_is_refused_at_the_upgrade() -> None:
     assert refused.value.response.status_code == 421
 
 
-async def test_guesses_over_many_sockets_share_one_budget() -> None:
-    limits = Limits(attempts_per_address=10, attempt_refill_s=3600)  # none comes back meanwhile
-    async with open_gateway(limits=limits) as served:
-
-        async def guess(number: int) -> None:
-            async with dial(served) as peer:
-                field = ("token", "password")[number % 2]
-                await peer.ask("connect", connect_params(auth={field: f"guess {number}"}))
-
-        async with anyio.create_task_group() as tasks:
-            for number in range(50):
-                tasks.start_soon(guess, number)
-
-        assert served.gatekeeper.verified == 10
-        async with dial(served) as peer:
-            answer = await peer.ask("connect", connect_params())
-
-    assert answer["error"]["code"] == "UNAVAILABLE"
-    assert answer["error"]["retryable"] is True
-    assert answer["error"]["retryAfterMs"] > 0
-
-
 async def test_new_secrets_send_everybody_away() -> None:
     async with open_gateway() as served, guest(served) as peer, guest(served, 3) as other:
         began = time.monotonic()
@@ -188,21 +166,6 @@ async def test_new_secrets_send_everybody_away() -> None:
         assert time.monotonic() - began < 1
         async with dial(served) as again:
             assert not (await again.ask("connect", connect_params()))["ok"]
-
-
-async def test_strangers_are_numbered() -> None:
-    limits = Limits(strangers_per_address_max=3)
-    async with open_gateway(limits=limits) as served:
-        async with dial(served) as one, dial(served), dial(served):
-            with pytest.raises(InvalidStatus) as refused:
-                async with dial(served):
-                    pass
-            assert refused.value.response.status_code == 503
-            assert (await one.ask("connect", connect_params()))["ok"]
-            async with guest(served), guest(served):
-                pass  # who is known does not count
-        async with guest(served) as peer:
-            assert (await peer.ask("echo"))["ok"]
 
 
 async def test_presence_names_who_is_here() -> None:

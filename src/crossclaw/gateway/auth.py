@@ -1,24 +1,24 @@
-"""Who may come in: secrets kept as digests, and one budget for everybody who guesses.
+"""Who may come in: secrets kept as digests, and a pause for everybody who guesses.
 
 Nothing is trusted for where it comes from; a connection from this machine needs the secret like
-any other. The budget is taken before a secret is looked at and given back when it was right, so
-many guesses at once cannot outrun it.
+any other. The secret is compared first: a right one enters at once, however many wrong ones others
+have shown; a wrong one is answered after a pause, or not at all.
 """
 
 import hmac
 import logging
-from collections import OrderedDict
 from collections.abc import Mapping
 from hashlib import sha256
-from ipaddress import IPv6Address, ip_address
+from ipaddress import ip_address
 
 import msgspec
 
 from crossclaw.config.gateway import Auth
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.errors import Busy, ConfigInvalid, Invalid
+from crossclaw.domain.errors import ConfigInvalid, Invalid
 from crossclaw.domain.secret import Secret
 from crossclaw.gateway.limits import Limits
+from crossclaw.gateway.pauses import Pauses
 
 log = logging.getLogger(__name__)
 
@@ -39,12 +39,6 @@ class DeviceTokenMismatch(Unauthorized):
     def __init__(self) -> None:
         super().__init__("device_token", missing=False)
         self.args = ("unauthorized: device token mismatch",)
-
-
-class TooManyAttempts(Busy):
-    def __init__(self, retry_after_s: float) -> None:
-        super().__init__("unauthorized: too many wrong secrets; try again later")
-        self.retry_after_s = retry_after_s
 
 
 class Offer(msgspec.Struct, frozen=True):
@@ -116,22 +110,21 @@ class Gatekeeper:
         self, locks: Mapping[str, Lock], clock: Clock, limits: Limits | None = None
     ) -> None:
         self._locks = dict(locks)
-        self._clock = clock
-        self._limits = limits or Limits()
-        self._guesses = _Guesses(self._limits)
+        self._pauses = Pauses(clock, limits or Limits())
         self.epoch = 1
         self.verified = 0
         """Secrets looked at so far."""
 
-    def check(self, address: str, offer: Offer, door: str = GATEWAY) -> None:
+    async def check(self, address: str, offer: Offer, door: str = GATEWAY) -> None:
         lock = self._locks[door]
         value = offer.value(lock.kind)
         if not value:
             raise Unauthorized(lock.kind, missing=True)
-        if not self._tried(address, value, lock):
+        if self._opened(value, lock) is None:
+            await self._pauses.after_a_wrong_secret(address)
             raise Unauthorized(lock.kind, missing=False)
 
-    def check_device(self, address: str, offer: Offer, own: Lock) -> Lock:
+    async def check_device(self, address: str, offer: Offer, own: Lock) -> Lock:
         """The gateway's secret or the device's own token; answers which of the two locks opened.
         Old clients show their device's token where the gateway's belongs."""
         lock = self._locks[GATEWAY]
@@ -139,19 +132,16 @@ class Gatekeeper:
         if not shown:
             raise Unauthorized(lock.kind, missing=True)
         for value in shown:
-            if (opened := self._tried(address, value, lock, own)) is not None:
+            if (opened := self._opened(value, lock, own)) is not None:
                 return opened
+        await self._pauses.after_a_wrong_secret(address)
         raise (
             DeviceTokenMismatch() if offer.device_token else Unauthorized(lock.kind, missing=False)
         )
 
-    def _tried(self, address: str, value: str, *locks: Lock) -> Lock | None:
-        """One guess, however many locks it is tried on."""
-        self._guesses.take(address, self._clock.now_ms() / 1000)
+    def _opened(self, value: str, *locks: Lock) -> Lock | None:
         self.verified += 1
         opened = [lock for lock in locks if lock.opened_by(value)]
-        if opened:
-            self._guesses.give_back(address)
         return opened[0] if opened else None
 
     def has(self, door: str) -> bool:
@@ -182,48 +172,6 @@ class Budget:
 
     def give_back(self) -> None:
         self._left = min(self._most, self._left + 1)
-
-
-class _Guesses:
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._overall = Budget(limits.attempts_overall, limits.attempt_overall_refill_s)
-        self._by_address: OrderedDict[str, Budget] = OrderedDict()
-
-    def take(self, address: str, now_s: float) -> None:
-        mine = self._budget(_network(address))
-        if not mine.take(now_s):
-            raise TooManyAttempts(self._limits.attempt_refill_s)
-        if not self._overall.take(now_s):
-            mine.give_back()
-            raise TooManyAttempts(self._limits.attempt_overall_refill_s)
-
-    def give_back(self, address: str) -> None:
-        self._budget(_network(address)).give_back()
-        self._overall.give_back()
-
-    def _budget(self, network: str) -> Budget:
-        budget = self._by_address.get(network)
-        if budget is None:
-            budget = Budget(self._limits.attempts_per_address, self._limits.attempt_refill_s)
-            self._by_address[network] = budget
-            if len(self._by_address) > self._limits.addresses_max:
-                self._by_address.popitem(last=False)
-        self._by_address.move_to_end(network)
-        return budget
-
-
-def _network(address: str) -> str:
-    """One household has a whole /64 of IPv6 addresses: it is one guesser."""
-    try:
-        parsed = ip_address(address)
-    except ValueError:
-        return address
-    if not isinstance(parsed, IPv6Address):
-        return address
-    if parsed.ipv4_mapped is not None:
-        return str(parsed.ipv4_mapped)
-    return parsed.packed[:8].hex()
 
 
 def _digest(value: str) -> bytes:

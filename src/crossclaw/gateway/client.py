@@ -20,6 +20,7 @@ from crossclaw.gateway.connection import (
     Close,
     Connection,
     Dispatch,
+    Drop,
     Knock,
     Refusal,
     Send,
@@ -47,6 +48,10 @@ class Socket(Protocol):
     def write(self, frame: bytes) -> None: ...
 
     def close(self, code: int, reason: str) -> None: ...
+
+    def drop(self) -> None: ...
+
+    def secret_shown(self) -> None: ...
 
     def known(self) -> None: ...
 
@@ -135,7 +140,7 @@ class Client:
         actions = self._connection.receive(data)
         match actions:
             case [Knock(request=request)]:  # what comes behind it waits in the socket
-                actions = await self._connection.admit(request)
+                actions = await self._connection.admit(request, self._socket.secret_shown)
         self._act(actions, requests, hearing)
         return True
 
@@ -154,6 +159,8 @@ class Client:
                     self._count_refusal()
                 case Close(code=code, reason=reason):
                     self._socket.close(code, reason)
+                case Drop():
+                    self._socket.drop()
                 case Knock():
                     pass
 

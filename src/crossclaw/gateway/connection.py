@@ -31,6 +31,7 @@ from crossclaw.gateway.handshake import (
     Refused,
 )
 from crossclaw.gateway.limits import Limits
+from crossclaw.gateway.pauses import TooManyGuesses
 
 State = Literal["challenged", "connected", "closed"]
 NORMAL = 1000
@@ -68,7 +69,11 @@ class Close(msgspec.Struct, frozen=True):
     reason: str
 
 
-Action = Send | Welcome | Knock | Dispatch | Refusal | Close
+class Drop(msgspec.Struct, frozen=True):
+    """The connection ends at once and without an answer."""
+
+
+Action = Send | Welcome | Knock | Dispatch | Refusal | Close | Drop
 Greet = Callable[[Admitted], Any]
 """Makes the payload of hello-ok."""
 
@@ -143,9 +148,16 @@ class Connection:
             return self._refuse(request, Refused(error))
         return [Knock(request)]
 
-    async def admit(self, request: Request) -> list[Action]:
+    async def admit(
+        self, request: Request, on_secret: Callable[[], None] = lambda: None
+    ) -> list[Action]:
         try:
-            admitted = await self._handshake.admit(request.params, self.nonce, self._known)
+            admitted = await self._handshake.admit(
+                request.params, self.nonce, self._known, on_secret
+            )
+        except TooManyGuesses:
+            self.state = "closed"
+            return [Drop()]
         except Refused as refused:
             return self._refuse(request, refused)
         if self.state != "challenged":

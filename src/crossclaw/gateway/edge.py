@@ -18,11 +18,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from crossclaw.domain.authority import Authority
 from crossclaw.door.principal import Principal
-from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Offer, TooManyAttempts, Unauthorized
+from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Offer, Unauthorized
 from crossclaw.gateway.handshake import OPERATOR_SCOPES
-from crossclaw.gateway.http.answers import invalid, too_large, too_many, unauthorized
+from crossclaw.gateway.http.answers import invalid, too_large, unauthorized
 from crossclaw.gateway.limits import Limits
 from crossclaw.gateway.origins import Origins
+from crossclaw.gateway.pauses import TooManyGuesses
 
 Handle = Callable[[Request, Principal], Awaitable[ASGIApp]]
 
@@ -86,6 +87,9 @@ class Edge:
                 await self._upgrade(scope, receive, send)
                 return
             answer = await self._answer(scope, self._inspect(scope), receive)
+        except TooManyGuesses:
+            await _drop(scope, receive)
+            return
         except Refusal as refused:
             answer = refused.response
             if scope["type"] == "websocket":
@@ -114,7 +118,7 @@ class Edge:
 
     async def _answer(self, scope: Scope, headers: Mapping[str, str], receive: Receive) -> ASGIApp:
         endpoint = find_endpoint(self._routes, scope["method"], scope["path"])
-        principal = self._principal(endpoint, scope, headers)
+        principal = await self._principal(endpoint, scope, headers)
         if scope["method"] in _CHANGING:
             if endpoint.door != HOOKS:
                 check_json(headers)
@@ -123,18 +127,18 @@ class Edge:
             receive = _replay(body, receive)
         return await endpoint.handle(Request(scope, receive), principal)
 
-    def _principal(self, endpoint: Endpoint, scope: Scope, headers: Mapping[str, str]) -> Principal:
+    async def _principal(
+        self, endpoint: Endpoint, scope: Scope, headers: Mapping[str, str]
+    ) -> Principal:
         if endpoint.door is None:
             return NOBODY
-        offer = Offer(bearer(headers))
+        offer, epoch = Offer(bearer(headers)), self._gatekeeper.epoch
         try:
-            self._gatekeeper.check(scope["crossclaw.address"], offer, endpoint.door)
+            await self._gatekeeper.check(scope["crossclaw.address"], offer, endpoint.door)
         except Unauthorized:
             raise Refusal(unauthorized()) from None
-        except TooManyAttempts as error:
-            raise Refusal(too_many(error.retry_after_s)) from None
         if (ticket := scope.get("crossclaw.ticket")) is not None:
-            ticket.give_back()
+            ticket.known()
         mine = endpoint.door == GATEWAY
         return Principal(
             name=f"http:{endpoint.door}",
@@ -142,7 +146,7 @@ class Edge:
             scopes=OPERATOR_SCOPES if mine else frozenset({"hook"}),
             authority=Authority(owner=mine),
             credential_id=endpoint.door,
-            epoch=self._gatekeeper.epoch,
+            epoch=epoch,
         )
 
 
@@ -243,6 +247,14 @@ def _address(text: str) -> str | None:
 
 
 # ── answering ──────────────────────────────────────────────────────────────────────────────────
+
+
+async def _drop(scope: Scope, receive: Receive) -> None:
+    """The connection ends without an answer; nobody waits for one any more when this returns."""
+    if (ticket := scope.get("crossclaw.ticket")) is not None:
+        ticket.cut()
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

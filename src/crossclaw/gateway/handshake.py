@@ -1,6 +1,6 @@
 """The handshake: from what a client says of itself to a principal, or a refusal with its close code."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -12,7 +12,7 @@ from crossclaw.domain.secret import Secret
 from crossclaw.door.dispatch import read_params
 from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller, Method, Params
-from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Offer, TooManyAttempts, Unauthorized
+from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Offer, Unauthorized
 from crossclaw.gateway.devices import Device, DeviceRefused, Statement, check_device
 from crossclaw.gateway.event_types import HelloOk
 from crossclaw.gateway.origins import Origins
@@ -159,8 +159,11 @@ class Handshake:
         self._origins = origins
         self._clock = clock
 
-    async def admit(self, raw: Any, nonce: str, known: Circumstances) -> Admitted:
-        """The secret is checked before a signature: verifying costs more, and only friends get it."""
+    async def admit(
+        self, raw: Any, nonce: str, known: Circumstances, on_secret: Callable[[], None]
+    ) -> Admitted:
+        """The secret is checked before a signature: verifying costs more, and only friends get it.
+        `on_secret` is called as soon as it was right."""
         try:
             params = read_params(CONNECT, raw)
         except Invalid as error:
@@ -168,7 +171,8 @@ class Handshake:
         protocol = _common_protocol(params)
         role = _role(params)
         self._check_origin(params, known)
-        shown = self._check_secret(params, role, known)
+        shown = await self._check_secret(params, role, known)
+        on_secret()
         self._check_device(params, protocol, role, nonce)
         scopes = granted_scopes(role, params.scopes, protocol)
         paired = await self._pair(params, role, scopes, known, shown)
@@ -202,26 +206,26 @@ class Handshake:
             )
         )
 
-    def _check_secret(self, params: ConnectParams, role: str, known: Circumstances) -> "_Shown":
+    async def _check_secret(
+        self, params: ConnectParams, role: str, known: Circumstances
+    ) -> "_Shown":
         auth, device = params.auth, params.device
         offer = Offer(auth.token, auth.password, auth.device_token)
         epoch = self._gatekeeper.epoch
         try:
             if device is None:
-                self._gatekeeper.check(known.address, offer)
+                await self._gatekeeper.check(known.address, offer)
                 return _Shown(GATEWAY, epoch)
             own, credential = (
                 self._pairings.lock(device.id, role),
                 self._pairings.find(device.id, role),
             )
-            opened = self._gatekeeper.check_device(known.address, offer, own)
+            opened = await self._gatekeeper.check_device(known.address, offer, own)
             if opened is own and credential is not None:
                 return _Shown(credential.credential_id, credential.epoch)
             return _Shown(GATEWAY, epoch)
         except Unauthorized as error:
             raise Refused(_with_hint(error, params.client)) from None
-        except TooManyAttempts as error:
-            raise Refused(error) from None
 
     def _check_device(self, params: ConnectParams, protocol: int, role: str, nonce: str) -> None:
         if params.device is None:

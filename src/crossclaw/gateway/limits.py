@@ -9,10 +9,19 @@ MIB = 1024 * KIB
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     # ── before somebody is known ───────────────────────────────────────────────────────────────
     strangers_max: int = 1024
-    """Sockets of nobody known yet. At about 20 KiB each this is 20 MiB at worst."""
+    """Sockets of nobody known yet; for one more the oldest goes. At about 20 KiB each this is 20 MiB
+    at worst."""
+    strangers_share: float = 0.25
+    """And at most this share of the files that the process may have open: the rest is kept for whoever
+    has shown the right secret, and for the ledger."""
     strangers_per_address_max: int = 256
     """A program may open hundreds of connections at once on its own machine; each is known within
     milliseconds. More that stay unknown are no client of ours."""
+    stranger_time_s: float = 15.0
+    """From accept to known, whatever happens between: the headers' time and the handshake's together."""
+    accepts_at_once: int = 8
+    """In one turn of the loop; the others wait in the kernel while known clients are served. An honest
+    client shows its secret within a few turns, long before so few at a time have pushed it out."""
     header_bytes_max: int = 64 * KIB
     """Browsers send the cookies of every program on localhost; 16 KiB has been seen."""
     header_time_s: float = 5.0
@@ -23,15 +32,17 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """A `connect` with a signed device has about 1.2 KiB; one with long lists of commands 8."""
 
     # ── guesses at a secret ────────────────────────────────────────────────────────────────────
-    attempts_per_address: int = 64
-    """Wrong secrets in a row from one address. It does not protect a 256-bit token, which needs no
-    help, but a short password."""
-    attempt_refill_s: float = 0.5
-    """Then two a second. A program with an old token that comes back every second must not lock
-    out the others on its machine; 170,000 guesses a day find no password worth its name."""
-    attempts_overall: int = 512
-    """From all addresses together, so that many addresses do not multiply the guesses."""
-    attempt_overall_refill_s: float = 0.1
+    pause_s_first: float = 0.05
+    """Before a wrong secret is answered; each further one of the same address waits twice as long."""
+    pause_s_max: float = 1.0
+    """A program with an old token that comes back every second costs nothing and learns it in time."""
+    pauses_max: int = 64
+    """Wrong secrets that wait at once; beyond, the connection is dropped. Each holds a socket and a
+    task, and nobody honest has so many."""
+    pauses_per_address_max: int = 32
+    """So that one guesser does not take the answers of the others."""
+    guesses_forgotten_s: float = 60.0
+    """Without another one; then an address begins with the short pause again."""
     addresses_max: int = 4096
     """Addresses remembered with their wrong guesses; the longest silent one is forgotten first."""
     secret_chars_min: int = 32

@@ -197,6 +197,9 @@ class _Server(Server):
             await anyio.lowlevel.checkpoint()
 
     async def main_loop(self) -> None:
+        self._listener.listen(
+            BACKLOG
+        )  # asyncio told the kernel the few that it accepts in one turn
         self.listening.set()
         await self.stop.wait()
 

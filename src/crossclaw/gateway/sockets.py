@@ -1,13 +1,17 @@
 """Sockets: uvicorn's protocols with a turnstile in front and a direct way to write.
 
-What uvicorn leaves to its user is limited here: how long a request's headers may take and how
-large they may be, how many strangers there may be, how large a frame may be before somebody is
-known. A client's frames are written straight to the transport, whose buffer is the queue: what
+What uvicorn leaves to its user is limited here: how long it may take from accept until somebody is
+known, how long a request's headers may take and how large they may be, how many strangers there may
+be and who of them goes, how large a frame may be before somebody is known. A client's frames are written straight to the transport, whose buffer is the queue: what
 waits there is what a slow client has not read.
 """
 
-from asyncio import TimerHandle, Transport  # noqa: TID251  uvicorn's protocols are asyncio's
-from collections import Counter
+import resource
+from asyncio import (  # noqa: TID251  uvicorn's protocols are asyncio's
+    AbstractEventLoop,
+    TimerHandle,
+    Transport,
+)
 from typing import Any
 
 from uvicorn.config import Config
@@ -17,52 +21,79 @@ from websockets.http11 import Request
 from websockets.protocol import State
 
 from crossclaw.gateway.limits import Limits
+from crossclaw.gateway.pauses import network_of
 
-_FULL = (
-    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain\r\ncontent-length: 21\r\n"
-    b"retry-after: 1\r\nconnection: close\r\n\r\nToo many connections\n"
-)
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
 class Turnstile:
-    """Counts the sockets of strangers."""
+    """The places of strangers, in the order in which they came. Each has one deadline from accept until
+    it is known. When all places of an address are taken, its oldest goes for the next; when all are, the
+    oldest of the address that has the most."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, files_max: int | None = None) -> None:
+        if files_max is None:
+            files_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._limits = limits
-        self._by_address: Counter[str] = Counter()
-        self._all = 0
+        self._places = max(1, min(limits.strangers_max, int(files_max * limits.strangers_share)))
+        self._all: dict[Ticket, None] = {}
+        self._by_network: dict[str, dict[Ticket, None]] = {}
 
-    def enter(self, address: str) -> "Ticket | None":
-        limits = self._limits
-        if self._all >= limits.strangers_max:
-            return None
-        if self._by_address[address] >= limits.strangers_per_address_max:
-            return None
-        self._all += 1
-        self._by_address[address] += 1
-        return Ticket(self, address)
+    def __len__(self) -> int:
+        return len(self._all)
 
-    def leave(self, address: str) -> None:
-        self._all -= 1
-        self._by_address[address] -= 1
-        if not self._by_address[address]:
-            del self._by_address[address]
+    def enter(self, address: str, transport: Transport, loop: AbstractEventLoop) -> "Ticket":
+        network = network_of(address)
+        mine = self._by_network.get(network, {})
+        if len(mine) >= self._limits.strangers_per_address_max:
+            next(iter(mine)).cut()
+        elif len(self._all) >= self._places:
+            most = max(self._by_network, key=lambda each: len(self._by_network[each]))
+            next(iter(self._by_network[most])).cut()
+        ticket = Ticket(self, network, transport)
+        ticket.due = loop.call_later(self._limits.stranger_time_s, ticket.cut)
+        self._all[ticket] = None
+        self._by_network.setdefault(network, {})[ticket] = None
+        return ticket
+
+    def leave(self, ticket: "Ticket") -> None:
+        if ticket not in self._all:
+            return
+        del self._all[ticket]
+        mine = self._by_network[ticket.network]
+        del mine[ticket]
+        if not mine:
+            del self._by_network[ticket.network]
 
 
 class Ticket:
-    """One stranger, until it is known or gone."""
+    """One socket's place among the strangers, until it is known or gone."""
 
-    __slots__ = ("_address", "_turnstile")
+    __slots__ = ("_transport", "_turnstile", "due", "is_known", "network")
 
-    def __init__(self, turnstile: Turnstile, address: str) -> None:
-        self._turnstile: Turnstile | None = turnstile
-        self._address = address
+    def __init__(self, turnstile: Turnstile, network: str, transport: Transport) -> None:
+        self._turnstile = turnstile
+        self._transport = transport
+        self.network = network
+        self.due: TimerHandle | None = None
+        self.is_known = False
 
-    def give_back(self) -> None:
-        if self._turnstile is not None:
-            self._turnstile.leave(self._address)
-            self._turnstile = None
+    def secret_shown(self) -> None:
+        """It was the right one: nobody's coming takes this place away. The deadline stays."""
+        self._turnstile.leave(self)
+
+    def known(self) -> None:
+        """Or gone by itself."""
+        self.is_known = True
+        self._turnstile.leave(self)
+        if self.due is not None:
+            self.due.cancel()
+            self.due = None
+
+    def cut(self) -> None:
+        """At once: closing would wait for a peer that does not read."""
+        self.known()
+        self._transport.abort()
 
 
 class WireConfig(Config):
@@ -80,6 +111,7 @@ class WireConfig(Config):
             ws_ping_timeout=limits.ping_answer_s,
             # Costs 60 KiB a connection, and lets a stranger send little that becomes much.
             ws_per_message_deflate=False,
+            backlog=limits.accepts_at_once,  # asyncio accepts so many in one turn; the kernel keeps more
             lifespan="off",
             interface="asgi3",
             log_config=None,
@@ -99,22 +131,15 @@ class GuardedHttp(HttpToolsProtocol):
         super().connection_made(transport)
         self._header_bytes = 0
         self._headers_due: TimerHandle | None = None
-        self.ticket = self.config.turnstile.enter(self.client[0] if self.client else "")
-        if self.ticket is None:
-            transport.write(_FULL)
-            transport.close()
-            return
+        self.ticket = self._enter()
         self._expect_headers()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._headers_done()
-        if self.ticket is not None:
-            self.ticket.give_back()
+        self.ticket.known()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self.ticket is None:
-            return
         super().data_received(data)
         if self._headers_due is not None:  # still not all of them
             self._header_bytes += len(data)
@@ -127,7 +152,9 @@ class GuardedHttp(HttpToolsProtocol):
         self._expect_headers()
 
     def on_headers_complete(self) -> None:
-        self._headers_done()
+        # An upgrade that announces a body is one only after it: until then its headers are not complete.
+        if not (self.parser.should_upgrade() and self._should_upgrade()):
+            self._headers_done()
         super().on_headers_complete()
         self.scope["crossclaw.ticket"] = self.ticket  # type: ignore[typeddict-unknown-key]
 
@@ -136,7 +163,12 @@ class GuardedHttp(HttpToolsProtocol):
         super().handle_websocket_upgrade()
         socket = self.transport.get_protocol()
         if isinstance(socket, ClientSocket):
-            socket.ticket = self.ticket
+            # Whoever upgrades shows its secret anew, also on a connection that a proxy keeps for many.
+            socket.ticket = self._enter() if self.ticket.is_known else self.ticket
+
+    def _enter(self) -> Ticket:
+        address = self.client[0] if self.client else ""
+        return self.config.turnstile.enter(address, self.transport, self.loop)
 
     def _expect_headers(self) -> None:
         self._headers_done()
@@ -187,11 +219,18 @@ class ClientSocket(WebSocketsSansIOProtocol):
             return
         super().handle_ping()
 
+    def secret_shown(self) -> None:
+        if self.ticket is not None:
+            self.ticket.secret_shown()
+
     def known(self) -> None:
         """No longer a stranger (or gone)."""
         if self.ticket is not None:
-            self.ticket.give_back()
+            self.ticket.known()
             self.ticket = None
+
+    def drop(self) -> None:
+        self.transport.abort()
 
     def allow_frames(self, bytes_max: int) -> None:
         self.conn.max_message_size = bytes_max

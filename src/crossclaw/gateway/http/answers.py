@@ -1,6 +1,5 @@
 """Answers over HTTP, in OpenClaw's shapes."""
 
-import math
 from typing import Any
 
 import msgspec
@@ -26,11 +25,6 @@ def problem(
 
 def unauthorized() -> Response:
     return problem("Unauthorized", "unauthorized", 401, {"www-authenticate": "Bearer"})
-
-
-def too_many(retry_after_s: float) -> Response:
-    wait = {"retry-after": str(math.ceil(retry_after_s))}
-    return problem("Too many wrong secrets; try again later", "rate_limited", 429, wait)
 
 
 def invalid(message: str, status: int = 400) -> Response:
