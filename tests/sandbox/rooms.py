@@ -41,8 +41,7 @@ class Room:
         }
         self.config = msgspec.convert(raw, Config)
         self.places = Places(
-            self.config.agents,
-            self.config.tools,
+            self.config,
             lambda agent_id: self.workspace,
             folder / "state",
             os.environ if environ is None else environ,

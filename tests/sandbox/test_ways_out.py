@@ -203,9 +203,7 @@ def test_a_bubblewrap_that_does_not_work_is_no_sandbox(tmp_path: Path) -> None:
 
 async def test_a_workspace_around_the_gateways_own_folder_is_refused(tmp_path: Path) -> None:
     room = Room(tmp_path, {"mode": "all"})
-    places = Places(
-        room.config.agents, room.config.tools, lambda agent_id: tmp_path, tmp_path / "state", {}
-    )
+    places = Places(room.config, lambda agent_id: tmp_path, tmp_path / "state", {})
 
     with pytest.raises(ConfigInvalid, match="choose another workspace"):
         await places.prepare()

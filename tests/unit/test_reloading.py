@@ -146,6 +146,29 @@ async def test_what_is_taken_back_before_the_runs_end_was_never_there(file: File
     assert await after(file, NEW, before, at_work=lambda: True) is None
 
 
+async def test_rules_do_not_wait_for_the_end_of_the_runs(file: File) -> None:
+    """Nor do those that are written while others wait, nor those that are taken back."""
+    file.write("{gateway: {reload: {deferralTimeoutMs: 9000000}}}")
+    before, denied = file.load(), list[tuple[str, ...]]()
+
+    async def take(fresh: Loaded) -> None:
+        denied.append(fresh.config.tools.deny)
+
+    async def look() -> None:
+        await next_config(before, {}, lambda: True, None, take)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(look)
+        for text in ("{tools: {deny: ['exec']}}", "{tools: {deny: ['read']}}", "{"):
+            await anyio.sleep(PAUSE_S)
+            file.write(text)
+        await anyio.sleep(PAUSE_S)
+        file.write("{gateway: {reload: {deferralTimeoutMs: 9000000}}}")
+        await anyio.sleep(PAUSE_S)
+        tasks.cancel_scope.cancel()
+    assert denied == [(), ("exec",), ("read",), ()]
+
+
 async def test_what_was_written_while_the_house_opened_is_taken(file: File) -> None:
     file.write(OLD)
     loaded = file.load()

@@ -9,7 +9,8 @@ import anyio
 import msgspec
 
 from crossclaw.agent.view import INTERRUPTED
-from crossclaw.config.agents import Agents
+from crossclaw.config.current import CurrentConfig
+from crossclaw.domain.authority import Authority
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Busy, CrossclawError, Fenced, StoreError
 from crossclaw.domain.events import ToolEnded, ToolProgress, ToolStarted
@@ -21,7 +22,7 @@ from crossclaw.policy.sandbox import confined
 from crossclaw.providers.calls import raw_arguments
 from crossclaw.runs.book import Book
 from crossclaw.runs.feed import Feed
-from crossclaw.tools.contract import Tell, context_of
+from crossclaw.tools.contract import Tell, Tool, ToolContext, context_of
 from crossclaw.tools.toolset import Toolset
 
 log = logging.getLogger(__name__)
@@ -33,12 +34,16 @@ IMAGES_CHARS_MAX = 8_000_000  # of them together, in base64: two of the largest 
 
 
 class Toolbox:
-    def __init__(self, book: Book, feed: Feed, agents: Agents, clock: Clock, ids: Ids) -> None:
+    def __init__(
+        self, book: Book, feed: Feed, config: CurrentConfig, clock: Clock, ids: Ids
+    ) -> None:
         self._book = book
-        self._agents = agents
+        self._config = config
         self._feed = feed
         self._clock = clock
         self._ids = ids
+        self._in_hand: set[_InHand] = set()
+        config.listeners.append(self._heed_rules)
 
     async def run(self, run: Run, tools: Toolset, calls: Sequence[ToolUse]) -> None:
         places = anyio.Semaphore(CALLS_AT_ONCE)
@@ -74,7 +79,7 @@ class Toolbox:
 
     async def _answer(self, run: Run, tools: Toolset, call: ToolUse) -> tuple[Any, bool]:
         tool = tools.get(call.name)
-        if tool is None:
+        if tool is None or tools.is_taken_away(call.name):
             return tools.why_not(call.name), True
         if (written := raw_arguments(call.input)) is not None:
             return f"the arguments are no JSON object: {written[:200]}", True
@@ -84,9 +89,11 @@ class Toolbox:
                 fresh = await self._book.start_tool(run, call.id, call.name)
                 if not fresh:
                     return INTERRUPTED, True
-            authority = confined(self._agents, run.key, run.authority)
+            authority = confined(self._config.agents, run.key, run.authority)
             context = context_of(run, call.id, authority, self._telling(run, call))
-            return _bounded(await tool.call(context, params)), False
+            return await self._call(
+                tool, context, params, _InHand(run, tools, call.name, authority)
+            )
         except (Fenced, StoreError):
             raise
         except CrossclawError as error:
@@ -95,10 +102,39 @@ class Toolbox:
             log.exception("tool %s failed in run %s", call.name, run.run_id)
             return _bounded(f"{call.name} failed: {type(error).__name__}: {error}"), True
 
+    async def _call(
+        self, tool: Tool[Any], context: ToolContext, params: Any, in_hand: "_InHand"
+    ) -> tuple[Any, bool]:
+        self._in_hand.add(in_hand)
+        try:
+            with in_hand.scope:
+                return _bounded(await tool.call(context, params)), False
+        finally:
+            self._in_hand.discard(in_hand)
+        return (
+            f"{tool.name} was stopped: what it may do has changed; nobody knows how far it came",
+            True,
+        )
+
+    def _heed_rules(self) -> None:
+        """Calls under way that would not be begun so any more are stopped."""
+        for each in list(self._in_hand):
+            now = confined(self._config.agents, each.run.key, each.run.authority)
+            if now != each.authority or each.tools.is_taken_away(each.name):
+                each.scope.cancel()
+
     def _telling(self, run: Run, call: ToolUse) -> Tell:
         return lambda text: self._feed.publish(
             ToolProgress(run.run_id, run.key, call.id, call.name, text)
         )
+
+
+class _InHand:
+    """A call under way, and what it was begun with."""
+
+    def __init__(self, run: Run, tools: Toolset, name: str, authority: Authority) -> None:
+        self.run, self.tools, self.name, self.authority = run, tools, name, authority
+        self.scope = anyio.CancelScope()
 
 
 def _bounded(result: Any) -> Any:

@@ -112,12 +112,11 @@ def _furnished(
     site: Site, ground: Ground, floor: Floor, schedule: Schedule, about: About, door: Door
 ) -> House:
     config = site.config
-    places = Places(
-        config.agents, config.tools, site.workspace_of, site.paths.state_dir, site.outside.environ
-    )
+    places = Places(config, site.workspace_of, site.paths.state_dir, site.outside.environ)
     servers = McpServers(config.mcp.servers)
     tools = [*session_tools(door), *_own_tools(config, places), *site.outside.tools]
     return House(
+        config=config,
         ledger=site.ledger,
         book=ground.book,
         lanes=ground.lanes,
@@ -186,9 +185,8 @@ def _floor(site: Site, ground: Ground, dispatch: Dispatch) -> Floor:
     config, ledger, clock, ids = site.config, site.ledger, site.clock, site.ids
     book, feed, resolver, exporter = ground.book, ground.feed, ground.resolver, ground.exporter
     stopping = Stopping(ledger, ground.lanes)
-    send_policy = config.session.send_policy
-    changing = Changing(config.agents, send_policy, ledger, stopping, exporter, feed, clock, ids)
-    budgets = Budgets(ledger, config.agents, clock)
+    changing = Changing(config, ledger, stopping, exporter, feed, clock, ids)
+    budgets = Budgets(ledger, config, clock)
     announces = Announces(ledger, config, exporter.path_of, clock, ids)
     return Floor(
         stopping=stopping,
@@ -240,7 +238,7 @@ def _schedule(site: Site, ground: Ground) -> Schedule:
 
 def build_agent(site: Site, house: House) -> Agent:
     config, clock, ids = site.config, site.clock, site.ids
-    toolbox = Toolbox(house.book, house.feed, config.agents, clock, ids)
+    toolbox = Toolbox(house.book, house.feed, config, clock, ids)
     minds = Minds(
         site.providers,
         house.toolsets,
@@ -320,9 +318,7 @@ def _of_sessions(site: Site, ground: Ground, floor: Floor) -> list[Method[Any]]:
         *MemoryMethods(config, resolver, compacting).methods(),
         *session_methods(floor.reading, floor.sends, floor.spawns, floor.standing),
         *guest_methods(floor.guests),
-        *Upkeep(
-            config.agents, ledger, resolver, floor.stopping, floor.archive, changing, clock
-        ).methods(),
+        *Upkeep(config, ledger, resolver, floor.stopping, floor.archive, changing, clock).methods(),
         *explain_methods(Explaining(config, ledger, resolver, site.channels)),
         *_for_onlookers(site, resolver),
     ]
@@ -345,7 +341,7 @@ def _around(site: Site, ground: Ground, floor: Floor, schedule: Schedule) -> lis
     config, clock, ids, clients = site.config, site.clock, site.ids, site.outside.clients
     nodes = Nodes(config, ground.resolver, ground.book, schedule.notices, clients, clock, ids)
     return [
-        *Settings(site.loaded, site.outside.environ, clock).methods(),
+        *Settings(site.loaded, site.outside.environ, clock, site.outside.take_rules).methods(),
         *display.methods(),
         *CronMethods(config, schedule.jobs, site.paths.ledger_path).methods(),
         *Waking(config, site.ledger, schedule.notices, schedule.heartbeats, clock).methods(),

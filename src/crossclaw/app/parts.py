@@ -1,6 +1,6 @@
 """Parts: what the building stands on, its storeys, and the whole."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from crossclaw.channels.contract import Channel
-from crossclaw.config import Config, Loaded, Paths
+from crossclaw.config import Loaded, Paths
+from crossclaw.config.current import CurrentConfig
 from crossclaw.delivery.outbox import Outbox
 from crossclaw.domain.clock import Clock, SystemClock
 from crossclaw.domain.ids import Ids, RandomIds
@@ -73,6 +74,9 @@ class Outside(msgspec.Struct, frozen=True):
     """Who is connected, as the gateway knows it."""
     clients: Callable[[], list[Client]] = list
     """Their connections."""
+    take_rules: Callable[[Loaded], Awaitable[str | None]] | None = None
+    """Called with a config that was just written: its secrets and rules hold when this returns, or it
+    answers why not."""
     inline: bool = False
     """No threads: for virtual time."""
     keeps_time: bool = True
@@ -82,7 +86,7 @@ class Outside(msgspec.Struct, frozen=True):
 class Site(msgspec.Struct, frozen=True, dict=True):
     """What a house is built on."""
 
-    config: Config
+    config: CurrentConfig
     paths: Paths
     outside: Outside
     ledger: SqliteLedger
@@ -158,6 +162,7 @@ class Schedule(msgspec.Struct, frozen=True):
 
 
 class House(msgspec.Struct, frozen=True):
+    config: CurrentConfig
     ledger: Ledger
     book: Book
     lanes: Lanes

@@ -1,13 +1,13 @@
 """Reloading: a changed config is taken over by opening the house anew, in the same process.
 
-There is no list of settings that may change under a running house: one opens in a fraction of a second,
-and all it has to know afterwards is in the ledger. A moment is waited for in which no run is under way.
+Its secrets and rules hold at once (`config/current`); the rest waits for a moment in which no run is
+under way. Opening takes a fraction of a second, and all it has to know afterwards is in the ledger.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import anyio
 
@@ -20,7 +20,14 @@ log = logging.getLogger(__name__)
 LOOK_S = 1.0  # between two looks at the files, a stat each
 BUSY_LOOK_S = 0.1  # between two looks for a quiet moment
 
+TakeRules = Callable[[Loaded], Awaitable[str | None]]
+"""Puts the secrets and rules of a config in force; answers why it cannot."""
+
 Stamp = tuple[tuple[int, int, int] | None, ...]
+
+
+async def _without_rules(_fresh: Loaded) -> None:
+    """For who has none in force."""
 
 
 async def next_config(
@@ -28,9 +35,10 @@ async def next_config(
     environ: Mapping[str, str],
     at_work: Callable[[], bool],
     failed: Loaded | None = None,
+    take_rules: TakeRules = _without_rules,
 ) -> Loaded:
     """The config that takes the place of this one: changed, found good, and no run in the way. `failed` is
-    one with which the house did not open."""
+    one with which the house did not open. Its rules do not wait for that: `take_rules` is called first."""
     settings = loaded.config.gateway.reload
     if settings.mode == "off":
         await anyio.sleep_forever()
@@ -38,14 +46,20 @@ async def next_config(
     # The first look finds what was written while the house opened, and passes over what failed just now.
     known = [each.raw for each in (loaded, failed) if each is not None]
     seen: Stamp = ()
+    due = math.inf
     while True:
         seen = await _changed(files, seen, settings.debounce_ms / 1000)
-        if _read(loaded.path, environ, known) is None:
-            known = [loaded.raw]
+        fresh = _read(loaded.path, environ)
+        if fresh is None or fresh.raw in known:
+            if fresh is not None and fresh.raw == loaded.raw:
+                await take_rules(loaded)  # what was changed was changed back
+            known, due = [loaded.raw], math.inf
             continue
-        log.info("the config has changed; it is taken over as soon as no run is under way")
-        await _quiet(at_work, settings.deferral_timeout_ms / 1000)
-        if fresh := _read(loaded.path, environ, known):
+        await take_rules(fresh)
+        if due == math.inf:
+            log.info("the config has changed; it is taken over as soon as no run is under way")
+            due = anyio.current_time() + settings.deferral_timeout_ms / 1000
+        if await _quiet(at_work, due, files, seen):
             return fresh
 
 
@@ -74,8 +88,8 @@ def _stamp_of(path: Path) -> tuple[int, int, int] | None:
     return stat.st_mtime_ns, stat.st_size, stat.st_ino
 
 
-def _read(path: Path, environ: Mapping[str, str], known: list[dict[str, Any]]) -> Loaded | None:
-    """What is written now, if it is another config and a good one."""
+def _read(path: Path, environ: Mapping[str, str]) -> Loaded | None:
+    """What is written now, if it is a good config."""
     try:
         fresh = load(path, environ)
         refuse_unsupported(fresh.config)
@@ -85,13 +99,16 @@ def _read(path: Path, environ: Mapping[str, str], known: list[dict[str, Any]]) -
     if not fresh.exists:
         log.warning("%s is gone; the config that was in it holds on", path)
         return None
-    return None if fresh.raw in known else fresh
+    return fresh
 
 
-async def _quiet(at_work: Callable[[], bool], limit_s: float) -> None:
-    """A moment without runs, or the end of patience: a run that is cut off then goes on where it was."""
-    with anyio.move_on_after(limit_s):
-        while True:
-            if not at_work():
-                return
-            await anyio.sleep(BUSY_LOOK_S)
+async def _quiet(
+    at_work: Callable[[], bool], due: float, files: tuple[Path, ...], seen: Stamp
+) -> bool:
+    """A moment without runs, or the end of patience: a run that is cut off then goes on where it was.
+    False when the files were written again meanwhile."""
+    while at_work() and anyio.current_time() < due:
+        if _stamp(files) != seen:
+            return False
+        await anyio.sleep(BUSY_LOOK_S)
+    return True

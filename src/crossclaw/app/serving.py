@@ -19,6 +19,7 @@ from crossclaw.app.building import build, build_agent
 from crossclaw.app.parts import House, Outside, Site
 from crossclaw.app.reloading import next_config
 from crossclaw.config import Config, Loaded, Paths
+from crossclaw.config.current import CurrentConfig
 from crossclaw.config.supported import not_yet, refuse_unsupported
 from crossclaw.config.token import gateway_token
 from crossclaw.disk.guarding import guard
@@ -67,7 +68,7 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
         closing.push_async_callback(_shielded, ledger.close)
         providers = told.providers(config, outside)
         closing.push_async_callback(_shielded, providers.close)
-        site = Site(config, paths, outside, ledger, providers)
+        site = Site(CurrentConfig.of(config), paths, outside, ledger, providers)
         house = build(site)
         await house.places.prepare()
         await house.pairings.load()
@@ -190,14 +191,20 @@ class _Serving:
         token = gateway_token(loaded.config, self._paths, self._environ)
         locks = _locks(loaded.config, token, where)
         connected: list[Gateway] = []
+        config = CurrentConfig.of(loaded.config)
+
+        async def take_rules(fresh: Loaded) -> str | None:
+            return await self._take_rules(fresh, config, where, house, gateway)
+
         outside = Outside(
             environ=self._environ,
             loaded=loaded,
+            take_rules=take_rules,
             presence=lambda: [each for gateway in connected for each in gateway.presence()],
             clients=lambda: [each for gateway in connected for each in gateway.clients()],
         )
-        async with open_house(loaded.config, self._paths, outside) as house:
-            gateway = build_gateway(loaded.config, outside, house, locks)
+        async with open_house(config, self._paths, outside) as house:
+            gateway = build_gateway(config, outside, house, locks)
             connected.append(gateway)
             async with anyio.create_task_group() as tasks:
                 listener = self._listen(where, settings.port if self._port is None else self._port)
@@ -210,10 +217,30 @@ class _Serving:
                     self._environ,
                     lambda: house.lanes.at_work or house.outbox.at_work,
                     self._failed,
+                    take_rules,
                 )
                 tasks.cancel_scope.cancel()
         log.info("the house opens again with the changed config")
         return fresh
+
+    async def _take_rules(
+        self, fresh: Loaded, config: CurrentConfig, where: str, house: House, gateway: Gateway
+    ) -> str | None:
+        """What a changed config allows and forbids, and by which secrets one comes in, from now on."""
+        try:
+            refuse_unsupported(fresh.config)
+            token = await anyio.to_thread.run_sync(
+                gateway_token, fresh.config, self._paths, self._environ
+            )
+            locks = _locks(fresh.config, token, where)
+        except CrossclawError as error:
+            log.warning("the changed config is not taken over, the one before holds on: %s", error)
+            return str(error)
+        if config.take_rules(fresh.config):
+            log.info("the changed rules of the config hold from now on")
+            await _tell_who_may_speak(house)
+        gateway.rotate(locks)
+        return None
 
     def _listen(self, where: str, port: int) -> socket:
         if (found := self._listeners.get((where, port))) is None:
@@ -230,6 +257,13 @@ class _Serving:
         if self._good is None and self._on_ready is not None:
             self._on_ready(f"http://{where}:{number}", token.reveal())
         self._good = loaded
+
+
+async def _tell_who_may_speak(house: House) -> None:
+    """The send policy may have changed under replies that are being written."""
+    for run in house.lanes.under_way:
+        session = await house.ledger.find_session(run.key)
+        house.feed.publish(SpeechAllowed(run.key, house.endings.may_say(run.key, session)))
 
 
 def _first(error: Exception) -> Exception:

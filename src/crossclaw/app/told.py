@@ -12,9 +12,11 @@ from crossclaw.agent.prompt import Prompts, PromptSettings
 from crossclaw.agent.summary import TIMEOUT_S
 from crossclaw.app.parts import Outside, Site
 from crossclaw.config import Config
+from crossclaw.config.current import CurrentConfig
 from crossclaw.config.model import ChosenModel
 from crossclaw.config.providers import APIS
 from crossclaw.delivery.outbox import MayDeliver
+from crossclaw.domain.budgets import Allowance
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Taken
 from crossclaw.policy.decision import Decision
@@ -42,8 +44,12 @@ def compaction(config: Config) -> CompactionSettings:
 # Asked with every claim or every run, so looked up once for each agent.
 
 
-def budget_of(config: Config) -> BudgetOf:
-    return lru_cache(AGENTS_REMEMBERED)(config.agents.budget_for)
+def budget_of(config: CurrentConfig) -> BudgetOf:
+    @lru_cache(AGENTS_REMEMBERED)
+    def looked_up(agent_id: str, _epoch: int) -> Allowance | None:
+        return config.agents.budget_for(agent_id)
+
+    return lambda agent_id: looked_up(agent_id, config.epoch)
 
 
 def models_of(site: Site) -> Callable[[str], ChosenModel]:
@@ -103,10 +109,9 @@ def output_tokens(config: Config, model: str) -> int | None:
 def may_deliver(config: Config, ledger: Ledger) -> MayDeliver:
     """The session that speaks must be allowed to, and so must the one whose chat it speaks in: a
     job or a client may have named any chat."""
-    policy = config.session.send_policy
 
     async def decide(taken: Taken) -> Decision:
-        key = taken.delivery.key
+        key, policy = taken.delivery.key, config.session.send_policy
         own = decide_send(policy, key, taken.session)
         if not own.allowed:
             return own

@@ -147,9 +147,13 @@ class Gatekeeper:
     def has(self, door: str) -> bool:
         return door in self._locks
 
-    def rotate(self, locks: Mapping[str, Lock]) -> None:
+    def rotate(self, locks: Mapping[str, Lock]) -> bool:
+        """Whether they are other ones than before."""
+        if self._locks == dict(locks):
+            return False
         self._locks = dict(locks)
         self.epoch += 1
+        return True
 
 
 class Budget:

@@ -81,7 +81,8 @@ class Gateway:
 
     def rotate(self, locks: Mapping[str, Lock]) -> None:
         """New secrets: whoever came in with the old ones is sent away at once."""
-        self._gatekeeper.rotate(locks)
+        if not self._gatekeeper.rotate(locks):
+            return
         self._reception.send_away("unauthorized: the gateway's secret has changed")
 
     # ── serving ────────────────────────────────────────────────────────────────────────────────

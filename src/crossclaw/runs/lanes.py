@@ -119,6 +119,11 @@ class Lanes:
         """Whether a run is under way in this process; what a guest does goes on without us."""
         return any(not each.run.key.is_guest for each in self._under_way.values())
 
+    @property
+    def under_way(self) -> list[Run]:
+        """What this process carries out now."""
+        return [each.run for each in self._under_way.values()]
+
     async def abort(self, run_id: str, reason: str) -> bool:
         """Stop a run, wherever it is; False when it had ended before. Durable on return."""
         under_way = self._under_way.get(run_id)

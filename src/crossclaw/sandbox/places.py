@@ -8,8 +8,8 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
+from crossclaw.config import Config
 from crossclaw.config.agents import Agents, Sandbox
-from crossclaw.config.tools import Tools
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import ConfigInvalid
 from crossclaw.domain.keys import SessionKey
@@ -25,22 +25,24 @@ class Places:
 
     def __init__(
         self,
-        agents: Agents,
-        tools: Tools,
+        config: Config,
         workspace_of: Callable[[str], Path],
         state_dir: Path,
         environ: Mapping[str, str],
     ) -> None:
-        self._agents = agents
-        self._tools = tools
+        self._config = config
         self._workspace_of = workspace_of
         self._state_dir = state_dir
         self._environ = environ
         self._program = shutil.which("bwrap", path=environ.get("PATH"))
         self._checked = False
         self._writing: dict[Path, anyio.Lock] = {}
-        self._settings: dict[str, Sandbox] = {}
-        """By agent; asked for in every run."""
+        self._settings: tuple[Agents, dict[str, Sandbox]] = (config.agents, {})
+        """By agent, as long as the config has these; asked for in every run."""
+
+    @property
+    def _agents(self) -> Agents:
+        return self._config.agents
 
     async def prepare(self) -> None:
         """At the start: where an agent is to be sandboxed, the sandbox must work."""
@@ -53,7 +55,7 @@ class Places:
         return decide_sandbox(self._settings_of(key.agent_id), key, authority)
 
     async def of(self, key: SessionKey, authority: Authority) -> Place:
-        passed = self._agents.exec_for(key.agent_id, self._tools.exec).pass_env or ()
+        passed = self._agents.exec_for(key.agent_id, self._config.tools.exec).pass_env or ()
         folder = self._workspace_of(key.agent_id)
         if not self.decide(key, authority).allowed:
             host = Host(self._environ, passed)
@@ -77,9 +79,12 @@ class Places:
         return self._writing.setdefault(place.folder, anyio.Lock())
 
     def _settings_of(self, agent_id: str) -> Sandbox:
-        if agent_id not in self._settings:
-            self._settings[agent_id] = self._agents.sandbox_for(agent_id)
-        return self._settings[agent_id]
+        agents, known = self._settings
+        if agents is not self._agents:
+            agents, known = self._settings = (self._agents, {})
+        if agent_id not in known:
+            known[agent_id] = agents.sandbox_for(agent_id)
+        return known[agent_id]
 
     async def _check(self) -> None:
         if not self._checked:

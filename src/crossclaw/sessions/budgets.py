@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from crossclaw.config.agents import Agents
+from crossclaw.config import Config
 from crossclaw.domain.budgets import Account
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.keys import SessionKey
@@ -23,14 +23,15 @@ class BudgetRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
 
 
 class Budgets:
-    def __init__(self, ledger: Ledger, agents: Agents, clock: Clock) -> None:
+    def __init__(self, ledger: Ledger, config: Config, clock: Clock) -> None:
         self._ledger = ledger
+        self._config = config
         self._clock = clock
-        self._configured = any(agents.budget_for(agent_id) for agent_id in agents.ids())
 
     async def of(self, keys: Sequence[SessionKey]) -> dict[SessionKey, BudgetRow]:
         """Asks nobody where no budget is configured."""
-        if not self._configured:
+        agents = self._config.agents
+        if not any(agents.budget_for(agent_id) for agent_id in agents.ids()):
             return {}
         found = await self._ledger.list_accounts(keys)
         return {key: self._row(account) for key, account in found.items()}

@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from crossclaw.config.agents import Agents
-from crossclaw.config.session import SendPolicy
+from crossclaw.config import Config
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Busy, Invalid
 from crossclaw.domain.events import Injected, SessionChanged, SpeechAllowed
@@ -37,8 +36,7 @@ DELETED = "the session was deleted"
 class Changing:
     def __init__(
         self,
-        agents: Agents,
-        send_policy: SendPolicy,
+        config: Config,
         ledger: Ledger,
         stopping: Stopping,
         exporter: Exporter,
@@ -46,8 +44,7 @@ class Changing:
         clock: Clock,
         ids: Ids,
     ) -> None:
-        self._agents = agents
-        self._send_policy = send_policy
+        self._config = config
         self._ledger = ledger
         self._stopping = stopping
         self._exporter = exporter
@@ -65,7 +62,7 @@ class Changing:
         self._feed.publish(SessionChanged(key, "patch"))
         patched: Session = session
         if "send_policy" in changes:
-            allowed = decide_send(self._send_policy, key, patched).allowed
+            allowed = decide_send(self._config.session.send_policy, key, patched).allowed
             self._feed.publish(SpeechAllowed(key, allowed))
         return patched
 
@@ -97,7 +94,7 @@ class Changing:
         """Stop it, forget it; the people's copies stay beside, named as deleted. Answers their paths.
         Its children are stopped when it is gone, so that nothing is reported to its chat any more."""
         key = session.key
-        if session.archived_at is None and is_lasting(self._agents, key):
+        if session.archived_at is None and is_lasting(self._config.agents, key):
             raise Invalid(f"Cannot delete the main session ({key}).")
         await self._stopping.stop_alone(key, DELETED)
         await self._exporter.flush()

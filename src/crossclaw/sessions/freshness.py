@@ -12,7 +12,7 @@ from crossclaw.policy.freshness import decide_reset, session_type
 
 class Freshness:
     def __init__(self, config: Config, clock: Clock, ids: Ids) -> None:
-        self._session = config.session
+        self._config = config
         self._clock = clock
         self._ids = ids
 
@@ -21,7 +21,7 @@ class Freshness:
         if session is None:
             return []
         last = session.last_address.channel if session.last_address else None
-        rule = self._session.reset_rule(session_type(session.key), last or session.channel)
+        rule = self._config.session.reset_rule(session_type(session.key), last or session.channel)
         now = self._clock.now_ms()
         if not decide_reset(rule, session.updated_at, now).allowed:
             return []

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-from crossclaw.config import Config
+from crossclaw.config.current import CurrentConfig
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.keys import SessionKey
 from crossclaw.policy.decision import Decision
@@ -21,6 +21,12 @@ IsSandboxed = Callable[[SessionKey, Authority], Decision]
 
 Against = Callable[[str], str | None]
 """What speaks against a tool that nobody has seen, by its name alone."""
+Since = Callable[[str, Sequence[str]], str | None]
+"""What has come to speak against a tool since it was offered, by its name and its other names."""
+
+
+def _nothing(_name: str, _also: Sequence[str] = ()) -> None:
+    return None
 
 
 class Toolset(Mapping[str, Tool[Any]]):
@@ -28,11 +34,13 @@ class Toolset(Mapping[str, Tool[Any]]):
         self,
         offered: Mapping[str, Tool[Any]],
         refused: Mapping[str, str],
-        against: Against = lambda _name: None,
+        against: Against = _nothing,
+        since: Since = _nothing,
     ) -> None:
         self._offered = offered
         self._refused = refused
         self._against = against
+        self._since = since
 
     def __getitem__(self, name: str) -> Tool[Any]:
         return self._offered[name]
@@ -49,14 +57,27 @@ class Toolset(Mapping[str, Tool[Any]]):
             {**others._offered, **self._offered},
             {**others._refused, **self._refused},
             others._against,
+            self._since,
         )
 
     def asking(self, against: Against) -> "Toolset":
-        return Toolset(self._offered, self._refused, against)
+        return Toolset(self._offered, self._refused, against, self._since)
+
+    def watching(self, since: Since) -> "Toolset":
+        """The same, knowing what has come to speak against a tool after it was offered."""
+        return Toolset(self._offered, self._refused, self._against, since)
+
+    def is_taken_away(self, name: str) -> bool:
+        """Whether the rules have changed since, and are against this tool now."""
+        return self._why_taken_away(name) is not None
+
+    def _why_taken_away(self, name: str) -> str | None:
+        offered = self._offered.get(name)
+        return None if offered is None else self._since(name, offered.other_names)
 
     def why_not(self, name: str) -> str:
         there_are = f"there are: {', '.join(self) or 'none'}"
-        reason = self._refused.get(name) or self._against(name)
+        reason = self._refused.get(name) or self._why_taken_away(name) or self._against(name)
         if reason is not None:
             return f"the tool {name!r} is not available here: {reason}; {there_are}"
         return f"there is no tool {name!r}; {there_are}"
@@ -70,6 +91,8 @@ class Case(NamedTuple):
     sandboxed: bool
     child: bool
     given: Authority
+    epoch: int
+    """Of the rules: a choice holds as long as they do."""
 
 
 class Toolsets:
@@ -78,7 +101,7 @@ class Toolsets:
     def __init__(
         self,
         tools: Iterable[Tool[Any]],
-        config: Config,
+        config: CurrentConfig,
         is_sandboxed: IsSandboxed,
         servers: McpServers,
     ) -> None:
@@ -90,19 +113,39 @@ class Toolsets:
 
     async def of(self, key: SessionKey, authority: Authority, model: str) -> Toolset:
         """`model` is `provider/model`: some settings are for one of them only."""
-        sandboxed = self._is_sandboxed(key, authority).allowed
-        given = Authority(
-            tools=authority.tools,
-            denied_tools=authority.denied_tools,
-            may_spawn=authority.may_spawn,
-        )
-        case = Case(key.agent_id, model, sandboxed, key.is_subagent, given)
-        layers, chosen = self._chosen(case)
+        case = self._case(key, authority, model)
+        given, (layers, chosen) = case.given, self._chosen(case)
+        chosen = chosen.watching(partial(self._since, case.epoch, key, authority, model))
         if not self._servers.are_there:
             return chosen
         borrowed = await self._servers.tools(lambda begins: may_allow_any(begins, layers, given))
         theirs = _decided({tool.name: tool for tool in borrowed}, layers, given)
         return chosen.joined(theirs.asking(partial(_against, layers, given)))
+
+    def _case(self, key: SessionKey, authority: Authority, model: str) -> Case:
+        given = Authority(
+            tools=authority.tools,
+            denied_tools=authority.denied_tools,
+            may_spawn=authority.may_spawn,
+        )
+        sandboxed = self._is_sandboxed(key, authority).allowed
+        return Case(key.agent_id, model, sandboxed, key.is_subagent, given, self._config.epoch)
+
+    def _since(
+        self,
+        epoch: int,
+        key: SessionKey,
+        authority: Authority,
+        model: str,
+        name: str,
+        also: Sequence[str],
+    ) -> str | None:
+        """What speaks against a tool now, if the rules are other ones than when it was offered."""
+        if epoch == self._config.epoch:
+            return None
+        case = self._case(key, authority, model)
+        decision = decide_tool(name, self._chosen(case)[0], case.given, also)
+        return None if decision.allowed else decision.reason
 
     def _choose(self, case: Case) -> tuple[tuple[Layer, ...], Toolset]:
         """Whoever writes into a child's session does not make it more than a child: that is asked by

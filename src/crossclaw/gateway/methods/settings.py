@@ -1,5 +1,5 @@
-"""config.*: the config file read, changed and described. What was changed is taken over
-when no run is under way, by whoever serves.
+"""config.*: the config file read, changed and described. Secrets and rules that were changed hold
+before the change is answered; the rest is taken over when no run is under way, by whoever serves.
 
 A change is checked as a whole before anything is written, and keeps the comments of the file. Who
 changes says by `baseHash` which text it has seen: what somebody else wrote meanwhile is not undone.
@@ -7,7 +7,7 @@ changes says by `baseHash` which text it has seen: what somebody else wrote mean
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -33,13 +33,17 @@ from crossclaw.door.registry import Caller, Method, Params, Result
 BY_ITSELF = {
     "ok": True,
     "required": False,
-    "reason": "the gateway takes it over by itself, as soon as no run is under way",
+    "reason": "secrets and rules hold from now on; the gateway takes over the rest by itself, as soon "
+    "as no run is under way",
 }
 BY_HAND = {
     "ok": False,
     "required": True,
     "reason": "with gateway.reload.mode off a config is read at the start; restart the gateway",
 }
+
+TakeRules = Callable[[Loaded], Awaitable[str | None]]
+"""Puts secrets and rules in force; answers why it cannot."""
 
 Raw = Annotated[str, msgspec.Meta(min_length=1, max_length=2**20)]
 Filled = Annotated[str, msgspec.Meta(min_length=1)]
@@ -89,11 +93,18 @@ class EditResult(Result, frozen=True):
 
 
 class Settings:
-    def __init__(self, loaded: Loaded, environ: Mapping[str, str], clock: Clock) -> None:
+    def __init__(
+        self,
+        loaded: Loaded,
+        environ: Mapping[str, str],
+        clock: Clock,
+        take_rules: TakeRules | None = None,
+    ) -> None:
         self._loaded = loaded
         self._environ = environ
         self._clock = clock
         self._writing = anyio.Lock()
+        self._take_rules = take_rules
         self._way = BY_HAND if loaded.config.gateway.reload.mode == "off" else BY_ITSELF
 
     async def get(self, caller: Caller, params: Nothing) -> dict[str, Any]:
@@ -101,15 +112,29 @@ class Settings:
 
     async def set(self, caller: Caller, params: SetParams) -> dict[str, Any]:
         async with self._writing:
-            return await anyio.to_thread.run_sync(self._set, params)
+            return await self._in_force(await anyio.to_thread.run_sync(self._set, params))
 
     async def patch(self, caller: Caller, params: PatchParams) -> dict[str, Any]:
         async with self._writing:
-            return await anyio.to_thread.run_sync(self._patch, params)
+            return await self._in_force(await anyio.to_thread.run_sync(self._patch, params))
 
     async def edit(self, caller: Caller, params: EditParams) -> EditResult:
         async with self._writing:
-            return await anyio.to_thread.run_sync(self._edit, params)
+            edited = await anyio.to_thread.run_sync(self._edit, params)
+            if not edited.ok or params.dry_run:
+                return edited
+            done = await self._in_force({"restart": edited.restart})
+            return msgspec.structs.replace(edited, restart=done["restart"])
+
+    async def _in_force(self, answer: dict[str, Any]) -> dict[str, Any]:
+        """Before it is answered, so that nothing is done by the old rules afterwards."""
+        if self._take_rules is None or self._way is BY_HAND or answer.get("noop"):
+            return answer
+        fresh = await anyio.to_thread.run_sync(load, self._loaded.path, self._environ)
+        if (why_not := await self._take_rules(fresh)) is None:
+            return answer
+        reason = f"the config before holds on: {why_not}"
+        return {**answer, "restart": {"ok": False, "required": False, "reason": reason}}
 
     async def schema(self, caller: Caller, params: Nothing) -> dict[str, Any]:
         made = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)

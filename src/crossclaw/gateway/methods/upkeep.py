@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from crossclaw.config.agents import Agents
+from crossclaw.config import Config
 from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Invalid
@@ -77,7 +77,7 @@ class CleanupResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class Upkeep:
     def __init__(
         self,
-        agents: Agents,
+        config: Config,
         ledger: Ledger,
         resolver: Resolver,
         stopping: Stopping,
@@ -85,7 +85,7 @@ class Upkeep:
         changing: Changing,
         clock: Clock,
     ) -> None:
-        self._agents = agents
+        self._config = config
         self._ledger = ledger
         self._resolver = resolver
         self._stopping = stopping
@@ -119,7 +119,7 @@ class Upkeep:
 
     async def archive(self, caller: Caller, params: ArchiveParams) -> ArchiveResult:
         handle = await self._resolver.resolve(caller.principal, params.key, "change")
-        if is_lasting(self._agents, handle.key):
+        if is_lasting(self._config.agents, handle.key):
             raise Invalid(f"the main session ({handle.key}) cannot be archived; reset it instead")
         done = await self._archive.now(handle.key)
         return ArchiveResult(ok=True, key=shown_key(handle.key), archived=done)

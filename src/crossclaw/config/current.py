@@ -1,0 +1,109 @@
+"""The config in force: secrets and rules change at once, everything else with the next opening.
+
+A running gateway has one of these, and whoever decides what may be done holds it and reads it when the
+decision is made. A section that was taken out of it and kept is what held before: `tests/unit/
+test_rules_are_read_when_used.py` looks for that in the source.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from crossclaw.config.agents import Agent, Agents
+from crossclaw.config.gateway import Gateway
+from crossclaw.config.hooks import Hooks
+from crossclaw.config.model import Config
+from crossclaw.config.session import Session
+
+
+class CurrentConfig(Config, frozen=False):  # type: ignore[misc]
+    """A config whose rules are replaced in place."""
+
+    epoch: int = 1
+    """Grows with every change of the rules: what was worked out from older ones is worked out anew."""
+    listeners: list[Callable[[], None]] = msgspec.field(default_factory=list)
+    """Called after every change, for what is under way by the older ones."""
+
+    @classmethod
+    def of(cls, config: Config) -> "CurrentConfig":
+        if isinstance(config, cls):
+            return config
+        return cls(**_fields(config))
+
+    def redacted(self) -> dict[str, Any]:
+        return Config(**_fields(self)).redacted()
+
+    def take_rules(self, fresh: Config) -> bool:
+        """The secrets and rules of another config hold from now on; whether that changes anything."""
+        changes = rules_of(fresh, self)
+        if all(getattr(self, name) == value for name, value in changes.items()):
+            return False
+        for name, value in changes.items():
+            setattr(self, name, value)
+        self.epoch += 1
+        for listener in self.listeners:
+            listener()
+        return True
+
+
+def _fields(config: Config) -> dict[str, Any]:
+    return {name: getattr(config, name) for name in Config.__struct_fields__}
+
+
+def rules_of(fresh: Config, before: Config) -> dict[str, Any]:
+    """What may be done, to whom and by which secret, as `fresh` says it; the rest as it was `before`."""
+    return {
+        "tools": fresh.tools,
+        "commands": fresh.commands,
+        "session": _session(fresh.session, before.session),
+        "gateway": _gateway(fresh.gateway, before.gateway),
+        "hooks": _hooks(fresh.hooks, before.hooks),
+        "agents": _agents(fresh.agents, before.agents),
+    }
+
+
+def _session(fresh: Session, before: Session) -> Session:
+    return msgspec.structs.replace(
+        before, send_policy=fresh.send_policy, agent_to_agent=fresh.agent_to_agent
+    )
+
+
+def _gateway(fresh: Gateway, before: Gateway) -> Gateway:
+    return msgspec.structs.replace(before, auth=fresh.auth, tools=fresh.tools, nodes=fresh.nodes)
+
+
+def _hooks(fresh: Hooks, before: Hooks) -> Hooks:
+    """Where they are served and what a mapping makes of a request wait; who may call them does not."""
+    return msgspec.structs.replace(fresh, path=before.path, mappings=before.mappings)
+
+
+def _agents(fresh: Agents, before: Agents) -> Agents:
+    """An agent that comes or goes waits for the opening; what one may that is there before and after
+    does not."""
+    defaults = msgspec.structs.replace(
+        before.defaults,
+        sandbox=fresh.defaults.sandbox,
+        models=fresh.defaults.models,
+        budget=fresh.defaults.budget,
+        subagents=fresh.defaults.subagents,
+    )
+    return msgspec.structs.replace(
+        before,
+        defaults=defaults,
+        listed=tuple(_agent(each, fresh) for each in before.listed),
+        named={name: _agent(each, fresh, name) for name, each in before.named.items()},
+    )
+
+
+def _agent(before: Agent, agents: Agents, name: str | None = None) -> Agent:
+    fresh = agents.find(before.id or name or "")
+    if fresh is None:
+        return before
+    return msgspec.structs.replace(
+        before,
+        tools=fresh.tools,
+        sandbox=fresh.sandbox,
+        subagents=fresh.subagents,
+        budget=fresh.budget,
+    )
