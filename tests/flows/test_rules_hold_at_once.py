@@ -76,7 +76,8 @@ async def test_a_call_whose_rules_did_not_change_goes_on(tmp_path: Path) -> None
         await hang.begun.wait()
         changed(house, model, tools={"deny": ["exec"]})
         run = await house.book.wait("r1", timeout_s=60)
-        assert run is not None and not run.ended
+        assert run is not None
+        assert not run.ended
         await call(house, "chat.abort", sessionKey="main")
 
 

@@ -8,8 +8,11 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from crossclaw.config import Config
+from crossclaw.config.agents import ModelUse
+from crossclaw.config.current import CurrentConfig
 from crossclaw.config.model import default_model
 from crossclaw.config.named_models import named_models
+from crossclaw.config.providers import ProviderEntry
 from crossclaw.domain.errors import Forbidden
 from crossclaw.policy.decision import Decision
 
@@ -22,21 +25,46 @@ class ModelNotAllowed(Forbidden):
 
 
 class ModelRules:
-    """The rules of one config, made once: they are asked with every run and for every row of a list."""
+    """The rules of the config in force. What follows from them is worked out once for each epoch: it is
+    asked with every run and for every row of a list."""
 
     def __init__(self, config: Config, environ: Mapping[str, str]) -> None:
-        self._providers = config.models.providers
-        self._aliases = config.agents.aliases()
-        self._listed = config.agents.defaults.models
-        written = [self.reference(name) for _path, name in named_models(config)]
-        self._named = dict.fromkeys([*written, default_model(config, environ)])
+        self._config = config
+        self._environ = environ
+        self._made_at: int | None = None
+
+    def _refresh(self) -> None:
+        epoch = self._config.epoch if isinstance(self._config, CurrentConfig) else 0
+        if epoch == self._made_at:
+            return
+        config, environ, self._made_at = self._config, self._environ, epoch
+        self._aliases_now = config.agents.aliases()
+        written = [self._reference(name) for _path, name in named_models(config)]
+        self._named_now = dict.fromkeys([*written, default_model(config, environ)])
         self._default_of = lru_cache(AGENTS_REMEMBERED)(
             lambda agent_id: config.shown_model_for(agent_id, environ)
         )
 
+    @property
+    def _providers(self) -> Mapping[str, ProviderEntry]:
+        return self._config.models.providers
+
+    @property
+    def _listed(self) -> Mapping[str, ModelUse]:
+        return self._config.agents.defaults.models
+
+    @property
+    def _named(self) -> Mapping[str, None]:
+        self._refresh()
+        return self._named_now
+
     def reference(self, name: str) -> str:
         """`provider/model` for an alias, or for a model's own name that one provider lists."""
-        chosen = self._aliases.get(name.strip().lower(), name.strip())
+        self._refresh()
+        return self._reference(name)
+
+    def _reference(self, name: str) -> str:
+        chosen = self._aliases_now.get(name.strip().lower(), name.strip())
         if "/" in chosen:
             return chosen
         found = [each for each, entry in self._providers.items() if entry.find_model(chosen)]
@@ -76,6 +104,7 @@ class ModelRules:
         none."""
         if chosen and self.decide(reference := self.reference(chosen)).allowed:
             return reference
+        self._refresh()
         return self._default_of(agent_id)
 
     def fault(self, chosen: str | None) -> str | None:
