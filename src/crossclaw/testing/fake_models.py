@@ -19,6 +19,8 @@ from typing import Any, Literal, Self, cast
 import msgspec
 
 from crossclaw.domain.messages import AssistantBlock, Text
+from crossclaw.testing.fake_cache import PromptCache
+from crossclaw.testing.fake_rules import ALL, Rules
 from crossclaw.testing.fake_wires import WIRES, Json, Reply, Trouble, Wire
 
 CONNECTIONS_WAITING = 1024
@@ -37,10 +39,11 @@ class FakeRequest(msgspec.Struct, frozen=True):
     @property
     def last_text(self) -> str:
         """The words of the newest message: what a scripted answer usually depends on."""
-        content = self.body["messages"][-1].get("content") or ""
+        said = self.body.get("messages") or self.body.get("input") or [{}]
+        content = said[-1].get("content") or ""
         if isinstance(content, str):
             return content
-        return "\n".join(part["text"] for part in content if part.get("type") == "text")
+        return "\n".join(part["text"] for part in content if "text" in part)
 
 
 class Refuse(msgspec.Struct, frozen=True):
@@ -76,7 +79,8 @@ Answerer = Callable[[FakeRequest], Answer]
 class FakeModelServer:
     """Answers from the script, or from a function of the request; then with `default`, always.
 
-    `delay_s` passes before each answer begins, as a model's first thought does.
+    `delay_s` passes before each answer begins, as a model's first thought does. `rules` are what it
+    refuses beyond a wrong shape (`fake_rules.py`); `cache` counts and prices what Claude's would.
     """
 
     def __init__(
@@ -85,7 +89,10 @@ class FakeModelServer:
         *,
         default: Answer = "Hello from the fake model.",
         delay_s: float = 0.0,
+        rules: Rules = ALL,
     ) -> None:
+        self.rules = rules
+        self.cache = PromptCache()
         self.requests: list[FakeRequest] = []
         self.hung_up = 0
         """Answers that the client did not want to hear to the end."""
@@ -135,7 +142,8 @@ class FakeModelServer:
         """Called by the serving threads: remembers the request and finds what to say."""
         with self._lock:
             self.requests.append(request)
-        if complaint := WIRES[request.path].complaint(request.headers, request.body):
+        complaint = WIRES[request.path].complaint(request.headers, request.body, self.rules)
+        if complaint:
             return Refuse(complaint[0], message=complaint[1])
         line = self._answer or self._next_line()
         self.closing.wait(self._delay_s)

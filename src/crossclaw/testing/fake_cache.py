@@ -1,0 +1,113 @@
+"""A prompt cache as Claude's service keeps it: it counts what is read, written and paid for.
+
+Rules (platform.claude.com/docs/en/build-with-claude/prompt-caching, read 2026-11-15): a prefix is remembered
+only at a mark; at each mark the service looks back over at most 20 blocks for something remembered;
+prefixes are tools, then system, then messages; a changed block forgets all that follows. Reading costs a
+tenth of the input price, writing for five minutes 1.25 of it, for an hour twice.
+
+    cache = PromptCache()
+    usage = cache.charge(body)     # of one request to /v1/messages
+    cache.paid / cache.ideal       # what it cost, beside a cache that forgets nothing
+"""
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from crossclaw.domain.messages import Usage
+
+LOOK_BACK = 20
+LEAST_TOKENS = 512
+"""The shortest prefix that is remembered, on Claude 5.5 (1,024 before)."""
+READ, WRITE, WRITE_HOUR = 0.1, 1.25, 2.0
+BYTES_A_TOKEN = 4
+
+
+class Block(msgspec.Struct, frozen=True):
+    digest: str
+    """Of everything up to and including this block."""
+    tokens: int
+    """Of everything up to and including this block."""
+    mark: str | None
+    """How long to remember the prefix that ends here."""
+
+
+class PromptCache:
+    def __init__(self) -> None:
+        self._remembered: set[str] = set()
+        self._sent: set[str] = set()
+        self.paid = 0.0
+        """In prices of one input token."""
+        self.ideal = 0.0
+        self.requests: list[Usage] = []
+
+    def charge(self, body: dict[str, Any]) -> Usage:
+        blocks = list(blocks_of(body))
+        total = blocks[-1].tokens if blocks else 0
+        read = self._read(blocks)
+        marked = [block for block in blocks if block.mark and block.tokens >= LEAST_TOKENS]
+        written = max(0, (marked[-1].tokens if marked else 0) - read)
+        price = WRITE_HOUR if marked and marked[-1].mark == "1h" else WRITE
+        self._remembered |= {block.digest for block in marked}
+        self.paid += read * READ + written * price + (total - read - written)
+        self._count_ideal(blocks, total, price)
+        usage = Usage(input=total - read - written, cache_read=read, cache_write=written)
+        self.requests.append(usage)
+        return usage
+
+    @property
+    def ratio(self) -> float:
+        return self.paid / self.ideal if self.ideal else 1.0
+
+    def _read(self, blocks: list[Block]) -> int:
+        marks = [place for place, block in enumerate(blocks) if block.mark]
+        found = [
+            blocks[back].tokens
+            for place in marks
+            for back in range(place, max(-1, place - LOOK_BACK), -1)
+            if blocks[back].digest in self._remembered
+        ]
+        return max(found, default=0)
+
+    def _count_ideal(self, blocks: list[Block], total: int, price: float) -> None:
+        known = max((b.tokens for b in blocks if b.digest in self._sent), default=0)
+        self._sent |= {block.digest for block in blocks}
+        worth = known if known >= LEAST_TOKENS else 0
+        self.ideal += worth * READ + (total - worth) * (price if total >= LEAST_TOKENS else 1.0)
+
+
+def blocks_of(body: dict[str, Any]) -> Iterator[Block]:
+    digest, size = hashlib.blake2s(str(body.get("model")).encode()), 0
+    for part in _parts(body):
+        mark = part.get("cache_control") if isinstance(part, dict) else None
+        data = msgspec.json.encode(unmarked(part), order="sorted")
+        digest.update(data)
+        size += _size(part, data)
+        kept = (mark.get("ttl") or "5m") if mark else None
+        yield Block(digest.hexdigest(), size // BYTES_A_TOKEN, kept)
+
+
+def _size(part: Any, data: bytes) -> int:
+    """A picture is some 1,600 tokens, however long its base64."""
+    source = part.get("source") if isinstance(part, dict) else None
+    return 6_400 if isinstance(source, dict) and "data" in source else len(data)
+
+
+def _parts(body: dict[str, Any]) -> Iterator[Any]:
+    yield from body.get("tools") or []
+    system = body.get("system") or []
+    yield from [{"text": system}] if isinstance(system, str) else system
+    for message in body.get("messages") or []:
+        content = message["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        for block in blocks:
+            yield {"role": message["role"], **block}
+
+
+def unmarked(value: Any) -> Any:
+    """Without cache marks: they are no part of what is said."""
+    if isinstance(value, dict):
+        return {name: unmarked(part) for name, part in value.items() if name != "cache_control"}
+    return [unmarked(part) for part in value] if isinstance(value, list) else value

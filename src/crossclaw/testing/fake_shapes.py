@@ -1,0 +1,76 @@
+"""What all fake wires share: how a scripted answer is given, and how it is cut into events."""
+
+from collections.abc import Mapping
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from crossclaw.domain.messages import AssistantBlock, Text, Thinking, ToolUse, Usage
+from crossclaw.testing.fake_rules import Rules
+
+Json = dict[str, Any]
+Trouble = Literal[
+    "rate_limit", "server_error", "overloaded", "unauthorized", "not_found", "quota",
+    "context_overflow", "invalid",
+]  # fmt: skip
+
+
+class Reply(msgspec.Struct, frozen=True):
+    blocks: list[AssistantBlock]
+    stop: str | None = None
+    """As our messages or as the wire says it; None: `tool_use` after calls, else `end_turn`."""
+    usage: Usage | None = Usage(input=10, output=5)
+    thought_tokens: int = 0
+    """How long the model thinks before its words. They count against the request's limit, as on the real
+    services: where there is no room for them and a word, the answer is cut and empty."""
+
+    @property
+    def has_calls(self) -> bool:
+        return any(isinstance(block, ToolUse) for block in self.blocks)
+
+
+def within(reply: Reply, limit: int | None, thinks: bool) -> Reply:
+    """The reply as far as the limit lets it come."""
+    if not reply.thought_tokens or not thinks:
+        return reply
+    spent = reply.usage or Usage()
+    if limit is not None and reply.thought_tokens >= limit:
+        cut = msgspec.structs.replace(spent, output=limit)
+        return Reply([Thinking("(…)", signature="cut")], stop="max_tokens", usage=cut)
+    whole = msgspec.structs.replace(spent, output=spent.output + reply.thought_tokens)
+    return msgspec.structs.replace(reply, usage=whole)
+
+
+class Wire(Protocol):
+    path: str
+
+    def complaint(
+        self, headers: Mapping[str, str], body: Json, rules: Rules
+    ) -> tuple[Trouble, str] | None:
+        """What a real service would refuse this request for."""
+        ...
+
+    def events(self, reply: Reply, body: Json) -> list[bytes]: ...
+
+    def whole(self, reply: Reply, body: Json) -> Json: ...
+
+    def error(self, trouble: Trouble, message: str | None) -> tuple[int, Json]: ...
+
+    def error_event(self, trouble: Trouble) -> bytes: ...
+
+    def malformed_event(self) -> bytes: ...
+
+
+def sse(data: Json | str, event: str | None = None) -> bytes:
+    text = data if isinstance(data, str) else msgspec.json.encode(data).decode()
+    head = f"event: {event}\n" if event else ""
+    return f"{head}data: {text}\n\n".encode()
+
+
+def halves(call: ToolUse) -> tuple[str, str]:
+    text = msgspec.json.encode(call.input).decode()
+    return text[: len(text) // 2], text[len(text) // 2 :]
+
+
+def words_in(reply: Reply) -> str:
+    return "".join(block.text for block in reply.blocks if isinstance(block, Text))
