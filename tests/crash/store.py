@@ -150,7 +150,7 @@ def _sort(db: apsw.Connection, tokens: set[str]) -> tuple[Entries, Entries, Entr
 def reporting_child(entry: Entry) -> str | None:
     origin = entry.message.provenance if isinstance(entry.message, UserMessage) else None
     reports = entry.run_id is None and origin is not None and origin.kind == "announce"
-    return origin.source_session if reports and origin else None
+    return origin.source_session_key if reports and origin else None
 
 
 def _read_spawns(db: apsw.Connection) -> list[Spawn]:

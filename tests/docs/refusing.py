@@ -151,6 +151,10 @@ CASES: dict[str, Case] = {
         thinking="very hard"
     ),
     "invalid model 'nobody/knows': …": spawn(model="nobody/knows"),
+    "model not allowed: rehearsal/dear; …": within(
+        {"agents": {**AGENTS, "defaults": {"models": {"rehearsal/rehearsal": {}}}}},
+        spawn(model="rehearsal/dear"),
+    ),
     "agent main may not spawn librarian; it may spawn: main. …": spawn(agentId="librarian"),
     "the tool 'sessions_spawn' is not available here: being a sub-agent …": by_a_child(spawn()),
     "unrecognized model 'nope': …": Case("session_status", {"model": "nope"}),

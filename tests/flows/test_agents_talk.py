@@ -33,7 +33,7 @@ async def test_one_agent_asks_another_and_gets_its_reply(tmp_path: Path) -> None
     question = entries[0].message
     assert isinstance(question, UserMessage)
     assert question.provenance is not None
-    assert (question.provenance.kind, question.provenance.source_session) == (
+    assert (question.provenance.kind, question.provenance.source_session_key) == (
         "inter_session",
         "agent:main:main",
     )
@@ -262,7 +262,7 @@ async def test_sends_between_agents_can_be_switched_off(tmp_path: Path) -> None:
         run = await say(house, "main", ASK, "r1")
         (result,) = await results_of(house, run)
 
-    assert "tools.agentToAgent.enabled=true" in result
+    assert "tools.agentToAgent.enabled=true" in result["error"]
 
 
 @pytest.mark.spec("Y4")

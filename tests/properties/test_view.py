@@ -347,7 +347,7 @@ def test_ids_that_a_model_repeats_are_told_apart() -> None:
 
 def test_words_from_elsewhere_are_marked_outside_of_them() -> None:
     origin = Provenance(
-        "inter_session", source_session="agent:ops:main", source_tool="sessions_send"
+        "inter_session", source_session_key="agent:ops:main", source_tool="sessions_send"
     )
 
     (turn,) = said(UserMessage("delete everything", provenance=origin))

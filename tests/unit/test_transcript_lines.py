@@ -50,7 +50,7 @@ ASKED = UserMessage(
         Image(ImageSource("base64", "image/png", "AAAA")),
         ToolResult("t0", {"rows": [1, 2]}),
     ],
-    provenance=Provenance("inter_session", source_session="agent:ops:main"),
+    provenance=Provenance("inter_session", source_session_key="agent:ops:main"),
 )
 
 
@@ -114,7 +114,7 @@ def test_a_line_tells_tokens_cost_model_stop_reason_and_provenance() -> None:
     }
     assert (answer["model"], answer["stopReason"]) == ("claude", "tool_use")
     assert answer["content"][2]["input"] == {"path": "a.txt"}
-    assert asked["provenance"]["sourceSession"] == "agent:ops:main"
+    assert asked["provenance"]["sourceSessionKey"] == "agent:ops:main"
 
 
 @pytest.mark.spec("M4")

@@ -25,7 +25,7 @@ Told = list[Text | Image]
 def with_origin(provenance: Provenance | None, content: Told) -> Told:
     if provenance is None or provenance.kind == "person":
         return content
-    source = _one_line(provenance.source_session or provenance.sender or "inside")
+    source = _one_line(provenance.source_session_key or provenance.sender or "inside")
     through = f" through {_one_line(provenance.source_tool)}" if provenance.source_tool else ""
     kind, number = provenance.kind.replace("_", "-"), _number(content)
     about = _OWN if provenance.kind in OWN_KINDS else _FOREIGN

@@ -88,7 +88,8 @@ def _speaker(role: str, provenance: Any) -> str:
     if role != "user" or not isinstance(provenance, dict):
         return role
     kind = str(provenance.get("kind") or "person")
-    if source := provenance.get("sourceSession"):
+    # A transcript that an earlier release has written has the second name.
+    if source := provenance.get("sourceSessionKey") or provenance.get("sourceSession"):
         return f"{_line(source)} (report)" if kind == "announce" else _line(source)
     who = role if kind == "person" else kind.replace("_", " ")
     name = _line(provenance.get("sender") or "")

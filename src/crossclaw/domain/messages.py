@@ -71,10 +71,18 @@ class Provenance(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"
     """Where a message came from. Set by the gateway, never taken from a client's words."""
 
     kind: Literal["person", "inter_session", "announce", "cron", "hook", "node", "system"]
-    source_session: str | None = None
+    source_session_key: str | None = None
     source_channel: str | None = None
     source_tool: str | None = None
     sender: str | None = None
+    source_session: str | None = None
+    """What `source_session_key` was called in rows of an earlier release: read, never written."""
+
+    def __post_init__(self) -> None:
+        if self.source_session is not None:
+            key = self.source_session_key or self.source_session
+            msgspec.structs.force_setattr(self, "source_session_key", key)
+            msgspec.structs.force_setattr(self, "source_session", None)
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -149,7 +157,8 @@ class ToolResultMessage(
     tool_name: str = msgspec.field(name="toolName")
     content: Any = ""
     """A string, blocks, or any JSON, as the tool gave it."""
-    is_error: bool = msgspec.field(default=False, name="isError")
+    is_error: bool = msgspec.field(default_factory=bool, name="isError")
+    """Written also where it is false, which a plain default would not be."""
     duration_ms: int | None = msgspec.field(default=None, name="durationMs")
     timestamp: int = 0
 

@@ -21,6 +21,7 @@ SpawnState = Literal["running", "announcing", "over"]
 SpawnStatus = Literal["success", "error", "timeout", "aborted"]
 
 NO_OUTPUT = "(no output)"
+NO_NOTES = "none"
 TASK_CHARS_SHOWN = 80  # of a task without a label, where it stands for the child's name
 
 _STATUS: dict[EndStatus, SpawnStatus] = {
@@ -132,9 +133,11 @@ def split_sections(reply: str) -> tuple[str, str]:
 
 
 def report_text(status: SpawnStatus, report: Report, stats: str) -> str:
-    lines = [f"Status: {status}", f"Result: {report.result.strip() or NO_OUTPUT}"]
-    if report.notes.strip():
-        lines.append(f"Notes: {report.notes.strip()}")
+    lines = [
+        f"Status: {status}",
+        f"Result: {report.result.strip() or NO_OUTPUT}",
+        f"Notes: {report.notes.strip() or NO_NOTES}",
+    ]
     return "\n".join([*lines, "", stats])
 
 

@@ -162,7 +162,8 @@ def told_of_run(name: str, key: SessionKey, outcome: Outcome, words: str, at: in
     owner's."""
     state = "" if outcome.status == "ok" else f" ({outcome.status})"
     text = f"{name}{state}: {words[-NOTICE_CHARS_MAX:]}"
-    return UserMessage(text, at, Provenance("announce", source_session=key.text))
+    origin = Provenance("announce", source_session_key=key.text, source_channel="internal")
+    return UserMessage(text, at, origin)
 
 
 def no_channel(name: str | None, known: Collection[str]) -> str:

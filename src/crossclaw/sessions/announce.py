@@ -40,6 +40,7 @@ from crossclaw.ledger.operations import (
     Timer,
 )
 from crossclaw.policy.send import decide_send
+from crossclaw.sessions.origins import from_session
 from crossclaw.sessions.where import address_of
 
 STEP_MS = 10 * 60_000  # an announce that takes longer helps nobody any more
@@ -79,7 +80,7 @@ class Announces:
         if run.kind == "spawn":
             moved = msgspec.structs.replace(moved, ended_at=self._clock.now_ms())
         if isinstance(step, AskToAnnounce):
-            return [SetSpawn(spawn=moved), self._ask(moved, run)]
+            return [SetSpawn(spawn=moved), await self._ask(moved, run)]
         return await self._report(moved, step, run)
 
     async def _last_words(self, session_id: str) -> str | None:
@@ -87,13 +88,11 @@ class Announces:
         said = [e.message.text for e in entries if isinstance(e.message, AssistantMessage)]
         return next((text for text in reversed(said) if text.strip()), None)
 
-    def _ask(self, spawn: Spawn, run: Run) -> Submit:
+    async def _ask(self, spawn: Spawn, run: Run) -> Submit:
         at = self._clock.now_ms()
-        origin = Provenance(
-            "announce",
-            source_session=SessionKey.stored(spawn.parent_key).shown,
-            source_tool="sessions_spawn",
-        )
+        key = SessionKey.stored(spawn.parent_key)
+        parent = await self._ledger.find_session(key)
+        origin = from_session(key, parent, "sessions_spawn", "announce")
         new = NewRun(
             run_id=f"{spawn.run_id}:announce",
             key=run.key,
@@ -206,7 +205,13 @@ def _timer(kind: str, child: SessionKey, due_at: int) -> Timer:
 
 
 def _from_child(spawn: Spawn) -> Provenance:
-    return Provenance("announce", source_session=spawn.child_key, source_tool="sessions_spawn")
+    """A child has no chat of its own."""
+    return Provenance(
+        "announce",
+        source_session_key=spawn.child_key,
+        source_channel="internal",
+        source_tool="sessions_spawn",
+    )
 
 
 def _ask_context(spawn: Spawn) -> str:

@@ -119,7 +119,7 @@ class Asked:
     def hand_over(self) -> WaitResult:
         self.handed_over = True
         origin = self._message.provenance
-        sender = origin and (origin.source_session or origin.sender or origin.source_channel)
+        sender = origin and (origin.source_session_key or origin.sender or origin.source_channel)
         return WaitResult(
             status="message",
             run_id=self.run.run_id,

@@ -19,11 +19,12 @@ from crossclaw.domain.exchanges import (
 )
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.messages import Provenance, Text, UserBlock, UserMessage
+from crossclaw.domain.messages import Text, UserBlock, UserMessage
 from crossclaw.domain.runs import NewRun, Outcome, Run, RunKind, RunPlan
 from crossclaw.domain.sessions import NewEntry, Session
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Inject, NewDelivery, Op, PutDelivery, SetExchange, Submit
+from crossclaw.sessions.origins import from_session
 from crossclaw.sessions.where import address_of
 
 STEP_MS = 10 * 60_000  # a round or an announce that takes longer helps nobody any more
@@ -48,9 +49,9 @@ class Exchanges:
             moved, step = msgspec.structs.replace(moved, state="over"), Over()
         match step:
             case Round():
-                return [SetExchange(exchange=moved), self._round(moved, step, run)]
+                return [SetExchange(exchange=moved), await self._round(moved, step, run)]
             case Announce():
-                return [SetExchange(exchange=moved), self._announce(moved, run)]
+                return [SetExchange(exchange=moved), await self._announce(moved, run)]
             case Over():
                 return self._end(moved, step, run, outcome, target)
 
@@ -58,9 +59,9 @@ class Exchanges:
         found = await self._ledger.find_session(SessionKey.stored(key))
         return None if found is None or found.archived_at is not None else found
 
-    def _round(self, exchange: Exchange, step: Round, run: Run) -> Submit:
+    async def _round(self, exchange: Exchange, step: Round, run: Run) -> Submit:
         speaker, listener = exchange.speaker(step.turn), exchange.listener(step.turn)
-        return self._submit(
+        return await self._submit(
             exchange,
             run,
             kind="round",
@@ -71,8 +72,8 @@ class Exchanges:
             context=_round_context(exchange, step.turn),
         )
 
-    def _announce(self, exchange: Exchange, run: Run) -> Submit:
-        return self._submit(
+    async def _announce(self, exchange: Exchange, run: Run) -> Submit:
+        return await self._submit(
             exchange,
             run,
             kind="announce",
@@ -83,7 +84,7 @@ class Exchanges:
             context=_announce_context(exchange),
         )
 
-    def _submit(
+    async def _submit(
         self,
         exchange: Exchange,
         run: Run,
@@ -97,16 +98,13 @@ class Exchanges:
     ) -> Submit:
         """Rounds and announces belong to their send: no hop further, and no more authority."""
         at = self._clock.now_ms()
-        origin = Provenance(
-            "inter_session",
-            source_session=SessionKey.stored(source).shown,
-            source_tool="sessions_send",
-        )
+        from_key = SessionKey.stored(source)
+        asker = await self._ledger.find_session(from_key)
         new = NewRun(
             run_id=run_id,
             key=key,
             kind=kind,
-            message=UserMessage(words, at, origin),
+            message=UserMessage(words, at, from_session(from_key, asker, "sessions_send")),
             plan=RunPlan(
                 deliver=False,
                 context=context,

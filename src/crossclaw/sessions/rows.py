@@ -49,6 +49,14 @@ def channel_field(session: Session) -> str:
     return last or channel_of(session.key, session) or "unknown"
 
 
+def last_channel(session: Session) -> str | None:
+    """There whenever a channel is. What `channel` says of work from inside, or for want of one, is none."""
+    if session.last_address is not None:
+        return session.last_address.channel
+    channel = channel_field(session)
+    return None if channel in ("internal", "unknown") else channel
+
+
 def tool_row(
     session: Session,
     *,
@@ -80,7 +88,7 @@ def tool_row(
         system_sent=session.system_sent,
         aborted_last_run=session.aborted_last_run,
         send_policy=session.send_policy,
-        last_channel=address.channel if address else None,
+        last_channel=last_channel(session),
         last_to=address.to if address else None,
         delivery_context=context,
         transcript_path=str(transcript) if transcript else None,

@@ -21,6 +21,7 @@ from crossclaw.policy.send import BLOCKED, decide_send
 from crossclaw.runs.book import Book
 from crossclaw.runs.waits import Waits
 from crossclaw.sessions.desk import digest
+from crossclaw.sessions.origins import from_session
 
 WAIT_DEFAULT_S = 30.0
 WAIT_MAX_S = 24 * 3600.0  # nobody waits longer with profit; the run goes on anyway
@@ -109,12 +110,7 @@ class Sends:
         self, caller: Caller, handle: SessionHandle, run_id: str, message: str
     ) -> str:
         requester = caller.principal.session
-        provenance = Provenance(
-            "inter_session" if requester else "person",
-            source_session=requester.shown if requester else None,
-            source_tool="sessions_send",
-            sender=None if requester else caller.principal.name,
-        )
+        provenance = await self._provenance(caller)
         new = NewRun(
             run_id=run_id,
             key=handle.key,
@@ -135,6 +131,13 @@ class Sends:
         once = Dedupe("run", run_id, digest("send", handle.key.text, message))
         begin = self._begin(requester, new) if requester else []
         return (await self._book.submit(new, session, dedupe=once, also=begin)).run_id
+
+    async def _provenance(self, caller: Caller) -> Provenance:
+        requester = caller.principal.session
+        if requester is None:
+            return Provenance("person", source_tool="sessions_send", sender=caller.principal.name)
+        own = await self._resolver.find_own(caller.principal, None)
+        return from_session(requester, own, "sessions_send")
 
     def _begin(self, requester: SessionKey, new: NewRun) -> list[PutExchange]:
         """A send between agents begins an exchange; a person who sends gets the reply and that is all."""

@@ -12,7 +12,7 @@ from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Invalid, KeyReused, NotFound, TooMuchFollows
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.messages import Provenance, UserMessage
+from crossclaw.domain.messages import UserMessage
 from crossclaw.domain.runs import Cause, NewRun, RunPlan
 from crossclaw.domain.sessions import NewSession, Session
 from crossclaw.domain.spawns import Cleanup, Spawn
@@ -25,6 +25,7 @@ from crossclaw.policy.subagents import decide_spawn
 from crossclaw.runs.book import Book
 from crossclaw.sessions.choosing import ModelChoices
 from crossclaw.sessions.desk import digest
+from crossclaw.sessions.origins import from_session
 from crossclaw.sessions.where import address_of
 
 LABEL_CHARS_MAX = 64
@@ -173,9 +174,7 @@ class Spawns:
         if await self._is_known(child, parent, task):
             return SpawnResult(status="accepted", run_id=run_id, child_session_key=child.text)
         authority = self._authority(caller, parent)
-        origin = Provenance(
-            "inter_session", source_session=parent.shown, source_tool="sessions_spawn"
-        )
+        origin = from_session(parent, await self._ledger.find_session(parent), "sessions_spawn")
         new = NewRun(
             run_id=run_id,
             key=child,

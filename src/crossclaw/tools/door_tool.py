@@ -4,9 +4,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from crossclaw.door.dispatch import Door
+from crossclaw.domain.errors import Forbidden
+from crossclaw.door.dispatch import Door, MissingScope
 from crossclaw.door.principal import session_principal
-from crossclaw.door.registry import Caller, Effect, Handle, Method, Params
+from crossclaw.door.registry import Caller, Effect, Handle, Method, Params, Result
 from crossclaw.tools.contract import Tool, ToolContext
 
 P = TypeVar("P", bound=Params)
@@ -36,6 +37,13 @@ def tool_method(
     )
 
 
+class Refused(Result, frozen=True):
+    """What a policy refuses, as every session tool answers it."""
+
+    status: str
+    error: str
+
+
 class DoorTool(Tool[P]):
     def __init__(self, door: Door, method: Method[P]) -> None:
         self.name = method.name.removeprefix(PREFIX)
@@ -51,7 +59,12 @@ class DoorTool(Tool[P]):
             run=context.in_run,
             call_id=context.tool_use_id,
         )
-        return await self._door.dispatch(caller, self._method, msgspec.to_builtins(params))
+        try:
+            return await self._door.dispatch(caller, self._method, msgspec.to_builtins(params))
+        except MissingScope:
+            raise
+        except Forbidden as refusal:
+            return Refused(status="forbidden", error=str(refusal))
 
 
 def door_tool(door: Door, name: str) -> DoorTool[Any]:

@@ -159,11 +159,11 @@ export const beginning = (kind) => BEGINNINGS[kind] || "a person";
 
 /** Whether the words are those of a person, as far as the gateway knows. */
 export const isPersons = (provenance) =>
-  !provenance?.sourceSession && (provenance?.kind ?? "person") === "person";
+  !provenance?.sourceSessionKey && (provenance?.kind ?? "person") === "person";
 
 /** Who said a message, by what the gateway wrote beside it. */
 export function authorOf(provenance) {
-  if (provenance?.sourceSession) return nameOfKey(provenance.sourceSession);
+  if (provenance?.sourceSessionKey) return nameOfKey(provenance.sourceSessionKey);
   const kind = provenance?.kind ?? "person";
   const name = provenance?.sender;
   if (!name || name.toLowerCase() === kind) return beginning(kind);

@@ -104,7 +104,7 @@ export class Transcript extends Part {
   head(entry, side) {
     const { provenance } = entry.message;
     if (side === "user") return h("h3", { cls: "sr" }, `${provenance?.sender || "You"}, ${timeOf(entry.at)}`);
-    const from = side === "other" ? provenance.sourceSession : null;
+    const from = side === "other" ? provenance.sourceSessionKey : null;
     const key = side === "other" ? from : this.key;
     const name = side === "other" ? authorOf(provenance) : speakerOf(this.key);
     return h(

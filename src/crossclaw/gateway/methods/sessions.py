@@ -28,7 +28,7 @@ from crossclaw.sessions.budgets import BudgetRow, Budgets
 from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.choosing import ModelChoices
 from crossclaw.sessions.queueing import DEBOUNCE_MS_MAX, DROPS
-from crossclaw.sessions.rows import channel_field
+from crossclaw.sessions.rows import channel_field, last_channel
 
 LIST_MAX = 1_000  # rows of one answer; a page asks for what it shows
 PREVIEW_KEYS_MAX = 64
@@ -288,7 +288,7 @@ class Sessions:
             context_tokens=session.context_tokens or self._window(key.agent_id, provider, model),
             compaction_count=session.compactions,
             delivery_context=address,
-            last_channel=address.channel if address else None,
+            last_channel=last_channel(session),
             last_to=address.to if address else None,
             last_account_id=address.account_id if address else None,
             spawned_by=session.spawned_by and SessionKey.stored(session.spawned_by).shown,

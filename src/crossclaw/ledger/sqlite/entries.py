@@ -109,7 +109,7 @@ def put_entry(
             new.type,
             message and ROLE_OF[type(message)],
             provenance and provenance.kind,
-            provenance and provenance.source_session,
+            provenance and provenance.source_session_key,
             body,
         ),
     )
