@@ -133,6 +133,9 @@ TREE: dict[str, Leaf | Group] = {
     ),
     "import": Leaf("bring the sessions of an OpenClaw state folder in", "import_"),
     "logs": Leaf("the last lines of the gateway's log", "logs"),
+    "backup": Leaf("all that the gateway knows, in one file", "backup"),
+    "restore": Leaf("a backup into an empty state folder", "backup"),
+    "verify": Leaf("whether a backup, or the store, is whole", "backup"),
     "service": Group(
         "the gateway as a service that starts with this machine",
         {

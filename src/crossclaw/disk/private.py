@@ -5,6 +5,7 @@ umask, and under umask 000 everybody could write into the state folder. So nobod
 makes a folder or a file of the gateway's own.
 """
 
+import io
 import os
 import secrets
 import stat
@@ -53,11 +54,21 @@ def new_file(path: Path, *, replace: bool = True) -> Generator[IO[str]]:
     """A text that is there when all of it is, and is durable then. It is written under a name that nobody
     can guess, in the folder as it was when the writing began. `replace=False` fails where there is
     something already, also when it came meanwhile."""
+    with new_binary_file(path, replace=replace) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8")
+        yield text
+        text.flush()
+        text.detach()
+
+
+@contextmanager
+def new_binary_file(path: Path, *, replace: bool = True) -> Generator[IO[bytes]]:
+    """The same for bytes."""
     folder = os.open(path.parent, _FOLDER)
     own = _name_beside(path)
     try:
         _refuse_others(folder, path, replace=replace)
-        with open(os.open(own, _NEW, FILE_MODE, dir_fd=folder), "w", encoding="utf-8") as file:
+        with open(os.open(own, _NEW, FILE_MODE, dir_fd=folder), "wb") as file:
             os.fchmod(file.fileno(), FILE_MODE)
             yield file
             file.flush()

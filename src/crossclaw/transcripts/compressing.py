@@ -5,13 +5,12 @@ says so, and the plain one leaves after: at every moment there is a whole one. A
 spoken to again gets its plain file back, written from the ledger.
 """
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
+from crossclaw.disk.zstd import zstd
 from crossclaw.domain.clock import Clock
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Export, MarkCompressed
@@ -69,7 +68,7 @@ def _compress(files: Files, name: Name, size: int) -> bool:
     """As the ledger knows the file, or not at all: what somebody has changed is mended first."""
     if files.sizes([name]) != [size]:
         return False
-    packer = _zstd().ZstdCompressor(level=LEVEL)
+    packer = zstd().ZstdCompressor(level=LEVEL)
     draft = files.draft(name.compressed)
     try:
         for at in range(0, size, CHUNK_BYTES):
@@ -85,17 +84,8 @@ def _compress(files: Files, name: Name, size: int) -> bool:
 def read_transcript(path: Path) -> Iterator[bytes]:
     """The lines of a transcript, compressed or not."""
     if path.suffix == ".zst":
-        with _zstd().open(path, "rb") as file:
+        with zstd().open(path, "rb") as file:
             yield from file
     else:
         with path.open("rb") as file:
             yield from file
-
-
-def _zstd() -> Any:
-    """Imported by those who use it."""
-    if sys.version_info >= (3, 14):
-        from compression import zstd  # noqa: PLC0415
-    else:
-        from backports import zstd  # noqa: PLC0415
-    return zstd
