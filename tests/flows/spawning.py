@@ -12,7 +12,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, ToolUse, UserMessage
 from crossclaw.domain.spawns import Spawn
 from crossclaw.providers.contract import ModelRequest, Tell, UserTurn
-from crossclaw.testing import ScriptedProvider
+from crossclaw.testing import ScriptedProvider, told
 
 MAIN = SessionKey.main("main")
 Answer = str | list[ToolUse] | Exception | Callable[[ModelRequest], Any]
@@ -24,7 +24,7 @@ class Family(ScriptedProvider):
     child_s = 0.0
 
     async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
-        if "a sub-agent" in request.system:
+        if "You are a sub-agent" in told(request):
             await anyio.sleep(self.child_s)
         return await super().complete(request, tell)
 
@@ -41,9 +41,9 @@ def family(
         last = request.turns[-1]
         assert isinstance(last, UserTurn)
         words = [block.text for block in last.content if isinstance(block, Text)]
-        if "reported to your parent" in request.system:
+        if "reported to your parent" in told(request):
             return announce(request) if callable(announce) else announce
-        if "You are a sub-agent" in request.system:
+        if "You are a sub-agent" in told(request):
             return work(request) if callable(work) else work
         if words and words[-1] == "go":
             asked = {"task": "find the answer", **(arguments or {})}

@@ -16,7 +16,7 @@ from crossclaw.domain.messages import (
     ToolUse,
     UserMessage,
 )
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
+from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_house
 from tests.flows.tools import Counting, Strict
 
 MAIN = SessionKey.main("main")
@@ -121,12 +121,7 @@ async def test_the_model_remembers_what_was_said_before(tmp_path: Path) -> None:
         for text in ("one", "two"):
             await house.book.wait((await house.desk.submit(MAIN, text)).run_id)
 
-    words = [
-        block.text
-        for turn in model.seen[1].turns
-        for block in turn.content
-        if isinstance(block, Text)
-    ]
+    words = [text for turn in model.seen[1].turns for text in heard(turn)]
     assert words == ["one", "first answer", "two"]
 
 

@@ -21,7 +21,7 @@ from crossclaw.domain.messages import AssistantMessage, Text, ToolUse, Usage
 from crossclaw.domain.runs import Run
 from crossclaw.ledger.operations import Reserve
 from crossclaw.providers.contract import ModelRequest, Tell, UserTurn
-from crossclaw.testing import ScriptedProvider, VirtualClock, open_house
+from crossclaw.testing import ScriptedProvider, VirtualClock, heard, open_house, told
 from tests.flows.crashing import crashed_copy
 from tests.flows.spawning import announces_in, family, reported
 from tests.flows.spending import account_of, config_with, costing, ended
@@ -31,7 +31,7 @@ from tests.flows.talking import call, results_of, say
 def said_last(request: ModelRequest) -> str:
     last = request.turns[-1]
     assert isinstance(last, UserTurn)
-    return "".join(block.text for block in last.content if isinstance(block, Text))
+    return "".join(heard(last))
 
 
 def has_heard(request: ModelRequest, words: str) -> bool:
@@ -129,7 +129,7 @@ async def test_a_send_and_its_rounds_and_announce_spend_from_the_first_account(
     def answer(request: ModelRequest) -> Any:
         if said_last(request) == "go":
             return costing(sends("what is new?"), 1_000, 10)
-        return costing("REPLY_SKIP" if "turn 2" in request.system else "words", 1_000, 10)
+        return costing("REPLY_SKIP" if "turn 2" in told(request) else "words", 1_000, 10)
 
     model = ScriptedProvider(answer)
     async with open_house(tmp_path, model, config=config_with({"tokens": 100_000})) as house:

@@ -24,7 +24,7 @@ from crossclaw.domain.messages import Text, ToolUse, UserMessage
 from crossclaw.domain.runs import Run
 from crossclaw.ledger.operations import PINS_MAX, ArmTimer, PutExchange, Timer
 from crossclaw.providers.contract import ModelRequest, UserTurn
-from crossclaw.testing import ScriptedProvider, open_house
+from crossclaw.testing import ScriptedProvider, heard, open_house
 from crossclaw.testing.scripted import Answer
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call, say
@@ -35,7 +35,7 @@ LONG = "lorem ipsum dolor " * 40
 """About 180 tokens."""
 
 
-def small(window: int = 4_000, **compaction: Any) -> Config:
+def small(window: int = 8_000, **compaction: Any) -> Config:
     raw = {"agents": {"defaults": {"contextTokens": window, "compaction": compaction}}}
     return msgspec.convert(raw, Config)
 
@@ -84,7 +84,7 @@ async def test_two_hundred_turns_in_a_small_window_stay_legal_and_within_it(tmp_
 
     answers = [request for request in model.seen if not is_summary(request)]
     assert all(complaint(request.turns) is None for request in model.seen)
-    assert all(len(words(request)) // 4 < 4_000 for request in model.seen)
+    assert all(len(words(request)) // 4 < 8_000 for request in model.seen)
     assert len(made) > 5
     last = words(answers[-1])
     assert "my name is Ana" in last  # the first request stays as it is
@@ -94,8 +94,8 @@ async def test_two_hundred_turns_in_a_small_window_stay_legal_and_within_it(tmp_
     assert len(shown["messages"]) == 402  # the history is whole
     assert session is not None
     assert session.compactions == len(made)
-    assert row["contextTokens"] == 4_000
-    assert 0 < row["totalTokens"] < 4_000
+    assert row["contextTokens"] == 8_000
+    assert 0 < row["totalTokens"] < 8_000
 
 
 @pytest.mark.spec("M5")
@@ -239,12 +239,10 @@ async def test_what_is_under_way_is_told_from_the_ledger_after_a_compaction(tmp_
             PutExchange(exchange=exchange, runs_max=200), ArmTimer(timer=timer)
         )
         await say(house, "main", "hi", "first")
-        before = words(model.seen[-1])
         for number in range(30):
             await say(house, "main", f"turn {number} {LONG}", f"r{number}")
 
     after = words(model.seen[-1])
-    assert "restart the server" not in before
     assert "agent:ops:main is not yet settled: restart the server" in after
     assert "a timer (reminder) is set for 2096-10-02" in after
 
@@ -388,7 +386,7 @@ async def test_a_reset_begins_without_the_summary(tmp_path: Path) -> None:
         run = await say(house, "main", "anew", "last")
         session = await house.ledger.find_session(run.key)
 
-    assert words(model.seen[-1]) == "anew"
+    assert [heard(turn) for turn in model.seen[-1].turns] == [["anew"]]
     assert session is not None
     assert session.compactions == 0
 

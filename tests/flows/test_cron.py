@@ -37,7 +37,7 @@ def last_words(request: ModelRequest) -> str:
     turn = request.turns[-1]
     assert isinstance(turn, UserTurn)
     texts = [block.text for block in turn.content if isinstance(block, Text)]
-    return [text for text in texts if not text.startswith("[end of message")][-1]
+    return [text for text in texts if not text.startswith("\u27e6end of message")][-1]
 
 
 async def add(house: Any, **changes: Any) -> Any:

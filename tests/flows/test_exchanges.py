@@ -14,7 +14,7 @@ from crossclaw.domain.sessions import NewSession
 from crossclaw.ledger.operations import EnsureSession
 from crossclaw.providers.contract import ModelRequest, UserTurn
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
+from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house, told
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call, results_of, say, two_agents
 
@@ -28,10 +28,10 @@ def talkative(announce: str = "All settled.", skip_at: int = 99) -> ScriptedProv
     def answer(request: ModelRequest) -> list[ToolUse] | str:
         last = request.turns[-1]
         assert isinstance(last, UserTurn)
-        if "posted to your chat" in request.system:
+        if "posted to your chat" in told(request):
             return announce
-        if "this is turn" in request.system:
-            turn = int(request.system.split("this is turn ")[1].split()[0])
+        if "this is turn" in told(request):
+            turn = int(told(request).split("this is turn ")[1].split()[0])
             return "REPLY_SKIP" if turn >= skip_at else f"turn {turn}"
         if last.results:
             return "asked"
@@ -126,12 +126,10 @@ async def test_the_target_is_told_who_asks_outside_of_the_words(tmp_path: Path) 
         await say(house, "main", "ask", "r1")
         await settled(house)
 
-    asked = next(
-        request for request in model.seen if "Another agent has sent you" in request.system
-    )
-    assert "agent:main:main" in asked.system
-    assert "agent:librarian:main" in asked.system
-    marker, words, _end = asked.turns[-1].content
+    asked = next(request for request in model.seen if "Another agent has sent you" in told(request))
+    assert "agent:main:main" in told(asked)
+    assert "agent:librarian:main" in told(asked)
+    _runtime, marker, words, _end = asked.turns[-1].content
     assert isinstance(marker, Text)
     assert "agent:main:main through sessions_send" in marker.text
     assert words == Text("where?")

@@ -14,7 +14,7 @@ from crossclaw.domain.messages import AssistantMessage, Text, ToolResultMessage,
 from crossclaw.domain.sessions import Entry
 from crossclaw.providers.contract import ModelRequest, Tell, TextPiece
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
+from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_house
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call, say
 from tests.flows.tools import Counting
@@ -113,9 +113,9 @@ async def test_the_model_sees_its_own_pieces_and_is_asked_to_go_on(tmp_path: Pat
         await say(house, "main", "tell", "r1")
         await say(house, "main", "thanks", "r2")
 
-    asked = [[block for turn in r.turns for block in turn.content] for r in model.seen]
-    assert asked[1] == [Text("tell"), Text("half a wo"), Text(CUT)]
-    assert asked[2] == [Text("tell"), Text("half a word"), Text("thanks")]
+    asked = [[text for turn in r.turns for text in heard(turn)] for r in model.seen]
+    assert asked[1] == ["tell", "half a wo", CUT]
+    assert asked[2] == ["tell", "half a word", "thanks"]
 
 
 @pytest.mark.spec("M7")

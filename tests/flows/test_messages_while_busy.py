@@ -14,7 +14,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, ToolUse, UserMessage, words_of
 from crossclaw.domain.runs import Run
 from crossclaw.providers.contract import ModelRequest, Tell, TextPiece
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
+from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_house
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call, say
 from tests.flows.tools import Counting
@@ -33,7 +33,7 @@ class Slow:
         self.at: list[float] = []
 
     async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
-        words = [block.text for block in request.turns[-1].content if isinstance(block, Text)]
+        words = heard(request.turns[-1])
         self.asked.append(words)
         self.at.append(anyio.current_time())
         tell(TextPiece("Well, "))
@@ -360,7 +360,7 @@ class Working(ScriptedProvider):
 
     def _act(self, request: ModelRequest) -> list[Text | ToolUse]:
         last = request.turns[-1]
-        self.shown.append([b.text for b in last.content if isinstance(b, Text)])
+        self.shown.append(heard(last))
         if last.results:  # type: ignore[union-attr]
             return [Text(f"done, {', '.join(self.shown[-1]) or 'alone'}")]
         self._calls += 1

@@ -14,7 +14,7 @@ from crossclaw.domain.messages import Text, ToolUse
 from crossclaw.domain.sessions import Session
 from crossclaw.ledger.operations import DeleteSession
 from crossclaw.providers.contract import ModelRequest, UserTurn
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
+from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_house, told
 from crossclaw.tools.contract import ToolContext
 from tests.flows.crashing import crashed_copy
 from tests.flows.spawning import MAIN, announces_in, children, config_of, family, reported
@@ -91,7 +91,7 @@ async def test_a_child_has_the_model_thinking_and_label_that_were_asked_for(tmp_
         child = await child_of(house)
 
         assert (child.model, child.thinking, child.label) == ("scripted/other", "high", "seeker")
-        asked = [r for r in model.seen if "sub-agent" in r.system]
+        asked = [r for r in model.seen if "You are a sub-agent" in told(r)]
         assert [(r.model, r.thinking) for r in asked] == [("other", "high"), ("other", "high")]
         sent = await call(house, "sessions.send", label="seeker", message="still there?")
         assert sent["status"] == "ok"
@@ -174,7 +174,7 @@ async def test_a_child_has_every_tool_but_the_session_tools(tmp_path: Path) -> N
         await say(house, "main", "go", "r1")
         await reported(house)
 
-    parent, child = model.seen[0], next(r for r in model.seen if "You are a sub-agent" in r.system)
+    parent, child = model.seen[0], next(r for r in model.seen if "You are a sub-agent" in told(r))
     mine, theirs = ({tool.name for tool in request.tools} for request in (parent, child))
     session_tools = {"sessions_list", "sessions_history", "sessions_send", "sessions_spawn"}
     assert mine - theirs == session_tools | {"agents_list", "session_status"}
@@ -203,7 +203,7 @@ async def test_the_config_changes_a_childs_tools_but_never_lets_it_spawn(
         await say(house, "main", "go", "r1")
         await reported(house)
 
-    child = next(r for r in model.seen if "You are a sub-agent" in r.system)
+    child = next(r for r in model.seen if "You are a sub-agent" in told(r))
     names = {tool.name for tool in child.tools}
     assert has <= names
     assert not has_not & names
@@ -308,7 +308,7 @@ async def test_the_parents_next_turn_knows_the_report_and_no_run_was_started_for
         words = [block.text for block in last.content if isinstance(block, Text)]
         assert any(
             "agent:main:subagent:" in text.split("through")[0]
-            and text.startswith("[announce message")
+            and text.startswith("\u27e6announce message")
             for text in words
         )
         assert any("it is 42" in text for text in words)
@@ -351,10 +351,10 @@ async def test_a_woken_parent_that_asks_for_silence_posts_nothing(
     tmp_path: Path, token: str
 ) -> None:
     def answer(request: ModelRequest) -> Any:
-        words = [block.text for block in request.turns[-1].content if isinstance(block, Text)]
-        if "sub-agent" in request.system:
+        words = heard(request.turns[-1])
+        if "You are a sub-agent" in told(request):
             return "forty-two"
-        if "[announce message" in str(words):
+        if "announce message" in str(words):
             return token
         asked = words and words[-1] == "go"
         return [ToolUse("c1", "sessions_spawn", {"task": "count"})] if asked else "ok"

@@ -18,7 +18,7 @@ from crossclaw.door.registry import Caller, Listening
 from crossclaw.ledger.operations import EnsureSession, Op, ResetSession, SettleDelivery
 from crossclaw.providers.contract import ModelRequest
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
+from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house, told
 from crossclaw.testing.scripted import Answer
 from crossclaw.tools.contract import ToolContext
 from tests.flows.talking import OWNER, call, results_of, say, two_agents
@@ -236,7 +236,7 @@ async def test_a_chain_of_agents_that_ask_on_and_on_ends_with_its_hops(tmp_path:
 
     def pass_on(request: ModelRequest) -> list[ToolUse] | str:
         nonlocal sends
-        announcing = "posted to your chat" in request.system
+        announcing = "posted to your chat" in told(request)
         if announcing or request.turns[-1].results:  # type: ignore[union-attr]
             return "ANNOUNCE_SKIP"
         sends += 1

@@ -7,13 +7,14 @@ import anyio
 import msgspec
 import pytest
 
+from crossclaw.agent.origin import OPEN
 from crossclaw.app import House
 from crossclaw.config import Config
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.messages import Text, ToolUse
 from crossclaw.door.principal import Principal
 from crossclaw.providers.contract import ModelRequest, UserTurn
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
+from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_house, told
 from tests.flows.spawning import MAIN, reported
 from tests.flows.talking import call, say, two_agents
 from tests.flows.test_exchanges import settled, talkative
@@ -43,7 +44,7 @@ def marked() -> ScriptedProvider:
     def answer(request: ModelRequest) -> Any:
         last = request.turns[-1]
         assert isinstance(last, UserTurn)
-        words = "".join(block.text for block in last.content if isinstance(block, Text))
+        words = "".join(heard(last))
         if words == f"go {MARK}":
             calls = [("sessions_send", SEND), ("sessions_spawn", SPAWN), ("count", {})]
             return [ToolUse(f"c{n}", name, asked) for n, (name, asked) in enumerate(calls)]
@@ -92,7 +93,7 @@ async def test_no_words_of_others_are_ever_in_the_system_prompt(tmp_path: Path) 
         "reported to your parent",
         "You keep the memory of a conversation",
     ):
-        assert any(fact in system for system in systems), fact
+        assert any(fact in told(request) for request in model.seen), fact
 
 
 async def announce_message(folder: Path) -> list[str]:
@@ -100,7 +101,7 @@ async def announce_message(folder: Path) -> list[str]:
     async with open_house(folder, model, config=two_agents()) as house:
         await say(house, "main", "ask", "r1")
         await settled(house)
-    asked = next(request for request in model.seen if "posted to your chat" in request.system)
+    asked = next(request for request in model.seen if "posted to your chat" in told(request))
     return [block.text for block in asked.turns[-1].content if isinstance(block, Text)]
 
 
@@ -108,14 +109,15 @@ async def announce_message(folder: Path) -> list[str]:
 async def test_the_announce_step_is_given_request_first_and_latest_reply_between_marks(
     tmp_path: Path,
 ) -> None:
-    opening, material, step, end = await announce_message(tmp_path)
+    runtime, opening, material, step, end = await announce_message(tmp_path)
 
-    assert opening.startswith("[inter-session message")
+    assert runtime.startswith(f"{OPEN}runtime\n")
+    assert opening.startswith(f"{OPEN}inter-session message")
     assert "The request was:\nwhere?\n" in material
     assert "Your first reply was:\nshelf nine\n" in material
     assert "The latest reply was:\nturn 5\n" in material
     assert "announce step" in step
-    assert end.startswith("[end of message")
+    assert end.startswith(f"{OPEN}end of message")
 
 
 @pytest.mark.spec("P5")
@@ -125,7 +127,7 @@ async def test_a_child_is_reminded_of_its_task_between_marks(tmp_path: Path) -> 
         await call(house, "sessions.spawn", task="count the boats")
         await reported(house, MAIN)
 
-    asked = next(request for request in model.seen if "reported to your parent" in request.system)
+    asked = next(request for request in model.seen if "reported to your parent" in told(request))
     texts = [block.text for block in asked.turns[-1].content if isinstance(block, Text)]
-    assert texts[0].startswith("[announce message")
-    assert texts[1] == "Your task was:\ncount the boats\n\n"
+    assert texts[1].startswith(f"{OPEN}announce message")
+    assert texts[2] == "Your task was:\ncount the boats\n\n"

@@ -26,7 +26,7 @@ from crossclaw.door.registry import Caller
 from crossclaw.ledger.operations import EnsureSession
 from crossclaw.providers.contract import ModelRequest, UserTurn
 from crossclaw.sessions.send import _one_hop_less
-from crossclaw.testing import ScriptedProvider, VirtualLoop, open_house
+from crossclaw.testing import ScriptedProvider, VirtualLoop, open_house, told
 from tests.flows.talking import call, results_of
 from tests.proof.size import share
 
@@ -245,7 +245,7 @@ async def test_a_circle_of_waits_is_told_at_once_and_all_runs_end(
         assert isinstance(last, UserTurn)
         place = re.search(r"This session is agent:\w+:s(\d)", request.system)
         assert place
-        if last.results or "this is turn" in request.system or "your chat" in request.system:
+        if last.results or "this is turn" in told(request) or "your chat" in told(request):
             return "REPLY_SKIP"
         to = keys[(int(place[1]) + 1) % length].text
         asked = {"sessionKey": to, "message": "and you?", "timeoutSeconds": 3000}

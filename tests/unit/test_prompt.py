@@ -12,6 +12,7 @@ from crossclaw.domain.authority import Authority
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Cause, Run, RunPlan
 from crossclaw.domain.sessions import Session
+from crossclaw.policy.colleagues import Colleague
 from crossclaw.testing import ScriptedProvider, open_house
 from tests.flows.talking import say
 
@@ -23,15 +24,8 @@ def run_in(key: SessionKey, context: str | None = None) -> Run:
     )  # fmt: skip
 
 
-class At:
-    ms = 1_800_000_000_000 // 86_400_000 * 86_400_000
-
-    def now_ms(self) -> int:
-        return self.ms
-
-
-def prompts(folder: Path, **settings: object) -> Prompts:
-    return Prompts(lambda agent_id: folder, PromptSettings(**settings), At())  # type: ignore[arg-type]
+def prompts(folder: Path, **settings: int) -> Prompts:
+    return Prompts(lambda agent_id: folder, PromptSettings(**settings))
 
 
 def write(folder: Path, **files: str) -> None:
@@ -44,33 +38,50 @@ def test_what_stays_the_same_comes_first(tmp_path: Path) -> None:
     write(tmp_path, USER="call me Ana", AGENTS="be brief", SOUL="be kind")
     key = SessionKey.group("main", "telegram", "42", chat_type="group")
 
-    shown = prompts(tmp_path, time_zone="Europe/Madrid").system(
-        run_in(key, "asked by another agent"),
-        None,
-        {"read": None},  # type: ignore[dict-item]
-    )
+    shown = prompts(tmp_path).system(run_in(key), None, {"write": None})  # type: ignore[dict-item]
 
     order = [
-        "the agent 'main'", "Your tools: read", "## AGENTS.md\n\nbe brief", "## SOUL.md", "## USER.md",
-        f"Your workspace is {tmp_path}", "agent:main:telegram:group:42, a group chat on telegram",
-        "asked by another agent", "the time zone is Europe/Madrid",
+        "the agent 'main'", "# Who speaks to you", "# Acting", "# Memory", f"Your workspace is {tmp_path}",
+        "## AGENTS.md\n\nbe brief", "## SOUL.md", "## USER.md",
+        "agent:main:telegram:group:42, a group chat on telegram", "NO_REPLY",
     ]  # fmt: skip
     places = [shown.find(part) for part in order]
     assert -1 not in places
     assert places == sorted(places)
 
 
-@pytest.mark.spec("M6")
-def test_the_time_of_day_does_not_spoil_a_prompt_cache(tmp_path: Path) -> None:
-    clock = At()
-    maker = Prompts(lambda agent_id: tmp_path, PromptSettings(time_zone="UTC"), clock)
-    run = run_in(SessionKey.main("main"))
-    first = maker.system(run, None, {})
+@pytest.mark.spec("M6", "S5")
+def test_nothing_that_changes_with_the_run_or_the_hour_is_in_the_system_prompt(
+    tmp_path: Path,
+) -> None:
+    maker, key = prompts(tmp_path), SessionKey.main("main")
 
-    clock.ms += 12 * 3600 * 1000
-    assert maker.system(run, None, {}) == first
-    clock.ms += 12 * 3600 * 1000
-    assert maker.system(run, None, {}) != first
+    assert maker.system(run_in(key, "asked by another agent"), None, {}) == maker.system(
+        run_in(key), None, {}
+    )
+
+
+@pytest.mark.spec("M10")
+def test_the_agents_that_may_be_reached_are_named_with_a_line_each(tmp_path: Path) -> None:
+    found = [
+        Colleague("librarian", "knows every book", may_send=True, may_spawn=False),
+        Colleague("smith", "", may_send=True, may_spawn=True),
+    ]
+    maker = Prompts(lambda agent_id: tmp_path, PromptSettings(), lambda run: found)
+    run = run_in(SessionKey.main("main"))
+
+    shown = maker.system(run, None, {"sessions_send": None})  # type: ignore[dict-item]
+
+    assert "- librarian: knows every book (send)\n- smith (send, spawn)" in shown
+    assert "librarian" not in maker.system(run, None, {})
+
+
+@pytest.mark.spec("M6")
+def test_manners_of_a_group_are_told_in_a_group_alone(tmp_path: Path) -> None:
+    group = SessionKey.group("main", "telegram", "42", chat_type="group")
+
+    assert "This is a group" in prompts(tmp_path).system(run_in(group), None, {})
+    assert "NO_REPLY" not in prompts(tmp_path).system(run_in(SessionKey.main("main")), None, {})
 
 
 @pytest.mark.spec("M6")

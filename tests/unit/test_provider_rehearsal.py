@@ -179,9 +179,9 @@ async def test_long_streams_so_many_words_and_can_be_cancelled_between_them() ->
 
 @pytest.mark.parametrize("token", ["REPLY_SKIP", "ANNOUNCE_SKIP"])
 async def test_in_the_steps_between_agents_it_is_silent_unless_told_otherwise(token: str) -> None:
-    system = f"To stay silent answer exactly {token}."
-    assert (await ask(user("the other side said hello"), system=system)).text == token
-    assert (await ask(user("say: I speak"), system=system)).text == "I speak"
+    runtime = f"\u27e6runtime\nTo stay silent answer exactly {token}.\u27e7"
+    assert (await ask(user(runtime, "the other side said hello"))).text == token
+    assert (await ask(user(runtime, "say: I speak"))).text == "I speak"
 
 
 async def test_usage_counts_words() -> None:
@@ -199,9 +199,9 @@ async def test_results_of_a_run_that_another_model_began_are_quoted() -> None:
 async def test_a_report_that_falls_into_a_script_does_not_stop_it() -> None:
     """A run that goes on after a crash may find it behind the message that it answers."""
     report = (
-        "[announce message 0123456789abcdef from agent:main:subagent:7 through sessions_spawn; …]",
+        "\u27e6announce message 0123456789abcdef from agent:main:subagent:7 through sessions_spawn; …\u27e7",
         "Status: success\nResult: 42",
-        "[end of message 0123456789abcdef]",
+        "\u27e6end of message 0123456789abcdef\u27e7",
     )
 
     assert (await ask(user("say: one\nthen:\nsay: two", *report))).text == "one"

@@ -22,6 +22,7 @@ from crossclaw.domain.events import Compacting
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, UserMessage
 from crossclaw.domain.runs import Run
+from crossclaw.domain.runtime import under_way_lines
 from crossclaw.domain.sessions import Entry
 from crossclaw.ledger.contract import Ledger
 from crossclaw.providers.contract import ModelRequest, Provider
@@ -38,7 +39,6 @@ KEPT_SHARE = 4  # of the limit stays as it is, where a window is too small for t
 RESERVE_TOKENS = 16_384
 BY_HAND_SHARE = 4  # a person who compacts means it: at most a quarter stays as it is
 GAIN_SHARE = 10  # a tenth of the limit: less is not worth a model's call with every message
-TOOL_TOKENS = 300  # a tool's description and schema, as they usually are
 REQUESTS_TOKENS = (
     2_000  # of requests beside a run's own: what people write while they wait is short
 )
@@ -232,13 +232,15 @@ class Compactor:
         )
 
     async def _put(self, run: Run, compaction: Compaction, spent: Amount | None = None) -> None:
-        entry = compaction.entry(self._ids.short())
+        lines = under_way_lines(await self._ledger.list_obligations(run.key))
+        made = msgspec.structs.replace(compaction, under_way="\n".join(lines))
+        entry = made.entry(self._ids.short())
         await self._book.append(run, msgspec.structs.replace(entry, spent=spent))
 
 
 def _beside(request: ModelRequest) -> int:
     """What fills the window beside the conversation."""
-    return weigh_text(request.system) + TOOL_TOKENS * len(request.tools)
+    return weigh_text(request.system) + len(msgspec.json.encode(request.tools)) // BYTES_A_TOKEN
 
 
 def _asks(entry: Entry, run: Run) -> bool:

@@ -4,6 +4,10 @@ With them is held how far their view is settled, so that a turn costs what is ne
 """
 
 from collections import OrderedDict
+from hashlib import blake2s
+from typing import NamedTuple
+
+import msgspec
 
 from crossclaw.agent.memory import Memory
 from crossclaw.agent.view import Prefix, Thinker, build_view, extend_prefix
@@ -21,6 +25,38 @@ SESSION_BYTES_MAX = 4_000_000
 HELD_BYTES_MAX = 64_000_000
 
 
+class View(NamedTuple):
+    turns: list[Turn]
+    beginning: str = ""
+    """A digest of what comes before the turns that can still grow: what thinking is bound to."""
+
+
+class _Settled(NamedTuple):
+    """How far the view of a session can no longer change."""
+
+    held_from: int
+    """The first entry that was held."""
+    begin: Prefix
+    """What a compaction left of the entries before."""
+    asked_by: Thinker | None
+    thinker: Thinker | None
+    """The same, behind this beginning."""
+    prefix: Prefix
+
+    def holds(self, held_from: int, begin: Prefix, asked_by: Thinker | None) -> bool:
+        """Unless the oldest entries have left, a compaction was made, or another model is asked."""
+        return (self.held_from, self.begin, self.asked_by) == (held_from, begin, asked_by)
+
+
+def _behind(thinker: Thinker | None, begin: Prefix) -> Thinker | None:
+    if thinker is None or begin == Prefix():
+        return thinker
+    digest = blake2s(thinker.beginning.encode(), digest_size=8)
+    digest.update(msgspec.json.encode(begin.turns))
+    digest.update(repr((begin.seq, begin.cleared_through, sorted(begin.pinned))).encode())
+    return thinker._replace(beginning=digest.hexdigest())
+
+
 class History:
     def __init__(self, ledger: Ledger, held_bytes_max: int = HELD_BYTES_MAX) -> None:
         self._ledger = ledger
@@ -29,9 +65,7 @@ class History:
         self._memory = Memory(ledger)
         self._compactions: dict[str, Entry | None] = {}
         """The newest one of each session, while nothing came that could be a newer one."""
-        self._settled: dict[str, tuple[int, Prefix, Prefix]] = {}
-        """The first entry that was held, what a compaction left of those before, and the view of
-        those that can no longer change it."""
+        self._settled: dict[str, _Settled] = {}
         self._held_bytes = 0
         self._held_bytes_max = held_bytes_max
 
@@ -67,22 +101,24 @@ class History:
         """Of the entries that were last read."""
         return self._bytes.get(session_id, 0)
 
-    async def view(self, run: Run, thinker: Thinker | None = None) -> list[Turn]:
+    async def view(self, run: Run, thinker: Thinker | None = None) -> View:
         """What the model of this run is shown. Entries before the run are settled."""
         session_id = run.session_id
         entries = await self.read(session_id)
         if not entries:
-            return build_view(entries)
+            return View(build_view(entries))
         begin = await self._memory.begin(run, await self._find_compaction(session_id))
-        held_from, held_begin, prefix = self._settled.get(session_id, (0, begin, begin))
-        if held_from != entries[0].seq or held_begin != begin:
-            prefix = begin  # the oldest entries have left, or a compaction: begin anew
+        settled = self._settled.get(session_id)
+        if settled is None or not settled.holds(entries[0].seq, begin, thinker):
+            settled = _Settled(entries[0].seq, begin, thinker, _behind(thinker, begin), begin)
+        prefix = settled.prefix
         done = max(0, prefix.seq - entries[0].seq + 1)  # seqs have no holes
         mine = [at for at in range(done, len(entries)) if entries[at].run_id == run.run_id]
         begins = mine[0] if mine else len(entries)
-        prefix = extend_prefix(entries[done:begins], prefix)
-        self._settled[session_id] = (entries[0].seq, begin, prefix)
-        return build_view(entries[begins:], prefix, thinker)
+        prefix = extend_prefix(entries[done:begins], prefix, settled.thinker)
+        self._settled[session_id] = settled._replace(prefix=prefix)
+        turns = build_view(entries[begins:], prefix, settled.thinker)
+        return View(turns, settled.thinker.beginning if settled.thinker else "")
 
     async def _find_compaction(self, session_id: str) -> Entry | None:
         if session_id not in self._compactions:

@@ -28,6 +28,7 @@ from crossclaw.domain.messages import (
     AssistantBlock,
     AssistantMessage,
     Text,
+    Thinking,
     ToolResultMessage,
     ToolUse,
     UserMessage,
@@ -101,29 +102,34 @@ class Loop:
         self, run: Run, mind: Mind, pieces: Sequence[AssistantMessage], progress: Progress
     ) -> AssistantMessage:
         """A request that is too much, as we think or as the model says, is made smaller first."""
-        request = await self._request(run, mind)
+        request, beginning = await self._request(run, mind)
         if await self._compactor.is_full(run, mind, request) and await self._compactor.make_room(
             run, mind, request
         ):
-            request = await self._request(run, mind)
+            request, beginning = await self._request(run, mind)
         for overflows in range(1, OVERFLOWS_MAX + 1):
             try:
-                return await self._complete(run, mind, request, pieces, progress)
+                answer = await self._complete(run, mind, request, pieces, progress)
+                return bound_to(beginning, answer)
             except ContextOverflow:
                 if not await self._compactor.make_room(run, mind, request, overflows):
                     raise
-            request = await self._request(run, mind)
-        return await self._complete(run, mind, request, pieces, progress)
+            request, beginning = await self._request(run, mind)
+        answer = await self._complete(run, mind, request, pieces, progress)
+        return bound_to(beginning, answer)
 
-    async def _request(self, run: Run, mind: Mind) -> ModelRequest:
-        return ModelRequest(
+    async def _request(self, run: Run, mind: Mind) -> tuple[ModelRequest, str]:
+        """And a digest of what it begins with."""
+        view = await self._history.view(run, mind.thinker)
+        request = ModelRequest(
             model=mind.model,
-            system=mind.prompt(),
-            turns=await self._history.view(run, mind.thinker),
-            tools=[tool.spec for tool in mind.tools.values()],
+            system=mind.system,
+            turns=view.turns,
+            tools=mind.specs,
             output_tokens_max=mind.output_tokens_max,
             thinking=mind.thinking,
         )
+        return request, view.beginning
 
     async def _complete(
         self,
@@ -196,6 +202,13 @@ def _unused(wanted: str, used: set[str]) -> str:
         number += 1
         own = f"{wanted}_{number}"
     return own
+
+
+def bound_to(beginning: str, answer: AssistantMessage) -> AssistantMessage:
+    """Thinking is taken back only behind the beginning that it was thought behind."""
+    if not any(isinstance(block, Thinking) for block in answer.blocks):
+        return answer
+    return msgspec.structs.replace(answer, beginning=beginning)
 
 
 def settling(mind: Mind, entry: NewEntry) -> NewEntry:

@@ -1,17 +1,17 @@
 """Memory: what a model sees of the conversation before its last compaction.
 
 First the messages that stay as they were (the first request, pins), then the summary, then what the
-session has under way, read from the ledger and not from the summary: that a child works or a message
-awaits its answer cannot be forgotten; last the request that is being worked on, should it be older
-than what is kept. All of it stands in the user's role at the beginning, where it changes seldom and a
-prompt cache can keep it.
+session had under way when it was made, by the ledger and not by the summary: that a child works or a
+message awaits its answer cannot be forgotten; last the request that is being worked on, should it be
+older than what is kept. All of it stands in the user's role at the beginning and stays as it is until
+the next compaction, so a prompt cache can keep it.
 """
 
 import msgspec
 
-from crossclaw.agent.origin import marked
-from crossclaw.agent.view import Prefix, extend_prefix
-from crossclaw.domain.compactions import Compaction, Obligation, compaction_of
+from crossclaw.agent.origin import CLOSE, OPEN, marked, unmarked
+from crossclaw.agent.view import Prefix, extend_prefix, with_note
+from crossclaw.domain.compactions import Compaction, compaction_of
 from crossclaw.domain.messages import (
     AssistantMessage,
     Message,
@@ -30,12 +30,6 @@ from crossclaw.ledger.contract import Ledger
 # A kept message longer than this would fill small windows for ever; it is shown without its rest.
 KEPT_CHARS_MAX = 16_000
 
-_ABOUT = {
-    "child": "the sub-agent {name} is at work; its end will be told here. Task: {about}",
-    "send": "a message of yours to {name} is not yet settled: {about}",
-    "timer": "a timer ({name}) is set for {about}",
-}
-
 
 class Memory:
     def __init__(self, ledger: Ledger) -> None:
@@ -48,19 +42,19 @@ class Memory:
             return Prefix()
         compaction, session_id = compaction_of(newest), run.session_id
         pinned = await self._ledger.list_pinned(session_id)
-        obligations = await self._ledger.list_obligations(run.key)
         older = [pin for pin in pinned if pin.seq < compaction.first_kept_seq]
         first = await self._find(session_id, compaction.first_request)
         requests = sorted({compaction.asked, *compaction.asked_with})
         asked = [entry for seq in requests for entry in await self._find(session_id, seq)]
         kept = {entry.seq: entry for entry in [*older, *first] if entry.seq not in requests}
-        note = [*_summary(compaction), *_under_way(obligations)]
+        note = [*_summary(compaction), *_under_way(compaction)]
         shown = [
             *(_alone(kept[seq]) for seq in sorted(kept)),
-            *([_note("\n\n".join(note))] if note else []),
+            *(["\n\n".join(note)] if note else []),
             *map(_alone, asked),
         ]
-        return _beginning(compaction, shown, frozenset(pin.seq for pin in pinned))
+        whole = frozenset(pin.seq for pin in pinned if pin.seq <= compaction.cleared_through)
+        return _beginning(compaction, shown, whole)
 
     async def _find(self, session_id: str, seq: int) -> list[Entry]:
         if not seq:
@@ -68,18 +62,16 @@ class Memory:
         return await self._ledger.list_entries(session_id, limit=1, after=seq - 1, before=seq + 1)
 
 
-def _beginning(compaction: Compaction, shown: list[Entry], pinned: frozenset[int]) -> Prefix:
+def _beginning(compaction: Compaction, shown: list[Entry | str], pinned: frozenset[int]) -> Prefix:
+    begin = Prefix()
+    for part in shown:
+        begin = with_note(begin, part) if isinstance(part, str) else extend_prefix([part], begin)
     return msgspec.structs.replace(
-        extend_prefix(shown, Prefix()),
+        begin,
         seq=max(0, compaction.first_kept_seq - 1),
         cleared_through=compaction.cleared_through,
         pinned=pinned,
     )
-
-
-def _note(words: str) -> Entry:
-    message = UserMessage(words)
-    return Entry(session_id="", seq=0, entry_id="", at=0, type="message", message=message)
 
 
 def _summary(compaction: Compaction) -> list[str]:
@@ -92,29 +84,22 @@ def _summary(compaction: Compaction) -> list[str]:
     return [marked("summary", compaction.summary, about)]
 
 
-def _under_way(obligations: list[Obligation]) -> list[str]:
-    if not obligations:
-        return []
-    lines = [
-        _ABOUT[each.kind].format(name=each.name, about=" ".join(each.about.split()))
-        for each in obligations
-    ]
-    return [
-        "\n- ".join(["[What this session has under way now, as the gateway knows it:", *lines])
-        + "]"
-    ]
+def _under_way(compaction: Compaction) -> list[str]:
+    """As it was when the compaction was made: what changes later is told with later messages."""
+    return (
+        [f"{OPEN}runtime\n{unmarked(compaction.under_way)}{CLOSE}"] if compaction.under_way else []
+    )
 
 
-def _alone(entry: Entry) -> Entry:
+def _alone(entry: Entry) -> Entry | str:
     """A message as it was, without calls and results, whose other halves are not shown."""
     message = entry.message
+    if isinstance(message, ToolResultMessage):
+        return marked(f"kept result of {message.tool_name}", _bounded(words_of(message)))
     return entry if message is None else msgspec.structs.replace(entry, message=_words(message))
 
 
-def _words(message: Message) -> Message:
-    if isinstance(message, ToolResultMessage):
-        kept = f"kept result of {message.tool_name}"
-        return UserMessage(marked(kept, _bounded(words_of(message))))
+def _words(message: UserMessage | AssistantMessage) -> Message:
     if isinstance(message.content, str):
         return msgspec.structs.replace(message, content=_bounded(message.content))
     blocks = [
@@ -124,7 +109,7 @@ def _words(message: Message) -> Message:
     ]
     if isinstance(message, AssistantMessage):
         return AssistantMessage([block for block in blocks if isinstance(block, Text)])
-    return UserMessage([*blocks], message.timestamp, message.provenance)
+    return UserMessage([*blocks], message.timestamp, message.provenance, message.runtime)
 
 
 def _bounded(text: str) -> str:

@@ -1,7 +1,7 @@
 """A mind: what a run thinks with. Model, system prompt and tools, chosen anew for each run."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from hashlib import blake2s
 from typing import Protocol, get_args
 
 import msgspec
@@ -14,7 +14,7 @@ from crossclaw.domain.agents import ThinkingLevel
 from crossclaw.domain.budgets import Amount
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Session
-from crossclaw.providers.contract import Provider
+from crossclaw.providers.contract import Provider, ToolSpec
 from crossclaw.providers.fallback import Choice, Fallbacks, Find, Rests
 from crossclaw.sessions.choosing import ModelChoices
 from crossclaw.tools.toolset import Toolset, Toolsets
@@ -26,9 +26,14 @@ OUTPUT_TOKENS_MAX = 8_192  # where the model's own limit is not known
 class Mind(msgspec.Struct, frozen=True):
     provider: Provider
     model: str
-    prompt: Callable[[], str]
-    """The system prompt, made anew for each request."""
+    system: str
+    """The system prompt, made once for the run."""
     tools: Toolset
+    specs: list[ToolSpec]
+    """What the model is told of its tools, also made once. Whether a call is allowed is asked when it is
+    made."""
+    beginning: str
+    """A digest of the two: thinking holds only behind the same."""
     thinking: ThinkingLevel = "off"
     output_tokens_max: int = OUTPUT_TOKENS_MAX
     window: int = 200_000
@@ -40,7 +45,7 @@ class Mind(msgspec.Struct, frozen=True):
 
     @property
     def thinker(self) -> Thinker:
-        return Thinker(self.provider.name, self.model)
+        return Thinker(self.provider.name, self.model, self.beginning)
 
     def spent(self) -> Amount | None:
         """What the next entry of the run has to settle."""
@@ -91,11 +96,15 @@ class Minds:
         find = meter.on(self._providers.get) if meter else self._providers.get
         provider, model = self._provider(find, chosen, configured.fallbacks)
         allowed = await self._tools(run, chosen)
+        system = self._prompts.system(run, session, allowed)
+        specs = [tool.spec for tool in allowed.values()]
         return Mind(
             provider,
             model,
-            partial(self._prompts.system, run, session, allowed),
+            system,
             allowed,
+            specs,
+            _digest(system, specs),
             self._thinking(run, session),
             self._output_tokens(chosen),
             self._window_of(run.key.agent_id, chosen),
@@ -127,3 +136,9 @@ class Minds:
         if level in LEVELS:
             return level  # type: ignore[return-value]
         return self._thinking_of(run.key.agent_id) or "off"
+
+
+def _digest(system: str, specs: Sequence[ToolSpec]) -> str:
+    digest = blake2s(system.encode("utf-8", "replace"), digest_size=8)
+    digest.update(msgspec.json.encode(specs))
+    return digest.hexdigest()

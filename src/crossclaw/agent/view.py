@@ -2,8 +2,9 @@
 
 Whatever crashed when, whatever fell between a call and its result: the first turn is the user's,
 turns alternate, every tool_use is answered exactly once in the turn after it, ids are unique, and
-no text is empty. Thinking goes back only to the model that thought it, and only while the tool calls
-that it led to are being answered. History is not changed; this is only how it is shown to a model.
+no text is empty. Thinking goes back only to the model that thought it, and only behind the same
+beginning (system prompt, tools, what a compaction left): services refuse it otherwise. A view only ever
+grows at its end until the next compaction. History is not changed; this is only how it is shown.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from crossclaw.agent.continuation import piece_of
-from crossclaw.agent.origin import with_origin
+from crossclaw.agent.origin import runtime_words, unmarked, with_origin
 from crossclaw.domain.messages import (
     AssistantMessage,
     Image,
@@ -44,10 +45,13 @@ NAME_CHARS_MAX = 64  # of a tool
 
 
 class Thinker(NamedTuple):
-    """Whose thinking may be shown: a signature is worth nothing to another model."""
+    """Whose thinking may be shown: a signature is worth nothing to another model, nor to the same one
+    behind another beginning."""
 
     provider: str
     model: str
+    beginning: str = ""
+    """A digest of all that comes before the conversation."""
 
 
 class _Result(NamedTuple):
@@ -65,6 +69,8 @@ class Prefix(msgspec.Struct, frozen=True):
     cleared_through: int = 0
     """Results of tools up to this seq have made room, but for pinned ones."""
     pinned: frozenset[int] = frozenset()
+    context: str | None = None
+    """What a run was last told to know; it is not said twice."""
 
 
 NOTHING_YET = Prefix()
@@ -74,38 +80,41 @@ def build_view(
     entries: Sequence[Entry], prefix: Prefix = NOTHING_YET, thinker: Thinker | None = None
 ) -> list[Turn]:
     """Legal input from these entries, which follow the prefix."""
-    turns = _extend(entries, prefix, thinker)[0]
+    turns = list(extend_prefix(entries, prefix, thinker).turns)
     if turns and isinstance(turns[0], AssistantTurn):
         turns.insert(0, UserTurn([], [Text(NOT_SHOWN)]))
     if not turns or isinstance(turns[-1], AssistantTurn):
         turns.append(UserTurn([], [Text(GO_ON)]))
-    return _with_late_thinking_only(turns, len(prefix.turns))
+    return turns
 
 
-def extend_prefix(entries: Sequence[Entry], prefix: Prefix) -> Prefix:
+def extend_prefix(
+    entries: Sequence[Entry], prefix: Prefix, thinker: Thinker | None = None
+) -> Prefix:
     """A prefix that covers these entries as well. They must be settled (see `Prefix`)."""
     if not entries:
         return prefix
-    turns, ids = _extend(entries, prefix, None)
-    return msgspec.structs.replace(
-        prefix, seq=entries[-1].seq, turns=tuple(turns), ids=frozenset(ids)
-    )
-
-
-def _extend(
-    entries: Sequence[Entry], prefix: Prefix, thinker: Thinker | None
-) -> tuple[list[Turn], set[str]]:
     shown = list(_shown(entries, prefix))
     results = _pair([message for message, _ in shown])
-    turns, ids = list(prefix.turns), set(prefix.ids)
+    turns, ids, context = list(prefix.turns), set(prefix.ids), prefix.context
     for position, (message, to_be_continued) in enumerate(shown):
         if isinstance(message, AssistantMessage):
             _add_assistant(turns, ids, _thought_by(thinker, message), results, position)
         elif isinstance(message, UserMessage):
-            _add_user(turns, [], _user_content(message))
+            _add_user(turns, [], _user_content(message, context))
+            context = (message.runtime and message.runtime.context) or context
         if to_be_continued:
             _add_user(turns, [], [Text(CUT)])
-    return turns, ids
+    return msgspec.structs.replace(
+        prefix, seq=entries[-1].seq, turns=tuple(turns), ids=frozenset(ids), context=context
+    )
+
+
+def with_note(prefix: Prefix, words: str) -> Prefix:
+    """The gateway's own words after it, marks and all."""
+    turns = list(prefix.turns)
+    _add_user(turns, [], [Text(words)])
+    return msgspec.structs.replace(prefix, turns=tuple(turns))
 
 
 def _shown(entries: Sequence[Entry], prefix: Prefix) -> Iterator[tuple[Message, bool]]:
@@ -144,35 +153,24 @@ def _without_results(message: Message) -> Message:
 
 
 def _thought_by(thinker: Thinker | None, message: AssistantMessage) -> AssistantMessage:
-    """The message without thinking that its reader could not or may not read."""
-    own = thinker is not None and thinker == (message.provider, message.model)
-    # A turn that thinks must begin with it: an unsealed beginning takes the rest along.
-    readable = own and bool(message.blocks) and _is_sealed(message.blocks[0])
-    if not own:
+    """The message without thinking that its reader could not or may not read. A signature holds only
+    behind the beginning that it was made behind; other state of the same model comes along always."""
+    if thinker is None or thinker[:2] != (message.provider, message.model):
         return msgspec.structs.replace(message, content=without_state(message.blocks))
+    same = thinker.beginning == (message.beginning or "")
+    # A turn that thinks must begin with it: an unsealed beginning takes the rest along.
+    readable = bool(message.blocks) and _is_sealed(message.blocks[0])
     kept = [
         block
         for block in message.blocks
-        if not isinstance(block, Thinking) or (readable and _is_sealed(block))
+        if not isinstance(block, Thinking)
+        or (readable and _is_sealed(block) and (same or not (block.signature or block.redacted)))
     ]
     return msgspec.structs.replace(message, content=kept)
 
 
 def _is_sealed(block: Text | Thinking | ToolUse) -> bool:
     return isinstance(block, Thinking) and block.is_sealed
-
-
-def _with_late_thinking_only(turns: list[Turn], settled: int) -> list[Turn]:
-    """Thinking belongs to the tool calls under way: what was before the last words of the user has
-    served its purpose. Settled turns have none left."""
-    begins = len(turns) - 1
-    while not isinstance(turns[begins], UserTurn) or turns[begins].results:  # type: ignore[union-attr]
-        begins -= 1
-    for number in range(max(0, settled - 1), begins):
-        turn = turns[number]
-        if isinstance(turn, AssistantTurn):
-            turns[number] = _unthinking(turn)
-    return turns
 
 
 def _unthinking(turn: AssistantTurn) -> AssistantTurn:
@@ -231,7 +229,10 @@ def _add_assistant(
     if not any(isinstance(block, Text | ToolUse) for block in content):
         return  # a failed or silent turn; thinking alone is no turn
     if turns and isinstance(turns[-1], AssistantTurn):
-        turns[-1] = _unthinking(AssistantTurn([*turns[-1].content, *content]))
+        # What stood there stays as it was; what follows it was thought behind words that are gone.
+        turns[-1] = AssistantTurn(
+            [*turns[-1].content, *_unthinking(AssistantTurn(content)).content]
+        )
     else:
         turns.append(AssistantTurn(content))
     if returns:
@@ -266,23 +267,32 @@ def _add_user(turns: list[Turn], results: list[ToolReturn], content: list[Text |
         turns.append(UserTurn(results, content))
 
 
-def _user_content(message: UserMessage) -> list[Text | Image]:
+def _user_content(message: UserMessage, context_before: str | None) -> list[Text | Image]:
+    runtime = [runtime_words(message.runtime, context_before)] if message.runtime else []
     if isinstance(message.content, str):
         blocks: list[Text | Image] = [Text(message.content)]
     else:
         blocks = [block for block in message.content if not isinstance(block, ToolResult)]
         if not blocks and message.content:
             return []  # only results: they stand with their calls
-    shown = [block for block in blocks if not isinstance(block, Text) or block.text.strip()]
-    return with_origin(message.provenance, shown or [Text(NO_WORDS)])
+    return [*runtime, *with_origin(message.provenance, _plain(blocks))]
+
+
+def _plain(blocks: Sequence[Text | Image]) -> list[Text | Image]:
+    """Somebody's words and pictures: no blank text, and none of the gateway's marks."""
+    shown = [
+        Text(unmarked(block.text)) if isinstance(block, Text) else block
+        for block in blocks
+        if not isinstance(block, Text) or block.text.strip()
+    ]
+    return shown or [Text(NO_WORDS)]
 
 
 def _result_content(content: Any) -> list[Text | Image]:
     if isinstance(content, str):
-        return [Text(content if content.strip() else NO_WORDS)]
+        return _plain([Text(content)])
     try:
         blocks = msgspec.convert(content, list[Text | Image])
     except msgspec.ValidationError:
-        return [Text(msgspec.json.encode(content).decode())]
-    shown = [block for block in blocks if not isinstance(block, Text) or block.text.strip()]
-    return shown or [Text(NO_WORDS)]
+        blocks = [Text(msgspec.json.encode(content).decode())]
+    return _plain(blocks)

@@ -154,7 +154,7 @@ def _furnished(
 
 def _ground(site: Site) -> Ground:
     config, ledger, clock, feed = site.config, site.ledger, site.clock, Feed()
-    book = Book(ledger, feed, clock, ledger.owner, told.budget_of(config))
+    book = Book(ledger, feed, clock, ledger.owner, told.budget_of(config), told.say_time(site))
     slots = Slots(config.agents.defaults.max_concurrent)
     lanes = Lanes(book, slots, clock)
     channels = {channel.name: channel for channel in site.outside.channels}

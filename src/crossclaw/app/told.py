@@ -1,6 +1,7 @@
 """Told: what the config tells each room, in the room's own words."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
 from pathlib import Path
 
@@ -19,11 +20,13 @@ from crossclaw.delivery.outbox import MayDeliver
 from crossclaw.domain.budgets import Allowance
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Taken
+from crossclaw.policy.colleagues import colleagues
 from crossclaw.policy.decision import Decision
 from crossclaw.policy.send import decide_send
 from crossclaw.providers.prices import Prices
 from crossclaw.providers.registry import Providers, ProviderSettings
-from crossclaw.runs.book import BudgetOf
+from crossclaw.runs.book import BudgetOf, SayTime
+from crossclaw.schedule.zones import local_zone, user_zone
 from crossclaw.sessions.route import find_chats
 
 AGENTS_REMEMBERED = 1_024  # far more than anybody configures
@@ -67,10 +70,32 @@ def days_ms(days: float | None) -> int | None:
 
 def prompts(site: Site) -> Prompts:
     defaults = site.config.agents.defaults
-    settings = PromptSettings(
-        defaults.bootstrap_max_chars, defaults.bootstrap_total_max_chars, defaults.user_timezone
+    settings = PromptSettings(defaults.bootstrap_max_chars, defaults.bootstrap_total_max_chars)
+    return Prompts(
+        workspace_of(site),
+        settings,
+        lambda run: colleagues(site.config, run.key, run.authority),
     )
-    return Prompts(workspace_of(site), settings, site.clock)
+
+
+def say_time(site: Site) -> SayTime:
+    """Weekday, date, time and zone, as the owner's clock shows them. Asked with every claim, so the
+    words of a minute are kept."""
+    written = site.config.agents.defaults.user_timezone
+    zone = user_zone(written, local_zone(site.outside.environ))
+
+    @lru_cache(2)
+    def of_minute(minute: int) -> str:
+        here = datetime.fromtimestamp(minute * 60, UTC).astimezone(zone)
+        return f"{here:%A, %Y-%m-%d %H:%M} {_name_of(zone, here)}"
+
+    return lambda at: of_minute(at // 60_000)
+
+
+def _name_of(zone: tzinfo, here: datetime) -> str:
+    """Europe/Madrid rather than CET; UTC is UTC."""
+    name = str(getattr(zone, "key", None) or here.tzname())
+    return name.removeprefix("Etc/")
 
 
 def providers(config: Config, outside: Outside) -> Providers:

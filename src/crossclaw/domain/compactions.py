@@ -28,6 +28,8 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     summary, and the one of the run that made this, shown after it."""
     asked_with: tuple[int, ...] = ()
     """Requests that the same run answers together with `asked`: they waited, or came while it worked."""
+    under_way: str = ""
+    """What the session had under way when this was made."""
     summarized: int = 0
     """Messages that are now in the summary."""
     usage: Usage | None = None

@@ -116,13 +116,22 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
         )
 
 
+class Runtime(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the gateway itself tells the model in front of a message: stored, so that every later
+    request repeats it letter by letter, and beside the content, so that nobody takes it for the
+    sender's words. No client can set it."""
+
+    words: str
+    """When and from whom the message came, and what the session had under way then."""
+    context: str | None = None
+    """What its run had to know (`RunPlan.context`)."""
+
+
 class UserMessage(msgspec.Struct, tag_field="role", tag="user", frozen=True, omit_defaults=True):
     content: str | list[UserBlock]
     timestamp: int = 0
     provenance: Provenance | None = None
-    context: str | None = None
-    """The runtime's own words to the model, which stand before the content: time, sender, what is
-    under way. Stored so that the same request can be made again; never shown as somebody's words."""
+    runtime: Runtime | None = None
 
 
 class AssistantMessage(
@@ -135,6 +144,9 @@ class AssistantMessage(
     usage: Usage | None = None
     stop_reason: StopReason | None = msgspec.field(default=None, name="stopReason")
     error: str | None = msgspec.field(default=None, name="errorMessage")
+    beginning: str | None = None
+    """Of a message with thinking: a digest of what its request began with. Services take thinking
+    back only behind the same."""
 
     @property
     def blocks(self) -> list[AssistantBlock]:
@@ -178,12 +190,13 @@ def encode_message(message: Message) -> bytes:
 def shown_message(message: M) -> M:
     """The message as anybody but its model may read it: without services' state and the runtime's words."""
     if isinstance(message, UserMessage):
-        return message if message.context is None else replace(message, context=None)
+        return message if message.runtime is None else replace(message, runtime=None)
     if not isinstance(message, AssistantMessage) or isinstance(message.content, str):
         return message
-    if all(block.extra is None for block in message.content):
+    if message.beginning is None and all(block.extra is None for block in message.content):
         return message
-    return replace(message, content=[_without_extra(block) for block in message.content])
+    plain = [_without_extra(block) for block in message.content]
+    return replace(message, content=plain, beginning=None)
 
 
 def without_state(blocks: Sequence[AssistantBlock]) -> list[AssistantBlock]:

@@ -54,7 +54,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether the reply goes to `reply_to`; it is always in the transcript."""
     reply_to: Address | None = None
     context: str | None = None
-    """Further text for the system prompt of this run only: facts of the gateway or the owner's words,
+    """What the model is told with this run's message, as the runtime's words: facts of the gateway or the owner's words,
     never what an agent, a chat, a hook or a tool has said."""
     model: str | None = None
     thinking: str | None = None

@@ -137,6 +137,8 @@ class Claim(Op[Claimed | NotYet | None], frozen=True):
     at: int
     allowance: Allowance | None = None
     """The budget of the session's agent: a run that has no account yet opens one."""
+    now: str | None = None
+    """The moment as the runtime's words tell it; without it messages enter without such words."""
 
 
 class Join(Op[Joined], frozen=True):
@@ -144,6 +146,8 @@ class Join(Op[Joined], frozen=True):
 
     fence: Fence
     at: int
+    now: str | None = None
+    """As in `Claim`."""
 
 
 class Append(Op[list[Entry]], frozen=True):

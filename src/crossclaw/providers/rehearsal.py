@@ -50,10 +50,10 @@ _DIRECTIVE = re.compile(
 )
 """A channel may have put its `[sender, time]` in front of the first line."""
 
-_END_MARK = re.compile(r"\[end of message [0-9a-f]{16}\]")
-"""Stands behind words that came from elsewhere."""
+_MARK = re.compile(r"\u27e6(?:end of message|runtime)\b")
+"""The gateway's own words: behind what came from elsewhere, and in front of each message."""
 
-_FROM_CHILD = re.compile(r"\[announce message [0-9a-f]{16} from agent:[^:]+:subagent:")
+_FROM_CHILD = re.compile(r"\u27e6announce message [0-9a-f]{16} from agent:[^:]+:subagent:")
 """Stands before a sub-agent's report, which may arrive at any moment."""
 
 _DIRECTIVES = "say: tool: think: wait: fail: long: cut: then:"
@@ -186,7 +186,7 @@ def _words(turn: UserTurn) -> str:
     """Of several messages in one turn the newest: those before it were not answered, and are over.
     A report that fell in between is heard, but it is not what was asked."""
     texts = [part.text for part in turn.content if isinstance(part, Text)]
-    said = [text for text in texts if not _END_MARK.fullmatch(text)]
+    said = [text for text in texts if not _MARK.match(text)]
     asked = [
         text
         for before, text in pairwise(["", *said])
@@ -195,15 +195,22 @@ def _words(turn: UserTurn) -> str:
     return (asked or said or [""])[-1].strip()
 
 
+def _runtime(turn: UserTurn) -> str:
+    """What the gateway says of the newest message."""
+    texts = [part.text for part in turn.content if isinstance(part, Text)]
+    return next((text for text in reversed(texts) if text.startswith("\u27e6runtime")), "")
+
+
 def _plain_answer(request: ModelRequest) -> str:
     last = next((t for t in reversed(request.turns) if isinstance(t, UserTurn)), UserTurn([], []))
     words = _words(last)
     if last.results and not words:
         return "(rehearsal) " + "; ".join(_quoted_results(request, last))
-    if _REPORT in request.system and (said := _last_words(request)):
+    told = _runtime(last)
+    if _REPORT in told and (said := _last_words(request)):
         return f"Result: {said}"
     for token in _SILENCE:
-        if token in request.system:
+        if token in told:
             return token
     return (
         f"You said: “{_shorten(words)}”. This is the rehearsal model, it only plays scripts"

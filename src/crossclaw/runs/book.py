@@ -47,6 +47,8 @@ LOOK_AGAIN_S = 5.0
 
 BudgetOf = Callable[[str], Allowance | None]
 """An agent's budget; None for one that has none."""
+SayTime = Callable[[int], str | None]
+"""A moment in words for a model: weekday, date, time, zone."""
 Wake = Callable[[SessionKey], None]
 Take = Callable[[Claimed], None]
 """Carry out a run that has been claimed."""
@@ -78,12 +80,14 @@ class Book:
         clock: Clock,
         owner: str,
         budget_of: BudgetOf = lambda agent_id: None,
+        say_time: SayTime = lambda at: None,
     ) -> None:
         self._ledger = ledger
         self._feed = feed
         self._clock = clock
         self._owner = owner
         self._budget_of = budget_of
+        self._say_time = say_time
         self._ended: dict[str, list[anyio.Event]] = {}
         self._wake: Wake = lambda key: None
         self._interrupt: Wake = lambda key: None
@@ -198,7 +202,13 @@ class Book:
         return await self._ledger.do(self._claim(key, self._clock.now_ms()))
 
     def _claim(self, key: SessionKey, at: int) -> Claim:
-        return Claim(key=key, owner=self._owner, at=at, allowance=self._budget_of(key.agent_id))
+        return Claim(
+            key=key,
+            owner=self._owner,
+            at=at,
+            allowance=self._budget_of(key.agent_id),
+            now=self._say_time(at),
+        )
 
     def tell_start(self, claimed: Claimed) -> None:
         if claimed.entry is not None:
@@ -215,7 +225,8 @@ class Book:
             return
         queues = [other.plan.queue for other in await self._ledger.list_open_runs(run.key)]
         if any(queue is not None and queue.mode in STEERING for queue in queues[1:]):
-            joined = await self._ledger.do(Join(fence=run.fence, at=self._clock.now_ms()))
+            at = self._clock.now_ms()
+            joined = await self._ledger.do(Join(fence=run.fence, at=at, now=self._say_time(at)))
             self._tell_joined(run.key, joined)
 
     async def append(self, run: Run, *entries: NewEntry) -> list[Entry]:

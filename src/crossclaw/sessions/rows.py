@@ -99,7 +99,8 @@ def tool_row(
 
 
 def stored_message(entry: Entry) -> dict[str, Any]:
-    """A message as it is stored, with its entry's id and time."""
+    """A message as it is stored, with its entry's id and time. What the gateway told the session's own
+    model about it stays with that model."""
     assert entry.message is not None
     message: dict[str, Any] = msgspec.json.decode(encode_message(shown_message(entry.message)))
     message.setdefault("timestamp", entry.at)

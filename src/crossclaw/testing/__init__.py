@@ -3,7 +3,7 @@
 from crossclaw.testing.channel import MemoryChannel
 from crossclaw.testing.fake_models import FakeModelServer
 from crossclaw.testing.house import open_house
-from crossclaw.testing.scripted import ScriptedProvider
+from crossclaw.testing.scripted import ScriptedProvider, heard, told
 from crossclaw.testing.time import VirtualClock, VirtualLoop
 
 __all__ = [
@@ -12,5 +12,7 @@ __all__ = [
     "ScriptedProvider",
     "VirtualClock",
     "VirtualLoop",
+    "heard",
     "open_house",
+    "told",
 ]

@@ -7,8 +7,9 @@ import anyio
 import anyio.lowlevel
 import msgspec
 
+from crossclaw.agent.origin import OPEN
 from crossclaw.domain.messages import AssistantBlock, AssistantMessage, Text, ToolUse
-from crossclaw.providers.contract import ModelRequest, Tell
+from crossclaw.providers.contract import ModelRequest, Tell, Turn, UserTurn
 from crossclaw.providers.pieces import count_usage, pieces_of
 
 
@@ -105,3 +106,21 @@ def _blocks(answer: str | ToolUse | Sequence[AssistantBlock]) -> list[AssistantB
             return [answer]
         case _:
             return list(answer)
+
+
+def told(request: ModelRequest) -> str:
+    """The system prompt and what the gateway says about the newest message: what a run knows."""
+    blocks = [
+        block.text
+        for turn in request.turns
+        if isinstance(turn, UserTurn)
+        for block in turn.content
+        if isinstance(block, Text) and block.text.startswith(f"{OPEN}runtime")
+    ]
+    return "\n\n".join([request.system, *blocks[-1:]])
+
+
+def heard(turn: Turn) -> list[str]:
+    """The texts of a turn without what the gateway says in front of each message."""
+    texts = [block.text for block in turn.content if isinstance(block, Text)]
+    return [text for text in texts if not text.startswith(f"{OPEN}runtime")]

@@ -22,10 +22,12 @@ from crossclaw.domain.queueing import (
     summary_of,
 )
 from crossclaw.domain.runs import Outcome, Run
+from crossclaw.domain.runtime import with_runtime
 from crossclaw.domain.sessions import Entry, NewEntry
 from crossclaw.ledger.operations import Claim, Claimed, EndOpenRun, Join, Joined, NotYet
 from crossclaw.ledger.sqlite.accounts import open_account
 from crossclaw.ledger.sqlite.entries import hold, put_entry, session_of_key
+from crossclaw.ledger.sqlite.memory import list_obligations
 from crossclaw.ledger.sqlite.rows import RUN, run_of, to_json
 from crossclaw.ledger.sqlite.runs import end, open_letter
 from crossclaw.ledger.sqlite.writer import Transaction
@@ -61,7 +63,8 @@ def _take(transaction: Transaction, op: Claim, number: int) -> Claimed:
     if letter is None:
         _follow_epoch(transaction, run)
         return Claimed(run, None)
-    return Claimed(run, put_entry(transaction, agent_id, run.session_id, run.run_id, letter, op.at))
+    where = _Where(transaction, agent_id, run.session_id, op.at, op.now)
+    return Claimed(run, where.put(run.run_id, where.addressed(letter, run, first=True)))
 
 
 def _begin(transaction: Transaction, op: Claim, number: int, session_id: str) -> Run:
@@ -130,13 +133,13 @@ def _take_batch(
     transaction: Transaction, op: Claim, group: list[_Waiting], settings: Queueing, batch: Batch
 ) -> Claimed:
     agent_id, session_id = session_of_key(transaction, op.key)
-    where = _Where(transaction, agent_id, session_id, op.at)
+    where = _Where(transaction, agent_id, session_id, op.at, op.now)
     dropped = [where.drop(group[place].run, settings) for place in batch.dropped]
     short = [group[place] for place in batch.summarised]
     taken = [group[place] for place in batch.taken]
     carrier, *others = [*short, *taken]
     run = _begin(transaction, op, carrier.number, session_id)
-    entries = [*where.shorten(run, short, settings), *where.enter(taken)]
+    entries = [*where.shorten(run, short, settings), *where.enter(taken, run)]
     runs = [where.merge(each, run) for each in others]
     joined = Joined(tuple(runs), tuple(entries[1:])) if runs else None
     return Claimed(run, entries[0], joined, tuple(dropped))
@@ -149,15 +152,28 @@ class _Where(NamedTuple):
     agent_id: str
     session_id: str
     at: int
+    now: str | None = None
+
+    def addressed(self, new: NewEntry, run: Run, *, first: bool) -> NewEntry:
+        """With the runtime's words to the model of the run that answers it. What the session has
+        under way is told with the first message of a run."""
+        under_way = list_obligations(self.transaction.db, run.key) if first and self.now else ()
+        told = with_runtime(new.message, run, self.now, under_way)
+        return msgspec.structs.replace(new, message=told)
 
     def put(self, run_id: str, new: NewEntry) -> Entry:
         return put_entry(self.transaction, self.agent_id, self.session_id, run_id, new, self.at)
 
-    def enter(self, waiting: Sequence[_Waiting]) -> list[Entry]:
-        letters = [
-            (each.run.run_id, open_letter(self.transaction, each.run.run_id)) for each in waiting
-        ]
-        return [self.put(run_id, letter) for run_id, letter in letters if letter is not None]
+    def enter(self, waiting: Sequence[_Waiting], carrier: Run | None = None) -> list[Entry]:
+        entries: list[Entry] = []
+        for each in waiting:
+            letter = open_letter(self.transaction, each.run.run_id)
+            if letter is not None:
+                first = carrier is not None and each.run.run_id == carrier.run_id
+                entries.append(
+                    self.put(each.run.run_id, self.addressed(letter, each.run, first=first))
+                )
+        return entries
 
     def merge(self, waiting: _Waiting, carrier: Run) -> Run:
         row = self.transaction.get(
@@ -183,7 +199,7 @@ class _Where(NamedTuple):
         messages = [_message_of(letter) for letter in letters if letter is not None]
         summary = summary_of(messages, settings.cap, self.at)
         new = NewEntry(entry_id=_own_id("summary", carrier.run_id), message=summary)
-        entry = self.put(carrier.run_id, new)
+        entry = self.put(carrier.run_id, self.addressed(new, carrier, first=True))
         for each, letter in zip(short, letters, strict=True):
             self._keep_for_people(each.run.run_id, letter)
         return [entry]
@@ -205,9 +221,8 @@ class _Where(NamedTuple):
         later = msgspec.structs.replace(run.plan.queue, mode="backlog")
         plan = msgspec.structs.replace(run.plan, queue=later)
         db.execute("UPDATE runs SET plan = ? WHERE id = ?", (to_json(plan), waiting.number))
-        return self.put(
-            run.run_id, NewEntry(entry_id=_own_id("early", run.run_id), message=message)
-        )
+        early = NewEntry(entry_id=_own_id("early", run.run_id), message=message)
+        return self.put(run.run_id, self.addressed(early, run, first=False))
 
 
 def join(transaction: Transaction, op: Join) -> Joined:
@@ -216,7 +231,7 @@ def join(transaction: Transaction, op: Join) -> Joined:
     carrier = run_of(row)
     if session_of_key(transaction, carrier.key)[1] != session_id:
         return Joined()  # the session was begun anew: what comes now belongs there
-    where = _Where(transaction, agent_id, session_id, op.at)
+    where = _Where(transaction, agent_id, session_id, op.at, op.now)
     runs, entries = list[Run](), list[Entry]()
     for each in _steering(list(_open_runs(transaction, carrier.key)), carrier):
         if _mode(each.run) == "steer-backlog":
