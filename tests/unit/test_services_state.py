@@ -6,6 +6,7 @@ import pytest
 from crossclaw.agent.view import Thinker, build_view
 from crossclaw.domain.messages import (
     AssistantMessage,
+    Runtime,
     Text,
     Thinking,
     ToolUse,
@@ -67,7 +68,7 @@ def test_state_is_in_no_history() -> None:
 
 
 def test_the_runtimes_words_are_stored_beside_the_content_and_shown_as_nobodys() -> None:
-    told = UserMessage("hello", context="It is Monday.")
+    told = UserMessage("hello", runtime=Runtime("It is Monday."))
     assert decode_message(encode_message(told)) == told
     assert "Monday" not in str(stored_message(entry(1, told)))
     assert "Monday" not in str(entry_message(entry(1, told)))
