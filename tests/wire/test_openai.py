@@ -207,6 +207,24 @@ async def test_pictures_come_inside_the_request_only(tmp_path: Path) -> None:
     assert seen.choices[0].message.content == "a dot"
 
 
+@pytest.mark.spec("G3", "K3")
+async def test_the_agent_of_a_new_session_is_the_one_its_key_names(tmp_path: Path) -> None:
+    job, hello = {"x-openclaw-session-key": "agent:helper:cron:x"}, "say: hi"
+    async with serve_house(tmp_path, **TWO) as housed, client(housed) as asking:
+        words: Any = [{"role": "user", "content": hello}]
+        with pytest.raises(
+            openai.BadRequestError, match="belongs to agent helper, not to agent main"
+        ):
+            await asking.chat.completions.create(
+                model="openclaw/main", messages=words, extra_headers=job
+            )
+        await asking.chat.completions.create(model="openclaw", messages=words, extra_headers=job)
+        (row,) = await sessions(housed)
+
+    assert row["key"] == "cron:x"
+    assert "/helper/" in row["transcriptPath"]
+
+
 @pytest.mark.spec("G3", "P1")
 async def test_a_request_may_choose_among_the_allowed_models_and_no_others(tmp_path: Path) -> None:
     allowed: dict[str, Any] = {"agents": {"defaults": {"models": {"rehearsal/other": {}}}}}

@@ -223,6 +223,11 @@ class SessionKey(msgspec.Struct, frozen=True, eq=False):
         return f"agent:{self.agent_id}:{MAIN}" if self.text == SHARED else self.text
 
     @property
+    def with_agent(self) -> str:
+        """A text that names the agent too, which those of work from inside do not by themselves."""
+        return self.text if self.text.startswith("agent:") else f"agent:{self.agent_id}:{self.text}"
+
+    @property
     def is_subagent(self) -> bool:
         return self.name.startswith("subagent:")
 

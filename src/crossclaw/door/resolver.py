@@ -52,10 +52,14 @@ class Resolver:
         self._ledger = ledger
         self._config = config
 
-    async def resolve(self, principal: Principal, reference: str, right: Right) -> SessionHandle:
+    async def resolve(
+        self, principal: Principal, reference: str, right: Right, agent_id: str | None = None
+    ) -> SessionHandle:
         """A key or a session id. With the rights `create` and `talk`, a person may name what is not
-        there yet."""
+        there yet. `agent_id` is the agent that the caller names beside it: a bare key is that
+        agent's, and a session of another one is not what was meant."""
         text = reference.strip()
+        agent = normalize_agent_id(agent_id) if agent_id else None
         if _UUID.fullmatch(text):
             # What a reset has closed can still be read by its old id, and nothing else.
             key, session = (
@@ -63,14 +67,17 @@ class Resolver:
                 await self._ledger.find_session_by_id(text.lower(), former=right == "read"),
             )
         else:
-            key = self._key(principal, text)
+            key = self._key(principal, text, agent)
+            agent = agent or (key.agent_id if text.startswith("agent:") else None)
             if key.text != SHARED:  # which is everybody's own main session
                 self._refuse_unreachable(principal, key.agent_id, right)
             session = await self._ledger.find_session(key)
         visible = await self._sees(principal, session.key if session else key or _NOBODY, session)
         if visible and session is None and key and self._may_begin(principal, key, right):
             return SessionHandle(key, None, right)
-        return self._handle(session if visible else None, text, right)
+        handle = self._handle(session if visible else None, text, right)
+        _refuse_another_agents(handle.key, agent, text)
+        return handle
 
     async def resolve_label(
         self, principal: Principal, label: str, agent_id: str | None, right: Right
@@ -150,15 +157,16 @@ class Resolver:
         if viewer is None or viewer.sees_every_agent:
             self._config.agents.get(agent_id)
 
-    def _key(self, principal: Principal, text: str) -> SessionKey:
+    def _key(self, principal: Principal, text: str, agent: str | None = None) -> SessionKey:
         agents = self._config.agents
-        agent_id = principal.agent_id or agents.default_id
+        agent_id = agent or principal.agent_id or agents.default_id
         try:
             key = SessionKey.parse(text, agent_id=agent_id)
         except InvalidKey:
             if principal.role != "operator" or ":" in text:
                 raise
-            key = SessionKey.named(agents.default_id, text)
+            key = SessionKey.named(agent or agents.default_id, text)
+        _refuse_another_agents(key, agent, text)
         if self._config.session.scope == "global" and key.kind == "main":
             return SessionKey.shared(agents.default_id)
         return key
@@ -180,6 +188,13 @@ class Resolver:
         if right in ("send", "talk") and not answers.allowed:
             raise NotFound(answers.reason)
         return SessionHandle(session.key, session, right)
+
+
+def _refuse_another_agents(key: SessionKey, agent: str | None, text: str) -> None:
+    """The agent that is named is the agent that runs, or nobody does. Keys of jobs and hooks do not
+    tell their agent, and neither does a session id."""
+    if agent is not None and key.agent_id != agent and key.text != SHARED:
+        raise Invalid(f"session {text} belongs to agent {key.agent_id}, not to agent {agent}")
 
 
 _NOBODY = SessionKey.named("main", "nobody")

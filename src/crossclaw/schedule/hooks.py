@@ -102,16 +102,18 @@ class Hooks:
         text, name = _filled(params.message, "message"), plain_name(params.name)
         agent_id = self._agent(params.agent_id)
         key = self._key(params, agent_id)
+        spelled = (params.session_key or "").strip().startswith("agent:")
+        handle = await self._resolver.resolve(
+            caller.principal, key.with_agent if spelled else key.text, "talk", params.agent_id
+        )
         if params.session_key and not params.mapped:
-            self._refuse_agent(key.agent_id)
-        spelled = key.text if key.text.startswith("agent:") else f"agent:{agent_id}:{key.text}"
-        handle = await self._resolver.resolve(caller.principal, spelled, "talk")
+            self._refuse_agent(handle.key.agent_id)
         new = NewRun(
             run_id=self._ids.new(),
             key=handle.key,
             kind="hook",
             message=UserMessage(text, self._clock.now_ms(), Provenance("hook", sender=name)),
-            plan=await self._plan(params, agent_id),
+            plan=await self._plan(params, handle.key.agent_id),
             authority=self._authority(caller),
         )
         session = NewSession(key=handle.key, session_id=self._ids.new(), display_name=name)

@@ -90,7 +90,9 @@ class Sends:
                 principal, params.label, params.agent_id, "send"
             )
         elif params.session_key:
-            handle = await self._resolver.resolve(principal, params.session_key, "send")
+            handle = await self._resolver.resolve(
+                principal, params.session_key, "send", params.agent_id
+            )
         elif params.agent_id:
             key = SessionKey.main(params.agent_id)
             handle = await self._resolver.resolve(principal, key.text, "send")

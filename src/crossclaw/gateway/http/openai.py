@@ -92,6 +92,7 @@ class Asking:
         known = await self._door.dispatch(caller, "sessions.describe", {"key": key})
         before = "" if known.session is not None or not wish.earlier else wish.earlier
         params: dict[str, Any] = {
+            "agentId": self._named_agent(request.headers, wish.model),
             "message": f"{before}\n\n{wish.words}" if before else wish.words or " ",
             "sessionKey": key,
             "idempotencyKey": run_id,
@@ -120,12 +121,17 @@ class Asking:
         return SessionKey.named(agent_id, f"{prefix}:{name}").text
 
     def _agent_id(self, headers: Mapping[str, str], model: str) -> str:
+        return self._named_agent(headers, model) or self._config.agents.default_id
+
+    def _named_agent(self, headers: Mapping[str, str], model: str) -> str | None:
         agents = self._config.agents
         wanted = headers.get("x-openclaw-agent-id", "").strip()
         for prefix in _PREFIXES:
             if not wanted and model.startswith(prefix):
                 wanted = model.removeprefix(prefix)
-        found = agents.find(wanted or agents.default_id)
+        if not wanted:
+            return None
+        found = agents.find(wanted)
         if found is None:
             known = ", ".join(f"{MODEL}/{each}" for each in agents.ids())
             raise UnknownModel(f"there is no agent {wanted!r}; the models are {known}")

@@ -9,7 +9,6 @@ from crossclaw.domain.agents import ThinkingLevel
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import CrossclawError, Invalid, NotFound
 from crossclaw.domain.ids import Ids
-from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Provenance, Usage, UserMessage
 from crossclaw.domain.runs import NewRun, Run, RunPlan
 from crossclaw.domain.sessions import NewSession
@@ -116,7 +115,9 @@ class Runs:
         self._ids = ids
 
     async def agent(self, caller: Caller, params: AgentParams) -> TwoAnswers:
-        handle = await self._resolver.resolve(caller.principal, self._target(params), "talk")
+        handle = await self._resolver.resolve(
+            caller.principal, self._target(params), "talk", params.agent_id
+        )
         require_send(self._config, handle)
         run_id = params.idempotency_key
         new = self._new_run(caller, handle, params)
@@ -137,19 +138,7 @@ class Runs:
             raise Invalid(
                 f'invalid agent params: unknown agent id "{params.agent_id}"; there are {known}'
             )
-        if params.session_key:
-            key = SessionKey.parse(
-                params.session_key, agent_id=params.agent_id or agents.default_id
-            )
-            if params.agent_id and agents.get(params.agent_id).id != key.agent_id:
-                raise Invalid(
-                    f'invalid agent params: agent "{params.agent_id}" does not match session key '
-                    f'agent "{key.agent_id}"'
-                )
-            return key.text
-        if params.session_id:
-            return params.session_id
-        return SessionKey.main(params.agent_id or agents.default_id).text
+        return params.session_key or params.session_id or "main"
 
     def _new_run(self, caller: Caller, handle: SessionHandle, params: AgentParams) -> NewRun:
         timeout_ms = params.timeout * 1000 if params.timeout else None

@@ -325,7 +325,9 @@ class Sessions:
                 )
             else:
                 reference = params.key or params.session_id or ""
-                handle = await self._resolver.resolve(caller.principal, reference, "see")
+                handle = await self._resolver.resolve(
+                    caller.principal, reference, "see", params.agent_id
+                )
         except NotFound:
             what = f"with label: {params.label}" if params.label else f": {given[0]}"
             raise NotFound(f"No session found {what}".replace(" :", ":")) from None
@@ -372,10 +374,9 @@ class Sessions:
 
     async def create(self, caller: Caller, params: CreateParams) -> CreateResult:
         """A session by a name of the client's, or by one of ours."""
-        agent = self._config.agents.get(params.agent_id or self._config.agents.default_id)
+        agent = self._config.agents.get(params.agent_id).id if params.agent_id else None
         name = params.key or f"chat-{self._ids.short()}"
-        reference = name if ":" in name else SessionKey.named(agent.id, name).text
-        handle = await self._resolver.resolve(caller.principal, reference, "create")
+        handle = await self._resolver.resolve(caller.principal, name, "create", agent)
         given = {"label": params.label, "model": params.model}
         changes = {column: value for column, value in given.items() if value is not None}
         session = await self._changing.patch(handle.key, self._checked(changes))
