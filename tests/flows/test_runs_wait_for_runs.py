@@ -59,13 +59,16 @@ def obedient(request: ModelRequest) -> list[ToolUse] | str:
 
 
 async def run_story(
-    folder: Path, *messages: tuple[str, str], slots: int | None = None
+    folder: Path,
+    *messages: tuple[str, str],
+    slots: int | None = None,
+    thinks_s: float = 1.0,
 ) -> list[Run]:
     config = Config()
     defaults = msgspec.structs.replace(config.agents.defaults, max_concurrent=slots)
     agents = msgspec.structs.replace(config.agents, defaults=defaults)
     config = msgspec.structs.replace(config, agents=agents)
-    ask, model = Ask(), ScriptedProvider(obedient, delay_s=1.0)
+    ask, model = Ask(), ScriptedProvider(obedient, delay_s=thinks_s)
     async with open_house(folder, model, tools=[ask], config=config) as house:
         ask.house = house
         ids = [
@@ -73,7 +76,10 @@ async def run_story(
             for name, text in messages
         ]
         runs = [await house.book.wait(run_id) for run_id in ids]
-        assert house.slots.taken == 0 or not any(run is None for run in runs)
+        while await house.ledger.lanes_with_work():  # what was asked and is not waited for any more
+            await anyio.sleep(1)
+        await anyio.wait_all_tasks_blocked()
+        assert house.slots.taken == 0
     return [run for run in runs if run is not None]
 
 
@@ -94,6 +100,21 @@ async def test_several_questions_at_once_share_one_slot(tmp_path: Path) -> None:
 
     assert run.status == "ok"
     assert (run.reply or "").startswith("heard: answer to ")
+
+
+@pytest.mark.parametrize("slots", [4, 8])
+async def test_nine_questions_in_one_message_end_also_when_slots_are_scarce(
+    tmp_path: Path, slots: int
+) -> None:
+    """Eight calls are made side by side. Their waits are over together, and the last comes back for the
+    slot, which others have for longer; then the ninth begins, and comes back as well."""
+    nine = "\n".join(f"ask s{n} question {n}" for n in range(9))
+    others = [(f"other{n}", "hello") for n in range(slots)]
+
+    first, *rest = await run_story(tmp_path, ("ana", nine), *others, slots=slots, thinks_s=70.0)
+
+    assert (first.status, {run.status for run in rest}) == ("ok", {"ok"})
+    assert first.reply == "heard: timeout"
 
 
 @pytest.mark.spec("S9")

@@ -1,8 +1,9 @@
 """Slots: how many runs may be under way at once. A run that waits gives its slot back."""
 
-from collections import Counter
+from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Literal
 
 import anyio
 
@@ -11,11 +12,29 @@ import anyio
 RUNS_AT_ONCE_MAX = 4_000
 
 
+class _Holder:
+    """One holder and where it stands.
+
+    queued   in the queue for a slot, once; whoever needs the slot waits for `turn`
+    holding  has a slot
+    away     has none and wants none: it waits for others, or was stopped while it did
+    """
+
+    __slots__ = ("state", "turn", "waits")
+
+    def __init__(self) -> None:
+        self.state: Literal["queued", "holding", "away"] = "away"
+        self.waits = 0
+        """Its waits for others, side by side."""
+        self.turn = anyio.Event()
+
+
 class Slots:
     def __init__(self, total: int | None = None) -> None:
-        self._limiter = anyio.CapacityLimiter(min(total or RUNS_AT_ONCE_MAX, RUNS_AT_ONCE_MAX))
-        self._held: set[object] = set()
-        self._waits: Counter[object] = Counter()
+        self._free = min(total or RUNS_AT_ONCE_MAX, RUNS_AT_ONCE_MAX)
+        self._taken = 0
+        self._holders: dict[object, _Holder] = {}
+        self._queue: deque[_Holder] = deque()
         self._alone: object | None = None
         self._one_alone = anyio.Semaphore(1)
         self._was_alone: set[object] = set()
@@ -23,24 +42,29 @@ class Slots:
 
     @property
     def taken(self) -> int:
-        return len(self._held)
+        return self._taken
 
     @asynccontextmanager
     async def hold(self, holder: object) -> AsyncGenerator[None]:
-        await self._take(holder)
+        here = self._holders[holder] = _Holder()
         try:
+            await self._come(here)
             yield
         finally:
             self.give(holder)
 
     def take_free(self, holder: object) -> bool:
         """A slot at once, if one is free and nobody waits for it; to be given with `give`."""
-        try:
-            self._limiter.acquire_on_behalf_of_nowait(holder)
-        except anyio.WouldBlock:
+        if not self._free:  # a slot that somebody waits for is handed over, so it is never free
             return False
-        self._held.add(holder)
+        here = self._holders[holder] = _Holder()
+        self._enter(here)
         return True
+
+    def give(self, holder: object) -> None:
+        """The holder is done, wherever it stands. What it still waits for no longer concerns us."""
+        if (here := self._holders.pop(holder, None)) is not None:
+            self._leave(here)
 
     @asynccontextmanager
     async def alone(self, holder: object) -> AsyncGenerator[None]:
@@ -54,36 +78,75 @@ class Slots:
 
     @asynccontextmanager
     async def given_back(self, holder: object) -> AsyncGenerator[None]:
-        """While `holder` waits for others, they may use its slot; it queues for one afterwards. Of
-        several waits side by side the first gives it and the last takes it. A holder that is
-        stopped while it waits leaves without one."""
-        self._begin_wait(holder)
-        alone = False
+        """While `holder` waits for others, they may use its slot; it queues for one afterwards, also
+        when the wait has failed. Of several waits side by side the first gives it and the last takes
+        it. A holder that is stopped while it waits leaves without one. Whoever holds nothing has
+        nothing to give and gets nothing."""
+        here = self._holders.get(holder)
+        if here is None:
+            yield
+            return
+        self._begin_wait(holder, here)
         try:
             yield
-        finally:
-            if last := self._end_wait(holder):
-                alone = holder in self._was_alone
-                self._was_alone.discard(holder)
-        if alone:  # before the slot: whoever has a slot waits for nobody, so no circle can form
-            await self._be_alone(holder)
-        if last:
-            await self._take(holder)
+        except Exception:
+            await self._end_wait(holder, here)
+            raise
+        except BaseException:
+            here.waits -= 1
+            raise
+        await self._end_wait(holder, here)
 
-    def _begin_wait(self, holder: object) -> None:
-        self._waits[holder] += 1
-        self.give(holder)
+    # ── how a holder moves ─────────────────────────────────────────────────────────────────────
+
+    def _begin_wait(self, holder: object, here: _Holder) -> None:
+        here.waits += 1
+        # One that queues to come back is let go on: this wait is over later and takes the slot then.
+        self._leave(here)
         if self._alone == holder:
             self._was_alone.add(holder)
             self._let_next(holder)
 
-    def _end_wait(self, holder: object) -> bool:
-        """Whether it was the last of several side by side."""
-        self._waits[holder] -= 1
-        if self._waits[holder]:
-            return False
-        del self._waits[holder]
-        return True
+    async def _end_wait(self, holder: object, here: _Holder) -> None:
+        here.waits -= 1
+        if here.waits or self._holders.get(holder) is not here:
+            return
+        if holder in self._was_alone:
+            # Before the slot: whoever has a slot waits for nobody, so no circle can form.
+            self._was_alone.discard(holder)
+            await self._be_alone(holder)
+        await self._come(here)
+
+    async def _come(self, here: _Holder) -> None:
+        """Until the holder has a slot, or another wait of it has begun."""
+        if self._free:
+            self._enter(here)
+            return
+        here.state, here.turn = "queued", anyio.Event()
+        self._queue.append(here)
+        try:
+            await here.turn.wait()
+        except BaseException:
+            self._leave(here)
+            raise
+
+    def _enter(self, here: _Holder) -> None:
+        self._free -= 1
+        self._taken += 1
+        here.state = "holding"
+        here.turn.set()
+
+    def _leave(self, here: _Holder) -> None:
+        """Out of the slot, which goes to the first in the queue, or out of the queue."""
+        before, here.state = here.state, "away"
+        if before == "queued":
+            self._queue.remove(here)
+            here.turn.set()
+        elif before == "holding":
+            self._free += 1
+            self._taken -= 1
+            if self._queue:
+                self._enter(self._queue.popleft())
 
     async def _be_alone(self, holder: object) -> None:
         await self._one_alone.acquire()
@@ -93,12 +156,3 @@ class Slots:
         if self._alone == holder:
             self._alone = None
             self._one_alone.release()
-
-    async def _take(self, holder: object) -> None:
-        await self._limiter.acquire_on_behalf_of(holder)
-        self._held.add(holder)
-
-    def give(self, holder: object) -> None:
-        if holder in self._held:
-            self._held.remove(holder)
-            self._limiter.release_on_behalf_of(holder)
