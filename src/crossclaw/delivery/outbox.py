@@ -2,14 +2,18 @@
 
 pending → sending → delivered | failed | uncertain. `sending` is stored before the channel is called;
 a row found in that state after a crash was cut off. A platform that knows our keys gets it again; on
-any other it becomes `uncertain`, is shown, and is never silently repeated.
+any other it becomes `uncertain`, is shown, and is never silently repeated. Only a process that dies
+leaves such a row behind: whatever else happens between the claim and the channel, the row is
+`pending` again.
 """
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from math import inf
 
 import anyio
 import anyio.abc
+import anyio.lowlevel
 
 from crossclaw.channels.contract import Channel
 from crossclaw.domain.addresses import Address
@@ -62,6 +66,8 @@ class Outbox:
         self._hint = anyio.Event()
         self._busy: set[Address] = set()
         self._attempts: set[anyio.CancelScope] = set()
+        self._ends_at = inf
+        """When the attempts under way are cut off: the gateway is closing."""
         self._places = anyio.CapacityLimiter(CHATS_AT_ONCE)
 
     def wake(self) -> None:
@@ -69,6 +75,7 @@ class Outbox:
 
     @property
     def at_work(self) -> bool:
+        """Whether a delivery is claimed and not settled."""
         return bool(self._attempts)
 
     async def serve(
@@ -84,8 +91,9 @@ class Outbox:
                     with anyio.move_on_after(self._pause_s(next_at)):
                         await self._hint.wait()
             finally:
+                self._ends_at = anyio.current_time() + LAST_S
                 for attempt in self._attempts:
-                    attempt.deadline = anyio.current_time() + LAST_S
+                    attempt.deadline = self._ends_at
 
     async def _settle_cut_off(self) -> None:
         """Rows that a dead process was sending."""
@@ -134,11 +142,7 @@ class Outbox:
     async def _deliver(self, delivery: Delivery) -> None:
         try:
             async with self._places:
-                taken = await self._ledger.do(
-                    TakeDelivery(delivery_id=delivery.delivery_id, at=self._clock.now_ms())
-                )
-                if taken is not None:
-                    await self._attempt(taken)
+                await self._attempt(delivery)
         except CrossclawError as error:
             log.warning("delivery %s will be looked at again: %s", delivery.delivery_id, error)
             await anyio.sleep(RETRY_FIRST_S)
@@ -146,25 +150,51 @@ class Outbox:
             self._busy.discard(delivery.address.chat)
             self._hint.set()
 
-    async def _attempt(self, taken: Taken) -> None:
-        """Not cut off by a house that closes, if it does not take long: nobody could say then whether it
-        arrived."""
-        with anyio.CancelScope(shield=True) as attempt:
+    async def _attempt(self, delivery: Delivery) -> None:
+        """From the claim on not cut off by a gateway that closes, if it does not take long: nobody could
+        say then whether it arrived."""
+        with anyio.CancelScope(shield=True, deadline=self._ends_at) as attempt:
             self._attempts.add(attempt)
             try:
-                await self._send(taken)
+                await self._claim_and_send(delivery)
             finally:
                 self._attempts.discard(attempt)
 
-    async def _send(self, taken: Taken) -> None:
+    async def _claim_and_send(self, delivery: Delivery) -> None:
+        take = TakeDelivery(delivery_id=delivery.delivery_id, at=self._clock.now_ms())
+        with anyio.CancelScope(shield=True):  # a claim that nobody hears of is never undone
+            taken = await self._ledger.do(take)
+        if taken is None:
+            return
+        try:
+            channel = await self._channel_for(taken)
+        except BaseException:
+            await self._undo_claim(taken.delivery)
+            raise
+        if channel is not None:
+            await self._send(taken.delivery, channel)
+
+    async def _undo_claim(self, delivery: Delivery) -> None:
+        """Claimed and not tried: it is as it was. Not for ever, should the ledger not write: the gateway
+        may be closing."""
+        with anyio.move_on_after(LAST_S, shield=True):
+            await self._settle(delivery, "pending", tried=False)
+
+    async def _channel_for(self, taken: Taken) -> Channel | None:
+        """Who delivers it; None when it is settled already, because nobody may or can."""
         delivery = taken.delivery
         channel = self._channels.get(delivery.address.channel)
         if channel is None:
-            return await self._settle(
-                delivery, "failed", error=f"no channel {delivery.address.channel!r} is set up"
-            )
-        if not (await self._may_deliver(taken)).allowed:
-            return await self._settle(delivery, "failed", error=BLOCKED)
+            error = f"no channel {delivery.address.channel!r} is set up"
+            await self._settle(delivery, "failed", error=error)
+        elif not (await self._may_deliver(taken)).allowed:
+            await self._settle(delivery, "failed", error=BLOCKED)
+        else:
+            await anyio.lowlevel.checkpoint_if_cancelled()  # last moment at which nothing was tried
+            return channel
+        return None
+
+    async def _send(self, delivery: Delivery, channel: Channel) -> None:
         try:
             platform_id = await channel.send(delivery.address, delivery.text, delivery.delivery_key)
         except DeliveryUncertain as error:
@@ -200,6 +230,7 @@ class Outbox:
         error: str | None = None,
         platform_id: str | None = None,
         not_before: int = 0,
+        tried: bool = True,
     ) -> None:
         """The outcome is known; it must be stored, however long the ledger cannot write."""
         settle = SettleDelivery(
@@ -209,6 +240,7 @@ class Outbox:
             not_before=not_before,
             error=error,
             platform_id=platform_id,
+            tried=tried,
         )
         if state in ("failed", "uncertain") and error != BLOCKED:
             log.warning("a message of %s did not surely arrive: %s", delivery.key.text, error)

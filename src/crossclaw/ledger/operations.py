@@ -372,6 +372,8 @@ class SettleDelivery(Op[None], frozen=True):
     not_before: int = 0
     error: str | None = None
     platform_id: str | None = None
+    tried: bool = True
+    """False for one that was taken and never handed to its channel: that was no attempt."""
 
 
 # ── timers, exports, housekeeping ──────────────────────────────────────────────────────────────

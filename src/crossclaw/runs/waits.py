@@ -32,14 +32,17 @@ class Waits:
         """`waiter` waits for another run. The wait is a row: pages show it, and whoever would close
         a circle with it is told so at once."""
         begin = BeginWait(fence=waiter.fence, target_run_id=target_run_id, at=self._clock.now_ms())
-        if circle := await self._ledger.do(begin):
+        with anyio.CancelScope(shield=True):  # a wait that nobody hears of would never be ended
+            circle = await self._ledger.do(begin)
+        if circle:
             return Waited(await self._ledger.find_run(target_run_id), circle)
         run = await self._ledger.find_run(target_run_id)
-        if (
-            run is None or not run.ended
-        ):  # for what has ended nothing is noted and nothing given back
-            async with self._slots.given_back(waiter.key):
-                run = await self._book.wait(target_run_id, timeout_s)
-        with anyio.CancelScope(shield=True):
-            await self._ledger.do(EndWait(fence=waiter.fence, target_run_id=target_run_id))
-        return Waited(run)
+        if run is not None and run.ended:  # nothing was noted, and nothing is given back
+            return Waited(run)
+        async with self._slots.given_back(waiter.key):
+            try:
+                return Waited(await self._book.wait(target_run_id, timeout_s))
+            finally:
+                # Before the slot is taken again, which may last: nobody waits for the target now.
+                with anyio.CancelScope(shield=True):
+                    await self._ledger.do(EndWait(fence=waiter.fence, target_run_id=target_run_id))

@@ -65,9 +65,18 @@ def settle_delivery(transaction: Transaction, op: SettleDelivery) -> None:
     transaction.db.execute(
         "UPDATE outbox SET state = iif(state = 'uncertain' AND ?1 = 'pending', 'failed', ?1), "
         "not_before = ?2, error = iif(state = 'uncertain' AND ?1 = 'pending', error, ?3), "
-        "platform_id = ?4, updated_at = ?5 "
+        "platform_id = ?4, updated_at = ?5, attempt = attempt - iif(?8, 0, 1) "
         "WHERE id = ?6 AND (state = 'sending' OR state = 'uncertain' AND error = ?7)",
-        (op.state, op.not_before, op.error, op.platform_id, op.at, op.delivery_id, WITHDRAWN),
+        (
+            op.state,
+            op.not_before,
+            op.error,
+            op.platform_id,
+            op.at,
+            op.delivery_id,
+            WITHDRAWN,
+            op.tried,
+        ),
     )
 
 

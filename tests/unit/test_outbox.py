@@ -1,0 +1,131 @@
+"""The outbox is stopped at every one of its awaits: what was not tried is pending again, what was tried is
+never tried twice on a platform that would show it twice, and nothing is lost."""
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+import pytest
+
+from crossclaw.channels.contract import Channel
+from crossclaw.delivery.outbox import Outbox
+from crossclaw.domain.addresses import Address
+from crossclaw.domain.errors import StoreError
+from crossclaw.ledger.operations import Delivery, NewDelivery, Op, PutDelivery, Taken
+from crossclaw.ledger.sqlite.ledger import SqliteLedger
+from crossclaw.policy.decision import Decision
+from crossclaw.testing import MemoryChannel, VirtualClock
+from tests.ledger.making import ANA, session
+
+R = TypeVar("R")
+STEP_S = 1.0
+LAST_MOMENT_S = 14  # a delivery is over by then, however slow
+
+
+class SlowLedger(SqliteLedger):
+    """A disk that takes its time: before a step is stored, and before its caller hears of it."""
+
+    async def do(self, op: Op[R]) -> R:
+        await anyio.sleep(STEP_S)
+        answer = await super().do(op)
+        await anyio.sleep(STEP_S)
+        return answer
+
+    async def list_open_deliveries(self, *, after: int = 0, limit: int) -> list[Delivery]:
+        await anyio.sleep(STEP_S)
+        return await super().list_open_deliveries(after=after, limit=limit)
+
+
+class SlowChannel(MemoryChannel):
+    async def send(self, address: Address, text: str, delivery_key: str) -> str | None:
+        self.tries += 1
+        await anyio.sleep(STEP_S)
+        self.sent.append((address.to, text))
+        await anyio.sleep(STEP_S)
+        return "m1"
+
+
+async def slowly_allowed(taken: Taken) -> Decision:
+    await anyio.sleep(STEP_S)
+    return Decision(True, "")
+
+
+async def with_a_reply(ledger: SqliteLedger) -> None:
+    new = NewDelivery(delivery_key="reply", key=ANA, address=Address("memory", "ana"), text="hi")
+    await ledger.commit(session(ANA), PutDelivery(new=new, at=1))
+
+
+async def state_of(ledger: SqliteLedger) -> tuple[str, int]:
+    found = await ledger.find_delivery("reply")
+    assert found is not None
+    return found.state, found.attempt
+
+
+def outbox_of(ledger: SqliteLedger, channel: Channel, **other: Any) -> Outbox:
+    channels = {channel.name: channel}
+    return Outbox(ledger, channels, VirtualClock(), other.get("may_deliver", slowly_allowed))
+
+
+@pytest.mark.spec("N9", "B2")
+@pytest.mark.parametrize("moment_s", [half / 2 for half in range(LAST_MOMENT_S * 2 + 1)])
+async def test_stopped_at_any_await_what_was_not_tried_is_pending_again(
+    tmp_path: Path, moment_s: float
+) -> None:
+    ledger, chat = SlowLedger(tmp_path / "l.sqlite", inline=True), SlowChannel()
+    await with_a_reply(ledger)
+    with anyio.move_on_after(moment_s):
+        await outbox_of(ledger, chat).serve()
+    state, attempt = await state_of(ledger)
+
+    with anyio.move_on_after(60):
+        await outbox_of(ledger, chat).serve()
+    end, _ = await state_of(ledger)
+    await ledger.close()
+
+    if state == "pending":
+        assert (attempt, end, chat.sent) == (0, "delivered", [("ana", "hi")])
+    else:
+        assert chat.tries == 1
+        assert end in ("delivered", "uncertain")
+        assert len(chat.sent) <= 1
+
+
+@pytest.mark.spec("N9")
+async def test_whoever_looks_for_a_quiet_moment_sees_every_claim(tmp_path: Path) -> None:
+    ledger, chat = SlowLedger(tmp_path / "l.sqlite", inline=True), SlowChannel()
+    await with_a_reply(ledger)
+    outbox, seen = outbox_of(ledger, chat), set[tuple[str, bool]]()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(outbox.serve)
+        for _ in range(LAST_MOMENT_S * 4):
+            seen.add(((await state_of(ledger))[0], outbox.at_work))
+            await anyio.sleep(STEP_S / 4)
+        tasks.cancel_scope.cancel()
+    await ledger.close()
+
+    assert ("sending", True) in seen
+    assert ("sending", False) not in seen
+    assert ("delivered", False) in seen
+
+
+@pytest.mark.spec("N9")
+async def test_a_policy_that_cannot_be_asked_leaves_the_reply_to_be_tried_later(
+    tmp_path: Path,
+) -> None:
+    ledger, chat = SqliteLedger(tmp_path / "l.sqlite", inline=True), MemoryChannel()
+    await with_a_reply(ledger)
+    asked = 0
+
+    async def may_deliver(taken: Taken) -> Decision:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            raise StoreError("the disk does not answer")
+        return Decision(True, "")
+
+    with anyio.move_on_after(60):
+        await outbox_of(ledger, chat, may_deliver=may_deliver).serve()
+    end = await state_of(ledger)
+    await ledger.close()
+
+    assert (end, chat.sent) == (("delivered", 1), [("ana", "hi")])
