@@ -76,8 +76,9 @@ async def run_story(
             for name, text in messages
         ]
         runs = [await house.book.wait(run_id) for run_id in ids]
-        while await house.ledger.lanes_with_work():  # what was asked and is not waited for any more
-            await anyio.sleep(1)
+        for key in await house.ledger.lanes_with_work():  # what was asked and nobody waits for now
+            for run in await house.ledger.list_open_runs(key):
+                await house.book.wait(run.run_id)
         await anyio.wait_all_tasks_blocked()
         assert house.slots.taken == 0
     return [run for run in runs if run is not None]
