@@ -7,7 +7,6 @@ is none. A hint starts it; the sweep finds what a hint missed.
 import logging
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
-from hashlib import sha256
 
 import anyio
 import anyio.abc
@@ -24,6 +23,7 @@ from crossclaw.domain.errors import (
     Stopped,
     StoreError,
 )
+from crossclaw.domain.ids import entry_id_of
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage
 from crossclaw.domain.runs import EndStatus, Outcome, Run
@@ -177,9 +177,7 @@ class Lanes:
         """Said in the transcript and to whoever the end matters to: an exchange, a parent, a job."""
         outcome = Outcome("error", error=error)
         last_words = AssistantMessage([], self._clock.now_ms(), stop_reason="error", error=error)
-        # Its own in the transcript, where other runs may have been given up before.
-        entry_id = sha256(f"end of {run.run_id}".encode()).hexdigest()[:8]
-        entry = NewEntry(entry_id=entry_id, message=last_words)
+        entry = NewEntry(entry_id=entry_id_of("end", run.run_id), message=last_words)
         try:
             follow = await self._finished(run, outcome)
             await self._book.end_open(run.run_id, outcome, follow, [entry])

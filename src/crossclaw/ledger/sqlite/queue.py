@@ -5,11 +5,11 @@ messages were accepted. The run that came first carries the others; they end wit
 """
 
 from collections.abc import Iterator, Sequence
-from hashlib import sha256
 from typing import Any, NamedTuple
 
 import msgspec
 
+from crossclaw.domain.ids import entry_id_of
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage, decode_message, encode_message
 from crossclaw.domain.queueing import (
@@ -59,7 +59,7 @@ def _take(transaction: Transaction, op: Claim, number: int) -> Claimed:
     """One run, and its message if it has not begun before."""
     agent_id, session_id = session_of_key(transaction, op.key)
     run = _begin(transaction, op, number, session_id)
-    letter = open_letter(transaction, run.run_id, number)
+    letter = open_letter(transaction, run.run_id)
     if letter is None:
         _follow_epoch(transaction, run)
         return Claimed(run, None)
@@ -198,7 +198,7 @@ class _Where(NamedTuple):
         letters = [open_letter(self.transaction, each.run.run_id) for each in short]
         messages = [_message_of(letter) for letter in letters if letter is not None]
         summary = summary_of(messages, settings.cap, self.at)
-        new = NewEntry(entry_id=_own_id("summary", carrier.run_id), message=summary)
+        new = NewEntry(entry_id=entry_id_of("summary", carrier.run_id), message=summary)
         entry = self.put(carrier.run_id, self.addressed(new, carrier, first=True))
         for each, letter in zip(short, letters, strict=True):
             self._keep_for_people(each.run.run_id, letter)
@@ -221,7 +221,7 @@ class _Where(NamedTuple):
         later = msgspec.structs.replace(run.plan.queue, mode="backlog")
         plan = msgspec.structs.replace(run.plan, queue=later)
         db.execute("UPDATE runs SET plan = ? WHERE id = ?", (to_json(plan), waiting.number))
-        early = NewEntry(entry_id=_own_id("early", run.run_id), message=message)
+        early = NewEntry(entry_id=entry_id_of("early", run.run_id), message=message)
         return self.put(run.run_id, self.addressed(early, run, first=False))
 
 
@@ -260,8 +260,3 @@ def _mode(run: Run) -> str | None:
 def _message_of(letter: NewEntry) -> UserMessage:
     assert isinstance(letter.message, UserMessage)
     return letter.message
-
-
-def _own_id(what: str, run_id: str) -> str:
-    """Beside the entry that is named after the run's number."""
-    return sha256(f"{what} of {run_id}".encode()).hexdigest()[:8]

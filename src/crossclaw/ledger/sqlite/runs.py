@@ -4,6 +4,7 @@ import apsw
 
 from crossclaw.domain.budgets import Amount, Grant
 from crossclaw.domain.errors import Busy, Fenced, Invalid, KeyReused, NotFound
+from crossclaw.domain.ids import entry_id_of
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage, decode_message, encode_message
 from crossclaw.domain.runs import NewRun, Run
@@ -118,19 +119,15 @@ def _find_duplicate(transaction: Transaction, op: Submit) -> str | None:
     return run_id
 
 
-def open_letter(
-    transaction: Transaction, run_id: str, number: int | None = None
-) -> NewEntry | None:
-    """Take a run's message out of the inbox. Its entry is named after the run's own number (where it
-    is not given it is looked up), which no other entry of the transcript can have from here."""
+def open_letter(transaction: Transaction, run_id: str) -> NewEntry | None:
+    """Take a run's message out of the inbox. Its entry is named after the run, and never by a number: that
+    would count everybody's messages."""
     letter = transaction.db.execute(
         "DELETE FROM inbox WHERE run_id = ? RETURNING message", (run_id,)
     ).fetchone()
     if letter is None:
         return None
-    if number is None:
-        (number,) = transaction.get("SELECT id FROM runs WHERE run_id = ?", (run_id,))
-    return NewEntry(entry_id=f"{number:08x}", message=decode_message(letter[0]))
+    return NewEntry(entry_id=entry_id_of("message", run_id), message=decode_message(letter[0]))
 
 
 def end_run(transaction: Transaction, op: EndRun) -> list[Run]:
