@@ -187,6 +187,24 @@ async def test_a_transcript_is_read_backwards_and_onwards_by_number(tmp_path: Pa
     assert newest["entries"][-1]["message"]["content"] == [{"type": "text", "text": "yes"}]
 
 
+async def test_a_slow_reader_who_pages_forward_skips_nothing(tmp_path: Path) -> None:
+    async with open_house(tmp_path, ScriptedProvider(lambda _: "yes")) as house:
+        for number in range(5):
+            await say(house, "main", f"message {number}", f"r{number}")
+        read, cursor = list[int](), 0
+        while True:
+            page = await call(house, "sessions.entries", key="main", after=cursor, limit=3)
+            read += [entry["seq"] for entry in page["entries"]]
+            assert "before" not in page
+            if (cursor := page.get("after")) is None:
+                break
+        within = await call(house, "sessions.entries", key="main", after=2, before=8, limit=3)
+
+    assert read == list(range(1, 11))
+    assert [entry["seq"] for entry in within["entries"]] == [3, 4, 5]
+    assert within["after"] == 5
+
+
 @pytest.mark.spec("K6")
 async def test_a_session_names_the_transcripts_that_resets_have_closed(tmp_path: Path) -> None:
     async with open_house(tmp_path, ScriptedProvider(lambda _: "yes")) as house:

@@ -194,14 +194,14 @@ class _Export:
                 bar(high, last_seq)
 
     async def _window(self, reference: str, after: int, up_to: int) -> list[dict[str, Any]]:
-        """Entries in order. A read gives the newest of its window, as many as a frame may carry."""
+        """Entries in order. A read gives the oldest of its window, as many as a frame may carry."""
         found: list[dict[str, Any]] = []
-        before: int | None = up_to + 1
-        while before is not None:
-            params = {"key": reference, "after": after, "before": before, "limit": _WINDOW}
+        cursor: int | None = after
+        while cursor is not None:
+            params = {"key": reference, "after": cursor, "before": up_to + 1, "limit": _WINDOW}
             page = await self._call("sessions.entries", params)
-            found = [*page["entries"], *found]
-            before = page.get("before") if page["entries"] else None
+            found += page["entries"]
+            cursor = page.get("after")
         return found
 
     async def _call(self, method: str, params: dict[str, Any]) -> Any:

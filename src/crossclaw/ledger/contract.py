@@ -124,9 +124,10 @@ class Ledger(Protocol):
         after: int = 0,
         tool_results: bool = True,
         notes: bool = True,
+        forward: bool = False,
     ) -> list[Entry]:
-        """The newest `limit` entries with after < seq < before, oldest first. Without `notes` only
-        messages count."""
+        """The newest `limit` entries with after < seq < before, or `forward` the oldest; always in their
+        order. Without `notes` only messages count."""
         ...
 
     async def find_compaction(self, session_id: str) -> Entry | None:

@@ -102,9 +102,9 @@ export class Reading extends Transcript {
       const loading = this.loading;
       const answer = await wire.call("sessions.entries", { key, after: this.lastSeq, limit: 500 });
       if (loading !== this.loading || !this.loaded) return;
-      const holes = answer.entries.length && answer.entries[0].seq > this.lastSeq + 1;
+      const farBehind = answer.after !== undefined;
       const begunAnew = this.sessionId && answer.sessionId !== this.sessionId;
-      if (begunAnew || (holes && this.atEnd)) {
+      if (begunAnew || (farBehind && this.atEnd)) {
         this.load();
         return;
       }
@@ -144,15 +144,9 @@ export class Reading extends Transcript {
     this.reading = true;
     const key = this.key;
     try {
-      // A read is always of the newest within its bounds: the next page ends PAGE further on.
-      const answer = await wire.call("sessions.entries", {
-        key,
-        after: this.lastSeq,
-        before: this.lastSeq + PAGE + 1,
-        limit: PAGE,
-      });
+      const answer = await wire.call("sessions.entries", { key, after: this.lastSeq, limit: PAGE });
       if (key !== this.key) return;
-      this.atEnd = this.lastSeq + PAGE >= answer.lastSeq;
+      this.atEnd = answer.after === undefined;
       this.take(answer.entries, true);
     } finally {
       this.reading = false;

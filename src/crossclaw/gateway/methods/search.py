@@ -75,9 +75,11 @@ class SearchResult(Result, frozen=True):
 
 
 class EntriesParams(Params, frozen=True):
+    """With `after` the oldest entries after it, so that a slow reader misses none; otherwise the newest."""
+
     key: Filled
     before: Seq | None = None
-    after: Seq = 0
+    after: Seq | None = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=ENTRIES_MAX)] = 100
 
 
@@ -108,6 +110,8 @@ class EntriesResult(Result, frozen=True):
     session_id: str | None = None
     before: int | None = None
     """Pass it as `before` to read further back; missing at the beginning."""
+    after: int | None = None
+    """Of a page that was asked for with `after`: pass it as `after` to read on; missing at the end."""
 
 
 class TranscriptsParams(Params, frozen=True):
@@ -160,18 +164,26 @@ class Search:
         if handle.session is None:
             return EntriesResult(key=shown_key(handle.key), entries=[], open=[])
         session_id = handle.session.session_id
+        forward = params.after is not None
         read = await self._ledger.list_entries(
-            session_id, limit=params.limit, before=params.before, after=params.after
+            session_id,
+            limit=params.limit,
+            before=params.before,
+            after=params.after or 0,
+            forward=forward,
         )
-        shown = _newest_within([_shown(entry) for entry in read])
+        shown = _within([_shown(entry) for entry in read], oldest=forward)
         first = shown[0].seq if shown else params.before or 0
+        last_seq = await self._ledger.last_seq(session_id)
+        end = min(last_seq, params.before - 1) if params.before else last_seq
         return EntriesResult(
             key=shown_key(handle.key),
             session_id=session_id,
             entries=shown,
             open=await self._open(handle.key),
-            last_seq=await self._ledger.last_seq(session_id),
-            before=first if first > params.after + 1 else None,
+            last_seq=last_seq,
+            before=first if not forward and first > 1 else None,
+            after=shown[-1].seq if forward and shown and shown[-1].seq < end else None,
         )
 
     async def transcripts(self, caller: Caller, params: TranscriptsParams) -> TranscriptsResult:
@@ -298,11 +310,12 @@ def _shown(entry: Entry) -> ShownEntry:
     )
 
 
-def _newest_within(entries: list[ShownEntry]) -> list[ShownEntry]:
-    """What fits, and at least one: a page that is empty would never end."""
-    room = PAGE_BYTES_MAX
-    for position in range(len(entries) - 1, -1, -1):
-        room -= len(msgspec.json.encode(entries[position]))
-        if room < 0:
-            return entries[min(position + 1, len(entries) - 1) :]
-    return entries
+def _within(entries: list[ShownEntry], *, oldest: bool) -> list[ShownEntry]:
+    """What fits of one end, and at least one entry: a page that is empty would never end."""
+    room, fitting = PAGE_BYTES_MAX, list[ShownEntry]()
+    for entry in entries if oldest else reversed(entries):
+        room -= len(msgspec.json.encode(entry))
+        if room < 0 and fitting:
+            break
+        fitting.append(entry)
+    return fitting if oldest else fitting[::-1]

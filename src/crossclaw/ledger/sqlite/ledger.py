@@ -218,9 +218,10 @@ class SqliteLedger:
         after: int = 0,
         tool_results: bool = True,
         notes: bool = True,
+        forward: bool = False,
     ) -> list[Entry]:
         only = reading.Only(tool_results, notes)
-        return reading.list_entries(self._reader, session_id, limit, before, after, only)
+        return reading.list_entries(self._reader, session_id, limit, before, after, only, forward)
 
     async def find_compaction(self, session_id: str) -> Entry | None:
         return memory.find_compaction(self._reader, session_id)

@@ -42,14 +42,16 @@ def list_entries(
     before: int | None,
     after: int,
     only: Only,
+    forward: bool = False,
 ) -> list[Entry]:
-    clauses = only.clauses
+    clauses, direction = only.clauses, "ASC" if forward else "DESC"
     rows = db.execute(
         f"SELECT {ENTRY} FROM entries WHERE session_id = ? AND seq < ? AND seq > ? {clauses} "
-        "ORDER BY seq DESC LIMIT ?",
+        f"ORDER BY seq {direction} LIMIT ?",
         (session_id, SEQ_MAX if before is None else before, after, limit),
     )
-    return [entry_of(row) for row in rows][::-1]
+    found = [entry_of(row) for row in rows]
+    return found if forward else found[::-1]
 
 
 def list_tails(
