@@ -16,7 +16,7 @@ def spawns_are_made_once(store: Store, record: Record) -> Findings:
         if letter.spawns is None or not store.users[letter.token]:
             continue
         run_id = store.users[letter.token][0].run_id or ""
-        found = [spawn for spawn in store.spawns if spawn.run_id.startswith(f"{run_id}:")]
+        found = [spawn for spawn in store.spawns if spawn.run_id.startswith(f"{run_id}::")]
         if len(found) > 1:
             yield Finding("doubled", f"{letter.token} has {len(found)} children")
         elif found:
@@ -25,7 +25,7 @@ def spawns_are_made_once(store: Store, record: Record) -> Findings:
             yield Finding("lost", f"{letter.token} has no child")
     known = {spawn.run_id for spawn in store.spawns}
     for run in store.runs.values():
-        if run.plan.spawned and run.run_id.removesuffix(":announce") not in known:
+        if run.plan.spawned and run.run_id.removesuffix("::announce") not in known:
             yield Finding("doubled", f"run {run.run_id} is of a child that nobody spawned")
 
 
@@ -42,7 +42,7 @@ def _was_told_of(
 
 def children_report_once(store: Store, record: Record) -> Findings:
     for spawn in store.spawns:
-        steps = {spawn.run_id, f"{spawn.run_id}:announce"}
+        steps = {spawn.run_id, f"{spawn.run_id}::announce"}
         runs = {run.run_id for run in store.runs.values() if run.key.text == spawn.child_key}
         for run_id in steps - runs:
             yield Finding("lost", f"there is no run {run_id}")

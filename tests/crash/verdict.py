@@ -306,9 +306,9 @@ def exchanges_go_on_and_end(store: Store, record: Record) -> Findings:
     ):
         if state != "over":
             yield Finding("lost", f"exchange {exchange_id} is {state} at turn {turn}")
-        steps = [f"{exchange_id}:round-{number}" for number in range(1, turn + 1)]
+        steps = [f"{exchange_id}::round-{number}" for number in range(1, turn + 1)]
         if store.runs[exchange_id].status == "ok":
-            steps.append(f"{exchange_id}:announce")
+            steps.append(f"{exchange_id}::announce")
         for run_id in steps:
             said = [e for e in store.of_run[run_id] if isinstance(e.message, UserMessage)]
             if run_id not in store.runs or not said:

@@ -135,7 +135,7 @@ async def test_a_send_and_its_rounds_and_announce_spend_from_the_first_account(
     async with open_house(tmp_path, model, config=config_with({"tokens": 100_000})) as house:
         await say(house, "main", "go", "r1")
         for follower in ("round-1", "round-2", "announce"):
-            run = await ended(house, f"r1:c1:{follower}")
+            run = await ended(house, f"r1::c1::{follower}")
             assert run.cause.purse is not None
             assert run.cause.purse.account_id == "r1"
 
@@ -160,7 +160,7 @@ async def test_the_requester_hears_that_its_send_was_over_budget(tmp_path: Path)
         assert result["status"] == "error"
         assert "over budget: 59,020 of 60,000 tokens are spent" in result["error"]
         assert run.status == "error"
-        exchange = await house.ledger.find_exchange("r1:c1")
+        exchange = await house.ledger.find_exchange("r1::c1")
         assert exchange is not None
         assert exchange.state == "over"
         assert exchange.turn == 0
@@ -202,7 +202,7 @@ async def test_an_agent_with_a_budget_of_its_own_keeps_it_when_another_one_pays(
         assert "of 9,000 tokens are spent" in result["error"]
         assert "agent librarian" in result["error"]
         assert run.status == "ok"
-        inner, outer = await account_of(house, "r1:c1"), await account_of(house, "r1")
+        inner, outer = await account_of(house, "r1::c1"), await account_of(house, "r1")
         assert (inner.parent_id, inner.spent.tokens) == ("r1", 8_510)
         assert outer.spent.tokens == 8_510 + 2 * 1_010
 
@@ -240,7 +240,7 @@ async def test_a_parent_that_is_woken_by_its_child_spends_from_the_same_account(
     config = msgspec.structs.replace(config, agents=agents)
     async with open_house(tmp_path, family(), config=config) as house:
         await say(house, "main", "go", "r1")
-        woken = await ended(house, "r1:c1:wake")
+        woken = await ended(house, "r1::c1::wake")
 
         assert woken.cause.purse is not None
         assert woken.cause.purse.account_id == "r1"
@@ -302,12 +302,12 @@ async def side_by_side(folder: Path, delay_s: float) -> tuple[Run, Run]:
     model = ScriptedProvider(answer)
     async with open_house(folder / "1", model, config=config_with({"tokens": 900_000})) as house:
         await say(house, "main", "go", "r1")
-        await ended(house, "r1:c1")
+        await ended(house, "r1::c1")
     tokens = max(map(weigh_request, model.seen)) * 3 // 2 + 700
     async with open_house(
         folder / "2", Slow(answer), config=config_with({"tokens": tokens})
     ) as house:
-        return await say(house, "main", "go", "r1"), await ended(house, "r1:c1")
+        return await say(house, "main", "go", "r1"), await ended(house, "r1::c1")
 
 
 @pytest.mark.spec("B5")
@@ -339,7 +339,7 @@ async def test_the_time_of_a_budget_ends_a_run_and_the_send_it_waits_for(tmp_pat
     model = ScriptedProvider(answer, delay_s=40)
     async with open_house(tmp_path, model, config=config_with({"minutes": 1})) as house:
         run = await say(house, "main", "go", "r1")
-        sent = await ended(house, "r1:c1")
+        sent = await ended(house, "r1::c1")
 
         for each in (run, sent):
             assert each.status == "error"
@@ -366,7 +366,7 @@ async def test_what_is_still_queued_when_the_time_is_over_asks_no_model(tmp_path
         await anyio.sleep(30)
         await house.desk.submit(SessionKey.main("librarian"), "busy", run_id="second")
         await say(house, "main", "go", "r1")
-        sent = await ended(house, "r1:c1")
+        sent = await ended(house, "r1::c1")
 
         assert sent.status == "error"
         assert "over budget: the 1 min " in (sent.error or "")
@@ -521,7 +521,7 @@ async def test_two_calls_at_once_cannot_reserve_the_same_tokens(tmp_path: Path) 
     ):
         await call(house, "chat.send", sessionKey="main", message="go", idempotencyKey="r1")
         tasks.start_soon(watch, house)
-        outcomes = [await ended(house, f"r1:s{n}:announce") for n in range(4)]
+        outcomes = [await ended(house, f"r1::s{n}::announce") for n in range(4)]
         tasks.cancel_scope.cancel()
 
     assert {run.status for run in outcomes} == {"ok", "error"}

@@ -68,7 +68,7 @@ async def exchange_id(house: House, run_id: str) -> str:
         for e in entries
         if isinstance(e.message, AssistantMessage) and e.message.tool_calls
     ]
-    return f"{run_id}:{calls[0]}" if calls else ""
+    return f"{run_id}::{calls[0]}" if calls else ""
 
 
 async def heard(house: House, key: SessionKey) -> list[str]:
@@ -245,7 +245,7 @@ async def exchange_without(folder: Path, how: str, who: str, words: str) -> list
         await anyio.sleep(600)
         exchange = await house.ledger.find_exchange(sent["runId"])
         names = ("round-1", "round-2", "announce")
-        ran = [name for name in names if await house.book.find(f"{sent['runId']}:{name}")]
+        ran = [name for name in names if await house.book.find(f"{sent['runId']}::{name}")]
     assert exchange is not None
     assert exchange.state == "over"
     return ran

@@ -281,7 +281,7 @@ async def test_a_run_is_traced_to_what_began_it_and_to_what_it_brought_about(
         await say(house, "main", "ask", "r1")
         await settled(house)
         first = await call(house, "runs.trace", runId="r1")
-        announce = f"{await exchange_id(house, 'r1')}:announce"
+        announce = f"{await exchange_id(house, 'r1')}::announce"
         last = await call(house, "runs.trace", runId=announce)
         with pytest.raises(NotFound):
             await call(house, "runs.trace", runId="nobody")
@@ -303,7 +303,7 @@ async def test_a_spawn_is_shown_with_its_child_s_work_and_its_report(tmp_path: P
         spawn = await reported(house)
         (listed,) = (await call(house, "exchanges.list"))["exchanges"]
         trace = await call(house, "exchanges.trace", id=spawn.child_key)
-        by_run = await call(house, "exchanges.trace", id="r1:c1")
+        by_run = await call(house, "exchanges.trace", id="r1::c1")
         seen = await call(house, "map.get", sinceMs=0)
 
     assert (listed["kind"], listed["requester"], listed["target"]) == (

@@ -45,11 +45,11 @@ async def test_a_spawn_is_accepted_at_once_while_the_child_still_works(tmp_path:
         (spawn,) = await children(house)
 
         assert result["status"] == "accepted"
-        assert result["runId"] == "r1:c1"
+        assert result["runId"] == "r1::c1"
         assert result["childSessionKey"] == spawn.child_key
         assert spawn.child_key.startswith("agent:main:subagent:")
         assert spawn.state == "running"
-        run = await house.book.find("r1:c1")
+        run = await house.book.find("r1::c1")
         assert run is not None
         assert run.kind == "spawn"
         assert not run.plan.deliver
@@ -105,7 +105,7 @@ async def test_children_get_the_configured_model_and_timeout_when_nothing_is_sai
     config = config_of({"agents": {"defaults": defaults}})
     async with open_house(tmp_path, family(), config=config) as house:
         await say(house, "main", "go", "r1")
-        run = await house.book.find("r1:c1")
+        run = await house.book.find("r1::c1")
 
         assert (await child_of(house)).model == "scripted/cheap"
         assert run is not None
@@ -261,7 +261,7 @@ async def test_a_spawn_is_a_hop_and_a_chain_without_hops_ends(tmp_path: Path) ->
     async with open_house(tmp_path, family(), config=config) as house:
         await say(house, "main", "go", "r1")
         await reported(house)
-        run = await house.book.find("r1:c1")
+        run = await house.book.find("r1::c1")
 
         assert run is not None
         assert (run.authority.hops_left, run.cause.hops, run.cause.chain) == (0, 1, ("r1",))
@@ -366,7 +366,7 @@ async def test_a_woken_parent_that_asks_for_silence_posts_nothing(
     ) as house:
         await chat.say("ana", "go")
         spawn = await reported(house)
-        woken = await house.book.wait(f"{spawn.run_id}:wake", timeout_s=60)
+        woken = await house.book.wait(f"{spawn.run_id}::wake", timeout_s=60)
         await anyio.sleep(60)
 
         assert woken is not None

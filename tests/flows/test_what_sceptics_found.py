@@ -129,7 +129,7 @@ async def test_a_woken_parent_has_no_more_authority_than_its_child_had(tmp_path:
     async with open_house(tmp_path, family(), config=config) as house:
         answer = await call(house, "sessions.spawn", task="work")
         await reported(house)
-        wake = await house.book.wait(f"{answer['runId']}:wake", timeout_s=60)
+        wake = await house.book.wait(f"{answer['runId']}::wake", timeout_s=60)
 
     assert wake is not None
     assert not wake.authority.owner
@@ -309,7 +309,7 @@ async def test_a_child_whose_end_was_reported_is_not_reported_again(tmp_path: Pa
     async with open_house(tmp_path, family()) as house:
         answer = await call(house, "sessions.spawn", task="work")
         await reported(house)
-        announce = await house.book.wait(f"{answer['runId']}:announce", timeout_s=60)
+        announce = await house.book.wait(f"{answer['runId']}::announce", timeout_s=60)
         assert announce is not None
         again = await house.endings.finished(announce, Outcome("ok", reply="Result: once more"))
 
@@ -338,7 +338,7 @@ async def test_a_report_that_meets_the_deletion_of_its_parent_goes_nowhere(tmp_p
         await chat.say("ana", "go", group="g1")
         await anyio.sleep(30)  # the task is done, and the child thinks about its announce
         (spawn,) = await children(house, group)
-        announce = await house.book.find(f"{spawn.run_id}:announce")
+        announce = await house.book.find(f"{spawn.run_id}::announce")
         assert announce is not None
         decided = await house.endings.finished(announce, Outcome("ok", reply="Result: late"))
         await call(house, "sessions.delete", key=group.text)

@@ -1,6 +1,7 @@
 """Ids are handed in, so that tests can name them."""
 
 import os
+import re
 import time
 import uuid
 from hashlib import sha256
@@ -26,6 +27,29 @@ class Ids(Protocol):
 def entry_id_of(what: str, run_id: str) -> str:
     """The id of the one entry of its kind that a run has. It is the same when the step is done again."""
     return sha256(f"{what} of {run_id}".encode()).hexdigest()[: 2 * ENTRY_ID_BYTES]
+
+
+FOLLOWS = "::"
+"""Stands between a run's id and the name of what follows from it. No client may write it, so nobody can take
+the id of a round, an announce or a tool's send before it is there."""
+
+_OWN_NAME = re.compile(r"announce|wake|round-\d+|call-.*")
+_PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def follower_id(run_id: str, name: str) -> str:
+    return f"{run_id}{FOLLOWS}{name}"
+
+
+def call_follower_id(run_id: str, call_id: str) -> str:
+    """Of a run that a tool call begins. The call's id is a model's, who may have called it anything."""
+    if _PLAIN.fullmatch(call_id) and not _OWN_NAME.fullmatch(call_id):
+        return follower_id(run_id, call_id)
+    return follower_id(run_id, f"call-{sha256(call_id.encode()).hexdigest()[:32]}")
+
+
+def is_follower_id(run_id: str) -> bool:
+    return FOLLOWS in run_id
 
 
 class RandomIds:

@@ -12,6 +12,7 @@ from crossclaw.domain.budgets import Allowance
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Fenced
 from crossclaw.domain.events import EntryAppended, Injected, RunAccepted, RunEnded, RunStarted
+from crossclaw.domain.ids import call_follower_id
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.queueing import STEERING
 from crossclaw.domain.runs import NewRun, Outcome, Run
@@ -287,6 +288,15 @@ class Book:
 
     async def session(self, key: SessionKey) -> Session | None:
         return await self._ledger.find_session(key)
+
+    async def follower(self, run: Run, call_id: str) -> str:
+        """The id of the run that a tool call begins: the same for the same call, however often it is
+        executed, also when an earlier version of the gateway has begun it under the name it had there."""
+        if run.epoch > 1:
+            before = await self.find(f"{run.run_id}:{call_id}")
+            if before is not None and before.cause.chain[-1:] == (run.run_id,):
+                return before.run_id
+        return call_follower_id(run.run_id, call_id)
 
     async def find_accepted(self, scope: str, key: str) -> str | None:
         """The run that a request with this dedupe key has become."""

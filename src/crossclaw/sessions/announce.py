@@ -13,7 +13,7 @@ import msgspec
 
 from crossclaw.config import Config
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.ids import Ids
+from crossclaw.domain.ids import Ids, follower_id
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Provenance, Text, UserMessage
 from crossclaw.domain.runs import NewRun, Outcome, Run, RunPlan
@@ -94,7 +94,7 @@ class Announces:
         parent = await self._ledger.find_session(key)
         origin = from_session(key, parent, "sessions_spawn", "announce")
         new = NewRun(
-            run_id=f"{spawn.run_id}:announce",
+            run_id=follower_id(spawn.run_id, "announce"),
             key=run.key,
             kind="announce",
             message=UserMessage(
@@ -173,7 +173,7 @@ class Announces:
         at = self._clock.now_ms()
         where = spawn.reply_to or address_of(parent)
         new = NewRun(
-            run_id=f"{spawn.run_id}:wake",
+            run_id=follower_id(spawn.run_id, "wake"),
             key=parent.key,
             kind="announce",
             message=UserMessage(words, at, _from_child(spawn)),

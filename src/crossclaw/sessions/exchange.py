@@ -17,7 +17,7 @@ from crossclaw.domain.exchanges import (
     Round,
     next_step,
 )
-from crossclaw.domain.ids import Ids
+from crossclaw.domain.ids import Ids, follower_id
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Text, UserBlock, UserMessage
 from crossclaw.domain.runs import NewRun, Outcome, Run, RunKind, RunPlan
@@ -65,7 +65,7 @@ class Exchanges:
             exchange,
             run,
             kind="round",
-            run_id=f"{exchange.exchange_id}:round-{step.turn}",
+            run_id=follower_id(exchange.exchange_id, f"round-{step.turn}"),
             key=SessionKey.stored(speaker),
             source=listener,
             words=step.words,
@@ -77,7 +77,7 @@ class Exchanges:
             exchange,
             run,
             kind="announce",
-            run_id=f"{exchange.exchange_id}:announce",
+            run_id=follower_id(exchange.exchange_id, "announce"),
             key=SessionKey.stored(exchange.target_key),
             source=exchange.requester_key,
             words=_announce_words(exchange),

@@ -62,7 +62,7 @@ class Sends:
         if not params.message.strip():
             raise Invalid("message required")
         handle = await self._target(caller, params)
-        run_id = request_id or self._run_id(caller)
+        run_id = request_id or await self._run_id(caller)
         shown = handle.key.display(caller.principal.agent_id)
         if not decide_send(self._config.session.send_policy, handle.key, handle.session).allowed:
             return SendResult(run_id=run_id, status="error", error=BLOCKED, session_key=shown)
@@ -102,10 +102,10 @@ class Sends:
             raise Invalid("a session cannot send to itself; answer in your own reply instead")
         return handle
 
-    def _run_id(self, caller: Caller) -> str:
+    async def _run_id(self, caller: Caller) -> str:
         """The same tool call of the same run is the same send, however often it is executed."""
         if caller.run is not None and caller.call_id is not None:
-            return f"{caller.run.run_id}:{caller.call_id}"
+            return await self._book.follower(caller.run, caller.call_id)
         return self._ids.new()
 
     async def _submit(

@@ -92,7 +92,7 @@ class Spawns:
         parent = caller.principal.session
         if parent is None:
             raise Invalid("sessions_spawn is called by a session; clients have sessions.spawn")
-        return await self._spawn(caller, parent, params, self._run_id(caller))
+        return await self._spawn(caller, parent, params, await self._run_id(caller))
 
     async def spawn_for(self, caller: Caller, params: ClientSpawnParams) -> SpawnResult:
         """By a client, in the name of a session that it may change."""
@@ -100,10 +100,10 @@ class Spawns:
         run_id = params.idempotency_key or self._ids.new()
         return await self._spawn(caller, handle.key, params, run_id)
 
-    def _run_id(self, caller: Caller) -> str:
+    async def _run_id(self, caller: Caller) -> str:
         """The same tool call of the same run is the same spawn, however often it is executed."""
         if caller.run is not None and caller.call_id is not None:
-            return f"{caller.run.run_id}:{caller.call_id}"
+            return await self._book.follower(caller.run, caller.call_id)
         return self._ids.new()
 
     async def _spawn(

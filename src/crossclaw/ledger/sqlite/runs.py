@@ -4,7 +4,7 @@ import apsw
 
 from crossclaw.domain.budgets import Amount, Grant
 from crossclaw.domain.errors import Busy, Fenced, Invalid, KeyReused, NotFound
-from crossclaw.domain.ids import entry_id_of
+from crossclaw.domain.ids import FOLLOWS, entry_id_of, is_follower_id
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage, decode_message, encode_message
 from crossclaw.domain.runs import NewRun, Run
@@ -36,6 +36,8 @@ _ENDED = "UPDATE runs SET status = ?, reply = ?, error = ?, ended_at = ?, owner 
 
 def submit(transaction: Transaction, op: Submit) -> Submitted:
     db, new = transaction.db, op.new
+    if is_follower_id(new.run_id) and not new.cause.chain:
+        raise Invalid(f"an idempotency key must not contain {FOLLOWS!r}; use another one")
     if op.dedupe is not None and (known := _find_duplicate(transaction, op)) is not None:
         return Submitted(known, duplicate=True)
     agent_id, session_id, authority = _accepting_session(transaction, new)
