@@ -15,6 +15,7 @@ from crossclaw.door.dispatch import Door
 from crossclaw.door.principal import session_principal
 from crossclaw.door.registry import Caller, Method, Registry
 from crossclaw.door.resolver import Resolver
+from crossclaw.policy.credentials import Credentials
 from crossclaw.policy.send import BLOCKED
 from crossclaw.runs.book import Book
 from crossclaw.runs.feed import Feed
@@ -64,7 +65,7 @@ def open_door(ledger: Any, setting: Setting) -> Door:
         for n, p, h in methods
     )
     audit: Any = Forgetful()
-    return Door(registry, audit, clock)
+    return Door(registry, audit, clock, Credentials())
 
 
 class View:

@@ -130,11 +130,12 @@ async def test_one_attempt_is_one_guess_whatever_it_carries() -> None:
 
 async def test_new_secrets_end_the_old_ones() -> None:
     gatekeeper = keeper()
-    before = gatekeeper.epoch
+    before = gatekeeper.maker()
 
     gatekeeper.rotate({"gateway": lock_for(Secret("n" * 43))})
 
-    assert gatekeeper.epoch > before
+    assert not gatekeeper.credentials.stands([before])
+    assert gatekeeper.credentials.stands([gatekeeper.maker()])
     assert await guess(gatekeeper, token=TOKEN) == "wrong"
     assert await guess(gatekeeper, token="n" * 43) == "in"
 

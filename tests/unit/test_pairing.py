@@ -2,6 +2,7 @@
 
 import pytest
 
+from crossclaw.domain.authority import Maker
 from crossclaw.domain.credentials import Particulars
 from crossclaw.domain.errors import Busy
 from crossclaw.domain.ids import RandomIds
@@ -103,6 +104,6 @@ async def test_a_token_that_is_taken_away_on_the_way_in_opens_nothing(taken_by: 
         case "revoke":
             await book.revoke("one", "operator", OWNER)
 
-    assert not book.stands("device:operator:one", epoch)
+    assert not book._credentials.stands([Maker("device:operator:one", epoch)])
     with pytest.raises(DeviceTokenMismatch):
         await book.admit(wish("one", token_epoch=epoch))

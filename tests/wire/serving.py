@@ -160,7 +160,8 @@ async def open_gateway(
     )
     feed = feed or Feed()
     gatekeeper = Gatekeeper({"gateway": lock_for(Secret(TOKEN))}, clock, limits)
-    door = Door(Registry(methods(release)), ledger.as_ledger(), clock)
+    credentials = gatekeeper.credentials
+    door = Door(Registry(methods(release)), ledger.as_ledger(), clock, credentials)
 
     async def health() -> Any:
         return {"ok": True, "ts": clock.now_ms()}
@@ -169,7 +170,7 @@ async def open_gateway(
         door,
         feed,
         gatekeeper,
-        Pairings(ledger.as_ledger(), lambda _name, _payload: None, clock, RandomIds()),
+        Pairings(ledger.as_ledger(), lambda _name, _payload: None, clock, RandomIds(), credentials),
         settings or Settings(),
         About(version="9.9"),
         Around(clock=clock, ids=RandomIds(), limits=limits),

@@ -210,6 +210,8 @@ class Compactor:
         provider, model = mind.provider, mind.model
         if settings.model:
             find = mind.meter.on(self._find_provider) if mind.meter else self._find_provider
+            if mind.permission is not None:
+                find = mind.permission.on(find)
             provider, model = find(settings.model)
         wishes = run.plan.context if run.kind == "compact" else None
         # Half of what the window holds: the summary so far and the answer need their place too.

@@ -7,6 +7,7 @@ from typing import Protocol, get_args
 import msgspec
 
 from crossclaw.agent.meter import Meter, Meters
+from crossclaw.agent.permission import Permission, Permissions
 from crossclaw.agent.prompt import Prompts
 from crossclaw.agent.view import Thinker
 from crossclaw.config.model import ChosenModel
@@ -42,6 +43,8 @@ class Mind(msgspec.Struct, frozen=True):
     """Where the run has a budget; the provider is metered then."""
     refused: str | None = None
     """Why the model that was chosen for the run or its session is not the one that answers."""
+    permission: Permission | None = None
+    """Asked for before every model call; the provider asks it already."""
 
     @property
     def thinker(self) -> Thinker:
@@ -74,6 +77,7 @@ class Minds:
         takes_tools: Callable[[str], bool],
         window_of: Callable[[str, str], int],
         meters: Meters,
+        permissions: Permissions,
     ) -> None:
         self._providers = providers
         self._toolsets = toolsets
@@ -85,6 +89,7 @@ class Minds:
         self._takes_tools = takes_tools
         self._window_of = window_of
         self._meters = meters
+        self._permissions = permissions
         self._rests = Rests()
 
     async def choose(self, run: Run, session: Session | None) -> Mind:
@@ -93,7 +98,8 @@ class Minds:
         refused = self._choices.fault(wished)
         chosen = configured.primary if not wished or refused else self._choices.reference(wished)
         meter = self._meters.of(run)
-        find = meter.on(self._providers.get) if meter else self._providers.get
+        permission = self._permissions.of(run)
+        find = permission.on(meter.on(self._providers.get) if meter else self._providers.get)
         provider, model = self._provider(find, chosen, configured.fallbacks)
         allowed = await self._tools(run, chosen)
         system = self._prompts.system(run, session, allowed)
@@ -110,6 +116,7 @@ class Minds:
             self._window_of(run.key.agent_id, chosen),
             meter,
             refused,
+            permission,
         )
 
     async def _tools(self, run: Run, chosen: str) -> Toolset:

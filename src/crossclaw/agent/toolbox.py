@@ -12,12 +12,19 @@ from crossclaw.agent.view import INTERRUPTED
 from crossclaw.config.current import CurrentConfig
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.errors import Busy, CrossclawError, Fenced, StoreError
+from crossclaw.domain.errors import (
+    Busy,
+    CredentialEnded,
+    CrossclawError,
+    Fenced,
+    StoreError,
+)
 from crossclaw.domain.events import ToolEnded, ToolProgress, ToolStarted
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.messages import Image, Text, ToolResultMessage, ToolUse, well_formed
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import NewEntry
+from crossclaw.policy.credentials import Credentials
 from crossclaw.policy.sandbox import confined
 from crossclaw.providers.calls import raw_arguments
 from crossclaw.runs.book import Book
@@ -35,9 +42,16 @@ IMAGES_CHARS_MAX = 8_000_000  # of them together, in base64: two of the largest 
 
 class Toolbox:
     def __init__(
-        self, book: Book, feed: Feed, config: CurrentConfig, clock: Clock, ids: Ids
+        self,
+        book: Book,
+        feed: Feed,
+        config: CurrentConfig,
+        credentials: Credentials,
+        clock: Clock,
+        ids: Ids,
     ) -> None:
         self._book = book
+        self._credentials = credentials
         self._config = config
         self._feed = feed
         self._clock = clock
@@ -53,7 +67,7 @@ class Toolbox:
             try:
                 async with places:
                     await self._run_one(run, tools, call)
-            except (Fenced, StoreError, Busy) as error:
+            except (CredentialEnded, Fenced, StoreError, Busy) as error:
                 lost.append(error)
                 tasks.cancel_scope.cancel()
 
@@ -78,6 +92,7 @@ class Toolbox:
         )
 
     async def _answer(self, run: Run, tools: Toolset, call: ToolUse) -> tuple[Any, bool]:
+        self._credentials.require(run.authority)
         tool = tools.get(call.name)
         if tool is None or tools.is_taken_away(call.name):
             return tools.why_not(call.name), True
@@ -94,7 +109,7 @@ class Toolbox:
             return await self._call(
                 tool, context, params, _InHand(run, tools, call.name, authority)
             )
-        except (Fenced, StoreError):
+        except (CredentialEnded, Fenced, StoreError):
             raise
         except CrossclawError as error:
             return _bounded(str(error)), True

@@ -9,6 +9,7 @@ from crossclaw.agent.history import History
 from crossclaw.agent.loop import Loop
 from crossclaw.agent.meter import Meters
 from crossclaw.agent.mind import Minds
+from crossclaw.agent.permission import Permissions
 from crossclaw.agent.toolbox import Toolbox
 from crossclaw.app import told
 from crossclaw.app.parts import Floor, Ground, House, Schedule, Site
@@ -66,6 +67,7 @@ from crossclaw.sessions.explain import Explaining
 from crossclaw.sessions.freshness import Freshness
 from crossclaw.sessions.guests import Guests
 from crossclaw.sessions.reading import Reading
+from crossclaw.sessions.revoking import Revoking
 from crossclaw.sessions.send import Sends
 from crossclaw.sessions.spawn import Spawns
 from crossclaw.sessions.status import Standing
@@ -103,7 +105,7 @@ def build(site: Site) -> House:
         *_of_sessions(site, ground, floor),
         *_around(site, ground, floor, schedule),
     ]
-    door = Door(Registry(methods), site.ledger, site.clock)
+    door = Door(Registry(methods), site.ledger, site.clock, site.credentials)
     doors.append(door)
     return _furnished(site, ground, floor, schedule, about, door)
 
@@ -117,6 +119,8 @@ def _furnished(
     tools = [*session_tools(door), *_own_tools(config, places), *site.outside.tools]
     return House(
         config=config,
+        credentials=site.credentials,
+        revoking=ground.revoking,
         ledger=site.ledger,
         book=ground.book,
         lanes=ground.lanes,
@@ -156,9 +160,9 @@ def _ground(site: Site) -> Ground:
     config, ledger, clock, feed = site.config, site.ledger, site.clock, Feed()
     book = Book(ledger, feed, clock, ledger.owner, told.budget_of(config), told.say_time(site))
     slots = Slots(config.agents.defaults.max_concurrent)
-    lanes = Lanes(book, slots, clock)
+    lanes = Lanes(book, slots, clock, site.credentials)
     channels = {channel.name: channel for channel in site.outside.channels}
-    outbox = Outbox(ledger, channels, clock, told.may_deliver(config, ledger))
+    outbox = Outbox(ledger, channels, clock, told.may_deliver(config, ledger, site.credentials))
     sweep = Sweep(ledger, lanes.wake, clock)
     feed.subscribe(_waking(outbox, sweep), RunEnded)
     exporter = Exporter(
@@ -178,6 +182,7 @@ def _ground(site: Site) -> Ground:
         sweep=sweep,
         exporter=exporter,
         resolver=Resolver(ledger, config),
+        revoking=Revoking(ledger, lanes, site.credentials),
     )
 
 
@@ -201,7 +206,7 @@ def _floor(site: Site, ground: Ground, dispatch: Dispatch) -> Floor:
         freshness=Freshness(config, clock, ids),
         commands=Commands(config, book, dispatch, clock, ids),
         guests=Guests(ledger, book, ground.slots, clock, ids),
-        pairings=Pairings(ledger, telling(site.outside.clients), clock, ids),
+        pairings=Pairings(ledger, telling(site.outside.clients), clock, ids, site.credentials),
     )
 
 
@@ -238,7 +243,7 @@ def _schedule(site: Site, ground: Ground) -> Schedule:
 
 def build_agent(site: Site, house: House) -> Agent:
     config, clock, ids = site.config, site.clock, site.ids
-    toolbox = Toolbox(house.book, house.feed, config, clock, ids)
+    toolbox = Toolbox(house.book, house.feed, config, site.credentials, clock, ids)
     minds = Minds(
         site.providers,
         house.toolsets,
@@ -250,6 +255,7 @@ def build_agent(site: Site, house: House) -> Agent:
         config.takes_tools,
         config.window_for,
         Meters(house.ledger, site.providers.price, clock),
+        Permissions(site.credentials, lambda _run, address: site.models.require(address)),
     )
     history = History(house.ledger)
     house.feed.subscribe(history.hear, EntryAppended)
@@ -347,7 +353,7 @@ def _around(site: Site, ground: Ground, floor: Floor, schedule: Schedule) -> lis
         *Waking(config, site.ledger, schedule.notices, schedule.heartbeats, clock).methods(),
         *schedule.hooks.methods(),
         *nodes.methods(),
-        *Devices(floor.pairings, clients, clock).methods(),
+        *Devices(floor.pairings, clients, ground.revoking.end_runs, clock).methods(),
     ]
 
 

@@ -22,6 +22,7 @@ from crossclaw.gateway.pairing import Pairings
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.policy.answering import is_gone
+from crossclaw.policy.credentials import Credentials
 from crossclaw.policy.models import ModelRules
 from crossclaw.providers.contract import Provider
 from crossclaw.providers.registry import Providers
@@ -48,6 +49,7 @@ from crossclaw.sessions.ending import Endings
 from crossclaw.sessions.freshness import Freshness
 from crossclaw.sessions.guests import Guests
 from crossclaw.sessions.reading import Reading
+from crossclaw.sessions.revoking import Revoking
 from crossclaw.sessions.send import Sends
 from crossclaw.sessions.spawn import Spawns
 from crossclaw.sessions.status import Standing
@@ -91,6 +93,7 @@ class Site(msgspec.Struct, frozen=True, dict=True):
     outside: Outside
     ledger: SqliteLedger
     providers: Providers
+    credentials: Credentials = msgspec.field(default_factory=Credentials)
 
     @property
     def clock(self) -> Clock:
@@ -132,6 +135,7 @@ class Ground(msgspec.Struct, frozen=True):
     sweep: Sweep
     exporter: Exporter
     resolver: Resolver
+    revoking: Revoking
 
 
 class Floor(msgspec.Struct, frozen=True):
@@ -163,6 +167,8 @@ class Schedule(msgspec.Struct, frozen=True):
 
 class House(msgspec.Struct, frozen=True):
     config: CurrentConfig
+    credentials: Credentials
+    revoking: Revoking
     ledger: Ledger
     book: Book
     lanes: Lanes

@@ -24,6 +24,7 @@ from crossclaw.config.supported import not_yet, refuse_unsupported
 from crossclaw.config.token import gateway_token
 from crossclaw.disk.guarding import guard
 from crossclaw.disk.private import write_file
+from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import CrossclawError, StoreLocked
 from crossclaw.domain.events import SpeechAllowed
 from crossclaw.domain.keys import SessionKey
@@ -33,6 +34,7 @@ from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller
 from crossclaw.gateway.around import Around
 from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Lock, gateway_lock
+from crossclaw.gateway.door_secrets import DoorSecrets
 from crossclaw.gateway.edge import HOOKS, Endpoint
 from crossclaw.gateway.hello import About as AboutGateway
 from crossclaw.gateway.http.following import Followers
@@ -72,6 +74,9 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
         house = build(site)
         await house.places.prepare()
         await house.pairings.load()
+        for each in await ledger.list_credentials():
+            if each.kind in ("door", "guest") and each.revoked_at is None:
+                site.credentials.put(each.credential_id, each.epoch)
         agent = build_agent(site, house)
         await _bring_back_mains(config, house)
         await house.exporter.repair()
@@ -204,7 +209,9 @@ class _Serving:
             clients=lambda: [each for gateway in connected for each in gateway.clients()],
         )
         async with open_house(config, self._paths, outside) as house:
+            await DoorSecrets(house.ledger, house.credentials, outside.clock).settle(locks)
             gateway = build_gateway(config, outside, house, locks)
+            await house.revoking.end_runs()
             connected.append(gateway)
             async with anyio.create_task_group() as tasks:
                 listener = self._listen(where, settings.port if self._port is None else self._port)
@@ -239,7 +246,14 @@ class _Serving:
         if config.take_rules(fresh.config):
             log.info("the changed rules of the config hold from now on")
             await _tell_who_may_speak(house)
-        gateway.rotate(locks)
+        if changed := gateway.rotate(locks):
+            log.info(
+                "the secret of %s has changed: what came by the old one ends", ", ".join(changed)
+            )
+            secrets = DoorSecrets(house.ledger, house.credentials, SystemClock())
+            for door in changed:
+                await secrets.keep(door, locks.get(door))
+            await house.revoking.end_runs()
         return None
 
     def _listen(self, where: str, port: int) -> socket:
@@ -285,7 +299,7 @@ def build_gateway(
     return Gateway(
         house.door,
         house.feed,
-        Gatekeeper(locks, outside.clock, around.limits),
+        Gatekeeper(locks, outside.clock, around.limits, house.credentials),
         house.pairings,
         config.gateway,
         AboutGateway(

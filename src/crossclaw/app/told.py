@@ -21,6 +21,7 @@ from crossclaw.domain.budgets import Allowance
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Taken
 from crossclaw.policy.colleagues import colleagues
+from crossclaw.policy.credentials import ENDED, Credentials
 from crossclaw.policy.decision import Decision
 from crossclaw.policy.send import decide_send
 from crossclaw.providers.prices import Prices
@@ -131,11 +132,13 @@ def output_tokens(config: Config, model: str) -> int | None:
     return min(wanted, most) if most else wanted
 
 
-def may_deliver(config: Config, ledger: Ledger) -> MayDeliver:
+def may_deliver(config: Config, ledger: Ledger, credentials: Credentials) -> MayDeliver:
     """The session that speaks must be allowed to, and so must the one whose chat it speaks in: a
     job or a client may have named any chat."""
 
     async def decide(taken: Taken) -> Decision:
+        if not credentials.stands(taken.delivery.authority.made_by):
+            return Decision(False, ENDED)
         key, policy = taken.delivery.key, config.session.send_policy
         own = decide_send(policy, key, taken.session)
         if not own.allowed:

@@ -9,6 +9,15 @@ import msgspec
 HOPS_UNLIMITED = 1_000_000  # until the config is met
 
 
+class Maker(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A credential that something was begun by."""
+
+    credential_id: str
+    epoch: int | None = None
+    """None: in whatever epoch, as long as the credential is there. So it is with what a job begins:
+    another token in place of the one that it was made with does not end it."""
+
+
 class Authority(msgspec.Struct, frozen=True, omit_defaults=True):
     owner: bool = False
     """May do what only the person who owns the gateway may."""
@@ -21,6 +30,9 @@ class Authority(msgspec.Struct, frozen=True, omit_defaults=True):
     hops_left: int = HOPS_UNLIMITED
     """Sends and spawns that may still follow; `session.agentToAgent.maxHops` at the beginning."""
 
+    made_by: frozenset[Maker] = frozenset()
+    """The credentials that it goes back to; when one of them ends, so does this."""
+
     def meet(self, other: "Authority") -> "Authority":
         """What both allow."""
         return Authority(
@@ -31,6 +43,7 @@ class Authority(msgspec.Struct, frozen=True, omit_defaults=True):
             denied_tools=self.denied_tools | other.denied_tools,
             roots=_both(self.roots, other.roots),
             hops_left=min(self.hops_left, other.hops_left),
+            made_by=self.made_by | other.made_by,
         )
 
     def allows_tool(self, name: str, *also: str) -> bool:

@@ -4,8 +4,11 @@ from typing import Literal
 
 import msgspec
 
-CredentialKind = Literal["device", "pairing"]
-"""device: a device that was let in, in one role. pairing: a device that waits for somebody's yes."""
+from crossclaw.domain.authority import Maker
+
+CredentialKind = Literal["device", "pairing", "door", "guest"]
+"""device: a device that was let in, in one role. pairing: a device that waits for somebody's yes. door: a
+secret of the gateway itself. guest: an MCP client, with the name it is bound to."""
 
 
 class Particulars(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -37,3 +40,7 @@ class Credential(msgspec.Struct, frozen=True, kw_only=True):
     used_at: int | None = None
     """When one of its tokens was last shown; None: nobody has shown one yet."""
     revoked_at: int | None = None
+
+    @property
+    def maker(self) -> Maker:
+        return Maker(self.credential_id, self.epoch)

@@ -79,6 +79,10 @@ class Forbidden(CrossclawError):
     code = "FORBIDDEN"
 
 
+class CredentialEnded(Forbidden):
+    """Who began this may not go on: the credential was revoked, removed or changed."""
+
+
 class Busy(CrossclawError):
     retryable = True
 

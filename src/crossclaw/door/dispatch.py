@@ -1,17 +1,19 @@
 """Dispatch: the one way in. Scope, then parameters, then the handler; refusals are remembered."""
 
 import re
+from contextvars import ContextVar
 from typing import Any
 
 import msgspec
 
 from crossclaw.domain.agents import DEFAULT_AGENT_ID
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.errors import Forbidden, Invalid
+from crossclaw.domain.errors import CredentialEnded, Forbidden, Invalid
 from crossclaw.door.principal import Principal, Scope
 from crossclaw.door.registry import Caller, Method, Registry
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Audit
+from crossclaw.policy.credentials import Credentials
 
 REASON_CHARS_MAX = 500  # of a refusal in the audit; a caller's own words may be in it
 
@@ -28,22 +30,54 @@ class UnknownMethod(Invalid):
     pass
 
 
+class Call:
+    """A call under way."""
+
+    def __init__(self, caller: Caller) -> None:
+        self.listening = caller.listening
+        self.ended_a_credential = False
+        """One that ends the credential it came by still hears that it did."""
+
+
+_CALL: ContextVar[Call | None] = ContextVar("call", default=None)
+
+
+def call_under_way() -> Call | None:
+    """The call that what happens now is done for."""
+    return _CALL.get()
+
+
 class Door:
-    def __init__(self, registry: Registry, ledger: Ledger, clock: Clock) -> None:
+    def __init__(
+        self, registry: Registry, ledger: Ledger, clock: Clock, credentials: Credentials
+    ) -> None:
         self.registry = registry
+        self.credentials = credentials
         self._ledger = ledger
         self._clock = clock
+        credentials.listen(_remember_who_ended)
 
     async def dispatch(self, caller: Caller, name: str, params: Any) -> Any:
+        authority = caller.principal.authority
+        self.credentials.require(authority)
         method = self.registry.find(name)
         await self._check_scope(caller.principal, name, method)
         if method is None:
             raise UnknownMethod(f"unknown method: {name}")
+        call = Call(caller)
+        before = _CALL.set(call)
         try:
-            return await method.handle(caller, read_params(method, params))
+            answer = await method.handle(caller, read_params(method, params))
+            if not call.ended_a_credential:
+                self.credentials.require(authority)  # ended meanwhile: then it hears nothing
+            return answer
+        except CredentialEnded:
+            raise
         except Forbidden as refusal:
             await self._remember(caller.principal, name, str(refusal))
             raise
+        finally:
+            _CALL.reset(before)
 
     async def _check_scope(
         self, principal: Principal, name: str, method: Method[Any] | None
@@ -67,6 +101,11 @@ class Door:
                 reason=reason[:REASON_CHARS_MAX],
             )
         )
+
+
+def _remember_who_ended() -> None:
+    if (call := _CALL.get()) is not None:
+        call.ended_a_credential = True
 
 
 def read_params(method: Method[Any], params: Any) -> Any:

@@ -35,8 +35,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     session: SessionKey | None = None
     """The session that acts, when a tool calls."""
     authority: Authority = Authority(owner=True)
-    credential_id: str | None = None
-    epoch: int = 0
+    """What it begins may no more; the credentials it came in by are in `made_by`."""
 
     def has(self, scope: Scope) -> bool:
         return scope in self.scopes or any(scope in _INCLUDES.get(each, ()) for each in self.scopes)

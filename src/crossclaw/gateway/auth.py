@@ -14,11 +14,13 @@ from ipaddress import ip_address
 import msgspec
 
 from crossclaw.config.gateway import Auth
+from crossclaw.domain.authority import Maker
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import ConfigInvalid, Invalid
 from crossclaw.domain.secret import Secret
 from crossclaw.gateway.limits import Limits
 from crossclaw.gateway.pauses import Pauses
+from crossclaw.policy.credentials import Credentials
 
 log = logging.getLogger(__name__)
 
@@ -102,21 +104,33 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+CLOSED = Lock(())
+"""Opened by nothing: a door that is shut."""
+
+
 class Gatekeeper:
-    """Checks secrets for every transport and every door. `epoch` grows when they change: whoever
-    came in before must come in again."""
+    """Checks secrets for every transport and every door. A door's own secret is a credential: another
+    one begins a new epoch, and whoever came in before must come in again."""
 
     def __init__(
-        self, locks: Mapping[str, Lock], clock: Clock, limits: Limits | None = None
+        self,
+        locks: Mapping[str, Lock],
+        clock: Clock,
+        limits: Limits | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         self._locks = dict(locks)
+        self._clock = clock
         self._pauses = Pauses(clock, limits or Limits())
-        self.epoch = 1
+        self.credentials = credentials or Credentials()
+        for door in locks:
+            if self.credentials.epoch_of(door) is None:
+                self.credentials.put(door, clock.now_ms())
         self.verified = 0
         """Secrets looked at so far."""
 
     async def check(self, address: str, offer: Offer, door: str = GATEWAY) -> None:
-        lock = self._locks[door]
+        lock = self._locks.get(door, CLOSED)
         value = offer.value(lock.kind)
         if not value:
             raise Unauthorized(lock.kind, missing=True)
@@ -147,13 +161,21 @@ class Gatekeeper:
     def has(self, door: str) -> bool:
         return door in self._locks
 
-    def rotate(self, locks: Mapping[str, Lock]) -> bool:
-        """Whether they are other ones than before."""
-        if self._locks == dict(locks):
-            return False
-        self._locks = dict(locks)
-        self.epoch += 1
-        return True
+    def maker(self, door: str = GATEWAY) -> Maker:
+        """What is begun by a door's own secret carries this."""
+        return Maker(door, self.credentials.epoch_of(door))
+
+    def rotate(self, locks: Mapping[str, Lock]) -> list[str]:
+        """The doors whose secrets are other ones than before: their epoch is new at once."""
+        before, self._locks = self._locks, dict(locks)
+        changed = [door for door in {**before, **locks} if before.get(door) != locks.get(door)]
+        for door in changed:
+            if door in locks:
+                epoch = self.credentials.epoch_of(door) or 0
+                self.credentials.put(door, max(self._clock.now_ms(), epoch + 1))
+            else:
+                self.credentials.drop(door)
+        return changed
 
 
 class Budget:

@@ -17,6 +17,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from crossclaw.domain.authority import Authority
+from crossclaw.door.open_calls import OpenCalls
 from crossclaw.door.principal import Principal
 from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Offer, Unauthorized
 from crossclaw.gateway.handshake import OPERATOR_SCOPES
@@ -79,6 +80,7 @@ class Edge:
         self._origins = origins
         self._limits = limits
         self._proxies = frozenset(proxies)
+        self._calls = OpenCalls(gatekeeper.credentials)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -86,7 +88,8 @@ class Edge:
                 self._inspect(scope)
                 await self._upgrade(scope, receive, send)
                 return
-            answer = await self._answer(scope, self._inspect(scope), receive)
+            await self._serve(scope, self._inspect(scope), receive, send)
+            return
         except TooManyGuesses:
             await _drop(scope, receive)
             return
@@ -116,9 +119,28 @@ class Edge:
         if changing and headers.get("sec-fetch-site", "none") == "cross-site":
             raise Refusal(PlainTextResponse("requests of other sites are not allowed", 403))
 
-    async def _answer(self, scope: Scope, headers: Mapping[str, str], receive: Receive) -> ASGIApp:
+    async def _serve(
+        self, scope: Scope, headers: Mapping[str, str], receive: Receive, send: Send
+    ) -> None:
+        """Until the answer is given, or the credential that was shown ends: then nothing more of it is
+        said. A stream that has begun is cut off."""
         endpoint = find_endpoint(self._routes, scope["method"], scope["path"])
         principal = await self._principal(endpoint, scope, headers)
+        saying = _Saying(send)
+        with self._calls.hold(principal.authority) as held:
+            answer = await self._answer(endpoint, principal, scope, headers, receive)
+            await answer(scope, receive, saying)
+        if held.cancelled_caught and not saying.begun:
+            raise Refusal(unauthorized())
+
+    async def _answer(
+        self,
+        endpoint: Endpoint,
+        principal: Principal,
+        scope: Scope,
+        headers: Mapping[str, str],
+        receive: Receive,
+    ) -> ASGIApp:
         if scope["method"] in _CHANGING:
             if endpoint.door != HOOKS:
                 check_json(headers)
@@ -132,7 +154,7 @@ class Edge:
     ) -> Principal:
         if endpoint.door is None:
             return NOBODY
-        offer, epoch = Offer(bearer(headers)), self._gatekeeper.epoch
+        offer, maker = Offer(bearer(headers)), self._gatekeeper.maker(endpoint.door)
         try:
             await self._gatekeeper.check(scope["crossclaw.address"], offer, endpoint.door)
         except Unauthorized:
@@ -144,9 +166,7 @@ class Edge:
             name=f"http:{endpoint.door}",
             role="operator",
             scopes=OPERATOR_SCOPES if mine else frozenset({"hook"}),
-            authority=Authority(owner=mine),
-            credential_id=endpoint.door,
-            epoch=epoch,
+            authority=Authority(owner=mine, made_by=frozenset({maker})),
         )
 
 
@@ -255,6 +275,18 @@ async def _drop(scope: Scope, receive: Receive) -> None:
         ticket.cut()
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+class _Saying:
+    """The way out, and whether anything went it."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.begun = False
+
+    async def __call__(self, message: MutableMapping[str, Any]) -> None:
+        self.begun = True
+        await self._send(message)
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

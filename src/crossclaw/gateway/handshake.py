@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from crossclaw.domain.authority import Authority, Maker
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.credentials import Particulars
 from crossclaw.domain.errors import Busy, CrossclawError, Invalid
@@ -176,7 +177,8 @@ class Handshake:
         self._check_device(params, protocol, role, nonce)
         scopes = granted_scopes(role, params.scopes, protocol)
         paired = await self._pair(params, role, scopes, known, shown)
-        self._check_still(shown)
+        made_by = frozenset({shown, *([paired.credential.maker] if paired else [])})
+        self._check_still(made_by)
         device_id = params.device.id if params.device else None
         return Admitted(
             protocol=protocol,
@@ -184,8 +186,7 @@ class Handshake:
                 name=f"device:{device_id}" if device_id else "token",
                 role=role,
                 scopes=scopes,
-                credential_id=shown.credential_id,
-                epoch=shown.epoch,
+                authority=Authority(owner=True, made_by=made_by),
             ),
             role=role,
             client=params.client,
@@ -206,24 +207,22 @@ class Handshake:
             )
         )
 
-    async def _check_secret(
-        self, params: ConnectParams, role: str, known: Circumstances
-    ) -> "_Shown":
+    async def _check_secret(self, params: ConnectParams, role: str, known: Circumstances) -> Maker:
         auth, device = params.auth, params.device
         offer = Offer(auth.token, auth.password, auth.device_token)
-        epoch = self._gatekeeper.epoch
+        gateway = self._gatekeeper.maker()
         try:
             if device is None:
                 await self._gatekeeper.check(known.address, offer)
-                return _Shown(GATEWAY, epoch)
+                return gateway
             own, credential = (
                 self._pairings.lock(device.id, role),
                 self._pairings.find(device.id, role),
             )
             opened = await self._gatekeeper.check_device(known.address, offer, own)
             if opened is own and credential is not None:
-                return _Shown(credential.credential_id, credential.epoch)
-            return _Shown(GATEWAY, epoch)
+                return credential.maker
+            return gateway
         except Unauthorized as error:
             raise Refused(_with_hint(error, params.client)) from None
 
@@ -257,7 +256,7 @@ class Handshake:
         role: str,
         scopes: frozenset[str],
         known: Circumstances,
-        shown: "_Shown",
+        shown: Maker,
     ) -> Paired | None:
         if params.device is None:
             return None
@@ -275,21 +274,10 @@ class Handshake:
         except (PairingRequired, Unauthorized, Busy) as error:
             raise Refused(error) from None
 
-    def _check_still(self, shown: "_Shown") -> None:
+    def _check_still(self, made_by: frozenset[Maker]) -> None:
         """Secrets may have changed while the device was written down."""
-        if shown.credential_id == GATEWAY:
-            stands = shown.epoch == self._gatekeeper.epoch
-        else:
-            stands = self._pairings.stands(shown.credential_id, shown.epoch)
-        if not stands:
+        if not self._gatekeeper.credentials.stands(made_by):
             raise Refused(Unauthorized("token", missing=False))
-
-
-class _Shown(msgspec.Struct, frozen=True):
-    """The credential that a client has shown."""
-
-    credential_id: str
-    epoch: int
 
 
 def _particulars(client: ClientSays, device: Device, known: Circumstances) -> Particulars:

@@ -27,6 +27,7 @@ from crossclaw.door.principal import Principal
 from crossclaw.gateway.auth import DeviceTokenMismatch, Lock
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Audit, DeleteCredential, Op, PutCredential
+from crossclaw.policy.credentials import Credentials
 
 log = logging.getLogger(__name__)
 
@@ -74,8 +75,16 @@ class Paired(msgspec.Struct, frozen=True):
 
 
 class Pairings:
-    def __init__(self, ledger: Ledger, tell: Tell, clock: Clock, ids: Ids) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        tell: Tell,
+        clock: Clock,
+        ids: Ids,
+        credentials: Credentials | None = None,
+    ) -> None:
         self._ledger = ledger
+        self._credentials = credentials or Credentials()
         self._tell = tell
         self._clock = clock
         self._ids = ids
@@ -85,7 +94,8 @@ class Pairings:
 
     async def load(self) -> None:
         for each in await self._ledger.list_credentials():
-            self._remember(each)
+            if each.kind in ("device", "pairing"):
+                self._remember(each)
 
     # ── what is known ──────────────────────────────────────────────────────────────────────────
 
@@ -96,11 +106,6 @@ class Pairings:
         """What the device's tokens open; that of an unknown one is opened by nothing."""
         found = self.find(device_id, role)
         return Lock(tuple(bytes.fromhex(each) for each in found.digests) if found else ())
-
-    def stands(self, credential_id: str | None, epoch: int) -> bool:
-        """Whether who came in with it may still be here."""
-        found = self._devices.get(credential_id or "")
-        return found is not None and found.epoch == epoch
 
     def of(self, device_id: str) -> list[Credential]:
         return [each for each in self._devices.values() if each.subject == device_id]
@@ -313,13 +318,20 @@ class Pairings:
         self._remember(credential)
 
     def _remember(self, credential: Credential) -> None:
-        kept = self._devices if credential.kind == "device" else self._pending
-        kept[credential.credential_id] = credential
+        if credential.kind == "pairing":
+            self._pending[credential.credential_id] = credential
+            return
+        self._devices[credential.credential_id] = credential
+        if credential.revoked_at is None:
+            self._credentials.put(credential.credential_id, credential.epoch)
+        else:
+            self._credentials.drop(credential.credential_id)
 
     def _forget(self, gone: Iterable[Credential]) -> None:
         for each in gone:
             self._devices.pop(each.credential_id, None)
             self._pending.pop(each.credential_id, None)
+            self._credentials.drop(each.credential_id)
 
     def _audit(self, by: Principal, action: str, device_id: str) -> Audit:
         return Audit(

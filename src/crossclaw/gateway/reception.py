@@ -8,10 +8,11 @@ import anyio
 import anyio.lowlevel
 
 from crossclaw.domain.errors import CrossclawError
+from crossclaw.door.dispatch import call_under_way
 from crossclaw.door.principal import Principal
 from crossclaw.gateway.around import Around
 from crossclaw.gateway.audience import Audience, Ears
-from crossclaw.gateway.auth import GATEWAY, Gatekeeper
+from crossclaw.gateway.auth import Gatekeeper
 from crossclaw.gateway.client import Client
 from crossclaw.gateway.frames import EventFrame, event
 from crossclaw.gateway.handshake import POLICY_VIOLATION, Admitted
@@ -22,6 +23,8 @@ log = logging.getLogger(__name__)
 
 SERVICE_RESTART = 1012
 FRAMES_A_BREATH = 500  # events to everybody: others get their turn after so many
+
+ENDED = "unauthorized: the secret has changed"
 
 LookAtHealth = Callable[[], Awaitable[Any]]
 
@@ -39,6 +42,7 @@ class Reception:
         self._pairings = pairings
         self._around = around
         self._look = look
+        gatekeeper.credentials.listen(self._send_away)
         clock, limits = around.clock, around.limits
         self.audience = Audience(limits)
         self.presence = Presence(about, clock, limits)
@@ -50,9 +54,7 @@ class Reception:
         self._empty = anyio.Event()
 
     def stands(self, principal: Principal) -> bool:
-        if principal.credential_id == GATEWAY:
-            return principal.epoch == self._gatekeeper.epoch
-        return self._pairings.stands(principal.credential_id, principal.epoch)
+        return self._gatekeeper.credentials.stands(principal.authority.made_by)
 
     @property
     def clients(self) -> list[Client]:
@@ -85,11 +87,16 @@ class Reception:
         if self.presence.went(client.conn_id):
             self._changed.set()
 
-    def send_away(self, reason: str) -> None:
-        """All whose credential no longer stands."""
+    def _send_away(self) -> None:
+        """All whose credential no longer stands. Who has ended its own hears the answer first."""
+        call = call_under_way()
         for client in list(self._clients):
-            if client.admitted is None or not self.stands(client.admitted.principal):
-                client.close(POLICY_VIOLATION, reason)
+            if client.admitted is None or self.stands(client.admitted.principal):
+                continue
+            if call is not None and call.listening is client.ears:
+                client.leave(ENDED)
+            else:
+                client.close(POLICY_VIOLATION, ENDED)
 
     # ── what everybody hears ───────────────────────────────────────────────────────────────────
 

@@ -79,11 +79,9 @@ class Gateway:
         page = page_endpoints(ui.base_path) if ui.enabled else []
         return [health_endpoint(), *page, *self._endpoints]
 
-    def rotate(self, locks: Mapping[str, Lock]) -> None:
-        """New secrets: whoever came in with the old ones is sent away at once."""
-        if not self._gatekeeper.rotate(locks):
-            return
-        self._reception.send_away("unauthorized: the gateway's secret has changed")
+    def rotate(self, locks: Mapping[str, Lock]) -> list[str]:
+        """New secrets: whoever came in with the old ones is sent away at once. The doors that changed."""
+        return self._gatekeeper.rotate(locks)
 
     # ── serving ────────────────────────────────────────────────────────────────────────────────
 

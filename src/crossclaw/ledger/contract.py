@@ -193,6 +193,10 @@ class Ledger(Protocol):
         """Of all jobs: those whose run is open."""
         ...
 
+    async def list_made_runs(self) -> list[Run]:
+        """Open runs that go back to a credential, the oldest first."""
+        ...
+
     async def list_credentials(self) -> list[Credential]:
         """All of them, the oldest first. They are few: `gateway.pairing` has the limits."""
         ...

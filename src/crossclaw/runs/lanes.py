@@ -17,6 +17,7 @@ from anyio.abc import TaskGroup
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import (
     Busy,
+    CredentialEnded,
     CrossclawError,
     Fenced,
     NotFound,
@@ -31,6 +32,7 @@ from crossclaw.domain.sessions import NewEntry
 from crossclaw.ledger.jobs import SettleTick
 from crossclaw.ledger.operations import ATTEMPTS_MAX, Claimed, NotYet
 from crossclaw.policy.budget import time_is_over
+from crossclaw.policy.credentials import ENDED, Credentials
 from crossclaw.runs.book import NOTHING, Book, Follow, Take
 from crossclaw.runs.slots import Slots
 
@@ -67,8 +69,12 @@ Finished = Callable[[Run, Outcome], Awaitable[Follow]]
 
 
 class Lanes:
-    def __init__(self, book: Book, slots: Slots, clock: Clock) -> None:
+    def __init__(
+        self, book: Book, slots: Slots, clock: Clock, credentials: Credentials | None = None
+    ) -> None:
         self._book = book
+        self._credentials = credentials or Credentials()
+        self._credentials.listen(self._stop_fallen)
         self._slots = slots
         self._clock = clock
         self._active: dict[SessionKey, bool] = {}
@@ -308,6 +314,8 @@ class Lanes:
         try:
             if run.epoch > 1 or run.key in self._interrupted:
                 await self._heed_interruption(under_way)
+            if not self._credentials.stands(run.authority.made_by):
+                under_way.stop(Outcome("aborted", error=ENDED))
             ending = await self._run_to_its_end(run, under_way)
             await self._end(run, ending)
             under_way.ended_as = ending.outcome.status
@@ -318,6 +326,12 @@ class Lanes:
         finally:
             del self._under_way[run.run_id]
             under_way.over.set()
+
+    def _stop_fallen(self) -> None:
+        """At once, whatever they do; their end follows."""
+        for under_way in self._under_way.values():
+            if not self._credentials.stands(under_way.run.authority.made_by):
+                under_way.stop(Outcome("aborted", error=ENDED))
 
     def _interrupt(self, key: SessionKey) -> None:
         """A hint, like any other: a run that begins, or is taken up again, looks by itself."""
@@ -357,6 +371,8 @@ class Lanes:
                 return await self._execute(run, progress)
             except (Fenced, Stopped, *STORE_TROUBLE):
                 raise
+            except CredentialEnded as ended:
+                return _cut_off(progress, Outcome("aborted", error=str(ended)))
             except CrossclawError as error:
                 return _cut_off(progress, Outcome("error", error=str(error)))
             except Exception as error:

@@ -7,6 +7,7 @@ import msgspec
 
 from crossclaw.config import Config
 from crossclaw.domain.addresses import Address
+from crossclaw.domain.authority import Authority, Maker
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.jobs import (
@@ -71,7 +72,7 @@ class Work:
                 return await self._isolated(job, turn, tick, run_id)
             case SystemEvent(text=text):
                 new = await self._notices.waking(
-                    job.agent_id, text, "cron", _provenance(job), job.spec.authority, run_id, tick=tick
+                    job.agent_id, text, "cron", _provenance(job), _authority(job), run_id, tick=tick
                 )  # fmt: skip
                 waits = job.spec.wake_mode == "next-heartbeat"
                 return Begun(new, self._notices.session(new.key), waits=waits)
@@ -102,7 +103,7 @@ class Work:
                 tick=tick,
                 ack_chars_max=ACK_CHARS_MAX,
             ),
-            authority=job.spec.authority,
+            authority=_authority(job),
         )
         return Begun(new, self._notices.session(key, job.spec.name), also=fresh)
 
@@ -155,6 +156,12 @@ class Work:
         note = told_of_run(f"Cron {job.spec.name}", run.key, outcome, words, self._clock.now_ms())
         entry = NewEntry(entry_id=self._ids.short(), message=note)
         return [Inject(key=key, entries=[entry], at=self._clock.now_ms())]
+
+
+def _authority(job: Job) -> Authority:
+    """A tick is its maker's as long as there is one: another token does not end it."""
+    makers = frozenset(Maker(maker.credential_id) for maker in job.spec.authority.made_by)
+    return msgspec.structs.replace(job.spec.authority, made_by=makers)
 
 
 def told_of_run(name: str, key: SessionKey, outcome: Outcome, words: str, at: int) -> UserMessage:

@@ -15,6 +15,7 @@ class ModelChoices:
         self.reference = rules.reference
         self.in_use = rules.in_use
         self.fault = rules.fault
+        self.require = rules.require
         self.allowed = rules.allowed
 
     def check(self, name: str, complaint: str = "invalid model") -> str:

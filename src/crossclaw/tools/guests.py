@@ -74,7 +74,7 @@ class GuestTools:
         key = self._key(name)
         if principal.has("operator.write"):
             await self._guests.join(key, guest_name(name))
-        return [tool.spec for tool in (await self._tools(key, self._authority())).values()]
+        return [tool.spec for tool in (await self._tools(key, self._authority(principal))).values()]
 
     async def _tools(self, key: SessionKey, authority: Authority) -> dict[str, Tool[Any]]:
         """Under the same policy as any session of that agent, and as any tool over HTTP."""
@@ -89,17 +89,18 @@ class GuestTools:
     ) -> Any:
         """`name` is what the guest calls itself."""
         key = self._key(name)
-        tool = await self._find(key, self._authority(), tool_name)
+        authority = self._authority(principal)
+        tool = await self._find(key, authority, tool_name)
         needed: Scope = "operator.read" if tool.effect == "pure" else "operator.write"
         if not principal.has(needed):
             raise Forbidden(f"missing scope: {needed}")
         params = tool.read(arguments)
         await self._guests.join(key, guest_name(name))
         if tool_name in (WAIT, REPLY):
-            return await tool.call(ToolContext(key, self._authority()), params)
+            return await tool.call(ToolContext(key, authority), params)
 
         async def work(run: Run | None) -> Any:
-            context = self._context(key, run)
+            context = self._context(key, run, authority)
             allowed = await self._find(key, context.authority, tool_name)
             return await allowed.call(context, params)
 
@@ -114,15 +115,17 @@ class GuestTools:
     def _key(self, name: str) -> SessionKey:
         return SessionKey.guest(self._config.agents.default_id, guest_name(name))
 
-    def _context(self, key: SessionKey, run: Run | None) -> ToolContext:
-        given = self._authority() if run is None else run.authority
+    def _context(self, key: SessionKey, run: Run | None, own: Authority) -> ToolContext:
+        """In a run, with what both the run and the guest may."""
+        given = own if run is None else run.authority.meet(own)
         authority = confined(self._config.agents, key, given)
         if run is None:
             return ToolContext(key, authority)
         return ToolContext(key, authority, run, self._ids.short())
 
-    def _authority(self) -> Authority:
-        return Authority(hops_left=self._config.session.agent_to_agent.max_hops)
+    def _authority(self, principal: Principal) -> Authority:
+        hops = self._config.session.agent_to_agent.max_hops
+        return principal.authority.meet(Authority(hops_left=hops))
 
 
 def guest_name(text: str) -> str:

@@ -50,7 +50,7 @@ class Invoker:
         handle = await self._resolver.resolve(principal, session_key, "send")
         bound = handle.session.authority if handle.session else UNBOUND
         hops = self._config.session.agent_to_agent.max_hops
-        given = Authority(hops_left=hops).meet(bound)
+        given = principal.authority.meet(Authority(hops_left=hops)).meet(bound)
         authority = confined(self._config.agents, handle.key, given)
         model = self._model_of(handle.key.agent_id)
         tool = (await self._toolsets.of(handle.key, authority, model)).get(name)

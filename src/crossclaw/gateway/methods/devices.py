@@ -3,7 +3,7 @@
 A device that is no administrator decides about itself only, and nobody gives away more than they have.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -21,6 +21,8 @@ from crossclaw.gateway.pairing import Pairings, Tell, described
 
 Filled = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
 Clients = Callable[[], Sequence[Client]]
+EndRuns = Callable[[], Awaitable[Sequence[str]]]
+"""Ends the runs whose credentials have ended; answers which."""
 
 
 class Nothing(Params, frozen=True):
@@ -61,6 +63,8 @@ class Rejected(Result, frozen=True):
 
 class Removed(Result, frozen=True):
     device_id: str
+    ended_runs: tuple[str, ...] = ()
+    """Ours, as in the two below: runs that ended with the credential."""
 
 
 class Rotated(Result, frozen=True):
@@ -70,12 +74,14 @@ class Rotated(Result, frozen=True):
     rotated_at_ms: int
     token_delivery: str
     token: str | None = None
+    ended_runs: tuple[str, ...] = ()
 
 
 class Revoked(Result, frozen=True):
     device_id: str
     role: str
     revoked_at_ms: int
+    ended_runs: tuple[str, ...] = ()
 
 
 def telling(clients: Clients) -> Tell:
@@ -93,8 +99,11 @@ def telling(clients: Clients) -> Tell:
 class Devices:
     """`clients` answers who is connected."""
 
-    def __init__(self, pairings: Pairings, clients: Clients, clock: Clock) -> None:
+    def __init__(
+        self, pairings: Pairings, clients: Clients, end_runs: EndRuns, clock: Clock
+    ) -> None:
         self._pairings = pairings
+        self._end_runs = end_runs
         self._clients = clients
         self._clock = clock
 
@@ -130,7 +139,8 @@ class Devices:
         _refuse_others(caller.principal, params.device_id)
         await self._pairings.remove(params.device_id, caller.principal)
         self._send_away(caller, params.device_id, None, "device removed")
-        return Removed(device_id=params.device_id)
+        ended = tuple(await self._end_runs())
+        return Removed(device_id=params.device_id, ended_runs=ended)
 
     async def rotate(self, caller: Caller, params: RotateParams) -> Rotated:
         """The new token is told to the device itself only; another hears that it was changed."""
@@ -139,6 +149,7 @@ class Devices:
             params.device_id, params.role, params.scopes, caller.principal
         )
         self._send_away(caller, params.device_id, params.role, "device token rotated")
+        ended = tuple(await self._end_runs())
         mine = caller.principal.name == f"device:{params.device_id}" and paired.token is not None
         return Rotated(
             device_id=params.device_id,
@@ -147,6 +158,7 @@ class Devices:
             rotated_at_ms=self._clock.now_ms(),
             token_delivery="in-band" if mine else "withheld-cross-device",
             token=paired.token.reveal() if mine and paired.token else None,
+            ended_runs=ended,
         )
 
     async def revoke(self, caller: Caller, params: TokenParams) -> Revoked:
@@ -154,7 +166,10 @@ class Devices:
         ended = await self._pairings.revoke(params.device_id, params.role, caller.principal)
         self._send_away(caller, params.device_id, params.role, "device token revoked")
         return Revoked(
-            device_id=params.device_id, role=params.role, revoked_at_ms=ended.revoked_at or 0
+            device_id=params.device_id,
+            role=params.role,
+            revoked_at_ms=ended.revoked_at or 0,
+            ended_runs=tuple(await self._end_runs()),
         )
 
     # ── who may what ───────────────────────────────────────────────────────────────────────────

@@ -218,7 +218,7 @@ class Nodes:
                 Provenance("person", source_channel="node", sender=_own_id(caller)),
             ),
             plan=RunPlan(timeout_ms=self._config.agents.defaults.timeout_ms),
-            authority=self._authority(),
+            authority=self._authority(caller),
         )
         await self._book.submit(new, NewSession(key=key, session_id=self._ids.new()))
 
@@ -238,7 +238,7 @@ class Nodes:
             "next-heartbeat",
             "node",
             Provenance("node", sender=_own_id(caller)[:64]),
-            self._authority(),
+            self._authority(caller),
         )
 
     async def _key(self, caller: Caller, asked: Any, right: Any) -> SessionKey:
@@ -247,8 +247,9 @@ class Nodes:
             return own
         return (await self._resolver.resolve(caller.principal, asked, right)).key
 
-    def _authority(self) -> Authority:
-        return Authority(hops_left=self._config.session.agent_to_agent.max_hops)
+    def _authority(self, caller: Caller) -> Authority:
+        hops = self._config.session.agent_to_agent.max_hops
+        return caller.principal.authority.meet(Authority(hops_left=hops))
 
     def _connected(self) -> dict[str, Client]:
         return {

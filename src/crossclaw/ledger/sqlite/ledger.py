@@ -200,6 +200,9 @@ class SqliteLedger:
     async def list_open_runs(self, key: SessionKey) -> list[Run]:
         return runs.list_open_runs(self._reader, key)
 
+    async def list_made_runs(self) -> list[Run]:
+        return runs.list_made_runs(self._reader)
+
     async def find_inbox(self, run_id: str) -> UserMessage | None:
         return runs.find_inbox(self._reader, run_id)
 

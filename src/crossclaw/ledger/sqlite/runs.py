@@ -267,6 +267,14 @@ def list_open_runs(db: apsw.Connection, key: SessionKey) -> list[Run]:
     return [run_of(row) for row in rows]
 
 
+def list_made_runs(db: apsw.Connection) -> list[Run]:
+    rows = db.execute(
+        f"SELECT {RUN} FROM runs WHERE {_OPEN} AND json_array_length(authority, '$.made_by') > 0 "
+        "ORDER BY id"
+    )
+    return [run_of(row) for row in rows]
+
+
 def lanes_with_work(db: apsw.Connection) -> list[SessionKey]:
     rows = db.execute(
         f"SELECT key, agent_id, min(id) FROM runs WHERE {_OPEN} GROUP BY key ORDER BY 3"

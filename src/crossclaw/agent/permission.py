@@ -1,0 +1,62 @@
+"""Permission: no model is called for a run that may not go on, or that may not use this model any more.
+
+It stands before every model that the run may ask, as the meter does: the chosen one, its fallbacks, the
+one that writes summaries. The rules are those in force at the moment of each call.
+"""
+
+from collections.abc import Callable
+
+from crossclaw.domain.messages import AssistantMessage
+from crossclaw.domain.runs import Run
+from crossclaw.policy.credentials import Credentials
+from crossclaw.providers.contract import ModelRequest, Provider, Tell
+
+Find = Callable[[str], tuple[Provider, str]]
+RequireModel = Callable[[Run, str], None]
+"""Raises for a model, named as `provider/model`, that a run may not use."""
+
+
+class Permissions:
+    def __init__(self, credentials: Credentials, require_model: RequireModel) -> None:
+        self._credentials = credentials
+        self._require_model = require_model
+
+    def of(self, run: Run) -> "Permission":
+        return Permission(run, self)
+
+    def check(self, run: Run, address: str) -> None:
+        self._credentials.require(run.authority)
+        self._require_model(run, address)
+
+
+class Permission:
+    def __init__(self, run: Run, permissions: Permissions) -> None:
+        self._run = run
+        self._permissions = permissions
+
+    def on(self, find: Find) -> Find:
+        """The same providers, each asked only with permission."""
+
+        def found(address: str) -> tuple[Provider, str]:
+            provider, model = find(address)
+            return _Permitted(provider, address, self), model
+
+        return found
+
+    def check(self, address: str) -> None:
+        self._permissions.check(self._run, address)
+
+
+class _Permitted:
+    def __init__(self, provider: Provider, address: str, permission: Permission) -> None:
+        self.name = provider.name
+        self._provider = provider
+        self._address = address
+        self._permission = permission
+
+    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+        self._permission.check(self._address)
+        return await self._provider.complete(request, tell)
+
+    async def close(self) -> None:
+        await self._provider.close()

@@ -1,0 +1,83 @@
+"""The gateway's own secrets as credentials: known again after a restart, so that a changed one ends what
+the old one began, also when it was changed while no gateway ran.
+
+What is kept is a slow digest with a salt of its own: a config may have a short token or a password, and
+a copy of the ledger must not tell it.
+"""
+
+import hashlib
+import hmac
+import os
+from collections.abc import Mapping
+
+import anyio.to_thread
+
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.credentials import Credential, Particulars
+from crossclaw.gateway.auth import Lock
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import DeleteCredential, PutCredential
+from crossclaw.policy.credentials import Credentials
+
+SALT_BYTES = 16
+SCRYPT = {"n": 2**14, "r": 8, "p": 1, "maxmem": 64 * 2**20}  # 16 MB and some 40 ms for each guess
+
+
+class DoorSecrets:
+    def __init__(self, ledger: Ledger, credentials: Credentials, clock: Clock) -> None:
+        self._ledger = ledger
+        self._credentials = credentials
+        self._clock = clock
+
+    async def settle(self, locks: Mapping[str, Lock]) -> None:
+        """At the start: each door gets its epoch, another one if its secret is another one."""
+        kept = {each.credential_id: each for each in await self._doors()}
+        for door, lock in locks.items():
+            known = kept.get(door)
+            if known is not None and await _is_of(known, lock):
+                self._credentials.put(door, known.epoch)
+                continue
+            now = self._clock.now_ms()
+            epoch = now if known is None else max(now, known.epoch + 1)
+            self._credentials.put(door, epoch)
+            await self.keep(door, lock)
+        for door in kept.keys() - locks.keys():
+            await self._ledger.do(DeleteCredential(credential_id=door))
+
+    async def keep(self, door: str, lock: Lock | None) -> None:
+        """What opens a door from now on; None: it was closed for good."""
+        known = {each.credential_id for each in await self._doors()}
+        if lock is None:
+            if door in known:
+                await self._ledger.do(DeleteCredential(credential_id=door))
+            return
+        epoch = self._credentials.epoch_of(door)
+        assert epoch is not None, door
+        salt = os.urandom(SALT_BYTES)
+        digest = await anyio.to_thread.run_sync(_digest, lock, salt)
+        credential = Credential(
+            credential_id=door,
+            kind="door",
+            subject=door,
+            role="operator",
+            scopes=(),
+            epoch=epoch,
+            created_at=self._clock.now_ms(),
+            particulars=Particulars(public_key=""),
+            digests=(salt.hex(), digest.hex()),
+        )
+        await self._ledger.do(PutCredential(credential=credential))
+
+    async def _doors(self) -> list[Credential]:
+        return [each for each in await self._ledger.list_credentials() if each.kind == "door"]
+
+
+async def _is_of(known: Credential, lock: Lock) -> bool:
+    salt, kept = known.digests
+    found = await anyio.to_thread.run_sync(_digest, lock, bytes.fromhex(salt))
+    return hmac.compare_digest(found.hex(), kept)
+
+
+def _digest(lock: Lock, salt: bytes) -> bytes:
+    """Of all secrets that open it, in any order."""
+    return hashlib.scrypt(b"".join(sorted(lock.digests)), salt=salt, **SCRYPT)

@@ -1,0 +1,55 @@
+"""Credentials in force: which of them still open the gateway, and in which epoch.
+
+Whatever was begun by one carries its id and epoch in its authority (`made_by`). Here is the one place
+that says whether that still counts; it is asked at every dispatch, claim, tool call, model call, tick
+and delivery, and by everything that stays open. All are held in memory: asking costs nothing.
+"""
+
+from collections.abc import Callable, Iterable
+
+from crossclaw.domain.authority import Authority, Maker
+from crossclaw.domain.errors import CredentialEnded
+
+ENDED = "the credential that this came by was revoked, removed or changed"
+
+
+class Credentials:
+    def __init__(self) -> None:
+        self._epochs: dict[str, int] = {}
+        self._listeners: list[Callable[[], None]] = []
+
+    def put(self, credential_id: str, epoch: int) -> None:
+        """It counts, in this epoch. What it made in an older one does not any more."""
+        before = self._epochs.get(credential_id)
+        self._epochs[credential_id] = epoch
+        if before not in (None, epoch):
+            self._tell()
+
+    def drop(self, *credential_ids: str) -> None:
+        """They were revoked or removed."""
+        gone = [each for each in credential_ids if self._epochs.pop(each, None) is not None]
+        if gone:
+            self._tell()
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Called after one has ended, to end at once what stays open by it."""
+        self._listeners.append(listener)
+
+    def _tell(self) -> None:
+        for listener in self._listeners:
+            listener()
+
+    def epoch_of(self, credential_id: str) -> int | None:
+        return self._epochs.get(credential_id)
+
+    def stands(self, made_by: Iterable[Maker]) -> bool:
+        """Whether all of them count. What nobody made who could lose the right to stands by itself."""
+        return all(self._counts(maker) for maker in made_by)
+
+    def _counts(self, maker: Maker) -> bool:
+        epoch = self._epochs.get(maker.credential_id)
+        return epoch is not None and maker.epoch in (None, epoch)
+
+    def require(self, authority: Authority) -> None:
+        if not self.stands(authority.made_by):
+            raise CredentialEnded(ENDED)
