@@ -1,6 +1,7 @@
 """`import` at a terminal."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,31 @@ def test_a_folder_comes_in_and_its_history_can_be_read(person: Person, tmp_path:
     copy = person.state / "sessions" / "main" / f"{MAIN}.jsonl"
     assert len(copy.read_text().splitlines()) == 8
     assert person.reads_json("import", folder)["transcriptsBefore"] == 1
+
+
+@pytest.mark.parametrize("what", ["pipe", "endless", "link out", "folder"])
+def test_an_import_opens_no_pipe_no_device_and_no_link_that_leads_out(
+    person: Person, tmp_path: Path, what: str
+) -> None:
+    folder = a_folder(tmp_path / "there")
+    store = next(folder.glob("agents/*/sessions/sessions.json"))
+    (tmp_path / "outside.json").write_text(store.read_text())
+    store.unlink()
+    match what:
+        case "pipe":
+            os.mkfifo(store)
+        case "endless":
+            store.symlink_to("/dev/zero")
+        case "link out":
+            store.symlink_to(tmp_path / "outside.json")
+        case "folder":
+            store.mkdir()
+
+    done = person.types("import", str(folder), "--dry-run")
+
+    assert done.returncode == Exit.FAILED
+    assert "sessions.json" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_long_work_is_seen_on_a_terminal_and_never_in_a_pipe(

@@ -1,5 +1,6 @@
 """Heartbeats: an agent looks around by itself; HEARTBEAT_OK is silence."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from crossclaw.config import Config
 from crossclaw.domain.events import Event, HeartbeatNews
 from crossclaw.domain.jobs import beyond_heartbeat
+from crossclaw.sandbox.files import PLACEHOLDER
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
 from tests.flows.talking import call
 
@@ -81,6 +83,30 @@ async def test_a_list_without_anything_on_it_needs_no_look(
     async with open_house(tmp_path, provider, config=config(every="10m")):
         await anyio.sleep(11 * MINUTES)
     assert len(provider.seen) == runs
+
+
+@pytest.mark.anyio
+@pytest.mark.spec("K3", "V4")
+@pytest.mark.parametrize("kind", ["pipe", "link out", "folder", "kept free"])
+async def test_a_heartbeat_file_that_is_none_holds_nobody_up(tmp_path: Path, kind: str) -> None:
+    """A sandboxed agent can make a pipe: opening it would wait for ever."""
+    workspace = tmp_path / "state" / "workspace"
+    workspace.mkdir(parents=True)
+    file = workspace / "HEARTBEAT.md"
+    match kind:
+        case "pipe":
+            os.mkfifo(file)
+        case "link out":
+            (tmp_path / "empty").touch()
+            file.symlink_to(tmp_path / "empty")
+        case "folder":
+            file.mkdir()
+        case "kept free":
+            file.write_text(PLACEHOLDER)
+    provider = ScriptedProvider(lambda _: "HEARTBEAT_OK")
+    async with open_house(tmp_path, provider, config=config(every="10m")):
+        await anyio.sleep(11 * MINUTES)
+    assert len(provider.seen) == 1
 
 
 @pytest.mark.anyio

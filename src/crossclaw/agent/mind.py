@@ -102,7 +102,7 @@ class Minds:
         find = permission.on(meter.on(self._providers.get) if meter else self._providers.get)
         provider, model = self._provider(find, chosen, configured.fallbacks)
         allowed = await self._tools(run, chosen)
-        system = self._prompts.system(run, session, allowed)
+        system = await self._prompts.system(run, session, allowed)
         specs = [tool.spec for tool in allowed.values()]
         return Mind(
             provider,

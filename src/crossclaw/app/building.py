@@ -15,6 +15,7 @@ from crossclaw.app import told
 from crossclaw.app.parts import Floor, Ground, House, Schedule, Site
 from crossclaw.config import Config
 from crossclaw.delivery.outbox import Outbox
+from crossclaw.disk.threads import Disk
 from crossclaw.domain.events import EntryAppended, Event, RunEnded
 from crossclaw.door.dispatch import Door
 from crossclaw.door.registry import Caller, Method, Registry
@@ -114,7 +115,13 @@ def _furnished(
     site: Site, ground: Ground, floor: Floor, schedule: Schedule, about: About, door: Door
 ) -> House:
     config = site.config
-    places = Places(config, site.workspace_of, site.paths.state_dir, site.outside.environ)
+    places = Places(
+        config,
+        site.workspace_of,
+        site.paths.state_dir,
+        site.outside.environ,
+        (site.paths.config_path, *site.loaded.files),
+    )
     servers = McpServers(config.mcp.servers)
     tools = [*session_tools(door), *_own_tools(config, places), *site.outside.tools]
     return House(
@@ -229,7 +236,8 @@ def _schedule(site: Site, ground: Ground) -> Schedule:
     book, feed = ground.book, ground.feed
     local = user_zone(config.agents.defaults.user_timezone, local_zone(site.outside.environ))
     notices = Notices(config, ledger, book, clock, ids)
-    heartbeats = Heartbeats(config, ledger, notices, site.workspace_of, clock, local)
+    disk = Disk(inline=site.outside.inline)
+    heartbeats = Heartbeats(config, ledger, notices, site.workspace_of, clock, local, disk)
     work = Work(config, ledger, notices, heartbeats, site.channels, clock, ids)
     clockwork = Clockwork(
         ledger, book, feed, work, heartbeats, clock, local, config.cron.max_concurrent_runs

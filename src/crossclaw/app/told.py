@@ -17,6 +17,7 @@ from crossclaw.config.current import CurrentConfig
 from crossclaw.config.model import ChosenModel
 from crossclaw.config.providers import APIS
 from crossclaw.delivery.outbox import MayDeliver
+from crossclaw.disk.threads import Disk
 from crossclaw.domain.budgets import Allowance
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Taken
@@ -30,6 +31,7 @@ from crossclaw.runs.book import BudgetOf, SayTime
 from crossclaw.schedule.zones import local_zone, user_zone
 from crossclaw.sessions.route import find_chats
 
+PROMPT_THREADS = 4  # a workspace on a slow disk must not hold up the others
 AGENTS_REMEMBERED = 1_024  # far more than anybody configures
 
 
@@ -75,6 +77,7 @@ def prompts(site: Site) -> Prompts:
     return Prompts(
         workspace_of(site),
         settings,
+        Disk(inline=site.outside.inline, threads=PROMPT_THREADS),
         lambda run: colleagues(site.config, run.key, run.authority),
     )
 

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from crossclaw.domain.errors import SandboxMissing
-from crossclaw.sandbox.contract import Limits, Place, Wrapped
+from crossclaw.sandbox.contract import PROMPT_FILES, Limits, Place, Wrapped
 from crossclaw.sandbox.environment import PATH, sandbox_environment
+from crossclaw.sandbox.files import keep_prompt_files
 from crossclaw.sandbox.host import shell
 
 WORKSPACE = "/workspace"
@@ -64,6 +65,7 @@ class Bubblewrap:
             self._found(),
             *_walls(network=place.network),
             *(binding, str(place.folder), WORKSPACE),
+            *_owners_words(place),
             *("--remount-ro", "/"),
             *("--chdir", os.path.normpath(f"{WORKSPACE}/{folder}")),
             *("--", shell(), "-c", command),
@@ -79,6 +81,17 @@ class Bubblewrap:
                 "agents.defaults.sandbox.mode to off"
             )
         return self._program
+
+
+def _owners_words(place: Place) -> list[str]:
+    """Each of them a mount of its own that can only be read: it can be neither written, removed nor renamed
+    inside, and because it is there it cannot be made."""
+    words: list[str] = []
+    if place.keeps_prompt:
+        keep_prompt_files(place.folder)
+        for name in PROMPT_FILES:
+            words += ["--ro-bind", str(place.folder / name), f"{WORKSPACE}/{name}"]
+    return words
 
 
 def _walls(*, network: bool) -> Sequence[str]:

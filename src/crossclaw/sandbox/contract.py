@@ -40,6 +40,13 @@ class Sandbox(Protocol):
         ...
 
 
+PROMPT_FILES = (
+    *("AGENTS.md", "SOUL.md", "TOOLS.md", "IDENTITY.md", "USER.md", "HEARTBEAT.md", "BOOTSTRAP.md"),
+)
+"""What the owner says to an agent: a system prompt shows them as the owner's words, so no sandboxed
+session writes them. MEMORY.md and memory/ are the agent's own notes and are shown as such."""
+
+
 class Place(msgspec.Struct, frozen=True):
     """Where the tools of one session work."""
 
@@ -50,3 +57,19 @@ class Place(msgspec.Struct, frozen=True):
     network: bool
     sandboxed: bool
     sandbox: Sandbox
+    closed: tuple[Path, ...] = ()
+    """Files and folders of the gateway's own, which no path reaches even where they lie inside."""
+    keeps_prompt: bool = False
+    """Whether the owner's `PROMPT_FILES` lie in this folder and can only be read here."""
+
+
+class Beneath(msgspec.Struct, frozen=True):
+    """A folder in which the gateway reads by itself, and nothing outside of it."""
+
+    folder: Path
+    sandboxed: bool = False
+    closed: tuple[Path, ...] = ()
+
+    @property
+    def seen_as(self) -> str:
+        return str(self.folder)

@@ -2,7 +2,8 @@
 
 Each step opens one name relative to a folder that is already open and follows no link; a link is
 read and walked like the path itself. So looking and opening are one act, and whoever swaps a folder
-for a link meanwhile gains nothing.
+for a link meanwhile gains nothing. Everything that the gateway reads or writes where an agent can
+write goes through here, and in a thread: a test looks through the source for any other way.
 """
 
 import errno
@@ -10,14 +11,14 @@ import os
 import secrets
 import stat
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import contextmanager, suppress
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from crossclaw.disk.private import make_folder
 from crossclaw.domain.errors import Forbidden, Invalid, NotFound
-from crossclaw.sandbox.contract import Place
+from crossclaw.sandbox.contract import PROMPT_FILES, Beneath, Place
 
 LINKS_MAX = 40  # as many as Linux follows itself
 PATH_CHARS_MAX = 4_096  # likewise
@@ -28,20 +29,58 @@ _FOLDER = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_DIRECTORY
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
+class LeadsOut(Forbidden):
+    """A path, or a link on its way, does not stay in the folder."""
+
+
+Root = Place | Beneath
+Identity = tuple[int, int]
+"""Device and number of a file."""
+
+
 @contextmanager
-def open_file(place: Place, path: str) -> Generator[BinaryIO]:
+def open_file(place: Root, path: str) -> Generator[BinaryIO]:
     """A regular file, to be read. What is none is answered with what is there instead."""
-    with _walk(place, path) as (folder, name):
+    with _walk(place, path) as (folder, name, _at_root):
         try:
             descriptor = os.open(name, _READ, dir_fd=folder)
         except OSError as error:
             raise _refusal(error, path, _nearby(folder)) from None
-        try:
-            _refuse_irregular(descriptor, path)
-            with open(descriptor, "rb", closefd=False) as file:
-                yield file
-        finally:
-            os.close(descriptor)
+        with _regular(descriptor, place, path) as file:
+            yield file
+
+
+@contextmanager
+def find_file(folder: Path, path: str) -> Generator[BinaryIO | None]:
+    """A regular file in a folder, to be read by the gateway for itself; None where there is none."""
+    root = Beneath(folder)
+    descriptor = _find(root, path)
+    if descriptor is None:
+        yield None
+        return
+    with _regular(descriptor, root, path) as file:
+        yield file
+
+
+def _find(root: Beneath, path: str) -> int | None:
+    try:
+        with _walk(root, path) as (folder, name, _at_root):
+            return os.open(name, _READ, dir_fd=folder)
+    except (NotFound, FileNotFoundError):
+        return None
+    except OSError as error:
+        raise _refusal(error, path) from None
+
+
+def read_file(folder: Path, path: str, bytes_max: int) -> bytes | None:
+    """A whole file of at most so many bytes; None where there is none."""
+    with find_file(folder, path) as file:
+        if file is None:
+            return None
+        data = file.read(bytes_max + 1)
+    if len(data) > bytes_max:
+        raise Invalid(f"{path} has more than {bytes_max:,} bytes")
+    return data
 
 
 def replace_file(place: Place, path: str, data: bytes) -> bool:
@@ -49,8 +88,15 @@ def replace_file(place: Place, path: str, data: bytes) -> bool:
     if not place.writable:
         raise Forbidden("your workspace is read-only here (sandbox.workspaceAccess)")
     make_folder(place.folder)
-    with _walk(place, path, create=True) as (folder, name):
-        mode = _mode_of(folder, name, path)
+    with _walk(place, path, create=True) as (folder, name, at_root):
+        if place.keeps_prompt:
+            check_prompt_files(place.folder)
+            if at_root and _is_prompt_file(name):
+                raise Forbidden(
+                    f"{name} holds the owner's words and can only be read in a sandbox; keep notes of "
+                    "your own in MEMORY.md or memory/"
+                )
+        mode = _mode_of(folder, name, place, path)
         own = f".{secrets.token_hex(8)}.tmp"
         try:
             with open(os.open(own, _NEW, 0o600, dir_fd=folder), "wb") as file:
@@ -65,22 +111,82 @@ def replace_file(place: Place, path: str, data: bytes) -> bool:
 
 def check_folder(place: Place, path: str) -> str:
     """The path of a folder relative to the place's own, when there is one."""
-    with _walk(place, path) as (folder, name):
+    with _walk(place, path) as (folder, name, _at_root):
         try:
-            os.close(os.open(name, _FOLDER, dir_fd=folder))
+            descriptor = os.open(name, _FOLDER, dir_fd=folder)
         except OSError as error:
             raise _refusal(error, path, _nearby(folder)) from None
+        try:
+            _refuse_closed(os.fstat(descriptor), _closed(place), path)
+        finally:
+            os.close(descriptor)
     return "/".join(_inside(place, path)) or "."
+
+
+# ── the owner's words ──────────────────────────────────────────────────────────────────────────
+
+PLACEHOLDER = (
+    "<!-- Put your own words in place of this line. The file is here so that no sandboxed session can make "
+    "it; as long as it says only this, it counts as missing. -->\n"
+)
+
+
+def keep_prompt_files(folder: Path) -> None:
+    """Each of `PROMPT_FILES` is there, so that a sandbox can be given it read-only: what is not there could
+    not be protected against being made."""
+    make_folder(folder)
+    check_prompt_files(folder)
+    root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for name in PROMPT_FILES:
+            if not os.path.lexists(folder / name):
+                _put_placeholder(root, name)
+    finally:
+        os.close(root)
+
+
+def _put_placeholder(root: int, name: str) -> None:
+    """Whole or not at all: an empty HEARTBEAT.md would say that there is nothing to do."""
+    own = f".{secrets.token_hex(8)}.tmp"
+    try:
+        with open(os.open(own, _NEW, 0o644, dir_fd=root), "w", encoding="utf-8") as file:
+            file.write(PLACEHOLDER)
+        with suppress(FileExistsError):
+            os.link(own, name, src_dir_fd=root, dst_dir_fd=root, follow_symlinks=False)
+    finally:
+        _forget(own, root)
+
+
+def check_prompt_files(folder: Path) -> None:
+    """What is presented as the owner's is a file of its own: behind a link lies something that a sandboxed
+    session could write."""
+    for name in PROMPT_FILES:
+        try:
+            mode = os.stat(folder / name, follow_symlinks=False).st_mode
+        except FileNotFoundError:
+            continue
+        if not stat.S_ISREG(mode):
+            raise Forbidden(
+                f"{name} in your workspace is not a regular file, so it cannot be kept from being "
+                "changed here; your owner has to put the file itself in its place"
+            )
+
+
+def _is_prompt_file(name: str) -> bool:
+    """Also as a disk that does not tell capital letters apart takes it."""
+    return name.casefold() in {each.casefold() for each in PROMPT_FILES}
 
 
 # ── walking ────────────────────────────────────────────────────────────────────────────────────
 
 
 @contextmanager
-def _walk(place: Place, path: str, *, create: bool = False) -> Generator[tuple[int, str]]:
-    """The open folder in which `path` ends, and the last name in it, which is no link."""
+def _walk(place: Root, path: str, *, create: bool = False) -> Generator[tuple[int, str, bool]]:
+    """The open folder in which `path` ends, the last name in it, which is no link, and whether that folder
+    is the place's own."""
     steps = deque(_inside(place, path))
     open_folders = [_open_root(place)]
+    closed = _closed(place)
     links = 0
     try:
         while steps:
@@ -98,17 +204,32 @@ def _walk(place: Place, path: str, *, create: bool = False) -> Generator[tuple[i
                         os.close(open_folders.pop())
                 steps.extendleft(reversed(_inside(place, target, named=path)))
             elif not steps:
-                yield open_folders[-1], step
+                yield open_folders[-1], step, len(open_folders) == 1
                 return
             else:
                 open_folders.append(_enter(open_folders[-1], step, path, create=create))
-        yield open_folders[-1], "."
+                _refuse_closed(os.fstat(open_folders[-1]), closed, path)
+        yield open_folders[-1], ".", False
     finally:
         for folder in open_folders:
             os.close(folder)
 
 
-def _inside(place: Place, path: str, named: str | None = None) -> list[str]:
+def _closed(place: Root) -> Collection[Identity]:
+    found = set()
+    for path in place.closed:
+        with suppress(OSError):
+            about = os.stat(path)
+            found.add((about.st_dev, about.st_ino))
+    return found
+
+
+def _refuse_closed(about: os.stat_result, closed: Collection[Identity], path: str) -> None:
+    if (about.st_dev, about.st_ino) in closed:
+        raise Forbidden(f"{path} belongs to the gateway; no agent reads or writes it")
+
+
+def _inside(place: Root, path: str, named: str | None = None) -> list[str]:
     """The steps of a path from the place's folder. An absolute one must begin with that folder."""
     if "\0" in path:
         raise Invalid("a path has no NUL characters")
@@ -124,7 +245,7 @@ def _inside(place: Place, path: str, named: str | None = None) -> list[str]:
     return list(pure.parts)
 
 
-def _open_root(place: Place) -> int:
+def _open_root(place: Root) -> int:
     try:
         return os.open(place.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
@@ -161,24 +282,33 @@ def _make(folder: int, name: str) -> None:
 # ── telling ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _refuse_irregular(descriptor: int, path: str) -> None:
-    mode = os.fstat(descriptor).st_mode
-    if stat.S_ISDIR(mode):
-        raise NotFound(f"{path} is a folder{_nearby(descriptor)}")
-    if not stat.S_ISREG(mode):
-        raise Invalid(f"{path} is not a regular file")
-
-
-def _mode_of(folder: int, name: str, path: str) -> int | None:
+@contextmanager
+def _regular(descriptor: int, place: Root, path: str) -> Generator[BinaryIO]:
+    """What was opened, if it is a regular file. It is closed afterwards, also if it is none."""
     try:
-        found = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+        about = os.fstat(descriptor)
+        if stat.S_ISDIR(about.st_mode):
+            raise NotFound(f"{path} is a folder{_nearby(descriptor)}")
+        if not stat.S_ISREG(about.st_mode):
+            raise Invalid(f"{path} is not a regular file")
+        _refuse_closed(about, _closed(place), path)
+        with open(descriptor, "rb", closefd=False) as file:
+            yield file
+    finally:
+        os.close(descriptor)
+
+
+def _mode_of(folder: int, name: str, place: Place, path: str) -> int | None:
+    try:
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise _refusal(error, path) from None
-    if not stat.S_ISREG(found):
+    if not stat.S_ISREG(found.st_mode):
         raise Invalid(f"{path} is there and is not a regular file")
-    return stat.S_IMODE(found) & 0o777
+    _refuse_closed(found, _closed(place), path)
+    return stat.S_IMODE(found.st_mode) & 0o777
 
 
 def _forget(name: str, folder: int) -> None:
@@ -186,8 +316,8 @@ def _forget(name: str, folder: int) -> None:
         os.unlink(name, dir_fd=folder)
 
 
-def _outside(path: str) -> Forbidden:
-    return Forbidden(f"{path} is outside of your workspace")
+def _outside(path: str) -> LeadsOut:
+    return LeadsOut(f"{path} is outside of your workspace")
 
 
 def _refusal(error: OSError, path: str, hint: str = "") -> Exception:

@@ -1,7 +1,7 @@
 """Places: where each session's tools work, decided for every call anew."""
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from crossclaw.policy.sandbox import decide_sandbox
 from crossclaw.sandbox.bubblewrap import WORKSPACE, Bubblewrap
 from crossclaw.sandbox.contract import Limits, Place
 from crossclaw.sandbox.host import Host
+from crossclaw.sandbox.reach import refuse_config_within, refuse_nested
 
 
 class Places:
@@ -29,13 +30,17 @@ class Places:
         workspace_of: Callable[[str], Path],
         state_dir: Path,
         environ: Mapping[str, str],
+        config_files: Sequence[Path] = (),
     ) -> None:
         self._config = config
         self._workspace_of = workspace_of
         self._state_dir = state_dir
         self._environ = environ
         self._program = shutil.which("bwrap", path=environ.get("PATH"))
+        self._config_files = tuple(config_files)
         self._checked = False
+        self._open_state: dict[str, bool] = {}
+        """By agent: whether its workspace holds the gateway's own folder."""
         self._writing: dict[Path, anyio.Lock] = {}
         self._settings: tuple[Agents, dict[str, Sandbox]] = (config.agents, {})
         """By agent, as long as the config has these; asked for in every run."""
@@ -46,10 +51,36 @@ class Places:
 
     async def prepare(self) -> None:
         """At the start: where an agent is to be sandboxed, the sandbox must work."""
+        refuse_config_within(self._config_files, self._writable())
+        refuse_nested(self._workspaces(), self._boxed())
         for agent_id in self._agents.ids():
             if self._agents.sandbox_for(agent_id).mode != "off":
                 self._refuse_open_state(agent_id)
                 await self._check()
+
+    def _workspaces(self) -> dict[str, Path]:
+        return {agent_id: self._workspace_of(agent_id) for agent_id in self._agents.ids()}
+
+    def _writable(self) -> dict[str, Path]:
+        """Where agents can write, sandboxed or not."""
+        found = {"the folder of sandboxes": self._state_dir / "sandboxes"}
+        for agent_id, workspace in self._workspaces().items():
+            settings = self._settings_of(agent_id)
+            if settings.mode != "all" or settings.workspace_access == "rw":
+                found[f"the workspace of agent {agent_id}"] = workspace
+        return found
+
+    def _boxed(self) -> dict[str, Path]:
+        """Where sandboxed sessions can write. What a sandboxed session causes elsewhere is sandboxed whatever
+        the mode there, so where one agent is, all count."""
+        found = {"the folder of sandboxes": self._state_dir / "sandboxes"}
+        all_settings = {each: self._settings_of(each) for each in self._agents.ids()}
+        if any(settings.mode != "off" for settings in all_settings.values()):
+            for agent_id, settings in all_settings.items():
+                if settings.workspace_access == "rw":
+                    workspace = self._workspace_of(agent_id)
+                    found[f"the workspace of agent {agent_id}"] = workspace
+        return found
 
     def decide(self, key: SessionKey, authority: Authority) -> Decision:
         return decide_sandbox(self._settings_of(key.agent_id), key, authority)
@@ -59,7 +90,8 @@ class Places:
         folder = self._workspace_of(key.agent_id)
         if not self.decide(key, authority).allowed:
             host = Host(self._environ, passed)
-            return Place(folder, str(folder), True, True, False, host)
+            closed = (self._state_dir, *self._config_files)
+            return Place(folder, str(folder), True, True, False, host, closed)
         settings = self._settings_of(key.agent_id)
         self._refuse_open_state(key.agent_id)
         await self._check()
@@ -70,6 +102,7 @@ class Places:
             writable=access != "ro",
             network=settings.allows_network,
             sandboxed=True,
+            keeps_prompt=access == "rw",
             sandbox=Bubblewrap(self._program, self._environ, passed, _limits(settings)),
         )
 
@@ -102,8 +135,11 @@ class Places:
         return self._state_dir / "sandboxes" / name
 
     def _refuse_open_state(self, agent_id: str) -> None:
-        workspace = self._workspace_of(agent_id).resolve()
-        if self._state_dir.resolve().is_relative_to(workspace):
+        workspace = self._workspace_of(agent_id)
+        if agent_id not in self._open_state:  # asked with every call; a folder's place stays
+            state = self._state_dir.resolve()
+            self._open_state[agent_id] = state.is_relative_to(workspace.resolve())
+        if self._open_state[agent_id]:
             raise ConfigInvalid(
                 f"the workspace {workspace} of agent {agent_id} holds the gateway's own folder "
                 f"{self._state_dir}, which no sandboxed session may reach; choose another workspace"

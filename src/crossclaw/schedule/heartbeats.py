@@ -1,5 +1,6 @@
 """Heartbeats: the built-in jobs, made from the config. An agent looks around; HEARTBEAT_OK is silence."""
 
+import logging
 from collections.abc import Callable
 from datetime import datetime, tzinfo
 from pathlib import Path
@@ -9,18 +10,23 @@ import msgspec
 from crossclaw.config import Config
 from crossclaw.config.heartbeat import EVERY, ActiveHours
 from crossclaw.config.heartbeat import Heartbeat as Settings
+from crossclaw.disk.threads import Disk
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.durations import parse_duration
+from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.jobs import HEARTBEAT_OK, Every, Heartbeat, Job, JobSpec, TickId
 from crossclaw.domain.messages import Provenance
 from crossclaw.domain.runs import NewRun
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.jobs import DeleteJob, PutJob
+from crossclaw.sandbox.files import PLACEHOLDER, find_file
 from crossclaw.schedule.notices import Notices
 from crossclaw.schedule.times import find_zone, next_after
 from crossclaw.schedule.zones import user_zone
+
+log = logging.getLogger(__name__)
 
 PREFIX = "heartbeat:"
 PROMPT = (
@@ -42,6 +48,7 @@ class Heartbeats:
         workspace: Workspace,
         clock: Clock,
         local: tzinfo,
+        disk: Disk,
     ) -> None:
         self._config = config
         self._ledger = ledger
@@ -49,6 +56,7 @@ class Heartbeats:
         self._workspace = workspace
         self._clock = clock
         self._local = local
+        self._disk = disk
         self.enabled = True
         """`set-heartbeats` turns them off until the gateway is started again."""
 
@@ -103,7 +111,7 @@ class Heartbeats:
             return "quiet-hours"
         if await self._ledger.list_open_runs(self._notices.main_of(job.agent_id)):
             return "requests-in-flight"
-        if self._nothing_to_look_after(job.agent_id):
+        if await self._nothing_to_look_after(job.agent_id):
             return "empty-heartbeat-file"
         return None
 
@@ -126,9 +134,9 @@ class Heartbeats:
             return True
         return start <= now < end if start < end else now >= start or now < end
 
-    def _nothing_to_look_after(self, agent_id: str) -> bool:
+    async def _nothing_to_look_after(self, agent_id: str) -> bool:
         """A HEARTBEAT.md with only headings and empty boxes says that there is nothing to do."""
-        text = _beginning(self._workspace(agent_id) / "HEARTBEAT.md")
+        text = await self._disk.run(_beginning, self._workspace(agent_id))
         return text is not None and not any(map(_says_something, text.splitlines()))
 
     async def beat(self, job: Job, tick: TickId, run_id: str) -> NewRun:
@@ -161,13 +169,15 @@ def _target(settings: Settings, last: Address | None) -> Address | None:
             return last if last and last.channel == channel else None
 
 
-def _beginning(path: Path) -> str | None:
-    """Some kilobytes, twice an hour: a thread would cost more than the read."""
+def _beginning(workspace: Path) -> str | None:
+    """Of HEARTBEAT.md, if it is a file and says something of its own."""
     try:
-        with path.open("rb") as file:
-            return file.read(FILE_BYTES_MAX).decode(errors="replace")
-    except OSError:
+        with find_file(workspace, "HEARTBEAT.md") as file:
+            text = None if file is None else file.read(FILE_BYTES_MAX).decode(errors="replace")
+    except (CrossclawError, OSError) as error:
+        log.warning("HEARTBEAT.md of workspace %s is not read: %s", workspace, error)
         return None
+    return None if text == PLACEHOLDER else text
 
 
 def _minutes(hour: str) -> int:

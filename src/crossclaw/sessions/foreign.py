@@ -7,6 +7,7 @@ import msgspec
 
 from crossclaw.domain.errors import Invalid, InvalidKey
 from crossclaw.domain.keys import RESERVED, SHARED, SessionKey
+from crossclaw.sandbox.files import find_file
 from crossclaw.transcripts.foreign import Line, mend_halves, parse_time
 
 HEADER_BYTES_MAX = 64_000  # an id, a time and a folder
@@ -117,8 +118,8 @@ def begun_at(path: Path | None) -> int:
     """The time of the first line; 0 when nobody can tell."""
     if path is None:
         return 0
-    with path.open("rb") as file:
-        raw = file.readline(HEADER_BYTES_MAX)
+    with find_file(path.parent, path.name) as file:
+        raw = b"" if file is None else file.readline(HEADER_BYTES_MAX)
     try:
         return parse_time(msgspec.json.decode(raw, type=Line).timestamp)
     except (msgspec.MsgspecError, UnicodeDecodeError):

@@ -12,7 +12,7 @@ import msgspec
 
 from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.errors import Invalid, InvalidKey
+from crossclaw.domain.errors import CrossclawError, Forbidden, Invalid, InvalidKey, NotFound
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.imports import (
     BeginImport,
@@ -21,6 +21,8 @@ from crossclaw.ledger.imports import (
     ImportEntries,
     ImportState,
 )
+from crossclaw.sandbox.contract import Beneath
+from crossclaw.sandbox.files import open_file, read_file
 from crossclaw.sessions.foreign import (
     begun_at,
     canonical_first,
@@ -85,13 +87,15 @@ class Import:
         self._clock = clock
         self._progress = progress
         self._done = self._all = 0
+        self._folder = Path()
         self.report = Report()
 
     async def run(self, folder: Path) -> Report:
+        self._folder = folder
         found = list(self._find(folder))
         newer = _newer(folder)
         if not found:
-            raise Invalid(_why_nothing(folder, newer))
+            raise Invalid("; ".join(self.report.problems[:3]) or _why_nothing(folder, newer))
         for store in newer:
             self.report.remark(f"{store}: sessions of OpenClaw 2026.9, which cannot be read yet")
         self.report.agents = sorted({each.session.key.agent_id for each in found})
@@ -123,11 +127,10 @@ class Import:
             self.report.remark(f"{store.parent}: {len(orphans)} transcripts that no session names are left")  # fmt: skip
 
     def _read_store(self, store: Path) -> dict[str, Any]:
-        if store.stat().st_size > STORE_BYTES_MAX:
-            raise Invalid(f"{store} has more than {STORE_BYTES_MAX} bytes")
         try:
-            entries = read_store(store.read_bytes())
-        except Invalid as error:
+            raw = read_file(self._folder, str(store.relative_to(self._folder)), STORE_BYTES_MAX)
+            entries = read_store(raw or b"")
+        except (CrossclawError, OSError) as error:
             self.report.problem(f"{store}: {error}")
             return {}
         if not isinstance(entries, dict):
@@ -183,7 +186,7 @@ class Import:
             elif state.last_seq > state.entries:
                 self.report.remark(f"{found.session.key} has been talked in here since; it stays as it is")  # fmt: skip
             else:
-                await self._bring_entries(found.session, path, state, size)
+                await self._try_entries(found.session, path, state, size)
         self._done += size
         self._progress(self._done, self._all, self.report)
 
@@ -199,16 +202,26 @@ class Import:
             self.report.remark(f"{found.session.session_id} is a session of this store already")
         return state
 
+    async def _try_entries(
+        self, session: ImportedSession, path: Path, state: ImportState, size: int
+    ) -> None:
+        """What has become something else than a file since it was found does not keep the others out."""
+        try:
+            await self._bring_entries(session, path, state, size)
+        except (NotFound, Forbidden, Invalid) as error:
+            self.report.problem(f"{path}: {error}")
+
     async def _bring_entries(
         self, session: ImportedSession, path: Path, state: ImportState, size: int
     ) -> None:
         batch = _Batch(state)
-        for read in read_transcript(path, begin=state.bytes, lines=state.lines):
-            if read.problem is not None:
-                self.report.problem(f"{path}:{read.number}: {read.problem}")
-            batch.add(read)
-            if batch.full:
-                await self._write(session, batch, 0)
+        with open_file(Beneath(path.parent), path.name) as file:
+            for read in read_transcript(file, begin=state.bytes, lines=state.lines):
+                if read.problem is not None:
+                    self.report.problem(f"{path}:{read.number}: {read.problem}")
+                batch.add(read)
+                if batch.full:
+                    await self._write(session, batch, 0)
         await self._write(session, batch, size)
 
     async def _write(self, session: ImportedSession, batch: "_Batch", size: int) -> None:

@@ -8,7 +8,7 @@ import msgspec
 from crossclaw.config.tools import ExecTool
 from crossclaw.disk.private import make_folder
 from crossclaw.domain.errors import Forbidden, Invalid, ToolFailed
-from crossclaw.sandbox.contract import Place
+from crossclaw.sandbox.contract import Place, Wrapped
 from crossclaw.sandbox.files import check_folder
 from crossclaw.sandbox.places import Places
 from crossclaw.sandbox.programs import Finished, run_program
@@ -44,15 +44,14 @@ class Exec(Tool[ExecParams]):
             raise Forbidden(
                 "commands run only in a sandbox here (tools.exec.host), and this session has none"
             )
-        folder = await anyio.to_thread.run_sync(_begin, place, params)
-        wrapped = place.sandbox.wrap(place, params.command, folder)
+        wrapped = await anyio.to_thread.run_sync(_wrap, place, params)
         longest = float(settings.timeout_sec or TIMEOUT_S)
         return _told(
             await run_program(wrapped, min(params.timeout or longest, longest), context.tell)
         )
 
 
-def _begin(place: Place, params: ExecParams) -> str:
+def _wrap(place: Place, params: ExecParams) -> Wrapped:
     if "\0" in params.command or not params.command.strip():
         raise Invalid("command is empty, or has NUL characters")
     if len(params.command.encode("utf-8", "replace")) > COMMAND_BYTES_MAX:
@@ -60,7 +59,7 @@ def _begin(place: Place, params: ExecParams) -> str:
     if params.timeout is not None and params.timeout <= 0:
         raise Invalid("timeout is in seconds, and more than 0")
     make_folder(place.folder)
-    return check_folder(place, params.workdir)
+    return place.sandbox.wrap(place, params.command, check_folder(place, params.workdir))
 
 
 def _told(finished: Finished) -> str:

@@ -182,6 +182,7 @@ class _Server:
         assert self.tasks is not None
         await anyio.to_thread.run_sync(import_module, "mcp")  # a second, while others go on
         try:
+            await anyio.to_thread.run_sync(_refuse_missing, self._settings)
             await self.tasks.start(self._hold, name=f"MCP server {self.name}")
             self._trouble = ""
         except Exception as error:  # noqa: BLE001  a program that is not there, a server that is none
@@ -232,8 +233,6 @@ class _Server:
             return _over_http(settings.url, headers)
         if not settings.command:
             raise ToolFailed(f"mcp.servers.{self.name} has neither command nor url")
-        if shutil.which(settings.command, path=_path(settings)) is None and not settings.cwd:
-            raise ToolFailed(f"there is no program {settings.command}")
         program, *arguments = kept((settings.command, *settings.args))
         parameters = StdioServerParameters(
             command=program,
@@ -257,6 +256,14 @@ class _Server:
     async def _heard(self, message: Any) -> None:
         if getattr(message, "method", "") == "notifications/tools/list_changed":
             self._tools = None
+
+
+def _refuse_missing(settings: McpServer) -> None:
+    command = settings.command
+    if settings.url or not command or settings.cwd:
+        return
+    if shutil.which(command, path=_path(settings)) is None:
+        raise ToolFailed(f"there is no program {command}")
 
 
 def _path(settings: McpServer) -> str | None:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import msgspec
 
+from crossclaw.disk.threads import Disk
 from crossclaw.disk.zstd import zstd
 from crossclaw.domain.clock import Clock
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Export, MarkCompressed
 from crossclaw.transcripts.copies import Copies, Copy
-from crossclaw.transcripts.disk import Disk
 from crossclaw.transcripts.files import Files, Name
 
 CHUNK_BYTES = 1024 * 1024  # in memory at once, whatever the size of the file

@@ -16,13 +16,13 @@ import anyio
 import anyio.abc
 import msgspec
 
+from crossclaw.disk.threads import Disk
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Export, MarkExported
 from crossclaw.transcripts.compressing import Compressing
 from crossclaw.transcripts.copies import Chunk, Copies, Copy
-from crossclaw.transcripts.disk import Disk
 from crossclaw.transcripts.files import Differs, Files, Name, Piece
 from crossclaw.transcripts.jsonl import iso_time
 from crossclaw.transcripts.mending import Mending

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
@@ -127,22 +126,21 @@ class UnreadableLine(ValueError):
     pass
 
 
-def read_transcript(path: Path, *, begin: int = 0, lines: int = 0) -> Iterator[Read]:
+def read_transcript(file: BinaryIO, *, begin: int = 0, lines: int = 0) -> Iterator[Read]:
     """From the byte `begin`, before which there were so many lines. Holds one line at a time."""
-    with path.open("rb") as file:
-        file.seek(begin)
-        number, end = lines, begin
-        while raw := file.readline(LINE_BYTES_MAX):
-            number, end = number + 1, end + len(raw)
-            if not raw.endswith(b"\n"):
-                skipped = _skip_line(file)
-                if skipped is None:
-                    yield _last_line(raw, number, end)
-                    return
-                end += skipped
-                yield Read(number, end, problem=f"longer than {LINE_BYTES_MAX} bytes")
-                continue
-            yield _read(raw, number, end)
+    file.seek(begin)
+    number, end = lines, begin
+    while raw := file.readline(LINE_BYTES_MAX):
+        number, end = number + 1, end + len(raw)
+        if not raw.endswith(b"\n"):
+            skipped = _skip_line(file)
+            if skipped is None:
+                yield _last_line(raw, number, end)
+                return
+            end += skipped
+            yield Read(number, end, problem=f"longer than {LINE_BYTES_MAX} bytes")
+            continue
+        yield _read(raw, number, end)
 
 
 def _skip_line(file: BinaryIO) -> int | None:

@@ -9,9 +9,9 @@ import logging
 
 import anyio
 
+from crossclaw.disk.threads import Disk
 from crossclaw.domain.clock import Clock
 from crossclaw.transcripts.copies import Copies, Copy
-from crossclaw.transcripts.disk import Disk
 from crossclaw.transcripts.files import Draft, Files
 from crossclaw.transcripts.jsonl import iso_time
 

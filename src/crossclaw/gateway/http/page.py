@@ -4,6 +4,7 @@ import gzip
 from functools import lru_cache
 from pathlib import Path
 
+import anyio.to_thread
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
@@ -66,7 +67,7 @@ def _serving(file: Path) -> Handle:
     async def handle(request: Request, _principal: Principal) -> Response:
         small = "gzip" in request.headers.get("accept-encoding", "")
         try:
-            body = _read(file, small)
+            body = await anyio.to_thread.run_sync(_read, file, small)
         except FileNotFoundError:
             return PlainTextResponse("Not Found", 404)
         headers = _HEADERS | ({"content-encoding": "gzip"} if small else {})
@@ -76,8 +77,7 @@ def _serving(file: Path) -> Handle:
 
 
 def _read(file: Path, small: bool) -> bytes:
-    """Kept in memory by its time of change, so that whoever works on the page sees what they wrote. A
-    look at that time costs less than a thread, and ten files are asked for at once."""
+    """Kept in memory by its time of change, so that whoever works on the page sees what they wrote."""
     return _kept(file, file.stat().st_mtime_ns, small)
 
 

@@ -15,10 +15,10 @@ class Disk:
     """`inline` works right in the caller's task: for virtual time, where a pending thread would
     look like idleness."""
 
-    def __init__(self, *, inline: bool) -> None:
+    def __init__(self, *, inline: bool, threads: int = 1) -> None:
         self._inline = inline
         # A place of its own: threads that tools keep busy must not hold up the transcripts.
-        self._place = anyio.CapacityLimiter(1)
+        self._place = anyio.CapacityLimiter(threads)
 
     async def run(self, work: Callable[[Unpack[Args]], T], *args: *Args) -> T:
         if self._inline:
