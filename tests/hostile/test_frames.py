@@ -21,6 +21,7 @@ from tests.hostile.watched import (
     check_answer,
     check_event,
     hostile,
+    read_to_the_end,
     reason_of,
     watched_house,
 )
@@ -198,8 +199,7 @@ def test_bytes_that_are_no_frames_close_only_their_own_connection(house: Watched
         with socket.create_connection(("127.0.0.1", house.housed.port), PATIENCE_S) as peer:
             peer.sendall(raw if first else upgrade + raw)
             peer.shutdown(socket.SHUT_WR)
-            while peer.recv(65536):
-                pass
+            read_to_the_end(peer)
         assert house.complaints() == [], raw
         assert house.serves()
 
@@ -265,7 +265,6 @@ def test_headers_that_nobody_sends_end_their_request(house: Watched) -> None:
         with socket.create_connection(("127.0.0.1", house.housed.port), PATIENCE_S) as peer:
             peer.sendall(raw)
             peer.shutdown(socket.SHUT_WR)
-            while peer.recv(65536):
-                pass
+            read_to_the_end(peer)
         assert house.complaints() == [], raw
         assert house.serves()

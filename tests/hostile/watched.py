@@ -4,11 +4,13 @@ import gc
 import json
 import logging
 import os
+import re
 import time
 from asyncio import all_tasks  # noqa: TID251  what is counted are the loop's own tasks
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from socket import SocketType
 from typing import Any, TypeVar
 
 import apsw
@@ -69,6 +71,7 @@ class Watched:
         self.housed = housed
         self._http = httpx2.Client(base_url=housed.url, timeout=PATIENCE_S)
         self._portal = portal
+        self._stalls_of_ours = 0
         self._complaints = complaints
         store = Paths(housed.folder, housed.folder / "state", housed.folder / "x").ledger_path
         self._store = apsw.Connection(str(store), flags=apsw.SQLITE_OPEN_READONLY)
@@ -79,6 +82,20 @@ class Watched:
     def close(self) -> None:
         self._store.close()
         self._http.close()
+
+    def stalls(self) -> int:
+        """How often the loop was kept busy for more than a tenth of a second: everybody waited then. What
+        the test itself does in the loop is not counted."""
+        found = self._http.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"}).text
+        counted = re.search(r'crossclaw_loop_stalls_total\{kind="busy"\} (\d+)', found)
+        assert counted is not None, found
+        return int(counted[1]) - self._stalls_of_ours
+
+    @contextmanager
+    def nobody_waits(self) -> Iterator[None]:
+        before = self.stalls()
+        yield
+        assert self.stalls() == before, "the loop stood still, and everybody waited"
 
     def serves(self) -> bool:
         return self._http.get("/health").status_code == 200
@@ -113,7 +130,10 @@ class Watched:
 
     def held(self) -> dict[str, int]:
         """What the house holds while nobody is connected."""
-        return {"sockets": _sockets(), **self._portal.call(_in_the_loop)}
+        before = self.stalls()
+        found = {"sockets": _sockets(), **self._portal.call(_in_the_loop)}
+        self._stalls_of_ours += self.stalls() - before
+        return found
 
     def check_held(self, before: dict[str, int]) -> None:
         """No more than before, as soon as those who left are gone; but for the last few who were here, whom
@@ -146,6 +166,8 @@ async def _in_the_loop() -> dict[str, int]:
 def watched_house(folder: Path) -> Iterator[Watched]:
     complaints = Complaints()
     logging.getLogger().addHandler(complaints)
+    gc.collect()
+    gc.freeze()  # what the tests hold is not looked through while the gateway serves
     try:
         with (
             start_blocking_portal("asyncio") as portal,
@@ -154,10 +176,12 @@ def watched_house(folder: Path) -> Iterator[Watched]:
             watched = Watched(housed, portal, complaints)
             try:
                 _first_visit(watched)
-                yield watched
+                with watched.nobody_waits():
+                    yield watched
             finally:
                 watched.close()
     finally:
+        gc.unfreeze()
         logging.getLogger().removeHandler(complaints)
 
 
@@ -275,6 +299,13 @@ def hostile(sample: int, full: int = EXAMPLES_FULL) -> Callable[[Test], Test]:
 
 
 # ── laws ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_to_the_end(peer: SocketType) -> None:
+    """However the other side ends it: who is cut off while it still sends finds its connection reset."""
+    with suppress(ConnectionResetError):
+        while peer.recv(65536):
+            pass
 
 
 def reason_of(closed: ConnectionClosed) -> str:

@@ -1,5 +1,7 @@
 """`web_fetch`: pages of the public internet become text; nothing else can be reached by it."""
 
+import gzip
+import re
 import resource
 import socket
 import subprocess
@@ -7,6 +9,7 @@ import sys
 import threading
 from collections.abc import Generator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -27,6 +30,15 @@ PAGE = """<html><head><title>Bread</title><style>p {}</style></head><body>
 <ul><li>mix</li><li>wait</li></ul><table><tr><th>g</th></tr><tr><td>500</td></tr></table></body></html>"""
 
 SLOW = b"<!--" * 500_000  # an hour of work for the parser
+
+
+CODED = {
+    "/japanese": ("日本".encode("shift_jis"), 'text/plain; charset="Shift_JIS"', 200, ""),
+    "/marked": ("\ufeffé".encode("utf-16-le"), "text/plain; charset=iso-8859-1", 200, ""),
+    "/punycode": (b"-" + b"a9" * 500_000, "text/plain; charset=punycode", 200, ""),
+    "/packed": (gzip.compress(b"x" * 10_000_000), "text/plain", 200, "gzip"),
+}
+"""Bytes, their type, a status, and how they are packed."""
 
 
 class Site(BaseHTTPRequestHandler):
@@ -57,10 +69,13 @@ class Site(BaseHTTPRequestHandler):
             case "/file":
                 self._redirect("file:///etc/passwd")
             case _:
-                self._answer(b"nothing", "text/plain", 404)
+                missing = (b"nothing", "text/plain", 404, "")
+                self._answer(*CODED.get(self.path, missing))
 
-    def _answer(self, body: bytes, kind: str, status: int = 200) -> None:
+    def _answer(self, body: bytes, kind: str, status: int = 200, packed: str = "") -> None:
         self.send_response(status)
+        if packed:
+            self.send_header("Content-Encoding", packed)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -135,6 +150,37 @@ def test_a_page_becomes_text_that_a_model_can_use(site: ThreadingHTTPServer) -> 
         assert part not in text
     assert fetch(at(site, "/json")).endswith('{"a": 1}')
     assert "answered 404" in fetch(at(site, "/missing"))
+
+
+def test_pages_are_read_in_the_charset_that_they_name(site: ThreadingHTTPServer) -> None:
+    assert fetch(at(site, "/japanese")).endswith("日本")
+    assert fetch(at(site, "/marked")).endswith("é")
+
+
+def test_a_charset_that_no_page_has_is_read_as_utf_8(site: ThreadingHTTPServer) -> None:
+    text = fetch(at(site, "/punycode"), maxChars=20)
+    assert "-a9a9a9" in text
+    assert "more characters" in text
+
+
+@pytest.mark.parametrize(
+    "charset", ["punycode", "idna", "zlib", "bz2", "unicode_escape", "utf-7", "rot13", "undefined"]
+)
+def test_codecs_that_are_programs_are_no_charsets(charset: str) -> None:
+    assert charset not in page_reader.CHARSETS
+    assert page_reader.decoded(b"a+AGE-\\x41", charset) == "a+AGE-\\x41"
+
+
+def test_every_charset_that_is_taken_is_known_to_python_and_linear() -> None:
+    for name in page_reader.CHARSETS:
+        page_reader.decoded(b"a" * 1000 + bytes(range(256)), name)
+
+
+def test_nothing_is_decoded_or_unpacked_in_the_loop(site: ThreadingHTTPServer) -> None:
+    with pytest.raises(ToolFailed, match="answers packed"):
+        fetch(at(site, "/packed"))
+    source = Path(web_fetch.__file__).read_text("utf-8")
+    assert re.findall(r"\.(decode|text|json|aiter_\w+)\(", source) == ["decode", "aiter_raw"]
 
 
 def test_a_server_hears_its_own_name_and_a_redirect_is_relative_to_it(
@@ -262,6 +308,7 @@ def test_a_page_that_is_built_to_be_slow_ends_with_its_call_and_leaves_nobody_at
 
 def test_the_reader_ends_by_itself_when_nobody_ends_it() -> None:
     program = f"import {page_reader.__name__} as reader; reader.READING_S = 1.0; reader.main()"
-    ended = subprocess.run([sys.executable, "-c", program], input=SLOW, check=False)
+    asked = [sys.executable, "-c", program, "html", "utf-8", "1000"]
+    ended = subprocess.run(asked, input=SLOW, check=False)
 
     assert ended.returncode < 0

@@ -47,6 +47,7 @@ from crossclaw.gateway.http.openai_chat import chat_endpoints
 from crossclaw.gateway.http.openai_responses import responses_endpoint
 from crossclaw.gateway.http.tools import tools_invoke
 from crossclaw.gateway.server import Gateway, bind, listen_host
+from crossclaw.gateway.watchdog import Watchdog
 from crossclaw.ledger.operations import ASIDE, Timer
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.runs.book import Follow
@@ -309,11 +310,13 @@ def build_gateway(
         ),
         around,
         health=house.about.snapshot,
-        endpoints=_endpoints(config, outside, house),
+        endpoints=_endpoints(config, outside, house, around.watchdog),
     )
 
 
-def _endpoints(config: Config, outside: Outside, house: House) -> list[Endpoint]:
+def _endpoints(
+    config: Config, outside: Outside, house: House, watchdog: Watchdog
+) -> list[Endpoint]:
     """What is served over HTTP beside the page and the sign of life."""
     door, ids, clock = house.door, outside.ids, outside.clock
 
@@ -323,7 +326,9 @@ def _endpoints(config: Config, outside: Outside, house: House) -> list[Endpoint]
     invoker = Invoker(house.toolsets, house.resolver, config, model_of)
     guest_tools = GuestTools(door, house.toolsets, house.guests, config, model_of, ids)
     asking = Asking(door, Followers(house.feed), config, ids)
-    meter = Meter(house.feed, lambda: house.slots.taken, lambda: len(outside.presence()) - 1)
+    meter = Meter(
+        house.feed, lambda: house.slots.taken, lambda: len(outside.presence()) - 1, watchdog
+    )
     chat, responses = (
         config.gateway.http.endpoints.chat_completions,
         config.gateway.http.endpoints.responses,

@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from crossclaw.domain import untrusted
 from crossclaw.domain.authority import Authority
 from crossclaw.door.open_calls import OpenCalls
 from crossclaw.door.principal import Principal
@@ -245,7 +246,16 @@ async def read_body(
                 raise Refusal(too_large(bytes_max))
     if waiting.cancelled_caught:
         raise Refusal(invalid("the body took too long", 408))
-    return bytes(body)
+    return _weighed(bytes(body))
+
+
+def _weighed(body: bytes) -> bytes:
+    """Whatever decodes it afterwards does so in the event loop."""
+    try:
+        untrusted.check(body)
+    except untrusted.TooHeavy as error:
+        raise Refusal(invalid(str(error), 413)) from None
+    return body
 
 
 def remote_address(scope: Scope, headers: Mapping[str, str], proxies: frozenset[str]) -> str:

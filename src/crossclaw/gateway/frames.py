@@ -4,7 +4,6 @@ Responses and events are put together around a payload that is already JSON, so 
 many clients is encoded once; only `seq` differs.
 """
 
-import json
 import logging
 import traceback
 from typing import Annotated, Any
@@ -12,6 +11,7 @@ from typing import Annotated, Any
 import msgspec
 
 from crossclaw.domain.errors import CrossclawError, Forbidden, Invalid
+from crossclaw.domain.untrusted import TooHeavy, check_depth, check_weight, find_id
 from crossclaw.door.dispatch import MissingScope
 
 log = logging.getLogger(__name__)
@@ -42,23 +42,17 @@ encode = _encoder.encode
 
 
 def decode_request(data: str | bytes) -> Request:
+    """Refused is it under its id, also what is no JSON (other languages write half an emoji or NaN and call it
+    so): a client that hears of no id of its own waits for ever."""
     try:
-        return _requests.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InvalidFrame(f"invalid request frame: {error}", _find_id(data)) from None
+        check_weight(data)
+        request = _requests.decode(data)
+        check_depth(request.params)
+    except (msgspec.DecodeError, UnicodeDecodeError, TooHeavy) as error:
+        raise InvalidFrame(f"invalid request frame: {error}", find_id(data)) from None
     except RecursionError:
-        raise InvalidFrame("invalid request frame: nested too deeply") from None
-
-
-def _find_id(data: str | bytes) -> str | None:
-    """Other languages write half an emoji or NaN and call it JSON. It is refused, but under its id: a client
-    that hears of no id of its own waits for ever."""
-    try:
-        found = json.loads(data)["id"]
-        encode(found)
-    except (ValueError, TypeError, LookupError, RecursionError):
-        return None
-    return found if isinstance(found, str) and 0 < len(found) <= 256 else None
+        raise InvalidFrame("invalid request frame: nested too deeply", find_id(data)) from None
+    return request
 
 
 # ── responses ──────────────────────────────────────────────────────────────────────────────────

@@ -28,6 +28,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """A request line and headers are one packet; only an attacker needs longer."""
     handshake_time_s: float = 10.0
     """OpenClaw's own; its clients answer the challenge within a second."""
+    stranger_read_bytes: int = 4 * KIB
+    """Taken from a stranger's socket in one turn of the loop: everything in it is parsed at once, and the
+    smallest frame has six bytes. A `connect` comes in one or two."""
+    stranger_pings_max: int = 16
+    """Then it is cut off: pings are for connections that live."""
     handshake_bytes_max: int = 16 * KIB
     """A `connect` with a signed device has about 1.2 KiB; one with long lists of commands 8."""
 
@@ -59,6 +64,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     50 MiB would let twenty stuck clients take a gigabyte."""
     dropping_share: float = 0.25
     """From this share of the buffer on, events that the next one replaces are left out."""
+    read_bytes: int = 64 * KIB
+    """Taken from a client's socket in one turn of the loop, so that nobody waits for 40,000 tiny frames."""
+    fragments_max: int = 4096
+    """Of one message. Browsers cut a large one into pieces of some 100 KiB."""
     requests_at_once: int = 2048
     """Of one connection. One client may carry a thousand sessions, each with a request that waits
     for its second answer; a task is about 8 KiB."""
@@ -101,6 +110,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     can be asked again."""
 
     # ── HTTP ───────────────────────────────────────────────────────────────────────────────────
+    pipelined_max: int = 16
+    """Requests behind one that is not answered yet. Clients that send ahead at all send a few."""
     body_bytes_max: int = 2 * MIB
     """Where a route does not say its own: a tool's arguments. OpenClaw's number."""
     body_time_s: float = 20.0

@@ -3,7 +3,7 @@
 import errno
 import socket
 from collections.abc import Generator, Iterable, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import anyio
@@ -96,8 +96,9 @@ class Gateway:
         listener stays open: who comes afterwards waits for the next one who serves it."""
         limits = self._around.limits
         server = _Server(WireConfig(self._application(host), limits), listener)
-        unsubscribe = self._feed.subscribe(self._newsroom.hear)
-        try:
+        with ExitStack() as until_closed:
+            until_closed.callback(self._feed.subscribe(self._newsroom.hear))
+            until_closed.enter_context(self._around.watchdog.watching())
             await self._reception.look_at_health()
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(server.serve_shielded, name="uvicorn")
@@ -112,8 +113,6 @@ class Gateway:
                         await server.admit_nobody()
                         await self._reception.close("service restart")
                         server.stop.set()
-        finally:
-            unsubscribe()
 
     def _application(self, host: str) -> Edge:
         settings = self._settings

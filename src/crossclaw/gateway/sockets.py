@@ -17,6 +17,7 @@ from typing import Any
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import Frame
 from websockets.http11 import Request
 from websockets.protocol import State
 
@@ -34,7 +35,7 @@ class Turnstile:
     def __init__(self, limits: Limits, files_max: int | None = None) -> None:
         if files_max is None:
             files_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        self._limits = limits
+        self.limits = limits
         self._places = max(1, min(limits.strangers_max, int(files_max * limits.strangers_share)))
         self._all: dict[Ticket, None] = {}
         self._by_network: dict[str, dict[Ticket, None]] = {}
@@ -45,13 +46,13 @@ class Turnstile:
     def enter(self, address: str, transport: Transport, loop: AbstractEventLoop) -> "Ticket":
         network = network_of(address)
         mine = self._by_network.get(network, {})
-        if len(mine) >= self._limits.strangers_per_address_max:
+        if len(mine) >= self.limits.strangers_per_address_max:
             next(iter(mine)).cut()
         elif len(self._all) >= self._places:
             most = max(self._by_network, key=lambda each: len(self._by_network[each]))
             next(iter(self._by_network[most])).cut()
         ticket = Ticket(self, network, transport)
-        ticket.due = loop.call_later(self._limits.stranger_time_s, ticket.cut)
+        ticket.due = loop.call_later(self.limits.stranger_time_s, ticket.cut)
         self._all[ticket] = None
         self._by_network.setdefault(network, {})[ticket] = None
         return ticket
@@ -74,6 +75,7 @@ class Ticket:
     def __init__(self, turnstile: Turnstile, network: str, transport: Transport) -> None:
         self._turnstile = turnstile
         self._transport = transport
+        self._read(turnstile.limits.stranger_read_bytes)
         self.network = network
         self.due: TimerHandle | None = None
         self.is_known = False
@@ -85,10 +87,15 @@ class Ticket:
     def known(self) -> None:
         """Or gone by itself."""
         self.is_known = True
+        self._read(self._turnstile.limits.read_bytes)
         self._turnstile.leave(self)
         if self.due is not None:
             self.due.cancel()
             self.due = None
+
+    def _read(self, bytes_max: int) -> None:
+        """How much is taken from the socket in one turn of the loop. asyncio's transports have it as an attribute."""
+        self._transport.max_size = bytes_max  # type: ignore[attr-defined]
 
     def cut(self) -> None:
         """At once: closing would wait for a peer that does not read."""
@@ -157,6 +164,8 @@ class GuardedHttp(HttpToolsProtocol):
             self._headers_done()
         super().on_headers_complete()
         self.scope["crossclaw.ticket"] = self.ticket  # type: ignore[typeddict-unknown-key]
+        if len(self.pipeline) > self.config.limits.pipelined_max:
+            self.transport.abort()
 
     def handle_websocket_upgrade(self) -> None:
         self._headers_done()
@@ -197,6 +206,7 @@ class ClientSocket(WebSocketsSansIOProtocol):
         super().__init__(*args, **kwargs)
         self.close_timeout = self.config.limits.close_s
         self._unwritten = 0
+        self._pings = 0
 
     def handle_connect(self, event: Request) -> None:
         super().handle_connect(event)
@@ -213,11 +223,31 @@ class ClientSocket(WebSocketsSansIOProtocol):
         super().connection_lost(exc)
 
     def handle_ping(self) -> None:
-        """Every ping is answered; who asks without reading the answers is cut off."""
-        if self.transport.get_write_buffer_size() > self.config.limits.pongs_bytes_max:
+        """Every ping is answered; who asks without reading the answers is cut off, and so is a stranger
+        that does little else."""
+        unread = self.transport.get_write_buffer_size() > self.config.limits.pongs_bytes_max
+        if unread or self._only_pings():
             self.transport.abort()
             return
         super().handle_ping()
+
+    def handle_pong(self, event: Frame) -> None:
+        if self._only_pings():
+            self.transport.abort()
+            return
+        super().handle_pong(event)
+
+    def _only_pings(self) -> bool:
+        if self.ticket is not None:
+            self._pings += 1
+        return self._pings > self.config.limits.stranger_pings_max
+
+    def handle_cont(self, event: Frame) -> None:
+        """Fragments may be empty, so a message's size does not bound how many there are."""
+        if len(self.frames) >= self.config.limits.fragments_max:
+            self.transport.abort()
+            return
+        super().handle_cont(event)
 
     def secret_shown(self) -> None:
         if self.ticket is not None:

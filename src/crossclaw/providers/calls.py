@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from crossclaw.domain import untrusted
 from crossclaw.domain.messages import ToolUse
 from crossclaw.providers.contract import AssistantTurn, ModelRequest
 
@@ -17,12 +18,13 @@ RAW = "_raw"
 
 
 def parse_arguments(text: str) -> dict[str, Any]:
-    """No text at all, and `null`, are a call without arguments: several servers write it so."""
+    """No text at all, and `null`, are a call without arguments: several servers write it so. What is too
+    heavy or too deep to be decoded is no object either."""
     if not text.strip():
         return {}
     try:
-        value = msgspec.json.decode(text)
-    except msgspec.DecodeError:
+        value = untrusted.decode(text)
+    except (msgspec.DecodeError, untrusted.TooHeavy):
         return {RAW: text}
     if value is None:
         return {}

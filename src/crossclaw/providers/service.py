@@ -5,7 +5,6 @@ ours. How requests and answers are written is the providers' matter. In producti
 nothing here depends on it.
 """
 
-import json
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -15,6 +14,7 @@ from urllib.parse import urlsplit
 import anyio
 import msgspec
 
+from crossclaw.domain import untrusted
 from crossclaw.domain.errors import ProviderError, ProviderRefused
 from crossclaw.providers.contract import Piece, Tell
 from crossclaw.providers.failures import (
@@ -45,9 +45,13 @@ connection for the next call. Some servers never send it."""
 
 EVENT_BYTES_MAX = 32 * 1024 * 1024  # a call's arguments may come in one piece, with a file in them
 
+ANSWER_CHARS_MAX = (
+    4 * EVENT_BYTES_MAX
+)  # all events of one answer: a service that never ends is none
+ERROR_BYTES_MAX = 64 * 1024
+
 _END = "[DONE]"  # OpenAI's wire says it before the end of the body
 
-_decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -129,7 +133,7 @@ class Service:
         if response.is_success:
             return response
         try:
-            text = (await response.aread()).decode("utf-8", "replace")
+            text = await _beginning(response)
         finally:
             await response.aclose()
         raise self._failures.answered(_answer_of(response, text))
@@ -141,8 +145,12 @@ class Service:
 
         # Whatever a server calls its stream, it is read as one.
         response.headers["content-type"], response.encoding = "text/event-stream", "utf-8"
+        chars = 0
         with anyio.CancelScope() as lingering:
             async for event in httpx2.EventSource(response, EVENT_BYTES_MAX):
+                chars += len(event.data)
+                if chars > ANSWER_CHARS_MAX:
+                    raise self._failures.garbled()
                 for piece in self._read(response, answer, event):
                     tell(piece)
                 if answer.finished:
@@ -211,10 +219,19 @@ def _answer_of(response: "httpx2.Response", text: str) -> Answer:
 
 def _parse(text: str) -> Any:
     try:
-        return _decode(text)
-    except msgspec.DecodeError:
-        # Slower, but takes half a surrogate pair: some servers cut their words so.
-        return json.loads(text)
+        return untrusted.decode_leniently(text)
+    except untrusted.TooHeavy as error:
+        raise ValueError(str(error)) from None
+
+
+async def _beginning(response: "httpx2.Response") -> str:
+    """Of an answer that is an error: its text says why, and needs no more than that."""
+    text = bytearray()
+    async for chunk in response.aiter_bytes():
+        text += chunk
+        if len(text) > ERROR_BYTES_MAX:
+            break
+    return bytes(text[:ERROR_BYTES_MAX]).decode("utf-8", "replace")
 
 
 def host_of(name: str, base_url: str) -> str:

@@ -1,5 +1,5 @@
-"""The page reader: HTML in, Markdown out, as a program of its own. A page can be built so that reading
-it takes minutes or gigabytes; a thread could not be stopped then, a process can.
+"""The page reader: bytes of a page in, text out, as a program of its own. A page can be built so that decoding
+or reading it takes minutes or gigabytes; a thread could not be stopped then, a process can.
 
 It bounds itself too: should the gateway be killed, nobody else would end it.
 """
@@ -15,6 +15,20 @@ MEMORY_BYTES_MAX = 1024 * 1024 * 1024  # the tree of 2 MB of tags has some hundr
 TEXT_CHARS_MAX = 2_000_000  # nested quotes and lists make a page longer than it was
 TOO_DEEP = 3
 """Its exit code for a page that is nested too deeply."""
+
+CHARSETS = {
+    "utf-8": "utf-8", "utf8": "utf-8", "us-ascii": "utf-8", "ascii": "utf-8",
+    "utf-16": "utf-16", "utf-16le": "utf-16-le", "utf-16be": "utf-16-be",
+    "iso-8859-1": "cp1252", "latin1": "cp1252", "latin-1": "cp1252", "windows-1252": "cp1252",
+    **{f"iso-8859-{part}": f"iso8859_{part}" for part in (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 14, 15, 16)},
+    **{f"windows-{page}": f"cp{page}" for page in (874, 1250, 1251, 1253, 1254, 1255, 1256, 1257, 1258)},
+    "koi8-r": "koi8_r", "koi8-u": "koi8_u", "macintosh": "mac_roman",
+    "shift_jis": "cp932", "shift-jis": "cp932", "sjis": "cp932", "euc-jp": "euc_jp", "iso-2022-jp": "iso2022_jp",
+    "euc-kr": "cp949", "ks_c_5601-1987": "cp949", "big5": "big5hkscs",
+    "gb2312": "gb18030", "gbk": "gb18030", "gb18030": "gb18030",
+}  # fmt: skip
+"""What pages are written in, and Python's name for it. Python knows many more codecs, and some of them are
+programs: punycode takes seconds for a page, others unpack archives."""
 
 _SILENT = ("script", "style", "noscript", "template", "svg", "iframe", "head", "form", "button")
 
@@ -46,14 +60,30 @@ def _bound(what: int, most: int) -> None:
     resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
+def decoded(body: bytes, charset: str) -> str:
+    """A charset that no page has is read as UTF-8, and a BOM says more than a header."""
+    codec = CHARSETS.get(charset.strip().lower(), "utf-8")
+    for mark, marked in (
+        (b"\xef\xbb\xbf", "utf-8-sig"),
+        (b"\xff\xfe", "utf-16"),
+        (b"\xfe\xff", "utf-16"),
+    ):
+        if body.startswith(mark):
+            codec = marked
+    return body.decode(codec, "replace")
+
+
 def main() -> int:
+    """`kind` is html or text. The text that is asked for and the number of characters that it has in all."""
     bound_self()
-    html = sys.stdin.buffer.read().decode("utf-8", "replace")
+    kind, charset, chars = sys.argv[1:4]
+    text = decoded(sys.stdin.buffer.read(), charset)
     try:
-        text = as_markdown(html)[:TEXT_CHARS_MAX]
+        text = as_markdown(text) if kind == "html" else text
     except RecursionError:
         return TOO_DEEP
-    sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+    text = text[:TEXT_CHARS_MAX]
+    sys.stdout.buffer.write(f"{len(text)}\n{text[: int(chars)]}".encode("utf-8", "replace"))
     return 0
 
 

@@ -1,5 +1,8 @@
 """POST /mcp: the session tools for MCP clients. The client's name is in the address: /mcp?name=codex."""
 
+from importlib import import_module
+
+import anyio.to_thread
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
@@ -12,7 +15,9 @@ from crossclaw.tools.guests import GuestTools
 def mcp_endpoint(tools: GuestTools) -> Endpoint:
     async def handle(request: Request, principal: Principal) -> ASGIApp:
         try:
-            # Lazy: an extra, and half a second that a gateway without such clients never needs.
+            # Lazy: an extra, and half a second that a gateway without such clients never needs. In a thread, so
+            # that the others do not wait for it either.
+            await anyio.to_thread.run_sync(import_module, "crossclaw.gateway.mcp_server")
             from crossclaw.gateway.mcp_server import mcp_application  # noqa: PLC0415
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):

@@ -2,8 +2,10 @@
 
 from collections import Counter
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
+import anyio.to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -15,6 +17,7 @@ from crossclaw.door.registry import Caller
 from crossclaw.gateway.edge import Endpoint
 from crossclaw.gateway.http.answers import problem
 from crossclaw.gateway.http.openai import failed
+from crossclaw.gateway.watchdog import Watchdog
 from crossclaw.runs.feed import Feed
 
 Number = Callable[[], int]
@@ -23,13 +26,16 @@ Number = Callable[[], int]
 class Meter:
     """Listens from the start; costs an addition an event."""
 
-    def __init__(self, feed: Feed, runs_under_way: Number, clients: Number) -> None:
+    def __init__(
+        self, feed: Feed, runs_under_way: Number, clients: Number, watchdog: Watchdog
+    ) -> None:
         self.accepted = 0
         self.ended: Counter[tuple[str, str]] = Counter()
         self.seconds: Counter[str] = Counter()
         self.tools: Counter[str] = Counter()
         self.runs_under_way = runs_under_way
         self.clients = clients
+        self.watchdog = watchdog
         feed.subscribe(self._hear, RunAccepted, RunEnded, ToolEnded)
 
     def _hear(self, event: Event) -> None:
@@ -53,6 +59,7 @@ def metrics_endpoint(meter: Meter, door: Door) -> Endpoint:
         except CrossclawError as error:
             return failed(error)
         try:
+            await anyio.to_thread.run_sync(import_module, "prometheus_client")
             body, kind = _exposition(meter, health)
         except ModuleNotFoundError:
             text = "metrics need an extra: pip install 'crossclaw[metrics]'"
@@ -94,7 +101,23 @@ def _exposition(meter: Meter, health: dict[str, Any]) -> tuple[bytes, str]:
             )
             for outcome, count in meter.tools.items():
                 tools.add_metric([outcome], count)
+            stalls = CounterMetricFamily(
+                "crossclaw_loop_stalls", "Times at which everybody waited > 0.1 s", labels=["kind"]
+            )
+            for kind, count in meter.watchdog.stalls.items():
+                stalls.add_metric([kind], count)
             return [
+                stalls,
+                CounterMetricFamily(
+                    "crossclaw_loop_stalled_seconds",
+                    "Time for which everybody waited in stalls",
+                    value=meter.watchdog.stalled_s,
+                ),
+                GaugeMetricFamily(
+                    "crossclaw_loop_stall_longest_seconds",
+                    "The longest stall",
+                    value=meter.watchdog.longest_s,
+                ),
                 CounterMetricFamily(
                     "crossclaw_runs_accepted", "Runs accepted", value=meter.accepted
                 ),

@@ -11,6 +11,7 @@ import anyio
 import msgspec
 
 from crossclaw.config import Config
+from crossclaw.domain import untrusted
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Busy, CrossclawError, Forbidden, Invalid
@@ -308,6 +309,6 @@ def _payload(params: ResultParams | EventParams) -> Any:
     if params.payload_json is None:
         return params.payload
     try:
-        return msgspec.json.decode(params.payload_json)
+        return untrusted.decode(params.payload_json)
     except msgspec.DecodeError:
         raise Invalid("payloadJSON is no JSON") from None
