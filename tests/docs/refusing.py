@@ -144,7 +144,6 @@ CASES: dict[str, Case] = {
     ),
     "task required": spawn(task=" "),
     "label has at most 64 characters": spawn(label="x" * 65),
-    "label already in use: notes": spawn(label="notes"),
     "cleanup is delete or keep": spawn(cleanup="burn"),
     "runTimeoutSeconds must be from 0 (no limit) to 2592000 (a month)": spawn(runTimeoutSeconds=-1),
     "invalid thinking 'very hard'; the levels are off, minimal, low, medium, high, xhigh": spawn(

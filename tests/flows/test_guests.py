@@ -440,7 +440,7 @@ async def test_guests_stand_under_the_same_tool_policy(tmp_path: Path, raw: dict
 
 
 @pytest.mark.spec("G5")
-async def test_a_guest_whose_name_is_somebodys_label_comes_in_without_it(tmp_path: Path) -> None:
+async def test_a_guest_whose_name_is_somebodys_label_has_it_too(tmp_path: Path) -> None:
     async with open_house(tmp_path, RehearsalProvider()) as house:
         await call(house, "sessions.patch", key="agent:main:desk", label="bob")
         bob = Guest(house, "bob")
@@ -448,7 +448,7 @@ async def test_a_guest_whose_name_is_somebodys_label_comes_in_without_it(tmp_pat
 
     by_key = {row["key"]: row.get("label") for row in rows}
     assert by_key["agent:main:desk"] == "bob"
-    assert by_key["agent:main:mcp:bob"] is None
+    assert by_key["agent:main:mcp:bob"] == "bob"
 
 
 @pytest.mark.spec("G5")

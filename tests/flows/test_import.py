@@ -274,6 +274,18 @@ async def test_what_cannot_be_read_is_told_with_its_line_and_the_rest_comes(tmp_
     assert any("1 transcripts that no session names" in text for text in report.remarks)
 
 
+@pytest.mark.spec("P1")
+async def test_a_session_keeps_its_label_though_another_here_has_it(tmp_path: Path) -> None:
+    store = {"agent:main:a": ENTRY, "agent:main:b": {**ENTRY, "sessionId": CRON}}
+    write(tmp_path / "there", store, **{MAIN: lines(*LINES), CRON: lines(*LINES[:3])})
+    report = await bring(tmp_path / "there", tmp_path / "state")
+    async with open_house(tmp_path, ScriptedProvider([])) as house:
+        labels = [session.label for session in await house.ledger.list_sessions(limit=9)]
+
+    assert labels == ["reading", "reading"]
+    assert not any("label" in text for text in report.remarks)
+
+
 async def test_runs_of_jobs_are_past_transcripts_of_their_session(tmp_path: Path) -> None:
     store = {
         "agent:main:cron:j1": {**ENTRY, "sessionId": MAIN},

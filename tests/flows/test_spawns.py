@@ -8,7 +8,7 @@ import pytest
 
 from crossclaw.app import House
 from crossclaw.domain.authority import Authority
-from crossclaw.domain.errors import ProviderRefused
+from crossclaw.domain.errors import Invalid, ProviderRefused
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Text, ToolUse
 from crossclaw.domain.sessions import Session
@@ -113,16 +113,34 @@ async def test_children_get_the_configured_model_and_timeout_when_nothing_is_sai
 
 
 @pytest.mark.spec("P1")
-async def test_a_label_of_another_session_is_not_given_twice(tmp_path: Path) -> None:
+async def test_a_label_never_keeps_a_child_from_starting(tmp_path: Path) -> None:
+    """Whether the first with that label is at work or has ended."""
+    async with open_house(tmp_path, family(arguments={"label": "seeker"}, child_s=60)) as house:
+        for number in range(3):
+            await say(house, "main", "go", f"r{number}")
+        await anyio.sleep(600)
+        await say(house, "main", "go", "r3")
+
+        spawned = await children(house)
+        found = [await house.ledger.find_session(SessionKey.parse(s.child_key)) for s in spawned]
+        assert [session and session.label for session in found] == ["seeker"] * 4
+
+
+@pytest.mark.spec("P1", "S1")
+async def test_a_label_that_several_visible_sessions_have_is_answered_with_their_keys(
+    tmp_path: Path,
+) -> None:
     async with open_house(tmp_path, family(arguments={"label": "seeker"})) as house:
         await say(house, "main", "go", "r1")
         await reported(house)
+        alone = await call(house, "sessions.send", label="seeker", message="there?")
         await say(house, "main", "go", "r2")
+        spawned = await children(house)
+        with pytest.raises(Invalid, match="several sessions have the label 'seeker'") as refusal:
+            await call(house, "sessions.send", label="seeker", message="there?")
 
-        run = await house.book.find("r2")
-        assert run is not None
-        assert "label already in use" in str(await results_of(house, run))
-        assert len(await children(house)) == 1
+        assert alone["status"] == "ok"
+        assert all(spawn.child_key in str(refusal.value) for spawn in spawned)
 
 
 @pytest.mark.spec("P3")

@@ -412,25 +412,21 @@ async def test_a_client_cannot_abort_a_run_of_another_session_by_its_id(tmp_path
     assert stopped["aborted"] is True
 
 
-async def test_labels_name_one_session_of_an_agent(tmp_path: Path) -> None:
+@pytest.mark.spec("P1")
+async def test_a_label_that_is_taken_keeps_nobody_from_making_a_session(tmp_path: Path) -> None:
     async with open_house(tmp_path, RehearsalProvider()) as house:
-        await call(
-            house,
-            "agent",
-            sessionKey="agent:main:a",
-            message="say: x",
-            label="one",
-            idempotencyKey="k1",
-        )
-        with pytest.raises(Invalid, match="label already in use"):
+        for name in ("a", "b"):
             await call(
                 house,
                 "agent",
-                sessionKey="agent:main:b",
+                sessionKey=f"agent:main:{name}",
                 message="say: x",
                 label="one",
-                idempotencyKey="k2",
+                idempotencyKey=name,
             )
+        with pytest.raises(Invalid, match=r"agent:main:\w, agent:main:\w; say which key"):
+            await call(house, "sessions.resolve", label="one", agentId="MAIN")
+        await call(house, "sessions.patch", key="agent:main:b", label="two")
         found = await call(house, "sessions.resolve", label="one", agentId="MAIN")
 
     assert found["key"] == "agent:main:a"

@@ -197,8 +197,17 @@ async def test_a_label_tells_a_sandboxed_session_nothing_of_hidden_ones(tmp_path
             await house.door.dispatch(boxed, "tool.sessions_spawn", {"task": "t", "label": label})
             for label in ("secret", "free")
         ]
+        sent = [
+            await house.door.dispatch(
+                boxed, "tool.sessions_send", {"label": label, "message": "hi", "timeoutSeconds": 9}
+            )
+            for label in ("secret", "free")
+        ]
+        rows = (await house.door.dispatch(boxed, "tool.sessions_list", {})).sessions
 
     assert [answer.status for answer in told] == ["accepted", "accepted"]
+    assert [answer.status for answer in sent] == ["ok", "ok"]
+    assert sorted(row.label for row in rows) == ["free", "secret"]
 
 
 @pytest.mark.spec("P1", "P7")

@@ -365,7 +365,7 @@ async def _bring_back_mains(config: Config, house: House) -> None:
     for key in map(SessionKey.main, config.agents.ids()):
         session = await house.ledger.find_session(key)
         if session is not None and session.archived_at is not None:
-            await house.archive.bring_back(key, give_up_label=True)
+            await house.archive.bring_back(key)
 
 
 def _finished(house: House) -> Finished:

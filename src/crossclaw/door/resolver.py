@@ -24,6 +24,7 @@ from crossclaw.policy.visibility import Viewer, decide_visible, sight_of, viewer
 Right = Literal["see", "read", "send", "change", "create", "talk"]
 """To `create` is to name what may not be there yet; to `talk` is that, and wants an answer."""
 
+LABELLED_MAX = 8  # named in an error; whoever has more of one label needs another way to find one
 _INSIDE_KINDS = ("cron", "hook", "node")
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.I)
 
@@ -89,7 +90,9 @@ class Resolver:
             label.strip(), agent_id=agent, sight=self.sight(principal)
         )
         if len(found) > 1:
-            keys = ", ".join(session.key.display(principal.agent_id) for session in found)
+            names = [session.key.display(principal.agent_id) for session in found]
+            more = " and more" if len(names) > LABELLED_MAX else ""
+            keys = ", ".join(names[:LABELLED_MAX]) + more
             raise Invalid(f"several sessions have the label {label!r}: {keys}; say which key")
         if not found and agent is not None:
             self._refuse_unconfigured(principal, agent)

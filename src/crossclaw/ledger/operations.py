@@ -72,12 +72,10 @@ class ArchiveSession(Op[Session | None], frozen=True):
 
 
 class UnarchiveSession(Op[Session | None], frozen=True):
-    """Bring back a session that was put away. None when it is not there or not put away. Its label may
-    belong to another by now, which is Invalid (two of one name could not be told apart), or it is given up."""
+    """Bring back a session that was put away. None when it is not there or not put away."""
 
     key: SessionKey
     at: int
-    give_up_label: bool = False
 
 
 # ── runs ───────────────────────────────────────────────────────────────────────────────────────

@@ -187,7 +187,7 @@ class Clockwork:
             await self._ledger.commit(taken, *self._work.waiting(begun), done)
         else:
             # A job that is switched on is meant to run, also when its session was put away.
-            back = UnarchiveSession(key=new.key, at=self._clock.now_ms(), give_up_label=True)
+            back = UnarchiveSession(key=new.key, at=self._clock.now_ms())
             # The tick first: of two that begin at one moment, the other one hears that it is taken.
             await self._book.submit(new, begun.session, before=[taken, back], also=begun.also)
         if not job.built_in:

@@ -119,7 +119,7 @@ class Hooks:
         session = NewSession(key=handle.key, session_id=self._ids.new(), display_name=name)
         once = _once(params.idempotency_key, "agent", text, params.session_key or "", name)
         # Who calls knows nothing of archives, and would not call again.
-        back = UnarchiveSession(key=handle.key, at=self._clock.now_ms(), give_up_label=True)
+        back = UnarchiveSession(key=handle.key, at=self._clock.now_ms())
         submitted = await self._book.submit(new, session, dedupe=once, before=[back])
         return Accepted(ok=True, run_id=submitted.run_id)
 

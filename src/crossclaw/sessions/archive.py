@@ -50,11 +50,9 @@ class Archive:
             self._feed.publish(SessionChanged(key, "archive"))
         return archived is not None
 
-    async def bring_back(self, key: SessionKey, *, give_up_label: bool = False) -> bool:
+    async def bring_back(self, key: SessionKey) -> bool:
         """Listed and written to again; False when it was not put away. A child stays until its next end."""
-        back = await self._ledger.do(
-            UnarchiveSession(key=key, at=self._clock.now_ms(), give_up_label=give_up_label)
-        )
+        back = await self._ledger.do(UnarchiveSession(key=key, at=self._clock.now_ms()))
         if back is not None:
             self._feed.publish(SessionChanged(key, "unarchive"))
         return back is not None

@@ -87,7 +87,7 @@ class Desk:
         found = await self._book.session(key)
         if found is None or found.archived_at is None:
             return found
-        await self._archive.bring_back(key, give_up_label=True)
+        await self._archive.bring_back(key)
         return await self._book.session(key)
 
     def _sender(self, inbound: Inbound) -> Caller:

@@ -12,7 +12,6 @@ from typing import TypeVar
 
 import anyio
 import anyio.abc
-import msgspec
 
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Busy, Invalid, NotFound
@@ -81,12 +80,7 @@ class Guests:
             display_name=name,
             label=name,
         )
-        at = self._clock.now_ms()
-        try:
-            await self._ledger.do(EnsureSession(new=new, at=at))
-        except Invalid:  # somebody else has the name as a label: it is still reached by its key
-            new = msgspec.structs.replace(new, label=None)
-            await self._ledger.do(EnsureSession(new=new, at=at))
+        await self._ledger.do(EnsureSession(new=new, at=self._clock.now_ms()))
 
     # ── the run's side ─────────────────────────────────────────────────────────────────────────
 

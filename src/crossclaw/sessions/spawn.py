@@ -194,7 +194,7 @@ class Spawns:
         session = NewSession(
             key=child,
             session_id=self._ids.new(),
-            label=await self._address_label(caller, task),
+            label=task.label,
             spawned_by=parent.text,
             authority=_bound(authority),
         )
@@ -210,17 +210,6 @@ class Spawns:
         except TooMuchFollows as error:
             return SpawnResult(status="error", error=str(error))
         return SpawnResult(status="accepted", run_id=accepted.run_id, child_session_key=child.text)
-
-    async def _address_label(self, caller: Caller, task: _Task) -> str | None:
-        """A name that is taken out of the caller's sight is a name for logs only: a refusal would tell
-        that there is somebody."""
-        if task.label is None:
-            return None
-        sight = self._resolver.sight(caller.principal)
-        find = self._ledger.find_sessions_by_label
-        everybody = await find(task.label, agent_id=task.agent_id)
-        seen = await find(task.label, agent_id=task.agent_id, sight=sight)
-        return None if everybody and not seen else task.label
 
     async def _is_known(self, child: SessionKey, parent: SessionKey, task: _Task) -> bool:
         """A child that was deleted after its announce is not begun again by a repeated call."""

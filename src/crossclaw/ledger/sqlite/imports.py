@@ -63,9 +63,8 @@ def begin_import(transaction: Transaction, op: BeginImport) -> ImportState | Non
 
 
 def _refresh(db: apsw.Connection, session: ImportedSession) -> None:
-    """What was set there since, unless somebody did something here later. A label stays as it is: it
-    may be another's by now."""
-    columns = {name: v for name, v in session.columns.items() if name in _KEPT - {"label"}}
+    """What was set there since, unless somebody did something here later."""
+    columns = {name: v for name, v in session.columns.items() if name in _KEPT}
     names = "".join(f"{name} = ?, " for name in columns)
     values = [to_json(v) if isinstance(v, dict) else v for v in columns.values()]
     db.execute(
@@ -97,11 +96,6 @@ def _put_session(db: apsw.Connection, session: ImportedSession) -> tuple[str, ..
         raise Invalid(f"a session has no {', '.join(sorted(unknown))}")
     if db.execute("SELECT 1 FROM sessions WHERE key = ?", (key.text,)).fetchone():
         return (f"{key} is in use here; what was said there is kept as a past transcript",)
-    remarks: tuple[str, ...] = ()
-    label = columns.get("label")
-    if label is not None and _label_taken(db, key.agent_id, label):
-        del columns["label"]
-        remarks = (f"{key} comes without its label {label!r}, which another session here has",)
     values: dict[str, Any] = {
         "agent_id": key.agent_id,
         "key": key.text,
@@ -118,14 +112,7 @@ def _put_session(db: apsw.Connection, session: ImportedSession) -> tuple[str, ..
         f"INSERT INTO sessions ({names}) VALUES ({marks})",
         tuple(to_json(v) if isinstance(v, dict) else v for v in values.values()),
     )
-    return remarks
-
-
-def _label_taken(db: apsw.Connection, agent_id: str, label: str) -> bool:
-    row = db.execute(
-        "SELECT 1 FROM sessions WHERE agent_id = ? AND label = ?", (agent_id, label)
-    ).fetchone()
-    return row is not None
+    return ()
 
 
 def _put_transcript(db: apsw.Connection, session: ImportedSession, op: BeginImport) -> None:

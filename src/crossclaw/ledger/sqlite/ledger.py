@@ -98,7 +98,7 @@ HANDLERS: dict[type, Handle] = {
     operations.PruneDedupe: chores.prune_dedupe,
 }
 
-SAME_LABEL_MAX = 8  # sessions with one label that an error names; labels are unique in an agent
+SAME_LABEL_MAX = 9  # sessions with one label that are looked at: an error names eight of them
 SCANS_AT_ONCE = 2  # reads that may take long run in threads, each with a connection of its own
 
 

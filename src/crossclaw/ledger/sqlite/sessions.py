@@ -57,8 +57,6 @@ def ensure_session(transaction: Transaction, op: EnsureSession) -> Session:
 
 def _make(db: apsw.Connection, new: NewSession, at: int) -> None:
     key = new.key
-    if new.label is not None and _label_taken(db, key, new.label):
-        raise Invalid(f"label already in use: {new.label}")
     db.execute(
         "INSERT INTO sessions (agent_id, key, session_id, kind, chat_type, created_at, updated_at, "
         "channel, display_name, label, spawned_by, authority) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)",
@@ -176,12 +174,8 @@ _CHANGEABLE = frozenset(
 
 
 def patch_session(transaction: Transaction, op: PatchSession) -> Session:
-    db = transaction.db
     if unknown := op.changes.keys() - _CHANGEABLE:
         raise Invalid(f"a session has no setting {', '.join(sorted(unknown))}")
-    label = op.changes.get("label")
-    if label is not None and _label_taken(db, op.key, label):
-        raise Invalid(f"label already in use: {label}")
     names = sorted(op.changes)
     values = [to_json(v) if isinstance(v, dict) else v for v in (op.changes[n] for n in names)]
     assignments = "".join(f"{name} = ?, " for name in names)
@@ -190,15 +184,6 @@ def patch_session(transaction: Transaction, op: PatchSession) -> Session:
         (*values, op.at, op.key.text),
     )
     return session_of(row)
-
-
-def _label_taken(db: apsw.Connection, key: SessionKey, label: str) -> bool:
-    row = db.execute(
-        "SELECT 1 FROM sessions WHERE agent_id = ? AND label = ? AND key != ? "
-        "AND archived_at IS NULL",
-        (key.agent_id, label, key.text),
-    ).fetchone()
-    return row is not None
 
 
 def reset_session(transaction: Transaction, op: ResetSession) -> Session:
@@ -280,12 +265,6 @@ def unarchive_session(transaction: Transaction, op: UnarchiveSession) -> Session
     found = find_session(db, op.key)
     if found is None or found.archived_at is None:
         return None
-    if found.label is not None and _label_taken(db, op.key, found.label):
-        if not op.give_up_label:
-            raise Invalid(
-                f"label already in use: {found.label}; give the session that has it another one first"
-            )
-        db.execute("UPDATE sessions SET label = NULL WHERE key = ?", (key,))
     db.execute("UPDATE transcripts SET closed_at = NULL WHERE session_id = ?", (found.session_id,))
     # Touched now: whoever brings it back wants to go on, and not to begin anew because it is old.
     row = transaction.get(
