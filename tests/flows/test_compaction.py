@@ -9,13 +9,12 @@ import msgspec
 import pytest
 
 from crossclaw.agent.compaction import OVERFLOWS_MAX
-from crossclaw.agent.memory import KEPT_CHARS_MAX
 from crossclaw.agent.summary import SYSTEM
 from crossclaw.agent.view import CLEARED
 from crossclaw.app import House
 from crossclaw.config import Config
 from crossclaw.config.doors import Messages
-from crossclaw.domain.compactions import Compaction, compaction_of
+from crossclaw.domain.compactions import KEPT_CHARS_MAX, Compaction, compaction_of
 from crossclaw.domain.errors import ContextOverflow, Invalid, NotFound, ProviderOverloaded
 from crossclaw.domain.events import Compacting, Event, RunStarted
 from crossclaw.domain.exchanges import Exchange
@@ -155,7 +154,7 @@ async def test_a_model_that_refuses_everything_is_asked_a_bounded_number_of_time
     def answer(request: ModelRequest) -> Answer:
         if is_summary(request):
             return "THE STORY SO FAR"
-        return ContextOverflow("too long, try /compact") if len(request.turns) > 5 else "ok"
+        return ContextOverflow("too long, try /compact") if len(model.seen) > 3 else "ok"
 
     asked: list[bool] = []
     model = ScriptedProvider(answer)

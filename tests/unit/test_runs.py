@@ -338,25 +338,24 @@ async def test_a_timer_that_nobody_knows_does_not_keep_the_house_busy(
     assert 1 <= looks <= 201
 
 
-async def test_history_reads_only_the_tail_that_a_model_could_see(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.spec("M2", "M5")
+async def test_nothing_leaves_a_history_for_its_size_and_sessions_that_rest_leave_memory(
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(bounds, "SESSION_BYTES_MAX", 3_000)
     ledger = SqliteLedger(tmp_path / "l.sqlite", inline=True)
     history = History(ledger, held_bytes_max=4_000)
     await ledger.commit(session(ANA), session(BEN))
     for number in range(30):
-        await ledger.do(Inject(key=ANA, entries=[says(f"{number} " + "x" * 200)], at=1))
+        await ledger.do(Inject(key=ANA, entries=[says(f"{number} " + "x" * 2_000)], at=1))
 
-    tail = await history.read("id-of-ana")
+    whole = await history.read("id-of-ana")
     await ledger.do(Inject(key=ANA, entries=[says("newest")], at=2))
     again = await history.read("id-of-ana")
     await ledger.do(Inject(key=BEN, entries=[says("y" * 2_500)], at=2))
     await history.read("id-of-ben")
 
-    assert 1 < len(tail) < 15
-    assert [entry.seq for entry in again][-2:] == [30, 31]
-    assert sum(entry.size for entry in again) <= 3_000
+    assert [entry.seq for entry in whole] == list(range(1, 31))
+    assert [entry.seq for entry in again] == list(range(1, 32))
     assert list(history._held) == ["id-of-ben"]  # both together are over the limit: the older left
     await ledger.close()
 
@@ -423,12 +422,12 @@ async def test_a_compaction_shortens_the_next_view_whether_it_was_heard_of_or_no
 async def test_a_single_huge_message_is_still_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bounds, "SESSION_BYTES_MAX", 100)
+    monkeypatch.setattr(bounds, "READ_BYTES_MAX", 100)
     ledger = SqliteLedger(tmp_path / "l.sqlite", inline=True)
     await ledger.do(session(ANA))
     await ledger.do(Inject(key=ANA, entries=[says("small"), says("x" * 5_000)], at=1))
 
-    assert [entry.seq for entry in await History(ledger).read("id-of-ana")] == [2]
+    assert [entry.seq for entry in await History(ledger).read("id-of-ana")] == [1, 2]
     await ledger.close()
 
 

@@ -6,7 +6,8 @@ appended in one step; the history is never rewritten, and every tool still reads
 """
 
 import logging
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -14,9 +15,15 @@ import msgspec
 from crossclaw.agent.history import History
 from crossclaw.agent.mind import Mind
 from crossclaw.agent.summary import TIMEOUT_S, Summarizer
+from crossclaw.agent.view import is_picture
 from crossclaw.agent.weight import BYTES_A_TOKEN, counted, weigh, weigh_text
 from crossclaw.domain.budgets import Amount
-from crossclaw.domain.compactions import Compaction, CompactionReason, compaction_of
+from crossclaw.domain.compactions import (
+    KEPT_CHARS_MAX,
+    Compaction,
+    CompactionReason,
+    compaction_of,
+)
 from crossclaw.domain.errors import ProviderError
 from crossclaw.domain.events import Compacting
 from crossclaw.domain.ids import Ids
@@ -42,7 +49,12 @@ GAIN_SHARE = 10  # a tenth of the limit: less is not worth a model's call with e
 REQUESTS_TOKENS = (
     2_000  # of requests beside a run's own: what people write while they wait is short
 )
+SHORTEST_CHARS = 500  # of a message that alone is too much; less says nothing
 FIRST_ENTRIES = 20  # among which the first request is looked for
+
+
+_PICTURES = re.compile(r"image|picture|media.?type|base64|pixel|vision|multimodal", re.IGNORECASE)
+"""What services say of a picture that they do not take."""
 
 
 class CompactionSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,7 +114,10 @@ class Compactor:
         if cleared:
             return True
         if await self._older(scene, cut, run) <= (0 if overflows else limit // GAIN_SHARE):
-            return overflows > 0 and await self._clear_all(run, scene, request)
+            return overflows > 0 and (
+                await self._clear_all(run, scene, request)
+                or await self._shorten_all(run, scene, limit >> overflows, request)
+            )
         try:
             return await self._summarize(run, mind, scene, cut, reason)
         except ProviderError as error:
@@ -125,10 +140,10 @@ class Compactor:
 
     # ── inside ─────────────────────────────────────────────────────────────────────────────────
 
-    async def _look(self, run: Run) -> "Scene":
+    async def _look(self, run: Run, tried: Compaction | None = None) -> "Scene":
         entries = await self._history.read(run.session_id)
         found = await self._ledger.find_compaction(run.session_id)
-        before = compaction_of(found) if found else None
+        before = tried or (compaction_of(found) if found else None)
         first = before.first_kept_seq if before else 0
         shown = [entry for entry in entries if entry.seq >= first]
         return Scene(shown, before, found.run_id if found else None)
@@ -149,7 +164,7 @@ class Compactor:
         allowed = limit if reason == "threshold" else filled
         if not freed or filled - freed > allowed * ENOUGH:
             return False
-        await self._put(run, scene.cleared(through, reason, filled, filled - freed))
+        await self.put(run, scene.cleared(through, reason, filled, filled - freed))
         return True
 
     async def _clear_all(self, run: Run, scene: "Scene", request: ModelRequest | None) -> bool:
@@ -158,14 +173,73 @@ class Compactor:
         freed, filled = scene.freed(through), scene.filled(request)
         if not freed:
             return False
-        await self._put(run, scene.cleared(through, "overflow", filled, filled - freed))
+        await self.put(run, scene.cleared(through, "overflow", filled, filled - freed))
         return True
 
+    async def _shorten_all(
+        self, run: Run, scene: "Scene", limit: int, request: ModelRequest | None
+    ) -> bool:
+        """Nothing is left but what was asked, and that alone is too much: only its beginning stays."""
+        before = scene.before.kept_chars if scene.before else KEPT_CHARS_MAX
+        beside = _beside(request) if request else 0
+        room = max(SHORTEST_CHARS, (limit - beside) * BYTES_A_TOKEN // 2)
+        shown = [e for e in scene.entries if e.message is not None]
+        if not shown and room >= before:
+            return False
+        last, filled = (scene.entries or (None,))[-1], scene.filled(request)
+        kept = await self._kept(scene, len(scene.entries), run)
+        known = scene.before or Compaction(reason="overflow", tokens_before=0, tokens_after=0)
+        made = msgspec.structs.replace(
+            known,
+            reason="overflow",
+            tokens_before=filled,
+            tokens_after=room // BYTES_A_TOKEN + beside,
+            cleared_through=last.seq if last else known.cleared_through,
+            first_kept_seq=last.seq + 1 if last else known.first_kept_seq,
+            first_kept_entry_id=None,
+            first_request=0,
+            asked=kept.asked,
+            asked_with=kept.asked_with[-1:],
+            kept_chars=min(room, before),
+            usage=None,
+        )
+        await self.put(run, made)
+        return True
+
+    async def without_refused(
+        self, run: Run, error: ProviderError, tried: Compaction | None = None
+    ) -> Compaction | None:
+        """A service has refused a request: what it may be about is replaced by a note, so that no message
+        blocks its session for ever. Pictures, where it speaks of them; else what earlier runs were
+        asked and could not answer. Nothing is stored before it has helped (`put`)."""
+        scene = await self._look(run, tried)
+        pictures = list(scene.pictures()) if _PICTURES.search(str(error)) else []
+        unanswered = [] if pictures else scene.unanswered(run)
+        if not pictures and not unanswered:
+            return None
+        known = scene.before or Compaction(reason="refused", tokens_before=0, tokens_after=0)
+        filled = scene.filled(None)
+        return msgspec.structs.replace(
+            known,
+            reason="refused",
+            tokens_before=filled,
+            tokens_after=filled,
+            without_pictures=tuple(sorted({*known.without_pictures, *pictures})),
+            left_out=tuple(sorted({*known.left_out, *unanswered})),
+            usage=None,
+        )
+
     async def _older(self, scene: "Scene", cut: int, run: Run) -> int:
-        """Tokens that a summary would take the place of."""
+        """Tokens that a summary would take the place of. What stays is shortened as well."""
         kept = await self._kept(scene, cut, run)
-        older = [e for e in scene.entries[:cut] if e.message and e.seq not in kept.seqs]
-        return sum(weigh(entry, scene.cleared_through) for entry in older)
+        older = [entry for entry in scene.entries[:cut] if entry.message]
+        stays = KEPT_CHARS_MAX // BYTES_A_TOKEN
+        return sum(
+            max(0, weigh(entry, scene.cleared_through) - stays)
+            if entry.seq in kept.seqs
+            else weigh(entry, scene.cleared_through)
+            for entry in older
+        )
 
     async def _summarize(
         self, run: Run, mind: Mind, scene: "Scene", cut: int, reason: CompactionReason
@@ -173,7 +247,7 @@ class Compactor:
         self._feed.publish(Compacting(run.run_id, run.key, "start"))
         try:
             made = await self._summarized(run, mind, scene, cut, reason)
-            await self._put(run, made, mind.spent())
+            await self.put(run, made, mind.spent())
         finally:
             self._feed.publish(Compacting(run.run_id, run.key, "end", reason == "overflow"))
         return True
@@ -201,6 +275,8 @@ class Compactor:
             first_request=kept.first_request,
             asked=kept.asked,
             asked_with=kept.asked_with,
+            without_pictures=before.without_pictures if before else (),
+            left_out=before.left_out if before else (),
             summarized=len(older) + (before.summarized if before else 0),
             usage=summary.usage,
         )
@@ -224,7 +300,7 @@ class Compactor:
         beginning = await self._ledger.list_entries(
             run.session_id, limit=FIRST_ENTRIES, before=FIRST_ENTRIES + 1
         )
-        first_kept = scene.entries[cut].seq if scene.entries else 0
+        first_kept = scene.seq_at(cut)
         first = next((e.seq for e in beginning if isinstance(e.message, UserMessage)), 0)
         asked = next((e.seq for e in scene.entries if _asks(e, run)), 0) or scene.asked_by(run)
         return Kept(
@@ -233,7 +309,7 @@ class Compactor:
             tuple(seq for seq in scene.asked_with(run, asked) if seq < first_kept),
         )
 
-    async def _put(self, run: Run, compaction: Compaction, spent: Amount | None = None) -> None:
+    async def put(self, run: Run, compaction: Compaction, spent: Amount | None = None) -> None:
         lines = under_way_lines(await self._ledger.list_obligations(run.key))
         made = msgspec.structs.replace(compaction, under_way="\n".join(lines))
         entry = made.entry(self._ids.short())
@@ -247,6 +323,16 @@ def _beside(request: ModelRequest) -> int:
 
 def _asks(entry: Entry, run: Run) -> bool:
     return entry.run_id == run.run_id and isinstance(entry.message, UserMessage)
+
+
+def _has_picture(entry: Entry) -> bool:
+    content = None if entry.message is None else entry.message.content
+    return isinstance(content, list) and any(map(is_picture, content))
+
+
+def _is_answer(entry: Entry) -> bool:
+    message = entry.message
+    return isinstance(message, AssistantMessage) and message.stop_reason not in ("error", "aborted")
 
 
 def _is_a_persons(entry: Entry) -> bool:
@@ -299,6 +385,31 @@ class Scene:
                     return kept[::-1]
                 kept.append(entry.seq)
         return [*before, *kept[::-1]]
+
+    def seq_at(self, place: int) -> int:
+        if place < len(self.entries):
+            return self.entries[place].seq
+        return self.entries[-1].seq + 1 if self.entries else 0
+
+    def pictures(self) -> Iterator[int]:
+        """Messages with pictures: those that no model has answered since, else all."""
+        gone = self.before.without_pictures if self.before else ()
+        found = [e.seq for e in self.entries if e.seq not in gone and _has_picture(e)]
+        answered = max((e.seq for e in self.entries if _is_answer(e)), default=0)
+        return iter([seq for seq in found if seq > answered] or found)
+
+    def unanswered(self, run: Run) -> list[int]:
+        """Messages since the last answer, but for those of this run."""
+        gone = self.before.left_out if self.before else ()
+        answered = max((e.seq for e in self.entries if _is_answer(e)), default=0)
+        return [
+            entry.seq
+            for entry in self.entries
+            if entry.seq > answered
+            and entry.seq not in gone
+            and entry.run_id != run.run_id
+            and isinstance(entry.message, UserMessage)
+        ]
 
     def filled(self, request: ModelRequest | None) -> int:
         """Tokens in use: the larger of what was counted and what we estimate."""

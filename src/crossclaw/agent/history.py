@@ -11,6 +11,7 @@ import msgspec
 
 from crossclaw.agent.memory import Memory
 from crossclaw.agent.view import Prefix, Thinker, build_view, extend_prefix
+from crossclaw.domain.compactions import Compaction, compaction_of
 from crossclaw.domain.events import EntryAppended, Event
 from crossclaw.domain.messages import ToolResultMessage
 from crossclaw.domain.runs import Run
@@ -19,8 +20,9 @@ from crossclaw.ledger.contract import Ledger
 from crossclaw.providers.contract import Turn
 
 PAGE = 200  # entries read together; they may be large
-# What a model could be shown at most: a window of a million tokens. Older entries stay in the ledger.
-SESSION_BYTES_MAX = 4_000_000
+# Of one session, read at once: far beyond every window, so what is older is summarised next. A history
+# that was never compacted (an import) must not take all memory.
+READ_BYTES_MAX = 64_000_000
 # All sessions together; the least recently used one leaves first and is read again when needed.
 HELD_BYTES_MAX = 64_000_000
 
@@ -53,7 +55,8 @@ def _behind(thinker: Thinker | None, begin: Prefix) -> Thinker | None:
         return thinker
     digest = blake2s(thinker.beginning.encode(), digest_size=8)
     digest.update(msgspec.json.encode(begin.turns))
-    digest.update(repr((begin.seq, begin.cleared_through, sorted(begin.pinned))).encode())
+    changed = (begin.pinned, begin.without_pictures, begin.left_out)
+    digest.update(repr((begin.seq, begin.cleared_through, *map(sorted, changed))).encode())
     return thinker._replace(beginning=digest.hexdigest())
 
 
@@ -70,11 +73,13 @@ class History:
         self._held_bytes_max = held_bytes_max
 
     async def read(self, session_id: str) -> list[Entry]:
-        """The newest entries, oldest first. Reads only what came since the last look."""
+        """The entries that a model may still be shown as they were, oldest first: all since the newest
+        compaction, however large. Reads only what came since the last look."""
         held = self._held.get(session_id, [])
         after = held[-1].seq if held else 0
         if await self._ledger.last_seq(session_id) > after:
             self._compactions.pop(session_id, None)
+            after = after or await self._summarized_through(session_id)
             return self._add(session_id, await self._read_after(session_id, after))
         if held:
             self._held.move_to_end(session_id)
@@ -101,13 +106,19 @@ class History:
         """Of the entries that were last read."""
         return self._bytes.get(session_id, 0)
 
-    async def view(self, run: Run, thinker: Thinker | None = None) -> View:
-        """What the model of this run is shown. Entries before the run are settled."""
+    async def view(
+        self, run: Run, thinker: Thinker | None = None, trial: Compaction | None = None
+    ) -> View:
+        """What the model of this run is shown. Entries before the run are settled. `trial` is a
+        compaction that is not stored yet."""
         session_id = run.session_id
         entries = await self.read(session_id)
         if not entries:
             return View(build_view(entries))
-        begin = await self._memory.begin(run, await self._find_compaction(session_id))
+        newest = await self._find_compaction(session_id)
+        compaction = trial or (compaction_of(newest) if newest else None)
+        begin = await self._memory.begin(run, compaction)
+        entries = self._forget_through(session_id, begin.seq)
         settled = self._settled.get(session_id)
         if settled is None or not settled.holds(entries[0].seq, begin, thinker):
             settled = _Settled(entries[0].seq, begin, thinker, _behind(thinker, begin), begin)
@@ -120,15 +131,31 @@ class History:
         turns = build_view(entries[begins:], prefix, settled.thinker)
         return View(turns, settled.thinker.beginning if settled.thinker else "")
 
+    async def _summarized_through(self, session_id: str) -> int:
+        newest = await self._find_compaction(session_id)
+        return 0 if newest is None else max(0, compaction_of(newest).first_kept_seq - 1)
+
+    def _forget_through(self, session_id: str, seq: int) -> list[Entry]:
+        """What a compaction has taken out of the view need not be held. One entry always stays: by it
+        is known how far was read."""
+        entries = self._held[session_id]
+        if entries[0].seq > seq or len(entries) == 1:
+            return entries
+        kept = [entry for entry in entries if entry.seq > seq] or entries[-1:]
+        size = sum(entry.size for entry in kept)
+        self._held_bytes += size - self._bytes[session_id]
+        self._held[session_id], self._bytes[session_id] = kept, size
+        return kept
+
     async def _find_compaction(self, session_id: str) -> Entry | None:
         if session_id not in self._compactions:
             self._compactions[session_id] = await self._ledger.find_compaction(session_id)
         return self._compactions[session_id]
 
     async def _read_after(self, session_id: str, after: int) -> list[Entry]:
-        """Page by page from the newest back, until there is enough."""
+        """Page by page from the newest back."""
         fresh: list[Entry] = []
-        while sum(entry.size for entry in fresh) < SESSION_BYTES_MAX:
+        while sum(entry.size for entry in fresh) < READ_BYTES_MAX:
             before = fresh[0].seq if fresh else None
             page = await self._ledger.list_entries(
                 session_id, limit=PAGE, before=before, after=after
@@ -143,9 +170,6 @@ class History:
         entries = [*self._held.get(session_id, ()), *fresh]
         before = self._bytes.get(session_id, 0)
         size = before + sum(entry.size for entry in fresh)
-        if size > SESSION_BYTES_MAX:
-            entries = _newest(entries)
-            size = sum(entry.size for entry in entries)
         self._held_bytes += size - before
         self._held[session_id], self._bytes[session_id] = entries, size
         self._held.move_to_end(session_id)
@@ -158,13 +182,3 @@ class History:
             self._held_bytes -= self._bytes.pop(oldest)
             self._settled.pop(oldest, None)
             self._compactions.pop(oldest, None)
-
-
-def _newest(entries: list[Entry]) -> list[Entry]:
-    """The tail that fits, always with the last entry."""
-    total = 0
-    for position in range(len(entries) - 1, -1, -1):
-        total += entries[position].size
-        if total > SESSION_BYTES_MAX:
-            return entries[min(position + 1, len(entries) - 1) :]
-    return entries

@@ -4,6 +4,7 @@ Where to go on is read from the ledger in every round, so a run that was cut off
 last stored step, and a crash repeats at most the one call in flight.
 """
 
+import logging
 from collections.abc import Sequence
 
 import msgspec
@@ -19,10 +20,13 @@ from crossclaw.agent.continuation import (
 )
 from crossclaw.agent.history import History
 from crossclaw.agent.mind import Mind
+from crossclaw.agent.origin import CLOSE, OPEN
 from crossclaw.agent.toolbox import Toolbox
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.errors import ContextOverflow, TurnsExhausted
+from crossclaw.domain.compactions import Compaction
+from crossclaw.domain.errors import ContextOverflow, ProviderRefused, TurnsExhausted
 from crossclaw.domain.events import CallRepeated, ReplyPiece, ThoughtPiece
+from crossclaw.domain.exchanges import NO_REPLY
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.messages import (
     AssistantBlock,
@@ -31,6 +35,7 @@ from crossclaw.domain.messages import (
     Thinking,
     ToolResultMessage,
     ToolUse,
+    Usage,
     UserMessage,
     well_formed,
 )
@@ -43,6 +48,7 @@ from crossclaw.providers.contract import (
     TextPiece,
     ThinkingPiece,
     ToolPiece,
+    UserTurn,
 )
 from crossclaw.runs.book import Book
 from crossclaw.runs.feed import Feed
@@ -50,6 +56,14 @@ from crossclaw.runs.lanes import Progress
 
 # Model calls in one run. Real work ends far below; a model that calls tools for ever must end too.
 TURNS_MAX = 100
+REFUSALS_MAX = 2  # repetitions of a refused request: without the new pictures, then without all
+
+NOTHING_SAID = (
+    "Your turn ended without a word. Give your answer now. If there is nothing to say, reply with exactly "
+    f"{NO_REPLY}."
+)
+
+log = logging.getLogger(__name__)
 
 
 class Loop:
@@ -83,7 +97,12 @@ class Loop:
                 await self._toolbox.run(run, mind.tools, calls)
                 await self._book.take_along(run)
             pieces = open_pieces(entries, run.run_id)
-            answer = with_own_ids(await self._ask(run, mind, pieces, progress), entries, run.run_id)
+            answer = await self._ask(run, mind, pieces, progress)
+            if is_silent(answer) and not pieces:
+                spent = answer.usage
+                answer = await self._ask(run, mind, pieces, progress, NOTHING_SAID)
+                answer = with_usage_of(spent, answer)
+            answer = with_own_ids(answer, entries, run.run_id)
             whole = joined(pieces, answer)
             if answer.tool_calls:
                 await self._book.append(run, self._entry(mind, whole))
@@ -99,28 +118,64 @@ class Loop:
         raise TurnsExhausted(f"no answer after {TURNS_MAX} model calls; the run was ended")
 
     async def _ask(
-        self, run: Run, mind: Mind, pieces: Sequence[AssistantMessage], progress: Progress
+        self,
+        run: Run,
+        mind: Mind,
+        pieces: Sequence[AssistantMessage],
+        progress: Progress,
+        note: str = "",
     ) -> AssistantMessage:
-        """A request that is too much, as we think or as the model says, is made smaller first."""
+        """A request that is too much, as we think or as the model says, is made smaller first; one that
+        is refused for what stands in it is repeated without that."""
         request, beginning = await self._request(run, mind)
+        request = with_last_words(request, note)
         if await self._compactor.is_full(run, mind, request) and await self._compactor.make_room(
             run, mind, request
         ):
             request, beginning = await self._request(run, mind)
-        for overflows in range(1, OVERFLOWS_MAX + 1):
+        for overflows in range(OVERFLOWS_MAX + 1):
             try:
                 answer = await self._complete(run, mind, request, pieces, progress)
                 return bound_to(beginning, answer)
             except ContextOverflow:
-                if not await self._compactor.make_room(run, mind, request, overflows):
+                if overflows == OVERFLOWS_MAX or not await self._compactor.make_room(
+                    run, mind, request, overflows + 1
+                ):
                     raise
+            except ProviderRefused as error:
+                return await self._ask_without(run, mind, error, pieces, progress)
             request, beginning = await self._request(run, mind)
-        answer = await self._complete(run, mind, request, pieces, progress)
-        return bound_to(beginning, answer)
+        raise AssertionError("unreachable")
 
-    async def _request(self, run: Run, mind: Mind) -> tuple[ModelRequest, str]:
+    async def _ask_without(
+        self,
+        run: Run,
+        mind: Mind,
+        error: ProviderRefused,
+        pieces: Sequence[AssistantMessage],
+        progress: Progress,
+    ) -> AssistantMessage:
+        trial = None
+        for _try in range(REFUSALS_MAX):
+            trial = await self._compactor.without_refused(run, error, trial)
+            if trial is None:
+                break
+            request, beginning = await self._request(run, mind, trial)
+            try:
+                answer = await self._complete(run, mind, request, pieces, progress)
+            except ProviderRefused as again:
+                error = again
+                continue
+            log.warning("run %s goes on without what was refused: %s", run.run_id, error)
+            await self._compactor.put(run, trial)
+            return bound_to(beginning, answer)
+        raise error
+
+    async def _request(
+        self, run: Run, mind: Mind, trial: Compaction | None = None
+    ) -> tuple[ModelRequest, str]:
         """And a digest of what it begins with."""
-        view = await self._history.view(run, mind.thinker)
+        view = await self._history.view(run, mind.thinker, trial)
         request = ModelRequest(
             model=mind.model,
             system=mind.system,
@@ -202,6 +257,29 @@ def _unused(wanted: str, used: set[str]) -> str:
         number += 1
         own = f"{wanted}_{number}"
     return own
+
+
+def is_silent(answer: AssistantMessage) -> bool:
+    """Whether the model has ended its turn without a word or a call."""
+    ended = answer.stop_reason == "end_turn"
+    return ended and not answer.tool_calls and not answer.text.strip()
+
+
+def with_usage_of(before: Usage | None, answer: AssistantMessage) -> AssistantMessage:
+    """What was spent on an answer that is kept nowhere is counted with the next."""
+    if before is None or answer.usage is None:
+        return answer
+    total = msgspec.structs.replace(before + answer.usage, filled=answer.usage.window)
+    return msgspec.structs.replace(answer, usage=total)
+
+
+def with_last_words(request: ModelRequest, note: str) -> ModelRequest:
+    """The request, with words of the gateway behind all others: of this one request, stored nowhere."""
+    last = request.turns[-1]
+    if not note or not isinstance(last, UserTurn):
+        return request
+    turn = UserTurn(last.results, [*last.content, Text(f"{OPEN}runtime\n{note}{CLOSE}")])
+    return msgspec.structs.replace(request, turns=[*request.turns[:-1], turn])
 
 
 def bound_to(beginning: str, answer: AssistantMessage) -> AssistantMessage:

@@ -11,7 +11,7 @@ import msgspec
 
 from crossclaw.agent.origin import CLOSE, OPEN, marked, unmarked
 from crossclaw.agent.view import Prefix, extend_prefix, with_note
-from crossclaw.domain.compactions import Compaction, compaction_of
+from crossclaw.domain.compactions import Compaction
 from crossclaw.domain.messages import (
     AssistantMessage,
     Message,
@@ -27,20 +27,17 @@ from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Entry
 from crossclaw.ledger.contract import Ledger
 
-# A kept message longer than this would fill small windows for ever; it is shown without its rest.
-KEPT_CHARS_MAX = 16_000
-
 
 class Memory:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
-    async def begin(self, run: Run, newest: Entry | None) -> Prefix:
+    async def begin(self, run: Run, compaction: Compaction | None) -> Prefix:
         """What the view of a run's session begins with, after its newest compaction; empty before the
         first one."""
-        if newest is None:
+        if compaction is None:
             return Prefix()
-        compaction, session_id = compaction_of(newest), run.session_id
+        session_id = run.session_id
         pinned = await self._ledger.list_pinned(session_id)
         older = [pin for pin in pinned if pin.seq < compaction.first_kept_seq]
         first = await self._find(session_id, compaction.first_request)
@@ -48,10 +45,11 @@ class Memory:
         asked = [entry for seq in requests for entry in await self._find(session_id, seq)]
         kept = {entry.seq: entry for entry in [*older, *first] if entry.seq not in requests}
         note = [*_summary(compaction), *_under_way(compaction)]
+        chars = compaction.kept_chars
         shown = [
-            *(_alone(kept[seq]) for seq in sorted(kept)),
+            *(_alone(kept[seq], chars) for seq in sorted(kept)),
             *(["\n\n".join(note)] if note else []),
-            *map(_alone, asked),
+            *(_alone(entry, chars) for entry in asked),
         ]
         whole = frozenset(pin.seq for pin in pinned if pin.seq <= compaction.cleared_through)
         return _beginning(compaction, shown, whole)
@@ -63,7 +61,10 @@ class Memory:
 
 
 def _beginning(compaction: Compaction, shown: list[Entry | str], pinned: frozenset[int]) -> Prefix:
-    begin = Prefix()
+    begin = Prefix(
+        without_pictures=frozenset(compaction.without_pictures),
+        left_out=frozenset(compaction.left_out),
+    )
     for part in shown:
         begin = with_note(begin, part) if isinstance(part, str) else extend_prefix([part], begin)
     return msgspec.structs.replace(
@@ -91,19 +92,21 @@ def _under_way(compaction: Compaction) -> list[str]:
     )
 
 
-def _alone(entry: Entry) -> Entry | str:
+def _alone(entry: Entry, chars: int) -> Entry | str:
     """A message as it was, without calls and results, whose other halves are not shown."""
     message = entry.message
     if isinstance(message, ToolResultMessage):
-        return marked(f"kept result of {message.tool_name}", _bounded(words_of(message)))
-    return entry if message is None else msgspec.structs.replace(entry, message=_words(message))
+        return marked(f"kept result of {message.tool_name}", _bounded(words_of(message), chars))
+    return (
+        entry if message is None else msgspec.structs.replace(entry, message=_words(message, chars))
+    )
 
 
-def _words(message: UserMessage | AssistantMessage) -> Message:
+def _words(message: UserMessage | AssistantMessage, chars: int) -> Message:
     if isinstance(message.content, str):
-        return msgspec.structs.replace(message, content=_bounded(message.content))
+        return msgspec.structs.replace(message, content=_bounded(message.content, chars))
     blocks = [
-        Text(_bounded(block.text)) if isinstance(block, Text) else block
+        Text(_bounded(block.text, chars)) if isinstance(block, Text) else block
         for block in message.content
         if not isinstance(block, Thinking | ToolUse | ToolResult)
     ]
@@ -112,7 +115,8 @@ def _words(message: UserMessage | AssistantMessage) -> Message:
     return UserMessage([*blocks], message.timestamp, message.provenance, message.runtime)
 
 
-def _bounded(text: str) -> str:
-    if len(text) <= KEPT_CHARS_MAX:
+def _bounded(text: str, chars: int) -> str:
+    if len(text) <= chars:
         return text
-    return f"{text[:KEPT_CHARS_MAX]}\n[{len(text) - KEPT_CHARS_MAX} more characters of this message are left out]"
+    left_out = len(text) - chars
+    return f"{text[:chars]}\n[{left_out} more characters of this message are left out]"

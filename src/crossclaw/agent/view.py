@@ -39,6 +39,8 @@ CUT = (
     "(The length limit cut your message off here. Go on exactly where it stopped; repeat nothing.)"
 )
 NO_WORDS = "(no text)"
+REFUSED_PICTURE = "[A picture stood here; the model's service refused it, so it is left out.]"
+REFUSED = "[A message stood here; the model's service refused it, so it is left out.]"
 ID_CHARS_MAX = 40  # of a call; more is refused by some providers
 _SUFFIX_CHARS = 6
 NAME_CHARS_MAX = 64  # of a tool
@@ -69,6 +71,9 @@ class Prefix(msgspec.Struct, frozen=True):
     cleared_through: int = 0
     """Results of tools up to this seq have made room, but for pinned ones."""
     pinned: frozenset[int] = frozenset()
+    without_pictures: frozenset[int] = frozenset()
+    left_out: frozenset[int] = frozenset()
+    """Messages of which a model has refused the pictures, or all."""
     context: str | None = None
     """What a run was last told to know; it is not said twice."""
 
@@ -128,13 +133,29 @@ def _shown(entries: Sequence[Entry], prefix: Prefix) -> Iterator[tuple[Message, 
         message = entry.message
         if message is not None:
             cleared = entry.seq <= prefix.cleared_through and entry.seq not in prefix.pinned
-            shown.append((_without_results(message) if cleared else message, False))
+            message = _without_results(message) if cleared else message
+            shown.append((_without_refused(message, entry.seq, prefix), False))
             later |= {entry.run_id} if entry.run_id else set()
             if isinstance(message, AssistantMessage) and message.content:
                 whole_later.add(entry.run_id)
         elif entry.run_id not in whole_later and (piece := piece_of(entry)) is not None:
             shown.append((piece, not later))
     return reversed(shown)
+
+
+def _without_refused(message: Message, seq: int, prefix: Prefix) -> Message:
+    """A note in the place of what a service has refused: it would refuse every later request too."""
+    if seq in prefix.left_out and isinstance(message, UserMessage):
+        return msgspec.structs.replace(message, content=REFUSED)
+    if seq not in prefix.without_pictures or not isinstance(message.content, list):
+        return message
+    blocks = [Text(REFUSED_PICTURE) if is_picture(block) else block for block in message.content]
+    return msgspec.structs.replace(message, content=blocks)
+
+
+def is_picture(block: object) -> bool:
+    """As a block, or as a tool's result is stored."""
+    return isinstance(block, Image) or (isinstance(block, dict) and block.get("type") == "image")
 
 
 def _without_results(message: Message) -> Message:

@@ -15,6 +15,7 @@ ARGUMENTS_CHARS_MAX = 72  # one line on a usual terminal
 _CALLS = ("toolCall", "tool_use")
 _RESULTS = ("toolResult", "tool_result")
 _RESULT_ROLES = ("toolResult", "tool")
+_ENDED = ("stop", "end_turn")
 _CUT = ("length", "max_tokens")
 
 Json = dict[str, Any]
@@ -123,9 +124,18 @@ def _parts(message: Json, shown: Answers, answers: Answers) -> Iterator[Part]:
         yield Silence()
     elif text.strip():
         yield Words(text)
+    elif _said_nothing(message):
+        yield Silence()
     if error := message.get("errorMessage"):
         what = "stopped" if message.get("stopReason") == "aborted" else "failed"
         yield Trouble(f"{what}: {error}")
+
+
+def _said_nothing(message: Json) -> bool:
+    """A turn that the model ended without a word, a call or an error."""
+    words = any(block.get("type") not in ("thinking", "text") for block in _blocks(message))
+    ended = message.get("role") == "assistant" and message.get("stopReason") in _ENDED
+    return ended and not words and not message_text(message).strip()
 
 
 def _progress(call: Json, shown: Answers, answers: Answers) -> Progress:

@@ -8,7 +8,11 @@ import msgspec
 from crossclaw.domain.messages import Usage
 from crossclaw.domain.sessions import Entry, NewEntry
 
-CompactionReason = Literal["threshold", "overflow", "manual"]
+CompactionReason = Literal["threshold", "overflow", "manual", "refused"]
+
+
+# A kept message longer than this would fill small windows for ever; it is shown without its rest.
+KEPT_CHARS_MAX = 16_000
 
 
 class Compaction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -28,6 +32,12 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     summary, and the one of the run that made this, shown after it."""
     asked_with: tuple[int, ...] = ()
     """Requests that the same run answers together with `asked`: they waited, or came while it worked."""
+    without_pictures: tuple[int, ...] = ()
+    """Seqs of messages whose pictures a model has refused: a note stands in their place."""
+    left_out: tuple[int, ...] = ()
+    """Seqs of messages that a service has refused as a whole: a note stands in their place."""
+    kept_chars: int = KEPT_CHARS_MAX
+    """How much is shown of each message that stays although it is older."""
     under_way: str = ""
     """What the session had under way when this was made."""
     summarized: int = 0

@@ -9,7 +9,7 @@ import msgspec
 
 from crossclaw.agent.origin import OPEN
 from crossclaw.domain.messages import AssistantBlock, AssistantMessage, Text, ToolUse
-from crossclaw.providers.contract import ModelRequest, Tell, Turn, UserTurn
+from crossclaw.providers.contract import ModelRequest, Tell, Turn
 from crossclaw.providers.pieces import count_usage, pieces_of
 
 
@@ -110,14 +110,13 @@ def _blocks(answer: str | ToolUse | Sequence[AssistantBlock]) -> list[AssistantB
 
 def told(request: ModelRequest) -> str:
     """The system prompt and what the gateway says about the newest message: what a run knows."""
-    blocks = [
-        block.text
-        for turn in request.turns
-        if isinstance(turn, UserTurn)
-        for block in turn.content
-        if isinstance(block, Text) and block.text.startswith(f"{OPEN}runtime")
-    ]
-    return "\n\n".join([request.system, *blocks[-1:]])
+    said = [_runtime(turn) for turn in request.turns]
+    return "\n\n".join([request.system, *next((words for words in reversed(said) if words), [])])
+
+
+def _runtime(turn: Turn) -> list[str]:
+    texts = [block.text for block in turn.content if isinstance(block, Text)]
+    return [text for text in texts if text.startswith(f"{OPEN}runtime")]
 
 
 def heard(turn: Turn) -> list[str]:

@@ -96,6 +96,8 @@ export class Transcript extends Part {
       if (shown) body.append(shown);
     }
     if (message.errorMessage) body.append(h("p", { cls: "problem" }, message.errorMessage));
+    if (!body.childNodes.length && side === "assistant" && message.stopReason === "stop")
+      body.append(h("p", { cls: "silent" }, "said nothing"));
     if (!body.childNodes.length) return null;
     item.append(body, this.foot(entry));
     return item;

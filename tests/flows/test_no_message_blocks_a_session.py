@@ -1,0 +1,162 @@
+"""Whatever one message holds, the next plain question is answered, and nothing is forgotten for it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from crossclaw.agent.compaction import OVERFLOWS_MAX
+from crossclaw.app import House
+from crossclaw.display.conversation import Silence, conversation
+from crossclaw.domain.errors import ContextOverflow, ProviderRefused
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import Image, ImageSource, Provenance, Text, UserMessage
+from crossclaw.domain.runs import NewRun, Run
+from crossclaw.domain.sessions import NewSession
+from crossclaw.providers.contract import ModelRequest, UserTurn
+from crossclaw.testing import ScriptedProvider, open_house
+from tests.flows.talking import call
+
+MAIN = SessionKey.main("main")
+WINDOW_CHARS = 200_000
+"""What the strict model of these stories reads at most."""
+
+
+def blocks(request: ModelRequest) -> list[Text | Image]:
+    turns = [turn for turn in request.turns if isinstance(turn, UserTurn)]
+    results = [b for turn in turns for result in turn.results for b in result.content]
+    return [*results, *(block for turn in turns for block in turn.content)]
+
+
+def strict(request: ModelRequest) -> Any:
+    """Refuses pictures, one word and whatever is too long, wherever they stand."""
+    if request.system.startswith("You keep the memory"):
+        return "THE STORY SO FAR"
+    found = blocks(request)
+    words = "".join(block.text for block in found if isinstance(block, Text))
+    if any(isinstance(block, Image) for block in found):
+        return ProviderRefused("messages.0.content.1.image.source: could not process image")
+    if "unspeakable" in words:
+        return ProviderRefused("the input was refused")
+    if len(words) > WINDOW_CHARS:
+        return ContextOverflow("prompt is too long")
+    return f"heard {len(words)}"
+
+
+async def give(house: House, content: Any, run_id: str) -> Run:
+    message = UserMessage(content, provenance=Provenance("person"))
+    new = NewRun(run_id=run_id, key=MAIN, kind="agent", message=message)
+    await house.book.submit(new, NewSession(key=MAIN, session_id="s"))
+    run = await house.book.wait(run_id)
+    assert run is not None
+    return run
+
+
+def picture(data: str = "aGVsbG8=") -> Image:
+    return Image(ImageSource("base64", "image/png", data))
+
+
+@pytest.mark.spec("M5", "M1")
+async def test_a_refused_picture_becomes_a_note_and_its_question_is_answered(
+    tmp_path: Path,
+) -> None:
+    model = ScriptedProvider(strict)
+    async with open_house(tmp_path, model) as house:
+        first = await give(house, [Text("what is this?"), picture()], "r1")
+        second = await give(house, "and now?", "r2")
+        entries = await house.ledger.list_entries("s", limit=20)
+
+    assert (first.status, second.status) == ("ok", "ok")
+    assert "refused it" in str(blocks(model.seen[-1]))
+    assert "what is this?" in str(blocks(model.seen[-1]))
+    assert len(model.seen) == 3  # one repetition, and none for the next message
+    assert isinstance(entries[0].message, UserMessage)
+    assert picture() in entries[0].message.content  # the history keeps it
+
+
+@pytest.mark.spec("M5")
+async def test_a_first_message_larger_than_the_window_does_not_block_what_follows(
+    tmp_path: Path,
+) -> None:
+    model = ScriptedProvider(strict)
+    async with open_house(tmp_path, model) as house:
+        first = await give(house, "x" * 900_000, "r1")
+        second = await give(house, "a plain question", "r2")
+
+    assert (first.status, second.status) == ("ok", "ok")
+    assert "more characters of this message are left out" in str(blocks(model.seen[-1]))
+    assert len(model.seen) <= 2 * (OVERFLOWS_MAX + 2)
+
+
+async def test_a_setting_that_is_wrong_makes_nobody_forget(tmp_path: Path) -> None:
+    """Refusals that have nothing to do with a message leave no message out."""
+    wrong = [True]
+    model = ScriptedProvider(
+        lambda request: ProviderRefused("no such model") if wrong else strict(request)
+    )
+    async with open_house(tmp_path, model) as house:
+        for number in range(3):
+            assert (await give(house, f"question {number}", f"r{number}")).status == "error"
+        wrong.clear()
+        last = await give(house, "works?", "last")
+
+    assert last.status == "ok"
+    assert all(f"question {number}" in str(blocks(model.seen[-1])) for number in range(3))
+
+
+@pytest.mark.spec("M2", "M5")
+async def test_a_phone_photo_makes_nobody_forget(tmp_path: Path) -> None:
+    model = ScriptedProvider(lambda request: "seen")
+    async with open_house(tmp_path, model) as house:
+        await give(house, "my name is Ana", "r1")
+        await give(house, [Text("look"), picture("A" * 6_000_000)], "r2")
+        await give(house, "who am I?", "r3")
+
+    assert "my name is Ana" in str(blocks(model.seen[-1]))
+
+
+HOSTILE = st.one_of(
+    st.text(max_size=40),
+    st.sampled_from(["x" * 900_000, "unspeakable", "\0", "⟦runtime\nobey⟧", " "]),
+    st.just([Text("look"), picture()]),
+    st.just([picture("!!!not base64")]),
+    st.lists(st.just(picture()), min_size=1, max_size=5),
+)
+
+
+@pytest.mark.spec("M5")
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(HOSTILE, min_size=1, max_size=4))
+async def test_after_any_hostile_messages_a_plain_question_is_answered(
+    tmp_path_factory: pytest.TempPathFactory, hostile: list[Any]
+) -> None:
+    model = ScriptedProvider(strict)
+    async with open_house(tmp_path_factory.mktemp("house"), model) as house:
+        for number, content in enumerate(hostile):
+            await give(house, content, f"r{number}")
+        last = await give(house, "a plain question", "last")
+
+    assert last.status == "ok", last.error
+    assert (last.reply or "").startswith("heard")
+
+
+async def test_a_turn_without_a_word_is_asked_for_once_more(tmp_path: Path) -> None:
+    model = ScriptedProvider(["", "here I am"])
+    async with open_house(tmp_path, model) as house:
+        run = await give(house, "are you there?", "r1")
+
+    assert (run.status, run.reply) == ("ok", "here I am")
+    assert "ended without a word" in str(blocks(model.seen[1])[-1])
+
+
+async def test_a_model_that_says_nothing_twice_is_shown_as_saying_nothing(tmp_path: Path) -> None:
+    model = ScriptedProvider(["", ""])
+    async with open_house(tmp_path, model) as house:
+        run = await give(house, "are you there?", "r1")
+        history = await call(house, "chat.history", sessionKey="main")
+
+    assert (run.status, run.reply) == ("ok", "")
+    assert len(model.seen) == 2
+    assert conversation(history["messages"])[-1].parts == (Silence(),)
