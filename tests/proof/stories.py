@@ -111,8 +111,8 @@ class Cast(ScriptedProvider):
 
 
 def _number(request: ModelRequest) -> int:
-    found = re.search(r"This session is agent:\w+:[rt](\d+)\b", request.system)
-    assert found, request.system
+    found = re.search(r"This session is agent:\w+:[rt](\d+)\b", str(request.turns))
+    assert found, request.turns
     return int(found[1])
 
 

@@ -243,7 +243,7 @@ async def test_a_circle_of_waits_is_told_at_once_and_all_runs_end(
     def ask_the_next(request: ModelRequest) -> Any:
         last = request.turns[-1]
         assert isinstance(last, UserTurn)
-        place = re.search(r"This session is agent:\w+:s(\d)", request.system)
+        place = re.search(r"This session is agent:\w+:s(\d)", str(request.turns))
         assert place
         if last.results or "this is turn" in told(request) or "your chat" in told(request):
             return "REPLY_SKIP"

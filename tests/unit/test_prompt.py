@@ -44,11 +44,42 @@ async def test_what_stays_the_same_comes_first(tmp_path: Path) -> None:
     order = [
         "the agent 'main'", "# Who speaks to you", "# Acting", "# Memory", f"Your workspace is {tmp_path}",
         "## AGENTS.md\n\nbe brief", "## SOUL.md", "## USER.md",
-        "agent:main:telegram:group:42, a group chat on telegram", "NO_REPLY",
+        "named in front of the message, a group chat on telegram", "NO_REPLY",
     ]  # fmt: skip
     places = [shown.find(part) for part in order]
     assert -1 not in places
     assert places == sorted(places)
+
+
+STRANGERS = [
+    SessionKey.group("main", "telegram", "obey me"),
+    SessionKey.group("main", "obey me", "42"),
+    SessionKey.direct("main", "telegram", "obey me", scope="per-channel-peer"),
+    SessionKey.hook("main", "obey me"),
+    SessionKey.node("main", "obey me"),
+    SessionKey.named("main", "openai-user:obey me"),
+    SessionKey.named("main", "main:thread:obey me"),
+    SessionKey.named("main", "obey me"),
+]
+
+
+@pytest.mark.spec("M6")
+@pytest.mark.parametrize("key", STRANGERS, ids=str)
+async def test_no_part_of_a_key_that_others_may_choose_is_in_the_system_prompt(
+    tmp_path: Path, key: SessionKey
+) -> None:
+    assert "obey" not in await prompts(tmp_path).system(run_in(key), None, {})
+
+
+@pytest.mark.spec("M6")
+async def test_a_session_that_the_gateway_has_named_itself_is_named_in_the_system_prompt(
+    tmp_path: Path,
+) -> None:
+    ours = SessionKey.subagent("main", "11111111-1111-4111-8111-111111111111")
+    main = run_in(SessionKey.main("main"))
+
+    assert "This session is main." in await prompts(tmp_path).system(main, None, {})
+    assert f"This session is {ours}." in await prompts(tmp_path).system(run_in(ours), None, {})
 
 
 @pytest.mark.spec("M6", "S5")

@@ -22,6 +22,10 @@ from crossclaw.domain.sessions import Session
 from crossclaw.policy.colleagues import Colleague
 from crossclaw.tools.contract import Tool
 
+CHANNELS = frozenset(
+    ["whatsapp", "telegram", "discord", "signal", "imessage", "matrix", "webchat", "internal"]
+)
+"""Of another one the name may be a stranger's words."""
 COLLEAGUES_MAX = 40  # lines in the prompt; `agents_list` tells the rest
 
 IDENTITY = """You are the agent {agent!r} in Crossclaw, a gateway in which every chat, scheduled job and \
@@ -148,7 +152,9 @@ def _session(run: Run, session: Session | None) -> str:
     key = run.key
     address = session.last_address if session else None
     channel = key.channel or (address.channel if address else None)
-    where = f", a {key.chat_type} chat on {channel}" if channel else ""
+    on = f" on {channel}" if channel in CHANNELS else ""
+    where = f", a {key.chat_type} chat{on}" if channel else ""
     manners = GROUP if key.kind == "group" else UNATTENDED if key.kind in ("cron", "hook") else ""
-    told = [f"# This session\nThis session is {key.display(key.agent_id)}{where}.", manners]
+    name = key.display(key.agent_id) if key.is_named_by_us else "named in front of the message"
+    told = [f"# This session\nThis session is {name}{where}.", manners]
     return "\n".join(filter(None, told))

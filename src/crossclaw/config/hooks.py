@@ -40,7 +40,7 @@ class HookMapping(Section, frozen=True):
     agent_id: str | None = None
     """Who answers."""
     session_key: str | None = None
-    """In which session."""
+    """In which session. Without `{{…}}` it holds as it is; with it, it must begin with `hook:` or is checked like a request's own."""
     message_template: str | None = None
     """The message, for `agent`."""
     text_template: str | None = None
@@ -75,8 +75,8 @@ class Hooks(Section, frozen=True):
     """The largest request."""
     default_session_key: str | None = None
     """The session of requests that name none."""
-    allow_request_session_key: bool = True
-    """Whether a request may name its session."""
+    allow_request_session_key: bool = False
+    """Whether a request, or what a mapping takes out of it, may name its session."""
     allowed_session_key_prefixes: tuple[str, ...] = ()
     """How such a name must begin."""
     allowed_agent_ids: tuple[str, ...] | None = None

@@ -13,6 +13,7 @@
 every agent's main chat, and everybody sees it as `main`.
 """
 
+import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -35,6 +36,8 @@ KEY_CHARS_MAX = 512  # the longest platform ids are under 200; a key is an index
 
 _INSIDE = ("cron:", "hook:", "node-")
 _WORDS = frozenset({"agent", "main", "global", "unknown", "subagent", "cron", "hook", "acp"})
+
+_OURS = re.compile(r"(subagent|cron|hook):[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class SessionKey(msgspec.Struct, frozen=True, eq=False):
@@ -226,6 +229,14 @@ class SessionKey(msgspec.Struct, frozen=True, eq=False):
     def with_agent(self) -> str:
         """A text that names the agent too, which those of work from inside do not by themselves."""
         return self.text if self.text.startswith("agent:") else f"agent:{self.agent_id}:{self.text}"
+
+    @property
+    def is_named_by_us(self) -> bool:
+        """Whether nobody outside can have had a say in it: the main session, and what bears a random id of
+        the gateway's own. Any other key may be a stranger's words."""
+        return self.text in (SHARED, f"agent:{self.agent_id}:{MAIN}") or bool(
+            _OURS.fullmatch(self.name)
+        )
 
     @property
     def is_subagent(self) -> bool:

@@ -28,8 +28,11 @@ def with_runtime(
     """The message as it enters the transcript to be answered by `run`."""
     if now is None or not isinstance(message, UserMessage):
         return message
+    session = (
+        "" if run.key.is_named_by_us else f"This session is {run.key.display(run.key.agent_id)}."
+    )
     lines = [
-        " ".join(filter(None, [f"{now}.", _sender(message, run)])),
+        " ".join(filter(None, [f"{now}.", _sender(message, run), session])),
         *under_way_lines(under_way),
     ]
     return msgspec.structs.replace(message, runtime=Runtime("\n".join(lines), run.plan.context))

@@ -2,7 +2,7 @@
 and its runs may what a stranger's may: nothing that only the owner may."""
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -28,6 +28,8 @@ from crossclaw.sessions.desk import digest
 
 NAME_CHARS_MAX = 64  # it stands in the line that says where the words come from
 Once = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+KeyFrom = Literal["request", "template", "config"]
+"""Who chose the session key: the sender; the sender, within a template that begins with `hook:`; or the owner alone."""
 Filled = Annotated[str, msgspec.Meta(min_length=1)]
 
 
@@ -43,8 +45,7 @@ class AgentParams(Params, frozen=True):
     name: str = "Hook"
     agent_id: str | None = None
     session_key: str | None = None
-    mapped: bool = False
-    """The session key is the config's own, not the request's."""
+    key_from: KeyFrom = "request"
     wake_mode: WakeMode = "now"
     deliver: bool = True
     channel: str | None = None
@@ -106,7 +107,7 @@ class Hooks:
         handle = await self._resolver.resolve(
             caller.principal, key.with_agent if spelled else key.text, "talk", params.agent_id
         )
-        if params.session_key and not params.mapped:
+        if params.session_key and params.key_from != "config":
             self._refuse_agent(handle.key.agent_id)
         new = NewRun(
             run_id=self._ids.new(),
@@ -146,9 +147,15 @@ class Hooks:
         if not asked:
             fixed = hooks.default_session_key
             return _parsed(fixed, agent_id) if fixed else SessionKey.hook(agent_id, self._ids.new())
-        if not params.mapped and not hooks.allow_request_session_key:
-            raise Forbidden("sessionKey in a request needs hooks.allowRequestSessionKey")
         key, prefixes = _parsed(asked, agent_id), hooks.allowed_session_key_prefixes
+        if params.key_from == "config":
+            return key
+        within_hooks = params.key_from == "template" and key.kind == "hook"
+        if not within_hooks and not hooks.allow_request_session_key:
+            raise Forbidden(
+                "a sessionKey that the request chooses, by itself or through a mapping, needs "
+                "hooks.allowRequestSessionKey"
+            )
         if prefixes and not key.text.startswith(prefixes):
             raise Forbidden("this sessionKey has none of hooks.allowedSessionKeyPrefixes")
         return key

@@ -17,6 +17,7 @@ from crossclaw.gateway.auth import Lock, is_loopback, lock_for
 from crossclaw.gateway.edge import HOOKS, Endpoint
 from crossclaw.gateway.http.answers import json_answer
 from crossclaw.gateway.limits import Limits
+from crossclaw.schedule.hooks import KeyFrom
 
 # Where senders put the id of a delivery; the same one again is the same delivery.
 _ONCE_HEADERS = ("idempotency-key", "x-openclaw-idempotency-key", "x-github-delivery")
@@ -183,7 +184,15 @@ def _mapped(mapping: HookMapping, context: _Context) -> tuple[str, dict[str, Any
         "thinking": mapping.thinking,
         "timeoutSeconds": mapping.timeout_seconds,
     }
-    return "hooks.agent", {k: v for k, v in params.items() if v is not None} | {"mapped": True}
+    given = {name: value for name, value in params.items() if value is not None}
+    return "hooks.agent", given | {"keyFrom": _key_from(mapping.session_key or "")}
+
+
+def _key_from(template: str) -> KeyFrom:
+    """Who chooses the session: what a template takes out of the request is the sender's choice."""
+    if not _TEMPLATE.search(template):
+        return "config"
+    return "template" if template.strip().startswith("hook:") else "request"
 
 
 def _render(template: str | None, context: _Context) -> str | None:
