@@ -42,6 +42,7 @@ from crossclaw.ledger.sqlite import (
     spawns,
     waits,
 )
+from crossclaw.ledger.sqlite.errors import speaks_for_the_store
 from crossclaw.ledger.sqlite.store import FolderLock, open_reader, open_writer
 from crossclaw.ledger.sqlite.watching import SqliteWatching
 from crossclaw.ledger.sqlite.writer import Handle, InlineWriter, ThreadWriter
@@ -102,6 +103,7 @@ SAME_LABEL_MAX = 9  # sessions with one label that are looked at: an error names
 SCANS_AT_ONCE = 2  # reads that may take long run in threads, each with a connection of its own
 
 
+@speaks_for_the_store
 class SqliteLedger:
     """Open it inside an event loop. `inline` commits in the caller's task, for virtual time."""
 

@@ -85,8 +85,11 @@ def open_writer(path: Path) -> apsw.Connection:
 
 
 def open_reader(path: Path) -> apsw.Connection:
-    db = apsw.Connection(
-        str(path), flags=apsw.SQLITE_OPEN_READONLY, statementcachesize=STATEMENTS_MAX
-    )
-    db.set_busy_timeout(BUSY_MS)
+    try:
+        db = apsw.Connection(
+            str(path), flags=apsw.SQLITE_OPEN_READONLY, statementcachesize=STATEMENTS_MAX
+        )
+        db.set_busy_timeout(BUSY_MS)
+    except apsw.Error as error:
+        raise StoreError(f"the store {path} cannot be read: {error}") from error
     return db

@@ -7,6 +7,7 @@ import apsw
 
 from crossclaw.domain.sessions import Entry, Session
 from crossclaw.domain.sight import Sight
+from crossclaw.ledger.sqlite.errors import speaks_for_the_store
 from crossclaw.ledger.sqlite.rows import ENTRY, SESSION, entry_of, session_of, to_json
 from crossclaw.ledger.sqlite.sessions import Filter
 from crossclaw.ledger.watching import (
@@ -59,6 +60,7 @@ class Scan(Protocol):
     def __call__(self, read: Callable[[apsw.Connection], T]) -> Awaitable[T]: ...
 
 
+@speaks_for_the_store
 class SqliteWatching:
     def __init__(self, scan: Scan) -> None:
         self._scan = scan

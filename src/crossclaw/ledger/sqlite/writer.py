@@ -18,6 +18,7 @@ import apsw
 
 from crossclaw.domain.errors import Busy, Stopped, StoreError
 from crossclaw.ledger.operations import Op
+from crossclaw.ledger.sqlite.errors import OF_ONE_STEP
 from crossclaw.ledger.sqlite.words import put_words
 
 log = logging.getLogger(__name__)
@@ -113,13 +114,17 @@ def _run_step(transaction: Transaction, handlers: dict[type, Handle], step: Step
     try:
         step.results = [handlers[type(op)](transaction, op) for op in step.ops]
     except Exception as error:
-        if isinstance(error, apsw.Error) and not isinstance(error, apsw.ConstraintError):
+        if isinstance(error, apsw.Error) and not isinstance(error, OF_ONE_STEP):
             raise  # the disk's trouble is everybody's; the batch is rolled back as a whole
         # Whatever else went wrong (a refusal, a text that no encoding takes) is this step's own.
         db.execute("ROLLBACK TO step")
         del transaction.words[words_before:]
-        step.error = error
+        step.error = _refused(error) if isinstance(error, apsw.Error) else error
     db.execute("RELEASE step")
+
+
+def _refused(error: apsw.Error) -> StoreError:
+    return StoreError(f"the ledger does not take this: {error}; nothing was stored")
 
 
 class InlineWriter:
