@@ -92,6 +92,8 @@ class SandboxLimits(Section, frozen=True):
     """How many processes it may have."""
     file_mb: Positive = 4_096
     """How large a file it may write."""
+    keep_free_mb: Count = 512
+    """What must stay free on the workspace's disk: a command is ended before it takes that, so that the gateway can go on writing."""
 
 
 class Sandbox(Section, frozen=True):

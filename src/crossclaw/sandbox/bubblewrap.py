@@ -14,6 +14,7 @@ from crossclaw.sandbox.contract import PROMPT_FILES, Limits, Place, Wrapped
 from crossclaw.sandbox.environment import PATH, sandbox_environment
 from crossclaw.sandbox.files import keep_prompt_files
 from crossclaw.sandbox.host import shell
+from crossclaw.sandbox.seccomp import seccomp_program, with_filter
 
 WORKSPACE = "/workspace"
 HOME = "/home/agent"
@@ -47,9 +48,15 @@ class Bubblewrap:
         """Raise `SandboxMissing` unless a program can really be run in the sandbox here."""
         argv = (self._found(), *_walls(network=False), "--", "/bin/true")
         try:
-            done = subprocess.run(
-                argv, env={"PATH": PATH}, capture_output=True, text=True, timeout=PROBE_S
-            )
+            with with_filter(argv, seccomp_program()) as (whole, files):
+                done = subprocess.run(
+                    whole,
+                    env={"PATH": PATH},
+                    capture_output=True,
+                    text=True,
+                    timeout=PROBE_S,
+                    pass_fds=files,
+                )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise SandboxMissing(f"bubblewrap cannot be started: {error}") from None
         if done.returncode != 0:
@@ -71,7 +78,9 @@ class Bubblewrap:
             *("--", shell(), "-c", command),
         )
         # What bubblewrap itself is given can be read inside, in /proc/1/environ: so it gets no more.
-        return Wrapped(argv, self._environ, Path("/"), self._limits)
+        return Wrapped(
+            argv, self._environ, Path("/"), self._limits, seccomp_program(), disk=place.folder
+        )
 
     def _found(self) -> str:
         if self._program is None:

@@ -18,9 +18,18 @@ class Limits(msgspec.Struct, frozen=True):
     processes: int
     file_bytes: int
     """The largest file that it can write."""
+    free_bytes: int = 0
+    """What must stay free on the disk of its folder, for the ledger."""
 
-    def as_text(self) -> str:
-        return f"memory={self.memory_bytes},processes={self.processes},file={self.file_bytes}"
+    def as_text(self, folder: Path) -> str:
+        """For the keeper, which is a program of its own."""
+        numbers = {
+            "memory": self.memory_bytes,
+            "processes": self.processes,
+            "file": self.file_bytes,
+            "free": self.free_bytes,
+        }
+        return ",".join([*(f"{k}={v}" for k, v in numbers.items()), bytes(folder).hex()])
 
 
 class Wrapped(msgspec.Struct, frozen=True):
@@ -30,6 +39,10 @@ class Wrapped(msgspec.Struct, frozen=True):
     environ: Mapping[str, str]
     folder: Path
     limits: Limits | None = None
+    seccomp: bytes = b""
+    """The filter of system calls, for bubblewrap."""
+    disk: Path = Path("/")
+    """Where it writes: the limits look at what is free there."""
 
 
 class Sandbox(Protocol):
@@ -59,6 +72,8 @@ class Place(msgspec.Struct, frozen=True):
     sandbox: Sandbox
     closed: tuple[Path, ...] = ()
     """Files and folders of the gateway's own, which no path reaches even where they lie inside."""
+    free_bytes: int = 0
+    """What `write` and `edit` leave free on the disk."""
     keeps_prompt: bool = False
     """Whether the owner's `PROMPT_FILES` lie in this folder and can only be read here."""
 

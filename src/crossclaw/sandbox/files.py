@@ -18,6 +18,7 @@ from typing import BinaryIO
 
 from crossclaw.disk.private import make_folder
 from crossclaw.domain.errors import Forbidden, Invalid, NotFound
+from crossclaw.sandbox import keeper
 from crossclaw.sandbox.contract import PROMPT_FILES, Beneath, Place
 
 LINKS_MAX = 40  # as many as Linux follows itself
@@ -88,6 +89,7 @@ def replace_file(place: Place, path: str, data: bytes) -> bool:
     if not place.writable:
         raise Forbidden("your workspace is read-only here (sandbox.workspaceAccess)")
     make_folder(place.folder)
+    refuse_full_disk(place)
     with _walk(place, path, create=True) as (folder, name, at_root):
         if place.keeps_prompt:
             check_prompt_files(place.folder)
@@ -107,6 +109,14 @@ def replace_file(place: Place, path: str, data: bytes) -> bool:
             _forget(own, folder)
             raise _refusal(error, path) from None
         return mode is None
+
+
+def refuse_full_disk(place: Place) -> None:
+    if place.free_bytes and keeper.free_bytes(str(place.folder)) < place.free_bytes:
+        raise Forbidden(
+            f"less than {place.free_bytes // 2**20} MB of the disk are left, which the gateway needs "
+            "(sandbox.limits.keepFreeMb); remove something first, or tell your owner"
+        )
 
 
 def check_folder(place: Place, path: str) -> str:

@@ -14,6 +14,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 WATCH_S = 0.25  # between two looks at the gateway and at what the limits count
+CLOSE_WATCH_S = 0.02  # likewise, when less than so many times what must stay free is left
+NEAR = 8
+FREE_NAMES = 1_000  # files that can still be made on the disk
 GRACE_S = 0.5  # for a command that is told to end; then it is ended
 SUBREAPER, DEATH_SIGNAL = 36, 1  # PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG in <linux/prctl.h>
 NO_SUCH_PROGRAM = 127  # as shells say it
@@ -24,6 +27,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 def main(arguments: Sequence[str]) -> int:
     gateway, limits, command = int(arguments[0]), _read_limits(arguments[1]), list(arguments[2:])
+    disk = _disk_of(arguments[1])
     woken, wakes = os.pipe()
     os.set_blocking(wakes, False)
     signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
@@ -37,10 +41,10 @@ def main(arguments: Sequence[str]) -> int:
         while (code := _reap(pid)) is None:
             if told or os.getppid() != gateway:
                 return _end_gently(pid, woken)
-            if trouble := _passed(limits):
+            if trouble := _passed(limits, disk):
                 sys.stderr.write(f"[ended: {trouble}]\n")
                 return 128 + signal.SIGKILL
-            _nap(woken, WATCH_S)
+            _nap(woken, _next_look_s(limits, disk))
         return code
     finally:
         _end_all(pid)
@@ -163,8 +167,13 @@ def _descendants() -> list[int]:
 
 
 def _read_limits(text: str) -> dict[str, int]:
-    pairs = (part.split("=") for part in text.split(",") if part)
+    pairs = (part.split("=") for part in text.split(",") if "=" in part)
     return {name: int(value) for name, value in pairs}
+
+
+def _disk_of(text: str) -> str:
+    """The last part, in hexadecimal: a path may hold anything."""
+    return os.fsdecode(bytes.fromhex(text.rpartition(",")[2])) if text else ""
 
 
 def _bound(limits: dict[str, int]) -> None:
@@ -184,16 +193,35 @@ def _bound(limits: dict[str, int]) -> None:
         resource.setrlimit(what, (most, most))
 
 
-def _passed(limits: dict[str, int]) -> str:
+def _passed(limits: dict[str, int], disk: str) -> str:
     """Which limit all processes together have passed."""
     if not limits:
         return ""
+    if free_bytes(disk) < limits["free"]:
+        return f"less than {limits['free'] // 2**20} MB of the disk would be left (sandbox.limits.keepFreeMb)"
     pids = _descendants()
     if len(pids) > limits["processes"]:
         return f"more than {limits['processes']} processes at once"
     if sum(map(_resident_bytes, pids)) > limits["memory"]:
         return f"more than {limits['memory'] // 2**20} MB of memory"
     return ""
+
+
+def free_bytes(disk: str) -> int:
+    """As a quota of its folder says it, where there is one. A disk without room for a name is full, too."""
+    try:
+        about = os.statvfs(disk)
+    except OSError:
+        return sys.maxsize
+    if about.f_files and about.f_favail < FREE_NAMES:
+        return 0
+    return about.f_bavail * about.f_frsize
+
+
+def _next_look_s(limits: dict[str, int], disk: str) -> float:
+    """Near the end of the disk it is looked at often: disks write gigabytes in a second."""
+    near = bool(limits) and free_bytes(disk) < limits["free"] * NEAR
+    return CLOSE_WATCH_S if near else WATCH_S
 
 
 def _resident_bytes(pid: int) -> int:

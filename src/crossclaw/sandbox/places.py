@@ -102,6 +102,7 @@ class Places:
             writable=access != "ro",
             network=settings.allows_network,
             sandboxed=True,
+            free_bytes=settings.bounds.keep_free_mb * 2**20,
             keeps_prompt=access == "rw",
             sandbox=Bubblewrap(self._program, self._environ, passed, _limits(settings)),
         )
@@ -148,4 +149,5 @@ class Places:
 
 def _limits(settings: Sandbox) -> Limits:
     limits = settings.bounds
-    return Limits(limits.memory_mb * 2**20, limits.processes, limits.file_mb * 2**20)
+    free = limits.keep_free_mb * 2**20
+    return Limits(limits.memory_mb * 2**20, limits.processes, limits.file_mb * 2**20, free)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 import anyio
 import anyio.abc
@@ -18,6 +19,7 @@ import msgspec
 from crossclaw.domain.errors import ToolFailed
 from crossclaw.sandbox import keeper
 from crossclaw.sandbox.contract import Limits, Wrapped
+from crossclaw.sandbox.seccomp import with_filter
 
 KEPT_BYTES = 100_000  # of a command's output, half from its beginning: what a model can use
 OUTPUT_BYTES_MAX = 64 * 1024 * 1024  # a command that says more than this has lost its way
@@ -49,19 +51,23 @@ async def run_program(wrapped: Wrapped, timeout_s: float, tell: Tell) -> Finishe
     return Finished(heard.text(), code, because)
 
 
-def kept(command: Sequence[str], limits: Limits | None = None) -> list[str]:
+def kept(command: Sequence[str], limits: Limits | None = None, disk: Path = Path("/")) -> list[str]:
     """The command below a keeper, which ends it should this process be gone."""
     # -S: nothing of an environment's packages is needed, and looking for them takes time.
     python = [sys.executable, "-I", "-S", keeper.__file__]
-    return [*python, str(os.getpid()), limits.as_text() if limits else "", *command]
+    return [*python, str(os.getpid()), limits.as_text(disk) if limits else "", *command]
 
 
 async def _start(wrapped: Wrapped) -> anyio.abc.Process:
     try:
         # Not to be cancelled half way: a keeper that is killed ends nothing but the command.
-        with anyio.CancelScope(shield=True):
+        with (
+            anyio.CancelScope(shield=True),
+            with_filter(wrapped.argv, wrapped.seccomp) as (argv, files),
+        ):
             process = await anyio.open_process(
-                kept(wrapped.argv, wrapped.limits),
+                kept(argv, wrapped.limits, wrapped.disk),
+                pass_fds=files,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
