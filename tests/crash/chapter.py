@@ -10,10 +10,9 @@ from typing import Literal
 
 import anyio
 
-from crossclaw.ledger.operations import ATTEMPTS_MAX
 from tests.crash.clients import HOUSE_LOAD, PLAIN, POISON, TRIP, Client, Door, Load, make_clients
 from tests.crash.life import Cradle, Line, Living
-from tests.crash.record import Letter, Outcome, Place, Record, Sending
+from tests.crash.record import Death, Letter, Outcome, Place, Record, Sending
 from tests.crash.store import HELD, find_runs
 from tests.crash.victim import Build
 
@@ -121,6 +120,8 @@ class Chapter:
                     await self._ask_once_more()
                 await self._stop_at_last()
             tasks.cancel_scope.cancel()
+        given_up = find_runs(self.folder, "error LIKE 'given up after %'")
+        self.record.given_up = given_up - self.record.poison
         return self.record
 
     async def _load(self) -> None:
@@ -152,17 +153,9 @@ class Chapter:
         held = find_runs(self.folder, HELD)
         if code == 0 and held:
             self.record.fallen.append(f"a graceful stop left {len(held)} runs that it had claimed")
-        last = find_runs(self.folder, f"{HELD} AND attempt >= {ATTEMPTS_MAX}")
-        # One that waits for others lets the next suspect go on: it may be the one it waits for.
-        at_once = find_runs(
-            self.folder, f"{HELD} AND attempt >= {ATTEMPTS_MAX} AND status = 'running'"
-        )
-        if len(at_once) > 1:
-            self.record.fallen.append(f"{len(at_once)} runs were in their last attempt at once")
-        innocent = last - self.record.poison
-        if innocent and not self._end_expected:
-            self.record.fallen.append("poison took another run's last attempt with it")
-        self.record.given_up |= innocent
+        if code != 0:
+            at_work = find_runs(self.folder, f"{HELD} AND status = 'running' AND attempt > 0")
+            self.record.deaths.append(Death(at_work, from_outside=self._end_expected))
 
     async def _end(self, life: Living, plan: Plan) -> None:
         if plan.at != "start" and not await self._got_ready(life):

@@ -66,6 +66,13 @@ class Sending(NamedTuple):
     text: str
 
 
+class Death(NamedTuple):
+    """The end of a process, and the runs that were at work and had stored nothing since they began."""
+
+    at_work: set[str]
+    from_outside: bool
+
+
 @dataclass(slots=True)
 class Record:
     letters: list[Letter] = field(default_factory=list)
@@ -77,7 +84,8 @@ class Record:
     falls: int = 0
     """Processes that a poisonous message took with it."""
     given_up: set[str] = field(default_factory=set)
-    """Runs that a kill cut off in their last attempt: no house can know that it was not they."""
+    """Runs that kills from outside cut off as if they had done it: no house can know better."""
+    deaths: list[Death] = field(default_factory=list)
     fallen: list[str] = field(default_factory=list)
     """Processes that did not start, work or end as they should."""
     tears: int = 0

@@ -10,7 +10,7 @@ from crossclaw.agent.view import INTERRUPTED, build_view
 from crossclaw.domain.messages import ToolUse, UserMessage, words_of
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Entry
-from crossclaw.ledger.operations import ATTEMPTS_MAX
+from crossclaw.domain.suspects import SUSPECT_AFTER
 from crossclaw.ledger.sqlite.reading import search
 from crossclaw.providers.contract import AssistantTurn, Turn, UserTurn
 from crossclaw.transcripts.jsonl import entry_lines, header_line
@@ -26,8 +26,9 @@ from tests.crash.record import UNHEARD, Letter, Record
 from tests.crash.store import Store, reporting_child
 
 BEHIND_POISON_S_MAX = 5.0
-# The first fall comes after progress (the model's call for the tool was stored) and does not count.
-FALLS_MAX = 1 + 1 + ATTEMPTS_MAX
+# The tripping message falls once. The first fall of the poison comes after progress (the model's call for
+# the tool was stored) and does not count; then it may have company, which costs one more.
+FALLS_MAX = 1 + 1 + SUSPECT_AFTER + 2
 
 
 def judge(store: Store, record: Record) -> list[Finding]:
@@ -286,6 +287,21 @@ def poison_is_given_up(store: Store, record: Record) -> Findings:
         yield Finding("stuck", f"messages behind poison waited {record.behind_poison_s:.1f} s")
 
 
+def only_who_may_have_killed_is_given_up(store: Store, record: Record) -> Findings:
+    """At work at three deaths at least, the last of which came from outside; one run a death."""
+    last_deaths: Counter[int] = Counter()
+    for run_id in record.given_up:
+        deaths = [n for n, death in enumerate(record.deaths) if run_id in death.at_work]
+        last_deaths.update(deaths[-1:])
+        if len(deaths) <= SUSPECT_AFTER:
+            yield Finding("lost", f"run {run_id} is given up after {len(deaths)} deaths")
+        elif not record.deaths[deaths[-1]].from_outside:
+            yield Finding("lost", f"run {run_id} is given up for what the poison did")
+    for death, count in last_deaths.items():
+        if count > 1:
+            yield Finding("lost", f"{count} runs are given up for death {death} alone")
+
+
 def everything_ends_in_time(store: Store, record: Record) -> Findings:
     if record.drain_s is None:
         yield Finding("stuck", f"there was work left after {DRAIN_S_MAX:.0f} s")
@@ -336,6 +352,7 @@ CHECKS: Sequence[Callable[[Store, Record], Findings]] = (
     replies_are_delivered_once,
     replies_keep_their_order,
     poison_is_given_up,
+    only_who_may_have_killed_is_given_up,
     everything_ends_in_time,
     nobody_complains,
 )

@@ -8,7 +8,7 @@ import pytest
 
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, ToolUse, UserMessage
-from crossclaw.ledger.operations import ATTEMPTS_MAX
+from crossclaw.domain.suspects import SUSPECT_AFTER
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
 from tests.flows.crashing import crashed_copy
 from tests.flows.test_runs_keep_their_order import Recording
@@ -96,7 +96,7 @@ async def test_a_message_that_kills_the_process_is_given_up_visibly_and_the_next
         after = await chat.say("ana", "innocent")
         await anyio.sleep(1)
         left = crashed_copy(folder, "crash 1")
-    for attempt in range(2, ATTEMPTS_MAX + 1):
+    for attempt in range(2, SUSPECT_AFTER + 2):
         async with open_house(left, Recording(1000.0)) as house:
             await anyio.sleep(1)
             left = crashed_copy(left, f"crash {attempt}")
@@ -120,7 +120,7 @@ async def test_a_message_that_kills_the_process_is_given_up_visibly_and_the_next
 async def test_progress_between_crashes_is_no_reason_to_give_up(folder: Path) -> None:
     numbers = itertools.count()
     left, run_id = folder, ""
-    for crash in range(ATTEMPTS_MAX + 3):
+    for crash in range(SUSPECT_AFTER + 4):
         hang = Hanging()
         steps = [
             [ToolUse(f"c{next(numbers)}", "count", {})],
@@ -144,7 +144,7 @@ async def test_progress_between_crashes_is_no_reason_to_give_up(folder: Path) ->
 @pytest.mark.spec("B1")
 async def test_a_house_that_is_stopped_properly_counts_no_attempt(folder: Path) -> None:
     run_id = ""
-    for _ in range(ATTEMPTS_MAX + 2):
+    for _ in range(SUSPECT_AFTER + 3):
         async with open_house(folder, Recording(1000.0)) as house:
             run_id = run_id or (await house.desk.submit(ANA, "patience")).run_id
             await anyio.sleep(1)
@@ -186,11 +186,11 @@ async def test_a_reply_is_stored_with_the_end_of_its_run_at_every_moment(folder:
 async def test_a_crash_loop_is_blamed_on_one_run_at_a_time(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Three runs were under way at every crash. Only the one that got its last attempt alone is
-    given up; the others were not involved and are answered."""
+    """Three runs were under way at every crash. Only the one that was the first to begin after the second
+    is given up; the others were not involved and are answered."""
     keys = [SessionKey.named("main", name) for name in ("ana", "ben", "cho")]
     left, ids = folder, list[str]()
-    for crash in range(ATTEMPTS_MAX):
+    for crash in range(SUSPECT_AFTER + 1):
         async with open_house(left, Recording(1000.0)) as house:
             if not ids:
                 ids = [(await house.desk.submit(key, "hi")).run_id for key in keys]
@@ -206,5 +206,5 @@ async def test_a_crash_loop_is_blamed_on_one_run_at_a_time(
     last = entries[-1].message
     assert isinstance(last, AssistantMessage)
     assert "given up" in (last.error or "")
-    assert "3 sessions had a run under way at two crashes in a row" in caplog.text
+    assert "3 sessions had a run under way when the gateway ended" in caplog.text
     assert f"run {given_up.run_id} is given up" in caplog.text

@@ -159,7 +159,7 @@ async def test_nothing_stays_reserved_by_a_claim_that_is_gone(
     if end == "released":
         await ledger.do(ReleaseRun(fence=mine.fence))
     elif end == "recovered":
-        await ledger.do(Recover(owner="another"))
+        await ledger.do(Recover(owner="another", at=9))
     else:
         await ledger.do(EndOpenRun(run_id="r1", outcome=OK, at=3))
 
@@ -174,7 +174,7 @@ async def test_a_run_that_is_taken_up_again_keeps_its_account_and_reserves_anew(
 ) -> None:
     mine = await begun(ledger, "r1", ANA)
     await reserve(ledger, mine, 9_000, spent=500)
-    await ledger.do(Recover(owner="another"))
+    await ledger.do(Recover(owner="another", at=9))
     claimed = await ledger.do(Claim(key=ANA, owner="another", at=70_000, allowance=TEN))
     assert isinstance(claimed, Claimed)
 

@@ -84,7 +84,7 @@ async def test_a_batch_that_goes_back_is_taken_again_as_it_was(ledger: Ledger) -
 @pytest.mark.spec("B1")
 async def test_a_batch_of_a_dead_owner_is_taken_over_with_all_its_runs(ledger: Ledger) -> None:
     batch = await two_together(ledger)
-    recovered = await ledger.do(Recover(owner="another"))
+    recovered = await ledger.do(Recover(owner="another", at=9))
 
     again = await take(ledger, 9000, "another")
     carried = await ledger.find_run("r2")

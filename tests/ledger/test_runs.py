@@ -129,7 +129,7 @@ async def test_a_run_needs_its_session(ledger: Ledger) -> None:
 @pytest.mark.spec("B1")
 async def test_a_writer_that_lost_its_claim_writes_nothing(ledger: Ledger) -> None:
     old = await begun(ledger, "r1")
-    await ledger.do(Recover(owner="another process"))
+    await ledger.do(Recover(owner="another process", at=9))
     new = await claim(ledger, owner="another process")
 
     with pytest.raises(Fenced):
@@ -169,7 +169,7 @@ async def test_what_a_dead_process_left_goes_back_to_the_head_of_its_lane(ledger
     await begun(ledger, "r1")
     await submit(ledger, "r2")
 
-    recovered = await ledger.do(Recover(owner="next"))
+    recovered = await ledger.do(Recover(owner="next", at=9))
     again = await find_claim(ledger, owner="next")
 
     assert recovered.keys == [ANA]
@@ -182,17 +182,17 @@ async def test_attempts_without_progress_are_counted_and_progress_begins_anew(
 ) -> None:
     await submit(ledger, "r1")
     for boot in ("b1", "b2"):
-        await ledger.do(Recover(owner=boot))
+        await ledger.do(Recover(owner=boot, at=9))
         latest = await claim(ledger, owner=boot)
     assert latest.attempt == 2
 
     await ledger.do(Append(fence=latest.fence, entries=[says("a step")], at=4))
     for boot in ("b3", "b4", "b5"):
-        assert (await ledger.do(Recover(owner=boot))).exhausted == []
+        assert (await ledger.do(Recover(owner=boot, at=9))).given_up == []
         await claim(ledger, owner=boot)
 
-    recovered = await ledger.do(Recover(owner="b6"))
-    assert [each.run_id for each in recovered.exhausted] == ["r1"]
+    recovered = await ledger.do(Recover(owner="b6", at=9))
+    assert [each.run_id for each in recovered.given_up] == ["r1"]
 
 
 async def test_a_released_run_has_not_been_tried(ledger: Ledger) -> None:
@@ -200,7 +200,7 @@ async def test_a_released_run_has_not_been_tried(ledger: Ledger) -> None:
         each = await begun(ledger, "r1") if _ == 0 else await claim(ledger)
         await ledger.do(ReleaseRun(fence=each.fence))
 
-    assert (await ledger.do(Recover(owner="next"))).exhausted == []
+    assert (await ledger.do(Recover(owner="next", at=9))).given_up == []
     assert (await claim(ledger)).attempt == 1
 
 

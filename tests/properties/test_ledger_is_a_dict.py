@@ -161,7 +161,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self._open()
         self.stale += self.claims.values()
         self.claims.clear()
-        self._do(Recover(owner=str(self.boots)))
+        self._do(Recover(owner=str(self.boots), at=9))
 
     @rule()
     def close_and_reopen(self) -> None:

@@ -97,52 +97,6 @@ async def test_a_holder_that_is_stopped_while_it_waits_leaves_no_slot_behind() -
         assert slots.taken == 1
 
 
-async def test_who_was_alone_is_alone_again_after_it_waited_for_the_next_in_the_row() -> None:
-    slots, answered = Slots(2), anyio.Event()
-    working: list[str] = []
-    """Who is under way without waiting, of those that must be alone."""
-
-    async def ask() -> None:
-        async with slots.alone("ana"), slots.hold("ana"):
-            async with slots.given_back("ana"):
-                await answered.wait()
-            working.append("ana")
-
-    async def answer() -> None:
-        async with slots.alone("ben"), slots.hold("ben"):
-            working.append("ben")
-            answered.set()
-            await anyio.wait_all_tasks_blocked()
-            assert working == ["ben"]
-            working.remove("ben")
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(ask)
-        await anyio.wait_all_tasks_blocked()
-        tasks.start_soon(answer)
-
-    assert working == ["ana"]
-    assert slots.taken == 0
-
-
-async def test_one_that_is_stopped_while_it_waits_to_be_alone_again_holds_up_nobody() -> None:
-    slots = Slots(2)
-    with anyio.move_on_after(5):
-        async with slots.alone("ana"), slots.hold("ana"), anyio.create_task_group() as tasks:
-            async with slots.given_back("ana"):
-                tasks.start_soon(_be_alone_for, slots, "ben", 60)
-                await anyio.sleep(1)
-            raise AssertionError("ben is still alone")
-
-    with anyio.fail_after(120):
-        await _be_alone_for(slots, "cho", 1)
-
-
-async def _be_alone_for(slots: Slots, holder: str, seconds: float) -> None:
-    async with slots.alone(holder), slots.hold(holder):
-        await anyio.sleep(seconds)
-
-
 @asynccontextmanager
 async def lanes_with(ledger: SqliteLedger, finished: Finished) -> AsyncGenerator[Book]:
     """Lanes whose runs all end well, and this follows from it."""
@@ -264,7 +218,7 @@ async def test_a_run_that_is_given_up_does_not_keep_the_house_from_starting(
     await submit(ledger, "r1", ANA)
     for owner in ("first", "second", "third"):
         await claim(ledger, ANA, owner)
-        await ledger.do(Recover(owner="nobody"))
+        await ledger.do(Recover(owner="nobody", at=9))
     async with lanes_with(ledger, finished) as book:
         run = await book.wait("r1", timeout_s=60)
     await ledger.close()

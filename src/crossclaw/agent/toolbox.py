@@ -22,7 +22,7 @@ from crossclaw.domain.errors import (
 from crossclaw.domain.events import ToolEnded, ToolProgress, ToolStarted
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.messages import Image, Text, ToolResultMessage, ToolUse, well_formed
-from crossclaw.domain.runs import Run
+from crossclaw.domain.runs import CALLS_AT_ONCE, Run
 from crossclaw.domain.sessions import NewEntry
 from crossclaw.policy.credentials import Credentials
 from crossclaw.policy.sandbox import confined
@@ -34,7 +34,6 @@ from crossclaw.tools.toolset import Toolset
 
 log = logging.getLogger(__name__)
 
-CALLS_AT_ONCE = 8  # of one message; a model that asks for a hundred files gets them eight by eight
 RESULT_CHARS_MAX = 400_000  # about half of a large window; more would push out everything else
 IMAGES_MAX = 8  # of one result; a model looks at few at once
 IMAGES_CHARS_MAX = 8_000_000  # of them together, in base64: two of the largest that `read` shows

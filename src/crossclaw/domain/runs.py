@@ -29,6 +29,8 @@ RunStatus = Literal["queued", "running", "waiting", "ok", "error", "timeout", "a
 OPEN: tuple[RunStatus, ...] = ("queued", "running", "waiting")
 EndStatus = Literal["ok", "error", "timeout", "aborted"]
 
+CALLS_AT_ONCE = 8  # of one message; a model that asks for a hundred files gets them eight by eight
+
 
 class Cause(msgspec.Struct, frozen=True, omit_defaults=True):
     """Why there is this run: the runs that led to it, first the one that began it all."""

@@ -19,7 +19,6 @@ R = TypeVar("R")
 
 # A session a thousand messages behind will not catch up; whoever sends must know.
 LANE_RUNS_MAX = 1_000
-ATTEMPTS_MAX = 3  # a message that kills the process three times would kill it for ever
 
 
 class Op(msgspec.Struct, Generic[R], frozen=True, kw_only=True):
@@ -209,18 +208,21 @@ class ReleaseRun(Op[None], frozen=True):
 
 
 class Recovered(msgspec.Struct, frozen=True):
-    """What a dead owner left: lanes with work, runs that were tried too often, and lanes whose next
-    attempt is the last one."""
+    """What a dead owner left: lanes with work; runs that are given up, because they end the process; and
+    lanes whose first run may do so, in the groups in which they are to begin, a window apart."""
 
     keys: list[SessionKey]
-    exhausted: list[Run]
-    suspects: list[SessionKey]
+    given_up: list[Run]
+    groups: list[list[SessionKey]]
+    window_ms: int
 
 
 class Recover(Op[Recovered], frozen=True):
-    """Runs of other owners go back to their place in the lane."""
+    """Runs of other owners go back to their place in the lane. One that only waited for others when they
+    died has not been tried."""
 
     owner: str
+    at: int
 
 
 class StartTool(Op[bool], frozen=True):

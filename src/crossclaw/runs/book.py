@@ -11,7 +11,14 @@ import msgspec
 from crossclaw.domain.budgets import Allowance
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Fenced
-from crossclaw.domain.events import EntryAppended, Injected, RunAccepted, RunEnded, RunStarted
+from crossclaw.domain.events import (
+    EntryAppended,
+    Event,
+    Injected,
+    RunAccepted,
+    RunEnded,
+    RunStarted,
+)
 from crossclaw.domain.ids import call_follower_id
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.queueing import STEERING
@@ -38,7 +45,7 @@ from crossclaw.ledger.operations import (
     Submit,
     Submitted,
 )
-from crossclaw.runs.feed import Feed
+from crossclaw.runs.feed import Feed, Listener
 
 log = logging.getLogger(__name__)
 
@@ -310,7 +317,16 @@ class Book:
 
     async def recover(self) -> Recovered:
         """Take over what a process that died has left."""
-        return await self._ledger.do(Recover(owner=self._owner))
+        return await self._ledger.do(Recover(owner=self._owner, at=self._clock.now_ms()))
+
+    @contextmanager
+    def listening_to(self, hear: Listener, *kinds: type[Event]) -> Generator[None]:
+        """While this is open, `hear` is told of events of these kinds."""
+        end = self._feed.subscribe(hear, *kinds)
+        try:
+            yield
+        finally:
+            end()
 
     # ── telling ────────────────────────────────────────────────────────────────────────────────
 

@@ -24,17 +24,19 @@ from crossclaw.domain.errors import (
     Stopped,
     StoreError,
 )
+from crossclaw.domain.events import EntryAppended, RunEnded
 from crossclaw.domain.ids import entry_id_of
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage
 from crossclaw.domain.runs import EndStatus, Outcome, Run
 from crossclaw.domain.sessions import NewEntry
 from crossclaw.ledger.jobs import SettleTick
-from crossclaw.ledger.operations import ATTEMPTS_MAX, Claimed, NotYet
+from crossclaw.ledger.operations import Claimed, NotYet
 from crossclaw.policy.budget import time_is_over
 from crossclaw.policy.credentials import ENDED, Credentials
 from crossclaw.runs.book import NOTHING, Book, Follow, Take
 from crossclaw.runs.slots import Slots
+from crossclaw.runs.suspects import Suspects
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +84,7 @@ class Lanes:
         self._under_way: dict[str, _UnderWay] = {}
         self._tasks: TaskGroup | None = None
         self._waiting: set[SessionKey] = set()
-        self._suspects: set[SessionKey] = set()
+        self._suspects = Suspects()
         self._interrupted: set[SessionKey] = set()
         """Lanes in which a message came that will not wait for the run under way."""
         book.on_work(self.wake, self._taking, self._interrupt)
@@ -115,6 +117,7 @@ class Lanes:
                     self.wake(key)
                 self._waiting.clear()
                 task_status.started()
+                await self._let_suspects_begin()
                 await anyio.sleep_forever()
         finally:
             self._tasks = None
@@ -162,21 +165,27 @@ class Lanes:
 
     async def _recover(self) -> None:
         recovered = await self._book.recover()
-        for run in recovered.exhausted:
-            log.warning(
-                "run %s is given up: it was under way at %d crashes", run.run_id, ATTEMPTS_MAX
-            )
+        for run in recovered.given_up:
+            log.warning("run %s is given up: the gateway ended each time with it", run.run_id)
             await self._give_up(run)
-        if recovered.suspects:
+        self._suspects.put(recovered.groups, recovered.window_ms / 1000)
+        if self._suspects:
             log.warning(
-                "%d sessions had a run under way at two crashes in a row; they go on one after the other",
-                len(recovered.suspects),
+                "%d sessions had a run under way when the gateway ended, some of them twice in a row; they "
+                "go on in %d groups, %g s apart at most, to find out which one ends it",
+                len(self._suspects),
+                len(recovered.groups),
+                recovered.window_ms / 1000,
             )
-        self._suspects.update(recovered.suspects)
         self._waiting.update(recovered.keys)
 
+    async def _let_suspects_begin(self) -> None:
+        if self._suspects:
+            with self._book.listening_to(self._suspects.hear, EntryAppended, RunEnded):
+                await self._suspects.serve()
+
     async def _give_up(self, run: Run) -> None:
-        error = f"given up after {ATTEMPTS_MAX} attempts that each ended with the process"
+        error = f"given up after {run.attempt} attempts that each ended with the process"
         await self._end_in_error(run, error)
 
     async def _end_in_error(self, run: Run, error: str) -> None:
@@ -234,13 +243,8 @@ class Lanes:
     async def _drain(self, key: SessionKey, claimed: Claimed | None) -> None:
         if claimed is not None:
             await self._take_over(key, claimed)
-        elif key in self._suspects:
-            # Of the runs that a crash may have been the fault of, one at a time gets its last
-            # attempt: should it take the process with it again, the others were not involved.
-            async with self._slots.alone(key):
-                await self._take_one(key)
-                self._suspects.discard(key)
         else:
+            await self._suspects.wait_for_turn(key)
             await self._take_one(key)
         # To look is cheaper than a claim that finds nothing.
         while self._active[key] or await self._book.has_open(key):

@@ -35,10 +35,6 @@ class Slots:
         self._taken = 0
         self._holders: dict[object, _Holder] = {}
         self._queue: deque[_Holder] = deque()
-        self._alone: object | None = None
-        self._one_alone = anyio.Semaphore(1)
-        self._was_alone: set[object] = set()
-        """Holders that wait for others and will have to be alone again."""
 
     @property
     def taken(self) -> int:
@@ -67,16 +63,6 @@ class Slots:
             self._leave(here)
 
     @asynccontextmanager
-    async def alone(self, holder: object) -> AsyncGenerator[None]:
-        """One holder at a time. While it waits for others the next one goes on, as it may be the one
-        that is waited for; afterwards the holder is alone again before it does anything."""
-        await self._be_alone(holder)
-        try:
-            yield
-        finally:
-            self._let_next(holder)
-
-    @asynccontextmanager
     async def given_back(self, holder: object) -> AsyncGenerator[None]:
         """While `holder` waits for others, they may use its slot; it queues for one afterwards, also
         when the wait has failed. Of several waits side by side the first gives it and the last takes
@@ -86,7 +72,7 @@ class Slots:
         if here is None:
             yield
             return
-        self._begin_wait(holder, here)
+        self._begin_wait(here)
         try:
             yield
         except Exception:
@@ -99,22 +85,15 @@ class Slots:
 
     # ── how a holder moves ─────────────────────────────────────────────────────────────────────
 
-    def _begin_wait(self, holder: object, here: _Holder) -> None:
+    def _begin_wait(self, here: _Holder) -> None:
         here.waits += 1
         # One that queues to come back is let go on: this wait is over later and takes the slot then.
         self._leave(here)
-        if self._alone == holder:
-            self._was_alone.add(holder)
-            self._let_next(holder)
 
     async def _end_wait(self, holder: object, here: _Holder) -> None:
         here.waits -= 1
         if here.waits or self._holders.get(holder) is not here:
             return
-        if holder in self._was_alone:
-            # Before the slot: whoever has a slot waits for nobody, so no circle can form.
-            self._was_alone.discard(holder)
-            await self._be_alone(holder)
         await self._come(here)
 
     async def _come(self, here: _Holder) -> None:
@@ -147,12 +126,3 @@ class Slots:
             self._taken -= 1
             if self._queue:
                 self._enter(self._queue.popleft())
-
-    async def _be_alone(self, holder: object) -> None:
-        await self._one_alone.acquire()
-        self._alone = holder
-
-    def _let_next(self, holder: object) -> None:
-        if self._alone == holder:
-            self._alone = None
-            self._one_alone.release()

@@ -45,6 +45,7 @@ MIGRATIONS = (
     Migration(6, "budgets"),
     Migration(7, "chats_and_ticks"),
     Migration(8, "cascades"),
+    Migration(9, "suspects"),
 )
 VERSION = MIGRATIONS[-1].number
 

@@ -10,12 +10,9 @@ from crossclaw.domain.messages import UserMessage, decode_message, encode_messag
 from crossclaw.domain.runs import NewRun, Run
 from crossclaw.domain.sessions import NewEntry
 from crossclaw.ledger.operations import (
-    ATTEMPTS_MAX,
     LANE_RUNS_MAX,
     EndOpenRun,
     EndRun,
-    Recover,
-    Recovered,
     ReleaseRun,
     Reserve,
     Spend,
@@ -201,30 +198,6 @@ def release_run(transaction: Transaction, op: ReleaseRun) -> None:
         (op.fence.run_id, op.fence.epoch),
     )
     transaction.db.execute("DELETE FROM waits WHERE run_id = ?", (op.fence.run_id,))
-
-
-def recover(transaction: Transaction, op: Recover) -> Recovered:
-    db = transaction.db
-    left = "owner IS NOT NULL AND owner != ?"
-    rows = db.execute(f"SELECT key, agent_id FROM runs WHERE {left}", (op.owner,))
-    held = [SessionKey(key, agent_id) for key, agent_id in rows]
-    db.execute(
-        f"DELETE FROM waits WHERE run_id IN (SELECT run_id FROM runs WHERE {left})", (op.owner,)
-    )
-    db.execute(f"UPDATE runs SET status = 'queued', owner = NULL WHERE {left}", (op.owner,))
-    exhausted = db.execute(
-        f"SELECT {RUN} FROM runs WHERE {_OPEN} AND owner IS NULL AND attempt >= ?", (ATTEMPTS_MAX,)
-    )
-    runs = [run_of(row) for row in exhausted]
-    last_chance = db.execute(
-        f"SELECT key, agent_id FROM runs WHERE {_OPEN} AND attempt = ?", (ATTEMPTS_MAX - 1,)
-    )
-    suspects = [SessionKey(key, agent_id) for key, agent_id in last_chance]
-    if suspects or runs:
-        # Everything that this process died with is suspect as well: what has made progress meanwhile
-        # may be the one that kills.
-        suspects += [key for key in held if key not in suspects]
-    return Recovered(lanes_with_work(db), runs, suspects)
 
 
 def start_tool(transaction: Transaction, op: StartTool) -> bool:

@@ -1,0 +1,96 @@
+"""What a dead process left: its runs go back to their places, and what killed it is looked for."""
+
+import apsw
+import msgspec
+
+from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, decode_message
+from crossclaw.domain.runs import CALLS_AT_ONCE, Run
+from crossclaw.domain.suspects import Died, Suspicion, suspects_after
+from crossclaw.ledger.operations import Recover, Recovered
+from crossclaw.ledger.sqlite.rows import RUN, run_of, to_json
+from crossclaw.ledger.sqlite.runs import find_run, lanes_with_work
+from crossclaw.ledger.sqlite.writer import Transaction
+
+
+def recover(transaction: Transaction, op: Recover) -> Recovered:
+    db = transaction.db
+    left = "owner IS NOT NULL AND owner != ?"
+    rows = db.execute(f"SELECT {RUN} FROM runs WHERE {left} ORDER BY id", (op.owner,))
+    held = [run_of(row) for row in rows]
+    idle = {run.run_id for run in held if run.key.is_guest or _only_waited(db, run)}
+    for run in held:
+        db.execute("DELETE FROM waits WHERE run_id = ?", (run.run_id,))
+        db.execute(
+            "UPDATE runs SET status = 'queued', owner = NULL, attempt = max(attempt - ?, 0) "
+            "WHERE run_id = ?",
+            (run.run_id in idle, run.run_id),
+        )
+    died = [Died(run.run_id, run.attempt) for run in held if run.run_id not in idle]
+    before = _suspicion(db)
+    suspicion = suspects_after(before, died, op.at)
+    given_up = _still_open(db, (*_given_up(before), *_given_up(suspicion)))
+    _keep(db, suspicion, given_up, op.at)
+    keys = {run.run_id: run.key for run in held}
+    groups = suspicion.groups if suspicion else ()
+    return Recovered(
+        keys=lanes_with_work(db),
+        given_up=given_up,
+        groups=[[keys[run_id] for run_id in group] for group in groups],
+        window_ms=suspicion.window_ms if suspicion else 0,
+    )
+
+
+def _only_waited(db: apsw.Connection, run: Run) -> bool:
+    """Whether all that it had under way was to wait for other runs: then it has killed nobody."""
+    if run.status != "waiting":
+        return False
+    waits = db.execute("SELECT count(*) FROM waits WHERE run_id = ?", (run.run_id,)).get
+    return bool(waits >= min(_open_calls(db, run), CALLS_AT_ONCE))
+
+
+def _open_calls(db: apsw.Connection, run: Run) -> int:
+    """Tool calls of its last message that have no result yet."""
+    rows = db.execute(
+        "SELECT body FROM entries WHERE session_id = ? AND run_id = ? AND type = 'message' "
+        "ORDER BY seq DESC",
+        (run.session_id, run.run_id),
+    )
+    answered = set[str]()
+    for (body,) in rows:
+        try:
+            message = decode_message(body)
+        except msgspec.MsgspecError:  # a damaged row: nobody knows what was asked for
+            return CALLS_AT_ONCE
+        if isinstance(message, ToolResultMessage):
+            answered.add(message.tool_use_id)
+        elif isinstance(message, AssistantMessage):
+            return sum(call.id not in answered for call in message.tool_calls)
+    return 0
+
+
+def _suspicion(db: apsw.Connection) -> Suspicion | None:
+    row = db.execute("SELECT body FROM suspicion").fetchone()
+    try:
+        return row and msgspec.json.decode(row[0], type=Suspicion)
+    except msgspec.MsgspecError:  # damaged: the search begins anew
+        return None
+
+
+def _given_up(suspicion: Suspicion | None) -> tuple[str, ...]:
+    return suspicion.given_up if suspicion else ()
+
+
+def _still_open(db: apsw.Connection, run_ids: tuple[str, ...]) -> list[Run]:
+    """Whoever was given up and has not been ended yet: the process may have died in between."""
+    found = [find_run(db, run_id) for run_id in dict.fromkeys(run_ids)]
+    return [run for run in found if run is not None and not run.ended]
+
+
+def _keep(db: apsw.Connection, suspicion: Suspicion | None, given_up: list[Run], at: int) -> None:
+    db.execute("DELETE FROM suspicion")
+    if suspicion is None and not given_up:
+        return
+    kept = msgspec.structs.replace(
+        suspicion or Suspicion(at), given_up=tuple(run.run_id for run in given_up)
+    )
+    db.execute("INSERT INTO suspicion (id, body) VALUES (1, ?)", (to_json(kept),))

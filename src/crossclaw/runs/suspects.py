@@ -1,0 +1,62 @@
+"""Suspects: lanes whose first run may be what ends the process. They begin group by group."""
+
+from collections.abc import Sequence
+
+import anyio
+
+from crossclaw.domain.events import EntryAppended, Event, RunEnded
+from crossclaw.domain.keys import SessionKey
+
+
+class Suspects:
+    """Nobody else waits for them. The next group begins when everybody in the one before has stored
+    something or ended, or has lived for a window of time."""
+
+    def __init__(self) -> None:
+        self._groups: list[list[SessionKey]] = []
+        self._window_s = 0.0
+        self._turns: dict[SessionKey, anyio.Event] = {}
+        self._unknown: set[SessionKey] = set()
+        """Of the group that began last: those of whom nothing was heard yet."""
+        self._heard_all = anyio.Event()
+
+    def put(self, groups: Sequence[Sequence[SessionKey]], window_s: float) -> None:
+        self._groups = [list(group) for group in groups]
+        self._window_s = window_s
+        self._turns = {key: anyio.Event() for group in groups for key in group}
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    def __contains__(self, key: SessionKey) -> bool:
+        """Whether its turn has not come yet."""
+        return key in self._turns
+
+    async def wait_for_turn(self, key: SessionKey) -> None:
+        if (turn := self._turns.get(key)) is not None:
+            await turn.wait()
+
+    async def serve(self) -> None:
+        """Until everybody has begun."""
+        for group in self._groups:
+            self._unknown, self._heard_all = set(group), anyio.Event()
+            for key in group:
+                self._begin(key)
+            with anyio.move_on_after(self._window_s):
+                await self._heard_all.wait()
+
+    def hear(self, event: Event) -> None:
+        if isinstance(event, RunEnded):
+            self._begin(event.run.key)  # it was stopped before its turn: its lane is free
+            self._settle(event.run.key)
+        elif isinstance(event, EntryAppended) and event.entry.run_id is not None:
+            self._settle(event.key)
+
+    def _begin(self, key: SessionKey) -> None:
+        if (turn := self._turns.pop(key, None)) is not None:
+            turn.set()
+
+    def _settle(self, key: SessionKey) -> None:
+        self._unknown.discard(key)
+        if not self._unknown:
+            self._heard_all.set()
