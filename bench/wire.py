@@ -94,6 +94,13 @@ class Wire:
             raise RuntimeError(f"{method} was refused: {got.error}")
         return got.payload
 
+    async def refused(self, text: str, request_id: str) -> None:
+        """What is no request, until it is refused under its id."""
+        answer = self._answers[request_id] = Awaited[Frame]()
+        await self._socket.send(text, text=True)
+        if (await answer.wait()).ok:
+            raise RuntimeError("what is no request was answered")
+
     async def turn(self, key: str, text: str) -> None:
         run_id = uuid4().hex
         end = self._ends[run_id] = Awaited[Chat]()

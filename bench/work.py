@@ -84,11 +84,11 @@ class Stopwatch:
         """By default as many pieces of work as were timed one by one."""
         wall_s, cpu_s = time.perf_counter() - self._wall, self._cpu_s() - self._cpu
         count = pieces or len(self.each_ms)
-        figures = {"rate": count / wall_s, **_spread(self.each_ms)}
+        figures = {"rate": count / wall_s, **spread(self.each_ms)}
         return Spent(figures, wall_s * 1_000 / count, cpu_s * 1_000 / count)
 
 
-def _spread(each_ms: Sequence[float]) -> dict[str, float]:
+def spread(each_ms: Sequence[float]) -> dict[str, float]:
     if len(each_ms) < 2:
         return {}
     cuts = quantiles(each_ms, n=100, method="inclusive")
