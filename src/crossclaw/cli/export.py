@@ -199,6 +199,7 @@ class _Export:
         cursor: int | None = after
         while cursor is not None:
             params = {"key": reference, "after": cursor, "before": up_to + 1, "limit": _WINDOW}
+            params["whole"] = True
             page = await self._call("sessions.entries", params)
             found += page["entries"]
             cursor = page.get("after")

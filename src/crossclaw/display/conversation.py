@@ -126,6 +126,8 @@ def _parts(message: Json, shown: Answers, answers: Answers) -> Iterator[Part]:
         yield Words(text)
     elif _said_nothing(message):
         yield Silence()
+    if message.get("omitted"):
+        yield Trouble(f"{message.get('bytes')} bytes: only the beginning is shown")
     if error := message.get("errorMessage"):
         what = "stopped" if message.get("stopReason") == "aborted" else "failed"
         yield Trouble(f"{what}: {error}")

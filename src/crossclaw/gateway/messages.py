@@ -19,6 +19,11 @@ from crossclaw.domain.messages import (
     UserMessage,
 )
 from crossclaw.domain.sessions import Entry
+from crossclaw.sessions.fitting import beginning_of, fitting, role_of
+
+WAITING_BYTES_MAX = (
+    256 * 1024
+)  # of a message that waits; it is whole in its transcript, once it is there
 
 _STOP_WORDS = {
     "end_turn": "stop",
@@ -42,10 +47,48 @@ def wire_message(message: Message, at: int = 0) -> dict[str, Any]:
 
 
 def entry_message(entry: Entry) -> dict[str, Any]:
-    """A message of a transcript. By what stands under `__openclaw` a client knows again what it has
-    sent, or heard of a run, and does not show it twice."""
+    """A message of a transcript."""
+    return _known(entry, _wire(entry))
+
+
+def short_message(entry: Entry, size: int) -> dict[str, Any]:
+    """One that is too large for the answer: clients show its beginning as they show any words."""
+    return _known(entry, short_wire_message(entry, size))
+
+
+def short_wire_message(entry: Entry, size: int) -> dict[str, Any]:
+    message = entry.message
+    assert message is not None
+    wire: dict[str, Any] = {
+        "id": entry.entry_id,
+        "role": role_of(message),
+        "content": [{"type": "text", "text": beginning_of(message)}],
+        "timestamp": message.timestamp or entry.at,
+        "omitted": True,
+        "bytes": size,
+    }
+    if isinstance(message, ToolResultMessage):
+        call = {"toolCallId": message.tool_use_id, "toolName": message.tool_name}
+        return {**wire, **call, "isError": message.is_error}
+    if isinstance(message, UserMessage) and message.provenance is not None:
+        wire["provenance"] = msgspec.to_builtins(message.provenance)
+    return wire
+
+
+def waiting_message(run_id: str, message: UserMessage, at: int) -> dict[str, Any]:
+    """What a run was asked, which may not be in a transcript yet; many may stand in one answer."""
+    entry = Entry(session_id="", seq=0, entry_id=run_id, at=at, type="message", message=message)
+    return fitting([entry], WAITING_BYTES_MAX, _wire, short_wire_message)[0]
+
+
+def _wire(entry: Entry) -> dict[str, Any]:
     assert entry.message is not None
-    wire = wire_message(entry.message, entry.at)
+    return wire_message(entry.message, entry.at)
+
+
+def _known(entry: Entry, wire: dict[str, Any]) -> dict[str, Any]:
+    """By what stands under `__openclaw` a client knows again what it has sent, or heard of a run, and
+    does not show it twice."""
     known: dict[str, Any] = {"id": entry.entry_id, "seq": entry.seq}
     if entry.run_id is not None and wire["role"] == "user":
         known["idempotencyKey"] = f"{entry.run_id}:user"

@@ -15,6 +15,7 @@ from crossclaw.door.registry import Caller, Params, Result
 from crossclaw.door.resolver import Resolver
 from crossclaw.ledger.contract import Ledger
 from crossclaw.sessions.budgets import BudgetRow, Budgets
+from crossclaw.sessions.fitting import fitting, shortened
 from crossclaw.sessions.rows import Row, stored_message, tool_row
 
 LIST_DEFAULT, LIST_MAX = 100, 200  # rows; a model reads no more with profit
@@ -22,7 +23,6 @@ TAIL_MAX = 20  # messages a row; more is what sessions_history is for
 MINUTES_MAX = 10_000_000  # nineteen years
 HISTORY_DEFAULT, HISTORY_MAX = 200, 1_000
 SEQ_MAX = 2**53  # what JSON carries exactly
-BEGINNING_CHARS = 400  # of a message that is over the budget all by itself
 
 
 class ListParams(Params, frozen=True):
@@ -124,7 +124,8 @@ class Reading:
             notes=False,
         )
         shown = [entry for entry in entries if entry.message is not None]
-        kept, dropped = _within_budget(shown, self._history_bytes)
+        kept = fitting(shown, self._history_bytes, stored_message, shortened)
+        dropped = len(shown) - len(kept)
         first = shown[-len(kept)].seq if kept else 0
         return HistoryResult(
             session_key=handle.key.display(caller.principal.agent_id),
@@ -133,6 +134,9 @@ class Reading:
             dropped_messages=dropped,
             before=first if first > 1 else None,
         )
+
+    def _alone(self, entry: Entry) -> dict[str, Any]:
+        return fitting([entry], self._history_bytes, stored_message, shortened)[0]
 
     def _after(self, minutes: float | None) -> int | None:
         if minutes is None:
@@ -154,7 +158,7 @@ class Reading:
     ) -> Row:
         agent_id = session.key.agent_id
         model = self._model_of(agent_id, session.model)
-        messages = None if tail is None else [stored_message(e) for e in tail if e.message]
+        messages = None if tail is None else [self._alone(entry) for entry in tail]
         return tool_row(
             session,
             caller_agent_id=caller.principal.agent_id,
@@ -184,33 +188,3 @@ def _kinds(kinds: list[str] | str | None) -> list[str] | None:
     if unknown := [kind for kind in wanted or () if kind not in KINDS]:
         raise Invalid(f"unknown kind {', '.join(unknown)}; the kinds are {', '.join(KINDS)}")
     return wanted or None
-
-
-def _within_budget(entries: list[Entry], bytes_max: int) -> tuple[list[dict[str, Any]], int]:
-    """The newest messages that fit, oldest first, and how many did not."""
-    kept: list[dict[str, Any]] = []
-    room = bytes_max
-    for entry in reversed(entries):
-        message = stored_message(entry)
-        size = len(msgspec.json.encode(message))
-        if size > bytes_max:
-            message = _beginning(message, size)
-            size = len(msgspec.json.encode(message))
-        if size > room:
-            break
-        room -= size
-        kept.append(message)
-    return kept[::-1], len(entries) - len(kept)
-
-
-def _beginning(message: dict[str, Any], size: int) -> dict[str, Any]:
-    text = message.get("content", "")
-    whole = text if isinstance(text, str) else msgspec.json.encode(text).decode()
-    return {
-        "id": message["id"],
-        "role": message["role"],
-        "timestamp": message["timestamp"],
-        "omitted": True,
-        "bytes": size,
-        "beginning": whole[:BEGINNING_CHARS],
-    }

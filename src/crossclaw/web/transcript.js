@@ -125,9 +125,10 @@ export class Transcript extends Part {
   }
 
   foot(entry) {
-    const { usage } = entry.message;
+    const { usage, omitted, bytes } = entry.message;
     const facts = [
       exactTime(entry.at),
+      omitted && `${(bytes / 1e6).toFixed(1)} MB, only its beginning is shown`,
       usage && `${count(usage.totalTokens)} tokens`,
       usage?.cost && cost(usage.cost.total),
     ]

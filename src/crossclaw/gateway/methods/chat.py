@@ -18,7 +18,7 @@ from crossclaw.domain.runs import NewRun, Run, RunPlan
 from crossclaw.domain.sessions import NewSession
 from crossclaw.door.registry import Caller, Method, Params, Result
 from crossclaw.door.resolver import Resolver, SessionHandle
-from crossclaw.gateway.messages import entry_message
+from crossclaw.gateway.messages import entry_message, short_message
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Dedupe
 from crossclaw.policy.send import BLOCKED, decide_send
@@ -26,6 +26,7 @@ from crossclaw.runs.book import Book
 from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.commands import Answer, Command, Commands
 from crossclaw.sessions.desk import digest
+from crossclaw.sessions.fitting import fitting
 from crossclaw.sessions.freshness import Freshness
 from crossclaw.sessions.queueing import queueing_for
 from crossclaw.sessions.stopping import Stopping
@@ -217,15 +218,15 @@ class Chat:
         entries = await self._ledger.list_entries(
             session.session_id, limit=params.limit, before=params.before, notes=False
         )
-        messages = [entry_message(e) for e in entries if e.message is not None]
-        newest = _newest_within(messages, HISTORY_BYTES_MAX)
+        said = [entry for entry in entries if entry.message is not None]
+        newest = fitting(said, HISTORY_BYTES_MAX, entry_message, short_message)
         return HistoryResult(
             session_key=params.session_key,
             session_id=session.session_id,
             messages=newest,
             thinking_level=session.thinking,
             verbose_level=session.verbose,
-            older=entries[-len(newest)].seq - 1 if newest else 0,
+            older=said[-len(newest)].seq - 1 if newest else 0,
         )
 
     async def abort(self, caller: Caller, params: AbortParams) -> AbortResult:
@@ -329,12 +330,3 @@ def _picture(attachment: Attachment) -> Image:
     if size > ATTACHMENT_BYTES_MAX:
         raise Invalid(f"an attachment has at most {ATTACHMENT_BYTES_MAX} bytes, not {size}")
     return Image(ImageSource("base64", kind, data))
-
-
-def _newest_within(messages: list[dict[str, Any]], bytes_max: int) -> list[dict[str, Any]]:
-    room = bytes_max
-    for position in range(len(messages) - 1, -1, -1):
-        room -= len(msgspec.json.encode(messages[position]))
-        if room < 0:
-            return messages[position + 1 :]
-    return messages

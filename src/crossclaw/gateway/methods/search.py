@@ -1,6 +1,7 @@
 """sessions.search, sessions.entries and its search: words in all transcripts, and a transcript page by
 page."""
 
+import sys
 from typing import Annotated, Any
 
 import msgspec
@@ -13,8 +14,9 @@ from crossclaw.domain.sessions import Entry
 from crossclaw.door.registry import Caller, Method, Params, Result
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.events import shown_key
-from crossclaw.gateway.messages import wire_message
+from crossclaw.gateway.messages import short_wire_message, waiting_message, wire_message
 from crossclaw.ledger.contract import Hit, Ledger
+from crossclaw.sessions.fitting import fitting
 
 HITS_MAX = 100  # nobody reads more; another word narrows it
 CLIENTS_HITS_MAX = 25  # what OpenClaw's clients may ask for
@@ -23,6 +25,7 @@ ENTRIES_MAX = 500
 TRANSCRIPTS_MAX = (
     1_000  # in one answer; a session that begins anew every day has as many in three years
 )
+ENTRY_BYTES_MAX = 8 * 1024 * 1024  # a picture of OpenClaw's 5 MB as base64 is there to be seen
 PAGE_BYTES_MAX = 2 * 1024 * 1024  # the rest of a page is one call away; a picture may be megabytes
 
 Filled = Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
@@ -81,6 +84,8 @@ class EntriesParams(Params, frozen=True):
     before: Seq | None = None
     after: Seq | None = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=ENTRIES_MAX)] = 100
+    whole: bool = False
+    """Messages of any size as they are, for an export: each that is too large in a page of its own."""
 
 
 class ShownEntry(Result, frozen=True):
@@ -172,7 +177,10 @@ class Search:
             after=params.after or 0,
             forward=forward,
         )
-        shown = _within([_shown(entry) for entry in read], oldest=forward)
+        alone_max = sys.maxsize if params.whole else ENTRY_BYTES_MAX
+        shown = fitting(
+            read, PAGE_BYTES_MAX, _shown, _shown_short, alone_max=alone_max, oldest=forward
+        )
         first = shown[0].seq if shown else params.before or 0
         last_seq = await self._ledger.last_seq(session_id)
         end = min(last_seq, params.before - 1) if params.before else last_seq
@@ -216,7 +224,9 @@ class Search:
                     kind=run.kind,
                     status=run.status,
                     created_at=run.created_at,
-                    message=wire_message(waiting, run.created_at) if waiting else None,
+                    message=waiting_message(run.run_id, waiting, run.created_at)
+                    if waiting
+                    else None,
                 )
             )
         return shown
@@ -310,12 +320,5 @@ def _shown(entry: Entry) -> ShownEntry:
     )
 
 
-def _within(entries: list[ShownEntry], *, oldest: bool) -> list[ShownEntry]:
-    """What fits of one end, and at least one entry: a page that is empty would never end."""
-    room, fitting = PAGE_BYTES_MAX, list[ShownEntry]()
-    for entry in entries if oldest else reversed(entries):
-        room -= len(msgspec.json.encode(entry))
-        if room < 0 and fitting:
-            break
-        fitting.append(entry)
-    return fitting if oldest else fitting[::-1]
+def _shown_short(entry: Entry, size: int) -> ShownEntry:
+    return msgspec.structs.replace(_shown(entry), message=short_wire_message(entry, size))

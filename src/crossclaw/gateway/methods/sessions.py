@@ -27,6 +27,7 @@ from crossclaw.policy.answering import is_gone
 from crossclaw.sessions.budgets import BudgetRow, Budgets
 from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.choosing import ModelChoices
+from crossclaw.sessions.fitting import beginning_of
 from crossclaw.sessions.queueing import DEBOUNCE_MS_MAX, DROPS
 from crossclaw.sessions.rows import channel_field, last_channel
 
@@ -455,5 +456,5 @@ def _preview(entry: Entry, chars_max: int) -> dict[str, str]:
         role = "tool"
     else:
         role = "assistant" if isinstance(message, AssistantMessage) else "user"
-    text = words_of(message)
+    text = words_of(message) or beginning_of(message)
     return {"role": role, "text": text if len(text) <= chars_max else text[: chars_max - 1] + "…"}

@@ -12,10 +12,12 @@ from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Entry
 from crossclaw.door.registry import Caller, Method, Params, Result
 from crossclaw.door.resolver import Resolver
-from crossclaw.gateway.messages import wire_message
+from crossclaw.gateway.messages import short_wire_message, waiting_message, wire_message
 from crossclaw.gateway.methods.map import require_person
+from crossclaw.gateway.methods.search import ENTRY_BYTES_MAX
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.watching import SeenDelivery, SeenExchange, SeenRun, SeenSpawn
+from crossclaw.sessions.fitting import fitting
 
 CHAIN_MAX = 200  # runs of a cause; a cascade ends within twelve hops and a few rounds each
 
@@ -119,7 +121,7 @@ class Trace:
             session_id=run.session_id,
             attempt=run.attempt,
             asked=await self._asked(run, entries),
-            entries=[_entry(each) for each in entries],
+            entries=[_alone(each) for each in entries],
             spent=_spent(entries),
             chain=await self._watching.runs_by_id(run.cause.chain[-CHAIN_MAX:]),
             caused=await self._watching.caused_by(seen),
@@ -180,7 +182,7 @@ class Trace:
 
     async def _asked(self, run: Run, entries: Entries) -> dict[str, Any] | None:
         message = await self._message(run, entries)
-        return wire_message(message, run.created_at) if message else None
+        return waiting_message(run.run_id, message, run.created_at) if message else None
 
     async def _words(self, run: Run, entries: Entries) -> str:
         message = await self._message(run, entries)
@@ -226,6 +228,16 @@ def _entry(entry: Entry) -> TraceEntry:
         message=wire_message(entry.message, entry.at) if entry.message else None,
         note=entry.note,
     )
+
+
+def _alone(entry: Entry) -> TraceEntry:
+    """Shortened where it is too large, so that one picture does not hide a run."""
+    (shown,) = fitting([entry], ENTRY_BYTES_MAX, _entry, _short_entry)
+    return shown
+
+
+def _short_entry(entry: Entry, size: int) -> TraceEntry:
+    return msgspec.structs.replace(_entry(entry), message=short_wire_message(entry, size))
 
 
 def _spent(entries: list[Entry]) -> Spent:

@@ -1,0 +1,104 @@
+"""Fitting: how much of a history goes into one answer. Every history is cut here and nowhere else.
+
+From one end, as many messages as a limit of bytes allows; one that is over it all by itself comes
+shortened, as its id, role, size and beginning. So an answer is never empty while there is something to
+tell, and nothing is left out silently.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from crossclaw.domain.messages import (
+    AssistantMessage,
+    Image,
+    Message,
+    Thinking,
+    ToolResultMessage,
+    UserMessage,
+    words_of,
+)
+from crossclaw.domain.sessions import Entry
+
+BEGINNING_CHARS = 400
+
+T = TypeVar("T")
+
+
+def fitting(
+    entries: Sequence[Entry],
+    bytes_max: int,
+    show: Callable[[Entry], T],
+    shorten: Callable[[Entry, int], T],
+    *,
+    alone_max: int | None = None,
+    oldest: bool = False,
+) -> list[T]:
+    """In order, from the newest on or from the oldest. `alone_max`, where given, is how large one may
+    be that comes alone."""
+    room, fit = bytes_max, list[T]()
+    for entry in entries if oldest else reversed(entries):
+        shown, size = _fitted(entry, alone_max or bytes_max, show, shorten)
+        room -= size
+        if room < 0 and fit:
+            break
+        fit.append(shown)
+    return fit if oldest else fit[::-1]
+
+
+def _fitted(
+    entry: Entry, bytes_max: int, show: Callable[[Entry], T], shorten: Callable[[Entry, int], T]
+) -> tuple[T, int]:
+    shown = show(entry)
+    size = len(msgspec.json.encode(shown))
+    if size <= bytes_max or entry.message is None:
+        return shown, size
+    short = shorten(entry, size)
+    return short, len(msgspec.json.encode(short))
+
+
+def shortened(entry: Entry, size: int) -> dict[str, Any]:
+    """As the session tools show it."""
+    message = entry.message
+    assert message is not None
+    return {
+        "id": entry.entry_id,
+        "role": role_of(message),
+        "timestamp": message.timestamp or entry.at,
+        "omitted": True,
+        "bytes": size,
+        "beginning": beginning_of(message),
+    }
+
+
+def role_of(message: Message) -> str:
+    match message:
+        case UserMessage():
+            return "user"
+        case AssistantMessage():
+            return "assistant"
+        case ToolResultMessage():
+            return "toolResult"
+
+
+def beginning_of(message: Message) -> str:
+    """Its first words, and what else it holds that is not words."""
+    words = words_of(message)
+    begun = words if len(words) <= BEGINNING_CHARS else words[: BEGINNING_CHARS - 1] + "…"
+    return "\n".join(filter(None, [begun, *_wordless(message)]))
+
+
+def _wordless(message: Message) -> list[str]:
+    content = message.content
+    if not isinstance(content, list):
+        return []
+    if isinstance(message, ToolResultMessage):
+        pictures = sum(isinstance(each, dict) and each.get("type") == "image" for each in content)
+        return [f"[pictures: {pictures}]"] if pictures else []
+    kinds = [each.source.media_type for each in content if isinstance(each, Image)]
+    thoughts = any(isinstance(each, Thinking) for each in content)
+    return [
+        *(f"[picture: {kind or 'image'}]" for kind in kinds),
+        *(["[thinking]"] if thoughts else []),
+    ]
