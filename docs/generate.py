@@ -27,6 +27,7 @@ from crossclaw.gateway.handshake import CONNECT
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import open_house
 from crossclaw.tools.door_tool import PREFIX
+from crossclaw.tools.texts import TEXTS
 
 DOCS = Path(__file__).parent
 
@@ -182,10 +183,14 @@ def tools(page: str) -> str:
 def _schema(method: Method[Any]) -> str:
     """What a model is told of a tool."""
     fields = msgspec.structs.fields(method.params)
+    about = TEXTS[method.name.removeprefix(PREFIX)].parameters
     table = ["| argument | type | |", "|---|---|---|"]
     for field in fields:
         must = "required" if field.required else "" if field.default is None else _default(field)
-        table.append(f"| `{field.encode_name}` | {type_name(field.type)} | {must} |")
+        told = about.get(field.encode_name, "")
+        words = told if isinstance(told, str) else told.get("description", "")
+        notes = "; ".join(filter(None, [must, words]))
+        table.append(f"| `{field.encode_name}` | {type_name(field.type)} | {notes} |")
     told = f"> {method.summary}"
     return "\n".join([told, "", *table] if fields else [told, "", "It takes no arguments."])
 

@@ -21,7 +21,7 @@ TEXT = PAGE.read_text("utf-8")
 _EXAMPLE = re.compile(r"```json call=(\w+)\n(.*?)```\n+```json answer\n(.*?)```", re.S)
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _CHANGING = {
-    "runId": "<run>", "timestamp": "<ms>", "updatedAt": "<ms>", "totalTokens": "<tokens>",
+    "runId": "<run>", "timestamp": "<ms>", "updatedAt": "<ms>", "updated": "<time>", "totalTokens": "<tokens>",
     "usage": "<usage>",
 }  # fmt: skip
 

@@ -172,7 +172,8 @@ async def test_agents_list_tells_whom_one_may_spawn(tmp_path: Path) -> None:
         mine = await tool.call(ToolContext(MAIN, Authority()), tool.read({}))
         theirs = await tool.call(ToolContext(SessionKey.main("other"), Authority()), tool.read({}))
 
-    assert [(row.id, row.configured, row.name) for row in mine.agents] == [
+    spawned = [row for row in mine.agents if row.can_spawn]
+    assert [(row.id, row.configured, row.name) for row in spawned] == [
         ("main", True, "Mia"),
         ("ghost", False, None),
         ("helper", True, None),

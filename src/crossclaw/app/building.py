@@ -30,6 +30,7 @@ from crossclaw.gateway.methods.explaining import explain_methods
 from crossclaw.gateway.methods.map import Map
 from crossclaw.gateway.methods.memory import Memory as MemoryMethods
 from crossclaw.gateway.methods.nodes import Nodes
+from crossclaw.gateway.methods.prompting import Prompting, prompt_methods
 from crossclaw.gateway.methods.runs import Runs as AgentRuns
 from crossclaw.gateway.methods.search import Search
 from crossclaw.gateway.methods.sending import Sending
@@ -92,6 +93,7 @@ Dispatch = Callable[[Caller, str, Any], Awaitable[Any]]
 def build(site: Site) -> House:
     ground = _ground(site)
     doors: list[Door] = []
+    houses: list[House] = []
 
     async def dispatch(caller: Caller, method: str, params: Any) -> Any:
         """Commands do what methods do: through the door that knows them all."""
@@ -105,10 +107,12 @@ def build(site: Site) -> House:
         *_talking(site, ground, floor),
         *_of_sessions(site, ground, floor),
         *_around(site, ground, floor, schedule),
+        *prompt_methods(_prompting(site, lambda: houses[0].toolsets)),
     ]
     door = Door(Registry(methods), site.ledger, site.clock, site.credentials)
     doors.append(door)
-    return _furnished(site, ground, floor, schedule, about, door)
+    houses.append(_furnished(site, ground, floor, schedule, about, door))
+    return houses[0]
 
 
 def _furnished(
@@ -281,6 +285,13 @@ def build_agent(site: Site, house: House) -> Agent:
 
 
 # ── the methods behind the door ────────────────────────────────────────────────────────────────
+
+
+def _prompting(site: Site, toolsets: Callable[[], Toolsets]) -> Prompting:
+    models = told.models_of(site)
+    return Prompting(
+        site.config, told.prompts(site).system, toolsets, lambda each: models(each).primary
+    )
 
 
 def _about(site: Site) -> About:

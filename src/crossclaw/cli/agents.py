@@ -5,12 +5,13 @@ from contextlib import suppress
 from typing import Any
 
 import anyio
+import msgspec
 
 from crossclaw.cli.checks import greets_as_gateway
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
 from crossclaw.cli.finding import Wanted, served_port
 from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, json_option
-from crossclaw.cli.peer import READ, Peer, connect_peer
+from crossclaw.cli.peer import ADMIN, READ, Peer, connect_peer
 from crossclaw.cli.place import Place, find_place
 from crossclaw.cli.running import ask, run_async
 from crossclaw.cli.say import out, out_json
@@ -179,8 +180,42 @@ def _agent_id(text: str) -> str:
     return lowered
 
 
+def _prompt_arguments(parser: Parser) -> None:
+    parser.add_argument("id", nargs="?", help="the agent; the default one where none is named")
+    parser.add_argument("--session", metavar="KEY", help="as in this session, such as a group's")
+    json_option(parser)
+    gateway_options(parser)
+
+
+def _prompt(arguments: Arguments) -> int:
+    """What its model gets before the first message, and how large it is."""
+    asked = {"agentId": arguments.id, "sessionKey": arguments.session}
+    params = {name: value for name, value in asked.items() if value}
+
+    async def work(peer: Peer) -> int:
+        answer = await peer.call("agents.prompt", params, timeout_s=arguments.timeout)
+        out_json(answer) if arguments.json else out(_prompt_text(answer))
+        return Exit.OK
+
+    return ask(arguments, ADMIN, work=work)
+
+
+def _prompt_text(answer: dict[str, Any]) -> str:
+    tools = [
+        f"{tool['name']} ({tool['tokens']} tokens)\n{tool['description']}\n"
+        + msgspec.json.format(msgspec.json.encode(tool["schema"]), indent=2).decode()
+        for tool in answer["tools"]
+    ]
+    counts = (
+        f"{answer['systemTokens']:,} tokens of prompt and {answer['toolTokens']:,} of {len(tools)} tools: "
+        f"{answer['totalTokens']:,} in all, estimated; for {answer['model']} in {answer['sessionKey']}"
+    )
+    return "\n\n".join([answer["system"], "─" * 40, *tools, "─" * 40, counts])
+
+
 COMMANDS = {
     "list": Command(_list_arguments, _list),
+    "prompt": Command(_prompt_arguments, _prompt),
     "add": Command(_add_arguments, _add),
     "remove": Command(_remove_arguments, _remove),
     "delete": Command(_remove_arguments, _remove),

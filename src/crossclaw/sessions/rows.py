@@ -1,5 +1,6 @@
 """Rows: a session as the session tools show it."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     kind: str
     channel: str
     updated_at: int
+    updated: str
+    """The same for readers."""
     session_id: str
     display_name: str | None = None
     label: str | None = None
@@ -77,6 +80,7 @@ def tool_row(
         kind=session.key.kind,
         channel=channel_field(session),
         updated_at=session.updated_at,
+        updated=_readable(session.updated_at),
         session_id=session.session_id,
         display_name=session.display_name,
         label=session.label,
@@ -96,6 +100,10 @@ def tool_row(
         budget=budget,
         agent_gone=agent_gone or None,
     )
+
+
+def _readable(at_ms: int) -> str:
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%a %Y-%m-%d %H:%M} UTC"
 
 
 def stored_message(entry: Entry) -> dict[str, Any]:

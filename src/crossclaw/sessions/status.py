@@ -2,10 +2,12 @@
 
 from crossclaw.config import Config
 from crossclaw.domain.errors import Invalid
+from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import Session
 from crossclaw.door.registry import Caller, Params, Result
 from crossclaw.door.resolver import Resolver, Right
 from crossclaw.ledger.contract import Ledger
+from crossclaw.policy.colleagues import Colleague, colleagues
 from crossclaw.sessions.budgets import Budgets
 from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.choosing import ModelChoices
@@ -21,7 +23,12 @@ class AgentsParams(Params, frozen=True):
 class AgentRow(Result, frozen=True):
     id: str
     configured: bool
+    can_send: bool
+    """With sessions_send, to its main session."""
+    can_spawn: bool
+    """With sessions_spawn."""
     name: str | None = None
+    description: str | None = None
 
 
 class AgentsResult(Result, frozen=True):
@@ -60,17 +67,29 @@ class Standing:
         self._budgets = budgets
 
     async def agents(self, caller: Caller, params: AgentsParams) -> AgentsResult:
-        """Itself first, then the others that it may spawn."""
-        agents = self._config.agents
-        own = caller.principal.agent_id or agents.default_id
+        """Itself first, then the others that it may reach, and how."""
+        agents, principal = self._config.agents, caller.principal
+        own = principal.agent_id or agents.default_id
+        key = principal.session or SessionKey.main(own)
         allowed = agents.spawn_allowed(own)
-        others = set(agents.ids()) if "*" in allowed else set(allowed)
-        listed = [own, *sorted(others - {own, "*"})]
-        rows = [AgentRow(id=each, configured=False) for each in listed]
-        for position, each in enumerate(listed):
-            if (agent := agents.find(each)) is not None:
-                rows[position] = AgentRow(id=each, configured=True, name=agent.name)
+        found = {each.agent_id: each for each in colleagues(self._config, key, principal.authority)}
+        others = {*found, *(set(agents.ids()) if "*" in allowed else set(allowed))}
+        rows = [
+            self._agent_row(each, found.get(each), is_own=each == own)
+            for each in [own, *sorted(others - {own, "*"})]
+        ]
         return AgentsResult(requester=own, allow_any="*" in allowed, agents=rows)
+
+    def _agent_row(self, agent_id: str, found: Colleague | None, *, is_own: bool) -> AgentRow:
+        agent = self._config.agents.find(agent_id)
+        return AgentRow(
+            id=agent_id,
+            configured=agent is not None,
+            name=agent.name if agent else None,
+            description=(found.about or None) if found and agent and agent.description else None,
+            can_send=found.may_send if found else False,
+            can_spawn=is_own or agent is None or bool(found and found.may_spawn),
+        )
 
     async def status(self, caller: Caller, params: StatusParams) -> StatusResult:
         session = await self._resolver.find_own(caller.principal, params.session_key)

@@ -6,9 +6,9 @@
   effects    it runs at most once: after a crash the model hears that its fate is unknown.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import msgspec
 
@@ -19,6 +19,7 @@ from crossclaw.domain.runs import Run
 from crossclaw.providers.contract import ToolSpec
 
 P = TypeVar("P", bound=msgspec.Struct)
+About = Mapping[str, str | dict[str, Any]]
 Effect = Literal["pure", "once", "effects"]
 
 
@@ -60,6 +61,8 @@ class Tool(Generic[P]):
     description: str
     effect: Effect
     params: type[P]
+    about: ClassVar[About] = {}
+    """What a model is told of each parameter; a dict adds to its schema, such as `enum`."""
     other_names: tuple[str, ...] = ()
     """Which rules of the policy may mean it by, beside `name`."""
 
@@ -67,9 +70,14 @@ class Tool(Generic[P]):
         """The result: a string, text and image blocks, or anything that JSON can hold."""
         raise NotImplementedError
 
+    @property
+    def told_of_parameters(self) -> About:
+        return self.about
+
     @cached_property
     def spec(self) -> ToolSpec:
-        return ToolSpec(self.name, self.description, _inlined(msgspec.json.schema(self.params)))
+        schema = _inlined(msgspec.json.schema(self.params))
+        return ToolSpec(self.name, self.description, _described(schema, self.told_of_parameters))
 
     def read(self, arguments: dict[str, Any]) -> P:
         try:
@@ -77,6 +85,36 @@ class Tool(Generic[P]):
         except msgspec.ValidationError as error:
             wanted = ", ".join(field.encode_name for field in msgspec.structs.fields(self.params))
             raise Invalid(f"{self.name}: {error}; it takes {wanted or 'no arguments'}") from None
+
+
+def _described(schema: dict[str, Any], about: About) -> dict[str, Any]:
+    """What may be left out is optional, not nullable, and each parameter says what it is for."""
+    properties = {
+        name: _merged(_plain(told), _as_dict(about.get(name, {})))
+        for name, told in schema.get("properties", {}).items()
+    }
+    return {**schema, "properties": properties} if properties else schema
+
+
+def _plain(told: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name, value in told.items() if name not in ("default", "anyOf")}
+    if told.get("default") is not None:
+        kept["default"] = told["default"]
+    others = [each for each in told.get("anyOf", ()) if each != {"type": "null"}]
+    if len(others) > 1:
+        return {**kept, "anyOf": others}
+    return {**(others[0] if others else {}), **kept}
+
+
+def _as_dict(told: str | dict[str, Any]) -> dict[str, Any]:
+    return {"description": told} if isinstance(told, str) else told
+
+
+def _merged(read: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
+    """Where a type is told, it stands for the several that are read as well."""
+    if "type" in told:
+        read = {name: value for name, value in read.items() if name != "anyOf"}
+    return {**read, **told}
 
 
 def _inlined(schema: dict[str, Any]) -> dict[str, Any]:

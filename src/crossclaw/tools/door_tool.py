@@ -8,7 +8,8 @@ from crossclaw.domain.errors import Forbidden
 from crossclaw.door.dispatch import Door, MissingScope
 from crossclaw.door.principal import session_principal
 from crossclaw.door.registry import Caller, Effect, Handle, Method, Params, Result
-from crossclaw.tools.contract import Tool, ToolContext
+from crossclaw.tools.contract import About, Tool, ToolContext
+from crossclaw.tools.texts import TEXTS
 
 P = TypeVar("P", bound=Params)
 
@@ -52,6 +53,10 @@ class DoorTool(Tool[P]):
         self.effect = "pure" if method.effect == "read" else "once"
         self._door = door
         self._method = method.name
+
+    @property
+    def told_of_parameters(self) -> About:
+        return TEXTS[self.name].parameters if self.name in TEXTS else {}
 
     async def call(self, context: ToolContext, params: P) -> Any:
         caller = Caller(

@@ -1,5 +1,7 @@
 """`edit`: one exact text in a file replaced by another. What fits twice is refused."""
 
+from typing import ClassVar
+
 import anyio.to_thread
 import msgspec
 
@@ -22,9 +24,15 @@ class EditParams(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 class Edit(Tool[EditParams]):
     name = "edit"
     description = (
-        "Replace oldText by newText in a file of your workspace. oldText must be there exactly, and "
-        "once: add lines around it if it is not unique, or set replaceAll."
+        "Replace a piece of text in a file of your workspace; the rest stays. oldText must be in the file "
+        "letter by letter, and once: read the file first, and take more lines where it is not unique."
     )
+    about: ClassVar = {
+        "path": "of the file, from the workspace's folder",
+        "oldText": "what stands there now, with its spaces and line breaks",
+        "newText": "what shall stand there",
+        "replaceAll": "replace it wherever it stands",
+    }
     effect = "effects"
     params = EditParams
 

@@ -1,6 +1,7 @@
 """`exec`: a shell command in the session's workspace. Nothing that it started outlives the call."""
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import anyio.to_thread
 import msgspec
@@ -27,9 +28,14 @@ class ExecParams(msgspec.Struct, forbid_unknown_fields=True):
 class Exec(Tool[ExecParams]):
     name = "exec"
     description = (
-        "Run a shell command in your workspace and get its output and exit code. workdir: a folder "
-        "of the workspace, timeout: seconds. Programs left in the background are ended with it."
+        "Run a shell command in your workspace and get its output and exit code. Nothing can be typed into "
+        "it, and programs left in the background end with it. For files use read, write and edit."
     )
+    about: ClassVar = {
+        "command": "as for sh -c",
+        "workdir": "a folder of the workspace to run it in; default the workspace itself",
+        "timeout": "seconds after which it is stopped",
+    }
     effect = "effects"
     params = ExecParams
 

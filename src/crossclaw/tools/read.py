@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import BinaryIO, ClassVar
 
 import anyio.to_thread
 import msgspec
@@ -35,8 +35,14 @@ class ReadParams(msgspec.Struct, forbid_unknown_fields=True):
 class Read(Tool[ReadParams]):
     name = "read"
     description = (
-        "Read a text file or an image of your workspace. offset: first line (from 1), limit: lines."
+        "Read a text file or look at a picture in your workspace. Use it rather than exec with cat. A long "
+        "file comes in parts; the answer says at which offset to go on."
     )
+    about: ClassVar = {
+        "path": "of the file, from the workspace's folder",
+        "offset": "first line, from 1",
+        "limit": "lines at most",
+    }
     effect = "pure"
     params = ReadParams
 

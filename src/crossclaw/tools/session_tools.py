@@ -22,6 +22,7 @@ from crossclaw.sessions.status import (
 )
 from crossclaw.tools.contract import Tool
 from crossclaw.tools.door_tool import door_tool, tool_method
+from crossclaw.tools.texts import TEXTS
 
 
 def session_methods(
@@ -34,8 +35,7 @@ def session_methods(
             ListResult,
             "read",
             reading.list,
-            "List sessions, newest first. kinds: main, group, cron, hook, node, other. "
-            "activeMinutes: only recently active ones. messageLimit: add each session's last messages.",
+            TEXTS["sessions_list"].description,
         ),
         tool_method(
             "sessions_history",
@@ -43,8 +43,7 @@ def session_methods(
             HistoryResult,
             "read",
             reading.history,
-            "Read a session's messages, oldest first. sessionKey: a key or sessionId from "
-            "sessions_list. includeTools: with tool results. before: page further back.",
+            TEXTS["sessions_history"].description,
         ),
         tool_method(
             "sessions_send",
@@ -52,8 +51,7 @@ def session_methods(
             SendResult,
             "run",
             sends.send,
-            "Send a message into another session and wait for its reply. Name it by sessionKey, "
-            "label, or agentId (that agent's main session). timeoutSeconds: how long to wait, 0 = not.",
+            TEXTS["sessions_send"].description,
         ),
         tool_method(
             "sessions_spawn",
@@ -61,9 +59,7 @@ def session_methods(
             SpawnResult,
             "run",
             spawns.spawn,
-            "Give a task to a sub-agent with a session of its own, and go on at once; its report "
-            "comes to you and to your chat when it is done. agentId: one that agents_list names. "
-            "runTimeoutSeconds: stop it after that, 0 = never. cleanup: delete or keep its session.",
+            TEXTS["sessions_spawn"].description,
         ),
         tool_method(
             "agents_list",
@@ -71,7 +67,7 @@ def session_methods(
             AgentsResult,
             "read",
             standing.agents,
-            "Which agents sessions_spawn may give a task to.",
+            TEXTS["agents_list"].description,
         ),
         tool_method(
             "session_status",
@@ -79,8 +75,7 @@ def session_methods(
             StatusResult,
             "change",
             standing.status,
-            "How a session stands: state, model, tokens. sessionKey: default your own. model: set "
-            "its model, or default to take that back.",
+            TEXTS["session_status"].description,
         ),
     ]
 

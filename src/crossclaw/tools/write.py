@@ -1,5 +1,7 @@
 """`write`: a whole file in the session's workspace, put in place at once."""
 
+from typing import ClassVar
+
 import anyio.to_thread
 import msgspec
 
@@ -19,8 +21,13 @@ class WriteParams(msgspec.Struct, forbid_unknown_fields=True):
 class Write(Tool[WriteParams]):
     name = "write"
     description = (
-        "Write a file of your workspace, new or in place of the old one. Folders are made."
+        "Write a whole file in your workspace: a new one, or in place of the old one, which is gone then. "
+        "Missing folders are made. To change part of a file use edit."
     )
+    about: ClassVar = {
+        "path": "of the file, from the workspace's folder",
+        "content": "all of the file's text",
+    }
     effect = "effects"
     params = WriteParams
 

@@ -1,0 +1,132 @@
+"""agents.prompt: exactly what a model is told before the first message. An addition of ours."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from crossclaw.config import Config
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.errors import Invalid
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.runs import Cause, Run, RunPlan
+from crossclaw.domain.sessions import Session
+from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.tools.contract import Tool
+from crossclaw.tools.toolset import Toolsets
+
+BYTES_A_TOKEN = 4  # near for English; the service counts by its own tokenizer
+
+
+SystemOf = Callable[[Run, Session | None, Mapping[str, Tool[Any]]], Awaitable[str]]
+"""The system prompt of a run with these tools."""
+
+
+class PromptParams(Params, frozen=True):
+    agent_id: str | None = None
+    session_key: str | None = None
+    """Whose session it is made for; its agent's main one where nothing is said."""
+
+
+class PromptTool(Result, frozen=True):
+    name: str
+    description: str
+    schema: dict[str, Any]
+    tokens: int
+
+
+class PromptResult(Result, frozen=True):
+    agent_id: str
+    session_key: str
+    model: str
+    system: str
+    tools: list[PromptTool]
+    system_tokens: int
+    tool_tokens: int
+    total_tokens: int
+
+
+class Prompting:
+    def __init__(
+        self,
+        config: Config,
+        system_of: SystemOf,
+        toolsets: Callable[[], Toolsets],
+        model_of: Callable[[str], str],
+    ) -> None:
+        self._config = config
+        self._system_of = system_of
+        self._toolsets = toolsets
+        self._model_of = model_of
+
+    async def prompt(self, caller: Caller, params: PromptParams) -> PromptResult:
+        key = self._key(params)
+        authority = Authority(owner=True)
+        model = self._model_of(key.agent_id)
+        found = await self._toolsets().of(key, authority, model)
+        allowed: Mapping[str, Tool[Any]] = found if self._config.takes_tools(model) else {}
+        system = await self._system_of(_run_in(key, authority), None, allowed)
+        tools = [
+            PromptTool(
+                name=tool.name,
+                description=tool.spec.description,
+                schema=tool.spec.schema,
+                tokens=len(msgspec.json.encode(tool.spec)) // BYTES_A_TOKEN,
+            )
+            for tool in allowed.values()
+        ]
+        counted = len(system.encode()) // BYTES_A_TOKEN
+        told = sum(tool.tokens for tool in tools)
+        return PromptResult(
+            agent_id=key.agent_id,
+            session_key=key.text,
+            model=model,
+            system=system,
+            tools=tools,
+            system_tokens=counted,
+            tool_tokens=told,
+            total_tokens=counted + told,
+        )
+
+    def _key(self, params: PromptParams) -> SessionKey:
+        agents = self._config.agents
+        named = params.agent_id or agents.default_id
+        if params.session_key is None:
+            return SessionKey.main(agents.get(named).id)
+        key = SessionKey.parse(params.session_key, agent_id=named)
+        if params.agent_id is not None and agents.get(named).id != key.agent_id:
+            raise Invalid(f"session {key} belongs to the agent {key.agent_id}, not to {named}")
+        agents.get(key.agent_id)
+        return key
+
+
+def prompt_methods(prompting: Prompting) -> list[Method[Any]]:
+    return [
+        Method(
+            name="agents.prompt",
+            params=PromptParams,
+            result=PromptResult,
+            scope="operator.admin",
+            effect="read",
+            handle=prompting.prompt,
+            summary="The system prompt and the tools of an agent, as its model gets them, with their size "
+            "in tokens (estimated). Ours, not OpenClaw's.",
+        )
+    ]
+
+
+def _run_in(key: SessionKey, authority: Authority) -> Run:
+    """A run that is never carried out: what is told before a message depends on nothing else of it."""
+    return Run(
+        run_id="",
+        key=key,
+        session_id="",
+        kind="chat",
+        status="queued",
+        attempt=0,
+        epoch=0,
+        plan=RunPlan(),
+        authority=authority,
+        cause=Cause(),
+        created_at=0,
+    )
