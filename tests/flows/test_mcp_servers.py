@@ -55,6 +55,8 @@ def in_a_house(
 
 
 def _hook(kind: type, value: Any) -> Any:
+    if kind is Secret:
+        return Secret(value)
     made = {name: Secret(text) for name, text in value.items()}
     return kind(made)
 

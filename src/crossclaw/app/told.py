@@ -109,7 +109,7 @@ def providers(config: Config, outside: Outside) -> Providers:
                 "name": name,
                 "api": entry.api,
                 "base_url": entry.base_url,
-                "api_key": entry.api_key.reveal() if entry.api_key else None,
+                "api_key": entry.api_key.reveal() if entry.api_key is not None else None,
                 "calls_max": entry.max_concurrent,
             },
             ProviderSettings,

@@ -111,6 +111,7 @@ class Sandbox(Section, frozen=True):
     """What one command may take of the machine."""
     docker: Loose = msgspec.field(default_factory=Loose)
     """OpenClaw's own section; `network`, `memory` and `pidsLimit` are understood."""
+    local = names("docker workspaceRoot ssh")
     unused = _FOREIGN_SANDBOX
 
     @property
@@ -156,6 +157,7 @@ class AgentSandbox(Section, frozen=True):
     """In place of the default's."""
     docker: Loose | None = None
     """In place of the default's."""
+    local = names("docker workspaceRoot ssh")
     unused = _FOREIGN_SANDBOX
 
 
@@ -238,6 +240,7 @@ class AgentDefaults(Section, frozen=True):
     """Looking around by itself."""
     budget: Budget = Budget()
     """What a run and all it causes may spend."""
+    local = names("workspace")
     unused = names(
         "imageGenerationModel videoGenerationModel musicGenerationModel pdfModel"
         " pdfMaxBytesMb pdfMaxPages utilityModel voiceModel modelPolicy params skills skillsLimits"
@@ -302,6 +305,7 @@ class Agent(Section, frozen=True):
     """Its own heartbeat."""
     budget: Budget | None = None
     """Its own budget; what is not set is the default's."""
+    local = names("workspace agentDir")
     unused = names(
         "agentDir utilityModel models modelPolicy reasoningDefault fastModeDefault params skills"
         " skillsLimits memory memorySearch humanDelay typingMode typingIntervalSeconds tts"

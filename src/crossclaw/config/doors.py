@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 
 from crossclaw.config.section import Count, Loose, Positive, Secrets, Section, names
+from crossclaw.domain.secret import Secret
 
 QueueMode = Literal[
     "steer", "followup", "collect", "steer-backlog", "steer+backlog", "queue", "interrupt"
@@ -87,6 +88,7 @@ class Cron(Section, frozen=True):
     """No effect: jobs lie in the ledger."""
     max_concurrent_runs: Positive | None = None
     """Jobs under way at once."""
+    local = names("store")
     unused = names(
         "retry webhook webhookToken sessionRetention runLog failureAlert failureDestination"
         " triggers minIntervalMs"
@@ -113,8 +115,8 @@ class Commands(Section, frozen=True):
 class McpServer(Section, frozen=True):
     command: str | None = None
     """The program to start, with `args`."""
-    args: tuple[str, ...] = ()
-    """Its arguments."""
+    args: tuple[Secret, ...] = ()
+    """Its arguments; they are not shown, since a key may be among them."""
     env: Secrets = msgspec.field(default_factory=Secrets)
     """Variables it gets."""
     cwd: str | None = None
@@ -129,6 +131,7 @@ class McpServer(Section, frozen=True):
     """Whether it is used."""
     disabled: bool = False
     """The other spelling of `enabled: false`."""
+    local = names("command args env cwd workingDirectory")
     unused = names("workingDirectory type oauth auth timeout tools codex")
 
 
@@ -149,6 +152,7 @@ class Logging(Section, frozen=True):
     file: str | None = None
     """Where the log is written; else in the state folder."""
     quiet = names("consoleStyle redactSensitive redactPatterns maxFileBytes")
+    local = names("file")
 
 
 class Env(Section, frozen=True):

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from crossclaw.config.load import Loaded, Unloadable, load
+from crossclaw.config.model import Config
 from crossclaw.config.positions import KeyPath
+from crossclaw.config.remote import local_only, stale_secrets
 from crossclaw.config.source import dotted, parse, read_text
 from crossclaw.config.supported import refuse_unsupported
 from crossclaw.config.textedit import insert_last, remove_member, replace_value, spans_of, written
@@ -25,13 +27,20 @@ class NotChanged(Unloadable):
 
 
 class ConfigFile:
-    def __init__(self, path: Path, environ: Mapping[str, str]) -> None:
+    """With `from_wire` it is changed from a distance: what is local stays as it is, and a secret does not
+    follow to another address."""
+
+    def __init__(self, path: Path, environ: Mapping[str, str], *, from_wire: bool = False) -> None:
+        self._from_wire = from_wire
+        self.dropped: tuple[str, ...] = ()
+        """Secrets that were taken out, because the address beside them is another one now."""
         self.path = path.resolve()  # a link stays a link; what it points to is written
         self._environ = environ
         self.text = read_text(self.path) if self.path.exists() else EMPTY
         self.value = parse(self.text, self.path)
         if not isinstance(self.value, dict):
             raise ConfigInvalid(f"{self.path} must hold one object: {{ … }}")
+        self._before = self.value
 
     def has(self, path: KeyPath) -> bool:
         return path in spans_of(self.text)
@@ -88,6 +97,7 @@ class ConfigFile:
 
     def save(self) -> Loaded:
         """Only what loads is written. The file is there whole at any moment, and only ours to read."""
+        self._hold_to_the_wire()
         with self._draft() as draft:
             loaded = self._check(draft)
             put_in_place(draft, self.path)
@@ -95,8 +105,37 @@ class ConfigFile:
 
     def check(self) -> Loaded:
         """What saving would say; nothing is written."""
+        self._hold_to_the_wire()
         with self._draft() as draft:
             return self._check(draft)
+
+    def _hold_to_the_wire(self) -> None:
+        if not self._from_wire:
+            return
+        faults = tuple(sorted(local_only(Config, self._before, self.value), key=str))
+        if faults:
+            lines = "\n".join(f"  {dotted(path)}: {why}" for path, why in faults)
+            raise NotChanged(f"{self.path} was not changed:\n{lines}", faults)
+        stale = list(stale_secrets(Config, self._before, self.value))
+        for path in stale:
+            self._drop(path)
+        self.dropped = tuple(dotted(path) for path in stale if self._had(path))
+
+    def _drop(self, path: KeyPath) -> None:
+        """An empty key stays where a provider would otherwise look for one in the environment."""
+        if path[-1] == "apiKey":
+            self.put(path, "")
+        else:
+            self.remove(path)
+
+    def _had(self, path: KeyPath) -> bool:
+        found: Any = self._before
+        for step in path:
+            try:
+                found = found[step]
+            except (KeyError, IndexError, TypeError):
+                return False
+        return bool(found)
 
     @contextmanager
     def _draft(self) -> Generator[Path]:

@@ -31,6 +31,7 @@ class ControlUi(Section, frozen=True):
     """No effect."""
     dangerously_disable_device_auth: bool = False
     """No effect."""
+    local = names("root")
     unused = names(
         "root embedSandbox allowExternalEmbedUrls dangerouslyAllowHostHeaderOriginFallback"
         " chatMessageMaxWidth"
@@ -69,6 +70,7 @@ class Tls(Section, frozen=True):
     """No effect yet."""
     ca_path: str | None = None
     """No effect yet."""
+    local = names("certPath keyPath caPath")
 
 
 class Remote(Section, frozen=True):
@@ -136,6 +138,7 @@ class Gateway(Section, frozen=True):
     """What nodes may be asked."""
     trust_group: bool = False
     """Whether members of a group may write the state folder and the config, as on a mounted volume; they can then do all that the owner can."""
+    local = names("bind customBindHost trustedProxies trustGroup")
     unused = names(
         "tailscale push webchat allowRealIpFallback channelHealthCheckMinutes"
         " channelStaleEventThresholdMinutes channelMaxRestartsPerHour handshakeTimeoutMs terminal"

@@ -22,6 +22,7 @@ class HookTransform(Section, frozen=True):
     """Refused."""
     export: str | None = None
     """Refused."""
+    local = names("module export")
 
 
 class HookMapping(Section, frozen=True):
@@ -85,6 +86,7 @@ class Hooks(Section, frozen=True):
     """Further paths, and what their bodies become; the first that fits counts."""
     presets: tuple[str, ...] = ()
     """Mappings that come with the house: `gmail`."""
+    local = names("transformsDir")
     unused = names("transformsDir gmail internal")
 
     @property

@@ -61,6 +61,7 @@ class Config(Section, frozen=True):
     """The gateway's own log."""
     diagnostics: Loose = msgspec.field(default_factory=Loose)
     """No effect yet."""
+    local = names("env")
     unused = names(
         "acp approvals audio auth broadcast browser canvasHost crestodian discovery media memory"
         " nodeHost nodes plugins proxy secrets security skills talk tts ui web worktrees"

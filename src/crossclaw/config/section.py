@@ -30,6 +30,8 @@ class Section(msgspec.Struct, frozen=True, rename="camel"):
     """Read over with a warning."""
     quiet: ClassVar[frozenset[str]] = frozenset()
     """Read over without a word."""
+    local: ClassVar[frozenset[str]] = frozenset()
+    """Set only in the local file, never over the wire: programs, paths, variables, addresses to listen at."""
 
 
 class Loose(dict[str, Any]):

@@ -116,6 +116,7 @@ class Session(Section, frozen=True):
     """Transcripts that were not written to for so long are compressed; null: never."""
     store: str | None = None
     """OpenClaw's sessions.json; read by `crossclaw import` only."""
+    local = names("store")
     unused = names(
         "mainKey typingIntervalSeconds typingMode parentForkMaxTokens threadBindings maintenance"
         " heartbeatIdleMinutes transcriptRetentionDays maxRecentTurns writeLock"

@@ -70,6 +70,7 @@ class ExecTool(Section, frozen=True):
     """How long a command may take."""
     pass_env: tuple[str, ...] | None = None
     """Variables of the gateway that commands get beside the harmless ones."""
+    local = names("passEnv pathPrepend safeBins safeBinTrustedDirs")
     unused = names(
         "node backgroundMs cleanupMs notifyOnExit notifyOnExitEmptySuccess applyPatch pathPrepend"
         " safeBins safeBinTrustedDirs safeBinProfiles strictInlineEval approvalRunningNoticeMs"

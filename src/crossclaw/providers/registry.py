@@ -38,6 +38,7 @@ class ProviderSettings(msgspec.Struct, frozen=True):
     api: Api
     base_url: str | None = None
     api_key: str | None = None
+    """Unset: the environment's; empty: none."""
     calls_max: int = CALLS_MAX
 
 
@@ -116,7 +117,9 @@ class Providers:
         return written or self._environ.get(_base_url_variable(name))
 
     def _key(self, settings: ProviderSettings, base_url: str | None) -> str:
-        key = settings.api_key or self._environ.get(key_variable(settings.name))
+        # An empty one is a key that was taken back: then the environment's is not meant either.
+        given = settings.api_key is not None
+        key = settings.api_key if given else self._environ.get(key_variable(settings.name))
         if key:
             return key
         if base_url is not None:

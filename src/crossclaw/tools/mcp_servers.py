@@ -233,7 +233,7 @@ class _Server:
             return _over_http(settings.url, headers)
         if not settings.command:
             raise ToolFailed(f"mcp.servers.{self.name} has neither command nor url")
-        program, *arguments = kept((settings.command, *settings.args))
+        program, *arguments = kept((settings.command, *(each.reveal() for each in settings.args)))
         parameters = StdioServerParameters(
             command=program,
             args=arguments,

@@ -176,7 +176,7 @@ class Settings:
     def _written(self) -> str | None:
         """What stands in the file, without secrets and comments; None when it cannot be read."""
         try:
-            value = ConfigFile(self._loaded.path, self._environ).value
+            value = self._file().value
         except ConfigInvalid:
             return None
         return json.dumps(without_secrets(value), ensure_ascii=False, indent=2) + "\n"
@@ -203,7 +203,10 @@ class Settings:
             raise Invalid("config base hash required; re-run config.get and retry")
         if params.base_hash is not None and params.base_hash != _hash(text):
             raise Invalid("config changed since last load; re-run config.get and retry")
-        return ConfigFile(self._loaded.path, self._environ)
+        return self._file()
+
+    def _file(self) -> ConfigFile:
+        return ConfigFile(self._loaded.path, self._environ, from_wire=True)
 
     def _set(self, params: SetParams) -> dict[str, Any]:
         file = self._open(params)
@@ -238,7 +241,7 @@ class Settings:
         now = _hash(_text_of(self._loaded.path))
         if params.base_hash != now:
             return EditResult(ok=False, stale=True, hash=now)
-        file = ConfigFile(self._loaded.path, self._environ)
+        file = self._file()
         done = amend(file, params.raw, save=not params.dry_run)
         return EditResult(
             ok=not done.faults,
@@ -246,7 +249,7 @@ class Settings:
                 EditFault(line=f.line, key=f.key, message=f.message) for f in done.faults
             ),
             changed=done.keys,
-            warnings=done.warnings,
+            warnings=(*done.warnings, *map(key_dropped, file.dropped)),
             hash=_hash(_text_of(self._loaded.path)),
             restart=self._restart(),
         )
@@ -259,6 +262,7 @@ class Settings:
             "config": shown,
             "hash": _hash(file.text),
             "restart": self._way,
+            **({"warnings": list(map(key_dropped, file.dropped))} if file.dropped else {}),
         }
 
     def methods(self) -> list[Method[Any]]:
@@ -281,6 +285,10 @@ class Settings:
             )
             for n, p, s, e, h, t in table
         ]
+
+
+def key_dropped(path: str) -> str:
+    return f"{path} was taken out, because its address is another one now; give it again"
 
 
 # ── what a change means ────────────────────────────────────────────────────────────────────────

@@ -1,0 +1,204 @@
+"""Config over the wire reaches no secret: programs, paths, variables and addresses are the local file's alone, and a
+secret does not follow to another address."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from crossclaw.app.parts import Outside
+from crossclaw.app.told import providers
+from crossclaw.config import Config
+from crossclaw.config.check import kinds_of, members_of
+from crossclaw.config.load import load
+from crossclaw.config.section import Section
+from crossclaw.domain.clock import SystemClock
+from crossclaw.domain.errors import ConfigInvalid, CrossclawError
+from crossclaw.door.registry import Caller
+from crossclaw.gateway.methods.settings import EditParams, PatchParams, SetParams, Settings
+from crossclaw.providers.registry import NO_KEY
+from tests.flows.talking import OWNER
+
+CALLER = Caller(principal=OWNER)
+ENVIRON = {"SECRET": "s3cret", "ANTHROPIC_API_KEY": "sk-ant-env", "EVIL_API_KEY": "sk-evil-env"}
+LOCAL = {
+    "mcp": {"servers": {"files": {"command": "/bin/true", "args": ["--key", "k3y"]}}},
+    "models": {
+        "providers": {
+            "mine": {
+                "baseUrl": "https://mine.example",
+                "apiKey": "sk-mine",
+                "headers": {"x-key": "h3ader"},
+            },
+        }
+    },
+    "agents": {"list": [{"id": "main", "workspace": "/tmp/w"}]},
+}
+
+REACHING: dict[str, dict[str, Any]] = {
+    "a program": {"mcp": {"servers": {"new": {"command": "/bin/sh", "args": ["-c", "id"]}}}},
+    "another program": {"mcp": {"servers": {"files": {"command": "/bin/sh"}}}},
+    "arguments of a program": {"mcp": {"servers": {"files": {"args": ["-c", "id"]}}}},
+    "variables of a program": {"mcp": {"servers": {"files": {"env": {"LD_PRELOAD": "/tmp/x.so"}}}}},
+    "a folder of a program": {"mcp": {"servers": {"files": {"cwd": "/"}}}},
+    "a variable in a text": {"agents": {"list": [{"id": "main", "name": "${SECRET}"}]}},
+    "a variable in an address": {"mcp": {"servers": {"x": {"url": "https://evil.example/${SECRET}"}}}},
+    "a variable in a header": {"models": {"providers": {"mine": {"headers": {"x": "${SECRET}"}}}}},
+    "a variable in a key": {"models": {"providers": {"new": {"apiKey": "${SECRET}"}}}},
+    "a variable by reference": {"models": {"providers": {"new": {"apiKey": {"source": "env", "id": "SECRET"}}}}},
+    "a variable where nothing has a type": {"channels": {"telegram": {"name": "x ${SECRET}"}}},
+    "an include": {"agents": {"$include": "/etc/passwd"}},
+    "an include where nothing has a type": {"channels": {"telegram": {"$include": "/etc/passwd"}}},
+    "a workspace": {"agents": {"defaults": {"workspace": "/root"}}},
+    "a workspace of an agent": {"agents": {"list": [{"id": "main", "workspace": "/root"}]}},
+    "a workspace of a new agent": {"agents": {"list": [{"id": "new", "workspace": "/root"}]}},
+    "a log file": {"logging": {"file": "/etc/cron.d/x"}},
+    "an address to listen at": {"gateway": {"bind": "lan"}},
+    "another address to listen at": {"gateway": {"customBindHost": "0.0.0.0"}},
+    "variables for commands": {"tools": {"exec": {"passEnv": ["SECRET"]}}},
+    "a variable of the config": {"env": {"vars": {"ANTHROPIC_BASE_URL": "https://evil.example"}}},
+    "a variable of the config, directly": {"env": {"ANTHROPIC_BASE_URL": "https://evil.example"}},
+}  # fmt: skip
+
+
+def opened(folder: Path, raw: dict[str, Any] = LOCAL) -> Settings:
+    path = folder / "openclaw.json"
+    path.write_text(json.dumps(raw), "utf-8")
+    return Settings(load(path, ENVIRON), ENVIRON, SystemClock())
+
+
+async def patch(settings: Settings, changes: dict[str, Any]) -> dict[str, Any]:
+    base = (await settings.get(CALLER, None))["hash"]  # type: ignore[arg-type]
+    return await settings.patch(CALLER, PatchParams(raw=json.dumps(changes), base_hash=base))
+
+
+def deep(base: Any, over: Any) -> Any:
+    """As `config.patch` would merge it."""
+    if isinstance(base, dict) and isinstance(over, dict):
+        return base | {name: deep(base.get(name), value) for name, value in over.items()}
+    return over
+
+
+@pytest.mark.parametrize("what", REACHING)
+async def test_what_reaches_into_the_machine_is_not_set_over_the_wire(
+    tmp_path: Path, what: str
+) -> None:
+    settings = opened(tmp_path)
+    before = (tmp_path / "openclaw.json").read_text("utf-8")
+    known = await settings.get(CALLER, None)  # type: ignore[arg-type]
+
+    with pytest.raises(ConfigInvalid, match="only in the file itself"):
+        await patch(settings, REACHING[what])
+    whole = json.dumps(deep(LOCAL, REACHING[what]))
+    with pytest.raises(CrossclawError, match="only in the file itself"):
+        await settings.set(CALLER, SetParams(raw=whole, base_hash=known["hash"]))
+    shown = json.dumps(deep(json.loads(known["written"]), REACHING[what]))
+    edited = await settings.edit(CALLER, EditParams(raw=shown, base_hash=known["hash"]))
+
+    assert not edited.ok
+    assert any("only in the file itself" in fault.message for fault in edited.problems)
+    assert (tmp_path / "openclaw.json").read_text("utf-8") == before
+
+
+async def test_the_rest_is_changed_over_the_wire_and_what_is_local_stays(tmp_path: Path) -> None:
+    settings = opened(tmp_path)
+
+    await patch(
+        settings,
+        {"session": {"scope": "global"}, "mcp": {"servers": {"files": {"enabled": False}}}},
+    )
+    await patch(settings, {"agents": {"list": [{"id": "new", "name": "$${NOT} a variable"}]}})
+    removed = await patch(settings, {"mcp": {"servers": {"files": None}}})
+
+    written = json.loads((tmp_path / "openclaw.json").read_text("utf-8"))
+    assert removed["ok"]
+    assert written["session"] == {"scope": "global"}
+    assert written["agents"]["list"][0]["workspace"] == "/tmp/w"
+    assert written["mcp"]["servers"] == {}
+
+
+async def test_a_secret_does_not_follow_to_another_address(tmp_path: Path) -> None:
+    settings = opened(tmp_path)
+
+    answer = await patch(
+        settings, {"models": {"providers": {"mine": {"baseUrl": "https://evil.example"}}}}
+    )
+
+    (mine,) = json.loads((tmp_path / "openclaw.json").read_text("utf-8"))["models"][
+        "providers"
+    ].values()
+    assert mine == {"baseUrl": "https://evil.example", "apiKey": "", "headers": {}}
+    assert any("models.providers.mine.apiKey" in each for each in answer["warnings"])
+
+
+async def test_a_secret_that_is_given_with_the_new_address_is_kept(tmp_path: Path) -> None:
+    settings = opened(tmp_path)
+    entry = {"baseUrl": "https://other.example", "apiKey": "sk-new"}
+
+    await patch(settings, {"models": {"providers": {"mine": entry}}})
+
+    written = json.loads((tmp_path / "openclaw.json").read_text("utf-8"))
+    assert written["models"]["providers"]["mine"]["apiKey"] == "sk-new"
+
+
+@pytest.mark.parametrize("name", ["anthropic", "evil"])
+async def test_a_key_of_the_environment_is_not_sent_to_an_address_from_the_wire(
+    tmp_path: Path, name: str
+) -> None:
+    settings = opened(tmp_path)
+    entry = {"baseUrl": "https://evil.example", "api": "anthropic-messages"}
+
+    await patch(settings, {"models": {"providers": {name: entry}}})
+
+    loaded = load(tmp_path / "openclaw.json", ENVIRON)
+    made = providers(loaded.config, Outside(environ=ENVIRON, clock=SystemClock()))
+    settings_of = made._settings[name]
+    assert made._key(settings_of, settings_of.base_url) == NO_KEY
+
+
+async def test_arguments_of_a_program_are_not_shown(tmp_path: Path) -> None:
+    shown = await opened(tmp_path).get(CALLER, None)  # type: ignore[arg-type]
+
+    assert "k3y" not in json.dumps(shown)
+    assert "/bin/true" in json.dumps(shown)
+
+
+# ── every field ────────────────────────────────────────────────────────────────────────────────
+
+_SOUNDS_LOCAL = re.compile(
+    r"(path|(?<!pro)file|dir|folder|workspace|command|args|cwd|store|root|bind|host|module|program|env|vars)s?$",
+    re.IGNORECASE,
+)
+HARMLESS = {
+    "gateway.controlUi.basePath",  # a part of an address
+    "hooks.path", "hooks.mappings.match.path",
+    "tools.exec.host", "agents.list.tools.exec.host", "agents.entries.tools.exec.host",  # where, out of a fixed list
+    "commands", "gateway.nodes.denyCommands",
+    "env.vars",  # `env` as a whole is local
+}  # fmt: skip
+
+
+def fields(kind: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, type[Section], str]]:
+    for member in members_of(kind):
+        if isinstance(member, type) and issubclass(member, Section):
+            for name, part in kinds_of(member).items():
+                yield ".".join((*path, name)), member, name
+                yield from fields(part, (*path, name))
+        else:
+            for part in get_args(member):
+                yield from fields(part, path)
+
+
+def test_every_setting_that_sounds_like_a_program_or_a_path_is_local_or_known_to_be_harmless() -> (
+    None
+):
+    found = {
+        path
+        for path, section, name in fields(Config)
+        if _SOUNDS_LOCAL.search(name) and name not in section.local
+    }
+
+    assert found <= HARMLESS
