@@ -1,5 +1,6 @@
 """Small parts of the runs room: feed, slots, lanes, sweep; and the history's bounds."""
 
+from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from crossclaw.agent import history as bounds
 from crossclaw.agent.history import History
 from crossclaw.agent.toolbox import IMAGES_CHARS_MAX, IMAGES_MAX, RESULT_CHARS_MAX, _bounded
 from crossclaw.domain.compactions import Compaction
+from crossclaw.domain.errors import Busy
 from crossclaw.domain.events import EntryAppended, Event, RunAccepted, SessionChanged
 from crossclaw.domain.jobs import AgentTurn, Every, Job, JobSpec, Tick, TickId
 from crossclaw.domain.keys import SessionKey
@@ -24,7 +26,7 @@ from crossclaw.runs.book import NOTHING, Book, Follow
 from crossclaw.runs.feed import Feed
 from crossclaw.runs.lanes import Ending, Finished, Lanes, Progress
 from crossclaw.runs.slots import Slots
-from crossclaw.runs.sweep import Sweep
+from crossclaw.runs.sweep import TIMERS_AT_ONCE, Fire, Sweep
 from crossclaw.testing import ScriptedProvider, VirtualClock, open_house
 from tests.ledger.making import ANA, BEN, begun, claim, says, session, submit
 from tests.ledger.making import run as new_run
@@ -274,22 +276,77 @@ async def test_a_timer_fires_when_it_is_due_and_once(tmp_path: Path) -> None:
     assert 0 <= at - due <= 100
 
 
-async def test_a_timer_that_nobody_knows_does_not_keep_the_house_busy(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    ledger = SqliteLedger(tmp_path / "l.sqlite", inline=True)
-    await ledger.do(ArmTimer(timer=Timer(timer_key="t", agent_id="main", kind="?", due_at=0)))
-    looks = 0
+async def sweep_for(
+    folder: Path, seconds: float, fires: dict[str, Fire], timers: list[tuple[str, str]]
+) -> int:
+    """How often it looked around; `timers` are the keys and kinds of those that are due."""
+    ledger, looks = SqliteLedger(folder / "l.sqlite", inline=True), 0
+    await submit(ledger, "r1")
 
-    async def fire(timer: Timer) -> None:
+    def wake(key: SessionKey) -> None:
         nonlocal looks
         looks += 1
 
-    with anyio.move_on_after(10):
-        await Sweep(ledger, lambda key: None, VirtualClock()).serve(fire)
+    for timer_key, kind in timers:
+        timer = Timer(timer_key=timer_key, agent_id="main", kind=kind, due_at=0)
+        await ledger.do(ArmTimer(timer=timer))
+    with anyio.move_on_after(seconds):
+        await Sweep(ledger, wake, VirtualClock()).serve(fires)
     await ledger.close()
+    return looks
 
-    assert 1 <= looks <= 201
+
+async def test_timers_that_nobody_knows_are_put_aside_and_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    fired: list[str] = []
+
+    async def fire(timer: Timer) -> None:
+        fired.append(timer.timer_key)
+
+    unknown = [(f"u{n}", "of tomorrow") for n in range(TIMERS_AT_ONCE + 1)]
+    quiet = await sweep_for(tmp_path, 59, {"bell": fire}, unknown)
+    assert quiet == 12  # every five seconds, and at the start
+    assert fired == []
+    assert caplog.text.count("101 timers of kind of tomorrow are put aside") == 1
+
+
+async def test_a_timer_among_many_that_nobody_knows_fires_and_is_no_busy_loop(
+    tmp_path: Path,
+) -> None:
+    fired: list[str] = []
+
+    async def fire(timer: Timer) -> None:
+        fired.append(timer.timer_key)
+
+    unknown = [(f"u{n}", "of tomorrow") for n in range(TIMERS_AT_ONCE + 1)]
+    looks = await sweep_for(tmp_path, 59, {"bell": fire}, [*unknown, ("b", "bell")])
+
+    assert set(fired) == {"b"}
+    assert looks <= 60  # this one is never taken, and no busy loop either
+
+
+async def test_timers_that_fail_keep_nobody_busy_and_the_others_fire(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tried, rung = Counter[str](), 0
+
+    async def fail(timer: Timer) -> None:
+        tried[timer.timer_key] += 1
+        raise KeyError("payload")
+
+    async def ring(timer: Timer) -> None:
+        nonlocal rung
+        rung += 1
+        raise Busy("not now")
+
+    bad = [(f"x{n}", "bad") for n in range(TIMERS_AT_ONCE + 1)]
+    looks = await sweep_for(tmp_path, 60, {"bad": fail, "bell": ring}, [*bad, ("b", "bell")])
+
+    assert set(tried.values()) == {6}  # after 1, 2, 4, 8, 16 and 32 seconds
+    assert rung == 6
+    assert looks <= 60
+    assert "timer x0 failed and is tried again in 1 s" in caplog.text
 
 
 @pytest.mark.spec("M2", "M5")

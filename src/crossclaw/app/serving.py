@@ -18,6 +18,7 @@ from crossclaw.app import told
 from crossclaw.app.building import build, build_agent
 from crossclaw.app.parts import House, Outside, Site
 from crossclaw.app.reloading import next_config
+from crossclaw.app.supervising import first_of, serve_channel
 from crossclaw.config import Config, Loaded, Paths
 from crossclaw.config.current import CurrentConfig
 from crossclaw.config.supported import not_yet, refuse_unsupported
@@ -48,7 +49,7 @@ from crossclaw.gateway.http.openai_responses import responses_endpoint
 from crossclaw.gateway.http.tools import tools_invoke
 from crossclaw.gateway.server import Gateway, bind, listen_host
 from crossclaw.gateway.watchdog import Watchdog
-from crossclaw.ledger.operations import ASIDE, Timer
+from crossclaw.ledger.operations import ASIDE
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.runs.book import Follow
 from crossclaw.runs.lanes import Ending, Execute, Finished, Progress
@@ -90,7 +91,7 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
             await tasks.start(house.outbox.serve)
             tasks.start_soon(house.sweep.serve, _timers(outside, house), name="sweep")
             for channel in outside.channels:
-                await tasks.start(channel.serve, house.desk.receive)
+                await tasks.start(serve_channel, channel, house.desk.receive)
             if outside.keeps_time and config.cron.enabled:
                 await tasks.start(house.schedule.clockwork.serve)
             yield house
@@ -175,7 +176,7 @@ class _Serving:
         except Exception as error:
             if self._good is None or self._good is loaded:
                 raise
-            why = _first(error)
+            why = first_of(error)
             log.error(
                 "the changed config does not work; the gateway goes on with the old one: %s",
                 why,
@@ -279,11 +280,6 @@ async def _tell_who_may_speak(house: House) -> None:
     for run in house.lanes.under_way:
         session = await house.ledger.find_session(run.key)
         house.feed.publish(SpeechAllowed(run.key, house.endings.may_say(run.key, session)))
-
-
-def _first(error: Exception) -> Exception:
-    """What went wrong first; task groups wrap it."""
-    return _first(error.exceptions[0]) if isinstance(error, ExceptionGroup) else error
 
 
 def _locks(config: Config, token: Secret, where: str) -> dict[str, Lock]:
@@ -399,21 +395,11 @@ def _executing(agent: Agent, house: House) -> Execute:
     return execute
 
 
-def _timers(outside: Outside, house: House) -> Fire:
-    handlers: dict[str, Fire] = {
+def _timers(outside: Outside, house: House) -> dict[str, Fire]:
+    """What is done when a timer of each kind is due."""
+    return {
         ARCHIVE: house.archive.put_away,
         CLEANUP: house.archive.clean_up,
         ASIDE: house.archive.set_aside,
         **(outside.timers or {}),
     }
-    unknown: set[str] = set()
-
-    async def fire(timer: Timer) -> None:
-        handler = handlers.get(timer.kind)
-        if handler is not None:
-            await handler(timer)
-        elif timer.kind not in unknown:
-            unknown.add(timer.kind)
-            log.warning("nobody knows what timers of kind %s are for; they stay", timer.kind)
-
-    return fire

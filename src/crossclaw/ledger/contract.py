@@ -201,9 +201,15 @@ class Ledger(Protocol):
         """All of them, the oldest first. They are few: `gateway.pairing` has the limits."""
         ...
 
-    async def list_timers(self, *, due_before: int, limit: int) -> list[Timer]: ...
+    async def list_timers(
+        self, *, due_before: int, limit: int, kinds: Sequence[str] | None = None
+    ) -> list[Timer]:
+        """The one that is due first comes first."""
+        ...
 
-    async def next_timer_at(self) -> int | None: ...
+    async def count_timers(self) -> dict[str, int]:
+        """How many there are of each kind."""
+        ...
 
     async def list_exports(self, *, behind: bool, after: str = "", limit: int) -> list[Export]:
         """Transcripts by session id; `behind`: only those whose copy lacks entries."""

@@ -1,7 +1,7 @@
 """The sweep: finds what a hint missed, fires timers, throws away what has served its time."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 import anyio
 
@@ -14,10 +14,12 @@ from crossclaw.ledger.operations import PruneDedupe, Timer
 log = logging.getLogger(__name__)
 
 SWEEP_EVERY_S = 5.0  # a missed hint delays a run by this much at most
-PAUSE_MIN_S = 0.05  # a timer that cannot be fired must not become a busy loop
+PAUSE_MIN_S = 0.05  # a clock that stands still must not become a busy loop
 TIMERS_AT_ONCE = 100  # a page; the next follows soon
+REST_FIRST_S, REST_MAX_S = 1.0, 300.0  # for a timer that failed: trying more often helps nobody
 DEDUPE_KEPT_MS = 7 * 24 * 3600 * 1000  # clients retry for minutes; a week forgives a long outage
 PRUNE_EVERY_MS = 3600 * 1000
+FAR_MS = 2**62
 
 Fire = Callable[[Timer], Awaitable[None]]
 
@@ -29,37 +31,83 @@ class Sweep:
         self._clock = clock
         self._pruned_at = 0
         self._hint = anyio.Event()
+        self._resting: dict[str, tuple[float, float]] = {}
+        """Timers that were fired: when each may be again, and how long the rest of one that failed is."""
+        self._told: set[str] = set()
+        """Kinds of timers that nobody knows, and that was said."""
 
     def wake(self) -> None:
         """A timer may be due sooner than the next look. Cheap, and never wrong to call."""
         self._hint.set()
 
-    async def serve(self, fire: Fire) -> None:
+    async def serve(self, fires: Mapping[str, Fire]) -> None:
+        """`fires`: what is done with the timers of each kind. Those of any other kind (a newer release
+        set them, or a part that is gone) stay where they are and are not looked at."""
         while True:
+            pause_s = SWEEP_EVERY_S
             try:
-                await self.once(fire)
+                await self.once(fires)
+                pause_s = await self._pause_s(list(fires))
             except CrossclawError as error:
                 log.warning("the sweep will try again: %s", error)
-            with anyio.move_on_after(await self._pause_s()):
+            with anyio.move_on_after(pause_s):
                 await self._hint.wait()
             self._hint = anyio.Event()
 
-    async def once(self, fire: Fire) -> None:
+    async def once(self, fires: Mapping[str, Fire]) -> None:
         for key in await self._ledger.lanes_with_work():
             self._wake(key)
-        now = self._clock.now_ms()
-        for timer in await self._ledger.list_timers(due_before=now, limit=TIMERS_AT_ONCE):
-            await fire(timer)
-        await self._prune()
-
-    async def _prune(self) -> None:
+        for timer in await self._due(list(fires)):
+            await self._fire(timer, fires[timer.kind])
         now = self._clock.now_ms()
         if now - self._pruned_at >= PRUNE_EVERY_MS:
             self._pruned_at = now
             await self._ledger.do(PruneDedupe(before=now - DEDUPE_KEPT_MS))
+            await self._tell_of_unknown(fires)
 
-    async def _pause_s(self) -> float:
-        due_at = await self._ledger.next_timer_at()
-        if due_at is None:
-            return SWEEP_EVERY_S
-        return min(SWEEP_EVERY_S, max(PAUSE_MIN_S, (due_at - self._clock.now_ms()) / 1000))
+    async def _due(self, kinds: list[str]) -> list[Timer]:
+        now, limit = self._clock.now_ms(), TIMERS_AT_ONCE + len(self._resting)
+        due = await self._ledger.list_timers(due_before=now, limit=limit, kinds=kinds)
+        there = {timer.timer_key for timer in due}
+        self._resting = {key: rest for key, rest in self._resting.items() if key in there}
+        return [timer for timer in due if not self._rests(timer)]
+
+    def _rests(self, timer: Timer) -> bool:
+        until, _ = self._resting.get(timer.timer_key, (0.0, 0.0))
+        return until > anyio.current_time()
+
+    async def _fire(self, timer: Timer, fire: Fire) -> None:
+        """Whatever is wrong with one, the others fire."""
+        try:
+            await fire(timer)
+        except Exception as error:
+            _, before_s = self._resting.get(timer.timer_key, (0.0, 0.0))
+            rest_s = min(max(REST_FIRST_S, before_s * 2), REST_MAX_S)
+            self._resting[timer.timer_key] = (anyio.current_time() + rest_s, rest_s)
+            log.warning(
+                "timer %s failed and is tried again in %g s: %s",
+                timer.timer_key,
+                rest_s,
+                error,
+                exc_info=None if isinstance(error, CrossclawError | OSError) else error,
+            )
+        else:  # it is taken or set anew by now; should it not be, it must not become a busy loop
+            self._resting[timer.timer_key] = (anyio.current_time() + REST_FIRST_S, 0.0)
+
+    async def _tell_of_unknown(self, fires: Mapping[str, Fire]) -> None:
+        for kind, count in (await self._ledger.count_timers()).items():
+            if kind not in fires and kind not in self._told:
+                self._told.add(kind)
+                log.warning(
+                    "%d timers of kind %s are put aside: this version does not know what they are for",
+                    count,
+                    kind,
+                )
+
+    async def _pause_s(self, kinds: list[str]) -> float:
+        limit = 1 + len(self._resting)
+        coming = await self._ledger.list_timers(due_before=FAR_MS, limit=limit, kinds=kinds)
+        due_at = [timer.due_at for timer in coming if not self._rests(timer)][:1]
+        moments = [(each - self._clock.now_ms()) / 1000 for each in due_at]
+        moments += [until - anyio.current_time() for until, _ in self._resting.values()]
+        return min(SWEEP_EVERY_S, max(PAUSE_MIN_S, min(moments, default=SWEEP_EVERY_S)))

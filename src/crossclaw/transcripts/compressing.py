@@ -57,6 +57,9 @@ class Compressing:
         compressed one is gone, so that the plain one must come back."""
         name = Name(export.agent_id, export.session_id)
         plain, compressed = await self._disk.run(self._files.sizes, [name, name.compressed])
+        for size in (plain, compressed):
+            if isinstance(size, Exception):
+                raise size
         if compressed is None:
             return False
         if plain is not None:

@@ -8,7 +8,8 @@ tried again later and hurts nobody else.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -164,8 +165,8 @@ class Exporter:
 
     async def close(self) -> None:
         with anyio.CancelScope(shield=True):
-            await self.flush()
-            await self._disk.run(self.files.close)
+            await self._upkeep("writing what is left", self.flush)
+            await self._upkeep("closing the files", partial(self._disk.run, self.files.close))
 
     # ── working ────────────────────────────────────────────────────────────────────────────────
 
@@ -189,12 +190,24 @@ class Exporter:
     async def _look_after(self) -> None:
         """What hints do not tell of: damaged files, and entries whose hint was lost."""
         await anyio.sleep(VERIFY_AFTER_S)
-        await self.verify()
+        await self._upkeep("verifying", self.verify)
         for minute in count():
             if minute % COMPRESS_EVERY == 0:
-                await self.compress_old()
+                await self._upkeep("compressing", self.compress_old)
             await anyio.sleep(SWEEP_EVERY_S)
-            await self.repair()
+            await self._upkeep("looking for what is missing", self.repair)
+
+    async def _upkeep(self, what: str, work: Callable[[], Awaitable[object]]) -> None:
+        """What looks after copies hurts nobody else: a failure is logged, and its next round comes."""
+        try:
+            await work()
+        except Exception as error:
+            log.warning(
+                "transcripts: %s failed and is tried again later: %s",
+                what,
+                error,
+                exc_info=None if isinstance(error, Failure) else error,
+            )
 
     def _pause_s(self) -> float | None:
         moments = [until for until, _ in self._resting.values()]
@@ -233,6 +246,11 @@ class Exporter:
             for (copy, chunk), outcome in zip(work, outcomes, strict=True):
                 if await self._settle(copy, chunk, outcome):
                     more.append(copy.name.session_id)
+        except Exception as error:  # whatever else is wrong with a file: its session is tried later
+            log.debug("a step of the transcripts failed", exc_info=error)
+            for session_id in session_ids:
+                self._rest(session_id, error)
+            return []
         except BaseException:
             self._dirty.update(session_ids)
             raise
@@ -259,6 +277,9 @@ class Exporter:
             if copy and copy.export.compressed_at is not None:
                 if _is_at_rest(copy):
                     self._copies.forget(session_id)  # it is looked at anew when it goes on
+                    if session_id in self._resting:
+                        await self._tidy_one(copy.export)
+                    self._end_rest(session_id)
                     return None
                 await self._compressing.make_plain(copy)
             chunk = copy and await self._copies.read(copy)
@@ -300,11 +321,17 @@ class Exporter:
 
     async def _tidy(self, compressed: Sequence[Export]) -> None:
         for export in compressed:
-            if not await self._compressing.tidy(export):
-                # Its mark goes back to the beginning: the next step writes it anew.
-                await self._ledger.do(MarkExported(exports=[(export.session_id, 0, 0)]))
-                self._copies.forget(export.session_id)
-                self._hear({export.session_id})
+            try:
+                await self._tidy_one(export)
+            except (OSError, CrossclawError) as error:
+                self._rest(export.session_id, error)
+
+    async def _tidy_one(self, export: Export) -> None:
+        if not await self._compressing.tidy(export):
+            # Its mark goes back to the beginning: the next step writes it anew.
+            await self._ledger.do(MarkExported(exports=[(export.session_id, 0, 0)]))
+            self._copies.forget(export.session_id)
+            self._hear({export.session_id})
 
     async def _list_wrong(self, page: Sequence[Export]) -> list[str]:
         names = [Name(export.agent_id, export.session_id) for export in page]
@@ -334,7 +361,7 @@ class Exporter:
             self._rest(session_id, error)
             return None
 
-    def _rest(self, session_id: str, error: Failure) -> None:
+    def _rest(self, session_id: str, error: Exception) -> None:
         _, before_s = self._resting.get(session_id, (0.0, 0.0))
         pause_s = min(max(RETRY_FIRST_S, before_s * 2), RETRY_MAX_S)
         self._resting[session_id] = (anyio.current_time() + pause_s, pause_s)
@@ -368,8 +395,10 @@ def _is_at_rest(copy: Copy) -> bool:
     return export.compressed_at is not None and export.exported_seq == export.last_seq
 
 
-def _cause_of(error: Failure) -> str:
+def _cause_of(error: Exception) -> str:
     """Without names and texts, so that the same cause reads the same for every session."""
     if isinstance(error, msgspec.MsgspecError):
         return "the ledger has an entry that cannot be read"
-    return (isinstance(error, OSError) and error.strerror) or str(error)
+    if isinstance(error, Failure):
+        return (isinstance(error, OSError) and error.strerror) or str(error)
+    return f"{type(error).__name__}: {error}"

@@ -36,17 +36,19 @@ def take_timer(transaction: Transaction, op: TakeTimer) -> bool:
     return row is not None
 
 
-def list_timers(db: apsw.Connection, due_before: int, limit: int) -> list[Timer]:
+def list_timers(
+    db: apsw.Connection, due_before: int, limit: int, kinds: Sequence[str] | None
+) -> list[Timer]:
     rows = db.execute(
-        f"SELECT {TIMER} FROM timers WHERE due_at <= ? ORDER BY due_at LIMIT ?",
-        (due_before, limit),
+        f"SELECT {TIMER} FROM timers WHERE due_at <= ?1 "
+        "AND (?2 IS NULL OR kind IN (SELECT value FROM json_each(?2))) ORDER BY due_at LIMIT ?3",
+        (due_before, None if kinds is None else to_json(list(kinds)), limit),
     )
     return [timer_of(row) for row in rows]
 
 
-def next_timer_at(db: apsw.Connection) -> int | None:
-    row = db.execute("SELECT min(due_at) FROM timers").fetchone()
-    return row and row[0]
+def count_timers(db: apsw.Connection) -> dict[str, int]:
+    return dict(db.execute("SELECT kind, count(*) FROM timers GROUP BY kind"))
 
 
 def mark_exported(transaction: Transaction, op: MarkExported) -> None:

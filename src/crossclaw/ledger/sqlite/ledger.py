@@ -290,11 +290,13 @@ class SqliteLedger:
     async def list_credentials(self) -> list[Credential]:
         return credentials.list_credentials(self._reader)
 
-    async def list_timers(self, *, due_before: int, limit: int) -> list[Timer]:
-        return chores.list_timers(self._reader, due_before, limit)
+    async def list_timers(
+        self, *, due_before: int, limit: int, kinds: Sequence[str] | None = None
+    ) -> list[Timer]:
+        return chores.list_timers(self._reader, due_before, limit, kinds)
 
-    async def next_timer_at(self) -> int | None:
-        return chores.next_timer_at(self._reader)
+    async def count_timers(self) -> dict[str, int]:
+        return chores.count_timers(self._reader)
 
     async def list_exports(self, *, behind: bool, after: str = "", limit: int) -> list[Export]:
         return chores.list_exports(self._reader, behind, after, limit)
