@@ -9,6 +9,7 @@ from bench import reference
 from bench.stores import COMMON, ENTRIES, LONG_SESSION, RARE, Stores
 from bench.work import Row, Spent, Stopwatch, Work
 from crossclaw.config import Paths
+from crossclaw.domain.sight import EVERYTHING
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 
 FEW = 10_000
@@ -32,7 +33,7 @@ async def _reads(paths: Paths, read: Read, times: int) -> Spent:
 
 def sessions(count: Callable[[Stores], int], agent_id: str | None, stores: Stores) -> Spent:
     async def read(ledger: SqliteLedger) -> None:
-        page = await ledger.list_sessions(limit=PAGE_SESSIONS, agent_id=agent_id)
+        page = await ledger.list_sessions(limit=PAGE_SESSIONS, agent_id=agent_id, sight=EVERYTHING)
         assert len(page) == PAGE_SESSIONS
 
     return anyio.run(_reads, stores.with_sessions(count(stores)), read, READS)
@@ -48,7 +49,7 @@ def tail(stores: Stores) -> Spent:
 
 def search(words: str, stores: Stores) -> Spent:
     async def read(ledger: SqliteLedger) -> None:
-        assert len(await ledger.search(words, limit=PAGE_HITS)) == PAGE_HITS
+        assert len(await ledger.search(words, limit=PAGE_HITS, sight=EVERYTHING)) == PAGE_HITS
 
     return anyio.run(_reads, stores.with_entries(), read, READS)
 

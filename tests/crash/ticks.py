@@ -26,7 +26,7 @@ import apsw
 from crossclaw.app import House
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.jobs import Tick, TickId
-from crossclaw.door.principal import Principal
+from crossclaw.door.principal import person_principal
 from crossclaw.door.registry import Caller
 from crossclaw.ledger.jobs import TakeTick
 from crossclaw.schedule.clockwork import Clockwork
@@ -38,7 +38,7 @@ LIFE_S = (0.02, 0.9)  # the shorter ones end before the clockwork has begun
 START_S_MAX = 30.0
 SETTLE_S_MAX = 30.0
 CONTROL_KILLS = 12  # each leaves two findings or so
-OWNER = Principal(name="rig", role="operator", scopes=frozenset({"operator.admin"}))
+OWNER = person_principal("rig", {"operator.admin"})
 
 
 # ── the victim ─────────────────────────────────────────────────────────────────────────────────

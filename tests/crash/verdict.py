@@ -10,6 +10,7 @@ from crossclaw.agent.view import INTERRUPTED, build_view
 from crossclaw.domain.messages import ToolUse, UserMessage, words_of
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Entry
+from crossclaw.domain.sight import EVERYTHING
 from crossclaw.domain.suspects import SUSPECT_AFTER
 from crossclaw.ledger.sqlite.reading import search
 from crossclaw.providers.contract import AssistantTurn, Turn, UserTurn
@@ -206,7 +207,7 @@ def search_finds_every_word(store: Store, record: Record) -> Findings:
                 containing[word].append((entry.session_id, entry.seq))
     for letter in record.letters:
         places = sorted(containing[letter.token])
-        hits = search(store.db, letter.token, len(places) + 9, None)
+        hits = search(store.db, letter.token, len(places) + 9, None, sight=EVERYTHING)
         # A search also finds beginnings: the question's token begins with the letter's.
         exact = [hit for hit in hits if letter.token in _words(words_of(hit.entry.message))]  # type: ignore[arg-type]
         if sorted((hit.entry.session_id, hit.entry.seq) for hit in exact) != places:

@@ -13,6 +13,7 @@ from crossclaw.config import Config
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import ToolResultMessage
 from crossclaw.domain.sessions import NewSession
+from crossclaw.domain.sight import EVERYTHING
 from crossclaw.ledger.operations import EnsureSession
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import open_house
@@ -72,7 +73,7 @@ async def texts_heard(folder: Path, case: Case) -> set[str]:
 
 async def _results(house: House) -> set[str]:
     heard: set[str] = set()
-    for session in await house.ledger.list_sessions(limit=100):
+    for session in await house.ledger.list_sessions(limit=100, sight=EVERYTHING):
         entries = await house.ledger.list_entries(session.session_id, limit=100)
         contents = [e.message.content for e in entries if isinstance(e.message, ToolResultMessage)]
         heard |= {each if isinstance(each, str) else str(each.get("error")) for each in contents}

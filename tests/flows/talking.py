@@ -8,10 +8,10 @@ from crossclaw.app import House
 from crossclaw.config import Config
 from crossclaw.domain.messages import ToolResultMessage
 from crossclaw.domain.runs import Run
-from crossclaw.door.principal import Principal
+from crossclaw.door.principal import Principal, person_principal
 from crossclaw.door.registry import Caller, TwoAnswers
 
-OWNER = Principal(name="owner", role="operator", scopes=frozenset({"operator.admin"}))
+OWNER = person_principal("owner", {"operator.admin"})
 
 
 def two_agents(**session: Any) -> Config:

@@ -6,11 +6,13 @@ import anyio
 import msgspec
 import pytest
 
+from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Forbidden, Invalid, NotFound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import ToolResultMessage, UserMessage
+from crossclaw.domain.sight import EVERYTHING
 from crossclaw.door.dispatch import MissingScope
-from crossclaw.door.principal import Principal
+from crossclaw.door.principal import Principal, person_principal
 from crossclaw.ledger.operations import DeleteSession
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import open_house
@@ -300,7 +302,7 @@ async def test_a_deleted_session_is_gone_and_its_copy_set_aside(tmp_path: Path) 
         await say(house, "agent:main:notes", "say: secret pangolin", "r1")
         deleted = await call(house, "sessions.delete", key="agent:main:notes")
         again = await call(house, "sessions.delete", key="agent:main:notes")
-        hits = await house.ledger.search("pangolin", limit=9)
+        hits = await house.ledger.search("pangolin", limit=9, sight=EVERYTHING)
         await say(house, "main", "say: hi", "r2")
         with pytest.raises(Invalid, match="Cannot delete the main session"):
             await call(house, "sessions.delete", key="main")
@@ -333,8 +335,10 @@ async def test_the_copy_of_a_deleted_session_is_set_aside_also_when_the_deleter_
 
 @pytest.mark.spec("B3")
 async def test_scopes_are_enforced_for_everybody(tmp_path: Path) -> None:
-    reader = Principal(name="reader", role="operator", scopes=frozenset({"operator.read"}))
-    node = Principal(name="node", role="node", scopes=frozenset())
+    reader = person_principal("reader", {"operator.read"})
+    node = Principal(
+        name="node", role="node", scopes=frozenset(), sight="node", authority=Authority()
+    )
     async with open_house(tmp_path, RehearsalProvider()) as house:
         assert (await call(house, "health", reader))["ok"] is True
         with pytest.raises(MissingScope, match=r"missing scope: operator\.write"):

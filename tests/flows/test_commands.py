@@ -21,7 +21,11 @@ from tests.flows.talking import OWNER, call, say
 MAIN = SessionKey.main("main")
 OWNED = msgspec.convert({"commands": {"ownerAllowFrom": ["memory:ana"]}}, Config)
 GUEST = Principal(
-    name="guest", role="operator", scopes=frozenset({"operator.write"}), authority=Authority()
+    name="guest",
+    role="operator",
+    scopes=frozenset({"operator.write"}),
+    sight="everything",
+    authority=Authority(),
 )
 
 

@@ -9,21 +9,37 @@ import pytest
 
 from crossclaw.app import House
 from crossclaw.config import Config
-from crossclaw.domain.errors import CrossclawError, Forbidden, Invalid, NotFound
+from crossclaw.config.gateway import Gateway
+from crossclaw.domain.authority import Maker
+from crossclaw.domain.errors import (
+    CredentialEnded,
+    CrossclawError,
+    Forbidden,
+    Invalid,
+    NotFound,
+)
 from crossclaw.domain.ids import RandomIds
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
-from crossclaw.door.principal import Principal
+from crossclaw.door.principal import Principal, person_principal
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.sessions.asked import AT_WORK_S, AWAY_S
+from crossclaw.sessions.guest_names import guest_name
 from crossclaw.sessions.guests import WAIT_MAX_S
 from crossclaw.testing import open_house
-from crossclaw.tools.guests import GuestTools, guest_name
+from crossclaw.tools.guests import GuestTools
 from crossclaw.tools.invoke import ToolNotAvailable
 from tests.flows.crashing import crashed_copy
-from tests.flows.talking import OWNER, call, results_of, say, two_agents
+from tests.flows.talking import OWNER, call, results_of, say
+from tests.flows.talking import two_agents as only_two_agents
 
 ASK = 'tool: sessions_send {"label": "bob", "message": "two and two?", "timeoutSeconds": 300}\nthen:\nsay: told'
+
+
+def two_agents(**session: Any) -> Config:
+    """Guests see whom a session of the default agent sees, unless a test is about that."""
+    gateway = msgspec.convert({"guests": {"sessions": {"*": ["*"]}}}, Gateway)
+    return msgspec.structs.replace(only_two_agents(**session), gateway=gateway)
 
 
 class Guest:
@@ -34,6 +50,7 @@ class Guest:
             house.door,
             house.toolsets,
             house.guests,
+            house.guest_names,
             config or two_agents(),
             lambda agent_id: "x/y",
             RandomIds(),
@@ -387,7 +404,7 @@ async def test_a_stopped_message_is_taken_from_its_guest(tmp_path: Path) -> None
 @pytest.mark.spec("G5")
 async def test_a_guest_has_the_session_tools_as_far_as_they_are_given(tmp_path: Path) -> None:
     config = msgspec.convert({"gateway": {"tools": {"deny": ["sessions_history"]}}}, Config)
-    reader = Principal(name="reader", role="operator", scopes=frozenset({"operator.read"}))
+    reader = person_principal("reader", {"operator.read"})
     async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
         bob = Guest(house, "bob", config)
         listed = await bob.call("sessions_list", reader)
@@ -441,7 +458,7 @@ async def test_guests_stand_under_the_same_tool_policy(tmp_path: Path, raw: dict
 
 @pytest.mark.spec("G5")
 async def test_a_guest_whose_name_is_somebodys_label_has_it_too(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider()) as house:
+    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
         await call(house, "sessions.patch", key="agent:main:desk", label="bob")
         bob = Guest(house, "bob")
         rows = (await bob.call("sessions_list"))["sessions"]
@@ -456,3 +473,79 @@ async def test_two_long_names_are_never_one_session(tmp_path: Path) -> None:
     async with open_house(tmp_path, RehearsalProvider()) as house:
         with pytest.raises(Exception, match="at most 64"):
             await Guest(house, "x" * 65).call("sessions_list")
+
+
+# ── whose name it is, and whom a guest sees ────────────────────────────────────────────────────
+
+ANOTHER = person_principal("device:x", {"operator.write"}, [Maker("device:operator:x", 1)])
+
+
+@pytest.mark.spec("G5", "V3", "B3")
+async def test_a_guest_sees_itself_and_its_partners(tmp_path: Path) -> None:
+    """Partners are those that were given to it, and those that have sent to it."""
+    gateway = msgspec.convert({"guests": {"sessions": {"bob": ["agent:librarian:main"]}}}, Gateway)
+    config = msgspec.structs.replace(only_two_agents(), gateway=gateway)
+    async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
+        for number, key in enumerate(("main", "agent:librarian:main", "agent:main:secret")):
+            await say(house, key, f"say: word {number}", f"r{number}")
+        bob = Guest(house, "bob", config)
+        before = [row["key"] for row in (await bob.call("sessions_list"))["sessions"]]
+        with pytest.raises(NotFound, match="unknown session: main"):
+            await bob.call("sessions_history", sessionKey="main")
+        with pytest.raises(NotFound, match="unknown session: agent:main:secret"):
+            await bob.call("sessions_send", sessionKey="agent:main:secret", message="hello")
+        with pytest.raises(NotFound):
+            await bob.call("sessions_send", agentId="main", message="hello")
+        sent = ASK.replace("300", "0")
+        await say(house, "main", sent, "asks")
+        after = [row["key"] for row in (await bob.call("sessions_list"))["sessions"]]
+        read = await bob.call("sessions_history", sessionKey="main")
+
+    assert sorted(before) == ["agent:librarian:main", "agent:main:mcp:bob"]
+    assert sorted(after) == ["agent:librarian:main", "agent:main:mcp:bob", "main"]
+    assert "word 0" in str(read)
+
+
+@pytest.mark.spec("G5", "B3")
+async def test_another_client_under_the_same_name_does_not_take_its_messages(
+    tmp_path: Path,
+) -> None:
+    config = two_agents()
+    async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
+        house.credentials.put("device:operator:x", 1)
+        bob = Guest(house, "bob", config)
+        await bob.come()
+        sent = await call(house, "sessions.send", label="bob", message="one", timeoutSeconds=0)
+        for tool, arguments in (
+            ("sessions_wait", {"timeoutSeconds": 0}),
+            ("sessions_reply", {"runId": sent["runId"], "reply": "mine now"}),
+            ("sessions_list", {}),
+        ):
+            with pytest.raises(Forbidden, match="another client is here under the name bob"):
+                await bob.call(tool, ANOTHER, **arguments)
+        assert (await bob.wait(0))["message"] == "one"
+        await house.guest_names.remove("bob")
+        assert (await bob.call("sessions_wait", ANOTHER, timeoutSeconds=0))["message"] == "one"
+
+
+@pytest.mark.spec("G5", "B3")
+async def test_a_guests_own_token_is_for_its_name_alone_and_ends_with_it(tmp_path: Path) -> None:
+    config = two_agents()
+    async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
+        token = (await call(house, "guests.add", name="bob"))["token"]
+        own = house.guest_names.find_token(token)
+        assert own is not None
+        bob, ann = Guest(house, "bob", config), Guest(house, "ann", config)
+        assert (await bob.call("sessions_wait", own, timeoutSeconds=0))["status"] == "nothing"
+        with pytest.raises(Forbidden, match="this token is for the guest bob, not for ann"):
+            await ann.call("sessions_wait", own, timeoutSeconds=0)
+        with pytest.raises(Forbidden, match="the guest bob has a token of its own"):
+            await bob.wait(0)
+        (listed,) = (await call(house, "guests.list"))["guests"]
+        await call(house, "guests.remove", name="bob")
+        assert house.guest_names.find_token(token) is None
+        with pytest.raises(CredentialEnded):
+            await bob.call("sessions_wait", own, timeoutSeconds=0)
+
+    assert (listed["name"], listed["ownToken"]) == ("bob", True)
+    assert token not in str(listed)

@@ -18,6 +18,7 @@ from crossclaw.domain.messages import (
     ToolUse,
     UserMessage,
 )
+from crossclaw.domain.sight import EVERYTHING
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.sessions import importing
 from crossclaw.sessions.importing import Import, Report
@@ -132,7 +133,7 @@ async def test_everything_that_was_said_and_set_is_there(tmp_path: Path) -> None
     assert (report.sessions, report.messages, report.notes, report.problems) == (1, 5, 2, [])
 
     async with open_house(tmp_path, ScriptedProvider([])) as house:
-        (session,) = await house.ledger.list_sessions(limit=10)
+        (session,) = await house.ledger.list_sessions(limit=10, sight=EVERYTHING)
         assert (session.key.text, session.session_id) == ("agent:main:main", MAIN)
         assert (session.label, session.thinking, session.model) == ("reading", "low", "mock/m2")
         assert (session.send_policy, session.total_tokens) == ("deny", 18)
@@ -155,7 +156,10 @@ async def test_everything_that_was_said_and_set_is_there(tmp_path: Path) -> None
         assert isinstance(picture.content[0], Image)
         assert isinstance(answered, AssistantMessage)
         assert answered.content == [Text("Shelf nine.")]
-        assert [hit.entry.seq for hit in await house.ledger.search("shelf nine", limit=5)] == [6, 4]
+        assert [
+            hit.entry.seq
+            for hit in await house.ledger.search("shelf nine", limit=5, sight=EVERYTHING)
+        ] == [6, 4]
         assert entries[-1].note is not None
         assert entries[-1].note["summary"] == "they looked for a book"
 
@@ -280,7 +284,9 @@ async def test_a_session_keeps_its_label_though_another_here_has_it(tmp_path: Pa
     write(tmp_path / "there", store, **{MAIN: lines(*LINES), CRON: lines(*LINES[:3])})
     report = await bring(tmp_path / "there", tmp_path / "state")
     async with open_house(tmp_path, ScriptedProvider([])) as house:
-        labels = [session.label for session in await house.ledger.list_sessions(limit=9)]
+        labels = [
+            session.label for session in await house.ledger.list_sessions(limit=9, sight=EVERYTHING)
+        ]
 
     assert labels == ["reading", "reading"]
     assert not any("label" in text for text in report.remarks)
@@ -296,7 +302,10 @@ async def test_runs_of_jobs_are_past_transcripts_of_their_session(tmp_path: Path
     write(tmp_path / "there", store, **{MAIN: lines(*LINES), CRON: lines(*LINES[:3]), "g7": b""})
     await bring(tmp_path / "there", tmp_path / "state")
     async with open_house(tmp_path, ScriptedProvider([])) as house:
-        keys = [session.key.text for session in await house.ledger.list_sessions(limit=9)]
+        keys = [
+            session.key.text
+            for session in await house.ledger.list_sessions(limit=9, sight=EVERYTHING)
+        ]
         assert sorted(keys) == ["agent:main:telegram:group:7", "cron:j1"]
         assert (await house.ledger.last_seq(MAIN), await house.ledger.last_seq(CRON)) == (7, 2)
 

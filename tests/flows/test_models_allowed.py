@@ -11,14 +11,15 @@ from crossclaw.config import Config
 from crossclaw.domain.errors import Forbidden
 from crossclaw.domain.events import CallRepeated
 from crossclaw.domain.keys import SessionKey
-from crossclaw.door.principal import Principal
+from crossclaw.domain.sight import EVERYTHING
+from crossclaw.door.principal import person_principal
 from crossclaw.ledger.operations import PatchSession
 from crossclaw.testing import ScriptedProvider, open_house
 from tests.flows.spawning import children, family
 from tests.flows.talking import OWNER, call, say
 from tests.flows.test_spawns import spawn_result
 
-HOOK = Principal(name="hook", role="operator", scopes=frozenset({"hook"}))
+HOOK = person_principal("hook", {"hook"})
 REFUSED = "model not allowed: scripted/dear"
 ANYTIME = {"kind": "every", "everyMs": 60_000}
 
@@ -52,7 +53,7 @@ async def test_a_spawn_with_a_model_off_the_allow_list_is_forbidden_and_nothing_
         assert "scripted/cheap" in str(refusal)
         assert "scripted/test" in str(refusal)
         assert await children(house) == []
-        assert len(await house.ledger.list_sessions(limit=10)) == 1
+        assert len(await house.ledger.list_sessions(limit=10, sight=EVERYTHING)) == 1
 
 
 @pytest.mark.spec("P1", "G2")

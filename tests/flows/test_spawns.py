@@ -12,6 +12,7 @@ from crossclaw.domain.errors import Invalid, ProviderRefused
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Text, ToolUse
 from crossclaw.domain.sessions import Session
+from crossclaw.domain.sight import EVERYTHING
 from crossclaw.ledger.operations import DeleteSession
 from crossclaw.providers.contract import ModelRequest, UserTurn
 from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_house, told
@@ -78,7 +79,7 @@ async def test_a_spawn_that_cannot_be_says_why_and_nothing_starts(
 
         assert words in str(await spawn_result(house))
         assert await children(house) == []
-        assert len(await house.ledger.list_sessions(limit=10)) == 1
+        assert len(await house.ledger.list_sessions(limit=10, sight=EVERYTHING)) == 1
 
 
 @pytest.mark.spec("P1")
@@ -565,7 +566,7 @@ async def test_a_child_is_archived_an_hour_after_its_end_and_stays_readable(tmp_
         await anyio.sleep(2 * 60)
         assert (await child_of(house)).archived_at is not None
 
-        listed = await house.ledger.list_sessions(limit=10)
+        listed = await house.ledger.list_sessions(limit=10, sight=EVERYTHING)
         assert [session.key for session in listed] == [MAIN]
         for reference in (child.key.text, child.session_id):
             read = await call(house, "tool.sessions_history", sessionKey=reference)
@@ -646,7 +647,7 @@ async def test_a_retried_spawn_is_one_child_also_after_it_was_deleted(tmp_path: 
         assert again == first
         assert len(await children(house)) == 1
         assert len(await announces_in(house)) == 1
-        assert len(await house.ledger.list_sessions(limit=10)) == 1
+        assert len(await house.ledger.list_sessions(limit=10, sight=EVERYTHING)) == 1
         with pytest.raises(Exception, match="another task"):
             await call(house, "sessions.spawn", **{**asked, "task": "other work"})
 

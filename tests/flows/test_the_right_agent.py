@@ -8,12 +8,12 @@ import pytest
 from crossclaw.app import House
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.keys import SessionKey
-from crossclaw.door.principal import Principal
+from crossclaw.door.principal import person_principal
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import open_house
 from tests.flows.talking import OWNER, call, two_agents
 
-HOOK = Principal(name="hook", role="operator", scopes=frozenset({"hook"}))
+HOOK = person_principal("hook", {"hook"})
 
 
 async def asked(house: House, number: int = 1, **params: Any) -> Any:

@@ -5,11 +5,11 @@ from typing import Any
 
 import anyio
 
-from crossclaw.door.principal import Principal
+from crossclaw.door.principal import person_principal
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
 from tests.flows.talking import call
 
-HOOK = Principal(name="hook", role="operator", scopes=frozenset({"hook"}))
+HOOK = person_principal("hook", {"hook"})
 JOB: dict[str, Any] = {
     "name": "news",
     "enabled": True,

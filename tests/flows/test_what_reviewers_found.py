@@ -203,7 +203,7 @@ async def test_a_run_has_the_authority_of_whoever_began_it_and_the_configs_hops(
     tmp_path: Path,
 ) -> None:
     limited = Principal(
-        name="limited", role="operator", scopes=frozenset({"operator.admin"}),
+        name="limited", role="operator", scopes=frozenset({"operator.admin"}), sight="everything",
         authority=Authority(denied_tools=frozenset({"read"}), sandboxed=True),
     )  # fmt: skip
     config = two_agents(agentToAgent={"maxHops": 3})

@@ -211,7 +211,7 @@ async def test_a_run_that_a_sandboxed_principal_began_sees_as_a_sandboxed_one(
     tmp_path: Path,
 ) -> None:
     limited = Principal(
-        name="boxed", role="operator", scopes=frozenset({"operator.write"}),
+        name="boxed", role="operator", scopes=frozenset({"operator.write"}), sight="everything",
         authority=Authority(sandboxed=True),
     )  # fmt: skip
     async with open_house(tmp_path, RehearsalProvider(), config=config()) as house:
@@ -257,7 +257,7 @@ async def test_a_session_that_the_config_locks_in_sees_so_and_locks_in_what_it_c
 @pytest.mark.spec("S9", "V3")
 async def test_a_circle_does_not_name_sessions_that_the_caller_cannot_see(tmp_path: Path) -> None:
     limited = Principal(
-        name="boxed", role="operator", scopes=frozenset({"operator.write"}),
+        name="boxed", role="operator", scopes=frozenset({"operator.write"}), sight="everything",
         authority=Authority(sandboxed=True),
     )  # fmt: skip
 

@@ -18,6 +18,7 @@ from crossclaw.config import Config, Paths, load
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import ConfigInvalid, CrossclawError, Invalid
 from crossclaw.domain.jobs import At, Cron, Every, Schedule
+from crossclaw.domain.sight import EVERYTHING
 from crossclaw.gateway.messages import entry_message
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.schedule.times import check, due_since, next_after
@@ -153,7 +154,7 @@ async def _imported(ledger: SqliteLedger, folder: Path) -> Report:
 async def _contents(ledger: SqliteLedger) -> list[bytes]:
     """Everything, as a client would be shown it."""
     found = []
-    for session in await ledger.list_sessions(limit=10):
+    for session in await ledger.list_sessions(limit=10, sight=EVERYTHING):
         found.append(msgspec.json.encode(session))
         for entry in await ledger.list_entries(session.session_id, limit=100):
             shown = entry_message(entry) if entry.message is not None else entry.note

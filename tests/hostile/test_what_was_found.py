@@ -11,6 +11,7 @@ import pytest
 from crossclaw.config import load
 from crossclaw.domain.errors import ConfigInvalid, Invalid
 from crossclaw.domain.jobs import Cron
+from crossclaw.domain.sight import EVERYTHING
 from crossclaw.gateway.frames import InvalidFrame, decode_request
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.schedule.times import next_after, parse_at
@@ -155,7 +156,7 @@ def test_of_thousands_of_problems_the_first_are_told(tmp_path: Path) -> None:
 async def contents(state: Path) -> list[Any]:
     ledger = SqliteLedger(state / "crossclaw.sqlite", inline=True)
     try:
-        sessions = await ledger.list_sessions(limit=10)
+        sessions = await ledger.list_sessions(limit=10, sight=EVERYTHING)
         entries = [await ledger.list_entries(each.session_id, limit=10) for each in sessions]
         return [sessions, entries]
     finally:

@@ -9,6 +9,7 @@ from crossclaw.domain.addresses import Address
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import ToolResultMessage, UserMessage
 from crossclaw.domain.sessions import NewEntry, NewSession
+from crossclaw.domain.sight import EVERYTHING
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import (
     ArmTimer,
@@ -48,9 +49,9 @@ async def test_sessions_are_listed_newest_first_within_a_limit(ledger: Ledger) -
         key = SessionKey.named("main" if number % 2 else "ops", f"s{number}")
         await ledger.do(EnsureSession(new=NewSession(key=key, session_id=f"i{number}"), at=number))
 
-    newest = await ledger.list_sessions(limit=3)
-    of_main = await ledger.list_sessions(limit=9, agent_id="main")
-    recent = await ledger.list_sessions(limit=9, updated_after=2)
+    newest = await ledger.list_sessions(limit=3, sight=EVERYTHING)
+    of_main = await ledger.list_sessions(limit=9, agent_id="main", sight=EVERYTHING)
+    recent = await ledger.list_sessions(limit=9, updated_after=2, sight=EVERYTHING)
 
     assert [each.key.name for each in newest] == ["s4", "s3", "s2"]
     assert [each.key.name for each in of_main] == ["s3", "s1"]
@@ -101,8 +102,8 @@ async def test_a_search_takes_whatever_a_person_types(ledger: Ledger, words: str
         Inject(key=CHO, entries=[NewEntry(entry_id="u", message=UserMessage("grüne Äpfel"))], at=2)
     )
 
-    hits = await ledger.search(words, limit=9)
-    of_main = await ledger.search(words, limit=9, agent_id="main")
+    hits = await ledger.search(words, limit=9, sight=EVERYTHING)
+    of_main = await ledger.search(words, limit=9, agent_id="main", sight=EVERYTHING)
 
     if "apf" in words.lower() or "äpf" in words.lower():
         assert [hit.key for hit in hits] == [CHO, ANA]

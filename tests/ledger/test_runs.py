@@ -7,6 +7,7 @@ from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Busy, Fenced, KeyReused, NotFound
 from crossclaw.domain.messages import UserMessage
 from crossclaw.domain.runs import Cause, NewRun, Outcome, RunPlan
+from crossclaw.domain.sight import EVERYTHING
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import (
     LANE_RUNS_MAX,
@@ -237,7 +238,7 @@ async def test_a_step_is_all_or_nothing(ledger: Ledger) -> None:
             Append(fence=each.fence, entries=[says("void")], at=5),
         )
     assert await ledger.last_seq("id-of-ana") == 1
-    assert await ledger.search("half", limit=9) == []
+    assert await ledger.search("half", limit=9, sight=EVERYTHING) == []
 
 
 async def test_a_claim_of_nothing_is_nothing(ledger: Ledger) -> None:

@@ -8,7 +8,7 @@ import pytest
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
 from crossclaw.domain.sessions import NewEntry, NewSession
-from crossclaw.domain.sight import Sight
+from crossclaw.domain.sight import EVERYTHING, Sight
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import EnsureSession, Inject
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
@@ -41,7 +41,7 @@ async def family(ledger: Ledger) -> list[SessionKey]:
     return [grandkid, kid, ROOT]
 
 
-async def listed(ledger: Ledger, sight: Sight | None, limit: int = 9) -> list[str]:
+async def listed(ledger: Ledger, sight: Sight, limit: int = 9) -> list[str]:
     return [s.key.text for s in await ledger.list_sessions(limit=limit, sight=sight)]
 
 
@@ -52,7 +52,7 @@ async def test_a_tree_is_the_session_and_all_below_it_newest_first(ledger: Sqlit
     assert await listed(ledger, TREE) == [key.text for key in tree]
     assert await listed(ledger, TREE, limit=2) == [key.text for key in tree[:2]]
     assert await ledger.count_sessions(sight=TREE) == 3
-    assert await ledger.count_sessions() == 6
+    assert await ledger.count_sessions(sight=EVERYTHING) == 6
 
 
 @pytest.mark.spec("V1", "L7")
@@ -90,7 +90,7 @@ async def test_labels_are_looked_for_within_sight(ledger: SqliteLedger) -> None:
     await family(ledger)
 
     assert await ledger.find_sessions_by_label("l-0-main-2", sight=TREE) == []
-    assert len(await ledger.find_sessions_by_label("l-0-main-2")) == 1
+    assert len(await ledger.find_sessions_by_label("l-0-main-2", sight=EVERYTHING)) == 1
     assert len(await ledger.find_sessions_by_label("l-1-main-3", sight=TREE)) == 1
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from crossclaw.domain.errors import KeyReused, NotFound, Stopped
 from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.sight import EVERYTHING
 from crossclaw.ledger.operations import Dedupe, Inject, Submit
 from crossclaw.ledger.sqlite.ledger import HANDLERS, SqliteLedger
 from crossclaw.ledger.sqlite.store import open_writer
@@ -36,7 +37,7 @@ async def test_what_was_committed_is_there_for_every_reader(threaded: SqliteLedg
     await submit(threaded, "r1")
 
     assert (await threaded.find_run("r1")) is not None
-    assert (await threaded.search("hello", limit=5)) == []
+    assert (await threaded.search("hello", limit=5, sight=EVERYTHING)) == []
 
 
 async def test_a_step_that_fails_takes_no_neighbour_with_it(threaded: SqliteLedger) -> None:
@@ -114,7 +115,7 @@ async def test_entries_of_many_sessions_side_by_side_keep_their_order(
         entries = await threaded.list_entries(f"id-of-{key.name}", limit=100)
         assert [entry.seq for entry in entries] == list(range(1, 26))
         assert [entry.message.text for entry in entries] == [f"word{n}" for n in range(25)]  # type: ignore[union-attr]
-    assert len(await threaded.search("word7", limit=100)) == 8
+    assert len(await threaded.search("word7", limit=100, sight=EVERYTHING)) == 8
 
 
 async def test_listeners_hear_of_new_entries_after_they_are_durable(threaded: SqliteLedger) -> None:

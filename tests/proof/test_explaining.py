@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from crossclaw.door.principal import Principal
+from crossclaw.door.principal import person_principal
 from crossclaw.door.registry import Caller
 from crossclaw.door.resolver import Resolver
 from crossclaw.sessions.explain import Explaining, ExplainParams, Verb
@@ -12,7 +12,7 @@ from tests.proof.size import share
 from tests.proof.views import View, open_door
 from tests.proof.worlds import SETTINGS, forests, places, settle
 
-OWNER = Caller(principal=Principal(name="o", role="operator", scopes=frozenset({"operator.read"})))
+OWNER = Caller(principal=person_principal("o", {"operator.read"}))
 STRIDE = 23
 VERBS: tuple[Verb, ...] = ("see", "read", "send")
 # Of a run's own authority nothing is known before it runs.

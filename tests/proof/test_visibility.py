@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from crossclaw.domain.sight import Sight
+from crossclaw.domain.sight import EVERYTHING, Sight
 from crossclaw.policy.decision import Decision
 from crossclaw.policy.visibility import decide_visible, sight_of
 from tests.proof.oracle import Node
@@ -66,31 +66,39 @@ async def test_everybody_is_told_what_the_specification_says(
     assert asked > 1_000 * size
 
 
-def grandchildren_too(viewer: Any, target: Any, spawned_by: Any, line: Any) -> Decision:
+def grandchildren_too(
+    viewer: Any, target: Any, spawned_by: Any, line: Any, talked: Any = False
+) -> Decision:
     right = decide_visible(viewer, target, spawned_by, line)
     return Decision(right.allowed or (viewer.sandboxed and spawned_by is not None), "wrong")
 
 
-def own_session_too(viewer: Any, target: Any, spawned_by: Any, line: Any) -> Decision:
+def own_session_too(
+    viewer: Any, target: Any, spawned_by: Any, line: Any, talked: Any = False
+) -> Decision:
     right = decide_visible(viewer, target, spawned_by, line)
     return Decision(right.allowed or target == viewer.key, "wrong")
 
 
-def whole_agent(viewer: Any, target: Any, spawned_by: Any, line: Any) -> Decision:
+def whole_agent(
+    viewer: Any, target: Any, spawned_by: Any, line: Any, talked: Any = False
+) -> Decision:
     wide = msgspec.structs.replace(viewer, mode="agent") if viewer.mode == "tree" else viewer
     return decide_visible(wide, target, spawned_by, line)
 
 
-def without_roots(viewer: Any, target: Any, spawned_by: Any, line: Any) -> Decision:
+def without_roots(
+    viewer: Any, target: Any, spawned_by: Any, line: Any, talked: Any = False
+) -> Decision:
     return decide_visible(msgspec.structs.replace(viewer, roots=None), target, spawned_by, line)
 
 
-def blind(viewer: Any, target: Any, spawned_by: Any, line: Any) -> Decision:
+def blind(viewer: Any, target: Any, spawned_by: Any, line: Any, talked: Any = False) -> Decision:
     return Decision(False, "wrong")
 
 
 def lists_everything(viewer: Any) -> Sight:
-    return Sight()
+    return EVERYTHING
 
 
 def lists_other_agents(viewer: Any) -> Sight:

@@ -8,15 +8,15 @@ import msgspec
 import pytest
 
 from crossclaw.domain.errors import Forbidden, Invalid
-from crossclaw.door.principal import Principal
+from crossclaw.door.principal import person_principal
 from crossclaw.door.registry import Caller
 from crossclaw.gateway.methods import display
 from crossclaw.gateway.methods.display import CHARS_MAX, ITEMS_MAX, Renderer, RenderParams
 from crossclaw.testing import ScriptedProvider, open_house
 from tests.flows.talking import call
 
-READER = Principal(name="page", role="operator", scopes=frozenset({"operator.read"}))
-NOBODY = Principal(name="stranger", role="operator", scopes=frozenset())
+READER = person_principal("page", {"operator.read"})
+NOBODY = person_principal("stranger", ())
 
 
 @pytest.fixture

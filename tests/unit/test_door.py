@@ -9,7 +9,7 @@ from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.keys import SessionKey
 from crossclaw.door.dispatch import read_params
-from crossclaw.door.principal import Principal, Scope, session_principal
+from crossclaw.door.principal import Scope, person_principal, session_principal
 from crossclaw.door.registry import Caller, Method, Params, Registry, RegistryIncomplete
 
 
@@ -114,7 +114,7 @@ def test_a_refused_parameter_is_named_with_its_place(params: Any, complaint: str
     ],
 )
 def test_a_scope_includes_what_it_says_and_no_more(scopes: set[str], may: set[str]) -> None:
-    principal = Principal(name="p", role="operator", scopes=frozenset(scopes))
+    principal = person_principal("p", scopes)
     every: list[Scope] = [
         "operator.read", "operator.write", "operator.admin", "operator.approvals", "operator.pairing", "node",
     ]  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 from crossclaw.config import Config
 from crossclaw.domain.errors import CrossclawError, Forbidden, Invalid, NotFound
 from crossclaw.domain.keys import SessionKey
-from crossclaw.door.principal import Principal
+from crossclaw.door.principal import Principal, person_principal
 from crossclaw.ledger.operations import ArchiveSession
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import open_house
@@ -17,7 +17,7 @@ from crossclaw.tools.invoke import Invoker, ToolNotAvailable
 from tests.flows.talking import OWNER, say
 
 NOTES = SessionKey.named("main", "notes")
-READER = Principal(name="reader", role="operator", scopes=frozenset({"operator.read"}))
+READER = person_principal("reader", {"operator.read"})
 
 
 async def invoke(

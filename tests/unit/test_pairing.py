@@ -6,7 +6,7 @@ from crossclaw.domain.authority import Maker
 from crossclaw.domain.credentials import Particulars
 from crossclaw.domain.errors import Busy
 from crossclaw.domain.ids import RandomIds
-from crossclaw.door.principal import Principal
+from crossclaw.door.principal import person_principal
 from crossclaw.gateway.auth import DeviceTokenMismatch
 from crossclaw.gateway.pairing import (
     DEVICES_MAX,
@@ -19,7 +19,7 @@ from crossclaw.gateway.pairing import (
 )
 from tests.wire.serving import RememberingLedger
 
-OWNER = Principal(name="token", role="operator", scopes=frozenset({"operator.admin"}))
+OWNER = person_principal("token", {"operator.admin"})
 
 
 class Clock:

@@ -12,7 +12,7 @@ from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import NotFound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import NewSession
-from crossclaw.door.principal import Principal, session_principal
+from crossclaw.door.principal import Principal, person_principal, session_principal
 from crossclaw.door.resolver import Resolver, Right
 from crossclaw.ledger.operations import EnsureSession
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
@@ -76,12 +76,19 @@ async def test_only_a_person_names_a_session_that_is_not_there_yet(tmp_path: Pat
     ledger = SqliteLedger(tmp_path / "ledger.sqlite", inline=True)
     resolver = Resolver(ledger, Config())
     agent = session_principal(SessionKey.main("main"), Authority())
-    node = Principal(name="phone", role="node", scopes=frozenset({"node"}))
+    node = Principal(
+        name="phone",
+        role="node",
+        scopes=frozenset({"node"}),
+        sight="node",
+        node_id="phone",
+        authority=Authority(),
+    )
     for nobody in (agent, node):
         with pytest.raises(NotFound, match="unknown session: agent:main:new"):
             await resolver.resolve(nobody, "agent:main:new", "create")
 
-    person = Principal(name="token", role="operator", scopes=frozenset({"operator.write"}))
+    person = person_principal("token", {"operator.write"})
     handle = await resolver.resolve(person, "agent:main:new", "create")
 
     assert (handle.key.text, handle.session) == ("agent:main:new", None)

@@ -16,14 +16,20 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import Implementation, TextContent
 
 from tests.wire.housed import TOKEN, Housed, serve_house
+from tests.wire.serving import SignedDevice
+from tests.wire.test_pairing import WRITE, knocking, paired
 
 PROGRAM = Path(sys.executable).with_name("crossclaw")
+OPEN: dict[str, Any] = {"gateway": {"guests": {"sessions": {"*": ["*"]}}}}
+"""Guests see whom a session of the default agent sees."""
 Road = Callable[[Housed, str, str], Any]
 
 
 @asynccontextmanager
-async def over_http(housed: Housed, name: str, mode: str) -> AsyncGenerator[Client]:
-    headers = {"Authorization": f"Bearer {TOKEN}"}
+async def over_http(
+    housed: Housed, name: str, mode: str, token: str = TOKEN
+) -> AsyncGenerator[Client]:
+    headers = {"Authorization": f"Bearer {token}"}
     async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
         transport = streamable_http_client(f"{housed.url}/mcp?name={name}", http_client=http)
         async with Client(transport, mode=mode) as client:
@@ -59,7 +65,7 @@ async def refused(client: Client, tool: str, **arguments: Any) -> str:
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_two_agents_of_other_programs_talk(tmp_path: Path, road: Road, mode: str) -> None:
     async with (
-        serve_house(tmp_path) as housed,
+        serve_house(tmp_path, **OPEN) as housed,
         road(housed, "ann", mode) as ann,
         road(housed, "bob", mode) as bob,
     ):
@@ -85,7 +91,7 @@ async def test_two_agents_of_other_programs_talk(tmp_path: Path, road: Road, mod
 
 @pytest.mark.spec("G5")
 async def test_a_guest_talks_with_an_agent_of_the_house(tmp_path: Path) -> None:
-    async with serve_house(tmp_path) as housed, over_http(housed, "ann", "auto") as ann:
+    async with serve_house(tmp_path, **OPEN) as housed, over_http(housed, "ann", "auto") as ann:
         sent = await ask(ann, "sessions_send", agentId="main", message="say: good day")
         unknown = await refused(ann, "sessions_send", sessionKey="agent:main:nobody", message="x")
         wrong = await refused(ann, "sessions_list", limits=1)
@@ -100,14 +106,14 @@ async def test_a_guest_talks_with_an_agent_of_the_house(tmp_path: Path) -> None:
 @pytest.mark.spec("G5", "B1")
 async def test_a_message_waits_for_its_guest_through_a_restart(tmp_path: Path) -> None:
     async with (
-        serve_house(tmp_path) as housed,
+        serve_house(tmp_path, **OPEN) as housed,
         over_http(housed, "ann", "auto") as ann,
         over_http(housed, "bob", "auto") as bob,
     ):
         await bob.list_tools()
         sent = await ask(ann, "sessions_send", label="bob", message="hi", timeoutSeconds=0)
         first = await ask(bob, "sessions_wait")
-    async with serve_house(tmp_path) as housed, over_http(housed, "bob", "auto") as bob:
+    async with serve_house(tmp_path, **OPEN) as housed, over_http(housed, "bob", "auto") as bob:
         asked = await ask(bob, "sessions_wait")
         told = await ask(bob, "sessions_reply", runId=asked["runId"], reply="hello")
 
@@ -121,13 +127,13 @@ async def test_the_same_client_goes_on_after_a_restart(tmp_path: Path) -> None:
     up, down, gone, again = (anyio.Event() for _ in range(4))
 
     async def live_twice() -> None:
-        async with serve_house(tmp_path) as housed:
+        async with serve_house(tmp_path, **OPEN) as housed:
             lives.append(housed)
             up.set()
             await down.wait()
         gone.set()
         await again.wait()
-        async with serve_house(tmp_path, port=housed.port):
+        async with serve_house(tmp_path, port=housed.port, **OPEN):
             up.set()
             await anyio.sleep_forever()
 
@@ -151,7 +157,7 @@ async def test_the_same_client_goes_on_after_a_restart(tmp_path: Path) -> None:
 
 @pytest.mark.spec("G5")
 async def test_a_client_that_goes_away_while_it_waits_loses_nothing(tmp_path: Path) -> None:
-    async with serve_house(tmp_path) as housed, over_http(housed, "ann", "auto") as ann:
+    async with serve_house(tmp_path, **OPEN) as housed, over_http(housed, "ann", "auto") as ann:
         async with over_http(housed, "bob", "auto") as bob:
             await bob.list_tools()
             with anyio.move_on_after(0.2):
@@ -173,7 +179,7 @@ async def test_a_gateway_closes_though_somebody_waits(tmp_path: Path) -> None:
     }
     async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
         with anyio.fail_after(20):
-            async with serve_house(tmp_path) as housed:
+            async with serve_house(tmp_path, **OPEN) as housed:
                 request = http.build_request("POST", f"{housed.url}/mcp?name=bob", json=asked)
                 answer = await http.send(request, stream=True)
         with pytest.raises(httpx2.TransportError):
@@ -184,7 +190,7 @@ async def test_a_gateway_closes_though_somebody_waits(tmp_path: Path) -> None:
 @pytest.mark.spec("G5")
 async def test_without_the_token_there_is_no_tool(tmp_path: Path) -> None:
     hello = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-    async with serve_house(tmp_path) as housed, httpx2.AsyncClient() as http:
+    async with serve_house(tmp_path, **OPEN) as housed, httpx2.AsyncClient() as http:
         missing = await http.post(f"{housed.url}/mcp", json=hello)
         wrong = await http.post(
             f"{housed.url}/mcp", json=hello, headers={"authorization": "Bearer no"}
@@ -195,7 +201,7 @@ async def test_without_the_token_there_is_no_tool(tmp_path: Path) -> None:
 
 @pytest.mark.spec("G5")
 async def test_the_program_says_what_is_missing(tmp_path: Path) -> None:
-    async with serve_house(tmp_path) as housed:
+    async with serve_house(tmp_path, **OPEN) as housed:
         environ = housed.environ
         wrong = await _mcp(environ | {"OPENCLAW_GATEWAY_TOKEN": "no"})
     nobody = await _mcp(environ)
@@ -209,3 +215,33 @@ async def test_the_program_says_what_is_missing(tmp_path: Path) -> None:
 async def _mcp(environ: dict[str, str]) -> tuple[int, str]:
     done = await anyio.run_process([str(PROGRAM), "mcp"], env=environ, check=False)
     return done.returncode, done.stderr.decode()
+
+
+@pytest.mark.spec("G5", "B3")
+async def test_a_guest_comes_with_a_token_of_its_own_or_a_devices_and_not_with_a_wrong_one(
+    tmp_path: Path,
+) -> None:
+    device = SignedDevice()
+    async with serve_house(tmp_path, **OPEN) as housed:
+        devices = await paired(housed, device, scopes=[WRITE])
+        async with knocking(housed) as (owner, _hello):
+            own = (await owner.ask("guests.add", {"name": "codex"}))["payload"]["token"]
+            async with over_http(housed, "codex", "auto", own) as codex:
+                assert await ask(codex, "sessions_wait", timeoutSeconds=0) == {"status": "nothing"}
+            async with over_http(housed, "phone", "auto", devices) as phone:
+                assert await ask(phone, "sessions_wait", timeoutSeconds=0) == {"status": "nothing"}
+            async with over_http(housed, "codex", "auto", devices) as thief:
+                why = await refused(thief, "sessions_wait", timeoutSeconds=0)
+            for road in ("/tools/invoke", "/v1/chat/completions"):
+                async with httpx2.AsyncClient() as http:
+                    for token in (own, devices):
+                        headers = {"Authorization": f"Bearer {token}"}
+                        answer = await http.post(f"{housed.url}{road}", json={}, headers=headers)
+                        assert answer.status_code == 401, "these tokens open /mcp alone"
+            assert (await owner.ask("guests.remove", {"name": "codex"}))["ok"]
+            async with httpx2.AsyncClient() as http:
+                headers = {"Authorization": f"Bearer {own}"}
+                answer = await http.post(f"{housed.url}/mcp", json={}, headers=headers)
+
+    assert "the guest codex has a token of its own" in why
+    assert answer.status_code == 401

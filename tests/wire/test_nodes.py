@@ -113,7 +113,8 @@ async def test_a_command_that_is_denied_reaches_no_node(tmp_path: Path) -> None:
 
 
 async def test_the_person_at_a_node_speaks_in_its_own_session(tmp_path: Path) -> None:
-    async with opened(tmp_path) as served, guest(served, **PHONE) as phone:
+    bound = {"sessions": {"phone": ["main"]}}
+    async with opened(tmp_path, nodes=bound) as served, guest(served, **PHONE) as phone:
         said = {"event": "voice.transcript", "payloadJSON": '{"text":"lights on"}'}
         assert (await phone.ask("node.event", said))["payload"] == heard(said)
         key = SessionKey.parse("node-phone")
@@ -132,6 +133,66 @@ async def test_the_person_at_a_node_speaks_in_its_own_session(tmp_path: Path) ->
         assert (await phone.ask("node.event", unknown))["ok"] is False
         weather = (await phone.ask("node.event", {"event": "weather"}))["payload"]
         assert (weather["ok"], weather["handled"]) == (True, False)
+
+
+def speaking(text: str, key: str) -> dict[str, Any]:
+    return {"event": "voice.transcript", "payload": {"text": text, "sessionKey": key}}
+
+
+@pytest.mark.spec("B3", "V3")
+async def test_a_node_neither_hears_of_nor_speaks_in_a_session_that_was_not_bound_to_it(
+    tmp_path: Path,
+) -> None:
+    """A paired node subscribed to anybody's words, and spoke there as a person."""
+    async with opened(tmp_path) as served, guest(served) as person, guest(served, **PHONE) as phone:
+        said = {"sessionKey": "main", "message": "the secret", "idempotencyKey": "r1"}
+        await person.ask("chat.send", said)
+        await served.house.book.wait("r1")
+        unknown = "unknown session: main"
+        assert unknown in refused(await phone.ask("node.event", speaking("hello", "main")))
+        hear = {"event": "chat.subscribe", "payload": {"sessionKey": "main"}}
+        assert unknown in refused(await phone.ask("node.event", hear))
+        told = {"event": "exec.finished", "payload": {"exitCode": 0}}
+        assert (await phone.ask("node.event", told))["payload"]["handled"] is False
+        again = {"sessionKey": "main", "message": "once more", "idempotencyKey": "r2"}
+        await person.ask("chat.send", again)
+        await served.house.book.wait("r2")
+        await phone.ask("node.event", {"event": "weather"})
+
+        assert "once more" not in str(phone.events)
+        assert "heard" not in str(phone.events)
+
+
+@pytest.mark.spec("B3", "S5")
+async def test_a_node_speaks_as_a_node_in_what_was_bound_to_it_and_only_as_long(
+    tmp_path: Path,
+) -> None:
+    bound = {"sessions": {"phone": ["agent:main:kitchen"]}}
+    async with (
+        opened(tmp_path, nodes=bound) as served,
+        guest(served) as person,
+        guest(served, **PHONE) as phone,
+    ):
+        said = {"sessionKey": "agent:main:kitchen", "message": "hi", "idempotencyKey": "r1"}
+        await person.ask("chat.send", said)
+        await served.house.book.wait("r1")
+        hear = {"event": "chat.subscribe", "payload": {"sessionKey": "agent:main:kitchen"}}
+        assert (await phone.ask("node.event", hear))["payload"] == heard(hear)
+        assert (await phone.ask("node.event", speaking("dinner", "agent:main:kitchen")))["ok"]
+        assert (await phone.event("chat"))["payload"]["sessionKey"] == "agent:main:kitchen"
+        kitchen = await served.house.ledger.find_session(SessionKey.parse("agent:main:kitchen"))
+        entries = await served.house.ledger.list_entries(kitchen.session_id, limit=9)
+        (spoken,) = [each.message for each in entries if "dinner" in str(each.message)]
+        assert (spoken.provenance.kind, spoken.provenance.sender) == ("node", "phone")
+
+        served.house.config.take_rules(Config())
+        phone.events.clear()
+        await person.ask("chat.send", {**said, "idempotencyKey": "r2", "message": "unheard"})
+        await served.house.book.wait("r2")
+        await phone.ask("node.event", {"event": "weather"})
+        assert "chat" not in {frame.get("event") for frame in phone.events}
+        gone = await phone.ask("node.event", speaking("dinner?", "agent:main:kitchen"))
+        assert "unknown session" in refused(gone)
 
 
 async def test_a_node_may_call_only_what_is_a_nodes(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from crossclaw.gateway.methods.clients import Clients
 from crossclaw.gateway.methods.cron import CronMethods
 from crossclaw.gateway.methods.devices import Devices, telling
 from crossclaw.gateway.methods.explaining import explain_methods
+from crossclaw.gateway.methods.guests import GuestMethods
 from crossclaw.gateway.methods.map import Map
 from crossclaw.gateway.methods.memory import Memory as MemoryMethods
 from crossclaw.gateway.methods.nodes import Nodes
@@ -67,6 +68,7 @@ from crossclaw.sessions.ending import Endings
 from crossclaw.sessions.exchange import Exchanges
 from crossclaw.sessions.explain import Explaining
 from crossclaw.sessions.freshness import Freshness
+from crossclaw.sessions.guest_names import GuestNames
 from crossclaw.sessions.guests import Guests
 from crossclaw.sessions.reading import Reading
 from crossclaw.sessions.revoking import Revoking
@@ -160,6 +162,7 @@ def _furnished(
         toolsets=Toolsets(tools, config, places.decide, servers),
         schedule=schedule,
         guests=floor.guests,
+        guest_names=floor.guest_names,
         pairings=floor.pairings,
     )
 
@@ -216,6 +219,7 @@ def _floor(site: Site, ground: Ground, dispatch: Dispatch) -> Floor:
         endings=Endings(config, ledger, Exchanges(ledger, clock, ids), announces, clock),
         freshness=Freshness(config, clock, ids),
         commands=Commands(config, book, dispatch, clock, ids),
+        guest_names=GuestNames(ledger, site.credentials, clock),
         guests=Guests(ledger, book, ground.slots, clock, ids),
         pairings=Pairings(ledger, telling(site.outside.clients), clock, ids, site.credentials),
     )
@@ -373,6 +377,7 @@ def _around(site: Site, ground: Ground, floor: Floor, schedule: Schedule) -> lis
         *schedule.hooks.methods(),
         *nodes.methods(),
         *Devices(floor.pairings, clients, ground.revoking.end_runs, clock).methods(),
+        *GuestMethods(floor.guest_names, ground.revoking.end_runs).methods(),
     ]
 
 

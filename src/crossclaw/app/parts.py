@@ -47,6 +47,7 @@ from crossclaw.sessions.commands import Commands
 from crossclaw.sessions.desk import Desk
 from crossclaw.sessions.ending import Endings
 from crossclaw.sessions.freshness import Freshness
+from crossclaw.sessions.guest_names import GuestNames
 from crossclaw.sessions.guests import Guests
 from crossclaw.sessions.reading import Reading
 from crossclaw.sessions.revoking import Revoking
@@ -153,6 +154,7 @@ class Floor(msgspec.Struct, frozen=True):
     freshness: Freshness
     commands: Commands
     guests: Guests
+    guest_names: GuestNames
     pairings: Pairings
 
 
@@ -189,4 +191,5 @@ class House(msgspec.Struct, frozen=True):
     toolsets: Toolsets
     schedule: Schedule
     guests: Guests
+    guest_names: GuestNames
     pairings: Pairings

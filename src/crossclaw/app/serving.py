@@ -36,7 +36,7 @@ from crossclaw.door.registry import Caller
 from crossclaw.gateway.around import Around
 from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Lock, gateway_lock
 from crossclaw.gateway.door_secrets import DoorSecrets
-from crossclaw.gateway.edge import HOOKS, Endpoint
+from crossclaw.gateway.edge import HOOKS, Endpoint, FindToken
 from crossclaw.gateway.hello import About as AboutGateway
 from crossclaw.gateway.http.following import Followers
 from crossclaw.gateway.http.hooks import Dispatch as HookDispatch
@@ -77,8 +77,9 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
         await house.places.prepare()
         await house.pairings.load()
         for each in await ledger.list_credentials():
-            if each.kind in ("door", "guest") and each.revoked_at is None:
+            if each.kind == "door":
                 site.credentials.put(each.credential_id, each.epoch)
+        await house.guest_names.load()
         agent = build_agent(site, house)
         await _bring_back_mains(config, house)
         await house.exporter.repair()
@@ -320,7 +321,9 @@ def _endpoints(
         return config.model_for(agent_id, outside.environ).primary
 
     invoker = Invoker(house.toolsets, house.resolver, config, model_of)
-    guest_tools = GuestTools(door, house.toolsets, house.guests, config, model_of, ids)
+    guest_tools = GuestTools(
+        door, house.toolsets, house.guests, house.guest_names, config, model_of, ids
+    )
     asking = Asking(door, Followers(house.feed), config, ids)
     meter = Meter(
         house.feed, lambda: house.slots.taken, lambda: len(outside.presence()) - 1, watchdog
@@ -331,7 +334,7 @@ def _endpoints(
     )
     return [
         tools_invoke(invoker.invoke),
-        mcp_endpoint(guest_tools),
+        mcp_endpoint(guest_tools, _guest_of(house)),
         metrics_endpoint(meter, door),
         *hook_endpoints(config.hooks, _dispatching(house)),
         *(chat_endpoints(asking, clock, chat.max_body_bytes) if chat.enabled else []),
@@ -341,6 +344,11 @@ def _endpoints(
             else []
         ),
     ]
+
+
+def _guest_of(house: House) -> FindToken:
+    """A guest's own token, or a device's."""
+    return lambda value: house.guest_names.find_token(value) or house.pairings.find_token(value)
 
 
 def _dispatching(house: House) -> HookDispatch:

@@ -33,14 +33,14 @@ from crossclaw.domain.events import (
     ToolStarted,
 )
 from crossclaw.domain.keys import SessionKey
-from crossclaw.door.principal import Principal
+from crossclaw.door.principal import person_principal
 from crossclaw.door.registry import Caller, Listening, TwoAnswers
 from crossclaw.gateway.events import shown_key
 from crossclaw.gateway.stories import Story, Told
 
 PROTOCOL = 4
 
-_OWNER = Principal(name="cli", role="operator", scopes=frozenset({"operator.admin"}))
+_OWNER = person_principal("cli", {"operator.admin"})
 
 
 @asynccontextmanager

@@ -70,7 +70,9 @@ def _session(fresh: Session, before: Session) -> Session:
 
 
 def _gateway(fresh: Gateway, before: Gateway) -> Gateway:
-    return msgspec.structs.replace(before, auth=fresh.auth, tools=fresh.tools, nodes=fresh.nodes)
+    return msgspec.structs.replace(
+        before, auth=fresh.auth, tools=fresh.tools, nodes=fresh.nodes, guests=fresh.guests
+    )
 
 
 def _hooks(fresh: Hooks, before: Hooks) -> Hooks:

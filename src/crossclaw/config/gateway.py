@@ -106,7 +106,14 @@ class HttpTools(Section, frozen=True):
 class NodeCommands(Section, frozen=True):
     deny_commands: tuple[str, ...] = ()
     """What no node is asked to do, whatever it offers."""
+    sessions: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    """Sessions that a node, named by its id, hears of and speaks in beside its own; see [visibility](visibility.md)."""
     unused = names("allowCommands browser")
+
+
+class Guests(Section, frozen=True):
+    sessions: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    """Sessions that an MCP guest, by its name (`*`: every guest), sees beside itself and who has sent to it; `*`: all that a session of the default agent sees."""
 
 
 class Gateway(Section, frozen=True):
@@ -135,7 +142,9 @@ class Gateway(Section, frozen=True):
     tools: HttpTools = HttpTools()
     """Tools over `/tools/invoke`."""
     nodes: NodeCommands = NodeCommands()
-    """What nodes may be asked."""
+    """What nodes may be asked, and what they see."""
+    guests: Guests = Guests()
+    """What MCP guests see."""
     trust_group: bool = False
     """Whether members of a group may write the state folder and the config, as on a mounted volume; they can then do all that the owner can."""
     local = names("bind customBindHost trustedProxies trustGroup")

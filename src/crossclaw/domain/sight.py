@@ -5,13 +5,28 @@ import msgspec
 
 
 class Sight(msgspec.Struct, frozen=True, kw_only=True):
-    """Whatever is given must hold; a sight without anything sees everything."""
+    """Whatever is given must hold. A sight to which nothing was given sees nothing."""
 
+    everything: bool = False
     agents: tuple[str, ...] | None = None
     """Sessions of these agents; `*` in a name stands for any letters."""
     key: str | None = None
     """This session alone."""
+    keys: frozenset[str] | None = None
+    """These sessions."""
     spawned_by: str | None = None
     """What this session spawned itself."""
+    partners: "Partners | None" = None
     trees: tuple[frozenset[str], ...] = ()
     """For each: one of these sessions, or something below one of them."""
+
+
+class Partners(msgspec.Struct, frozen=True):
+    """A session, those that it was given, those that it has exchanged messages with, and its children."""
+
+    own: str
+    given: frozenset[str] = frozenset()
+
+
+EVERYTHING = Sight(everything=True)
+NOTHING = Sight()

@@ -1,10 +1,11 @@
 """Principals: who asks, and what they may ask for. Made from a credential, never from a frame's words."""
 
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
 
-from crossclaw.domain.authority import Authority
+from crossclaw.domain.authority import Authority, Maker
 from crossclaw.domain.keys import SessionKey
 
 Scope = Literal[
@@ -18,6 +19,11 @@ Scope = Literal[
 ]
 Role = Literal["operator", "node", "session"]
 
+SightKind = Literal["everything", "session", "named", "node", "nothing"]
+"""everything: a person's client, all that its scopes let it ask for. session: a session acting through its
+tools, by the settings of visibility. named: the sessions in `sees`. node: its own session and those that the
+owner bound to it. nothing: nobody's."""
+
 # What a scope includes beside itself. `operator.admin` includes every operator scope.
 _INCLUDES: dict[str, frozenset[str]] = {
     "operator.write": frozenset({"operator.read"}),
@@ -27,18 +33,29 @@ _INCLUDES: dict[str, frozenset[str]] = {
 }
 
 
+def includes(scopes: frozenset[str], scope: str) -> bool:
+    """Whether these scopes are enough for that one."""
+    return scope in scopes or any(scope in _INCLUDES.get(each, ()) for each in scopes)
+
+
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """Who, for the audit: `token`, `device:<id>`, a session's key."""
     role: Role
     scopes: frozenset[str]
+    sight: SightKind
+    """Which sessions it sees. Everybody who makes a principal says so: there is no default."""
+    authority: Authority
+    """What it begins may no more; the credentials it came in by are in `made_by`."""
     session: SessionKey | None = None
     """The session that acts, when a tool calls."""
-    authority: Authority = Authority(owner=True)
-    """What it begins may no more; the credentials it came in by are in `made_by`."""
+    sees: frozenset[str] = frozenset()
+    """The sessions' keys, where the sight is `named`."""
+    node_id: str | None = None
+    """Whose sight it is, where that is `node`."""
 
     def has(self, scope: Scope) -> bool:
-        return scope in self.scopes or any(scope in _INCLUDES.get(each, ()) for each in self.scopes)
+        return includes(self.scopes, scope)
 
     @property
     def agent_id(self) -> str | None:
@@ -51,6 +68,20 @@ def session_principal(key: SessionKey, authority: Authority) -> Principal:
         name=key.text,
         role="session",
         scopes=frozenset({"operator.read", "operator.write"}),
+        sight="session",
         session=key,
         authority=authority,
+    )
+
+
+def person_principal(
+    name: str, scopes: Iterable[str], made_by: Iterable[Maker] = (), *, owner: bool = True
+) -> Principal:
+    """A person's client: it may what its scopes say, in every session."""
+    return Principal(
+        name=name,
+        role="operator",
+        scopes=frozenset(scopes),
+        sight="everything",
+        authority=Authority(owner=owner, made_by=frozenset(made_by)),
     )

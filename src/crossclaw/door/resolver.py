@@ -14,12 +14,18 @@ from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.errors import Forbidden, Invalid, InvalidKey, NotFound
 from crossclaw.domain.keys import SHARED, SessionKey
 from crossclaw.domain.sessions import Session
-from crossclaw.domain.sight import Sight
+from crossclaw.domain.sight import EVERYTHING, NOTHING, Sight
 from crossclaw.door.principal import Principal
 from crossclaw.ledger.contract import Ledger
 from crossclaw.policy.agent_to_agent import decide_reach
 from crossclaw.policy.answering import decide_answers
-from crossclaw.policy.visibility import Viewer, decide_visible, sight_of, viewer_of
+from crossclaw.policy.visibility import (
+    Viewer,
+    decide_visible,
+    given_to_node,
+    sight_of,
+    viewer_of,
+)
 
 Right = Literal["see", "read", "send", "change", "create", "talk"]
 """To `create` is to name what may not be there yet; to `talk` is that, and wants an answer."""
@@ -124,26 +130,53 @@ class Resolver:
         self._refuse_unconfigured(principal, agent)
 
     def viewer(self, principal: Principal) -> Viewer | None:
-        """The session that looks, if a session does; a person sees everything."""
-        if principal.session is None:
+        """The session that looks, if a session does."""
+        if principal.sight != "session" or principal.session is None:
             return None
         return viewer_of(self._config, principal.session, principal.authority)
 
-    def sight(self, principal: Principal) -> Sight | None:
-        """What may be listed, counted and searched; None is everything."""
-        viewer = self.viewer(principal)
-        return None if viewer is None else sight_of(viewer)
+    def sight(self, principal: Principal) -> Sight:
+        """What may be listed, counted and searched."""
+        match principal.sight:
+            case "everything":
+                return EVERYTHING
+            case "session":
+                viewer = self.viewer(principal)
+                return NOTHING if viewer is None else sight_of(viewer)
+            case "named" | "node":
+                return Sight(keys=self._given(principal))
+            case _:
+                return NOTHING
+
+    def sees_everything(self, principal: Principal) -> bool:
+        """Whether it is a person's client, and not a session, a node, a hook or a chat."""
+        return principal.sight == "everything"
+
+    def given(self, principal: Principal, key: SessionKey) -> Principal:
+        """The same caller, to whom this one session was given by the config that speaks for it."""
+        is_shared = self._config.session.scope == "global" and key.kind == "main"
+        text = SHARED if is_shared else key.text
+        return msgspec.structs.replace(principal, sight="named", sees=frozenset({text}))
+
+    def _given(self, principal: Principal) -> frozenset[str]:
+        if principal.sight == "node":
+            node_id = principal.node_id
+            return given_to_node(self._config, node_id) if node_id else frozenset()
+        return principal.sees
 
     async def sees(self, principal: Principal, key: SessionKey) -> bool:
         return await self._sees(principal, key, await self._ledger.find_session(key))
 
     async def _sees(self, principal: Principal, key: SessionKey, session: Session | None) -> bool:
+        if principal.sight != "session":
+            return principal.sight == "everything" or key.text in self._given(principal)
         viewer = self.viewer(principal)
         if viewer is None:
-            return True
+            return False
         line = await self._ledger.list_line(key) if viewer.needs_line else frozenset[str]()
         spawned_by = session.spawned_by if session else None
-        return decide_visible(viewer, key, spawned_by, line).allowed
+        talked = viewer.mode == "partners" and await self._ledger.have_talked(viewer.key, key)
+        return decide_visible(viewer, key, spawned_by, line, talked).allowed
 
     def _refuse_unreachable(self, principal: Principal, agent_id: str, right: Right) -> None:
         """What the spelled key alone tells is refused before anybody looks whether it is there."""
@@ -155,7 +188,7 @@ class Resolver:
             raise Forbidden(decision.reason)
 
     def _refuse_unconfigured(self, principal: Principal, agent_id: str) -> None:
-        """Says which agents there are, but only to those who may see the sessions of all."""
+        """Says which agents there are, but to a session only if it may see the sessions of all."""
         viewer = self.viewer(principal)
         if viewer is None or viewer.sees_every_agent:
             self._config.agents.get(agent_id)

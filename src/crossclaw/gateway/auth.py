@@ -171,8 +171,7 @@ class Gatekeeper:
         changed = [door for door in {**before, **locks} if before.get(door) != locks.get(door)]
         for door in changed:
             if door in locks:
-                epoch = self.credentials.epoch_of(door) or 0
-                self.credentials.put(door, max(self._clock.now_ms(), epoch + 1))
+                self.credentials.put(door, self.credentials.next_epoch(door, self._clock.now_ms()))
             else:
                 self.credentials.drop(door)
         return changed

@@ -37,9 +37,7 @@ class DoorSecrets:
             if known is not None and await _is_of(known, lock):
                 self._credentials.put(door, known.epoch)
                 continue
-            now = self._clock.now_ms()
-            epoch = now if known is None else max(now, known.epoch + 1)
-            self._credentials.put(door, epoch)
+            self._credentials.put(door, self._credentials.next_epoch(door, self._clock.now_ms()))
             await self.keep(door, lock)
         for door in kept.keys() - locks.keys():
             await self._ledger.do(DeleteCredential(credential_id=door))

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from crossclaw.domain import untrusted
 from crossclaw.domain.authority import Authority
 from crossclaw.door.open_calls import OpenCalls
-from crossclaw.door.principal import Principal
+from crossclaw.door.principal import Principal, person_principal
 from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Offer, Unauthorized
 from crossclaw.gateway.handshake import OPERATOR_SCOPES
 from crossclaw.gateway.http.answers import invalid, too_large, unauthorized
@@ -27,6 +27,8 @@ from crossclaw.gateway.limits import Limits
 from crossclaw.gateway.origins import Origins
 from crossclaw.gateway.pauses import TooManyGuesses
 
+FindToken = Callable[[str], Principal | None]
+"""Whose token it is, of those that open one route only."""
 Handle = Callable[[Request, Principal], Awaitable[ASGIApp]]
 
 # Spellings that one reader takes for a separator and another does not.
@@ -37,7 +39,11 @@ HOOKS = "hooks"
 """The door of programs elsewhere: its secret lets a principal in that may call hooks and nothing else."""
 
 NOBODY = Principal(
-    name="nobody", role="operator", scopes=frozenset(), authority=Authority(may_spawn=False)
+    name="nobody",
+    role="operator",
+    scopes=frozenset(),
+    sight="nothing",
+    authority=Authority(may_spawn=False),
 )
 
 
@@ -50,6 +56,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     handle: Handle
     door: str | None = GATEWAY
     """None: anybody may, and learns nothing by it."""
+    find_token: FindToken | None = None
+    """Tokens of others that open it as well."""
     body_bytes_max: int | None = None
 
 
@@ -156,19 +164,29 @@ class Edge:
         if endpoint.door is None:
             return NOBODY
         offer, maker = Offer(bearer(headers)), self._gatekeeper.maker(endpoint.door)
+        find = endpoint.find_token or (lambda _value: None)
+        if offer.token and (found := find(offer.token)) is not None:
+            _make_known(scope)
+            return found
         try:
             await self._gatekeeper.check(scope["crossclaw.address"], offer, endpoint.door)
         except Unauthorized:
             raise Refusal(unauthorized()) from None
-        if (ticket := scope.get("crossclaw.ticket")) is not None:
-            ticket.known()
-        mine = endpoint.door == GATEWAY
+        _make_known(scope)
+        if endpoint.door == GATEWAY:
+            return person_principal(f"http:{GATEWAY}", OPERATOR_SCOPES, [maker])
         return Principal(
             name=f"http:{endpoint.door}",
             role="operator",
-            scopes=OPERATOR_SCOPES if mine else frozenset({"hook"}),
-            authority=Authority(owner=mine, made_by=frozenset({maker})),
+            scopes=frozenset({"hook"}),
+            sight="nothing",  # a hook's own settings give it the session that it speaks in
+            authority=Authority(made_by=frozenset({maker})),
         )
+
+
+def _make_known(scope: Scope) -> None:
+    if (ticket := scope.get("crossclaw.ticket")) is not None:
+        ticket.known()
 
 
 # ── single checks ──────────────────────────────────────────────────────────────────────────────

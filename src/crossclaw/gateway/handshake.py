@@ -11,7 +11,7 @@ from crossclaw.domain.credentials import Particulars
 from crossclaw.domain.errors import Busy, CrossclawError, Invalid
 from crossclaw.domain.secret import Secret
 from crossclaw.door.dispatch import read_params
-from crossclaw.door.principal import Principal
+from crossclaw.door.principal import Principal, person_principal
 from crossclaw.door.registry import Caller, Method, Params
 from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Offer, Unauthorized
 from crossclaw.gateway.devices import Device, DeviceRefused, Statement, check_device
@@ -182,12 +182,7 @@ class Handshake:
         device_id = params.device.id if params.device else None
         return Admitted(
             protocol=protocol,
-            principal=Principal(
-                name=f"device:{device_id}" if device_id else "token",
-                role=role,
-                scopes=scopes,
-                authority=Authority(owner=True, made_by=made_by),
-            ),
+            principal=_principal(params, role, scopes, made_by),
             role=role,
             client=params.client,
             caps=frozenset(params.caps),
@@ -278,6 +273,27 @@ class Handshake:
         """Secrets may have changed while the device was written down."""
         if not self._gatekeeper.credentials.stands(made_by):
             raise Refused(Unauthorized("token", missing=False))
+
+
+def _principal(
+    params: ConnectParams,
+    role: Literal["operator", "node"],
+    scopes: frozenset[str],
+    made_by: frozenset[Maker],
+) -> Principal:
+    """A node is no person: it sees what was given to it, and what it begins is not the owner's."""
+    device_id = params.device.id if params.device else None
+    name = f"device:{device_id}" if device_id else "token"
+    if role == "operator":
+        return person_principal(name, scopes, made_by)
+    return Principal(
+        name=name,
+        role="node",
+        scopes=scopes,
+        sight="node",
+        node_id=device_id or params.client.instance_id or params.client.id,
+        authority=Authority(made_by=made_by),
+    )
 
 
 def _particulars(client: ClientSays, device: Device, known: Circumstances) -> Particulars:

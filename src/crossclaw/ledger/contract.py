@@ -61,7 +61,7 @@ class Ledger(Protocol):
         ...
 
     async def find_sessions_by_label(
-        self, label: str, *, agent_id: str | None = None, sight: Sight | None = None
+        self, label: str, *, agent_id: str | None = None, sight: Sight
     ) -> list[Session]: ...
 
     async def list_line(self, key: SessionKey) -> frozenset[str]:
@@ -73,7 +73,7 @@ class Ledger(Protocol):
         *,
         limit: int,
         agent_id: str | None = None,
-        sight: Sight | None = None,
+        sight: Sight,
         updated_after: int | None = None,
         kinds: Sequence[str] | None = None,
         label: str | None = None,
@@ -85,9 +85,7 @@ class Ledger(Protocol):
         is looked for in key, id, label and name."""
         ...
 
-    async def count_sessions(
-        self, *, agent_id: str | None = None, sight: Sight | None = None
-    ) -> int: ...
+    async def count_sessions(self, *, agent_id: str | None = None, sight: Sight) -> int: ...
 
     async def list_archived(
         self, *, before: int, agent_id: str | None = None, limit: int
@@ -148,7 +146,7 @@ class Ledger(Protocol):
         ...
 
     async def search(
-        self, words: str, *, limit: int, agent_id: str | None = None, sight: Sight | None = None
+        self, words: str, *, limit: int, agent_id: str | None = None, sight: Sight
     ) -> list[Hit]: ...
 
     async def tool_was_started(self, run_id: str, tool_use_id: str) -> bool: ...
@@ -191,6 +189,10 @@ class Ledger(Protocol):
 
     async def count_ticks_under_way(self) -> int:
         """Of all jobs: those whose run is open."""
+        ...
+
+    async def have_talked(self, one: SessionKey, other: SessionKey) -> bool:
+        """Whether there was an exchange between the two, whoever began it."""
         ...
 
     async def list_made_runs(self) -> list[Run]:

@@ -108,7 +108,7 @@ class Watching(Protocol):
         offset: int = 0,
         order: Order = "updated",
         agent_id: str | None = None,
-        sight: Sight | None = None,
+        sight: Sight,
         kinds: Sequence[str] | None = None,
         search: str | None = None,
         updated_after: int | None = None,

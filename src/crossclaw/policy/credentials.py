@@ -16,12 +16,14 @@ ENDED = "the credential that this came by was revoked, removed or changed"
 class Credentials:
     def __init__(self) -> None:
         self._epochs: dict[str, int] = {}
+        self._latest: dict[str, int] = {}
+        """Also of those that are gone: what one of them made must not count for its successor."""
         self._listeners: list[Callable[[], None]] = []
 
     def put(self, credential_id: str, epoch: int) -> None:
         """It counts, in this epoch. What it made in an older one does not any more."""
         before = self._epochs.get(credential_id)
-        self._epochs[credential_id] = epoch
+        self._epochs[credential_id] = self._latest[credential_id] = epoch
         if before not in (None, epoch):
             self._tell()
 
@@ -30,6 +32,10 @@ class Credentials:
         gone = [each for each in credential_ids if self._epochs.pop(each, None) is not None]
         if gone:
             self._tell()
+
+    def next_epoch(self, credential_id: str, now_ms: int) -> int:
+        """One that it never had: the time, or later."""
+        return max(now_ms, self._latest.get(credential_id, 0) + 1)
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Called after one has ended, to end at once what stays open by it."""

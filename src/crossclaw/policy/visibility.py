@@ -1,6 +1,8 @@
 """Visibility: which sessions may a session see? The same rule for one session, with its reason, and
 for all of them, as a sight that the ledger's reads take into their query."""
 
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import Literal
 
 import msgspec
@@ -8,13 +10,14 @@ import msgspec
 from crossclaw.config import Config
 from crossclaw.config.tools import AgentToAgent
 from crossclaw.domain.authority import Authority
+from crossclaw.domain.errors import InvalidKey
 from crossclaw.domain.keys import SHARED, SessionKey
-from crossclaw.domain.sight import Sight
+from crossclaw.domain.sight import Partners, Sight
 from crossclaw.policy.agent_to_agent import decide_reach, reachable
 from crossclaw.policy.decision import Decision
 from crossclaw.policy.sandbox import sandbox_of, why_sandboxed
 
-Mode = Literal["spawned", "self", "tree", "agent", "all"]
+Mode = Literal["spawned", "self", "tree", "agent", "all", "partners"]
 
 
 class Viewer(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,6 +28,8 @@ class Viewer(msgspec.Struct, frozen=True, kw_only=True):
     reach: AgentToAgent = AgentToAgent()
     sandboxed: bool = False
     roots: frozenset[str] | None = None
+    given: frozenset[str] = frozenset()
+    """Of a guest: whom the owner gave it as partners."""
 
     @property
     def needs_line(self) -> bool:
@@ -40,19 +45,60 @@ class Viewer(msgspec.Struct, frozen=True, kw_only=True):
 def viewer_of(config: Config, key: SessionKey, authority: Authority) -> Viewer:
     sandboxed = why_sandboxed(config.agents, key, authority) is not None
     boxed = sandboxed and sandbox_of(config.agents, key).session_tools_visibility == "spawned"
+    given = given_to_guest(config, key) if key.is_guest else frozenset()
+    mode: Mode = "spawned" if boxed else config.tools.sessions.visibility
+    if key.is_guest and ANY not in given:
+        mode = "partners"
     return Viewer(
         key=key,
-        mode="spawned" if boxed else config.tools.sessions.visibility,
+        mode=mode,
         reach=config.tools.agent_to_agent,
         sandboxed=sandboxed,
         roots=authority.roots,
+        given=given,
     )
 
 
+ANY = "*"
+
+
+def given_to_guest(config: Config, key: SessionKey) -> frozenset[str]:
+    """The keys of sessions that the owner gave a guest as partners; `*` among them: as to a session of
+    its agent."""
+    settings = config.gateway.guests.sessions
+    named = (*settings.get(key.name.removeprefix("mcp:"), ()), *settings.get(ANY, ()))
+    return _keys(config, named)
+
+
+def given_to_node(config: Config, node_id: str) -> frozenset[str]:
+    """The keys of a node's own session and of those that the owner bound to it."""
+    own = SessionKey.node(config.agents.default_id, node_id)
+    return _keys(config, config.gateway.nodes.sessions.get(node_id, ())) | {own.text}
+
+
+def _keys(config: Config, written: Iterable[str]) -> frozenset[str]:
+    """As people write keys in a config. One that is no key gives nothing."""
+    found = set()
+    for text in written:
+        if text.strip() == ANY:
+            found.add(ANY)
+            continue
+        with suppress(InvalidKey):
+            key = SessionKey.parse(text.strip(), agent_id=config.agents.default_id)
+            is_shared = config.session.scope == "global" and key.kind == "main"
+            found.add(SHARED if is_shared else key.text)
+    return frozenset(found)
+
+
 def decide_visible(
-    viewer: Viewer, target: SessionKey, spawned_by: str | None, line: frozenset[str]
+    viewer: Viewer,
+    target: SessionKey,
+    spawned_by: str | None,
+    line: frozenset[str],
+    have_talked: bool = False,
 ) -> Decision:
-    """`line` is the target and everything above it; only viewers that need it look at it."""
+    """`line` is the target and everything above it; only viewers that need it look at it. Nor do others
+    than guests look at `have_talked`, whether the two have exchanged messages."""
     own = viewer.key
     # The shared session is every agent's own main one.
     agent_id = own.agent_id if target.text == SHARED else target.agent_id
@@ -76,6 +122,12 @@ def decide_visible(
             return Decision(same, _mode("agent", "the sessions of its own agent"))
         case "all":
             return Decision(True, _mode("all", "everything that tools.agentToAgent lets reach"))
+        case "partners":
+            is_partner = target.text in viewer.given or have_talked or spawned_by == own.text
+            return Decision(
+                target == own or is_partner,
+                "a guest sees itself, who has sent to it, and whom gateway.guests.sessions gives it",
+            )
 
 
 def _mode(mode: str, meaning: str) -> str:
@@ -96,4 +148,6 @@ def sight_of(viewer: Viewer) -> Sight:
         case "agent":
             return Sight(agents=(own.agent_id,), trees=trees)
         case "all":
-            return Sight(agents=agents, trees=trees)
+            return Sight(everything=agents is None and not trees, agents=agents, trees=trees)
+        case "partners":
+            return Sight(agents=agents, trees=trees, partners=Partners(own.text, viewer.given))

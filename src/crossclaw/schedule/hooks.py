@@ -105,7 +105,10 @@ class Hooks:
         key = self._key(params, agent_id)
         spelled = (params.session_key or "").strip().startswith("agent:")
         handle = await self._resolver.resolve(
-            caller.principal, key.with_agent if spelled else key.text, "talk", params.agent_id
+            self._resolver.given(caller.principal, key),
+            key.with_agent if spelled else key.text,
+            "talk",
+            params.agent_id,
         )
         if params.session_key and params.key_from != "config":
             self._refuse_agent(handle.key.agent_id)

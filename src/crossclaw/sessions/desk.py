@@ -59,7 +59,7 @@ class Desk:
         if (known := await self._book.find_accepted(once.scope, once.key)) is not None:
             return known
         known_session = await self._session(key)
-        text, caller = inbound.text, self._sender(inbound)
+        text, caller = inbound.text, self._sender(inbound, key)
         provenance = Provenance("person", source_channel=where.channel, sender=inbound.sender)
         if (command := self._commands.find(text)) is not None:
             answer = await self._commands.run(caller, key, command)
@@ -90,8 +90,9 @@ class Desk:
         await self._archive.bring_back(key)
         return await self._book.session(key)
 
-    def _sender(self, inbound: Inbound) -> Caller:
-        """A person on a chat may what a message may; the owner may all."""
+    def _sender(self, inbound: Inbound, key: SessionKey) -> Caller:
+        """A person on a chat may what a message may; the owner may all. Both see the session that they
+        speak in."""
         channel = inbound.address.channel
         owner = decide_owner(self._config.commands, channel, inbound.sender).allowed
         scope = "operator.admin" if owner else "operator.write"
@@ -99,6 +100,8 @@ class Desk:
             name=f"{channel}:{inbound.sender}",
             role="operator",
             scopes=frozenset({scope}),
+            sight="named",
+            sees=frozenset({key.text}),
             authority=msgspec.structs.replace(self._authority(), owner=owner),
         )
         return Caller(principal=principal)

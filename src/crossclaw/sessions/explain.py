@@ -61,7 +61,7 @@ class Explaining:
         self._channels = channels
 
     async def explain(self, caller: Caller, params: ExplainParams) -> ExplainResult:
-        if caller.principal.session is not None:
+        if not self._resolver.sees_everything(caller.principal):
             raise Forbidden("only a person's client may ask this")
         source = await self._resolver.resolve(caller.principal, params.source, "create")
         if params.verb == "spawn":

@@ -6,7 +6,7 @@ from typing import Any
 
 from crossclaw.config import Config
 from crossclaw.domain.authority import Authority
-from crossclaw.domain.errors import Forbidden, Invalid
+from crossclaw.domain.errors import Forbidden
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Run
@@ -17,13 +17,13 @@ from crossclaw.policy.sandbox import confined
 from crossclaw.policy.tools import Layer, decide_tool
 from crossclaw.providers.contract import ToolSpec
 from crossclaw.sessions.asked import WaitResult
+from crossclaw.sessions.guest_names import GuestNames, guest_name
 from crossclaw.sessions.guests import Guests, ReplyParams, ReplyResult, WaitParams
 from crossclaw.tools.contract import Tool, ToolContext
 from crossclaw.tools.door_tool import DoorTool, door_tool, tool_method
 from crossclaw.tools.invoke import ToolNotAvailable
 from crossclaw.tools.toolset import Toolsets
 
-NAME_CHARS_MAX = 64  # a label's length: the name is one
 WAIT, REPLY = "sessions_wait", "sessions_reply"
 
 
@@ -58,6 +58,7 @@ class GuestTools:
         door: Door,
         toolsets: Toolsets,
         guests: Guests,
+        names: GuestNames,
         config: Config,
         model_of: Callable[[str], str],
         ids: Ids,
@@ -65,15 +66,19 @@ class GuestTools:
         self._own = {name: door_tool(door, name) for name in (WAIT, REPLY)}
         self._toolsets = toolsets
         self._guests = guests
+        self._names = names
+        self.bound_name = names.bound_name
         self._config = config
         self._model_of = model_of
         self._ids = ids
 
     async def list(self, principal: Principal, name: str) -> list[ToolSpec]:
         """What there is to call. Whoever asks is here from now on, if it may write."""
-        key = self._key(name)
+        name = guest_name(name)
         if principal.has("operator.write"):
-            await self._guests.join(key, guest_name(name))
+            name = await self._names.hold(principal, name)
+            await self._guests.join(self._key(name), name)
+        key = self._key(name)
         return [tool.spec for tool in (await self._tools(key, self._authority(principal))).values()]
 
     async def _tools(self, key: SessionKey, authority: Authority) -> dict[str, Tool[Any]]:
@@ -88,14 +93,14 @@ class GuestTools:
         self, principal: Principal, name: str, tool_name: str, arguments: dict[str, Any]
     ) -> Any:
         """`name` is what the guest calls itself."""
-        key = self._key(name)
-        authority = self._authority(principal)
+        name = await self._names.hold(principal, name)
+        key, authority = self._key(name), self._authority(principal)
         tool = await self._find(key, authority, tool_name)
         needed: Scope = "operator.read" if tool.effect == "pure" else "operator.write"
         if not principal.has(needed):
             raise Forbidden(f"missing scope: {needed}")
         params = tool.read(arguments)
-        await self._guests.join(key, guest_name(name))
+        await self._guests.join(key, name)
         if tool_name in (WAIT, REPLY):
             return await tool.call(ToolContext(key, authority), params)
 
@@ -113,7 +118,7 @@ class GuestTools:
         return tool
 
     def _key(self, name: str) -> SessionKey:
-        return SessionKey.guest(self._config.agents.default_id, guest_name(name))
+        return SessionKey.guest(self._config.agents.default_id, name)
 
     def _context(self, key: SessionKey, run: Run | None, own: Authority) -> ToolContext:
         """In a run, with what both the run and the guest may."""
@@ -126,11 +131,3 @@ class GuestTools:
     def _authority(self, principal: Principal) -> Authority:
         hops = self._config.session.agent_to_agent.max_hops
         return principal.authority.meet(Authority(hops_left=hops))
-
-
-def guest_name(text: str) -> str:
-    """A client's name for itself, as part of a key and as a label."""
-    name = "-".join(text.replace(":", " ").split())
-    if not name or not name.isprintable() or len(name) > NAME_CHARS_MAX:
-        raise Invalid("a guest needs a name: letters and digits, at most 64")
-    return name

@@ -1,4 +1,5 @@
-"""POST /mcp: the session tools for MCP clients. The client's name is in the address: /mcp?name=codex."""
+"""POST /mcp: the session tools for MCP clients. A client comes with a guest's token, which is bound to its
+name, or with a device's or the gateway's and its name in the address: /mcp?name=codex."""
 
 from importlib import import_module
 
@@ -7,12 +8,12 @@ from starlette.requests import Request
 from starlette.types import ASGIApp
 
 from crossclaw.door.principal import Principal
-from crossclaw.gateway.edge import Endpoint
+from crossclaw.gateway.edge import Endpoint, FindToken
 from crossclaw.gateway.http.answers import problem
 from crossclaw.tools.guests import GuestTools
 
 
-def mcp_endpoint(tools: GuestTools) -> Endpoint:
+def mcp_endpoint(tools: GuestTools, find_token: FindToken) -> Endpoint:
     async def handle(request: Request, principal: Principal) -> ASGIApp:
         try:
             # Lazy: an extra, and half a second that a gateway without such clients never needs. In a thread, so
@@ -24,6 +25,7 @@ def mcp_endpoint(tools: GuestTools) -> Endpoint:
                 raise
             text = "MCP clients need an extra: pip install 'crossclaw[mcp]', then start the gateway anew"
             return problem(text, "not_installed", 501)
-        return mcp_application(tools, principal, request.query_params.get("name"), request.receive)
+        name, bound = request.query_params.get("name"), tools.bound_name(principal)
+        return mcp_application(tools, principal, name or bound, request.receive)
 
-    return Endpoint(method="POST", path="/mcp", handle=handle)
+    return Endpoint(method="POST", path="/mcp", handle=handle, find_token=find_token)

@@ -9,6 +9,7 @@ from crossclaw.config.heartbeat import EVERY
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.durations import parse_duration
 from crossclaw.domain.sessions import Session
+from crossclaw.domain.sight import EVERYTHING
 from crossclaw.door.registry import Caller, Method, Params, Result
 from crossclaw.gateway.events import shown_key
 from crossclaw.ledger.contract import Ledger
@@ -127,10 +128,10 @@ class About:
         }
 
     async def _stored(self, now: int, agent_id: str | None = None) -> dict[str, Any]:
-        recent = await self._ledger.list_sessions(limit=RECENT, agent_id=agent_id)
+        recent = await self._ledger.list_sessions(limit=RECENT, agent_id=agent_id, sight=EVERYTHING)
         return {
             "path": str(self._store),
-            "count": await self._ledger.count_sessions(agent_id=agent_id),
+            "count": await self._ledger.count_sessions(agent_id=agent_id, sight=EVERYTHING),
             "recent": [self._brief(session, now) for session in recent],
         }
 
@@ -140,7 +141,7 @@ class About:
 
     async def status(self, caller: Caller, params: StatusParams) -> dict[str, Any]:
         now = self._clock.now_ms()
-        recent = await self._ledger.list_sessions(limit=RECENT)
+        recent = await self._ledger.list_sessions(limit=RECENT, sight=EVERYTHING)
         model = self._config.model_for(self._config.agents.default_id, self._environ).primary
         return {
             "heartbeat": {
@@ -156,7 +157,7 @@ class About:
             "rehearsal": model.startswith("rehearsal/"),
             "sessions": {
                 "paths": [str(self._store)],
-                "count": await self._ledger.count_sessions(),
+                "count": await self._ledger.count_sessions(sight=EVERYTHING),
                 "defaults": {
                     "model": model,
                     "contextTokens": self._config.agents.defaults.context_tokens,

@@ -13,6 +13,7 @@ import msgspec
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Forbidden
 from crossclaw.domain.keys import SHARED, SessionKey
+from crossclaw.domain.sight import EVERYTHING
 from crossclaw.door.registry import Caller, Method, Params, Result
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.methods.table import Table, TableRow
@@ -73,7 +74,7 @@ class Map:
         """Whoever took part, and on a first look the newest of the others."""
         sessions = {each.key.text: each for each in await self._watching.sessions(keys[:NODES_MAX])}
         if whole and len(sessions) < NODES_MAX:
-            page = await self._watching.page(limit=NODES_MAX - len(sessions))
+            page = await self._watching.page(limit=NODES_MAX - len(sessions), sight=EVERYTHING)
             sessions = {each.key.text: each for each in page.sessions} | sessions
         return await self._table.rows(list(sessions.values())[-NODES_MAX:])
 
@@ -93,7 +94,7 @@ class Map:
 
 def require_person(resolver: Resolver, caller: Caller) -> None:
     """Who looks at the whole house looks past every visibility: that is for people alone."""
-    if resolver.viewer(caller.principal) is not None:
+    if not resolver.sees_everything(caller.principal):
         raise Forbidden("only a person's client may look at the whole house")
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import anyio
 import msgspec
 
-from crossclaw.config import Config
+from crossclaw.config.current import CurrentConfig
 from crossclaw.domain import untrusted
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.clock import Clock
@@ -25,12 +25,15 @@ from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.audience import Ears
 from crossclaw.gateway.client import Client
 from crossclaw.gateway.frames import event
+from crossclaw.policy.visibility import given_to_node
 from crossclaw.runs.book import Book
 from crossclaw.schedule.notices import Notices
 
 INVOKE_DEFAULT_MS, INVOKE_MAX_MS = 30_000, 10 * 60_000  # a person may have to say yes on the device
 INVOCATIONS_MAX = 1_000  # each holds a task; devices are few
 TEXT_CHARS_MAX = 100_000  # of what a node says; a long dictation has a tenth of it
+
+NOT_BOUND = "the main session is not bound to this node (gateway.nodes.sessions)"
 
 Filled = Annotated[str, msgspec.Meta(min_length=1)]
 
@@ -100,7 +103,7 @@ class Nodes:
 
     def __init__(
         self,
-        config: Config,
+        config: CurrentConfig,
         resolver: Resolver,
         book: Book,
         notices: Notices,
@@ -116,6 +119,7 @@ class Nodes:
         self._clock = clock
         self._ids = ids
         self._pending: dict[str, _Pending] = {}
+        config.listeners.append(self._heed_rules)
 
     # ── asked by operators ─────────────────────────────────────────────────────────────────────
 
@@ -198,13 +202,16 @@ class Nodes:
             case "chat.subscribe" | "chat.unsubscribe":
                 await self._subscribe(caller, body, wanted=params.event == "chat.subscribe")
             case name if name.startswith("exec."):
+                if not await self._resolver.sees(caller.principal, self._main()):
+                    return Heard(ok=True, event=name, handled=False, reason=NOT_BOUND)
                 await self._tell_main(caller, name, body)
             case name:
                 return Heard(ok=True, event=name, handled=False, reason="unknown event")
         return Heard(ok=True, event=params.event, handled=True)
 
     async def _speak(self, caller: Caller, body: dict[str, Any]) -> None:
-        """The person at the device says something: in the node's own session, or in one that is there."""
+        """Somebody at the device says something: in the node's own session, or in one that the owner bound
+        to it. Nobody knows who: it is a node's word, not the owner's."""
         text = body.get("message") or body.get("text")
         if not isinstance(text, str) or not text.strip():
             raise Invalid("message required")
@@ -216,7 +223,7 @@ class Nodes:
             message=UserMessage(
                 text.strip()[:TEXT_CHARS_MAX],
                 self._clock.now_ms(),
-                Provenance("person", source_channel="node", sender=_own_id(caller)),
+                Provenance("node", source_channel="node", sender=_own_id(caller)),
             ),
             plan=RunPlan(timeout_ms=self._config.agents.defaults.timeout_ms),
             authority=self._authority(caller),
@@ -230,6 +237,9 @@ class Nodes:
             caller.listening.sessions.add(key)
         else:
             caller.listening.sessions.discard(key)
+
+    def _main(self) -> SessionKey:
+        return self._notices.main_of(self._config.agents.default_id)
 
     async def _tell_main(self, caller: Caller, name: str, body: dict[str, Any]) -> None:
         text = f"{name}: {msgspec.json.encode(body).decode()[:2_000]}"
@@ -251,6 +261,14 @@ class Nodes:
     def _authority(self, caller: Caller) -> Authority:
         hops = self._config.session.agent_to_agent.max_hops
         return caller.principal.authority.meet(Authority(hops_left=hops))
+
+    def _heed_rules(self) -> None:
+        """A node hears no more of a session that is not bound to it any longer."""
+        for name, client in self._connected().items():
+            given = given_to_node(self._config, name)
+            if (ears := client.ears) is not None:
+                for key in [each for each in ears.sessions if each.text not in given]:
+                    ears.sessions.discard(key)
 
     def _connected(self) -> dict[str, Client]:
         return {

@@ -57,3 +57,12 @@ def find_exchange(db: apsw.Connection, exchange_id: str) -> Exchange | None:
         return None
     names = _COLUMNS.split(", ")
     return Exchange(**dict(zip(names, row, strict=True)))
+
+
+def have_talked(db: apsw.Connection, one: str, other: str) -> bool:
+    row = db.execute(
+        "SELECT EXISTS (SELECT 1 FROM exchanges WHERE requester_key = ?1 AND target_key = ?2) "
+        "OR EXISTS (SELECT 1 FROM exchanges WHERE requester_key = ?2 AND target_key = ?1)",
+        (one, other),
+    ).fetchone()
+    return bool(row and row[0])

@@ -149,7 +149,7 @@ class SqliteLedger:
         return sessions.find_session_by_id(self._reader, session_id, former=former)
 
     async def find_sessions_by_label(
-        self, label: str, *, agent_id: str | None = None, sight: Sight | None = None
+        self, label: str, *, agent_id: str | None = None, sight: Sight
     ) -> list[Session]:
         only = sessions.Filter(agent_id, label=label, sight=sight)
         return sessions.list_sessions(self._reader, SAME_LABEL_MAX, only)
@@ -162,7 +162,7 @@ class SqliteLedger:
         *,
         limit: int,
         agent_id: str | None = None,
-        sight: Sight | None = None,
+        sight: Sight,
         updated_after: int | None = None,
         kinds: Sequence[str] | None = None,
         label: str | None = None,
@@ -175,9 +175,7 @@ class SqliteLedger:
             return await self._scan(lambda db: sessions.list_sessions(db, limit, only, offset))
         return sessions.list_sessions(self._reader, limit, only, offset)
 
-    async def count_sessions(
-        self, *, agent_id: str | None = None, sight: Sight | None = None
-    ) -> int:
+    async def count_sessions(self, *, agent_id: str | None = None, sight: Sight) -> int:
         only = sessions.Filter(agent_id, sight=sight)
         return await self._scan(lambda db: sessions.count_sessions(db, only))
 
@@ -202,6 +200,9 @@ class SqliteLedger:
 
     async def list_open_runs(self, key: SessionKey) -> list[Run]:
         return runs.list_open_runs(self._reader, key)
+
+    async def have_talked(self, one: SessionKey, other: SessionKey) -> bool:
+        return exchanges.have_talked(self._reader, one.text, other.text)
 
     async def list_made_runs(self) -> list[Run]:
         return runs.list_made_runs(self._reader)
@@ -239,7 +240,7 @@ class SqliteLedger:
         return memory.list_obligations(self._reader, key)
 
     async def search(
-        self, words: str, *, limit: int, agent_id: str | None = None, sight: Sight | None = None
+        self, words: str, *, limit: int, agent_id: str | None = None, sight: Sight
     ) -> list[Hit]:
         return await self._scan(lambda db: reading.search(db, words, limit, agent_id, sight))
 

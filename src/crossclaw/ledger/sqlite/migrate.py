@@ -46,6 +46,7 @@ MIGRATIONS = (
     Migration(7, "chats_and_ticks"),
     Migration(8, "cascades"),
     Migration(9, "suspects"),
+    Migration(10, "partners"),
 )
 VERSION = MIGRATIONS[-1].number
 

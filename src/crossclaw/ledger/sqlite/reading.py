@@ -77,7 +77,7 @@ def search(
     words: str,
     limit: int,
     agent_id: str | None,
-    sight: Sight | None = None,
+    sight: Sight,
 ) -> list[Hit]:
     """The newest entries that have all the words."""
     expression = match_expression(words)

@@ -9,7 +9,7 @@ import msgspec
 from crossclaw.domain.errors import Busy, Invalid, NotFound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import UNBOUND, NewSession, Session
-from crossclaw.domain.sight import Sight
+from crossclaw.domain.sight import EVERYTHING, Sight
 from crossclaw.ledger.operations import (
     ASIDE,
     ASIDE_AFTER_MS,
@@ -109,7 +109,7 @@ class Filter(NamedTuple):
     label: str | None = None
     spawned_by: str | None = None
     search: str | None = None
-    sight: Sight | None = None
+    sight: Sight = EVERYTHING
 
     def clauses(self) -> tuple[str, list[str | int]]:
         parts: list[tuple[str, str | int | None]] = [

@@ -20,8 +20,21 @@ LINE = (
 Condition = tuple[str, str]
 
 
-def conditions(sight: Sight | None) -> list[Condition]:
-    if sight is None:
+_NOTHING = "? = ''"
+_AMONG = "key IN (SELECT value FROM json_each(?))"
+
+# An exchange is looked up from both of its ends, each by its own index.
+_PARTNERS = (
+    "EXISTS (SELECT 1 FROM (SELECT ? AS given) WHERE key = given ->> '$.own' "
+    "OR spawned_by = given ->> '$.own' "
+    "OR key IN (SELECT value FROM json_each(given, '$.given')) "
+    "OR EXISTS (SELECT 1 FROM exchanges WHERE requester_key = given ->> '$.own' AND target_key = key) "
+    "OR EXISTS (SELECT 1 FROM exchanges WHERE requester_key = key AND target_key = given ->> '$.own'))"
+)
+
+
+def conditions(sight: Sight) -> list[Condition]:
+    if sight.everything:
         return []
     found: list[Condition] = []
     if sight.agents is not None:
@@ -30,7 +43,12 @@ def conditions(sight: Sight | None) -> list[Condition]:
         found.append(("key = ?", sight.key))
     if sight.spawned_by is not None:
         found.append(("spawned_by = ?", sight.spawned_by))
-    return found + [(_IN_TREE, to_json(sorted(roots))) for roots in sight.trees]
+    if sight.keys is not None:
+        found.append((_AMONG, to_json(sorted(sight.keys))))
+    if sight.partners is not None:
+        found.append((_PARTNERS, to_json(sight.partners)))
+    found += [(_IN_TREE, to_json(sorted(roots))) for roots in sight.trees]
+    return found or [(_NOTHING, "nothing was given")]
 
 
 def _agents(names: tuple[str, ...]) -> Condition:

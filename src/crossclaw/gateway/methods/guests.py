@@ -1,0 +1,66 @@
+"""guests.*: which MCP clients may come in under which name, decided by the owner. Ours."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any
+
+import msgspec
+
+from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.sessions.guest_names import NAME_CHARS_MAX, GuestNames, described, guest_name
+
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_CHARS_MAX)]
+EndRuns = Callable[[], Awaitable[Sequence[str]]]
+
+
+class Nothing(Params, frozen=True):
+    pass
+
+
+class NameParams(Params, frozen=True):
+    name: Name
+
+
+class GuestList(Result, frozen=True):
+    guests: list[dict[str, Any]]
+
+
+class GuestAdded(Result, frozen=True):
+    name: str
+    token: str
+    """Told once; only its digest is kept."""
+    ended_runs: tuple[str, ...] = ()
+
+
+class GuestRemoved(Result, frozen=True):
+    name: str
+    ended_runs: tuple[str, ...] = ()
+
+
+class GuestMethods:
+    def __init__(self, names: GuestNames, end_runs: EndRuns) -> None:
+        self._names = names
+        self._end_runs = end_runs
+
+    async def list(self, caller: Caller, params: Nothing) -> GuestList:
+        return GuestList(guests=[dict(described(each)) for each in self._names.all])
+
+    async def add(self, caller: Caller, params: NameParams) -> GuestAdded:
+        token = await self._names.add(params.name)
+        ended = tuple(await self._end_runs())
+        return GuestAdded(name=guest_name(params.name), token=token.reveal(), ended_runs=ended)
+
+    async def remove(self, caller: Caller, params: NameParams) -> GuestRemoved:
+        await self._names.remove(params.name)
+        ended = tuple(await self._end_runs())
+        return GuestRemoved(name=guest_name(params.name), ended_runs=ended)
+
+    def methods(self) -> Sequence[Method[Any]]:
+        table: tuple[tuple[str, Any, Any, Any, Any, Any, str], ...] = (
+            ("guests.list", Nothing, GuestList, "operator.read", "read", self.list, "Ours: the names of MCP guests, and who holds each."),
+            ("guests.add", NameParams, GuestAdded, "operator.admin", "change", self.add, "Ours: a token for an MCP guest of this name, in place of any before."),
+            ("guests.remove", NameParams, GuestRemoved, "operator.admin", "change", self.remove, "Ours: take a guest's token and name away; what it began ends."),
+        )  # fmt: skip
+        return [
+            Method(name=n, params=p, result=r, scope=s, effect=e, handle=h, summary=t)
+            for n, p, r, s, e, h, t in table
+        ]
