@@ -19,11 +19,11 @@ from crossclaw.domain.errors import ContextOverflow, Invalid, NotFound, Provider
 from crossclaw.domain.events import Compacting, Event, RunStarted
 from crossclaw.domain.exchanges import Exchange
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.messages import Text, ToolUse, UserMessage
+from crossclaw.domain.messages import AssistantMessage, Text, ToolUse, UserMessage
 from crossclaw.domain.runs import Run
 from crossclaw.ledger.operations import PINS_MAX, ArmTimer, PutExchange, Timer
 from crossclaw.providers.contract import ModelRequest, UserTurn
-from crossclaw.testing import ScriptedProvider, heard, open_house
+from crossclaw.testing import ScriptedProvider, heard, open_house, told
 from crossclaw.testing.scripted import Answer
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call, say
@@ -34,7 +34,8 @@ LONG = "lorem ipsum dolor " * 40
 """About 180 tokens."""
 
 
-def small(window: int = 8_000, **compaction: Any) -> Config:
+def small(window: int = 8_000, *, flush: bool = False, **compaction: Any) -> Config:
+    compaction["memoryFlush"] = {"enabled": flush}
     raw = {"agents": {"defaults": {"contextTokens": window, "compaction": compaction}}}
     return msgspec.convert(raw, Config)
 
@@ -475,3 +476,56 @@ async def test_requests_that_are_answered_together_stay_together(
     assert len(made) > 2
     assert last.count("find the red book") == last.count("find the blue book") == 1
     assert all(complaint(request.turns) is None for request in model.seen)
+
+
+@pytest.mark.spec("M5")
+async def test_before_a_summary_the_model_writes_down_what_should_last_and_nobody_sees_it(
+    tmp_path: Path,
+) -> None:
+    def answer(request: ModelRequest) -> Answer:
+        if is_summary(request):
+            return "THE STORY SO FAR"
+        if "about to be summarised" in told(request):
+            write = {"path": "MEMORY.md", "content": "Ana likes tea"}
+            return [ToolUse("f1", "write", write), ToolUse("f2", "exec", {"command": "touch no"})]
+        return "ok"
+
+    model = ScriptedProvider(answer)
+    async with open_house(tmp_path, model, config=small(flush=True)) as house:
+        for number in range(40):
+            run = await say(house, "main", f"turn {number} {LONG}", f"r{number}")
+        made = await compactions(house, run)
+        entries = await house.ledger.list_entries(run.session_id, limit=5_000)
+
+    workspace = tmp_path / "state" / "workspace"
+    flushes = [r for r in model.seen if "about to be summarised" in told(r)]
+    assert (workspace / "MEMORY.md").read_text() == "Ana likes tea"
+    assert not (workspace / "no").exists()  # only files, and only these tools
+    assert len(flushes) == len([each for each in made if each.summary]) > 0
+    assert "Ana likes tea" not in str(entries)
+    assert made[0].usage is not None
+    assert made[0].usage.input > flushes[0].system.count(" ")  # it is counted
+
+
+@pytest.mark.spec("M5")
+async def test_half_a_summary_is_not_remembered_as_the_whole(tmp_path: Path) -> None:
+    half = AssistantMessage([Text("## Goal half a")], stop_reason="max_tokens")
+
+    def answer(request: ModelRequest) -> Answer:
+        if is_summary(request):
+            return "WHOLE" if "Keep it under" in words(request) else half
+        return "ok"
+
+    async with open_house(tmp_path, ScriptedProvider(answer)) as house:
+        for number in range(6):
+            run = await say(house, "main", f"turn {number}", f"r{number}")
+        await call(house, "sessions.compact", key="main")
+        (made,) = await compactions(house, run)
+
+    assert made.summary == "WHOLE"
+
+
+@pytest.mark.spec("M5")
+def test_the_summary_has_its_fixed_sections() -> None:
+    for heading in ("Goal", "Constraints", "Done and open", "Decisions", "Next", "Files touched"):
+        assert f"## {heading}\n" in SYSTEM

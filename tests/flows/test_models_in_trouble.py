@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from crossclaw import app
+from crossclaw.agent.weight import weigh_request
 from crossclaw.config import Config, Paths
 from crossclaw.domain.errors import (
     ContextOverflow,
@@ -208,3 +209,50 @@ async def test_sessions_in_trouble_all_end_and_do_not_slow_the_others(tmp_path: 
     assert all(run is not None and run.status in ("ok", "error") for run in troubled)
     assert all(run is not None and run.error for run in troubled if run and run.status == "error")
     assert len(model.seen) <= 140 * (1 + RetryBudget.share) + RetryBudget.held_max
+
+
+@pytest.mark.spec("M5")
+async def test_a_fallback_with_a_small_window_gets_a_view_of_its_own_and_nothing_is_compacted(
+    tmp_path: Path,
+) -> None:
+    """A short overload must not cost the conversation its memory."""
+    overloaded: list[bool] = []
+    first = ScriptedProvider(
+        lambda r: ProviderOverloaded("no") if overloaded else "noted", name="first"
+    )
+    second = ScriptedProvider(
+        lambda r: ContextOverflow("too long") if weigh_request(r) > 32_000 else "in its place",
+        name="second",
+    )
+    raw = {
+        "agents": {"defaults": {"model": {"primary": "first/big", "fallbacks": ["second/small"]}}},
+        "models": {
+            "providers": {
+                "second": {
+                    "baseUrl": "http://127.0.0.1:1",
+                    "models": [{"id": "small", "contextWindow": 32_000, "input": ["text"]}],
+                }
+            }
+        },
+    }
+    paths = Paths(tmp_path, tmp_path / "state", tmp_path / "openclaw.json")
+    outside = app.Outside(
+        environ={},
+        clock=VirtualClock(),
+        providers={"first": first, "second": second},
+        inline=True,
+    )
+    async with app.open_house(msgspec.convert(raw, Config), paths, outside) as house:
+        await say(house, "main", "my name is Ana", "r0")
+        for number in range(10):
+            await say(house, "main", f"{number} " + "lorem ipsum " * 2_000, f"r{number + 1}")
+        overloaded.append(True)
+        run = await say(house, "main", "and now?", "last")
+        overloaded.clear()
+        await anyio.sleep(120)
+        await say(house, "main", "who am I?", "after")
+        entries = await house.ledger.list_entries(run.session_id, limit=100)
+
+    assert (run.status, run.reply) == ("ok", "in its place")
+    assert [entry for entry in entries if entry.type == "compaction"] == []
+    assert "my name is Ana" in str(first.seen[-1].turns)

@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from crossclaw.agent.flushing import Flusher
 from crossclaw.agent.history import History
 from crossclaw.agent.mind import Mind
 from crossclaw.agent.summary import TIMEOUT_S, Summarizer
-from crossclaw.agent.view import is_picture
+from crossclaw.agent.view import has_pictures
 from crossclaw.agent.weight import BYTES_A_TOKEN, counted, weigh, weigh_text
 from crossclaw.domain.budgets import Amount
 from crossclaw.domain.compactions import (
@@ -27,7 +28,7 @@ from crossclaw.domain.compactions import (
 from crossclaw.domain.errors import ProviderError
 from crossclaw.domain.events import Compacting
 from crossclaw.domain.ids import Ids
-from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, UserMessage
+from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, Usage, UserMessage
 from crossclaw.domain.runs import Run
 from crossclaw.domain.runtime import under_way_lines
 from crossclaw.domain.sessions import Entry
@@ -82,6 +83,8 @@ class Compactor:
         ids: Ids,
         settings: CompactionSettings,
         find_provider: Callable[[str], tuple[Provider, str]],
+        window_of: Callable[[str], int],
+        flusher: Flusher,
     ) -> None:
         self._ledger = ledger
         self._history = history
@@ -90,6 +93,8 @@ class Compactor:
         self._ids = ids
         self._settings = settings
         self._find_provider = find_provider
+        self._window_of = window_of
+        self._flusher = flusher
 
     async def is_full(self, run: Run, mind: Mind, request: ModelRequest) -> bool:
         """Asked of every request that was just made, so it looks closely only when it may be true."""
@@ -119,7 +124,10 @@ class Compactor:
                 or await self._shorten_all(run, scene, limit >> overflows, request)
             )
         try:
-            return await self._summarize(run, mind, scene, cut, reason)
+            flushed = None
+            if request is not None and not overflows:
+                flushed = await self._flusher.flush(run, mind, request)
+            return await self._summarize(run, mind, scene, cut, reason, flushed)
         except ProviderError as error:
             if overflows:
                 raise
@@ -242,11 +250,21 @@ class Compactor:
         )
 
     async def _summarize(
-        self, run: Run, mind: Mind, scene: "Scene", cut: int, reason: CompactionReason
+        self,
+        run: Run,
+        mind: Mind,
+        scene: "Scene",
+        cut: int,
+        reason: CompactionReason,
+        flushed: Usage | None = None,
     ) -> bool:
+        """`flushed` is what was spent on writing things down before."""
         self._feed.publish(Compacting(run.run_id, run.key, "start"))
         try:
             made = await self._summarized(run, mind, scene, cut, reason)
+            if flushed is not None:
+                usage = flushed + (made.usage or Usage())
+                made = msgspec.structs.replace(made, usage=usage)
             await self.put(run, made, mind.spent())
         finally:
             self._feed.publish(Compacting(run.run_id, run.key, "end", reason == "overflow"))
@@ -283,15 +301,16 @@ class Compactor:
 
     def _summarizer(self, run: Run, mind: Mind) -> Summarizer:
         settings = self._settings
-        provider, model = mind.provider, mind.model
+        provider, model, window = mind.provider, mind.model, mind.window
         if settings.model:
             find = mind.meter.on(self._find_provider) if mind.meter else self._find_provider
             if mind.permission is not None:
                 find = mind.permission.on(find)
             provider, model = find(settings.model)
+            window = self._window_of(settings.model)
         wishes = run.plan.context if run.kind == "compact" else None
         # Half of what the window holds: the summary so far and the answer need their place too.
-        chars = settings.limit(mind.window) * BYTES_A_TOKEN // 2
+        chars = settings.limit(window) * BYTES_A_TOKEN // 2
         instructions = "\n".join(filter(None, [settings.instructions, wishes]))
         return Summarizer(provider, model, chars, instructions or None, settings.timeout_s)
 
@@ -323,11 +342,6 @@ def _beside(request: ModelRequest) -> int:
 
 def _asks(entry: Entry, run: Run) -> bool:
     return entry.run_id == run.run_id and isinstance(entry.message, UserMessage)
-
-
-def _has_picture(entry: Entry) -> bool:
-    content = None if entry.message is None else entry.message.content
-    return isinstance(content, list) and any(map(is_picture, content))
 
 
 def _is_answer(entry: Entry) -> bool:
@@ -394,7 +408,7 @@ class Scene:
     def pictures(self) -> Iterator[int]:
         """Messages with pictures: those that no model has answered since, else all."""
         gone = self.before.without_pictures if self.before else ()
-        found = [e.seq for e in self.entries if e.seq not in gone and _has_picture(e)]
+        found = [e.seq for e in self.entries if e.seq not in gone and has_pictures(e.message)]
         answered = max((e.seq for e in self.entries if _is_answer(e)), default=0)
         return iter([seq for seq in found if seq > answered] or found)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from crossclaw.agent.memory import Memory
-from crossclaw.agent.view import Prefix, Thinker, build_view, extend_prefix
+from crossclaw.agent.view import Prefix, Thinker, build_view, extend_prefix, has_pictures
 from crossclaw.domain.compactions import Compaction, compaction_of
 from crossclaw.domain.events import EntryAppended, Event
 from crossclaw.domain.messages import ToolResultMessage
@@ -31,6 +31,8 @@ class View(NamedTuple):
     turns: list[Turn]
     beginning: str = ""
     """A digest of what comes before the turns that can still grow: what thinking is bound to."""
+    pictures: bool = False
+    """Whether there are any in it."""
 
 
 class _Settled(NamedTuple):
@@ -129,7 +131,8 @@ class History:
         prefix = extend_prefix(entries[done:begins], prefix, settled.thinker)
         self._settled[session_id] = settled._replace(prefix=prefix)
         turns = build_view(entries[begins:], prefix, settled.thinker)
-        return View(turns, settled.thinker.beginning if settled.thinker else "")
+        pictures = prefix.pictures or any(has_pictures(e.message) for e in entries[begins:])
+        return View(turns, settled.thinker.beginning if settled.thinker else "", pictures)
 
     async def _summarized_through(self, session_id: str) -> int:
         newest = await self._find_compaction(session_id)

@@ -21,6 +21,7 @@ from crossclaw.agent.continuation import (
 from crossclaw.agent.history import History
 from crossclaw.agent.mind import Mind
 from crossclaw.agent.origin import CLOSE, OPEN
+from crossclaw.agent.pictures import Pictures
 from crossclaw.agent.toolbox import Toolbox
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.compactions import Compaction
@@ -76,8 +77,10 @@ class Loop:
         feed: Feed,
         clock: Clock,
         ids: Ids,
+        pictures: Pictures,
     ) -> None:
         self._book = book
+        self._pictures = pictures
         self._history = history
         self._compactor = compactor
         self._toolbox = toolbox
@@ -176,10 +179,13 @@ class Loop:
     ) -> tuple[ModelRequest, str]:
         """And a digest of what it begins with."""
         view = await self._history.view(run, mind.thinker, trial)
+        turns = view.turns
+        if view.pictures:
+            turns = await self._pictures.shown(turns, can_see=mind.can_see)
         request = ModelRequest(
             model=mind.model,
             system=mind.system,
-            turns=view.turns,
+            turns=turns,
             tools=mind.specs,
             output_tokens_max=mind.output_tokens_max,
             thinking=mind.thinking,

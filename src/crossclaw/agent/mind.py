@@ -6,16 +6,19 @@ from typing import Protocol, get_args
 
 import msgspec
 
+from crossclaw.agent.fitting import fitted
 from crossclaw.agent.meter import Meter, Meters
 from crossclaw.agent.permission import Permission, Permissions
+from crossclaw.agent.pictures import without_pictures
 from crossclaw.agent.prompt import Prompts
 from crossclaw.agent.view import Thinker
 from crossclaw.config.model import ChosenModel
 from crossclaw.domain.agents import ThinkingLevel
 from crossclaw.domain.budgets import Amount
+from crossclaw.domain.models import ModelFacts
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Session
-from crossclaw.providers.contract import Provider, ToolSpec
+from crossclaw.providers.contract import ModelRequest, Provider, ToolSpec
 from crossclaw.providers.fallback import Choice, Fallbacks, Find, Rests
 from crossclaw.sessions.choosing import ModelChoices
 from crossclaw.tools.toolset import Toolset, Toolsets
@@ -41,6 +44,8 @@ class Mind(msgspec.Struct, frozen=True):
     """Tokens that the model can read and write at once."""
     meter: Meter | None = None
     """Where the run has a budget; the provider is metered then."""
+    can_see: bool = True
+    """Whether the model can look at pictures."""
     refused: str | None = None
     """Why the model that was chosen for the run or its session is not the one that answers."""
     permission: Permission | None = None
@@ -62,8 +67,8 @@ class FindProvider(Protocol):
 class Minds:
     """`model_of` answers the configured models of an agent, `choices` which others may be
     chosen, `thinking_of` an agent's level of thinking,
-    `output_tokens_of` how much a model, named as `provider/model`, says at most, `takes_tools` whether
-    it can call any, and `window_of` how much of a model's window an agent may fill."""
+    `output_tokens_of` how much a model, named as `provider/model`, says at most, `facts_of` what else is
+    known about it, and `window_of` how much of a model's window an agent may fill."""
 
     def __init__(
         self,
@@ -74,7 +79,7 @@ class Minds:
         choices: ModelChoices,
         thinking_of: Callable[[str], ThinkingLevel | None],
         output_tokens_of: Callable[[str], int | None],
-        takes_tools: Callable[[str], bool],
+        facts_of: Callable[[str], ModelFacts],
         window_of: Callable[[str, str], int],
         meters: Meters,
         permissions: Permissions,
@@ -86,7 +91,7 @@ class Minds:
         self._choices = choices
         self._thinking_of = thinking_of
         self._output_tokens_of = output_tokens_of
-        self._takes_tools = takes_tools
+        self._facts_of = facts_of
         self._window_of = window_of
         self._meters = meters
         self._permissions = permissions
@@ -115,13 +120,14 @@ class Minds:
             self._output_tokens(chosen),
             self._window_of(run.key.agent_id, chosen),
             meter,
+            self._facts_of(chosen).pictures,
             refused,
             permission,
         )
 
     async def _tools(self, run: Run, chosen: str) -> Toolset:
         """Tools that a model cannot call would only fill its window."""
-        if not self._takes_tools(chosen):
+        if not self._facts_of(chosen).tools:
             return Toolset({}, {})
         return await self._toolsets.of(run.key, run.authority, chosen)
 
@@ -130,9 +136,13 @@ class Minds:
         addresses = dict.fromkeys((chosen, *fallbacks))
         if len(addresses) == 1:
             return find(chosen)
-        choices = [Choice(address, self._output_tokens(address)) for address in addresses]
+        choices = [self._choice(address) for address in addresses]
         model = chosen.partition("/")[2]
-        return Fallbacks(find, choices, self._rests), model
+        return Fallbacks(find, choices, self._rests, fit), model
+
+    def _choice(self, address: str) -> Choice:
+        facts = self._facts_of(address)
+        return Choice(address, self._output_tokens(address), facts.window, facts.pictures)
 
     def _output_tokens(self, address: str) -> int:
         return self._output_tokens_of(address) or OUTPUT_TOKENS_MAX
@@ -149,3 +159,11 @@ def _digest(system: str, specs: Sequence[ToolSpec]) -> str:
     digest = blake2s(system.encode("utf-8", "replace"), digest_size=8)
     digest.update(msgspec.json.encode(specs))
     return digest.hexdigest()
+
+
+def fit(request: ModelRequest, choice: Choice) -> ModelRequest:
+    """A request for the first model as a fallback can read it."""
+    if not choice.pictures:
+        turns = without_pictures(request.turns)
+        request = msgspec.structs.replace(request, turns=turns)
+    return fitted(request, choice.window) if choice.window else request

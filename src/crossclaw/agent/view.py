@@ -74,6 +74,8 @@ class Prefix(msgspec.Struct, frozen=True):
     without_pictures: frozenset[int] = frozenset()
     left_out: frozenset[int] = frozenset()
     """Messages of which a model has refused the pictures, or all."""
+    pictures: bool = False
+    """Whether there are any in it."""
     context: str | None = None
     """What a run was last told to know; it is not said twice."""
 
@@ -111,7 +113,12 @@ def extend_prefix(
         if to_be_continued:
             _add_user(turns, [], [Text(CUT)])
     return msgspec.structs.replace(
-        prefix, seq=entries[-1].seq, turns=tuple(turns), ids=frozenset(ids), context=context
+        prefix,
+        seq=entries[-1].seq,
+        turns=tuple(turns),
+        ids=frozenset(ids),
+        context=context,
+        pictures=prefix.pictures or any(has_pictures(message) for message, _ in shown),
     )
 
 
@@ -151,6 +158,11 @@ def _without_refused(message: Message, seq: int, prefix: Prefix) -> Message:
         return message
     blocks = [Text(REFUSED_PICTURE) if is_picture(block) else block for block in message.content]
     return msgspec.structs.replace(message, content=blocks)
+
+
+def has_pictures(message: Message | None) -> bool:
+    content = None if message is None else message.content
+    return isinstance(content, list) and any(map(is_picture, content))
 
 
 def is_picture(block: object) -> bool:

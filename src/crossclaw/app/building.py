@@ -5,11 +5,13 @@ from typing import Any
 
 from crossclaw.agent.compaction import Compactor
 from crossclaw.agent.execute import Agent
+from crossclaw.agent.flushing import Flusher
 from crossclaw.agent.history import History
 from crossclaw.agent.loop import Loop
 from crossclaw.agent.meter import Meters
 from crossclaw.agent.mind import Minds
 from crossclaw.agent.permission import Permissions
+from crossclaw.agent.pictures import Pictures
 from crossclaw.agent.toolbox import Toolbox
 from crossclaw.app import told
 from crossclaw.app.parts import Floor, Ground, House, Schedule, Site
@@ -268,7 +270,7 @@ def build_agent(site: Site, house: House) -> Agent:
         site.models,
         config.agents.thinking_for,
         lambda model: told.output_tokens(config, model),
-        config.takes_tools,
+        config.facts_for,
         config.window_for,
         Meters(house.ledger, site.providers.price, clock),
         Permissions(site.credentials, lambda _run, address: site.models.require(address)),
@@ -283,8 +285,10 @@ def build_agent(site: Site, house: House) -> Agent:
         ids,
         told.compaction(config),
         site.providers.get,
+        lambda model: config.facts_for(model).window,
+        Flusher(config.agents.defaults.compaction.memory_flush, config),
     )
-    loop = Loop(house.book, history, compactor, toolbox, house.feed, clock, ids)
+    loop = Loop(house.book, history, compactor, toolbox, house.feed, clock, ids, Pictures())
     return Agent(minds, loop, compactor, ids)
 
 

@@ -161,6 +161,14 @@ class AgentSandbox(Section, frozen=True):
     unused = _FOREIGN_SANDBOX
 
 
+class MemoryFlush(Section, frozen=True):
+    enabled: bool = True
+    """Whether the model may write down what should last, in one silent turn before a summary."""
+    prompt: str | None = None
+    """What it is told then; unset: our own words."""
+    unused = names("softThresholdTokens forceFlushTranscriptBytes systemPrompt model")
+
+
 class Compaction(Section, frozen=True):
     mode: Literal["default", "safeguard"] = "safeguard"
     """Both mean the same here."""
@@ -178,8 +186,9 @@ class Compaction(Section, frozen=True):
     """The model that writes it; unset: the session's own."""
     timeout_seconds: Positive | None = None
     """How long the summary may take."""
+    memory_flush: MemoryFlush = MemoryFlush()
     unused = names(
-        "memoryFlush identifierPolicy identifierInstructions recentTurnsPreserve qualityGuard"
+        "identifierPolicy identifierInstructions recentTurnsPreserve qualityGuard"
         " postIndexSync postCompactionSections notifyUser provider truncateAfterCompaction"
         " midTurnPrecheck maxActiveTranscriptBytes"
     )

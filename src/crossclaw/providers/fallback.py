@@ -32,6 +32,14 @@ class Choice(msgspec.Struct, frozen=True):
     address: str
     """`provider/model`."""
     output_tokens_max: int
+    window: int = 0
+    """Tokens that it reads and writes at once; 0: nobody knows."""
+    pictures: bool = True
+    """Whether it can look at pictures."""
+
+
+Fit = Callable[[ModelRequest, Choice], ModelRequest]
+"""Makes of a request what another model than the first can read, for this one answer."""
 
 
 class Rests:
@@ -56,11 +64,18 @@ class Rests:
 class Fallbacks:
     """A provider for one run, made of several."""
 
-    def __init__(self, find: Find, choices: Sequence[Choice], rests: Rests) -> None:
+    def __init__(
+        self,
+        find: Find,
+        choices: Sequence[Choice],
+        rests: Rests,
+        fit: Fit = lambda request, choice: request,
+    ) -> None:
         self.name = choices[0].address.partition("/")[0]
         self._find = find
         self._choices = choices
         self._rests = rests
+        self._fit = fit
         self._order: list[Choice] = []
 
     async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
@@ -70,9 +85,9 @@ class Fallbacks:
             choice = self._order[0]
             try:
                 return await self._ask(choice, request, tell)
-            except ContextOverflow:
-                raise  # another model would not fit it either, and compaction can
             except ProviderError as error:
+                if isinstance(error, ContextOverflow) and choice == self._choices[0]:
+                    raise  # compaction can help; what a fallback cannot read is no reason for one
                 troubles.append((choice.address, error))
                 self._rests.begin(choice.address, error)
                 if len(self._order) == 1:
@@ -89,7 +104,7 @@ class Fallbacks:
             request, model=model, output_tokens_max=choice.output_tokens_max
         )
         if choice != self._choices[0]:
-            asked = _without_thoughts(asked)
+            asked = self._fit(_without_thoughts(asked), choice)
         answer = await provider.complete(asked, tell)
         self._rests.end(choice.address)
         return answer

@@ -1,0 +1,94 @@
+"""Fitting: a request made to fit a smaller window, for one answer only.
+
+A fallback may read far less than the model that it stands in for. The conversation is not compacted for
+it: that would last, and the overload will not. It is shown the newest turns instead, and told so.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from crossclaw.agent.origin import CLOSE, OPEN
+from crossclaw.agent.weight import BYTES_A_TOKEN, IMAGE_TOKENS, weigh_request
+from crossclaw.domain.messages import Image, Text
+from crossclaw.providers.contract import AssistantTurn, ModelRequest, ToolReturn, Turn, UserTurn
+
+LEFT_OUT = f"{OPEN}runtime\nOlder parts of this conversation are left out of this request.{CLOSE}"
+SHARE = 0.85  # of the window: the estimate is one
+SHORT_CHARS = 200  # the least that is left of a text
+
+
+def fitted(request: ModelRequest, window: int) -> ModelRequest:
+    """The request, or as much of its end as fits. Legal as the whole was: it begins with a user's turn, and
+    every result stands behind its call."""
+    room = int(window * SHARE) - min(request.output_tokens_max, window // 4)
+    if weigh_request(request) <= room:
+        return request
+    bare = msgspec.structs.replace(request, turns=[])
+    left = max(0, room - weigh_request(bare))
+    turns = _newest(request.turns, left)
+    chars = max(SHORT_CHARS, left * BYTES_A_TOKEN // max(1, len(turns)))
+    made = msgspec.structs.replace(request, turns=turns)
+    while weigh_request(made) > room and chars >= SHORT_CHARS:
+        made = msgspec.structs.replace(request, turns=[_shortened(turn, chars) for turn in turns])
+        chars //= 2
+    return made
+
+
+def _newest(turns: Sequence[Turn], tokens: int) -> list[Turn]:
+    """From the newest words of the user that fit with all that follows; else those words, and what
+    follows of it from some call on."""
+    begins = [n for n, turn in enumerate(turns) if _begins(turn)]
+    weights = [_weight(turn) for turn in turns]
+    for begin in begins:
+        if sum(weights[begin:]) <= tokens:
+            return _told(turns, begin, begin)
+    last = begins[-1] if begins else 0
+    calls = [n for n in range(last + 1, len(turns)) if isinstance(turns[n], AssistantTurn)]
+    for begin in calls:
+        if weights[last] + sum(weights[begin:]) <= tokens:
+            return _told(turns, last, begin)
+    return _told(turns, last, calls[-1] if calls else last)
+
+
+def _told(turns: Sequence[Turn], asked: int, goes_on: int) -> list[Turn]:
+    first = turns[asked]
+    assert isinstance(first, UserTurn)
+    opening = UserTurn([], [Text(LEFT_OUT), *first.content])
+    return [opening, *turns[max(goes_on, asked + 1) :]]
+
+
+def _begins(turn: Turn) -> bool:
+    return isinstance(turn, UserTurn) and not turn.results
+
+
+def _weight(turn: Turn) -> int:
+    blocks = [*turn.content]
+    if isinstance(turn, UserTurn):
+        blocks += [block for result in turn.results for block in result.content]
+    images = sum(isinstance(block, Image) for block in blocks)
+    plain = [block for block in blocks if not isinstance(block, Image)]
+    return len(msgspec.json.encode(plain)) // BYTES_A_TOKEN + IMAGE_TOKENS * images
+
+
+def _shortened(turn: Turn, chars: int) -> Turn:
+    if isinstance(turn, AssistantTurn):
+        return AssistantTurn(
+            [Text(_cut(b.text, chars)) if isinstance(b, Text) else b for b in turn.content]
+        )
+    results = [
+        ToolReturn(each.tool_use_id, _cut_all(each.content, chars), each.is_error)
+        for each in turn.results
+    ]
+    return UserTurn(results, _cut_all(turn.content, chars))
+
+
+def _cut_all(blocks: Sequence[Text | Image], chars: int) -> list[Text | Image]:
+    return [Text(_cut(b.text, chars)) if isinstance(b, Text) else b for b in blocks]
+
+
+def _cut(text: str, chars: int) -> str:
+    if len(text) <= chars:
+        return text
+    half = chars // 2
+    return f"{text[:half]}\n[{len(text) - 2 * half} characters are left out]\n{text[-half:]}"

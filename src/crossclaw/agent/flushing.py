@@ -1,0 +1,80 @@
+"""Flushing: before older turns become a summary, the model may write down what should last.
+
+One model call and its calls of `read`, `write` and `edit`, told to nobody and stored in no transcript; what it
+cost is counted with the compaction. After a crash in the middle it happens again, with the compaction.
+"""
+
+import logging
+
+import msgspec
+
+from crossclaw.agent.mind import Mind
+from crossclaw.agent.origin import CLOSE, OPEN
+from crossclaw.config.agents import MemoryFlush
+from crossclaw.config.current import CurrentConfig
+from crossclaw.domain.errors import CrossclawError, ProviderError
+from crossclaw.domain.exchanges import NO_REPLY
+from crossclaw.domain.messages import Text, ToolUse, Usage
+from crossclaw.domain.runs import Run
+from crossclaw.policy.sandbox import confined, sandbox_of
+from crossclaw.providers.contract import ModelRequest, UserTurn
+from crossclaw.tools.contract import context_of
+
+log = logging.getLogger(__name__)
+
+TOOLS = ("read", "write", "edit")
+CALLS_MAX = 8  # of the one turn; a model that writes more files has lost its way
+WORDS = (
+    "The older part of this conversation is about to be summarised. Write what should last beyond it into "
+    "MEMORY.md or memory/YYYY-MM-DD.md now, with write or edit: facts, preferences, decisions, open promises. "
+    f"Nobody reads your words in this turn. If nothing needs to be kept, reply with exactly {NO_REPLY}."
+)
+
+
+class Flusher:
+    def __init__(self, settings: MemoryFlush, config: CurrentConfig) -> None:
+        self._settings = settings
+        self._config = config
+
+    async def flush(self, run: Run, mind: Mind, request: ModelRequest) -> Usage | None:
+        """What it cost; None where there was nothing to do it with."""
+        if not self._settings.enabled or not self._may_write(run, mind):
+            return None
+        words = f"{OPEN}runtime\n{self._settings.prompt or WORDS}{CLOSE}"
+        last = request.turns[-1]
+        assert isinstance(last, UserTurn)
+        asked = UserTurn(last.results, [*last.content, Text(words)])
+        turns = [*request.turns[:-1], asked]
+        try:
+            answer = await mind.provider.complete(
+                msgspec.structs.replace(request, turns=turns), lambda piece: None
+            )
+        except ProviderError as error:
+            log.warning(
+                "run %s: nothing was written down before the summary: %s", run.run_id, error
+            )
+            return None
+        for call in [each for each in answer.tool_calls if each.name in TOOLS][:CALLS_MAX]:
+            await self._call(run, mind, call)
+        return answer.usage
+
+    def _may_write(self, run: Run, mind: Mind) -> bool:
+        """A child's memory goes with it, and what is read-only cannot be written."""
+        authority = confined(self._config.agents, run.key, run.authority)
+        access = sandbox_of(self._config.agents, run.key).workspace_access
+        return (
+            "write" in mind.tools
+            and not mind.tools.is_taken_away("write")
+            and not run.key.is_subagent
+            and (not authority.sandboxed or access == "rw")
+        )
+
+    async def _call(self, run: Run, mind: Mind, call: ToolUse) -> None:
+        tool = mind.tools.get(call.name)
+        if tool is None or mind.tools.is_taken_away(call.name):
+            return
+        authority = confined(self._config.agents, run.key, run.authority)
+        try:
+            await tool.call(context_of(run, call.id, authority), tool.read(call.input))
+        except CrossclawError as error:
+            log.warning("run %s: %s failed before the summary: %s", run.run_id, call.name, error)

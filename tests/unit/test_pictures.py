@@ -1,0 +1,114 @@
+"""Pictures for models: sniffed, upright, small, of a type that services take; or a note that says why not."""
+
+import base64
+import io
+from typing import Any
+
+import pytest
+
+from crossclaw.agent.pictures import AS_IT_IS_BYTES, Pictures, sniffed
+from crossclaw.domain.messages import Image, ImageSource, Text
+from crossclaw.providers.contract import ToolReturn, UserTurn
+from crossclaw.tools.picture_reader import BYTES_MAX, SIDE_MAX, for_model
+
+PIL = pytest.importorskip("PIL.Image", reason="comes with the extra `pictures`")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"  # in real time: another process reads
+
+
+def drawn(kind: str, size: tuple[int, int] = (60, 40), **options: Any) -> bytes:
+    picture = PIL.effect_noise(size, 80).convert("RGB")
+    picture.putpixel((0, 0), (255, 0, 0))
+    out = io.BytesIO()
+    picture.save(out, kind, **options)
+    return out.getvalue()
+
+
+def image(raw: bytes, media_type: str = "image/png") -> Image:
+    return Image(ImageSource("base64", media_type, base64.b64encode(raw).decode()))
+
+
+async def shown(*images: Image, can_see: bool = True) -> list[Text | Image]:
+    turn = UserTurn([ToolReturn("c1", [Text("a"), *images])], [Text("look"), *images])
+    (made,) = await Pictures().shown([turn], can_see=can_see)
+    assert isinstance(made, UserTurn)
+    assert made.results[0].content[1:] == made.content[1:]
+    return made.content[1:]
+
+
+async def test_a_small_plain_picture_goes_as_it_is_under_its_true_type() -> None:
+    gif = drawn("GIF")
+
+    (made,) = await shown(image(gif, "image/heic"))
+
+    assert made == image(gif, "image/gif")
+
+
+async def test_a_phone_photo_is_turned_upright_and_scaled() -> None:
+    exif = PIL.Exif()
+    exif[0x0112] = 6  # lies on its side
+    photo = drawn("JPEG", (3000, 2000), exif=exif, quality=95)
+
+    (made,) = await shown(image(photo, "image/jpeg"))
+
+    assert isinstance(made, Image)
+    raw = base64.b64decode(made.source.data or "")
+    assert made.source.media_type == "image/jpeg"
+    assert PIL.open(io.BytesIO(raw)).size == (round(SIDE_MAX * 2 / 3), SIDE_MAX)
+    assert len(raw) <= BYTES_MAX
+
+
+async def test_a_type_that_services_do_not_take_is_converted() -> None:
+    (made,) = await shown(image(drawn("BMP"), "image/bmp"))
+
+    assert isinstance(made, Image)
+    assert sniffed(base64.b64decode(made.source.data or ""))[0] == made.source.media_type
+
+
+@pytest.mark.parametrize(
+    ("raw", "why"),
+    [
+        (b"\0\0\0\x18ftypheic" + b"\0" * 64, "it is HEIC"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "it is SVG"),
+        (b"%PDF-1.7", "it is PDF"),
+        (b"no picture at all", "cannot be read as a picture"),
+        (b"\x89PNG\r\n\x1a\n" + b"\0" * AS_IT_IS_BYTES, "it "),
+    ],
+)
+async def test_what_is_no_picture_for_a_model_is_named_in_a_note(raw: bytes, why: str) -> None:
+    (made,) = await shown(image(raw))
+
+    assert isinstance(made, Text)
+    assert made.text.startswith("[A picture (image/png) is not shown: ")
+    assert why in made.text
+
+
+async def test_data_that_is_not_base64_is_a_note() -> None:
+    (made,) = await shown(Image(ImageSource("base64", "image/png", "!!!")))
+
+    assert isinstance(made, Text)
+    assert "damaged" in made.text
+
+
+async def test_a_model_that_cannot_see_is_told_so() -> None:
+    (made,) = await shown(image(drawn("PNG")), can_see=False)
+
+    assert isinstance(made, Text)
+    assert "cannot look at pictures" in made.text
+
+
+def test_a_picture_of_too_many_pixels_is_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    from crossclaw.tools import picture_reader  # noqa: PLC0415
+
+    monkeypatch.setattr(picture_reader, "PIXELS_MAX", 1_000)
+    with pytest.raises(ValueError, match=r"pixels|Bomb"):
+        for_model(drawn("PNG", (60, 40)))
+
+
+def test_the_same_picture_always_becomes_the_same_bytes() -> None:
+    photo = drawn("JPEG", (2000, 1000))
+
+    assert for_model(photo) == for_model(photo)
