@@ -12,17 +12,18 @@ from crossclaw.domain.clock import SystemClock
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.sessions.importing import Import
 
-SESSIONS, MESSAGES = 40, 1_000  # of each; two or three seconds
+MANY, SHORT = 10_000, 6  # a folder of years
+ONE, LONG = 1, 100_000  # and one conversation that never began anew
 
 
-def a_folder(folder: Path) -> None:
-    """What OpenClaw 2026.2 leaves: conversations with tool calls, in their own names."""
+def a_folder(folder: Path, count: int, messages: int) -> None:
+    """What OpenClaw 2026.2 leaves: so many conversations with tool calls, of so many messages each."""
     sessions = folder / "agents" / "main" / "sessions"
     sessions.mkdir(parents=True)
-    store = {f"agent:main:bench{n}": {"sessionId": f"s{n}", "updatedAt": 1 + n} for n in range(SESSIONS)}  # fmt: skip
+    store = {f"agent:main:bench{n}": {"sessionId": f"s{n}", "updatedAt": 1 + n} for n in range(count)}  # fmt: skip
     (sessions / "sessions.json").write_bytes(msgspec.json.encode(store))
-    lines = [_line(number) for number in range(MESSAGES)]
-    for number in range(SESSIONS):
+    lines = [_line(number) for number in range(messages)]
+    for number in range(count):
         header = {"type": "session", "version": 3, "id": f"s{number}"}
         body = msgspec.json.Encoder().encode_lines([header, *lines])
         (sessions / f"s{number}.jsonl").write_bytes(body)
@@ -68,9 +69,9 @@ def _line(number: int) -> dict[str, object]:
     }
 
 
-async def _import(stores: Stores) -> Spent:
+async def _import(stores: Stores, count: int, messages: int) -> Spent:
     paths = stores.fresh()
-    a_folder(paths.state_dir)
+    a_folder(paths.state_dir, count, messages)
     ledger = SqliteLedger(paths.ledger_path)
     watch = Stopwatch()
     report = await Import(ledger, SystemClock(), lambda *_: None).run(paths.state_dir)
@@ -79,12 +80,14 @@ async def _import(stores: Stores) -> Spent:
     return spent
 
 
-def run(stores: Stores) -> Spent:
-    return anyio.run(_import, stores)
+def _work(count: int, messages: int, name: str) -> Work:
+    row = Row(f"import: messages of OpenClaw, {name}", "rate", "msgs/s", bar=10_000)
+    return Work(
+        lambda stores: anyio.run(_import, stores, count, messages), reference.GROUPED, (row,)
+    )
 
 
 WORKS = (
-    Work(
-        run, reference.GROUPED, (Row("import: messages of OpenClaw", "rate", "msgs/s", bar=10_000),)
-    ),
+    _work(MANY, SHORT, f"{MANY:,} sessions of {SHORT}"),
+    _work(ONE, LONG, f"one session of {LONG:,}"),
 )

@@ -19,6 +19,7 @@ from crossclaw.domain.messages import (
     UserMessage,
 )
 from crossclaw.domain.sight import EVERYTHING
+from crossclaw.ledger.operations import Op
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.sessions import importing
 from crossclaw.sessions.importing import Import, Report
@@ -278,6 +279,58 @@ async def test_what_cannot_be_read_is_told_with_its_line_and_the_rest_comes(tmp_
     assert any("1 transcripts that no session names" in text for text in report.remarks)
 
 
+class Counted(SqliteLedger):
+    """Counts its commits."""
+
+    commits = 0
+
+    async def commit(self, *ops: Op[Any]) -> list[Any]:
+        self.commits += 1
+        return await super().commit(*ops)
+
+    async def do(self, op: Op[Any]) -> Any:
+        (result,) = await self.commit(op)
+        return result
+
+
+async def test_many_short_sessions_take_one_look_at_the_folder_and_a_few_commits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each by itself would list the whole folder and wait for the disk twice."""
+    names = [f"{number:04}" for number in range(1_200)]
+    store = {f"agent:main:s{name}": {"sessionId": name, "updatedAt": 5} for name in names}
+    write(tmp_path / "there", store, **dict.fromkeys(names, lines(*LINES[:3])))
+    looks: list[str] = []
+    scandir = os.scandir
+
+    def counted(path: Any = ".") -> Any:
+        looks.append(str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", counted)
+    ledger = Counted(tmp_path / "ledger.sqlite")
+    report = await Import(ledger, VirtualClock(), lambda *_: None).run(tmp_path / "there")
+    await ledger.close()
+
+    assert (report.sessions, report.messages) == (1_200, 1_200)
+    assert sum(look.endswith("/sessions") for look in looks) == 1
+    assert ledger.commits <= 8
+
+
+async def test_transcripts_of_topics_are_found_and_counted_as_named(tmp_path: Path) -> None:
+    store = {
+        "agent:main:a": {"sessionId": "aa", "updatedAt": 5},
+        "agent:main:b": {"sessionId": "bb", "updatedAt": 5, "sessionFile": "/elsewhere/own.jsonl"},
+    }
+    some = lines(*LINES[:3])
+    there = {"aa-topic-7": some, "aa-topic-9": some, "own": some, "aab": some, "cc-topic-1": some}
+    write(tmp_path / "there", store, **there)
+    report = await bring(tmp_path / "there", tmp_path / "state")
+
+    assert report.messages == 2
+    assert any("2 transcripts that no session names" in text for text in report.remarks)
+
+
 @pytest.mark.spec("P1")
 async def test_a_session_keeps_its_label_though_another_here_has_it(tmp_path: Path) -> None:
     store = {"agent:main:a": ENTRY, "agent:main:b": {**ENTRY, "sessionId": CRON}}
@@ -336,4 +389,4 @@ async def test_damaged_values_are_told_and_keep_nothing_else_out(tmp_path: Path)
 
     assert report.sessions >= 3
     assert report.messages == 2
-    assert any("s-long" in text or "agent:main:long" in text for text in [*report.problems])
+    assert any("s-long" in text or "agent:main:long" in text for text in report.remarks)

@@ -1,5 +1,7 @@
 """Sessions of OpenClaw's store: its keys, its columns, and where its transcripts lie."""
 
+import os
+from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from crossclaw.domain.keys import RESERVED, SHARED, SessionKey
 from crossclaw.sandbox.files import find_file
 from crossclaw.transcripts.foreign import Line, mend_halves, parse_time
 
+SUFFIX, TOPIC = ".jsonl", "-topic-"
 HEADER_BYTES_MAX = 64_000  # an id, a time and a folder
 
 _COLUMNS = {
@@ -103,15 +106,46 @@ def _can_be_kept(value: Any) -> bool:
     return not isinstance(value, str) or value.isprintable()
 
 
-def find_transcript(entry: dict[str, Any], session_id: str, folder: Path) -> Path | None:
-    """What has the name that the entry says in the store's own folder."""
-    written = entry.get("sessionFile")
-    tried = [folder / f"{session_id}.jsonl"]
-    if isinstance(written, str) and written:
-        tried = [folder / Path(written).name, *tried]
-    topics = sorted(folder.glob(f"{session_id}-topic-*.jsonl"))
-    # Not where a link or a written path leads: what lies elsewhere was not asked for.
-    return next((p for p in (*tried, *topics) if p.is_file() and not p.is_symlink()), None)
+class Shelf:
+    """The transcripts in a store's folder, listed once: there may be a hundred thousand."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._files: set[str] = set()
+        self._topics: dict[str, list[str]] = {}
+        with os.scandir(folder) as found:
+            # Not where a link leads: what lies elsewhere was not asked for.
+            for each in found:
+                if each.name.endswith(SUFFIX) and each.is_file(follow_symlinks=False):
+                    self._files.add(each.name)
+        for name in sorted(self._files):
+            for session_id in _topic_of(name):
+                self._topics.setdefault(session_id, []).append(name)
+
+    def find(self, entry: dict[str, Any], session_id: str) -> Path | None:
+        """What has the name that the entry says, in the store's own folder."""
+        written = entry.get("sessionFile")
+        tried = [session_id + SUFFIX, *self._topics.get(session_id, ())]
+        if isinstance(written, str) and written:
+            tried = [Path(written).name, *tried]
+        return next((self._folder / name for name in tried if name in self._files), None)
+
+    def count_unnamed(self, session_ids: Set[str], files: Set[str]) -> int:
+        """Transcripts that belong to none of these sessions."""
+        return sum(
+            name not in files
+            and name.removesuffix(SUFFIX) not in session_ids
+            and not any(each in session_ids for each in _topic_of(name))
+            for name in self._files
+        )
+
+
+def _topic_of(name: str) -> Iterator[str]:
+    """The ids of sessions whose topic the file may be: what stands before any `-topic-` in its name."""
+    found = name.find(TOPIC)
+    while found >= 0:
+        yield name[:found]
+        found = name.find(TOPIC, found + 1)
 
 
 def begun_at(path: Path | None) -> int:

@@ -4,7 +4,7 @@ Nothing is changed in that folder. What was imported before is known, so an impo
 goes on, and one that is repeated changes nothing.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,10 +24,10 @@ from crossclaw.ledger.imports import (
 from crossclaw.sandbox.contract import Beneath
 from crossclaw.sandbox.files import open_file, read_file
 from crossclaw.sessions.foreign import (
+    Shelf,
     begun_at,
     canonical_first,
     columns_of,
-    find_transcript,
     is_file_name,
     key_of,
     number_of,
@@ -37,6 +37,7 @@ from crossclaw.transcripts.foreign import Read, read_transcript
 
 BATCH_ENTRIES = 2_000  # one fsync for so many; a cut-off import repeats none of them
 BATCH_BYTES = 8_000_000
+GROUP_SESSIONS = 500  # made in one commit; others who write wait no longer than a few milliseconds
 TOLD_MAX = 200  # problems told one by one; the rest are counted
 STORE_BYTES_MAX = 1_000_000_000  # of a sessions.json: a gigabyte is a million sessions
 
@@ -77,6 +78,8 @@ Progress = Callable[[int, int, Report], None]
 class Found(NamedTuple):
     session: ImportedSession
     path: Path | None
+    size: int
+    """Of the transcript, when it was found."""
 
 
 class Import:
@@ -99,9 +102,9 @@ class Import:
         for store in newer:
             self.report.remark(f"{store}: sessions of OpenClaw 2026.9, which cannot be read yet")
         self.report.agents = sorted({each.session.key.agent_id for each in found})
-        self._all = sum(each.path.stat().st_size for each in found if each.path)
-        for each in found:
-            await self._bring(each)
+        self._all = sum(each.size for each in found)
+        for first in range(0, len(found), GROUP_SESSIONS):
+            await self._bring(found[first : first + GROUP_SESSIONS])
         return self.report
 
     # ── finding ────────────────────────────────────────────────────────────────────────────────
@@ -114,17 +117,18 @@ class Import:
             yield from self._of_store(normalize_agent_id(agent_name), store)
 
     def _of_store(self, agent_id: str, store: Path) -> Iterator[Found]:
-        entries = self._read_store(store)
+        entries, shelf = self._read_store(store), Shelf(store.parent)
         used: set[str] = set()
+        files: set[str] = set()
         for name in sorted(entries, key=canonical_first):
-            found = self._try_session(agent_id, name, entries[name], store)
+            found = self._try_session(agent_id, name, entries[name], store, shelf)
             if found is None or found.session.session_id in used:
                 continue  # a second name of the same transcript: `main` beside agent:main:main
             used.add(found.session.session_id)
+            files |= {found.path.name} if found.path else set()
             yield found
-        orphans = [p for p in store.parent.glob("*.jsonl") if not any(p.name.startswith(u) for u in used)]  # fmt: skip
-        if orphans:
-            self.report.remark(f"{store.parent}: {len(orphans)} transcripts that no session names are left")  # fmt: skip
+        if orphans := shelf.count_unnamed(used, files):
+            self.report.remark(f"{store.parent}: {orphans} transcripts that no session names are left")  # fmt: skip
 
     def _read_store(self, store: Path) -> dict[str, Any]:
         try:
@@ -138,15 +142,19 @@ class Import:
             return {}
         return entries
 
-    def _try_session(self, agent_id: str, name: str, entry: Any, store: Path) -> Found | None:
+    def _try_session(
+        self, agent_id: str, name: str, entry: Any, store: Path, shelf: Shelf
+    ) -> Found | None:
         """One that nobody can read does not keep the others out."""
         try:
-            return self._session(agent_id, name, entry, store)
+            return self._session(agent_id, name, entry, store, shelf)
         except (OverflowError, RecursionError, OSError, ValueError) as error:
             self.report.problem(f"{store}: session {name[:80]!r}: {type(error).__name__}: {error}")
             return None
 
-    def _session(self, agent_id: str, name: str, entry: Any, store: Path) -> Found | None:
+    def _session(
+        self, agent_id: str, name: str, entry: Any, store: Path, shelf: Shelf
+    ) -> Found | None:
         session_id = entry.get("sessionId") if isinstance(entry, dict) else None
         if not isinstance(session_id, str) or not is_file_name(session_id):
             self.report.problem(f"{store}: session {name!r} has no usable sessionId")
@@ -156,11 +164,10 @@ class Import:
         except InvalidKey as error:
             self.report.problem(f"{store}: {error}")
             return None
-        path = find_transcript(entry, session_id, store.parent)
+        path = shelf.find(entry, session_id)
+        about = (path or store).stat()
         # Not the time of the import: that would be another one with every import.
-        updated_at = number_of(entry.get("updatedAt")) or int(
-            (path or store).stat().st_mtime * 1000
-        )
+        updated_at = number_of(entry.get("updatedAt")) or int(about.st_mtime * 1000)
         if path is None:
             self.report.remark(f"{key} has no transcript in {store.parent}")
         session = ImportedSession(
@@ -171,85 +178,86 @@ class Import:
             columns=columns_of(entry),
             past=past,
         )
-        return Found(session, path)
+        return Found(session, path, about.st_size if path else 0)
 
     # ── bringing ───────────────────────────────────────────────────────────────────────────────
 
-    async def _bring(self, found: Found) -> None:
-        path, size = found.path, found.path.stat().st_size if found.path else 0
-        state = await self._begin(found)
-        if state is not None and path is not None:
-            for remark in state.remarks:
-                self.report.remark(remark)
-            if state.bytes and state.size == size:
-                self.report.transcripts_before += 1
-            elif state.last_seq > state.entries:
-                self.report.remark(f"{found.session.key} has been talked in here since; it stays as it is")  # fmt: skip
-            else:
-                await self._try_entries(found.session, path, state, size)
-        self._done += size
-        self._progress(self._done, self._all, self.report)
+    async def _bring(self, group: Sequence[Found]) -> None:
+        """Some sessions, in a few commits: one each would be a wait for the disk each."""
+        parcel = _Parcel(self._ledger)
+        for found, state in zip(group, await self._begin(group), strict=True):
+            if state is not None and found.path is not None:
+                await self._bring_one(found, found.path, state, parcel)
+            self._done += found.size
+            self._progress(self._done, self._all, self.report)
+        await parcel.send()
 
-    async def _begin(self, found: Found) -> ImportState | None:
-        self.report.sessions += 1
+    async def _begin(self, group: Sequence[Found]) -> Sequence[ImportState | None]:
+        self.report.sessions += len(group)
         if self._ledger is None:
-            return ImportState()
-        begin = BeginImport(
-            session=found.session, path=str(found.path or ""), at=self._clock.now_ms()
-        )
-        state = await self._ledger.do(begin)
-        if state is None:
-            self.report.remark(f"{found.session.session_id} is a session of this store already")
-        return state
+            return [ImportState()] * len(group)
+        at = self._clock.now_ms()
+        begun = [BeginImport(session=f.session, path=str(f.path or ""), at=at) for f in group]
+        states: list[ImportState | None] = await self._ledger.commit(*begun)
+        for found, state in zip(group, states, strict=True):
+            if state is None:
+                self.report.remark(f"{found.session.session_id} is a session of this store already")
+        return states
+
+    async def _bring_one(
+        self, found: Found, path: Path, state: ImportState, parcel: "_Parcel"
+    ) -> None:
+        for remark in state.remarks:
+            self.report.remark(remark)
+        if state.bytes and state.size == found.size:
+            self.report.transcripts_before += 1
+        elif state.last_seq > state.entries:
+            self.report.remark(f"{found.session.key} has been talked in here since; it stays as it is")  # fmt: skip
+        else:
+            await self._try_entries(found, path, state, parcel)
 
     async def _try_entries(
-        self, session: ImportedSession, path: Path, state: ImportState, size: int
+        self, found: Found, path: Path, state: ImportState, parcel: "_Parcel"
     ) -> None:
         """What has become something else than a file since it was found does not keep the others out."""
         try:
-            await self._bring_entries(session, path, state, size)
+            await self._bring_entries(found, path, state, parcel)
         except (NotFound, Forbidden, Invalid) as error:
             self.report.problem(f"{path}: {error}")
 
     async def _bring_entries(
-        self, session: ImportedSession, path: Path, state: ImportState, size: int
+        self, found: Found, path: Path, state: ImportState, parcel: "_Parcel"
     ) -> None:
-        batch = _Batch(state)
+        batch = _Batch(found.session.session_id, state)
         with open_file(Beneath(path.parent), path.name) as file:
             for read in read_transcript(file, begin=state.bytes, lines=state.lines):
                 if read.problem is not None:
                     self.report.problem(f"{path}:{read.number}: {read.problem}")
                 batch.add(read)
                 if batch.full:
-                    await self._write(session, batch, 0)
-        await self._write(session, batch, size)
+                    await self._put(batch, 0, parcel)
+        await self._put(batch, found.size, parcel)
 
-    async def _write(self, session: ImportedSession, batch: "_Batch", size: int) -> None:
-        after = batch.after(size)
-        if self._ledger is not None:
-            await self._ledger.do(
-                ImportEntries(
-                    session_id=session.session_id,
-                    entries=batch.entries,
-                    before=batch.before,
-                    after=after,
-                )
-            )
-        messages = sum(each.entry.message is not None for each in batch.entries)
+    async def _put(self, batch: "_Batch", size: int, parcel: "_Parcel") -> None:
+        done = batch.taken(size)
+        messages = sum(each.entry.message is not None for each in done.entries)
         self.report.messages += messages
-        self.report.notes += len(batch.entries) - messages
-        self.report.bytes += after.bytes - batch.before.bytes
-        batch.begin_anew(after)
-        self._progress(self._done + after.bytes, self._all, self.report)
+        self.report.notes += len(done.entries) - messages
+        self.report.bytes += done.after.bytes - done.before.bytes
+        await parcel.add(done)
+        self._progress(self._done + done.after.bytes, self._all, self.report)
 
 
 class _Batch:
-    def __init__(self, before: ImportState) -> None:
-        self.begin_anew(before)
+    """What was read of one transcript since it was last taken."""
 
-    def begin_anew(self, before: ImportState) -> None:
-        self.before = before
-        self.entries: list[ImportedEntry] = []
+    def __init__(self, session_id: str, before: ImportState) -> None:
+        self._session_id = session_id
+        self._begin_anew(before)
+
+    def _begin_anew(self, before: ImportState) -> None:
+        self._before = before
+        self._entries: list[ImportedEntry] = []
         self._end, self._lines = before.bytes, before.lines
 
     def add(self, read: Read) -> None:
@@ -257,16 +265,43 @@ class _Batch:
             return  # it is read again when it has its end
         self._end, self._lines = read.end, read.number
         if read.entry is not None:
-            self.entries.append(read.entry)
+            self._entries.append(read.entry)
 
     @property
     def full(self) -> bool:
-        return len(self.entries) >= BATCH_ENTRIES or self._end - self.before.bytes >= BATCH_BYTES
+        return len(self._entries) >= BATCH_ENTRIES or self._end - self._before.bytes >= BATCH_BYTES
 
-    def after(self, size: int) -> ImportState:
-        """`size` is 0 until the whole file has been read."""
-        entries = self.before.entries + len(self.entries)
-        return ImportState(size=size, bytes=self._end, lines=self._lines, entries=entries)
+    def taken(self, size: int) -> ImportEntries:
+        """As it is stored. `size` is 0 until the whole file has been read."""
+        before, entries = self._before, self._entries
+        count = before.entries + len(entries)
+        after = ImportState(size=size, bytes=self._end, lines=self._lines, entries=count)
+        self._begin_anew(after)
+        return ImportEntries(
+            session_id=self._session_id, entries=entries, before=before, after=after
+        )
+
+
+class _Parcel:
+    """Entries of many short transcripts, or of a part of a long one, that are stored in one commit."""
+
+    def __init__(self, ledger: Ledger | None) -> None:
+        self._ledger = ledger
+        self._ops: list[ImportEntries] = []
+        self._entries = self._bytes = 0
+
+    async def add(self, op: ImportEntries) -> None:
+        self._ops.append(op)
+        self._entries += len(op.entries)
+        self._bytes += op.after.bytes - op.before.bytes
+        if self._entries >= BATCH_ENTRIES or self._bytes >= BATCH_BYTES:
+            await self.send()
+
+    async def send(self) -> None:
+        ops, self._ops = self._ops, []
+        self._entries = self._bytes = 0
+        if ops and self._ledger is not None:
+            await self._ledger.commit(*ops)
 
 
 def _newer(folder: Path) -> list[Path]:
