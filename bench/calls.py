@@ -39,7 +39,7 @@ async def _ours(url: str) -> Spent:
 
 
 async def _official(url: str) -> Spent:
-    params = completion_params(REQUEST, is_openai=False)
+    params = completion_params(REQUEST)
 
     async def call() -> None:
         async for _chunk in await client.chat.completions.create(**params):

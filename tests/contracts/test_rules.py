@@ -29,6 +29,31 @@ def responses(model: str, *items: dict[str, Any], **body: Any) -> tuple[str, dic
     return "/v1/responses", {"model": model, "input": [asked, *items], "store": False, **body}
 
 
+def gemini(
+    model: str,
+    declared: dict[str, Any] | None = None,
+    said: list[dict[str, Any]] | None = None,
+    **thinking: Any,
+) -> tuple[str, dict[str, Any]]:
+    asked = {"role": "user", "parts": [{"text": "hi"}]}
+    body: dict[str, Any] = {"model": model, "contents": [asked, *(said or [])]}
+    if declared is not None:
+        body["tools"] = [{"functionDeclarations": [{"name": "a", "parameters": declared}]}]
+    if thinking:
+        body["generationConfig"] = {"thinkingConfig": thinking}
+    return "/v1beta/models", body
+
+
+def ollama(model: str, **body: Any) -> tuple[str, dict[str, Any]]:
+    return "/api/chat", {"model": model, "messages": [{"role": "user", "content": "hi"}], **body}
+
+
+CALLED_BY_GEMINI: list[dict[str, Any]] = [
+    {"role": "model", "parts": [{"functionCall": {"name": "read", "args": {}}}]},
+    {"role": "user", "parts": [{"functionResponse": {"name": "read", "response": {}}}]},
+]
+
+
 def called(call_id: str = "call_1", **message: Any) -> list[dict[str, Any]]:
     call = {"id": call_id, "type": "function", "function": {"name": "read", "arguments": "{}"}}
     return [
@@ -144,12 +169,25 @@ REFUSED: dict[str, list[tuple[str, dict[str, Any]]]] = {
     ],
     "openai.min_output": [responses("gpt-6-astra", max_output_tokens=5)],
     "deepseek.reasoning": [chat("deepseek-v4-pro", *called())],
-    "gemini.signature": [chat("gemini-3-pro", *called())],
+    "gemini.signature": [
+        chat("gemini-3-pro", *called()),
+        gemini("gemini-4-argon", said=CALLED_BY_GEMINI),
+    ],
     "openrouter.reasoning": [chat("anthropic/claude-opus-5.5", *called("thought_1"))],
     "mistral.ids": [chat("mistral-large", *called("call_1"))],
     "mistral.order": [
         chat("mistral-large", *called("abcdefghi"), {"role": "user", "content": "and?"})
     ],
+    "gemini.schema": [
+        gemini("gemini-4-argon", declared={"type": "object", "$defs": {}}),
+    ],
+    "gemini.level": [
+        gemini("gemini-3-pro", thinkingLevel="MEDIUM"),
+        gemini("gemini-2.5-flash", thinkingLevel="LOW"),
+        gemini("gemini-4-argon", thinkingLevel="LOW", thinkingBudget=5),
+    ],
+    "ollama.think": [ollama("llama3.2", think=True)],
+    "ollama.tools": [ollama("gemma3:4b", tools=[FUNCTION])],
 }
 
 

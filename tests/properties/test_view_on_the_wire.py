@@ -92,7 +92,7 @@ def test_anthropic_gets_what_it_accepts(
 def test_openai_gets_what_it_accepts(
     history: list[tuple[Message | NewEntry, str | None]], level: ThinkingLevel
 ) -> None:
-    params = completion_params(request_of(history, level), is_openai=True)
+    params = completion_params(request_of(history, level))
 
     assert openai_complaint(params) is None
     assert params["messages"][0] == {"role": "system", "content": "s"}

@@ -9,8 +9,8 @@ from typing import Any, get_args
 
 import pytest
 
+from crossclaw.app.model_settings import make_providers
 from crossclaw.app.parts import Outside
-from crossclaw.app.told import providers
 from crossclaw.config import Config
 from crossclaw.config.check import kinds_of, members_of
 from crossclaw.config.load import load
@@ -154,9 +154,26 @@ async def test_a_key_of_the_environment_is_not_sent_to_an_address_from_the_wire(
     await patch(settings, {"models": {"providers": {name: entry}}})
 
     loaded = load(tmp_path / "openclaw.json", ENVIRON)
-    made = providers(loaded.config, Outside(environ=ENVIRON, clock=SystemClock()))
+    made = make_providers(loaded.config, None, Outside(environ=ENVIRON, clock=SystemClock()))
     settings_of = made._settings[name]
-    assert made._key(settings_of, settings_of.base_url) == NO_KEY
+    found = made._keys(settings_of, "openai-completions", settings_of.base_url)
+    assert [key for _label, key in found] == [NO_KEY]
+
+
+async def test_no_key_of_many_follows_to_an_address_from_the_wire(tmp_path: Path) -> None:
+    settings = opened(tmp_path)
+    file = tmp_path / "openclaw.json"
+    written = json.loads(file.read_text("utf-8"))
+    written["models"]["providers"]["mine"]["apiKeys"] = ["sk-first", "sk-second"]
+    file.write_text(json.dumps(written), "utf-8")
+
+    await patch(settings, {"models": {"providers": {"mine": {"baseUrl": "https://evil.example"}}}})
+
+    loaded = load(file, ENVIRON)
+    made = make_providers(loaded.config, None, Outside(environ=ENVIRON, clock=SystemClock()))
+    settings_of = made._settings["mine"]
+    found = made._keys(settings_of, "openai-completions", settings_of.base_url)
+    assert [key for _label, key in found] == [NO_KEY]
 
 
 async def test_arguments_of_a_program_are_not_shown(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def test_a_provider_is_made_once() -> None:
 def test_an_unknown_provider_names_the_known_ones_and_the_setting() -> None:
     with pytest.raises(ProviderMissing) as failure:
         Providers({}, {}).get("acme/model")
-    assert "anthropic, local, openai, rehearsal" in str(failure.value)
+    assert "anthropic, google, local, ollama, openai, rehearsal" in str(failure.value)
     assert "models.providers.acme" in str(failure.value)
 
 

@@ -130,16 +130,6 @@ async def test_an_answer_that_broke_off_is_asked_for_again(error: Exception) -> 
     assert "".join(after) == "one two three"
 
 
-async def test_a_model_that_cannot_think_is_asked_without() -> None:
-    refusal = ProviderRefused(
-        "openai refused the request (Unrecognized argument: reasoning_effort)"
-    )
-    script = ScriptedProvider([refusal, "plainly"])
-    request = msgspec.structs.replace(REQUEST, thinking="low")
-    assert (await retrying(script).complete(request, ignore)).text == "plainly"
-    assert [asked.thinking for asked in script.seen] == ["low", "off"]
-
-
 async def test_a_waiting_retry_can_be_cancelled() -> None:
     script = ScriptedProvider([busy(20.0), "never said"])
     with anyio.move_on_after(1.0) as scope:

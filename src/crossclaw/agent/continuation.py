@@ -28,6 +28,9 @@ STILL_CUT = (
     f"\n\n[The reply is longer than {CONTINUATIONS_MAX + 1} messages of the model; it ends here.]"
 )
 
+CUT_CALL = "(cut by the output limit) "
+"""Before the arguments of a call that the limit cut: the reason comes first, wherever they are shortened."""
+
 _PIECE = "reply-piece"
 
 
@@ -80,8 +83,19 @@ def with_cut_call(answer: AssistantMessage) -> AssistantMessage:
     if answer.stop_reason != "max_tokens" or not isinstance(last, ToolUse):
         return answer
     written = last.input.get(RAW) or msgspec.json.encode(last.input).decode()
-    cut = msgspec.structs.replace(last, input={RAW: f"{written}… (cut by the output limit)"})
+    cut = msgspec.structs.replace(last, input={RAW: f"{CUT_CALL}{written}"})
     return msgspec.structs.replace(answer, content=[*answer.blocks[:-1], cut])
+
+
+def cut_call(answer: AssistantMessage) -> ToolUse | None:
+    """The call of a message that the output limit cut."""
+    last = answer.blocks[-1] if answer.blocks else None
+    return last if answer.stop_reason == "max_tokens" and isinstance(last, ToolUse) else None
+
+
+def is_empty(answer: AssistantMessage) -> bool:
+    """Neither a word nor a call: all its room went into thinking, or there was nothing to say."""
+    return not answer.tool_calls and not answer.text.strip()
 
 
 def _total(usages: Iterable[Usage | None]) -> Usage | None:

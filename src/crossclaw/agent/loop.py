@@ -19,6 +19,7 @@ from crossclaw.agent.continuation import (
     with_cut_call,
 )
 from crossclaw.agent.history import History
+from crossclaw.agent.insisting import all_spent, twice_cut, with_words
 from crossclaw.agent.mind import Mind
 from crossclaw.agent.origin import CLOSE, OPEN
 from crossclaw.agent.pictures import Pictures
@@ -46,6 +47,7 @@ from crossclaw.providers.contract import (
     Again,
     ModelRequest,
     Piece,
+    Spent,
     TextPiece,
     ThinkingPiece,
     ToolPiece,
@@ -94,6 +96,7 @@ class Loop:
         if mind.refused:
             # Told as any other model that could not be had: the default answers in its place.
             self._feed.publish(CallRepeated(run.run_id, run.key, mind.refused, 0, mind.model))
+        cut: str | None = None
         for _turn in range(TURNS_MAX):
             entries = await self._history.read(run.session_id)
             if calls := unanswered_calls(entries, run.run_id):
@@ -107,6 +110,7 @@ class Loop:
                 answer = with_usage_of(spent, answer)
             answer = with_own_ids(answer, entries, run.run_id)
             whole = joined(pieces, answer)
+            cut = twice_cut(cut, answer)
             if answer.tool_calls:
                 await self._book.append(run, self._entry(mind, whole))
                 progress.rescue = between_calls
@@ -202,10 +206,11 @@ class Loop:
     ) -> AssistantMessage:
         telling = _Telling(self._feed, run, "".join(piece.text for piece in pieces))
         progress.rescue = lambda status, error: [
-            self._entry(mind, joined(pieces, cut_off(telling.text, status, error)))
+            self._entry(mind, joined(pieces, cut_off(telling.text, status, error, telling.lost)))
         ]
-        answer = await mind.provider.complete(request, telling)
-        stamped = msgspec.structs.replace(answer, timestamp=self._clock.now_ms())
+        answer = await with_words(mind.provider, request, telling)
+        usage = all_spent(answer.usage, telling.lost)
+        stamped = msgspec.structs.replace(answer, timestamp=self._clock.now_ms(), usage=usage)
         return well_formed(with_cut_call(stamped))
 
     def _rescue(self, progress: Progress, mind: Mind, said: AssistantMessage) -> None:
@@ -309,6 +314,8 @@ class _Telling:
         self._feed, self._run, self._before = feed, run, before
         self._begins_anew = run.attempt > 1
         self.text = ""
+        self.lost: Usage | None = None
+        """What calls have cost that brought no answer."""
 
     def __call__(self, piece: Piece) -> None:
         match piece:
@@ -323,6 +330,8 @@ class _Telling:
                 self._feed.publish(ThoughtPiece(self._run.run_id, self._run.key, thinking))
             case ToolPiece():
                 pass  # a call is told when it runs
+            case Spent(usage=usage):
+                self.lost = usage if self.lost is None else self.lost + usage
             case Again(reason=reason, wait_s=wait_s, model=model):
                 # The words so far stay until others come: they are all there is, should none come.
                 self._begins_anew = True
@@ -335,10 +344,13 @@ def _with_words(message: AssistantMessage, words: str) -> AssistantMessage:
     return msgspec.structs.replace(message, content=[*message.blocks, Text(words)])
 
 
-def cut_off(text: str, status: EndStatus, error: str) -> AssistantMessage:
-    """What is kept of a message that did not come to its end."""
+def cut_off(
+    text: str, status: EndStatus, error: str, spent: Usage | None = None
+) -> AssistantMessage:
+    """What is kept of a message that did not come to its end, and what it has cost."""
     return AssistantMessage(
         [Text(text)] if text else [],
+        usage=spent,
         stop_reason="error" if status == "error" else "aborted",
         error=error,
     )

@@ -25,6 +25,7 @@ from crossclaw.providers.contract import (
     ModelRequest,
     Piece,
     Provider,
+    Spent,
     Tell,
     TextPiece,
     ThinkingPiece,
@@ -38,21 +39,41 @@ Price = Callable[[str, Usage], Awaitable[float | None]]
 Find = Callable[[str], tuple[Provider, str]]
 
 
+RoomOf = Callable[[str, ModelRequest], int]
+"""How many tokens of thinking `provider/model` may take beside the words of a request."""
+
+
+def usual_room(_address: str, request: ModelRequest) -> int:
+    return THINKING_TOKENS[request.thinking]
+
+
 class Meters:
-    def __init__(self, ledger: Ledger, price: Price, clock: Clock) -> None:
+    def __init__(
+        self, ledger: Ledger, price: Price, clock: Clock, room_of: RoomOf = usual_room
+    ) -> None:
         self._ledger = ledger
         self._price = price
         self._clock = clock
+        self._room_of = room_of
 
     def of(self, run: Run) -> "Meter | None":
         purse = run.cause.purse
         if purse is None:
             return None
-        return Meter(self._ledger, self._price, self._clock, run, purse)
+        return Meter(self._ledger, self._price, self._clock, run, purse, self._room_of)
 
 
 class Meter:
-    def __init__(self, ledger: Ledger, price: Price, clock: Clock, run: Run, purse: Purse) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        price: Price,
+        clock: Clock,
+        run: Run,
+        purse: Purse,
+        room_of: RoomOf = usual_room,
+    ) -> None:
+        self._room_of = room_of
         self._ledger = ledger
         self._price = price
         self._clock = clock
@@ -77,7 +98,7 @@ class Meter:
         return amount
 
     async def reserve(self, address: str, request: ModelRequest, weight: int) -> Grant:
-        prompt, thinking = int(weight * self._heavier), THINKING_TOKENS[request.thinking]
+        prompt, thinking = int(weight * self._heavier), self._room_of(address, request)
         said = request.output_tokens_max
         fixed_cost = await self._price(address, Usage(input=prompt, output=thinking))
         wanted = Reserve(
@@ -156,9 +177,14 @@ class Metered:
         try:
             answer = await self._provider.complete(asked, said)
         except anyio.get_cancelled_exc_class():
-            self._meter.count_cut_off(grant, weight, said.chars)
+            if not said.lost:
+                self._meter.count_cut_off(grant, weight, said.chars)
             raise
-        with anyio.CancelScope(shield=True):  # it has been spent, whatever becomes of the run
+        finally:
+            with anyio.CancelScope(shield=True):  # it has been spent, whatever becomes of the run
+                for usage in said.lost:
+                    await self._meter.count(self._address, weight, usage)
+        with anyio.CancelScope(shield=True):
             await self._meter.count(self._address, weight, answer.usage or Usage())
         return answer
 
@@ -170,9 +196,12 @@ class _Said:
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
         self.chars = 0
+        self.lost: list[Usage] = []
 
     def __call__(self, piece: Piece) -> None:
         match piece:
+            case Spent(usage=usage):
+                self.lost.append(usage)
             case TextPiece(text=text) | ThinkingPiece(thinking=text):
                 self.chars += len(text)
         self._tell(piece)

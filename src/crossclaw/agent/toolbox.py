@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import msgspec
 
+from crossclaw.agent.continuation import CUT_CALL
 from crossclaw.agent.view import INTERRUPTED
 from crossclaw.config.current import CurrentConfig
 from crossclaw.domain.authority import Authority
@@ -34,6 +35,7 @@ from crossclaw.tools.toolset import Toolset
 
 log = logging.getLogger(__name__)
 
+ARGUMENTS_CHARS = 200  # shown of arguments that cannot be read
 RESULT_CHARS_MAX = 400_000  # about half of a large window; more would push out everything else
 IMAGES_MAX = 8  # of one result; a model looks at few at once
 IMAGES_CHARS_MAX = 8_000_000  # of them together, in base64: two of the largest that `read` shows
@@ -96,7 +98,7 @@ class Toolbox:
         if tool is None or tools.is_taken_away(call.name):
             return tools.why_not(call.name), True
         if (written := raw_arguments(call.input)) is not None:
-            return f"the arguments are no JSON object: {written[:200]}", True
+            return unreadable(written), True
         try:
             params = tool.read(call.input)
             if tool.effect == "effects":
@@ -149,6 +151,18 @@ class _InHand:
     def __init__(self, run: Run, tools: Toolset, name: str, authority: Authority) -> None:
         self.run, self.tools, self.name, self.authority = run, tools, name, authority
         self.scope = anyio.CancelScope()
+
+
+def unreadable(written: str) -> str:
+    """Why a call did not run whose arguments cannot be read: the reason first, a piece of them last."""
+    begun = written.removeprefix(CUT_CALL)[:ARGUMENTS_CHARS]
+    if written.startswith(CUT_CALL):
+        return (
+            "Not run: your answer reached its length limit before the arguments of this call were whole."
+            " The same call would be cut again. Do it in smaller parts: write the first part of a long"
+            f" text, then add the rest with further calls. The arguments began: {begun}"
+        )
+    return f"the arguments are no JSON object: {begun}"
 
 
 def _bounded(result: Any) -> Any:

@@ -272,7 +272,7 @@ def build_agent(site: Site, house: House) -> Agent:
         lambda model: told.output_tokens(config, model),
         config.facts_for,
         config.window_for,
-        Meters(house.ledger, site.providers.price, clock),
+        Meters(house.ledger, site.providers.price, clock, told.room_of(config)),
         Permissions(site.credentials, lambda _run, address: site.models.require(address)),
     )
     history = History(house.ledger)

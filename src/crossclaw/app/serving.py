@@ -14,8 +14,8 @@ import anyio.to_thread
 
 from crossclaw import __version__
 from crossclaw.agent.execute import Agent
-from crossclaw.app import told
 from crossclaw.app.building import build, build_agent
+from crossclaw.app.model_settings import make_providers
 from crossclaw.app.parts import House, Outside, Site
 from crossclaw.app.reloading import next_config
 from crossclaw.app.supervising import first_of, serve_channel
@@ -70,7 +70,7 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
     async with AsyncExitStack() as closing:
         ledger = SqliteLedger(paths.ledger_path, inline=outside.inline)
         closing.push_async_callback(_shielded, ledger.close)
-        providers = told.providers(config, outside)
+        providers = make_providers(config, paths, outside)
         closing.push_async_callback(_shielded, providers.close)
         site = Site(CurrentConfig.of(config), paths, outside, ledger, providers)
         house = build(site)

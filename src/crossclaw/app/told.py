@@ -5,17 +5,15 @@ from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
 from pathlib import Path
 
-import msgspec
-
 from crossclaw.agent.compaction import RESERVE_TOKENS, CompactionSettings
+from crossclaw.agent.meter import RoomOf
 from crossclaw.agent.mind import OUTPUT_TOKENS_MAX
 from crossclaw.agent.prompt import Prompts, PromptSettings
 from crossclaw.agent.summary import TIMEOUT_S
-from crossclaw.app.parts import Outside, Site
+from crossclaw.app.parts import Site
 from crossclaw.config import Config
 from crossclaw.config.current import CurrentConfig
 from crossclaw.config.model import ChosenModel
-from crossclaw.config.providers import APIS
 from crossclaw.delivery.outbox import MayDeliver
 from crossclaw.disk.threads import Disk
 from crossclaw.domain.budgets import Allowance
@@ -25,13 +23,15 @@ from crossclaw.policy.colleagues import colleagues
 from crossclaw.policy.credentials import ENDED, Credentials
 from crossclaw.policy.decision import Decision
 from crossclaw.policy.send import decide_send
-from crossclaw.providers.prices import Prices
-from crossclaw.providers.registry import Providers, ProviderSettings
+from crossclaw.providers.room import room_to_think
 from crossclaw.runs.book import BudgetOf, SayTime
 from crossclaw.schedule.zones import local_zone, user_zone
 from crossclaw.sessions.route import find_chats
 
 PROMPT_THREADS = 4  # a workspace on a slow disk must not hold up the others
+WORDS_MAX = (
+    32_000  # of one answer where the config says nothing; a long file fits, a mistake stays cheap
+)
 AGENTS_REMEMBERED = 1_024  # far more than anybody configures
 
 
@@ -102,37 +102,22 @@ def _name_of(zone: tzinfo, here: datetime) -> str:
     return name.removeprefix("Etc/")
 
 
-def providers(config: Config, outside: Outside) -> Providers:
-    settings = {
-        name: msgspec.convert(
-            {
-                "name": name,
-                "api": entry.api,
-                "base_url": entry.base_url,
-                "api_key": entry.api_key.reveal() if entry.api_key is not None else None,
-                "calls_max": entry.max_concurrent,
-            },
-            ProviderSettings,
-        )
-        for name, entry in config.models.providers.items()
-        if entry.api in APIS  # the config has warned about others
-    }
-    return Providers(
-        settings,
-        config.environment(outside.environ),
-        extra=outside.providers,
-        prices=Prices(config.models),
-    )
-
-
-def output_tokens(config: Config, model: str) -> int | None:
-    """What the config says that a model may answer at most; never more than it can."""
+def output_tokens(config: Config, model: str) -> int:
+    """How long a model's words may be at most: as the config says, else a quarter of what it can, for a
+    model that is known; never more than half of its window."""
     provider, _, model_id = model.partition("/")
     entry = config.models.providers.get(provider)
     found = entry and entry.find_model(model_id)
-    most = config.facts_for(model).output
-    wanted = (found.max_tokens if found else None) or OUTPUT_TOKENS_MAX
-    return min(wanted, most) if most else wanted
+    facts = config.facts_for(model)
+    usual = min(facts.output // 4, WORDS_MAX) if facts.output else OUTPUT_TOKENS_MAX
+    wanted = (found.max_tokens if found else None) or max(usual, OUTPUT_TOKENS_MAX)
+    return max(1, min(wanted, facts.output or wanted, facts.window // 2))
+
+
+def room_of(config: Config) -> RoomOf:
+    return lambda model, asked: room_to_think(
+        config.facts_for(model), asked.thinking, more=asked.more_room
+    )
 
 
 def may_deliver(config: Config, ledger: Ledger, credentials: Credentials) -> MayDeliver:

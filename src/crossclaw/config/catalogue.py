@@ -19,18 +19,21 @@ _OPENAI_OLD = "openai SDK 3.49.0, shared/reasoning.py and genai-prices 0.2.1; 20
 _GEMINI = "google-genai SDK 3.1.0, ThinkingConfig; genai-prices 0.2.1; 2026-11-15"
 _PRICES = "genai-prices 0.2.1 (context_window); 2026-11-15"
 
+_THREE = ("low", "medium", "high")
 _FIVE = ("low", "medium", "high", "xhigh", "max")
 _FOUR = ("low", "medium", "high", "max")
 _M = 1_000_000
 
 
-def _claude(output: int, *, off: str, unasked: bool, bound: bool = False) -> ModelFacts:
+def _claude(
+    output: int, *, off: str, unasked: bool, bound: bool = False, levels: tuple[str, ...] = _FIVE
+) -> ModelFacts:
     """A Claude that decides itself how much to think and is told how hard to try."""
     return ModelFacts(
         window=_M,
         output=output,
         thinking="effort",
-        levels=_FIVE,
+        levels=levels,
         off=off,  # type: ignore[arg-type]
         thinks_unasked=unasked,
         bound_thinking=bound,
@@ -74,20 +77,18 @@ def _other(window: int, source: str = _PRICES, **facts: object) -> ModelFacts:
     return ModelFacts(window=window, source=source, **facts)  # type: ignore[arg-type]
 
 
-_THREE = ("low", "medium", "high")
-
 _ROWS: dict[str, ModelFacts] = {
     # ── Claude ──────────────────────────────────────────────────────────────────────────────────
     "claude-": _claude_by_budget(200_000, 8_192),
     "claude-3-7": _claude_by_budget(200_000, 64_000),
-    "claude-3": ModelFacts(window=200_000, output=4_096, source=_CLAUDE_SDK),
-    "claude-3-5": ModelFacts(window=200_000, output=8_192, source=_CLAUDE_SDK),
+    "claude-3": ModelFacts(thinking="none", window=200_000, output=4_096, source=_CLAUDE_SDK),
+    "claude-3-5": ModelFacts(thinking="none", window=200_000, output=8_192, source=_CLAUDE_SDK),
     "claude-opus-4": _claude_by_budget(200_000, 32_000),
     "claude-sonnet-4": _claude_by_budget(200_000, 64_000),
     "claude-haiku-4": _claude_by_budget(200_000, 64_000),
     "claude-opus-4-5": _claude_by_budget(200_000, 64_000),
-    "claude-opus-4-6": _claude(128_000, off="omit", unasked=False),
-    "claude-sonnet-4-6": _claude(64_000, off="omit", unasked=False),
+    "claude-opus-4-6": _claude(128_000, off="omit", unasked=False, levels=_FOUR),
+    "claude-sonnet-4-6": _claude(64_000, off="omit", unasked=False, levels=_THREE),
     "claude-opus-4-7": _claude(128_000, off="omit", unasked=False),
     "claude-opus-4-8": _claude(128_000, off="omit", unasked=False),
     "claude-opus-5": _claude(128_000, off="disabled", unasked=True),
@@ -103,11 +104,15 @@ _ROWS: dict[str, ModelFacts] = {
     "claude-sonnet-5-5": _claude(128_000, off="between_tools", unasked=True, bound=True),
     "claude-haiku-5-5": _claude(128_000, off="disabled", unasked=True, bound=True),
     # ── OpenAI ──────────────────────────────────────────────────────────────────────────────────
-    "gpt-3.5": ModelFacts(window=16_385, output=4_096, pictures=False, source=_OPENAI_OLD),
-    "gpt-4": ModelFacts(window=8_192, output=4_096, pictures=False, source=_OPENAI_OLD),
-    "gpt-4-turbo": ModelFacts(window=128_000, output=4_096, source=_OPENAI_OLD),
-    "gpt-4o": ModelFacts(window=128_000, output=16_384, source=_OPENAI_OLD),
-    "gpt-4.1": ModelFacts(window=_M, output=32_768, source=_OPENAI_OLD),
+    "gpt-3.5": ModelFacts(
+        thinking="none", window=16_385, output=4_096, pictures=False, source=_OPENAI_OLD
+    ),
+    "gpt-4": ModelFacts(
+        thinking="none", window=8_192, output=4_096, pictures=False, source=_OPENAI_OLD
+    ),
+    "gpt-4-turbo": ModelFacts(thinking="none", window=128_000, output=4_096, source=_OPENAI_OLD),
+    "gpt-4o": ModelFacts(thinking="none", window=128_000, output=16_384, source=_OPENAI_OLD),
+    "gpt-4.1": ModelFacts(thinking="none", window=_M, output=32_768, source=_OPENAI_OLD),
     "o1": _o(_THREE, 200_000, 100_000),
     "o3": _o(_THREE, 200_000, 100_000),
     "o4": _o(_THREE, 200_000, 100_000),
@@ -134,14 +139,14 @@ _ROWS: dict[str, ModelFacts] = {
         source=_PRICES,
     ),
     # ── Google ──────────────────────────────────────────────────────────────────────────────────
-    "gemini-": ModelFacts(window=1_048_576, output=8_192, source=_GEMINI),
+    "gemini-": ModelFacts(thinking="none", window=1_048_576, output=8_192, source=_GEMINI),
     "gemini-2.5": _gemini((), off="disabled"),
     "gemini-2.5-pro": _gemini((), off="never"),
     "gemini-3": _gemini(("minimal", *_THREE)),
     "gemini-3-pro": _gemini(("low", "high")),
     "gemini-3.1-pro": _gemini(_THREE),
     "gemini-4": _gemini(_THREE),
-    "gemma-": ModelFacts(window=131_072, output=8_192, tools=True, source=_GEMINI),
+    "gemma-": ModelFacts(thinking="none", window=131_072, output=8_192, tools=True, source=_GEMINI),
     # ── others, mostly behind chat completions ──────────────────────────────────────────────────
     "deepseek": _other(128_000, pictures=False),
     "deepseek-v4": _other(_M, pictures=False),
@@ -179,12 +184,12 @@ _ROWS: dict[str, ModelFacts] = {
     "llama-3": _other(131_072),
     "llama-4": _other(_M),
     # It was trained for twice as many; these take some hundred megabytes.
-    "smollm2": _other(4_096, "our own; 2026-11-15", pictures=False, tools=False),
+    "smollm2": _other(4_096, "our own; 2026-11-15", pictures=False, tools=False, thinking="none"),
 }
 
 _BY_LENGTH = sorted(_ROWS, key=len, reverse=True)
 
-UNKNOWN = ModelFacts(source="nothing is known about it")
+UNKNOWN = ModelFacts()
 """One that is too large a window here is corrected by the model itself: it refuses, and the
 conversation is compacted."""
 

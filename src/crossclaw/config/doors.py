@@ -73,6 +73,14 @@ class BindingMatch(Section, frozen=True):
     """Not told apart here: a binding with it fits nobody."""
 
 
+class Auth(Section, frozen=True):
+    profiles: Loose = msgspec.field(default_factory=Loose)
+    """OpenClaw's list of profiles; their keys lie in `agents/<id>/agent/auth-profiles.json`."""
+    order: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    """By provider, the profiles in the order in which they are used."""
+    unused = names("cooldowns")
+
+
 class Binding(Section, frozen=True):
     agent_id: str
     """Who answers."""

@@ -156,7 +156,7 @@ def _contradictions(config: Config) -> Iterator[Finding]:
             )
     yield from doubts(config)
     for name, provider in config.models.providers.items():
-        if provider.api not in APIS:
+        if provider.api is not None and provider.api not in APIS:
             yield _foreign_api(("models", "providers", name, "api"), provider.api)
 
 

@@ -8,10 +8,10 @@ import msgspec
 
 from crossclaw.config.agents import Agents, fallbacks_of, primary_of, thinking_level
 from crossclaw.config.catalogue import known_facts
-from crossclaw.config.doors import Binding, Commands, Cron, Env, Logging, Mcp, Messages
+from crossclaw.config.doors import Auth, Binding, Commands, Cron, Env, Logging, Mcp, Messages
 from crossclaw.config.gateway import Gateway
 from crossclaw.config.hooks import Hooks
-from crossclaw.config.providers import Models, ProviderModel
+from crossclaw.config.providers import Models, ProviderModel, spoken_api
 from crossclaw.config.section import Loose, Section, names
 from crossclaw.config.session import Session
 from crossclaw.config.tools import Tools
@@ -20,6 +20,9 @@ from crossclaw.domain.models import ModelFacts
 
 ANTHROPIC_MODEL = "anthropic/claude-opus-5-5"
 OPENAI_MODEL = "openai/gpt-6-astra"
+OLLAMA_WINDOW = 32_768
+"""What a model of Ollama gets where nobody says: its window takes the machine's memory, and the largest that
+a model was made for mostly more than there is."""
 REHEARSAL_MODEL = "rehearsal/rehearsal"
 
 
@@ -33,6 +36,8 @@ class ChosenModel(NamedTuple):
 class Config(Section, frozen=True):
     agents: Agents = Agents()
     """Who there is."""
+    auth: Auth = Auth()
+    """Which of several keys of a provider is used first."""
     session: Session = Session()
     """How chats become sessions."""
     tools: Tools = Tools()
@@ -63,7 +68,7 @@ class Config(Section, frozen=True):
     """No effect yet."""
     local = names("env")
     unused = names(
-        "acp approvals audio auth broadcast browser canvasHost crestodian discovery media memory"
+        "acp approvals audio broadcast browser canvasHost crestodian discovery media memory"
         " nodeHost nodes plugins proxy secrets security skills talk tts ui web worktrees"
     )
     quiet = names("$schema meta wizard update cli")
@@ -100,7 +105,11 @@ class Config(Section, frozen=True):
         catalogue's."""
         provider, _, model_id = model.partition("/")
         entry = self.models.providers.get(provider)
-        return _with_own_facts(known_facts(model_id), entry.find_model(model_id) if entry else None)
+        written = entry.find_model(model_id) if entry else None
+        known = known_facts(model_id)
+        if spoken_api(provider, entry.api if entry else None, None) == "ollama":
+            known = msgspec.structs.replace(known, window=min(known.window, OLLAMA_WINDOW))
+        return _with_own_facts(known, written)
 
     def takes_tools(self, model: str) -> bool:
         """Whether a model, named as `provider/model`, can call tools at all: our own small one cannot."""
@@ -127,14 +136,17 @@ def _with_own_facts(known: ModelFacts, written: ProviderModel | None) -> ModelFa
     if written is None:
         return known
     own: dict[str, Any] = {}
-    if written.context_window is not None:
-        own["window"] = written.context_window
+    size = written.context_window or written.params.get("num_ctx")
+    if isinstance(size, int):
+        own["window"] = size
     if written.input is not None:
         own["pictures"] = "image" in written.input
     if written.compat.get("supportsTools") is False:
         own["tools"] = False
     if written.reasoning is False:
         own |= {"thinking": "none", "thinks_unasked": False, "off": "omit"}
+    elif written.reasoning and not known.thinks:
+        own["thinking"] = "budget" if written.api == "anthropic-messages" else "effort"
     return msgspec.structs.replace(known, **own) if own else known
 
 
@@ -164,4 +176,4 @@ def default_model(config: Config, environ: Mapping[str, str]) -> str:
 
 def _has_key(config: Config, provider: str) -> bool:
     entry = config.models.providers.get(provider)
-    return entry is not None and bool(entry.api_key)
+    return entry is not None and bool(entry.api_key or entry.api_keys)

@@ -8,7 +8,13 @@ import msgspec
 from crossclaw.config.section import Loose, Positive, Secrets, Section, names
 from crossclaw.domain.secret import Secret
 
-APIS = ("anthropic-messages", "openai-completions")
+APIS = (
+    "anthropic-messages",
+    "openai-responses",
+    "openai-completions",
+    "google-generative-ai",
+    "ollama",
+)
 """What Crossclaw speaks. OpenClaw knows more; a provider with another one stays unused."""
 
 Price = Annotated[float, msgspec.Meta(ge=0)]
@@ -47,10 +53,12 @@ class ProviderModel(Section, frozen=True):
     cost: Cost | None = None
     """Its prices; unset: the public ones."""
     headers: Secrets = msgspec.field(default_factory=Secrets)
-    """Headers of its requests."""
+    """Headers of its requests, beside the provider's."""
+    params: Loose = msgspec.field(default_factory=Loose)
+    """Fields of its requests, as the service names them, such as `temperature`; Ollama's `num_ctx`."""
     compat: Loose = msgspec.field(default_factory=Loose)
-    """What it cannot, such as `supportsTools: false`."""
-    unused = names("contextTokens params metadataSource baseUrl agentRuntime thinkingLevelMap")
+    """What it can and cannot, such as `supportsTools: false`; docs/models.md lists the names."""
+    unused = names("contextTokens metadataSource baseUrl agentRuntime thinkingLevelMap")
 
 
 class ProviderEntry(Section, frozen=True):
@@ -58,16 +66,29 @@ class ProviderEntry(Section, frozen=True):
     """Where it is reached."""
     api_key: Secret | None = None
     """The key, best as `${VARIABLE}`."""
-    api: str = "openai-completions"
-    """What it speaks: `anthropic-messages` or `openai-completions`; one with another stays unused."""
+    api_keys: tuple[Secret, ...] = ()
+    """Further keys: one that is limited or refused rests, and the next is used."""
+    api: str | None = None
+    """What it speaks: `anthropic-messages`, `openai-responses`, `openai-completions`,
+    `google-generative-ai` or `ollama`; one with another stays unused. Unset: by the provider's name, and
+    `openai-completions` for a name that is not known. `openai` is `openai-responses` at its own address and
+    `openai-completions` at any other."""
     headers: Secrets = msgspec.field(default_factory=Secrets)
     """Headers of every request."""
+    params: Loose = msgspec.field(default_factory=Loose)
+    """Fields of every request, as the service names them."""
+    compat: Loose = msgspec.field(default_factory=Loose)
+    """What the server can and cannot; docs/models.md lists the names."""
     models: tuple[ProviderModel, ...] = ()
     """Its models."""
     max_concurrent: Positive = 64
     """Calls at once."""
+    timeout_seconds: Positive | None = None
+    """How long one call may take; unset: as long as words come."""
+    silence_seconds: Positive | None = None
+    """How long nothing at all may come in the middle of one; unset: 120."""
     unused = names(
-        "auth authHeader injectNumCtxForOpenAICompat request timeoutSeconds params region"
+        "auth authHeader injectNumCtxForOpenAICompat request region"
         " contextWindow contextTokens maxTokens localService agentRuntime"
     )
 
@@ -83,12 +104,28 @@ class Models(Section, frozen=True):
     unused = names("bedrockDiscovery discovery proxy pricing")
 
 
-BUILT_IN = frozenset({"anthropic", "openai", "rehearsal", "local"})
+BUILT_IN = frozenset({"anthropic", "openai", "google", "ollama", "rehearsal", "local"})
+
+_SPOKEN = {
+    "anthropic": "anthropic-messages",
+    "google": "google-generative-ai",
+    "ollama": "ollama",
+}
+
+
+def spoken_api(name: str, written: str | None, base_url: str | None) -> str:
+    """What a provider speaks where the config does not say. OpenAI's newer models take tools by the Responses
+    API only; servers that imitate OpenAI know chat completions."""
+    if written:
+        return written
+    if name == "openai" and not base_url:
+        return "openai-responses"
+    return _SPOKEN.get(name, "openai-completions")
 
 
 def model_fault(models: Models, reference: str) -> str | None:
     """Why nobody can answer as `reference`, as far as the config alone tells; None where all is well."""
-    spoken = {name for name, entry in models.providers.items() if entry.api in APIS}
+    spoken = {n for n, entry in models.providers.items() if entry.api in (None, *APIS)}
     return reference_fault(reference, BUILT_IN | spoken)
 
 

@@ -20,7 +20,13 @@ CrossclawError                UNAVAILABLE       something failed inside; the tex
 ├── ProviderError             UNAVAILABLE       the model could not answer
 │   ├── ProviderMissing       UNAVAILABLE       its package is not installed, or it is not configured
 │   ├── ProviderRefused       UNAVAILABLE       key or request refused; trying again does not help
+│   │   ├── KeyRefused        UNAVAILABLE       this key is wrong or has no credit; another one may work
+│   │   ├── ThinkingRefused   UNAVAILABLE       the thinking that was sent back no longer fits its conversation
+│   │   ├── LevelRefused      UNAVAILABLE       the model does not think as it was asked to
+│   │   └── ModelDeclined     UNAVAILABLE       the model will not answer this; another one may
 │   ├── ProviderOverloaded    UNAVAILABLE       rate limit or outage; trying later helps
+│   │   └── RateLimited       UNAVAILABLE       this key has used up its share for now; another has its own
+│   ├── AnswerCut             UNAVAILABLE       the limit of the answer cut it off where it is of no use
 │   └── ContextOverflow       UNAVAILABLE       the input does not fit the model's window
 ├── TurnsExhausted            UNAVAILABLE       a run asked the model too often
 ├── OverBudget                UNAVAILABLE       what a run and all it belongs to may spend is spent
@@ -123,12 +129,36 @@ class ProviderRefused(ProviderError):
     pass
 
 
+class KeyRefused(ProviderRefused):
+    pass
+
+
+class ThinkingRefused(ProviderRefused):
+    pass
+
+
+class LevelRefused(ProviderRefused):
+    pass
+
+
+class ModelDeclined(ProviderRefused):
+    pass
+
+
+class AnswerCut(ProviderError):
+    pass
+
+
 class ProviderOverloaded(ProviderError):
     retryable = True
 
     def __init__(self, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+
+
+class RateLimited(ProviderOverloaded):
+    pass
 
 
 class ContextOverflow(ProviderError):

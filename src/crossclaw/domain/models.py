@@ -6,9 +6,9 @@ import msgspec
 
 from crossclaw.domain.agents import ThinkingLevel
 
-ThinkingMode = Literal["none", "budget", "effort", "level"]
-"""How a model is asked to think: not at all, by a number of tokens, by a level's name, or (Gemini, Ollama)
-by their own words for it."""
+ThinkingMode = Literal["unknown", "none", "budget", "effort", "level"]
+"""How a model is asked to think: nobody knows, not at all, by a number of tokens, by how hard it should try, or
+by a level (Gemini's word for the same)."""
 
 OffMode = Literal["omit", "disabled", "between_tools", "none", "never"]
 """How a model is asked not to think: by saying nothing, by a word, or not at all, because it always does."""
@@ -27,7 +27,7 @@ class ModelFacts(msgspec.Struct, frozen=True):
     """Whether it can look at pictures."""
     tools: bool = True
     """Whether it can call tools."""
-    thinking: ThinkingMode = "none"
+    thinking: ThinkingMode = "unknown"
     levels: tuple[str, ...] = ()
     """The names of levels that it takes, rising."""
     off: OffMode = "omit"
@@ -41,6 +41,11 @@ class ModelFacts(msgspec.Struct, frozen=True):
     """Where this was read, and when."""
 
     @property
+    def thinks(self) -> bool:
+        """Whether it is known to."""
+        return self.thinking not in ("unknown", "none")
+
+    @property
     def always_thinks(self) -> bool:
         return self.off == "never"
 
@@ -52,3 +57,15 @@ class ModelFacts(msgspec.Struct, frozen=True):
         place = order.index(wanted)
         lower = [name for name in self.levels if order.index(name) <= place]
         return lower[-1] if lower else self.levels[0]
+
+
+class ListedModel(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A model as a service lists it; what it does not say is None."""
+
+    id: str
+    name: str | None = None
+    window: int | None = None
+    output: int | None = None
+    pictures: bool | None = None
+    tools: bool | None = None
+    thinks: bool | None = None

@@ -3,9 +3,9 @@
 The request is translated by plain functions, the stream of events is put together by `_Answer`.
 """
 
-import re
 from typing import Any
 
+from crossclaw.config.catalogue import known_facts
 from crossclaw.domain.messages import (
     AssistantBlock,
     AssistantMessage,
@@ -16,12 +16,14 @@ from crossclaw.domain.messages import (
     ToolUse,
     Usage,
 )
-from crossclaw.providers.calls import parse_arguments, plain_letters
+from crossclaw.domain.models import ListedModel, ModelFacts
+from crossclaw.providers.calls import parse_arguments, plain_letters, plain_schema
 from crossclaw.providers.contract import (
-    THINKING_TOKENS,
     AssistantTurn,
+    CacheMarks,
     ModelRequest,
     Piece,
+    Spent,
     Tell,
     TextPiece,
     ThinkingPiece,
@@ -32,6 +34,8 @@ from crossclaw.providers.contract import (
     UserTurn,
 )
 from crossclaw.providers.failures import Failures
+from crossclaw.providers.options import DEFAULTS, WireOptions, with_params
+from crossclaw.providers.room import answer_limit, thinking_budget
 from crossclaw.providers.service import (
     CONNECT_S,
     RETRIES,
@@ -46,8 +50,7 @@ WIRE = "the Anthropic Messages API"
 BASE_URL = "https://api.anthropic.com"
 VERSION = "2023-06-01"
 
-_EFFORT = {"minimal": "low"}
-_CACHE = {"type": "ephemeral"}
+MARKS_MAX = 4  # of the prompt cache in one request; more are refused
 _STOP: dict[str, StopReason] = {
     "end_turn": "end_turn",
     "stop_sequence": "end_turn",
@@ -56,8 +59,8 @@ _STOP: dict[str, StopReason] = {
     # The two below mean "there is more to come": the next request either goes on or overflows.
     "pause_turn": "max_tokens",
     "model_context_window_exceeded": "max_tokens",
-    "refusal": "error",
 }
+REFUSAL = "refusal"
 
 
 class AnthropicProvider:
@@ -70,25 +73,47 @@ class AnthropicProvider:
         retries: int = RETRIES,
         connect_timeout_s: float = CONNECT_S,
         silence_timeout_s: float = SILENCE_S,
+        options: WireOptions = DEFAULTS,
     ) -> None:
         self.name = name
+        self._options = options
         # People copy base URLs with and without /v1.
         address = (base_url or BASE_URL).rstrip("/").removesuffix("/v1")
         key = clean_key(name, api_key)
+        self._failures = Failures(name, host_of(name, address), WIRE, key)
+        self._address = address
         self._service = Service(
-            Failures(name, host_of(name, address), WIRE, key),
+            self._failures,
             f"{address}/v1/messages",
             _headers(key, is_anthropic=address == BASE_URL),
-            Patience(retries, connect_timeout_s, silence_timeout_s),
+            Patience(retries, connect_timeout_s, silence_timeout_s, options.timeout_s),
         )
 
     async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
         answer = _Answer()
-        await self._service.ask(message_params(request), answer, tell)
+        options, facts = self._options.of(request.model), self._options.facts(request.model)
+        params = with_params(message_params(request, facts), options.params, request.params)
+        await self._service.ask(params, answer, tell, headers=options.headers)
+        if answer.refusal is not None:
+            tell(Spent(answer.usage or Usage()))
+            raise self._failures.declined(answer.refusal)
         return answer.message(self.name, request.model)
+
+    async def list_models(self) -> list[ListedModel]:
+        found = await self._service.get(f"{self._address}/v1/models?limit=1000")
+        return [_listed(model) for model in found.get("data") or []]
 
     async def close(self) -> None:
         await self._service.close()
+
+
+def _listed(model: Any) -> ListedModel:
+    return ListedModel(
+        id=model["id"],
+        name=model.get("display_name"),
+        window=model.get("max_input_tokens"),
+        output=model.get("max_tokens"),
+    )
 
 
 def _headers(key: str, *, is_anthropic: bool) -> dict[str, str]:
@@ -108,6 +133,8 @@ class _Answer:
         self._signatures: dict[int, str] = {}
         self._usage: dict[str, int] = {}
         self._stop = "end_turn"
+        self.refusal: str | None = None
+        """Why the model will not answer; empty where it does not say."""
 
     def add(self, event: Any) -> list[Piece]:
         match event["type"]:
@@ -120,22 +147,31 @@ class _Answer:
             case "message_delta":
                 self._count(event.get("usage"))
                 self._stop = event["delta"].get("stop_reason") or self._stop
+                if self._stop == REFUSAL:
+                    self.refusal = _why_refused(event["delta"].get("stop_details"))
             case "message_stop":
                 self.finished = True
         return []
 
+    def whole(self, body: Any) -> list[Piece]:
+        """A server that imitates the service and does not stream."""
+        pieces = self.add({"type": "message_start", "message": body})
+        for index, block in enumerate(body["content"]):
+            pieces += self._start(index, block)
+        self._stop = body.get("stop_reason") or self._stop
+        self.finished = True
+        return pieces
+
+    def end(self) -> None:
+        """This wire has an end of its own, `message_stop`."""
+
     def message(self, provider: str, model: str) -> AssistantMessage:
-        stop = _STOP.get(self._stop, "end_turn")
-        declined = (
-            "the model declined to answer; put the request differently or choose another model"
-        )
         return AssistantMessage(
             content=[block for index in sorted(self._started) if (block := self._block(index))],
             provider=provider,
             model=model,
-            usage=self._total(),
-            stop_reason=stop,
-            error=declined if stop == "error" else None,
+            usage=self.usage,
+            stop_reason=_STOP.get(self._stop, "end_turn"),
         )
 
     def _start(self, index: int, block: Any) -> list[Piece]:
@@ -192,7 +228,8 @@ class _Answer:
             if isinstance(count, int):
                 self._usage[name] = count
 
-    def _total(self) -> Usage | None:
+    @property
+    def usage(self) -> Usage | None:
         if not self._usage:
             return None
         return Usage(
@@ -203,50 +240,72 @@ class _Answer:
         )
 
 
-def message_params(request: ModelRequest) -> dict[str, Any]:
-    """The body of a request. Three marks for the prompt cache: after the tools,
-    which change least, after the system prompt, and after the conversation so far."""
-    headroom = THINKING_TOKENS[request.thinking]
+def _why_refused(details: Any) -> str:
+    if not isinstance(details, dict):
+        return ""
+    parts = [details.get("category"), details.get("explanation")]
+    return ": ".join(part for part in parts if isinstance(part, str))
+
+
+def message_params(request: ModelRequest, facts: ModelFacts | None = None) -> dict[str, Any]:
+    """The body of a request."""
+    facts = facts or known_facts(request.model)
     params: dict[str, Any] = {
         "model": request.model,
-        "max_tokens": request.output_tokens_max + headroom,  # thinking counts as output
+        "max_tokens": answer_limit(request, facts),
         "messages": [_turn(turn) for turn in request.turns],
         "stream": True,
-        **_thinking(request),
+        **_thinking(request, facts),
     }
     if request.system.strip():
-        params["system"] = [{"type": "text", "text": request.system, "cache_control": _CACHE}]
+        params["system"] = [{"type": "text", "text": request.system}]
     if request.tools:
         params["tools"] = [_tool(tool) for tool in request.tools]
-        params["tools"][-1]["cache_control"] = _CACHE
-    if params["messages"] and params["messages"][-1]["role"] == "user":
-        params["messages"][-1]["content"][-1]["cache_control"] = _CACHE
+    _mark(params, request.cache)
     return params
 
 
-def _thinking(request: ModelRequest) -> dict[str, Any]:
+def _mark(params: dict[str, Any], cache: CacheMarks) -> None:
+    """Marks for the prompt cache: after the tools, which change least, after the system prompt, and where
+    the conversation is marked. A mark finds what was remembered at most 20 blocks before it: the one at the
+    previous user turn stands just where the last request ended."""
+    mark = {"type": "ephemeral"} if cache.ttl == "5m" else {"type": "ephemeral", "ttl": cache.ttl}
+    marked = [params[name][-1] for name in ("tools", "system") if params.get(name)]
+    messages = params["messages"]
+    for place in cache.turns:
+        place = place + len(messages) if place < 0 else place
+        if 0 <= place < len(messages) and messages[place]["role"] == "user":
+            marked.append(messages[place]["content"][-1])
+    for block in marked[:MARKS_MAX]:
+        block["cache_control"] = mark
+
+
+def _thinking(request: ModelRequest, facts: ModelFacts) -> dict[str, Any]:
+    """Newer Claudes set their own budget and are told how hard to try; older ones, and servers that
+    imitate the service with models that nobody knows, are given a number of tokens."""
     if request.thinking == "off":
-        # Not `disabled`: some models refuse it, and those that do not think unasked need no word.
-        return {}
-    if _thinks_adaptively(request.model):
-        effort = _EFFORT.get(request.thinking, request.thinking)
+        return _unthinking(facts)
+    if facts.thinking == "effort":
         return {
             "thinking": {"type": "adaptive", "display": "summarized"},
-            "output_config": {"effort": effort},
+            "output_config": {"effort": facts.level(request.thinking)},
         }
+    if facts.thinking == "none":
+        return {}
     if _is_unthought_tool_turn(request.turns):
         return {}
-    budget = THINKING_TOKENS[request.thinking]
+    budget = thinking_budget(request, facts)
     return {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
-def _thinks_adaptively(model: str) -> bool:
-    """Claude from 4.6 on sets its own budget, and from 4.7 on refuses to be given one; older models
-    know only budgets, and so do the servers that imitate this API."""
-    version = re.search(r"claude-(?:[a-z]+-)?(\d+)(?:[-.](\d{1,2}))?(?!\d)", model)
-    if version is None:
-        return "claude-mythos" in model
-    return (int(version[1]), int(version[2] or 0)) >= (4, 6)
+def _unthinking(facts: ModelFacts) -> dict[str, Any]:
+    """Saying nothing means thinking, on models that do so unasked; one that cannot stop is asked for
+    little."""
+    if facts.off in ("disabled", "between_tools"):
+        return {"thinking": {"type": facts.off}}
+    if facts.off == "never" and facts.levels:
+        return {"output_config": {"effort": facts.levels[0]}}
+    return {}
 
 
 def _is_unthought_tool_turn(turns: list[Turn]) -> bool:
@@ -258,7 +317,7 @@ def _is_unthought_tool_turn(turns: list[Turn]) -> bool:
         isinstance(calls, AssistantTurn)
         and isinstance(last, UserTurn)
         and bool(last.results)
-        and not any(isinstance(block, Thinking) and _is_sealed(block) for block in calls.content)
+        and not any(isinstance(block, Thinking) and _is_signed(block) for block in calls.content)
     )
 
 
@@ -266,7 +325,7 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
     return {
         "name": tool.name,
         "description": tool.description,
-        "input_schema": {"type": "object", **tool.schema},
+        "input_schema": plain_schema(tool.schema),
     }
 
 
@@ -328,7 +387,7 @@ def _said(block: AssistantBlock) -> dict[str, Any] | None:
     return None  # blank text, or thinking of another provider's model, which has no signature
 
 
-def _is_sealed(thinking: Thinking) -> bool:
+def _is_signed(thinking: Thinking) -> bool:
     return thinking.signature is not None or thinking.redacted is not None
 
 

@@ -57,3 +57,29 @@ def call_ids(request: ModelRequest) -> set[str]:
         for block in turn.content
         if isinstance(block, ToolUse)
     }
+
+
+_COMBINERS = ("anyOf", "oneOf", "allOf", "enum", "not")
+
+
+def plain_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """A tool's schema as every service takes it: an object, without alternatives at its top. Tools of MCP
+    servers have some; their properties are kept, all of them optional, and the tool checks the rest."""
+    plain = {"type": "object", **schema}
+    found = [plain.pop(name) for name in _COMBINERS if name in plain]
+    branches = [branch for part in found if isinstance(part, list) for branch in part]
+    properties = dict(plain.get("properties") or {})
+    for branch in branches:
+        if isinstance(branch, dict):
+            properties = {**(branch.get("properties") or {}), **properties}
+    plain["type"] = "object"
+    if properties or found:
+        plain["properties"] = properties
+    return plain
+
+
+def nine_letters(call_id: str) -> str:
+    """Mistral takes ids of nine letters and digits only; the same id always becomes the same nine."""
+    if re.fullmatch("[a-zA-Z0-9]{9}", call_id):
+        return call_id
+    return hashlib.blake2s(call_id.encode("utf-8", "replace"), digest_size=8).hexdigest()[:9]

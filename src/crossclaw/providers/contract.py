@@ -77,6 +77,8 @@ class ModelRequest(msgspec.Struct, frozen=True):
     output_tokens_max: int = 8192
     """For the words and calls of the answer; room to think comes on top, as the model needs it."""
     thinking: ThinkingLevel = "off"
+    more_room: bool = False
+    """The same was asked before and cut off before its first word: it gets more room to think."""
     cache: CacheMarks = CacheMarks()
     session: str | None = None
     """Which conversation this is, where a service keeps conversations' caches apart (`prompt_cache_key`)."""
@@ -108,14 +110,13 @@ class Again(msgspec.Struct, frozen=True):
     """`provider/model`, when another one is asked instead."""
 
 
-class Counted(msgspec.Struct, frozen=True):
-    """What the service has charged for the answer under way, as far as it is known. A later one takes the
-    place of an earlier one; after `Again` it stands for a new attempt, and what was before is spent."""
+class Spent(msgspec.Struct, frozen=True):
+    """What a call has cost that brought no answer: it failed in the middle, or was stopped."""
 
     usage: Usage
 
 
-Piece = TextPiece | ThinkingPiece | ToolPiece | Again | Counted
+Piece = TextPiece | ThinkingPiece | ToolPiece | Again | Spent
 Tell = Callable[[Piece], None]
 
 

@@ -14,21 +14,47 @@ import msgspec
 
 from crossclaw.domain.errors import (
     ContextOverflow,
+    KeyRefused,
+    LevelRefused,
+    ModelDeclined,
     ProviderError,
     ProviderOverloaded,
     ProviderRefused,
+    RateLimited,
+    ThinkingRefused,
 )
 
 QUOTE_CHARS_MAX = 400
 """A proxy's HTML page can be long; its beginning says enough."""
 
 _OVERFLOW = re.compile(
-    r"prompt is too long|input is too long|input length exceeds|too many input tokens"
+    # Anthropic, Bedrock, Fireworks, Cohere; the old Claudes count the answer's limit in
+    r"prompt is too long|input is too long|input length exceeds|too many (input )?tokens\b"
+    r"|exceed context limit|request_too_large"
+    # OpenAI, DeepSeek, vLLM, OpenRouter, Groq, Cerebras, llama.cpp
     r"|exceeds? (the )?(available |model's )?context|exceed_context_size"
-    r"|context_length_exceeded|maximum context length|context (window|length) (is )?exceeded"
-    r"|request_too_large|reduce the length of the messages",
+    r"|context_length_exceeded|maximum context length|context (window|length) (is )?exceed(ed|s)"
+    r"|reduce the length of (the messages|either one)"
+    # OpenAI's limit of tokens a minute is smaller than the request: waiting never helps
+    r"|request too large for .* tokens per min"
+    # Gemini, xAI, Kimi, MiniMax, Qwen, GLM, Copilot, Mistral, Together, LM Studio
+    r"|input token count.{0,20} exceeds the maximum|maximum prompt length is \d"
+    r"|exceeded model token limit|context window exceeds limit|range of input length should be"
+    r"|prompt exceeds max length|prompt token count of \d+ exceeds|too large for model with \d+ maximum"
+    r"|tokens \+ `max_new_tokens` must be|greater than the context length"
+    r"|loaded with context length of only",
     re.IGNORECASE,
 )
+_STATE_REFUSED = re.compile(
+    r"`?signature`? in `?thinking`? block|thinking`? blocks .{0,60}cannot be modified"
+    r"|different conversation|expected `?thinking`? or `?redacted_thinking"
+    r"|thought[ _]signature|invalid_encrypted_content|encrypted content .{0,80}could not be"
+    r"|reasoning_content`? .{0,40}must be passed back|missing `?reasoning_content"
+    r"|of type 'reasoning' was provided without|items are not persisted when `store`"
+    r"|reasoning_details .{0,80}must be preserved",
+    re.IGNORECASE,
+)
+_LEVEL_REFUSED = re.compile(r"thinking|reasoning|effort|\bthink\b", re.IGNORECASE)
 _LATER_KINDS = {
     "rate_limit_error",
     "rate_limit_exceeded",
@@ -37,7 +63,12 @@ _LATER_KINDS = {
     "server_error",
     "timeout_error",
     "engine_overloaded",
+    "UNAVAILABLE",
+    "RESOURCE_EXHAUSTED",
+    "INTERNAL",
+    "DEADLINE_EXCEEDED",
 }
+_LIMIT_KINDS = {"rate_limit_error", "rate_limit_exceeded", "RESOURCE_EXHAUSTED"}
 _NEVER_KINDS = {"insufficient_quota", "billing_error", "billing_hard_limit_reached"}
 
 
@@ -74,11 +105,15 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 def error_parts(body: object) -> tuple[frozenset[str], str | None]:
     """Kinds and message of an error body. Both wires put them under `error`; some servers do not nest."""
+    if isinstance(body, list) and body:  # Google's
+        body = body[0]
     inner = body.get("error", body) if isinstance(body, dict) else body
     if not isinstance(inner, dict):
         return frozenset(), inner if isinstance(inner, str) else None
-    message: Any = inner.get("message")
-    kinds = frozenset(str(inner[name]) for name in ("type", "code") if inner.get(name))
+    message: Any = inner.get("message") or inner.get("detail") or inner.get("error")
+    if isinstance(message, list | dict):  # how Mistral and others show what was wrong where
+        message = msgspec.json.encode(message).decode()
+    kinds = frozenset(str(inner[name]) for name in ("type", "code", "status") if inner.get(name))
     return kinds, message if isinstance(message, str) else None
 
 
@@ -98,13 +133,31 @@ class Failures:
                 f"the conversation does not fit the model's window ({said}); compact it (/compact),"
                 " start a new one (/new), or choose a model with a larger window"
             )
+        if _STATE_REFUSED.search(answer.message) or "invalid_encrypted_content" in answer.kinds:
+            return ThinkingRefused(
+                f"{self._name} does not take its own earlier thinking back ({said}); it is asked"
+                " again without"
+            )
         if answer.kinds & _NEVER_KINDS or answer.status == 402:
-            return ProviderRefused(
+            return KeyRefused(
                 f"{self._name}: the account has no credit left ({said}); top it up or use another key"
             )
         if answer.status in (408, 409, 429) or answer.status >= 500 or answer.kinds & _LATER_KINDS:
             return self._later(answer, said)
         return self._refused(answer.status, said)
+
+    def declined(self, why: str | None = None) -> ProviderError:
+        """A model that will not answer: not an error of ours, and no reply either."""
+        reason = f" ({self._quote(why)})" if why else ""
+        return ModelDeclined(
+            f"the model declined to answer{reason}; put the request differently or choose another model"
+        )
+
+    def too_slow(self, timeout_s: float) -> ProviderError:
+        return ProviderOverloaded(
+            f"{self._name} at {self._host} took longer than {timeout_s:g} s; raise"
+            f" models.providers.{self._name}.timeoutSeconds or ask for less"
+        )
 
     def unreachable(self) -> ProviderError:
         return ProviderOverloaded(
@@ -115,7 +168,7 @@ class Failures:
     def silent(self, silence_s: float) -> ProviderError:
         return ProviderOverloaded(
             f"{self._name} at {self._host} was silent for {silence_s:g} s; the same request may work"
-            " later, a slow model needs a longer limit"
+            f" later, a slow model needs a longer models.providers.{self._name}.silenceSeconds"
         )
 
     def cut(self) -> ProviderError:
@@ -134,26 +187,29 @@ class Failures:
         )
 
     def _overflows(self, answer: Answer) -> bool:
-        if answer.status in (401, 403, 429):
-            return False
+        """A 429 is mostly a rate limit, whose texts speak of tokens too: only OpenAI's counts."""
         text = " ".join([*answer.kinds, answer.message])
+        if answer.status == 429:
+            return re.search("request too large for", text, re.IGNORECASE) is not None
+        if answer.status in (401, 403):
+            return False
         return answer.status == 413 or _OVERFLOW.search(text) is not None
 
     def _later(self, answer: Answer, said: str) -> ProviderError:
         wait_s = retry_after_s(answer.headers)
         when = f"in {wait_s:g} s" if wait_s is not None else "later"
-        return ProviderOverloaded(
-            f"{self._name} is overloaded or limits us ({said}); try again {when}", wait_s
-        )
+        limited = answer.status == 429 or answer.kinds & _LIMIT_KINDS
+        kind = RateLimited if limited else ProviderOverloaded
+        return kind(f"{self._name} is overloaded or limits us ({said}); try again {when}", wait_s)
 
     def _refused(self, status: int, said: str) -> ProviderError:
         if status == 401:
-            return ProviderRefused(
+            return KeyRefused(
                 f"{self._name} refused the key ({said}); set a valid one:"
                 f" {where_the_key_goes(self._name)}"
             )
         if status == 403:
-            return ProviderRefused(
+            return KeyRefused(
                 f"{self._name} does not let this key use the model ({said}); choose another model or key"
             )
         if status == 404:
@@ -163,9 +219,8 @@ class Failures:
             )
         if status == 200:
             return ProviderError(f"{self._name} failed in the middle of its answer ({said})")
-        return ProviderRefused(
-            f"{self._name} refused the request ({said}); the model may not take it"
-        )
+        kind = LevelRefused if _LEVEL_REFUSED.search(said) else ProviderRefused
+        return kind(f"{self._name} refused the request ({said}); the model may not take it")
 
     def _quote(self, text: str) -> str:
         if len(self._api_key) > 3:

@@ -10,16 +10,15 @@ from collections.abc import Callable, Sequence
 import anyio
 import msgspec
 
-from crossclaw.domain.errors import ContextOverflow, ProviderError, ProviderOverloaded
-from crossclaw.domain.messages import AssistantMessage, without_state
-from crossclaw.providers.contract import (
-    Again,
-    AssistantTurn,
-    ModelRequest,
-    Provider,
-    Tell,
-    Turn,
+from crossclaw.domain.errors import (
+    ContextOverflow,
+    ModelDeclined,
+    ProviderError,
+    ProviderOverloaded,
 )
+from crossclaw.domain.messages import AssistantMessage
+from crossclaw.providers.adapting import without_thinking
+from crossclaw.providers.contract import Again, ModelRequest, Provider, Tell
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +88,8 @@ class Fallbacks:
                 if isinstance(error, ContextOverflow) and choice == self._choices[0]:
                     raise  # compaction can help; what a fallback cannot read is no reason for one
                 troubles.append((choice.address, error))
-                self._rests.begin(choice.address, error)
+                if not isinstance(error, ModelDeclined):  # it would answer others
+                    self._rests.begin(choice.address, error)
                 if len(self._order) == 1:
                     raise _all_failed(troubles) from error
                 self._order = self._order[1:]
@@ -104,7 +104,7 @@ class Fallbacks:
             request, model=model, output_tokens_max=choice.output_tokens_max
         )
         if choice != self._choices[0]:
-            asked = self._fit(_without_thoughts(asked), choice)
+            asked = self._fit(without_thinking(asked), choice)
         answer = await provider.complete(asked, tell)
         self._rests.end(choice.address)
         return answer
@@ -113,15 +113,6 @@ class Fallbacks:
         address = self._order[0].address
         log.warning("%s failed (%s): asking %s", failed.address, type(error).__name__, address)
         tell(Again(str(error), model=address))
-
-
-def _without_thoughts(request: ModelRequest) -> ModelRequest:
-    """Thoughts are sealed by the model that had them; another one refuses the seal."""
-    turns: list[Turn] = [
-        AssistantTurn(without_state(turn.content)) if isinstance(turn, AssistantTurn) else turn
-        for turn in request.turns
-    ]
-    return msgspec.structs.replace(request, turns=turns)
 
 
 def _all_failed(troubles: Sequence[tuple[str, ProviderError]]) -> ProviderError:

@@ -1,39 +1,41 @@
-"""OpenAI: chat completions, at any base URL (llama.cpp, vLLM, Ollama, gateways).
+"""OpenAI: chat completions, at any base URL (llama.cpp, vLLM, gateways, other services).
 
-Servers that imitate this API differ in what they leave out, so the reading is liberal: usage, ids and
-indexes of tool calls may be missing, reasoning comes under two names. One thing must come, the
-finish reason: without it nobody could tell an answer from the beginning of one.
+How the services differ is in `dialects.py`, how an answer is read in `chat_reading.py`.
 """
 
 from typing import Any
 
 import msgspec
 
+from crossclaw.config.catalogue import known_facts
+from crossclaw.domain.errors import ProviderRefused
 from crossclaw.domain.messages import (
     AssistantBlock,
     AssistantMessage,
     Image,
-    StopReason,
     Text,
     Thinking,
     ToolUse,
     Usage,
 )
-from crossclaw.providers.calls import call_ids, make_call_id, parse_arguments
+from crossclaw.domain.models import ListedModel, ModelFacts
+from crossclaw.providers.calls import nine_letters, plain_schema
+from crossclaw.providers.chat_reading import ChatAnswer
 from crossclaw.providers.contract import (
     AssistantTurn,
+    CacheMarks,
     ModelRequest,
-    Piece,
+    Spent,
     Tell,
-    TextPiece,
-    ThinkingPiece,
-    ToolPiece,
     ToolReturn,
     ToolSpec,
     Turn,
     UserTurn,
 )
+from crossclaw.providers.dialects import Dialect, dialect_of
 from crossclaw.providers.failures import Failures
+from crossclaw.providers.options import DEFAULTS, WireOptions, with_params
+from crossclaw.providers.room import answer_limit
 from crossclaw.providers.service import (
     CONNECT_S,
     RETRIES,
@@ -47,13 +49,9 @@ from crossclaw.providers.service import (
 WIRE = "OpenAI chat completions"
 BASE_URL = "https://api.openai.com/v1"
 
-_STOP: dict[str, StopReason] = {
-    "stop": "end_turn",
-    "tool_calls": "tool_use",
-    "function_call": "tool_use",
-    "length": "max_tokens",
-    "content_filter": "error",
-}
+NO_SIGNATURE = "skip_thought_signature_validator"
+"""Google's own word for a call that another model made (ai.google.dev/gemini-api/docs/thought-signatures)."""
+BETWEEN = "(The results are there.)"
 
 
 class OpenAIProvider:
@@ -66,159 +64,153 @@ class OpenAIProvider:
         retries: int = RETRIES,
         connect_timeout_s: float = CONNECT_S,
         silence_timeout_s: float = SILENCE_S,
+        options: WireOptions = DEFAULTS,
     ) -> None:
         self.name = name
+        self._options = options
         self._base_url = (base_url or BASE_URL).rstrip("/")
         key = clean_key(name, api_key)
+        self._failures = Failures(name, host_of(name, self._base_url), WIRE, key)
         self._service = Service(
-            Failures(name, host_of(name, self._base_url), WIRE, key),
+            self._failures,
             f"{self._base_url}/chat/completions",
             {"Authorization": f"Bearer {key}"},
-            Patience(retries, connect_timeout_s, silence_timeout_s),
+            Patience(retries, connect_timeout_s, silence_timeout_s, options.timeout_s),
         )
 
     async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
-        answer = _Answer(request)
-        params = completion_params(request, is_openai=self._base_url == BASE_URL)
-        await self._service.ask(params, answer, tell)
+        options, facts = self._options.of(request.model), self._options.facts(request.model)
+        dialect = dialect_of(
+            self._base_url,
+            request.model,
+            facts,
+            options.compat,
+            is_openai=self._base_url == BASE_URL,
+        )
+        if dialect.is_openai and facts.chat_tools == "no" and request.tools:
+            raise ProviderRefused(
+                f"{request.model} takes no tools over chat completions; set"
+                f' models.providers.{self.name}.api to "openai-responses"'
+            )
+        answer = ChatAnswer(request)
+        params = completion_params(request, facts, dialect)
+        params = with_params(params, options.params, request.params)
+        await self._service.ask(params, answer, tell, headers=options.headers)
+        if (why := answer.declined) is not None:
+            tell(Spent(answer.usage or Usage()))
+            raise self._failures.declined(why)
         return answer.message(self.name, request.model)
+
+    async def list_models(self) -> list[ListedModel]:
+        found = await self._service.get(f"{self._base_url}/models")
+        return [_listed(model) for model in found.get("data") or []]
 
     async def close(self) -> None:
         await self._service.close()
 
 
-class _Call:
-    def __init__(self, call_id: str) -> None:
-        self.id = call_id
-        self.wire_id: str | None = None
-        self.name = ""
-        self.parts: list[str] = []
-
-
-class _Answer:
-    """The message under construction. Calls are kept in the order in which they began."""
-
-    def __init__(self, request: ModelRequest) -> None:
-        self._request = request
-        self._taken = call_ids(request)
-        self._thinking: list[str] = []
-        self._text: list[str] = []
-        self._calls: list[_Call] = []
-        self._by_index: dict[int | None, _Call] = {}
-        self._usage: Any = None
-        self._finish: str | None = None
-
-    @property
-    def finished(self) -> bool:
-        return self._finish is not None
-
-    def add(self, chunk: Any) -> list[Piece]:
-        self._usage = chunk.get("usage") or self._usage
-        pieces: list[Piece] = []
-        for choice in chunk.get("choices") or []:
-            if (delta := choice.get("delta")) is not None:
-                pieces += self._read(delta)
-            self._finish = choice.get("finish_reason") or self._finish
-        return pieces
-
-    def message(self, provider: str, model: str) -> AssistantMessage:
-        stop = _STOP.get(self._finish or "", "end_turn")
-        if stop == "end_turn" and self._calls:
-            stop = "tool_use"  # several servers say `stop` after tool calls
-        filtered = "the service's content filter stopped the answer; put the request differently"
-        return AssistantMessage(
-            content=self._blocks(),
-            provider=provider,
-            model=model,
-            usage=_usage(self._usage),
-            stop_reason=stop,
-            error=filtered if stop == "error" else None,
-        )
-
-    def _read(self, delta: Any) -> list[Piece]:
-        pieces: list[Piece] = []
-        reasoning = delta.get("reasoning_content") or delta.get("reasoning")
-        if isinstance(reasoning, str) and reasoning:
-            self._thinking.append(reasoning)
-            pieces.append(ThinkingPiece(reasoning))
-        for text in (delta.get("content"), delta.get("refusal")):
-            if text:
-                self._text.append(text)
-                pieces.append(TextPiece(text))
-        for part in delta.get("tool_calls") or []:
-            pieces += self._extend_call(part)
-        return pieces
-
-    def _extend_call(self, part: Any) -> list[Piece]:
-        call = self._call_of(part.get("index"), part.get("id"))
-        function = part.get("function") or {}
-        call.parts.append(function.get("arguments") or "")
-        name = function.get("name")
-        if call.name or not name:
-            return []  # some servers repeat the name in every delta
-        call.name = name
-        return [ToolPiece(call.id, name)]
-
-    def _call_of(self, index: int | None, wire_id: str | None) -> _Call:
-        """By index; a new id under a used index begins a new call (some servers write 0 for all)."""
-        call = self._by_index.get(index)
-        if call is None or (wire_id and call.wire_id and wire_id != call.wire_id):
-            call = _Call(self._free_id(wire_id))
-            self._calls.append(call)
-            self._by_index[index] = call
-        call.wire_id = call.wire_id or wire_id
-        return call
-
-    def _free_id(self, wire_id: str | None) -> str:
-        """The server's id, unless it is missing or the conversation has it already."""
-        call_id = wire_id or make_call_id(self._request, len(self._calls))
-        if call_id in self._taken:
-            call_id = make_call_id(self._request, len(self._calls))
-        self._taken.add(call_id)
-        return call_id
-
-    def _blocks(self) -> list[AssistantBlock]:
-        thinking, text = "".join(self._thinking), "".join(self._text)
-        blocks: list[AssistantBlock] = [Thinking(thinking)] if thinking else []
-        if text:
-            blocks.append(Text(text))
-        calls = (ToolUse(c.id, c.name, parse_arguments("".join(c.parts))) for c in self._calls)
-        return [*blocks, *calls]
-
-
-def _usage(usage: Any) -> Usage | None:
-    """None when the server did not count. Cached tokens are part of its prompt tokens."""
-    if not isinstance(usage, dict):
-        return None
-    details = usage.get("prompt_tokens_details")
-    details = details if isinstance(details, dict) else {}
-    read = details.get("cached_tokens") or 0
-    written = details.get("cache_write_tokens") or 0
-    prompt = usage.get("prompt_tokens") or 0
-    return Usage(
-        input=max(0, prompt - read - written),
-        output=usage.get("completion_tokens") or 0,
-        cache_read=read,
-        cache_write=written,
+def _listed(model: Any) -> ListedModel:
+    """OpenAI says only names; OpenRouter, vLLM, llama.cpp and others say more, each in its words."""
+    top, meta = model.get("top_provider") or {}, model.get("meta") or {}
+    shape = (model.get("architecture") or {}).get("input_modalities")
+    window = (
+        model.get("context_length")
+        or model.get("max_model_len")
+        or model.get("max_context_length")
+        or meta.get("n_ctx")
+        or meta.get("n_ctx_train")
+    )
+    return ListedModel(
+        id=model["id"],
+        name=model.get("name"),
+        window=window,
+        output=top.get("max_completion_tokens"),
+        pictures="image" in shape if isinstance(shape, list) else None,
     )
 
 
-def completion_params(request: ModelRequest, *, is_openai: bool) -> dict[str, Any]:
+def completion_params(
+    request: ModelRequest, facts: ModelFacts | None = None, dialect: Dialect | None = None
+) -> dict[str, Any]:
     """The body of a request."""
-    # OpenAI's newer models refuse the old name, other servers do not all know the new one.
-    limit = "max_completion_tokens" if is_openai else "max_tokens"
+    facts = facts or known_facts(request.model)
+    dialect = dialect or Dialect()
+    messages = [*_system(request), *_conversation(request.turns, dialect)]
     params: dict[str, Any] = {
         "model": request.model,
-        "messages": [*_system(request), *(m for turn in request.turns for m in _messages(turn))],
-        limit: request.output_tokens_max,
+        "messages": messages,
+        dialect.limit_name: answer_limit(request, facts),
         "stream": True,
-        "stream_options": {"include_usage": True},
+        **_thinking(request, facts, dialect),
     }
+    if dialect.usage_in_stream:
+        params["stream_options"] = {"include_usage": True}
+    if dialect.cache_key and request.session:
+        params["prompt_cache_key"] = request.session
     if request.tools:
         params["tools"] = [_tool(tool) for tool in request.tools]
-    if request.thinking != "off":
-        params["reasoning_effort"] = request.thinking
+    if dialect.cache_marks:
+        _mark(params, request.cache)
     return params
+
+
+def _thinking(request: ModelRequest, facts: ModelFacts, dialect: Dialect) -> dict[str, Any]:
+    """Each service has its own word for it."""
+    on = request.thinking != "off"
+    level = _level(request, facts)
+    match dialect.thinking:
+        case "none":
+            return {}
+        case "openrouter":
+            return {"reasoning": {"effort": level}} if on else _quiet_router(facts)
+        case "zai" | "deepseek":
+            return {"thinking": {"type": "enabled" if on else "disabled"}}
+        case "qwen":
+            return {"enable_thinking": on}
+        case "qwen-chat-template":
+            return {"chat_template_kwargs": {"enable_thinking": on}}
+    if facts.off == "none" and (not on or _thinks_not_with_tools(request, facts, dialect)):
+        return {"reasoning_effort": "none"}
+    if on:
+        return {"reasoning_effort": level}
+    if facts.always_thinks and facts.levels:
+        return {"reasoning_effort": facts.levels[0]}
+    return {}
+
+
+def _thinks_not_with_tools(request: ModelRequest, facts: ModelFacts, dialect: Dialect) -> bool:
+    return bool(request.tools) and facts.chat_tools == "unthinking" and dialect.is_openai
+
+
+def _quiet_router(facts: ModelFacts) -> dict[str, Any]:
+    """Asked of models that think unasked; others would refuse the question."""
+    if not facts.thinks_unasked:
+        return {}
+    return {"reasoning": {"effort": "low"} if facts.always_thinks else {"enabled": False}}
+
+
+def _level(request: ModelRequest, facts: ModelFacts) -> str:
+    """Models that nobody knows are asked for what all that take levels know."""
+    known = {"minimal": "low", "xhigh": "high"}
+    return facts.level(request.thinking) or known.get(request.thinking, request.thinking)
+
+
+def _mark(params: dict[str, Any], cache: CacheMarks) -> None:
+    """Anthropic's cache marks through OpenRouter, on the last text of a message. Tools come before the system
+    prompt, whose mark covers them."""
+    mark = {"type": "ephemeral"} if cache.ttl == "5m" else {"type": "ephemeral", "ttl": cache.ttl}
+    messages: list[dict[str, Any]] = params["messages"]
+    said = [place for place, message in enumerate(messages) if message["role"] == "assistant"]
+    places = [*([0] if messages[0]["role"] == "system" else []), len(messages) - 1]
+    if said:  # where the last request ended
+        places.append(said[-1] - 1)
+    for place in dict.fromkeys(places):
+        content = messages[place]["content"]
+        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        texts: list[dict[str, Any]] = [part for part in parts or [] if part["type"] == "text"]
+        if texts:
+            texts[-1]["cache_control"] = mark
+            messages[place]["content"] = parts
 
 
 def _system(request: ModelRequest) -> list[dict[str, Any]]:
@@ -229,47 +221,93 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
     function = {
         "name": tool.name,
         "description": tool.description,
-        "parameters": {"type": "object", **tool.schema},
+        "parameters": plain_schema(tool.schema),
     }
     return {"type": "function", "function": function}
 
 
-def _messages(turn: Turn) -> list[dict[str, Any]]:
-    match turn:
-        case AssistantTurn(content=content):
-            return [_assistant(content)]
-        case UserTurn(results=results, content=content):
-            # A tool message holds words only: pictures follow in the user message after all results.
-            pictures = [part for result in results for part in _pictures(result)]
-            told = [*pictures, *(p for p in content if not isinstance(p, Text) or p.text.strip())]
-            if not results and not told:
-                told = [Text("(no words)")]
-            return [*map(_tool_message, results), *_user(told)]
+def _conversation(turns: list[Turn], dialect: Dialect) -> list[dict[str, Any]]:
+    names = {
+        block.id: block.name
+        for turn in turns
+        if isinstance(turn, AssistantTurn)
+        for block in turn.content
+        if isinstance(block, ToolUse)
+    }
+    messages: list[dict[str, Any]] = []
+    for turn in turns:
+        if isinstance(turn, AssistantTurn):
+            messages.append(_assistant(turn.content, dialect))
+        else:
+            messages += _user_messages(turn, names, dialect)
+    return messages
 
 
-def _assistant(content: list[AssistantBlock]) -> dict[str, Any]:
-    """Thinking stays behind: servers read it into their own next thought or refuse it."""
+def _user_messages(turn: UserTurn, names: dict[str, str], dialect: Dialect) -> list[dict[str, Any]]:
+    # A tool message holds words only: pictures follow in the user message after all results.
+    pictures = [part for result in turn.results for part in _pictures(result)]
+    told = [*pictures, *(p for p in turn.content if not isinstance(p, Text) or p.text.strip())]
+    if not turn.results and not told:
+        told = [Text("(no words)")]
+    results = [_tool_message(result, names, dialect) for result in turn.results]
+    between = results and told and dialect.assistant_after_results
+    bridge = [{"role": "assistant", "content": BETWEEN}] if between else []
+    return [*results, *bridge, *_user(told)]
+
+
+def _assistant(content: list[AssistantBlock], dialect: Dialect) -> dict[str, Any]:
+    """Thinking stays behind, but for a server that wants its own back."""
     text = "".join(block.text for block in content if isinstance(block, Text))
-    calls = [_tool_call(block) for block in content if isinstance(block, ToolUse)]
+    calls = [_tool_call(block, dialect) for block in content if isinstance(block, ToolUse)]
+    message: dict[str, Any] = {"role": "assistant", "content": text or None, **_state(content)}
     if calls:
-        return {"role": "assistant", "content": text or None, "tool_calls": calls}
-    return {"role": "assistant", "content": text or "(no words)"}
+        message["tool_calls"] = calls
+        if dialect.reasoning_always:
+            message.setdefault("reasoning_content", "")
+    elif not text:
+        message["content"] = "(no words)"
+    return message
 
 
-def _tool_call(call: ToolUse) -> dict[str, Any]:
+def _state(content: list[AssistantBlock]) -> dict[str, Any]:
+    state: dict[str, Any] = {}
+    for block in content:
+        if not isinstance(block, Thinking) or not block.extra:
+            continue
+        if block.extra.get("field") == "reasoning_content":
+            state["reasoning_content"] = state.get("reasoning_content", "") + block.thinking
+        if details := block.extra.get("reasoning_details"):
+            state["reasoning_details"] = [*state.get("reasoning_details", []), *details]
+    return state
+
+
+def _tool_call(call: ToolUse, dialect: Dialect) -> dict[str, Any]:
     arguments = msgspec.json.encode(call.input).decode()
-    return {
-        "id": call.id,
+    wire: dict[str, Any] = {
+        "id": _id(call.id, dialect),
         "type": "function",
         "function": {"name": call.name, "arguments": arguments},
     }
+    if call.extra and "extra_content" in call.extra:
+        wire["extra_content"] = call.extra["extra_content"]
+    elif dialect.signatures_always:
+        wire["extra_content"] = {"google": {"thought_signature": NO_SIGNATURE}}
+    return wire
 
 
-def _tool_message(result: ToolReturn) -> dict[str, Any]:
+def _id(call_id: str, dialect: Dialect) -> str:
+    return nine_letters(call_id) if dialect.nine_letter_ids else call_id
+
+
+def _tool_message(result: ToolReturn, names: dict[str, str], dialect: Dialect) -> dict[str, Any]:
     text = "\n".join(part.text for part in result.content if isinstance(part, Text))
     if result.is_error:
         text = f"Error: {text}"  # the wire has no field for it
-    return {"role": "tool", "tool_call_id": result.tool_use_id, "content": text or "(no output)"}
+    call_id = _id(result.tool_use_id, dialect)
+    message = {"role": "tool", "tool_call_id": call_id, "content": text or "(no output)"}
+    if dialect.names_in_results:
+        message["name"] = names.get(result.tool_use_id, "unknown")
+    return message
 
 
 def _pictures(result: ToolReturn) -> list[Text | Image]:

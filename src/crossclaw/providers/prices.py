@@ -6,12 +6,14 @@ import importlib.util
 from functools import cache
 from typing import Any
 
+import anyio
 import anyio.to_thread
 import msgspec
 
 from crossclaw.config.providers import Cost, Models
 from crossclaw.domain.messages import AssistantMessage, Usage
-from crossclaw.providers.contract import ModelRequest, Provider, Tell
+from crossclaw.domain.models import ListedModel
+from crossclaw.providers.contract import ModelRequest, Piece, Provider, Spent, Tell
 
 PACKAGE = "genai_prices"
 UNLISTED_MAX = 1_000  # more models than anybody names; further ones are looked up each time
@@ -53,12 +55,33 @@ class Priced:
         self._prices = prices
 
     async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
-        answer = await self._provider.complete(request, tell)
-        if answer.usage is None or answer.usage.cost is not None:
+        lost: list[Usage] = []
+
+        def keep(piece: Piece) -> None:
+            lost.append(piece.usage) if isinstance(piece, Spent) else tell(piece)
+
+        try:
+            answer = await self._provider.complete(request, keep)
+        except BaseException:
+            # It has been spent, whatever becomes of whoever asked.
+            with anyio.CancelScope(shield=True):
+                for usage in lost:
+                    tell(Spent(await self._priced(request.model, usage)))
+            raise
+        if answer.usage is None:
             return answer
-        cost = await self._prices.cost(self.name, self._base_url, request.model, answer.usage)
-        usage = msgspec.structs.replace(answer.usage, cost=cost)
+        usage = await self._priced(request.model, answer.usage)
         return msgspec.structs.replace(answer, usage=usage)
+
+    async def _priced(self, model: str, usage: Usage) -> Usage:
+        if usage.cost is not None:
+            return usage
+        cost = await self._prices.cost(self.name, self._base_url, model, usage)
+        return msgspec.structs.replace(usage, cost=cost)
+
+    async def list_models(self) -> list[ListedModel]:
+        found: list[ListedModel] = await self._provider.list_models()  # type: ignore[attr-defined]
+        return found
 
     async def close(self) -> None:
         await self._provider.close()

@@ -1,29 +1,39 @@
 """The providers of a house by name: `anthropic/claude-x` → who answers, and the model's own name.
 
-Around each of them: its price list, then a cap on calls at once, then retries, whose waits take no
-place under the cap.
+Around each of them: its price list, its several keys, what it refuses to be asked, a cap on calls at once,
+then retries, whose waits take no place under the cap.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import anyio
 import msgspec
 
-from crossclaw.config.providers import Models, reference_fault
+from crossclaw.config.providers import Models, reference_fault, spoken_api
 from crossclaw.domain.errors import ProviderMissing, ProviderRefused
 from crossclaw.domain.messages import AssistantMessage, Usage
+from crossclaw.domain.models import ListedModel
+from crossclaw.providers.adapting import Adapting
 from crossclaw.providers.anthropic import AnthropicProvider
 from crossclaw.providers.contract import ModelRequest, Provider, Tell
-from crossclaw.providers.failures import key_variable, where_the_key_goes
+from crossclaw.providers.failures import where_the_key_goes
+from crossclaw.providers.gemini import GeminiProvider
+from crossclaw.providers.keys import Key, Rotating, keys_of, list_models
 from crossclaw.providers.local import LocalProvider
+from crossclaw.providers.ollama import OllamaProvider
 from crossclaw.providers.openai import OpenAIProvider
+from crossclaw.providers.options import DEFAULTS, WireOptions
 from crossclaw.providers.prices import Priced, Prices
 from crossclaw.providers.rehearsal import RehearsalProvider
+from crossclaw.providers.responses import ResponsesProvider
 from crossclaw.providers.retry import Patience, Retrying
+from crossclaw.providers.service import SILENCE_S
 
-Api = Literal["anthropic-messages", "openai-completions"]
+Api = Literal[
+    "anthropic-messages", "openai-responses", "openai-completions", "google-generative-ai", "ollama"
+]
 
 CALLS_MAX = 64
 """At once and per provider: each holds a connection, and more would run into the service's rate limit
@@ -32,20 +42,38 @@ together."""
 NO_KEY = "none"
 """What a server of one's own gets when it needs no key: some refuse to be sent nothing."""
 
+_WIRES: dict[str, Callable[..., Provider]] = {
+    "anthropic-messages": AnthropicProvider,
+    "openai-responses": ResponsesProvider,
+    "openai-completions": OpenAIProvider,
+    "google-generative-ai": GeminiProvider,
+    "ollama": OllamaProvider,
+}
+
 
 class ProviderSettings(msgspec.Struct, frozen=True):
     name: str
-    api: Api
+    api: Api | None = None
+    """None: by its name and address."""
     base_url: str | None = None
     api_key: str | None = None
     """Unset: the environment's; empty: none."""
     calls_max: int = CALLS_MAX
+    more_keys: tuple[tuple[str, str], ...] = ()
+    """Further keys, each with what it is called where a person reads of it."""
+    silence_s: float | None = None
+    options: WireOptions = DEFAULTS
+    model_apis: dict[str, Api] = {}
+    """Models that speak otherwise than their provider."""
 
 
-_BUILT_IN = {
-    "anthropic": ProviderSettings("anthropic", "anthropic-messages"),
-    "openai": ProviderSettings("openai", "openai-completions"),
-}
+_BUILT_IN = {name: ProviderSettings(name) for name in ("anthropic", "openai", "google", "ollama")}
+
+
+class _Made(NamedTuple):
+    asked: Provider
+    """With retries and a cap on calls."""
+    bare: Provider
 
 
 class Providers:
@@ -70,7 +98,7 @@ class Providers:
         self._prices = prices or Prices(Models())
         self._patience = patience
         self._calls_max = calls_max
-        self._made: dict[str, Provider] = {}
+        self._made: dict[tuple[str, str], _Made] = {}
 
     @property
     def names(self) -> list[str]:
@@ -80,9 +108,7 @@ class Providers:
         if fault := reference_fault(address, self.names):
             raise ProviderMissing(fault)
         name, _, model = address.partition("/")
-        if name not in self._made:
-            self._made[name] = Retrying(self._capped(name), self._patience)
-        return self._made[name], model
+        return self._found(name, self._api(name, model)).asked, model
 
     async def price(self, address: str, usage: Usage) -> float | None:
         """What so much would cost, or has; None where nobody knows."""
@@ -91,39 +117,77 @@ class Providers:
             return 0.0
         return await self._prices.cost(name, self._base_url(name), model, usage)
 
+    async def list_models(self, name: str) -> list[ListedModel]:
+        """What the service offers, where it says."""
+        if fault := reference_fault(f"{name}/any", self.names):
+            raise ProviderMissing(fault)
+        return await list_models(self._found(name, self._api(name, "")).bare)
+
     async def close(self) -> None:
-        made, self._made = {**self._extra, **self._made}, {}
+        made, self._made = self._made, {}
+        asked = {name for name, _api in made}
+        unasked = [provider for name, provider in self._extra.items() if name not in asked]
         async with AsyncExitStack() as closing:  # one that fails does not leave the others open
-            for provider in made.values():
+            for provider in [*unasked, *(each.asked for each in made.values())]:
                 closing.push_async_callback(provider.close)
 
-    def _capped(self, name: str) -> "Capped":
-        provider, settings = self._make(name), self._settings.get(name)
-        return Capped(provider, settings.calls_max if settings else self._calls_max)
+    def _found(self, name: str, api: str) -> _Made:
+        if (name, api) not in self._made:
+            bare = self._extra.get(name) or self._keyed(self._settings[name], api)
+            settings = self._settings.get(name)
+            calls_max = settings.calls_max if settings else self._calls_max
+            capped = Capped(Adapting(bare), calls_max)
+            self._made[name, api] = _Made(Retrying(capped, self._patience), bare)
+        return self._made[name, api]
 
-    def _make(self, name: str) -> Provider:
-        if name in self._extra:
-            return self._extra[name]
-        settings = self._settings[name]
-        base_url = self._base_url(name)
-        make = AnthropicProvider if settings.api == "anthropic-messages" else OpenAIProvider
-        # It could try again on its own, but unseen and each call for itself.
-        made = make(name, base_url, self._key(settings, base_url), retries=0)
-        return Priced(made, base_url, self._prices)
+    def _api(self, name: str, model: str) -> str:
+        settings = self._settings.get(name)
+        if name in self._extra or settings is None:
+            return ""
+        own = settings.model_apis.get(model)
+        return own or spoken_api(name, settings.api, self._base_url(name))
+
+    def _keyed(self, settings: ProviderSettings, api: str) -> Provider:
+        """One provider a key. Retries are not theirs: they would try again unseen, each for itself."""
+        base_url = self._base_url(settings.name)
+        made = [
+            Key(
+                label,
+                Priced(
+                    _WIRES[api](
+                        settings.name,
+                        base_url,
+                        key,
+                        retries=0,
+                        silence_timeout_s=settings.silence_s or SILENCE_S,
+                        options=settings.options,
+                    ),
+                    base_url,
+                    self._prices,
+                ),
+            )
+            for label, key in self._keys(settings, api, base_url)
+        ]
+        return made[0].provider if len(made) == 1 else Rotating(made)
 
     def _base_url(self, name: str) -> str | None:
         settings = self._settings.get(name)
         written = settings.base_url if settings else None
         return written or self._environ.get(_base_url_variable(name))
 
-    def _key(self, settings: ProviderSettings, base_url: str | None) -> str:
-        # An empty one is a key that was taken back: then the environment's is not meant either.
-        given = settings.api_key is not None
-        key = settings.api_key if given else self._environ.get(key_variable(settings.name))
-        if key:
-            return key
-        if base_url is not None:
-            return NO_KEY
+    def _keys(
+        self, settings: ProviderSettings, api: str, base_url: str | None
+    ) -> list[tuple[str, str]]:
+        # Where one is written, the environment's is not meant. An empty one was taken back, and no other
+        # may go in its place.
+        written = [("apiKey", settings.api_key)] if settings.api_key else []
+        environ = self._environ if settings.api_key is None else {}
+        found = keys_of(settings.name, [*written, *settings.more_keys], environ)
+        found = found if settings.api_key != "" else []
+        if found:
+            return found
+        if base_url is not None or api == "ollama":
+            return [("none", NO_KEY)]
         raise ProviderRefused(
             f"{settings.name} needs a key; set {where_the_key_goes(settings.name)}"
         )
@@ -153,4 +217,4 @@ class Capped:
 
 def _base_url_variable(name: str) -> str:
     """`ANTHROPIC_BASE_URL`, `OPENAI_BASE_URL`: the names that the official SDKs know."""
-    return key_variable(name).removesuffix("_API_KEY") + "_BASE_URL"
+    return "".join(sign if sign.isalnum() else "_" for sign in name.upper()) + "_BASE_URL"

@@ -11,9 +11,9 @@ from collections.abc import Callable
 import anyio
 import msgspec
 
-from crossclaw.domain.errors import ProviderError, ProviderOverloaded, ProviderRefused
+from crossclaw.domain.errors import ProviderError, ProviderOverloaded
 from crossclaw.domain.messages import AssistantMessage
-from crossclaw.providers.contract import Again, ModelRequest, Piece, Provider, Tell
+from crossclaw.providers.contract import Again, ModelRequest, Piece, Provider, Spent, Tell
 
 log = logging.getLogger(__name__)
 
@@ -76,10 +76,7 @@ class Retrying:
             try:
                 return await self._provider.complete(request, telling)
             except ProviderError as error:
-                if _dislikes_thinking(error, request):
-                    request, wait_s = msgspec.structs.replace(request, thinking="off"), 0.0
-                else:
-                    wait_s = self._wait_s(error, attempt, began_s, spoke=telling.spoke)
+                wait_s = self._wait_s(error, attempt, began_s, spoke=telling.spoke)
                 log.warning(
                     "%s: attempt %d failed (%s), again in %.1f s",
                     self.name, attempt, type(error).__name__, wait_s,
@@ -120,7 +117,7 @@ class _Telling:
         self.spoke = False
 
     def __call__(self, piece: Piece) -> None:
-        self.spoke = True
+        self.spoke = self.spoke or not isinstance(piece, Spent)
         self._tell(piece)
 
 
@@ -128,10 +125,3 @@ def _passes(error: ProviderError, *, spoke: bool) -> bool:
     """Overload and cut lines pass. A service that does not speak our wire does not, but one that
     has just spoken it was garbled on the way."""
     return isinstance(error, ProviderOverloaded) or (spoke and type(error) is ProviderError)
-
-
-def _dislikes_thinking(error: ProviderError, request: ModelRequest) -> bool:
-    """Models that cannot think refuse the whole request for being asked to."""
-    if request.thinking == "off" or not isinstance(error, ProviderRefused):
-        return False
-    return any(word in str(error).lower() for word in ("thinking", "reasoning"))

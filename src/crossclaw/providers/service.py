@@ -6,7 +6,7 @@ nothing here depends on it.
 """
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
@@ -16,7 +16,15 @@ import msgspec
 
 from crossclaw.domain import untrusted
 from crossclaw.domain.errors import ProviderError, ProviderRefused
-from crossclaw.providers.contract import Piece, Tell
+from crossclaw.domain.messages import Usage
+from crossclaw.providers.contract import (
+    Piece,
+    Spent,
+    Tell,
+    TextPiece,
+    ThinkingPiece,
+    ToolPiece,
+)
 from crossclaw.providers.failures import (
     Answer,
     Failures,
@@ -52,6 +60,9 @@ ERROR_BYTES_MAX = 64 * 1024
 
 _END = "[DONE]"  # OpenAI's wire says it before the end of the body
 
+CHARS_A_TOKEN = 4
+PICTURE_CHARS = 6_400  # as much as the 1,600 tokens that a picture of the usual size counts
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -59,6 +70,12 @@ class Patience(NamedTuple):
     retries: int = RETRIES
     connect_s: float = CONNECT_S
     silence_s: float = SILENCE_S
+    timeout_s: float | None = None
+    """For one call as a whole; None: as long as something comes."""
+
+
+class ServiceSaid(Exception):
+    """An error that came as a part of the answer: its body, as the service wrote it."""
 
 
 class Reading(Protocol):
@@ -67,7 +84,20 @@ class Reading(Protocol):
     @property
     def finished(self) -> bool: ...
 
+    @property
+    def usage(self) -> Usage | None:
+        """What the service has counted so far."""
+        ...
+
     def add(self, event: Any) -> list[Piece]: ...
+
+    def whole(self, body: Any) -> list[Piece]:
+        """The answer of a server that does not stream, although it was asked to."""
+        ...
+
+    def end(self) -> None:
+        """The service says that nothing more comes."""
+        ...
 
 
 class Service:
@@ -89,44 +119,102 @@ class Service:
         self._patience = patience
         self._lines = Lines(patience.connect_s, patience.silence_s)
 
-    async def ask(self, params: Mapping[str, Any], answer: Reading, tell: Tell) -> None:
-        """On return the answer is finished, and its pieces have been told."""
+    async def ask(
+        self,
+        params: Mapping[str, Any],
+        answer: Reading,
+        tell: Tell,
+        *,
+        headers: Mapping[str, str] | None = None,
+        url: str | None = None,
+        in_lines: bool = False,
+    ) -> None:
+        """On return the answer is finished, and its pieces have been told. What a call has cost that came
+        to no good end is told too. `in_lines`: a JSON a line instead of server-sent events."""
+        heard = _Heard(tell)
+        try:
+            with self._in_time():
+                await self._ask(
+                    _Asked(_encode(params), headers or {}, url, in_lines), answer, heard
+                )
+        except BaseException:
+            if heard.said or answer.usage is not None:
+                tell(Spent(answer.usage or _estimated(params, heard.said)))
+            raise
+
+    async def _ask(self, asked: "_Asked", answer: Reading, tell: Tell) -> None:
         async with self._lines.hold() as client:
             with self._explained():
-                response = await self._begin(client, _encode(params))
+                response = await self._begin(client, asked)
                 content_type = response.headers.get("content-type", "")
                 try:
-                    await self._listen(response, answer, tell)
+                    if asked.in_lines:
+                        await self._listen_to_lines(response, answer, tell)
+                    elif not await self._heard_whole(response, content_type, answer, tell):
+                        await self._listen(response, answer, tell)
                 finally:
                     await response.aclose()
         if not answer.finished:
             raise self._failures.unfinished(content_type)
+
+    @contextmanager
+    def _in_time(self) -> Iterator[None]:
+        timeout_s = self._patience.timeout_s
+        try:
+            with anyio.fail_after(timeout_s):
+                yield
+        except TimeoutError:
+            raise self._failures.too_slow(timeout_s or 0.0) from None
+
+    async def get(self, url: str) -> Any:
+        """What a service answers to a plain question, such as for its list of models."""
+        return await self._plain("GET", url, b"")
+
+    async def post(self, url: str, params: Mapping[str, Any]) -> Any:
+        return await self._plain("POST", url, _encode(params))
+
+    async def _plain(self, method: str, url: str, body: bytes) -> Any:
+        async with self._lines.hold() as client:
+            import httpx2  # noqa: PLC0415  # loaded by now
+
+            with self._explained(), self._in_time():
+                headers = {**self._headers, "Accept": "application/json"}
+                request = httpx2.Request(method, url, headers=headers, content=body)
+                response = await self._accepted(await client.send(request, stream=True))
+                try:
+                    return _parse(await _beginning(response, EVENT_BYTES_MAX))
+                except ValueError:
+                    raise self._failures.garbled() from None
+                finally:
+                    await response.aclose()
 
     async def close(self) -> None:
         await self._lines.close()
 
     # ── the request ────────────────────────────────────────────────────────────────────────────
 
-    async def _begin(self, client: "httpx2.AsyncClient", body: bytes) -> "httpx2.Response":
+    async def _begin(self, client: "httpx2.AsyncClient", asked: "_Asked") -> "httpx2.Response":
         """An answer that has begun. Before that nothing was told, so a trouble can be waited out."""
         import httpx2  # noqa: PLC0415  # loaded by now
 
         for attempt in range(self._patience.retries):
             wait_s = min(RETRY_FIRST_S * 2**attempt, RETRY_MAX_S) * random.uniform(0.75, 1.0)
             with suppress(httpx2.TransportError):
-                response = await self._send(client, body)
+                response = await self._send(client, asked)
                 if not _may_pass(response):
                     return await self._accepted(response)
                 wait_s = _asked_wait_s(response) or wait_s
                 await response.aclose()
             await anyio.sleep(wait_s)
-        return await self._accepted(await self._send(client, body))
+        return await self._accepted(await self._send(client, asked))
 
-    async def _send(self, client: "httpx2.AsyncClient", body: bytes) -> "httpx2.Response":
+    async def _send(self, client: "httpx2.AsyncClient", asked: "_Asked") -> "httpx2.Response":
         import httpx2  # noqa: PLC0415  # loaded by now
 
         self._address = self._address or httpx2.URL(self._url)
-        request = httpx2.Request("POST", self._address, headers=self._headers, content=body)
+        headers = {**self._headers, **asked.headers} if asked.headers else self._headers
+        where = asked.url or self._address
+        request = httpx2.Request("POST", where, headers=headers, content=asked.body)
         return await client.send(request, stream=True)
 
     async def _accepted(self, response: "httpx2.Response") -> "httpx2.Response":
@@ -139,6 +227,36 @@ class Service:
         raise self._failures.answered(_answer_of(response, text))
 
     # ── the answer ─────────────────────────────────────────────────────────────────────────────
+
+    async def _heard_whole(
+        self, response: "httpx2.Response", content_type: str, answer: Reading, tell: Tell
+    ) -> bool:
+        """Whether the service answered in one piece of JSON: an error under the status 200, or an answer
+        from a server that does not stream."""
+        if not content_type.startswith("application/json"):
+            return False
+        text = await _beginning(response, EVENT_BYTES_MAX)
+        if text.lstrip().startswith(("{", "[")):
+            for piece in self._understood(response, text, answer.whole):
+                tell(piece)
+            return True
+        for line in text.splitlines():  # a stream under a wrong name
+            data = line.removeprefix("data:").strip()
+            if line.startswith("data:") and data and not data.startswith(_END):
+                for piece in self._understood(response, data, answer.add):
+                    tell(piece)
+        return True
+
+    async def _listen_to_lines(
+        self, response: "httpx2.Response", answer: Reading, tell: Tell
+    ) -> None:
+        chars = 0
+        async for line in _lines(response):
+            chars += len(line)
+            if len(line) > EVENT_BYTES_MAX or chars > ANSWER_CHARS_MAX:
+                raise self._failures.garbled()
+            for piece in self._understood(response, line, answer.add):
+                tell(piece)
 
     async def _listen(self, response: "httpx2.Response", answer: Reading, tell: Tell) -> None:
         import httpx2  # noqa: PLC0415  # loaded by now
@@ -159,13 +277,26 @@ class Service:
     def _read(
         self, response: "httpx2.Response", answer: Reading, event: "httpx2.ServerSentEvent"
     ) -> list[Piece]:
-        if not event.data or event.event == "ping" or event.data.startswith(_END):
+        if not event.data or event.event == "ping":
             return []
+        if event.data.startswith(_END):
+            answer.end()
+            return []
+        if event.event == "error":
+            raise self._failures.answered(_answer_of(response, event.data))
+        return self._understood(response, event.data, answer.add)
+
+    def _understood(
+        self, response: "httpx2.Response", text: str, read: Callable[[Any], list[Piece]]
+    ) -> list[Piece]:
         try:
-            data = _parse(event.data) if event.event != "error" else None
-            if data is None or data.get("error"):
-                raise self._failures.answered(_answer_of(response, event.data))
-            return answer.add(data)
+            data = _parse(text)
+            if isinstance(data, list) or data.get("error"):
+                raise self._failures.answered(_answer_of(response, text))
+            return read(data)
+        except ServiceSaid as said:
+            body = _encode(said.args[0]).decode()
+            raise self._failures.answered(_answer_of(response, body)) from None
         except (ValueError, AttributeError, KeyError, TypeError):
             raise self._failures.garbled() from None
 
@@ -191,6 +322,42 @@ class Service:
                 return self._failures.garbled()
             case _:
                 return self._failures.unreachable()
+
+
+class _Asked(NamedTuple):
+    body: bytes
+    headers: Mapping[str, str]
+    url: str | None
+    in_lines: bool
+
+
+class _Heard:
+    """Counts the signs of an answer on their way."""
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self.said = 0
+
+    def __call__(self, piece: Piece) -> None:
+        match piece:
+            case TextPiece(text=text) | ThinkingPiece(thinking=text) | ToolPiece(name=text):
+                self.said += len(text)
+        self._tell(piece)
+
+
+def _estimated(params: Mapping[str, Any], said_chars: int) -> Usage:
+    """Where the service did not count: what it must have read, and what it has said."""
+    return Usage(input=_chars(params) // CHARS_A_TOKEN, output=said_chars // CHARS_A_TOKEN + 1)
+
+
+def _chars(value: Any) -> int:
+    if isinstance(value, str):
+        return len(value) if not value.startswith("data:") else PICTURE_CHARS
+    if isinstance(value, dict):
+        return sum(
+            PICTURE_CHARS if name == "data" else _chars(part) for name, part in value.items()
+        )
+    return sum(map(_chars, value)) if isinstance(value, list | tuple) else 4
 
 
 def _may_pass(response: "httpx2.Response") -> bool:
@@ -224,14 +391,28 @@ def _parse(text: str) -> Any:
         raise ValueError(str(error)) from None
 
 
-async def _beginning(response: "httpx2.Response") -> str:
+async def _beginning(response: "httpx2.Response", bytes_max: int = ERROR_BYTES_MAX) -> str:
     """Of an answer that is an error: its text says why, and needs no more than that."""
     text = bytearray()
     async for chunk in response.aiter_bytes():
         text += chunk
-        if len(text) > ERROR_BYTES_MAX:
+        if len(text) > bytes_max:
             break
-    return bytes(text[:ERROR_BYTES_MAX]).decode("utf-8", "replace")
+    return bytes(text[:bytes_max]).decode("utf-8", "replace")
+
+
+async def _lines(response: "httpx2.Response") -> AsyncIterator[str]:
+    """The lines of an answer that are not blank; one that is too long is given up in pieces."""
+    held = b""
+    async for chunk in response.aiter_bytes():
+        *whole, held = (held + chunk).split(b"\n")
+        if len(held) > EVENT_BYTES_MAX:
+            whole, held = [*whole, held], b""
+        for line in whole:
+            if line.strip():
+                yield line.decode("utf-8", "replace")
+    if held.strip():
+        yield held.decode("utf-8", "replace")
 
 
 def host_of(name: str, base_url: str) -> str:

@@ -41,10 +41,10 @@ CLAUDES: dict[str, Claude] = {
     "claude-sonnet-4-5": Claude(64_000, frozenset({"enabled", "disabled"}), unasked=False),
     "claude-haiku-4-5": Claude(64_000, frozenset({"enabled", "disabled"}), unasked=False),
     "claude-opus-4-6": Claude(
-        128_000, frozenset({"adaptive", "enabled", "disabled"}), False, _FIVE
+        128_000, frozenset({"adaptive", "enabled", "disabled"}), False, _THREE | {"max"}
     ),
     "claude-sonnet-4-6": Claude(
-        64_000, frozenset({"adaptive", "enabled", "disabled"}), False, _FIVE
+        64_000, frozenset({"adaptive", "enabled", "disabled"}), False, _THREE
     ),
     "claude-opus-4-7": Claude(128_000, frozenset({"adaptive", "disabled"}), False, _FIVE),
     "claude-opus-4-8": Claude(128_000, frozenset({"adaptive", "disabled"}), False, _FIVE),

@@ -20,8 +20,9 @@ import msgspec
 
 from crossclaw.domain.messages import AssistantBlock, Text
 from crossclaw.testing.fake_cache import PromptCache
+from crossclaw.testing.fake_listing import listing, shown
 from crossclaw.testing.fake_rules import ALL, Rules
-from crossclaw.testing.fake_wires import WIRES, Json, Reply, Trouble, Wire
+from crossclaw.testing.fake_wires import WIRES, Json, Reply, Trouble, Wire, wire_at
 
 CONNECTIONS_WAITING = 1024
 """A load test opens many connections at once; the standard backlog of 5 would reset some."""
@@ -39,8 +40,9 @@ class FakeRequest(msgspec.Struct, frozen=True):
     @property
     def last_text(self) -> str:
         """The words of the newest message: what a scripted answer usually depends on."""
-        said = self.body.get("messages") or self.body.get("input") or [{}]
-        content = said[-1].get("content") or ""
+        bodies = (self.body.get(name) for name in ("messages", "input", "contents"))
+        said: list[Json] = next((body for body in bodies if body), [{}])
+        content = said[-1].get("content") or said[-1].get("parts") or ""
         if isinstance(content, str):
             return content
         return "\n".join(part["text"] for part in content if "text" in part)
@@ -72,7 +74,14 @@ class Raw(msgspec.Struct, frozen=True):
     content_type: str = "text/event-stream"
 
 
-Answer = str | Sequence[AssistantBlock] | Reply | Refuse | Broken | Raw
+class Status(msgspec.Struct, frozen=True):
+    """An answer in one piece, given literally."""
+
+    status: int
+    body: Any
+
+
+Answer = str | Sequence[AssistantBlock] | Reply | Refuse | Broken | Raw | Status
 Answerer = Callable[[FakeRequest], Answer]
 
 
@@ -115,6 +124,10 @@ class FakeModelServer:
     @property
     def openai_url(self) -> str:
         return f"{self.url}/v1"
+
+    @property
+    def gemini_url(self) -> str:
+        return f"{self.url}/v1beta"
 
     def queue(self, *answers: Answer | Answerer) -> None:
         with self._lock:
@@ -201,31 +214,44 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("content-length") or 0))
-        wire = WIRES.get(self.path.partition("?")[0])
-        if wire is None:
-            self._send_json(404, {"error": {"message": f"no such path: {self.path}"}})
-            return
         try:
             body = msgspec.json.decode(raw, type=dict[str, Any])
         except msgspec.DecodeError as error:
-            self._refuse(wire, Refuse("invalid", message=f"the body is no JSON object: {error}"))
+            self._send_json(400, {"error": {"message": f"the body is no JSON object: {error}"}})
+            return
+        if self.path == "/api/show":
+            found = shown(str(body.get("model")))
+            self._send_json(200 if found else 404, found or {"error": "model not found"})
+            return
+        wire = wire_at(self.path, body)
+        if wire is None:
+            self._send_json(404, {"error": {"message": f"no such path: {self.path}"}})
             return
         headers = {name.lower(): value for name, value in self.headers.items()}
         self._play(wire, body, self.house.answer(FakeRequest(wire.path, headers, body)))
+
+    def do_GET(self) -> None:
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        found = listing(self.path, headers)
+        missing = {"error": {"message": f"no such path: {self.path}"}}
+        self._send_json(200 if found else 404, found or missing)
 
     def _play(self, wire: Wire, body: Json, answer: Answer) -> None:
         if isinstance(answer, Refuse):
             self._refuse(wire, answer)
             return
+        if isinstance(answer, Status):
+            self._send_json(answer.status, answer.body)
+            return
         if isinstance(answer, str):
             answer = Reply([Text(answer)])
         elif not isinstance(answer, Reply | Broken | Raw):
             answer = Reply(list(answer))
-        if isinstance(answer, Reply) and not body.get("stream"):
+        if isinstance(answer, Reply) and not body.get("stream") and "contents" not in body:
             self._send_json(200, wire.whole(answer, body))
             return
         try:
-            content_type = answer.content_type if isinstance(answer, Raw) else "text/event-stream"
+            content_type = answer.content_type if isinstance(answer, Raw) else wire_type(wire)
             self._stream(self._events(wire, body, answer), content_type)
         except ConnectionError:
             self.house.note_hang_up()
@@ -289,6 +315,10 @@ class _Handler(BaseHTTPRequestHandler):
                 self.close_connection = True
                 return
             yield stream[place : place + 1]
+
+
+def wire_type(wire: Wire) -> str:
+    return "application/x-ndjson" if wire.path == "/api/chat" else "text/event-stream"
 
 
 def _data(event: Json) -> bytes:

@@ -122,6 +122,23 @@ RULES: dict[str, Rule] = {
         "a user message straight after a tool's result",
         "the service's words: Unexpected role 'user' after role 'tool'",
     ),
+    # ── native Gemini and Ollama ────────────────────────────────────────────────────────────────
+    "gemini.schema": Rule(
+        "keywords that its function declarations do not know in `parameters`",
+        "google-genai SDK 3.1.0: types.Schema (parameters_json_schema takes the rest)",
+    ),
+    "gemini.level": Rule(
+        "a thinking level and a budget together, or a level that the model does not know",
+        "google-genai SDK 3.1.0: types.ThinkingConfig",
+    ),
+    "ollama.think": Rule(
+        "`think` for a model that cannot",
+        "docs.ollama.com/capabilities/thinking (“does not support thinking”)",
+    ),
+    "ollama.tools": Rule(
+        "tools for a model that cannot call any",
+        "docs.ollama.com/capabilities/tool-calling (“does not support tools”)",
+    ),
 }
 
 

@@ -6,11 +6,23 @@ in `fake_rules.py`.
 
 from crossclaw.testing.fake_anthropic import AnthropicWire
 from crossclaw.testing.fake_chat import ChatWire
+from crossclaw.testing.fake_gemini import GeminiWire
+from crossclaw.testing.fake_ollama import OllamaWire
 from crossclaw.testing.fake_responses import ResponsesWire
 from crossclaw.testing.fake_shapes import Json, Reply, Trouble, Wire
 
-__all__ = ["WIRES", "Json", "Reply", "Trouble", "Wire"]
+__all__ = ["WIRES", "Json", "Reply", "Trouble", "Wire", "wire_at"]
 
 WIRES: dict[str, Wire] = {
-    wire.path: wire for wire in (AnthropicWire(), ChatWire(), ResponsesWire())
+    wire.path: wire
+    for wire in (AnthropicWire(), ChatWire(), ResponsesWire(), GeminiWire(), OllamaWire())
 }
+
+
+def wire_at(path: str, body: Json) -> Wire | None:
+    """Who answers at a path. Google's has the model in it: it goes where the others have it."""
+    plain = path.partition("?")[0]
+    if plain.startswith("/v1beta/models/") and plain.endswith("ateContent"):
+        body["model"] = plain.removeprefix("/v1beta/models/").partition(":")[0]
+        return WIRES[GeminiWire.path]
+    return WIRES.get(plain)

@@ -271,7 +271,7 @@ def _facts(config: Config, model: str) -> dict[str, Any]:
     facts = config.facts_for(model)
     return {
         "contextWindow": facts.window,
-        "reasoning": facts.thinking != "none",
+        "reasoning": facts.thinks,
         "input": ["text", "image"] if facts.pictures else ["text"],
     }
 

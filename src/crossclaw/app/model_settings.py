@@ -1,0 +1,91 @@
+"""What the config, the environment and OpenClaw's profiles tell the providers."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from crossclaw.app.parts import Outside
+from crossclaw.config import Config, Paths
+from crossclaw.config.profiles import NamedKey, profiles_path, read_profiles
+from crossclaw.config.providers import APIS, ProviderEntry
+from crossclaw.config.section import Secrets
+from crossclaw.domain.models import ModelFacts
+from crossclaw.domain.secret import Secret
+from crossclaw.providers.options import ModelOptions, WireOptions
+from crossclaw.providers.prices import Prices
+from crossclaw.providers.registry import Providers, ProviderSettings
+
+
+def make_providers(config: Config, paths: Paths | None, outside: Outside) -> Providers:
+    profiles: dict[str, list[NamedKey]] = {}
+    if paths is not None:
+        where = profiles_path(paths.state_dir, config.agents.default_id)
+        profiles = read_profiles(where, config.auth.order)
+    entries = {name: ProviderEntry() for name in ("anthropic", "openai", "google", "ollama")}
+    entries |= config.models.providers
+    settings = {
+        name: _settings(name, entry, profiles.get(name, []), config)
+        for name, entry in entries.items()
+        if entry.api in (None, *APIS)  # the config has warned about others
+    }
+    return Providers(
+        settings,
+        config.environment(outside.environ),
+        extra=outside.providers,
+        prices=Prices(config.models),
+    )
+
+
+def _settings(
+    name: str, entry: ProviderEntry, profiles: list[NamedKey], config: Config
+) -> ProviderSettings:
+    listed = [(f"apiKeys, no. {n}", key.reveal()) for n, key in enumerate(entry.api_keys, 1)]
+    more = [*listed, *((each.label, each.key.reveal()) for each in profiles)]
+    written = {
+        "name": name,
+        "api": entry.api,
+        "base_url": entry.base_url,
+        "api_key": entry.api_key.reveal() if entry.api_key is not None else None,
+        "calls_max": entry.max_concurrent,
+        "more_keys": more,
+        "silence_s": entry.silence_seconds,
+        "model_apis": {each.id: each.api for each in entry.models if each.api in APIS},
+    }
+    settings = msgspec.convert(written, ProviderSettings)
+    return msgspec.structs.replace(settings, options=_options(name, entry, config))
+
+
+def _options(name: str, entry: ProviderEntry, config: Config) -> WireOptions:
+    return WireOptions(
+        ModelOptions(_headers(entry.headers), _plain(entry.params), _plain(entry.compat)),
+        {
+            model.id: ModelOptions(
+                _headers(model.headers), _plain(model.params), _plain(model.compat)
+            )
+            for model in entry.models
+        },
+        entry.timeout_seconds,
+        _facts_of(name, config),
+    )
+
+
+def _facts_of(name: str, config: Config) -> Callable[[str], ModelFacts]:
+    return lambda model: config.facts_for(f"{name}/{model}")
+
+
+def _headers(written: Secrets) -> dict[str, str]:
+    return {name: secret.reveal() for name, secret in written.items()}
+
+
+def _plain(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Loose sections hold what looks like a secret as one; a request needs it as it was written."""
+    return {name: _revealed(part) for name, part in value.items()}
+
+
+def _revealed(value: Any) -> Any:
+    if isinstance(value, Secret):
+        return value.reveal()
+    if isinstance(value, Mapping):
+        return _plain(value)
+    return [_revealed(part) for part in value] if isinstance(value, list) else value

@@ -1,0 +1,286 @@
+"""Gemini: Google's own API (generateContent), with the signatures of its thoughts kept and returned."""
+
+from typing import Any
+
+from crossclaw.domain.messages import (
+    AssistantBlock,
+    AssistantMessage,
+    Image,
+    StopReason,
+    Text,
+    Thinking,
+    ToolUse,
+    Usage,
+)
+from crossclaw.domain.models import ListedModel, ModelFacts
+from crossclaw.providers.calls import call_ids, make_call_id, plain_schema
+from crossclaw.providers.contract import (
+    AssistantTurn,
+    ModelRequest,
+    Piece,
+    Spent,
+    Tell,
+    TextPiece,
+    ThinkingPiece,
+    ToolPiece,
+    ToolReturn,
+    Turn,
+)
+from crossclaw.providers.failures import Failures
+from crossclaw.providers.options import DEFAULTS, WireOptions, with_params
+from crossclaw.providers.room import answer_limit, thinking_budget
+from crossclaw.providers.service import (
+    CONNECT_S,
+    RETRIES,
+    SILENCE_S,
+    Patience,
+    Service,
+    clean_key,
+    host_of,
+)
+
+WIRE = "Google's Gemini API"
+BASE_URL = "https://generativelanguage.googleapis.com/v1beta"
+NO_SIGNATURE = "skip_thought_signature_validator"
+"""Google's own word for a call that another model made (ai.google.dev/gemini-api/docs/thought-signatures)."""
+
+_STOP: dict[str, StopReason] = {"STOP": "end_turn", "MAX_TOKENS": "max_tokens"}
+_MALFORMED = ("MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL")
+_UNSPECIFIED = ("FINISH_REASON_UNSPECIFIED", "OTHER", "CONTINUATION")
+
+
+class GeminiProvider:
+    def __init__(
+        self,
+        name: str,
+        base_url: str | None,
+        api_key: str,
+        *,
+        retries: int = RETRIES,
+        connect_timeout_s: float = CONNECT_S,
+        silence_timeout_s: float = SILENCE_S,
+        options: WireOptions = DEFAULTS,
+    ) -> None:
+        self.name = name
+        self._options = options
+        self._base_url = (base_url or BASE_URL).rstrip("/")
+        key = clean_key(name, api_key)
+        self._failures = Failures(name, host_of(name, self._base_url), WIRE, key)
+        self._service = Service(
+            self._failures,
+            self._base_url,
+            {"x-goog-api-key": key},
+            Patience(retries, connect_timeout_s, silence_timeout_s, options.timeout_s),
+        )
+
+    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+        options, facts = self._options.of(request.model), self._options.facts(request.model)
+        params = generate_params(request, facts)
+        params = with_params(params, options.params, request.params)
+        answer = _Answer(request)
+        model = request.model.removeprefix("models/")
+        url = f"{self._base_url}/models/{model}:streamGenerateContent?alt=sse"
+        await self._service.ask(params, answer, tell, headers=options.headers, url=url)
+        if (why := answer.declined) is not None:
+            tell(Spent(answer.usage or Usage()))
+            raise self._failures.declined(why)
+        return answer.message(self.name, request.model)
+
+    async def list_models(self) -> list[ListedModel]:
+        found = await self._service.get(f"{self._base_url}/models?pageSize=1000")
+        return [
+            ListedModel(
+                id=model["name"].removeprefix("models/"),
+                name=model.get("displayName"),
+                window=model.get("inputTokenLimit"),
+                output=model.get("outputTokenLimit"),
+                thinks=model.get("thinking"),
+            )
+            for model in found.get("models") or []
+            if "generateContent" in (model.get("supportedGenerationMethods") or ["generateContent"])
+        ]
+
+    async def close(self) -> None:
+        await self._service.close()
+
+
+class _Answer:
+    """Parts come one after the other; words of one kind grow together until another kind comes."""
+
+    def __init__(self, request: ModelRequest) -> None:
+        self._request = request
+        self._taken = call_ids(request)
+        self._blocks: list[AssistantBlock] = []
+        self._usage: Any = None
+        self._finish: str | None = None
+        self._blocked: str | None = None
+
+    @property
+    def finished(self) -> bool:
+        return self._finish is not None or self._blocked is not None
+
+    @property
+    def usage(self) -> Usage | None:
+        return _usage(self._usage)
+
+    @property
+    def declined(self) -> str | None:
+        if self._blocked:
+            return f"the prompt was blocked: {self._blocked}"
+        known = (*_STOP, *_MALFORMED, *_UNSPECIFIED)
+        return None if self._finish in known else f"it stopped for {self._finish}"
+
+    def add(self, chunk: Any) -> list[Piece]:
+        self._usage = chunk.get("usageMetadata") or self._usage
+        self._blocked = (chunk.get("promptFeedback") or {}).get("blockReason") or self._blocked
+        pieces: list[Piece] = []
+        for candidate in chunk.get("candidates") or []:
+            for part in (candidate.get("content") or {}).get("parts") or []:
+                pieces += self._part(part)
+            self._finish = candidate.get("finishReason") or self._finish
+        return pieces
+
+    def whole(self, body: Any) -> list[Piece]:
+        return self.add(body)
+
+    def end(self) -> None:
+        """This wire has an end of its own, the finish reason."""
+
+    def message(self, provider: str, model: str) -> AssistantMessage:
+        calls = any(isinstance(block, ToolUse) for block in self._blocks)
+        stop = _STOP.get(self._finish or "", "end_turn")
+        return AssistantMessage(
+            content=self._blocks,
+            provider=provider,
+            model=model,
+            usage=self.usage,
+            stop_reason="tool_use" if calls and stop == "end_turn" else stop,
+        )
+
+    def _part(self, part: Any) -> list[Piece]:
+        signature = part.get("thoughtSignature")
+        extra = {"thoughtSignature": signature} if signature else None
+        if call := part.get("functionCall"):
+            return self._call(call, extra)
+        text = part.get("text") or ""
+        last = self._blocks[-1] if self._blocks else None
+        if part.get("thought"):
+            grows = isinstance(last, Thinking) and last.extra is None
+            before = self._blocks.pop().thinking if grows else ""  # type: ignore[union-attr]
+            self._blocks.append(Thinking(before + text, extra=extra))
+            return [ThinkingPiece(text)] if text else []
+        if not text and extra is None:
+            return []
+        if isinstance(last, Text) and last.extra is None:
+            self._blocks[-1] = Text(last.text + text, extra=extra)
+        else:
+            self._blocks.append(Text(text, extra=extra))
+        return [TextPiece(text)] if text else []
+
+    def _call(self, call: Any, extra: dict[str, Any] | None) -> list[Piece]:
+        number = sum(isinstance(block, ToolUse) for block in self._blocks)
+        wanted = call.get("id")
+        own = wanted if wanted and wanted not in self._taken else None
+        call_id = own or make_call_id(self._request, number)
+        self._taken.add(call_id)
+        self._blocks.append(ToolUse(call_id, call["name"], call.get("args") or {}, extra=extra))
+        return [ToolPiece(call_id, call["name"])]
+
+
+def generate_params(request: ModelRequest, facts: ModelFacts) -> dict[str, Any]:
+    """The body of a request."""
+    names = {
+        block.id: block.name
+        for turn in request.turns
+        if isinstance(turn, AssistantTurn)
+        for block in turn.content
+        if isinstance(block, ToolUse)
+    }
+    config: dict[str, Any] = {"maxOutputTokens": answer_limit(request, facts)}
+    if thinking := _thinking(request, facts):
+        config["thinkingConfig"] = thinking
+    params: dict[str, Any] = {
+        "contents": [_content(turn, names) for turn in request.turns],
+        "generationConfig": config,
+    }
+    if request.system.strip():
+        params["systemInstruction"] = {"parts": [{"text": request.system}]}
+    if request.tools:
+        declared = [
+            {
+                "name": tool.name,
+                "description": tool.description,
+                "parametersJsonSchema": plain_schema(tool.schema),
+            }
+            for tool in request.tools
+        ]
+        params["tools"] = [{"functionDeclarations": declared}]
+    return params
+
+
+def _thinking(request: ModelRequest, facts: ModelFacts) -> dict[str, Any]:
+    if facts.thinking == "none" or (facts.thinking == "unknown" and request.thinking == "off"):
+        return {}
+    if facts.thinking == "level":
+        level = facts.level(request.thinking) or facts.levels[0]
+        return {"thinkingLevel": level.upper(), "includeThoughts": request.thinking != "off"}
+    if request.thinking == "off":
+        return {"thinkingBudget": 0 if facts.off == "disabled" else 128}
+    return {"thinkingBudget": thinking_budget(request, facts), "includeThoughts": True}
+
+
+def _content(turn: Turn, names: dict[str, str]) -> dict[str, Any]:
+    if isinstance(turn, AssistantTurn):
+        parts = [part for block in turn.content if (part := _said(block))]
+        _sign_first_call(parts)
+        return {"role": "model", "parts": parts or [{"text": "(no words)"}]}
+    results = [part for result in turn.results for part in _result(result, names)]
+    told = [_told(p) for p in turn.content if not isinstance(p, Text) or p.text.strip()]
+    return {"role": "user", "parts": [*results, *told] or [{"text": "(no words)"}]}
+
+
+def _said(block: AssistantBlock) -> dict[str, Any] | None:
+    signed = block.extra if block.extra and "thoughtSignature" in block.extra else {}
+    match block:
+        case Text(text=text) if text.strip() or signed:
+            return {"text": text, **signed}
+        case Thinking(thinking=text) if signed:
+            return {"text": text, "thought": True, **signed}
+        case ToolUse(name=name, input=arguments):
+            return {"functionCall": {"name": name, "args": arguments}, **signed}
+    return None
+
+
+def _sign_first_call(parts: list[dict[str, Any]]) -> None:
+    """Of several calls at once the first carries the signature; calls of another model have none."""
+    calls = [part for part in parts if "functionCall" in part]
+    if calls and not any("thoughtSignature" in part for part in calls):
+        calls[0]["thoughtSignature"] = NO_SIGNATURE
+
+
+def _result(result: ToolReturn, names: dict[str, str]) -> list[dict[str, Any]]:
+    words = "\n".join(part.text for part in result.content if isinstance(part, Text))
+    response = {"error": words} if result.is_error else {"output": words or "(no output)"}
+    name = names.get(result.tool_use_id, "unknown")
+    pictures = [_told(part) for part in result.content if isinstance(part, Image)]
+    return [{"functionResponse": {"name": name, "response": response}}, *pictures]
+
+
+def _told(part: Text | Image) -> dict[str, Any]:
+    if isinstance(part, Text):
+        return {"text": part.text}
+    source = part.source
+    media_type = source.media_type or "image/png"
+    if source.url:
+        return {"fileData": {"mimeType": media_type, "fileUri": source.url}}
+    return {"inlineData": {"mimeType": media_type, "data": source.data}}
+
+
+def _usage(usage: Any) -> Usage | None:
+    """Thoughts are paid as output and counted beside it."""
+    if not isinstance(usage, dict):
+        return None
+    read = usage.get("cachedContentTokenCount") or 0
+    prompt = (usage.get("promptTokenCount") or 0) + (usage.get("toolUsePromptTokenCount") or 0)
+    said = (usage.get("candidatesTokenCount") or 0) + (usage.get("thoughtsTokenCount") or 0)
+    return Usage(input=max(0, prompt - read), output=said, cache_read=read)

@@ -1,0 +1,108 @@
+"""Keys: several for one provider. One that is refused or limited rests, and the next is used at once.
+
+The order is the config's. A key that was limited rests for as long as the service asks, at least a minute; one
+that was refused or has no credit rests for hours: a person must do something about it.
+"""
+
+import logging
+import re
+from collections.abc import Mapping, Sequence
+
+import anyio
+import msgspec
+
+from crossclaw.domain.errors import KeyRefused, ProviderError, RateLimited
+from crossclaw.domain.messages import AssistantMessage
+from crossclaw.domain.models import ListedModel
+from crossclaw.providers.contract import Again, ModelRequest, Provider, Tell
+from crossclaw.providers.failures import key_variable
+
+log = logging.getLogger(__name__)
+
+LIMITED_S = 60.0
+LIMITED_S_MAX = 3_600.0  # each time in a row five times as long
+REFUSED_S = 5 * 3_600.0
+TIMES = 5
+
+
+_OTHER_NAMES = {"google": ("GEMINI_API_KEY", "GOOGLE_API_KEY")}
+"""Variables under which people have a provider's key, beside the one that its name makes."""
+
+
+def keys_of(
+    name: str, written: Sequence[tuple[str, str]], environ: Mapping[str, str]
+) -> list[tuple[str, str]]:
+    """All keys of a provider with what each is called: the config's first, then `<NAME>_API_KEY`,
+    `<NAME>_API_KEYS` (several, with commas between them) and `<NAME>_API_KEY_1` and so on."""
+    variable = key_variable(name)
+    names = [variable, *_OTHER_NAMES.get(name, ())]
+    names += sorted(each for each in environ if re.fullmatch(f"{variable}_[0-9]+", each))
+    found = [*written, *((each, environ[each]) for each in names if environ.get(each))]
+    several = re.split(r"[,;\s]+", environ.get(f"{variable}S", ""))
+    found += [(f"{variable}S, no. {n}", key) for n, key in enumerate(several, 1) if key]
+    once: dict[str, str] = {}
+    for label, key in found:
+        once.setdefault(key.strip(), label)
+    return [(label, key) for key, label in once.items()]
+
+
+class Key(msgspec.Struct, frozen=True):
+    label: str
+    """What it is called where a person reads of it; never the key itself."""
+    provider: Provider
+
+
+class _Rest(msgspec.Struct):
+    until: float = 0.0
+    times: int = 0
+
+
+class Rotating:
+    """One provider made of several, which differ in their key only."""
+
+    def __init__(self, keys: Sequence[Key]) -> None:
+        self.name = keys[0].provider.name
+        self._keys = keys
+        self._rests: dict[str, _Rest] = {key.label: _Rest() for key in keys}
+
+    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+        order = self._awake_first()
+        for place, key in enumerate(order):
+            try:
+                answer = await key.provider.complete(request, tell)
+            except (KeyRefused, RateLimited) as error:  # an outage meets every key alike
+                self._rest(key, error)
+                if place == len(order) - 1:
+                    raise
+                log.warning("%s: key %s rests (%s)", self.name, key.label, type(error).__name__)
+                tell(Again(str(error)))
+                continue
+            self._rests[key.label].times = 0
+            return answer
+        raise AssertionError("there is at least one key")
+
+    async def close(self) -> None:
+        for key in self._keys:
+            await key.provider.close()
+
+    async def list_models(self) -> list[ListedModel]:
+        return await list_models(self._awake_first()[0].provider)
+
+    def _awake_first(self) -> list[Key]:
+        """All of them: should every one rest, the first to wake is tried all the same."""
+        now_s = anyio.current_time()
+        return sorted(self._keys, key=lambda key: max(0.0, self._rests[key.label].until - now_s))
+
+    def _rest(self, key: Key, error: ProviderError) -> None:
+        rest = self._rests[key.label]
+        rest.times += 1
+        own_s = min(LIMITED_S * TIMES ** (rest.times - 1), LIMITED_S_MAX)
+        asked_s = error.retry_after_s if isinstance(error, RateLimited) else None
+        wait_s = REFUSED_S if isinstance(error, KeyRefused) else max(own_s, asked_s or 0.0)
+        rest.until = anyio.current_time() + wait_s
+
+
+async def list_models(provider: object) -> list[ListedModel]:
+    """What the service offers; nothing where it does not say."""
+    lister = getattr(provider, "list_models", None)
+    return await lister() if lister is not None else []

@@ -1,0 +1,276 @@
+"""Ollama: its own API, because only there a request says how large the window is.
+
+Left alone, Ollama takes a window of a few thousand tokens and silently drops what does not fit. Here each
+request says `num_ctx`, the same window that the conversation is compacted for, and asks not to be cut: what does
+not fit is refused, and the conversation is compacted.
+"""
+
+from typing import Any
+
+from crossclaw.domain.errors import ProviderError
+from crossclaw.domain.messages import (
+    AssistantBlock,
+    AssistantMessage,
+    Image,
+    StopReason,
+    Text,
+    Thinking,
+    ToolUse,
+    Usage,
+)
+from crossclaw.domain.models import ListedModel, ModelFacts
+from crossclaw.providers.calls import make_call_id, parse_arguments, plain_schema
+from crossclaw.providers.contract import (
+    AssistantTurn,
+    ModelRequest,
+    Piece,
+    Tell,
+    TextPiece,
+    ThinkingPiece,
+    ToolPiece,
+    Turn,
+)
+from crossclaw.providers.failures import Failures
+from crossclaw.providers.options import DEFAULTS, WireOptions, with_params
+from crossclaw.providers.room import answer_limit
+from crossclaw.providers.service import (
+    CONNECT_S,
+    RETRIES,
+    SILENCE_S,
+    Patience,
+    Service,
+    clean_key,
+    host_of,
+)
+
+WIRE = "the Ollama API"
+BASE_URL = "http://127.0.0.1:11434"
+LOADING_S = 600.0
+"""The first word of a large model: it is read from the disk first, and nothing is sent meanwhile."""
+
+_STOP: dict[str, StopReason] = {"stop": "end_turn", "length": "max_tokens"}
+
+
+class OllamaProvider:
+    def __init__(
+        self,
+        name: str,
+        base_url: str | None,
+        api_key: str,
+        *,
+        retries: int = RETRIES,
+        connect_timeout_s: float = CONNECT_S,
+        silence_timeout_s: float = SILENCE_S,
+        options: WireOptions = DEFAULTS,
+    ) -> None:
+        self.name = name
+        self._options = options
+        # People write the address that OpenAI's clients use.
+        self._base_url = (base_url or BASE_URL).rstrip("/").removesuffix("/v1").removesuffix("/api")
+        key = clean_key(name, api_key)
+        silence_s = (
+            max(silence_timeout_s, LOADING_S)
+            if silence_timeout_s == SILENCE_S
+            else silence_timeout_s
+        )
+        self._failures = Failures(name, host_of(name, self._base_url), WIRE, key)
+        self._service = Service(
+            self._failures,
+            f"{self._base_url}/api/chat",
+            {"Authorization": f"Bearer {key}", "Accept": "application/x-ndjson"},
+            Patience(retries, connect_timeout_s, silence_s, options.timeout_s),
+        )
+
+    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+        options, facts = self._options.of(request.model), self._options.facts(request.model)
+        params = chat_params(request, facts)
+        own = dict(options.params) | request.params
+        # `num_ctx` and its like stand among the options, wherever a person wrote them.
+        params["options"] |= {name: own.pop(name) for name in list(own) if name in _OPTIONS}
+        answer = _Answer(request)
+        await self._service.ask(
+            with_params(params, own), answer, tell, headers=options.headers, in_lines=True
+        )
+        return answer.message(self.name, request.model)
+
+    async def list_models(self) -> list[ListedModel]:
+        """What is installed, and what each can: nothing of it has to be written down by hand."""
+        found = await self._service.get(f"{self._base_url}/api/tags")
+        listed = []
+        for model in found.get("models") or []:
+            try:
+                shown = await self._service.post(
+                    f"{self._base_url}/api/show", {"model": model["name"]}
+                )
+            except ProviderError:
+                shown = {}
+            listed.append(_listed(model["name"], shown))
+        return listed
+
+    async def close(self) -> None:
+        await self._service.close()
+
+
+_OPTIONS = frozenset({"num_ctx", "num_predict", "num_gpu", "temperature", "top_p", "top_k", "seed"})
+
+
+def _listed(name: str, shown: Any) -> ListedModel:
+    can = shown.get("capabilities")
+    windows = [
+        value
+        for key, value in (shown.get("model_info") or {}).items()
+        if key.endswith(".context_length")
+    ]
+    known = isinstance(can, list)
+    return ListedModel(
+        id=name,
+        window=windows[0] if windows else None,
+        pictures="vision" in can if known else None,
+        tools="tools" in can if known else None,
+        thinks="thinking" in can if known else None,
+    )
+
+
+class _Answer:
+    def __init__(self, request: ModelRequest) -> None:
+        self._request = request
+        self._thinking: list[str] = []
+        self._text: list[str] = []
+        self._calls: list[ToolUse] = []
+        self._last: Any = None
+
+    @property
+    def finished(self) -> bool:
+        return self._last is not None
+
+    @property
+    def usage(self) -> Usage | None:
+        if self._last is None or "eval_count" not in self._last:
+            return None
+        return Usage(
+            input=self._last.get("prompt_eval_count") or 0, output=self._last.get("eval_count") or 0
+        )
+
+    def add(self, line: Any) -> list[Piece]:
+        message = line.get("message") or {}
+        pieces: list[Piece] = []
+        if thought := message.get("thinking"):
+            self._thinking.append(thought)
+            pieces.append(ThinkingPiece(thought))
+        if text := message.get("content"):
+            self._text.append(text)
+            pieces.append(TextPiece(text))
+        for call in message.get("tool_calls") or []:
+            pieces.append(self._call(call["function"], call.get("id")))
+        if line.get("done"):
+            self._last = line
+        return pieces
+
+    def whole(self, body: Any) -> list[Piece]:
+        return self.add({**body, "done": True})
+
+    def end(self) -> None:
+        """This wire has an end of its own, `done`."""
+
+    def message(self, provider: str, model: str) -> AssistantMessage:
+        stop = _STOP.get(self._last.get("done_reason") or "stop", "end_turn")
+        if self._calls and stop == "end_turn":
+            stop = "tool_use"
+        blocks: list[AssistantBlock] = []
+        if self._thinking:
+            blocks.append(Thinking("".join(self._thinking), extra={"field": "thinking"}))
+        if text := "".join(self._text):
+            blocks.append(Text(text))
+        return AssistantMessage([*blocks, *self._calls], 0, provider, model, self.usage, stop)
+
+    def _call(self, function: Any, _id: str | None) -> Piece:
+        """Its ids, where it has any, repeat in every answer: ours do not."""
+        arguments = function.get("arguments")
+        if isinstance(arguments, str):
+            arguments = parse_arguments(arguments)
+        call_id = make_call_id(self._request, len(self._calls))
+        self._calls.append(ToolUse(call_id, function["name"], arguments or {}))
+        return ToolPiece(call_id, function["name"])
+
+
+def chat_params(request: ModelRequest, facts: ModelFacts) -> dict[str, Any]:
+    """The body of a request."""
+    names = {
+        block.id: block.name
+        for turn in request.turns
+        if isinstance(turn, AssistantTurn)
+        for block in turn.content
+        if isinstance(block, ToolUse)
+    }
+    system = [{"role": "system", "content": request.system}] if request.system.strip() else []
+    params: dict[str, Any] = {
+        "model": request.model,
+        "messages": [*system, *(m for turn in request.turns for m in _messages(turn, names))],
+        "stream": True,
+        "truncate": False,
+        "shift": False,
+        "options": {
+            "num_ctx": facts.window,
+            "num_predict": min(answer_limit(request, facts), facts.window // 2),
+        },
+    }
+    if request.thinking != "off":
+        params["think"] = True
+    elif facts.thinks_unasked:
+        params["think"] = False
+    if request.tools:
+        params["tools"] = [
+            {
+                "type": "function",
+                "function": {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": plain_schema(tool.schema),
+                },
+            }
+            for tool in request.tools
+        ]
+    return params
+
+
+def _messages(turn: Turn, names: dict[str, str]) -> list[dict[str, Any]]:
+    if isinstance(turn, AssistantTurn):
+        return [_assistant(turn.content)]
+    messages = []
+    for result in turn.results:
+        words = _words(result.content)
+        words = f"Error: {words}" if result.is_error else words or "(no output)"
+        message = {"role": "tool", "tool_name": names.get(result.tool_use_id, ""), "content": words}
+        messages.append(message | _pictures(result.content))
+    if turn.content or not turn.results:
+        words = _words(turn.content) or "(no words)"
+        messages.append({"role": "user", "content": words} | _pictures(turn.content))
+    return messages
+
+
+def _assistant(content: list[AssistantBlock]) -> dict[str, Any]:
+    text = "".join(block.text for block in content if isinstance(block, Text))
+    message: dict[str, Any] = {"role": "assistant", "content": text}
+    thoughts = [b.thinking for b in content if isinstance(b, Thinking) and b.extra]
+    if thoughts:
+        message["thinking"] = "".join(thoughts)
+    calls = [
+        {"function": {"name": block.name, "arguments": block.input}}
+        for block in content
+        if isinstance(block, ToolUse)
+    ]
+    if calls:
+        message["tool_calls"] = calls
+    elif not text:
+        message["content"] = "(no words)"
+    return message
+
+
+def _words(content: list[Text | Image]) -> str:
+    return "\n\n".join(p.text for p in content if isinstance(p, Text) and p.text.strip())
+
+
+def _pictures(content: list[Text | Image]) -> dict[str, Any]:
+    """Inline ones only: it fetches nothing."""
+    images = [p.source.data for p in content if isinstance(p, Image) and p.source.data]
+    return {"images": images} if images else {}
