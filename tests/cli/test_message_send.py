@@ -289,7 +289,7 @@ def test_the_local_token_is_not_sent_to_another_address(
     ours = person.types("health", "--url", gateway.url)
 
     assert elsewhere.returncode == Exit.USAGE
-    assert "needs its own --token" in elsewhere.stderr
+    assert "needs its own --token-file" in elsewhere.stderr
     assert ours.returncode == 0
     assert [auth["token"] for auth in gateway.credentials] == ["right-token"]
 

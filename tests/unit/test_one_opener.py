@@ -27,6 +27,8 @@ NO_AGENT_CHOOSES = {
     "gateway/methods/clients.py": "the gateway's own log",
     "providers/local.py": "models that the owner has put there",
     "tools/mcp_servers.py": "looks for programs that the config names",
+    "sandbox/masked.py": "where the config's paths lead, to cover them",
+    "tools/mcp_process.py": "pipes of its own",
     "sessions/importing.py": "looks for names in a folder that the owner has named; opened by the opener",
     "sessions/foreign.py": "likewise",
     "sandbox/files.py": "this is the opener",

@@ -130,7 +130,7 @@ def _furnished(
         site.outside.environ,
         (site.paths.config_path, *site.loaded.files),
     )
-    servers = McpServers(config.mcp.servers)
+    servers = McpServers(config.mcp.servers, places.shield)
     tools = [*session_tools(door), *_own_tools(config, places), *site.outside.tools]
     return House(
         config=config,

@@ -220,6 +220,7 @@ class _Serving:
                 listener = self._listen(where, settings.port if self._port is None else self._port)
                 await tasks.start(gateway.serve, where, listener)
                 number = listener.getsockname()[1]
+                tasks.start_soon(house.places.tell_of_open_host, name="look at the host")
                 await anyio.to_thread.run_sync(write_file, self._paths.port_path, f"{number}\n")
                 self._ready(loaded, where, number, token)
                 fresh = await next_config(

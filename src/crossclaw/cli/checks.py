@@ -232,6 +232,7 @@ def mcp_servers(place: Place) -> Iterator[Finding]:
 def sandbox(place: Place) -> Iterator[Finding]:
     agents = place.config.agents
     boxed = [name for name in agents.ids() if agents.sandbox_for(name).mode != "off"]
+    yield from _open_host(place)
     if not boxed:
         return
     from crossclaw.sandbox.bubblewrap import Bubblewrap  # noqa: PLC0415  only where it is wanted
@@ -247,6 +248,32 @@ def sandbox(place: Place) -> Iterator[Finding]:
         )
     else:
         yield Finding("sandbox", "ok", f"bubblewrap works, for {', '.join(boxed)}")
+
+
+def _open_host(place: Place) -> Iterator[Finding]:
+    """Whether commands outside of a sandbox are kept from the gateway's token."""
+    agents = place.config.agents
+    free = [name for name in agents.ids() if agents.sandbox_for(name).mode != "all"]
+    if not free:
+        return
+    from crossclaw.sandbox.masked import Hidden, Masked  # noqa: PLC0415  only where it is wanted
+
+    program = shutil.which("bwrap", path=place.environ.get("PATH"))
+    try:
+        if program is None:
+            raise SandboxMissing("bubblewrap is not installed")
+        if place.paths.state_dir.is_dir():
+            Masked(program, {}, Hidden(place.paths.state_dir)).check()
+    except SandboxMissing as error:
+        text = (
+            f"{error}; commands of {', '.join(free)} can read the gateway's token, so whoever may "
+            "write to them (operator.write) is as good as the owner"
+        )
+        yield Finding("host", "warning", text, "Install bubblewrap, or set sandbox.mode to all.")
+    else:
+        yield Finding(
+            "host", "ok", "commands outside of a sandbox cannot reach the gateway's own files"
+        )
 
 
 CHECKS: tuple[Check, ...] = (

@@ -1,6 +1,6 @@
 """Finding the gateway: which address, and which credential may be sent there.
 
-    --url                             only with its own --token, unless it is the local gateway
+    --url                             only with its own --token-file, unless it is the local gateway
     OPENCLAW_GATEWAY_URL              with OPENCLAW_GATEWAY_TOKEN
     gateway.mode "remote"             gateway.remote.url with gateway.remote.token
     else the local gateway            127.0.0.1, OPENCLAW_GATEWAY_PORT, or where the running one
@@ -29,7 +29,7 @@ PROBE_S = 0.5  # a port on this machine answers at once
 
 TOKEN_HINT = (
     "Its token is in credentials/gateway-token of its state folder, unless gateway.auth.token or\n"
-    "OPENCLAW_GATEWAY_TOKEN was set where it runs. Give it here with --token or OPENCLAW_GATEWAY_TOKEN."
+    "OPENCLAW_GATEWAY_TOKEN was set where it runs. Give it here with --token-file or OPENCLAW_GATEWAY_TOKEN."
 )
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -62,7 +62,7 @@ class Address(msgspec.Struct, frozen=True):
 def find_gateway(wanted: Wanted, place: Place) -> Address:
     own = Address("", _secret(wanted.token), _secret(wanted.password))
     if wanted.url:
-        return _elsewhere(wanted.url, own, place, "--url needs its own --token")
+        return _elsewhere(wanted.url, own, place, "--url needs its own --token-file")
     if url := place.environ.get(URL_VARIABLE, "").strip():
         given = _or(own, place.environ.get(TOKEN_VARIABLE), place.environ.get(PASSWORD_VARIABLE))
         return _elsewhere(url, given, place, f"{URL_VARIABLE} needs {TOKEN_VARIABLE} beside it")
@@ -82,7 +82,7 @@ def _elsewhere(url: str, given: Address, place: Place, refusal: str) -> Address:
         return _local(given, place)
     raise UsageError(
         f"{refusal}: the local gateway's token is not sent to {address}",
-        hint="Add --token, or leave the address away to use the local gateway.",
+        hint="Add --token-file, or leave the address away to use the local gateway.",
     )
 
 

@@ -11,7 +11,7 @@ from anyio.abc import TaskStatus
 
 from crossclaw.cli.exits import CommandFailed, Exit
 from crossclaw.cli.finding import PASSWORD_VARIABLE, named_port
-from crossclaw.cli.grammar import Arguments, Command, Parser, port
+from crossclaw.cli.grammar import Arguments, Command, Parser, port, secret_options
 from crossclaw.cli.log import Log
 from crossclaw.cli.place import Place, find_place
 from crossclaw.cli.running import run_async
@@ -27,8 +27,7 @@ _HOSTS = {"loopback": "127.0.0.1", "lan": "0.0.0.0"}
 def run_options(parser: Parser) -> None:
     parser.add_argument("--port", type=port, help="in place of gateway.port (18789)")
     parser.add_argument("--bind", metavar="WHERE", help="loopback, lan, or an address")
-    parser.add_argument("--token", help="in place of the configured one")
-    parser.add_argument("--password", help="the same for gateways with a password")
+    secret_options(parser, "the token in place of the configured one: a file that holds it")
     parser.add_argument("--verbose", action="store_true", help="log more")
     for name in ("--allow-unconfigured", "--force", "--dev"):
         parser.add_argument(name, action="store_true", help="accepted, not needed here")

@@ -42,6 +42,9 @@ class Command(NamedTuple):
     """Examples and fine print, shown below the options."""
 
 
+SECRET_CHARS_MAX = 10_000
+
+
 def nearest(word: str, known: Iterable[str]) -> str | None:
     found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
     return found[0] if found else None
@@ -49,13 +52,34 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 def gateway_options(parser: Parser, *, timeout: bool = True) -> None:
     group = parser.add_argument_group("which gateway")
-    group.add_argument("--url", help="ws:// or wss:// address; needs its own --token")
-    group.add_argument("--token", help="the gateway's token (better: OPENCLAW_GATEWAY_TOKEN)")
-    group.add_argument("--password", help="in place of a token, where the gateway wants one")
+    group.add_argument("--url", help="ws:// or wss:// address; needs its own --token-file")
+    secret_options(group, "the gateway's token: a file that holds it (or OPENCLAW_GATEWAY_TOKEN)")
     if timeout:
         parser.add_argument(
             "--timeout", type=seconds, default=30.0, metavar="S", help="seconds to wait (30)"
         )
+
+
+def secret_options(group: argparse._ActionsContainer, about: str) -> None:
+    """By file or variable: what stands on a command line can be read by every user of the machine. The
+    options that take the secret itself work, and are not recommended."""
+    group.add_argument("--token-file", dest="token", type=text_of, metavar="FILE", help=about)
+    group.add_argument("--token", help=argparse.SUPPRESS)
+    told = "the same for a gateway with a password (or OPENCLAW_GATEWAY_PASSWORD)"
+    group.add_argument("--password-file", dest="password", type=text_of, metavar="FILE", help=told)
+    group.add_argument("--password", help=argparse.SUPPRESS)
+
+
+def text_of(name: str) -> str:
+    """A secret is short; what a pipe gives (`<(pass show gateway)`) counts as a file."""
+    try:
+        with open(name, encoding="utf-8") as file:
+            text = file.read(SECRET_CHARS_MAX).strip()
+    except (OSError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"{name} cannot be read: {error}") from None
+    if not text:
+        raise argparse.ArgumentTypeError(f"{name} is empty")
+    return text
 
 
 def json_option(parser: Parser) -> None:

@@ -1,5 +1,6 @@
 """Places: where each session's tools work, decided for every call anew."""
 
+import logging
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
@@ -11,14 +12,17 @@ import anyio.to_thread
 from crossclaw.config import Config
 from crossclaw.config.agents import Agents, Sandbox
 from crossclaw.domain.authority import Authority
-from crossclaw.domain.errors import ConfigInvalid
+from crossclaw.domain.errors import ConfigInvalid, SandboxMissing
 from crossclaw.domain.keys import SessionKey
 from crossclaw.policy.decision import Decision
 from crossclaw.policy.sandbox import decide_sandbox
 from crossclaw.sandbox.bubblewrap import WORKSPACE, Bubblewrap
 from crossclaw.sandbox.contract import Limits, Place
 from crossclaw.sandbox.host import Host
+from crossclaw.sandbox.masked import Hidden, Masked
 from crossclaw.sandbox.reach import refuse_config_within, refuse_nested
+
+log = logging.getLogger(__name__)
 
 
 class Places:
@@ -39,6 +43,9 @@ class Places:
         self._program = shutil.which("bwrap", path=environ.get("PATH"))
         self._config_files = tuple(config_files)
         self._checked = False
+        self._masking = anyio.Lock()
+        self._unmasked: str | None = None
+        """Why programs on the host can reach the gateway's own; empty: they cannot; None: not tried yet."""
         self._open_state: dict[str, bool] = {}
         """By agent: whether its workspace holds the gateway's own folder."""
         self._writing: dict[Path, anyio.Lock] = {}
@@ -89,7 +96,7 @@ class Places:
         passed = self._agents.exec_for(key.agent_id, self._config.tools.exec).pass_env or ()
         folder = self._workspace_of(key.agent_id)
         if not self.decide(key, authority).allowed:
-            host = Host(self._environ, passed)
+            host = await self._host(passed)
             closed = (self._state_dir, *self._config_files)
             return Place(folder, str(folder), True, True, False, host, closed)
         settings = self._settings_of(key.agent_id)
@@ -106,6 +113,52 @@ class Places:
             keeps_prompt=access == "rw",
             sandbox=Bubblewrap(self._program, self._environ, passed, _limits(settings)),
         )
+
+    async def _host(self, passed: tuple[str, ...] = ()) -> Host | Masked:
+        """Where bubblewrap works, commands outside of a sandbox are kept from the gateway's own."""
+        if await self.why_unmasked() is not None:
+            return Host(self._environ, passed)
+        assert self._program is not None
+        return Masked(self._program, self._environ, self._hidden(), passed)
+
+    async def shield(self, command: Sequence[str]) -> Sequence[str]:
+        """A program that the config names, likewise."""
+        host = await self._host()
+        if isinstance(host, Masked):
+            return await anyio.to_thread.run_sync(host.shield, command)
+        return command
+
+    async def why_unmasked(self) -> str | None:
+        """Why commands outside of a sandbox can reach the gateway's own files; None when they cannot."""
+        async with self._masking:
+            if self._unmasked is None:
+                self._unmasked = await anyio.to_thread.run_sync(self._try_mask)
+        return self._unmasked or None
+
+    def _try_mask(self) -> str:
+        if self._program is None:
+            return "bubblewrap is not installed"
+        try:
+            Masked(self._program, self._environ, self._hidden()).check()
+        except SandboxMissing as error:
+            return str(error)
+        return ""
+
+    def _hidden(self) -> Hidden:
+        return Hidden(self._state_dir, self._config_files, tuple(self._workspaces().values()))
+
+    async def tell_of_open_host(self) -> None:
+        """At the start, once: what the owner has to know where programs cannot be kept from the secrets."""
+        free = [each for each in self._agents.ids() if self._settings_of(each).mode != "all"]
+        if not free and not self._config.mcp.servers:
+            return
+        if (why := await self.why_unmasked()) is not None:
+            log.warning(
+                "commands outside of a sandbox, and MCP servers, can read the gateway's token and its "
+                "store (%s): whoever may write to an unsandboxed agent (operator.write) is as good as "
+                "the owner. Install bubblewrap, or set agents.defaults.sandbox.mode to all",
+                why,
+            )
 
     def writing(self, place: Place) -> anyio.Lock:
         """One writer at a time in a folder: two edits of one file must not lose one of them. As many

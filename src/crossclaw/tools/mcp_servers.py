@@ -7,8 +7,7 @@ is tried again beside them. Programs run below a keeper, so they end with the ga
 
 import logging
 import shutil
-import sys
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib import import_module
 from importlib.util import find_spec
@@ -20,8 +19,8 @@ import anyio.to_thread
 
 from crossclaw.config.doors import McpServer
 from crossclaw.domain.errors import ToolFailed
-from crossclaw.sandbox.programs import kept
 from crossclaw.tools.contract import Tell
+from crossclaw.tools.mcp_process import over_stdio
 from crossclaw.tools.mcp_tool import McpTool, prefixes_of
 
 if TYPE_CHECKING:
@@ -39,10 +38,18 @@ TOOLS_MAX = 256  # of one server; more would fill the model's window
 _SILENCE = (-32000, -32001)  # the SDK's codes for a closed connection and for time that ran out
 
 
+Shield = Callable[[Sequence[str]], Awaitable[Sequence[str]]]
+"""A program's command line, with what keeps it from the gateway's own files and process."""
+
+
+async def _bare(command: Sequence[str]) -> Sequence[str]:
+    return command
+
+
 class McpServers:
-    def __init__(self, servers: Mapping[str, McpServer]) -> None:
+    def __init__(self, servers: Mapping[str, McpServer], shield: Shield = _bare) -> None:
         self._servers = {
-            name: _Server(name, settings)
+            name: _Server(name, settings, shield)
             for name, settings in servers.items()
             if settings.enabled and not settings.disabled
         }
@@ -92,9 +99,11 @@ class _Server:
 
     tasks: anyio.abc.TaskGroup | None = None
 
-    def __init__(self, name: str, settings: McpServer) -> None:
+    def __init__(self, name: str, settings: McpServer, shield: Shield) -> None:
         self.name = name
         self._settings = settings
+        self._shield = shield
+        self._command: Sequence[str] = ()
         self._starting = anyio.Lock()
         self._client: Client | None = None
         self._over = anyio.Event()
@@ -183,6 +192,8 @@ class _Server:
         await anyio.to_thread.run_sync(import_module, "mcp")  # a second, while others go on
         try:
             await anyio.to_thread.run_sync(_refuse_missing, self._settings)
+            if self._settings.command:
+                self._command = await self._shield(_command_line(self._settings))
             await self.tasks.start(self._hold, name=f"MCP server {self.name}")
             self._trouble = ""
         except Exception as error:  # noqa: BLE001  a program that is not there, a server that is none
@@ -221,8 +232,6 @@ class _Server:
             self._over.set()
 
     def _transport(self) -> AbstractAsyncContextManager[Any]:
-        from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: PLC0415  loaded
-
         settings = self._settings
         if settings.url:
             if settings.transport not in (None, "http", "streamable-http", "streamable_http"):
@@ -233,14 +242,7 @@ class _Server:
             return _over_http(settings.url, headers)
         if not settings.command:
             raise ToolFailed(f"mcp.servers.{self.name} has neither command nor url")
-        program, *arguments = kept((settings.command, *(each.reveal() for each in settings.args)))
-        parameters = StdioServerParameters(
-            command=program,
-            args=arguments,
-            env={name: value.reveal() for name, value in settings.env.items()},
-            cwd=settings.cwd,
-        )
-        return stdio_client(parameters, errlog=sys.__stderr__ or sys.stderr)
+        return over_stdio(self.name, settings, self._command)
 
     async def _list(self, client: "Client") -> list[McpTool]:
         found: list[McpTool] = []
@@ -256,6 +258,10 @@ class _Server:
     async def _heard(self, message: Any) -> None:
         if getattr(message, "method", "") == "notifications/tools/list_changed":
             self._tools = None
+
+
+def _command_line(settings: McpServer) -> list[str]:
+    return [settings.command or "", *(each.reveal() for each in settings.args)]
 
 
 def _refuse_missing(settings: McpServer) -> None:
