@@ -327,7 +327,11 @@ def _endpoints(
     )
     asking = Asking(door, Followers(house.feed), config, ids)
     meter = Meter(
-        house.feed, lambda: house.slots.taken, lambda: len(outside.presence()) - 1, watchdog
+        house.feed,
+        lambda: house.slots.taken,
+        lambda: len(outside.presence()) - 1,
+        watchdog,
+        house.ledger.unreadable,
     )
     chat, responses = (
         config.gateway.http.endpoints.chat_completions,

@@ -16,12 +16,13 @@ from crossclaw.config.paths import LEGACY_FOLDERS
 from crossclaw.config.providers import model_fault
 from crossclaw.config.supported import not_yet, refuse_unsupported
 from crossclaw.config.token import TOKEN_VARIABLE
-from crossclaw.domain.errors import ConfigInvalid, SandboxMissing
+from crossclaw.domain.errors import ConfigInvalid, SandboxMissing, StoreError
 
 Grade = Literal["ok", "warning", "error"]
 
 SQLITE_MIN = (3, 51, 3)  # before it, a WAL reset can lose committed data
 FREE_BYTES_MIN = 200 * 2**20  # a busy day's transcripts; a full disk refuses new work
+DAMAGED_SHOWN_MAX = 20  # a person looks at each
 _KEYS = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
 
 
@@ -87,6 +88,31 @@ def state_folder(place: Place) -> Iterator[Finding]:
     free = shutil.disk_usage(folder).free
     if free < FREE_BYTES_MIN:
         yield Finding("disk", "warning", f"only {free // 2**20} MiB are free", "Make room soon.")
+
+
+def stored_rows(place: Place) -> Iterator[Finding]:
+    """Every row of the ledger, read as the gateway would."""
+    path = place.paths.ledger_path
+    if not path.exists():
+        return
+    from crossclaw.ledger.sqlite.inspecting import damaged_rows  # noqa: PLC0415  only here
+
+    count = 0
+    try:
+        for damaged in damaged_rows(path):
+            count += 1
+            if count <= DAMAGED_SHOWN_MAX:
+                text = f"{damaged.table}, {damaged.name}: {damaged.why}"
+                todo = "Nothing else is hurt by it. A backup has it whole, if it was made before."
+                yield Finding("ledger", "warning", text, todo)
+    except (StoreError, OSError) as error:
+        yield Finding("ledger", "error", str(error), "Restore a backup.")
+        return
+    if count > DAMAGED_SHOWN_MAX:
+        more = f"{count - DAMAGED_SHOWN_MAX} more rows cannot be read"
+        yield Finding("ledger", "warning", more, "Restore a backup.")
+    elif not count:
+        yield Finding("ledger", "ok", "every row can be read")
 
 
 def _private(subject: str, path: Path, mode: int) -> Iterator[Finding]:
@@ -280,6 +306,7 @@ CHECKS: tuple[Check, ...] = (
     python_version,
     sqlite_version,
     state_folder,
+    stored_rows,
     token,
     port,
     models,
@@ -291,6 +318,7 @@ CHECKS_WITHOUT_CONFIG: tuple[Check, ...] = (
     python_version,
     sqlite_version,
     state_folder,
+    stored_rows,
     port_without_config,
     leftovers,
 )

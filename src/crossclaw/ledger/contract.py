@@ -5,7 +5,7 @@ run ended" and "what follows from it" are one step. `commit` returns after the s
 and only then, may anybody be told.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -110,6 +110,10 @@ class Ledger(Protocol):
         ...
 
     async def lanes_with_work(self) -> list[SessionKey]: ...
+
+    def unreadable(self) -> Mapping[str, int]:
+        """How often a row of each table could not be read, since the start."""
+        ...
 
     async def last_seq(self, session_id: str) -> int: ...
 

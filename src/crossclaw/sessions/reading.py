@@ -16,7 +16,7 @@ from crossclaw.door.resolver import Resolver
 from crossclaw.ledger.contract import Ledger
 from crossclaw.sessions.budgets import BudgetRow, Budgets
 from crossclaw.sessions.fitting import fitting, shortened
-from crossclaw.sessions.rows import Row, stored_message, tool_row
+from crossclaw.sessions.rows import Row, is_unreadable, stored_message, tool_row
 
 LIST_DEFAULT, LIST_MAX = 100, 200  # rows; a model reads no more with profit
 TAIL_MAX = 20  # messages a row; more is what sessions_history is for
@@ -123,7 +123,7 @@ class Reading:
             tool_results=params.include_tools,
             notes=False,
         )
-        shown = [entry for entry in entries if entry.message is not None]
+        shown = [entry for entry in entries if entry.message is not None or is_unreadable(entry)]
         kept = fitting(shown, self._history_bytes, stored_message, shortened)
         dropped = len(shown) - len(kept)
         first = shown[-len(kept)].seq if kept else 0

@@ -106,9 +106,17 @@ def _readable(at_ms: int) -> str:
     return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%a %Y-%m-%d %H:%M} UTC"
 
 
+def is_unreadable(entry: Entry) -> bool:
+    """Whether it stands for an entry whose stored form is damaged."""
+    return entry.note is not None and entry.note.get("kind") == "unreadable"
+
+
 def stored_message(entry: Entry) -> dict[str, Any]:
     """A message as it is stored, with its entry's id and time. What the gateway told the session's own
     model about it stays with that model."""
+    if is_unreadable(entry):
+        said = {"unreadable": True, "bytes": entry.size, "timestamp": entry.at}
+        return {"id": entry.entry_id, "role": "note", **said}
     assert entry.message is not None
     message: dict[str, Any] = msgspec.json.decode(encode_message(shown_message(entry.message)))
     message.setdefault("timestamp", entry.at)

@@ -1,7 +1,7 @@
 """GET /metrics: counts of what happened, for Prometheus. Names of people and texts are in none of them."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -27,8 +27,14 @@ class Meter:
     """Listens from the start; costs an addition an event."""
 
     def __init__(
-        self, feed: Feed, runs_under_way: Number, clients: Number, watchdog: Watchdog
+        self,
+        feed: Feed,
+        runs_under_way: Number,
+        clients: Number,
+        watchdog: Watchdog,
+        unreadable: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
+        self.unreadable = unreadable
         self.accepted = 0
         self.ended: Counter[tuple[str, str]] = Counter()
         self.seconds: Counter[str] = Counter()
@@ -106,8 +112,16 @@ def _exposition(meter: Meter, health: dict[str, Any]) -> tuple[bytes, str]:
             )
             for kind, count in meter.watchdog.stalls.items():
                 stalls.add_metric([kind], count)
+            unreadable = CounterMetricFamily(
+                "crossclaw_unreadable_rows",
+                "Rows of the store that could not be read",
+                labels=["table"],
+            )
+            for table, count in meter.unreadable().items():
+                unreadable.add_metric([table], count)
             return [
                 stalls,
+                unreadable,
                 CounterMetricFamily(
                     "crossclaw_loop_stalled_seconds",
                     "Time for which everybody waited in stalls",

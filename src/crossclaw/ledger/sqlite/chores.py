@@ -16,6 +16,7 @@ from crossclaw.ledger.operations import (
     Timer,
 )
 from crossclaw.ledger.sqlite.cascades import prune_cascades
+from crossclaw.ledger.sqlite.damage import read_rows
 from crossclaw.ledger.sqlite.rows import EXPORT, TIMER, export_of, timer_of, to_json
 from crossclaw.ledger.sqlite.writer import Transaction
 
@@ -39,12 +40,12 @@ def take_timer(transaction: Transaction, op: TakeTimer) -> bool:
 def list_timers(
     db: apsw.Connection, due_before: int, limit: int, kinds: Sequence[str] | None
 ) -> list[Timer]:
-    rows = db.execute(
+    sql = (
         f"SELECT {TIMER} FROM timers WHERE due_at <= ?1 "
-        "AND (?2 IS NULL OR kind IN (SELECT value FROM json_each(?2))) ORDER BY due_at LIMIT ?3",
-        (due_before, None if kinds is None else to_json(list(kinds)), limit),
+        "AND (?2 IS NULL OR kind IN (SELECT value FROM json_each(?2))) ORDER BY due_at LIMIT ?3"
     )
-    return [timer_of(row) for row in rows]
+    values = (due_before, None if kinds is None else to_json(list(kinds)), limit)
+    return read_rows(db, "timers", sql, values, timer_of)
 
 
 def count_timers(db: apsw.Connection) -> dict[str, int]:

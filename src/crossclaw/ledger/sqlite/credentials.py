@@ -6,10 +6,11 @@ import msgspec
 from crossclaw.domain.credentials import Credential, Particulars
 from crossclaw.domain.errors import NotFound
 from crossclaw.ledger.operations import DeleteCredential, PutCredential
+from crossclaw.ledger.sqlite.damage import read_rows
 from crossclaw.ledger.sqlite.rows import Row, to_json
 from crossclaw.ledger.sqlite.writer import Transaction
 
-_COLUMNS = (
+CREDENTIAL = (
     "credential_id, kind, subject, digest, role, scopes, epoch, created_at, used_at, revoked_at, "
     "details"
 )
@@ -20,7 +21,7 @@ _particulars = msgspec.json.Decoder(Particulars)
 def put_credential(transaction: Transaction, op: PutCredential) -> None:
     each = op.credential
     transaction.db.execute(
-        f"INSERT OR REPLACE INTO credentials ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?)",
+        f"INSERT OR REPLACE INTO credentials ({CREDENTIAL}) VALUES (?,?,?,?,?,?,?,?,?,?,?)",
         (
             each.credential_id,
             each.kind,
@@ -46,11 +47,11 @@ def delete_credential(transaction: Transaction, op: DeleteCredential) -> None:
 
 
 def list_credentials(db: apsw.Connection) -> list[Credential]:
-    rows = db.execute(f"SELECT {_COLUMNS} FROM credentials ORDER BY created_at, credential_id")
-    return [_credential_of(row) for row in rows]
+    sql = f"SELECT {CREDENTIAL} FROM credentials ORDER BY created_at, credential_id"
+    return read_rows(db, "credentials", sql, (), credential_of)
 
 
-def _credential_of(row: Row) -> Credential:
+def credential_of(row: Row) -> Credential:
     return Credential(
         credential_id=row[0],
         kind=row[1],

@@ -6,6 +6,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 import apsw
+import msgspec
 
 from crossclaw.domain.errors import StoreError
 
@@ -30,5 +31,9 @@ def _explained(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable
             return await method(*args, **kwargs)
         except apsw.Error as error:
             raise StoreError(f"the ledger could not be read: {error}") from error
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise StoreError(
+                "what the ledger has of this is damaged and cannot be read; crossclaw doctor names it"
+            ) from error
 
     return explained

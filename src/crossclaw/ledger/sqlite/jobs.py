@@ -8,10 +8,11 @@ import msgspec
 from crossclaw.domain.errors import Fenced, TickTaken
 from crossclaw.domain.jobs import Job, JobSpec, Tick, TickStatus
 from crossclaw.ledger.jobs import TICKS_KEPT, DeleteJob, MoveJob, PutJob, SettleTick, TakeTick
+from crossclaw.ledger.sqlite.damage import read_rows
 from crossclaw.ledger.sqlite.rows import to_json
 from crossclaw.ledger.sqlite.writer import Transaction
 
-_JOB = "job_id, agent_id, spec, enabled, next_at, created_at, updated_at"
+JOB = "job_id, agent_id, spec, enabled, next_at, created_at, updated_at"
 _TICK = "t.job_id, t.slot_at, t.status, t.run_id, t.summary, t.ended_at, r.key, r.session_id, r.started_at"
 _spec = msgspec.json.Decoder(JobSpec)
 
@@ -19,7 +20,7 @@ _spec = msgspec.json.Decoder(JobSpec)
 def put_job(transaction: Transaction, op: PutJob) -> None:
     job = op.job
     transaction.db.execute(
-        f"INSERT INTO jobs ({_JOB}) VALUES (?,?,?,?,?,?,?) ON CONFLICT (job_id) DO UPDATE SET "
+        f"INSERT INTO jobs ({JOB}) VALUES (?,?,?,?,?,?,?) ON CONFLICT (job_id) DO UPDATE SET "
         "agent_id = excluded.agent_id, spec = excluded.spec, enabled = excluded.enabled, "
         "next_at = excluded.next_at, updated_at = excluded.updated_at",
         (
@@ -102,21 +103,20 @@ def _switch_off_when_over(db: apsw.Connection, job_id: str) -> None:
 
 
 def find_job(db: apsw.Connection, job_id: str) -> Job | None:
-    row = db.execute(f"SELECT {_JOB} FROM jobs WHERE job_id = ?", (job_id,)).fetchone()
-    return row and _job_of(row)
+    row = db.execute(f"SELECT {JOB} FROM jobs WHERE job_id = ?", (job_id,)).fetchone()
+    return row and job_of(row)
 
 
 def list_jobs(db: apsw.Connection) -> list[Job]:
-    return [_job_of(row) for row in db.execute(f"SELECT {_JOB} FROM jobs ORDER BY created_at")]
+    return read_rows(db, "jobs", f"SELECT {JOB} FROM jobs ORDER BY created_at", (), job_of)
 
 
 def list_due_jobs(db: apsw.Connection, due_before: int, limit: int) -> list[Job]:
-    rows = db.execute(
-        f"SELECT {_JOB} FROM jobs WHERE enabled AND next_at IS NOT NULL AND next_at <= ? "
-        "ORDER BY next_at LIMIT ?",
-        (due_before, limit),
+    sql = (
+        f"SELECT {JOB} FROM jobs WHERE enabled AND next_at IS NOT NULL AND next_at <= ? "
+        "ORDER BY next_at LIMIT ?"
     )
-    return [_job_of(row) for row in rows]
+    return read_rows(db, "jobs", sql, (due_before, limit), job_of)
 
 
 def next_job_at(db: apsw.Connection, after: int) -> int | None:
@@ -146,7 +146,7 @@ def count_ticks_under_way(db: apsw.Connection) -> int:
     return int(row[0]) if row else 0
 
 
-def _job_of(row: tuple[Any, ...]) -> Job:
+def job_of(row: tuple[Any, ...]) -> Job:
     return Job(
         job_id=row[0],
         agent_id=row[1],

@@ -2,7 +2,7 @@
 
 import logging
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -43,6 +43,7 @@ from crossclaw.ledger.sqlite import (
     spawns,
     waits,
 )
+from crossclaw.ledger.sqlite.damage import met
 from crossclaw.ledger.sqlite.errors import speaks_for_the_store
 from crossclaw.ledger.sqlite.store import FolderLock, open_reader, open_writer
 from crossclaw.ledger.sqlite.watching import SqliteWatching
@@ -229,6 +230,9 @@ class SqliteLedger:
     ) -> list[Entry]:
         only = reading.Only(tool_results, notes)
         return reading.list_entries(self._reader, session_id, limit, before, after, only, forward)
+
+    def unreadable(self) -> Mapping[str, int]:
+        return met(str(self._reader.filename))
 
     async def find_compaction(self, session_id: str) -> Entry | None:
         return memory.find_compaction(self._reader, session_id)

@@ -10,6 +10,7 @@ from crossclaw.domain.errors import Invalid, NotFound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import Entry
 from crossclaw.ledger.operations import PINNED_BYTES_MAX, PINS_MAX, PinEntry
+from crossclaw.ledger.sqlite.damage import read_rows
 from crossclaw.ledger.sqlite.rows import ENTRY, entry_of
 from crossclaw.ledger.sqlite.writer import Transaction
 
@@ -27,12 +28,15 @@ def find_compaction(db: apsw.Connection, session_id: str) -> Entry | None:
 
 
 def list_pinned(db: apsw.Connection, session_id: str) -> list[Entry]:
-    rows = db.execute(
+    found = read_rows(
+        db,
+        "entries",
         f"SELECT {ENTRY} FROM entries INDEXED BY entries_pinned "
         "WHERE session_id = ? AND pinned ORDER BY seq",
         (session_id,),
+        entry_of,
     )
-    return [entry_of(row) for row in rows]
+    return [entry for entry in found if entry.message is not None]
 
 
 def pin_entry(transaction: Transaction, op: PinEntry) -> Entry:

@@ -9,6 +9,7 @@ import apsw
 
 from crossclaw.domain.errors import StoreTooNew
 from crossclaw.domain.messages import decode_message
+from crossclaw.ledger.sqlite.damage import UNREADABLE
 from crossclaw.ledger.sqlite.words import indexed_words, put_words
 
 log = logging.getLogger(__name__)
@@ -32,8 +33,16 @@ def _index_all_entries(db: apsw.Connection) -> None:
     last = 0
     query = "SELECT id, body FROM entries WHERE id > ? AND type = 'message' ORDER BY id LIMIT ?"
     while rows := list(db.execute(query, (last, INDEX_ROWS_BATCH))):
-        put_words(db, [(rowid, indexed_words(decode_message(body))) for rowid, body in rows])
+        put_words(db, [(rowid, words) for rowid, body in rows if (words := _words_of(body))])
         last = rows[-1][0]
+
+
+def _words_of(body: bytes) -> str:
+    """None of a row that cannot be read."""
+    try:
+        return indexed_words(decode_message(body))
+    except UNREADABLE:
+        return ""
 
 
 MIGRATIONS = (

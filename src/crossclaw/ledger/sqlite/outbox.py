@@ -5,6 +5,7 @@ import apsw
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import Session
 from crossclaw.ledger.operations import Delivery, PutDelivery, SettleDelivery, TakeDelivery, Taken
+from crossclaw.ledger.sqlite.damage import read_rows
 from crossclaw.ledger.sqlite.entries import put_entry, session_of_key
 from crossclaw.ledger.sqlite.rows import DELIVERY, SESSION, delivery_of, session_of, to_json
 from crossclaw.ledger.sqlite.writer import Transaction
@@ -93,12 +94,11 @@ def withdraw_deliveries(transaction: Transaction, key: SessionKey, at: int) -> N
 
 
 def list_open_deliveries(db: apsw.Connection, after: int, limit: int) -> list[Delivery]:
-    rows = db.execute(
+    sql = (
         f"SELECT {DELIVERY} FROM outbox WHERE state IN ('pending', 'sending') AND id > ? "
-        "ORDER BY id LIMIT ?",
-        (after, limit),
+        "ORDER BY id LIMIT ?"
     )
-    return [delivery_of(row) for row in rows]
+    return read_rows(db, "outbox", sql, (after, limit), delivery_of)
 
 
 def find_delivery(db: apsw.Connection, delivery_key: str) -> Delivery | None:

@@ -1,6 +1,6 @@
 """Reading entries: tails of transcripts and searches."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import apsw
@@ -9,7 +9,8 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import Entry
 from crossclaw.domain.sight import Sight
 from crossclaw.ledger.contract import Hit
-from crossclaw.ledger.sqlite.rows import ENTRY, entry_of, to_json
+from crossclaw.ledger.sqlite.damage import meet, read_rows
+from crossclaw.ledger.sqlite.rows import ENTRY, UNREADABLE_NOTE, Row, entry_of, to_json
 from crossclaw.ledger.sqlite.sights import conditions
 from crossclaw.ledger.sqlite.words import match_expression
 
@@ -45,12 +46,14 @@ def list_entries(
     forward: bool = False,
 ) -> list[Entry]:
     clauses, direction = only.clauses, "ASC" if forward else "DESC"
-    rows = db.execute(
+    found = read_rows(
+        db,
+        "entries",
         f"SELECT {ENTRY} FROM entries WHERE session_id = ? AND seq < ? AND seq > ? {clauses} "
         f"ORDER BY seq {direction} LIMIT ?",
         (session_id, SEQ_MAX if before is None else before, after, limit),
+        _counted(db),
     )
-    found = [entry_of(row) for row in rows]
     return found if forward else found[::-1]
 
 
@@ -60,15 +63,18 @@ def list_tails(
     """One statement for all of them: each session's newest ids come from the index alone."""
     without = Only(tool_results, notes=False).clauses
     columns = ", ".join(f"e.{name}" for name in ENTRY.split(", "))
-    rows = db.execute(
+    found = read_rows(
+        db,
+        "entries",
         f"SELECT {columns} FROM json_each(?) s JOIN entries e ON e.id IN ("
         f"SELECT id FROM entries WHERE session_id = s.value {without} ORDER BY seq DESC LIMIT ?) "
         "ORDER BY e.session_id, e.seq",
         (to_json(list(session_ids)), limit),
+        _counted(db),
     )
     tails: dict[str, list[Entry]] = {session_id: [] for session_id in session_ids}
-    for row in rows:
-        tails[row[0]].append(entry_of(row))
+    for entry in found:
+        tails[entry.session_id].append(entry)
     return tails
 
 
@@ -87,11 +93,24 @@ def search(
     seen = conditions(sight)
     clauses = "".join(f" AND {text}" for text, _ in seen)
     visible = f"AND EXISTS (SELECT 1 FROM sessions WHERE key = t.key{clauses})" if seen else ""
-    rows = db.execute(
+    read = _counted(db)
+    return read_rows(
+        db,
+        "entries",
         f"SELECT {columns}, t.key, t.agent_id FROM entries_words w "
         "JOIN entries e ON e.id = w.rowid JOIN transcripts t ON t.session_id = e.session_id "
         f"WHERE w.words MATCH ?1 AND (?2 IS NULL OR e.agent_id = ?2) {visible} "
         f"ORDER BY w.rowid DESC LIMIT ?",
         (expression, agent_id, *(value for _, value in seen), limit),
+        lambda row: Hit(SessionKey(row[-2], row[-1]), read(row)),
     )
-    return [Hit(SessionKey(row[-2], row[-1]), entry_of(row)) for row in rows]
+
+
+def _counted(db: apsw.Connection) -> Callable[[Row], Entry]:
+    def read(row: Row) -> Entry:
+        entry = entry_of(row)
+        if entry.type == "note" and entry.note and entry.note.get("kind") == UNREADABLE_NOTE:
+            meet(db, "entries")
+        return entry
+
+    return read

@@ -3,17 +3,20 @@
 import apsw
 import msgspec
 
+from crossclaw.domain.errors import Invalid
 from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, decode_message
 from crossclaw.domain.runs import CALLS_AT_ONCE, Run
 from crossclaw.domain.suspects import Died, Suspicion, suspects_after
 from crossclaw.ledger.operations import Recover, Recovered
+from crossclaw.ledger.sqlite.damage import UNREADABLE, meet
 from crossclaw.ledger.sqlite.rows import RUN, run_of, to_json
-from crossclaw.ledger.sqlite.runs import find_run, lanes_with_work
+from crossclaw.ledger.sqlite.runs import find_inbox, find_run, lanes_with_work
 from crossclaw.ledger.sqlite.writer import Transaction
 
 
 def recover(transaction: Transaction, op: Recover) -> Recovered:
     db = transaction.db
+    _end_unreadable(db, op.at)
     left = "owner IS NOT NULL AND owner != ?"
     rows = db.execute(f"SELECT {RUN} FROM runs WHERE {left} ORDER BY id", (op.owner,))
     held = [run_of(row) for row in rows]
@@ -38,6 +41,23 @@ def recover(transaction: Transaction, op: Recover) -> Recovered:
         groups=[[keys[run_id] for run_id in group] for group in groups],
         window_ms=suspicion.window_ms if suspicion else 0,
     )
+
+
+def _end_unreadable(db: apsw.Connection, at: int) -> None:
+    """An open run whose row or message is damaged would hold its session for ever. What it was asked stays
+    where it is, for whoever looks at the store."""
+    for (number,) in db.execute("SELECT id FROM runs WHERE ended_at IS NULL").fetchall():
+        try:
+            row = db.execute(f"SELECT {RUN} FROM runs WHERE id = ?", (number,)).fetchone()
+            run = row and run_of(row)
+            if run:
+                find_inbox(db, run.run_id)
+        except (*UNREADABLE, Invalid):
+            meet(db, "runs")
+            db.execute(
+                "UPDATE runs SET status = 'error', error = ?, ended_at = ?, owner = NULL WHERE id = ?",
+                ("its stored form is damaged; crossclaw doctor names it", at, number),
+            )
 
 
 def _only_waited(db: apsw.Connection, run: Run) -> bool:

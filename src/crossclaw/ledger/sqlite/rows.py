@@ -11,6 +11,7 @@ from crossclaw.domain.messages import decode_message
 from crossclaw.domain.runs import Cause, Run, RunPlan
 from crossclaw.domain.sessions import UNBOUND, Entry, Session
 from crossclaw.ledger.operations import Delivery, Export, Timer
+from crossclaw.ledger.sqlite.damage import UNREADABLE
 
 Row = tuple[Any, ...]
 
@@ -39,6 +40,8 @@ SESSION = (
 
 def session_of(row: Row) -> Session:
     """By position, in the order of the struct's fields: a list has hundreds of rows."""
+    if not (isinstance(row[3], int) and isinstance(row[4], int) and isinstance(row[1], str)):
+        raise msgspec.ValidationError("a session without a key or a time")
     channel, to, account_id, thread_id, compactions, bound, *queue = row[21:]
     address = Address(channel, to, account_id, thread_id) if channel and to else None
     key = SessionKey(row[1], row[0])
@@ -83,7 +86,38 @@ def run_of(row: Row) -> Run:
 ENTRY = "session_id, seq, entry_id, at, type, run_id, pinned, body"
 
 
+UNREADABLE_NOTE = "unreadable"
+"""The kind of the note that stands in the place of an entry that cannot be read."""
+
+
 def entry_of(row: Row) -> Entry:
+    """An entry whose body is damaged is a note that says so: it keeps its place, and its neighbours theirs."""
+    try:
+        return decode_entry(row)
+    except UNREADABLE as error:
+        note = {"kind": UNREADABLE_NOTE, "was": str(row[4]), "why": why_of(error)}
+        return Entry(
+            session_id=row[0],
+            seq=row[1],
+            entry_id=row[2],
+            at=row[3],
+            type="note",
+            run_id=row[5],
+            note=dict(note),
+            size=_size(row[7]),
+        )
+
+
+def why_of(error: Exception) -> str:
+    """Without any of the words that stand there."""
+    return f"its stored form is damaged ({type(error).__name__})"
+
+
+def _size(body: Any) -> int:
+    return len(body) if isinstance(body, bytes | str) else 0
+
+
+def decode_entry(row: Row) -> Entry:
     is_message = row[4] == "message"
     return Entry(
         session_id=row[0],

@@ -22,6 +22,7 @@ from crossclaw.ledger.operations import (
 )
 from crossclaw.ledger.sqlite.accounts import set_aside, settle
 from crossclaw.ledger.sqlite.cascades import count_run
+from crossclaw.ledger.sqlite.damage import read_rows
 from crossclaw.ledger.sqlite.entries import hold, lost_claim, put_entry, session_of_key
 from crossclaw.ledger.sqlite.rows import NO_BOUND, RUN, bound_of, run_of, to_json
 from crossclaw.ledger.sqlite.writer import Transaction
@@ -233,19 +234,16 @@ def has_open_run(db: apsw.Connection, key: SessionKey) -> bool:
 
 
 def list_open_runs(db: apsw.Connection, key: SessionKey) -> list[Run]:
-    rows = db.execute(
-        f"SELECT {RUN} FROM runs WHERE key = ? AND {_OPEN} ORDER BY id",
-        (key.text,),
-    )
-    return [run_of(row) for row in rows]
+    sql = f"SELECT {RUN} FROM runs WHERE key = ? AND {_OPEN} ORDER BY id"
+    return read_rows(db, "runs", sql, (key.text,), run_of)
 
 
 def list_made_runs(db: apsw.Connection) -> list[Run]:
-    rows = db.execute(
-        f"SELECT {RUN} FROM runs WHERE {_OPEN} AND json_array_length(authority, '$.made_by') > 0 "
-        "ORDER BY id"
+    sql = (
+        f"SELECT {RUN} FROM runs WHERE {_OPEN} AND CASE WHEN json_valid(authority) "
+        "THEN json_array_length(authority, '$.made_by') > 0 END ORDER BY id"
     )
-    return [run_of(row) for row in rows]
+    return read_rows(db, "runs", sql, (), run_of)
 
 
 def lanes_with_work(db: apsw.Connection) -> list[SessionKey]:

@@ -24,6 +24,7 @@ from crossclaw.ledger.operations import (
     aside_key,
 )
 from crossclaw.ledger.sqlite.chores import arm_timer
+from crossclaw.ledger.sqlite.damage import read_rows
 from crossclaw.ledger.sqlite.outbox import withdraw_deliveries
 from crossclaw.ledger.sqlite.rows import NO_BOUND, SESSION, session_of, to_json
 from crossclaw.ledger.sqlite.sights import LINE, conditions
@@ -140,12 +141,14 @@ def _escaped(words: str) -> str:
 
 def list_sessions(db: apsw.Connection, limit: int, only: Filter, offset: int = 0) -> list[Session]:
     clauses, values = only.clauses()
-    rows = db.execute(
+    return read_rows(
+        db,
+        "sessions",
         f"SELECT {SESSION} FROM sessions WHERE archived_at IS NULL{clauses} "
         "ORDER BY updated_at DESC LIMIT ? OFFSET ?",
         (*values, limit, offset),
+        session_of,
     )
-    return [session_of(row) for row in rows]
 
 
 def count_sessions(db: apsw.Connection, only: Filter) -> int:
@@ -284,9 +287,11 @@ def _has_open_runs(db: apsw.Connection, key: SessionKey) -> bool:
 def list_archived(
     db: apsw.Connection, before: int, agent_id: str | None, limit: int
 ) -> list[Session]:
-    rows = db.execute(
+    return read_rows(
+        db,
+        "sessions",
         f"SELECT {SESSION} FROM sessions WHERE archived_at < ?1 AND (?2 IS NULL OR agent_id = ?2) "
         "ORDER BY archived_at LIMIT ?3",
         (before, agent_id, limit),
+        session_of,
     )
-    return [session_of(row) for row in rows]

@@ -11,10 +11,11 @@ from crossclaw.domain.runs import Outcome
 from crossclaw.domain.spawns import Spawn
 from crossclaw.ledger.operations import PutSpawn, SetSpawn
 from crossclaw.ledger.sqlite.cascades import check_children, check_runs
+from crossclaw.ledger.sqlite.damage import read_rows
 from crossclaw.ledger.sqlite.rows import to_json
 from crossclaw.ledger.sqlite.writer import Transaction
 
-_COLUMNS = (
+SPAWN = (
     "child_key, agent_id, parent_key, run_id, task, cleanup, created_at, label, state, ended_at, "
     "announced_at, root, wakes, reply_to, outcome"
 )
@@ -25,7 +26,7 @@ _outcome = msgspec.json.Decoder(Outcome)
 def put_spawn(transaction: Transaction, op: PutSpawn) -> None:
     x = op.spawn
     transaction.db.execute(
-        f"INSERT INTO spawns ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING",
+        f"INSERT INTO spawns ({SPAWN}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING",
         (
             x.child_key,
             x.agent_id,
@@ -60,22 +61,19 @@ def set_spawn(transaction: Transaction, op: SetSpawn) -> None:
 
 def find_spawn(db: apsw.Connection, child_key: SessionKey) -> Spawn | None:
     row = db.execute(
-        f"SELECT {_COLUMNS} FROM spawns WHERE child_key = ?", (child_key.text,)
+        f"SELECT {SPAWN} FROM spawns WHERE child_key = ?", (child_key.text,)
     ).fetchone()
-    return row and _spawn_of(row)
+    return row and spawn_of(row)
 
 
 def list_spawns(db: apsw.Connection, parent_key: SessionKey, open_only: bool) -> list[Spawn]:
     only = "AND state != 'over' " if open_only else ""
-    rows = db.execute(
-        f"SELECT {_COLUMNS} FROM spawns WHERE parent_key = ? {only}ORDER BY created_at, child_key",
-        (parent_key.text,),
-    )
-    return [_spawn_of(row) for row in rows]
+    sql = f"SELECT {SPAWN} FROM spawns WHERE parent_key = ? {only}ORDER BY created_at, child_key"
+    return read_rows(db, "spawns", sql, (parent_key.text,), spawn_of)
 
 
-def _spawn_of(row: tuple[Any, ...]) -> Spawn:
-    fields = dict(zip(_COLUMNS.split(", "), row, strict=True))
+def spawn_of(row: tuple[Any, ...]) -> Spawn:
+    fields = dict(zip(SPAWN.split(", "), row, strict=True))
     fields["reply_to"] = fields["reply_to"] and _address.decode(fields["reply_to"])
     fields["wakes"] = bool(fields["wakes"])
     fields["outcome"] = fields["outcome"] and _outcome.decode(fields["outcome"])

@@ -7,6 +7,7 @@ import apsw
 
 from crossclaw.domain.sessions import Entry, Session
 from crossclaw.domain.sight import Sight
+from crossclaw.ledger.sqlite.damage import read_rows
 from crossclaw.ledger.sqlite.errors import speaks_for_the_store
 from crossclaw.ledger.sqlite.rows import ENTRY, SESSION, entry_of, session_of, to_json
 from crossclaw.ledger.sqlite.sessions import Filter
@@ -26,11 +27,13 @@ from crossclaw.ledger.watching import (
 
 T = TypeVar("T")
 
+# The run right before, of a cause that can be read.
+_BEFORE = "CASE WHEN json_valid(r.cause) THEN json_extract(r.cause, '$.chain[#-1]') END"
 _SEEN = (
     "SELECT r.id, r.run_id, r.key, r.agent_id, r.kind, r.status, r.created_at, r.started_at, "
     "r.ended_at, r.exchange_id, r.hops, r.epoch, p.run_id, "
     "coalesce(p.key, x.requester_key, s.parent_key), r.error FROM runs r "
-    "LEFT JOIN runs p ON p.run_id = json_extract(r.cause, '$.chain[#-1]') "
+    "LEFT JOIN runs p ON p.run_id = " + _BEFORE + " "
     # A guest asks without a run of its own: its send or spawn says who it was.
     "LEFT JOIN exchanges x ON x.run_id = r.run_id LEFT JOIN spawns s ON s.run_id = r.run_id"
 )
@@ -83,7 +86,7 @@ class SqliteWatching:
 
     async def sessions(self, keys: Sequence[str]) -> list[Session]:
         sql = f"SELECT {SESSION} FROM sessions WHERE key IN (SELECT value FROM json_each(?))"
-        return await self._all(sql, (_json(keys),), session_of)
+        return await self._all(sql, (_json(keys),), session_of, "sessions")
 
     async def lanes(self, keys: Sequence[str]) -> dict[str, Lane]:
         return await self._scan(lambda db: _lanes(db, keys))
@@ -106,10 +109,7 @@ class SqliteWatching:
         return [found[run_id] for run_id in run_ids if run_id in found]
 
     async def caused_by(self, run: SeenRun) -> list[SeenRun]:
-        sql = (
-            f"{_SEEN} WHERE r.id > ? AND r.id <= ? "
-            "AND json_extract(r.cause, '$.chain[#-1]') = ? ORDER BY r.id"
-        )
+        sql = f"{_SEEN} WHERE r.id > ? AND r.id <= ? AND {_BEFORE} = ? ORDER BY r.id"
         return await self._all(sql, (run.number, run.number + CAUSED_WITHIN, run.run_id), _seen)
 
     async def of_exchange(self, exchange_id: str) -> list[SeenRun]:
@@ -145,7 +145,7 @@ class SqliteWatching:
 
     async def entries_of_run(self, session_id: str, run_id: str) -> list[Entry]:
         sql = f"SELECT {ENTRY} FROM entries WHERE session_id = ? AND run_id = ? ORDER BY seq"
-        return await self._all(sql, (session_id, run_id), entry_of)
+        return await self._all(sql, (session_id, run_id), entry_of, "entries")
 
     async def deliveries_of_run(self, key: str, run_id: str) -> list[SeenDelivery]:
         sql = (
@@ -155,9 +155,13 @@ class SqliteWatching:
         return await self._all(sql, (key, run_id), lambda row: SeenDelivery(*row))
 
     async def _all(
-        self, sql: str, values: tuple[Any, ...], make: Callable[[tuple[Any, ...]], T]
+        self,
+        sql: str,
+        values: tuple[Any, ...],
+        make: Callable[[tuple[Any, ...]], T],
+        table: str = "runs",
     ) -> list[T]:
-        return await self._scan(lambda db: [make(row) for row in db.execute(sql, values)])
+        return await self._scan(lambda db: read_rows(db, table, sql, values, make))
 
 
 def _json(values: Sequence[str]) -> str:
@@ -176,11 +180,14 @@ def _page(
     by = _ORDERS[order]
     counted = db.execute(f"SELECT count(*) FROM sessions WHERE {where}", tuple(values)).fetchone()
     total = int(counted[0]) if counted else 0
-    rows = db.execute(
+    found = read_rows(
+        db,
+        "sessions",
         f"SELECT {SESSION} FROM sessions WHERE {where} ORDER BY {by} LIMIT ? OFFSET ?",
         (*values, limit, offset),
+        session_of,
     )
-    return Page(total, [session_of(row) for row in rows])
+    return Page(total, found)
 
 
 def _lanes(db: apsw.Connection, keys: Sequence[str]) -> dict[str, Lane]:

@@ -1,0 +1,111 @@
+"""Inspecting a store: every row is read as it would be used, and those that cannot be are named."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apsw
+
+from crossclaw.domain.errors import InvalidKey
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import decode_message
+from crossclaw.ledger.sqlite.credentials import CREDENTIAL, credential_of
+from crossclaw.ledger.sqlite.damage import UNREADABLE, Damaged, Row
+from crossclaw.ledger.sqlite.jobs import JOB, job_of
+from crossclaw.ledger.sqlite.rows import (
+    DELIVERY,
+    ENTRY,
+    RUN,
+    SESSION,
+    TIMER,
+    decode_entry,
+    delivery_of,
+    run_of,
+    session_of,
+    timer_of,
+    why_of,
+)
+from crossclaw.ledger.sqlite.spawns import SPAWN, spawn_of
+from crossclaw.ledger.sqlite.store import open_reader
+
+ROWS_AT_ONCE = 1_000
+
+
+class _Table(NamedTuple):
+    name: str
+    order: str
+    """What its rows are named and paged by; unique."""
+    columns: str
+    read: Callable[[Row], Any]
+
+
+def _session(row: Row) -> Any:
+    session = session_of(row)
+    return SessionKey.stored(session.key.text)
+
+
+_TABLES = (
+    _Table("sessions", "id", SESSION, _session),
+    _Table("entries", "id", ENTRY, decode_entry),
+    _Table("runs", "id", RUN, run_of),
+    _Table("inbox", "run_id", "message", lambda row: decode_message(row[0])),
+    _Table("outbox", "id", DELIVERY, delivery_of),
+    _Table("timers", "timer_key", TIMER, timer_of),
+    _Table("jobs", "job_id", JOB, job_of),
+    _Table("spawns", "child_key", SPAWN, spawn_of),
+    _Table("credentials", "credential_id", CREDENTIAL, credential_of),
+)
+
+
+def damaged_rows(path: Path) -> Iterator[Damaged]:
+    db = open_reader(path)
+    try:
+        for table in _TABLES:
+            yield from _damaged(db, table)
+    finally:
+        db.close()
+
+
+def _damaged(db: apsw.Connection, table: _Table) -> Iterator[Damaged]:
+    """A page at once, and row by row where that fails: a text that is no text ends the whole page."""
+    last: Any = None
+    page = (
+        f"SELECT {table.order} FROM {table.name} WHERE ?1 IS NULL OR {table.order} > ?1 "
+        f"ORDER BY {table.order} LIMIT {ROWS_AT_ONCE}"
+    )
+    while names := [row[0] for row in db.execute(page, (last,))]:
+        try:
+            for row in db.execute(
+                _whole(table, f"{table.order} BETWEEN ? AND ?"), (names[0], names[-1])
+            ):
+                table.read(row)
+        except (*UNREADABLE, InvalidKey):
+            for name in names:
+                yield from _tried(db, table, name)
+        last = names[-1]
+
+
+def _whole(table: _Table, where: str) -> str:
+    return f"SELECT {table.columns} FROM {table.name} WHERE {where}"
+
+
+def _tried(db: apsw.Connection, table: _Table, name: Any) -> Iterator[Damaged]:
+    try:
+        for row in db.execute(_whole(table, f"{table.order} = ?"), (name,)):
+            table.read(row)
+    except (*UNREADABLE, InvalidKey) as error:
+        yield Damaged(table.name, f"{table.order} {name}{_where(db, table, name)}", why_of(error))
+
+
+def _where(db: apsw.Connection, table: _Table, name: Any) -> str:
+    """The session it belongs to, where that can be told."""
+    told = {"entries": "session_id", "sessions": "key", "runs": "key"}.get(table.name)
+    if told is None:
+        return ""
+    try:
+        row = db.execute(
+            f"SELECT {told} FROM {table.name} WHERE {table.order} = ?", (name,)
+        ).fetchone()
+        return f" of {row[0]}" if row else ""
+    except UNREADABLE:
+        return ""

@@ -1,0 +1,166 @@
+"""A damaged or hostile row of the store hurts itself and nobody else."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from crossclaw.app import House
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.keys import SessionKey
+from crossclaw.door.principal import session_principal
+from crossclaw.ledger.sqlite import damage as damage_module
+from crossclaw.ledger.sqlite.inspecting import damaged_rows
+from crossclaw.testing import ScriptedProvider, open_house
+from tests.flows.talking import call, say
+
+GOOD, BAD = "agent:main:good", "agent:main:bad"
+
+BODIES: dict[str, Any] = {
+    "no JSON": b"\\xff\\x00 nothing",
+    "half of it": b'{"role":"user","content":"need',
+    "another role": b'{"role":"prophet","content":"needle"}',
+    "another type": b'{"role":"user","content":7}',
+    "nested deeply": b'{"role":"user","content":' + b"[" * 100_000,
+    "a number": 7,
+    "a text that is none": None,
+}
+
+
+def damage(folder: Path, kind: str, also: str = "1") -> None:
+    """The first message of the bad session."""
+    db = apsw.Connection(str(folder / "state" / "crossclaw.sqlite"))
+    where = (
+        f"WHERE session_id = (SELECT session_id FROM sessions WHERE key = '{BAD}') AND seq = {also}"
+    )
+    if kind == "a text that is none":
+        db.execute(f"UPDATE entries SET body = CAST(X'ff2278' AS TEXT) {where}")
+    else:
+        db.execute(f"UPDATE entries SET body = ? {where}", (BODIES[kind],))
+    db.close()
+
+
+async def furnished(house: House) -> None:
+    for key in (GOOD, BAD):
+        await say(house, key, "a needle", f"first {key}")
+        await say(house, key, "another needle", f"second {key}")
+
+
+async def reads(house: House) -> dict[str, Any]:
+    me = session_principal(SessionKey.main("main"), Authority())
+    return {
+        "search": await call(house, "sessions.search", query="needle"),
+        "entry search": await call(house, "sessions.entries.search", query="needle"),
+        "previews": await call(house, "sessions.preview", keys=[GOOD, BAD]),
+        "entries": await call(house, "sessions.entries", key=BAD),
+        "history": await call(house, "chat.history", sessionKey=BAD),
+        "tool list": await call(house, "tool.sessions_list", me, messageLimit=5),
+        "tool history": await call(house, "tool.sessions_history", me, sessionKey=BAD),
+    }
+
+
+@pytest.mark.spec("B1", "M2")
+@pytest.mark.parametrize("kind", BODIES)
+async def test_a_damaged_entry_hurts_no_search_no_preview_and_no_other_entry(
+    tmp_path: Path, kind: str
+) -> None:
+    async with open_house(tmp_path, ScriptedProvider(lambda _: "yes")) as house:
+        await furnished(house)
+        damage(tmp_path, kind)
+        found = await reads(house)
+        after = await say(house, BAD, "and now?", "third")
+        counted = house.ledger.unreadable()["entries"]
+
+    assert [hit["sessionKey"] for hit in found["search"]["results"]].count(GOOD) == 2
+    assert [hit["key"] for hit in found["entry search"]["hits"]].count(GOOD) == 2
+    assert len(found["previews"]["previews"]) == 2
+    assert len(found["tool list"]["sessions"]) == 2
+    assert after.status == "ok"
+    assert counted
+    texts = str(found["history"])
+    assert "another needle" in texts
+    if kind != "a text that is none":  # SQLite itself cannot read such a row
+        first = found["entries"]["entries"][0]
+        assert (first["type"], first["note"]["kind"]) == ("note", "unreadable")
+        assert found["tool history"]["messages"][0]["unreadable"] is True
+
+
+ROWS: dict[str, Callable[[apsw.Connection], Any]] = {
+    "a session's authority": lambda db: db.execute(
+        f"UPDATE sessions SET authority = '{{' WHERE key = '{BAD}'"
+    ),
+    "a session's time": lambda db: db.execute(
+        f"UPDATE sessions SET created_at = 'soon' WHERE key = '{BAD}'"
+    ),
+    "a session's name": lambda db: db.execute(
+        f"UPDATE sessions SET display_name = CAST(X'ff' AS TEXT) WHERE key = '{BAD}'"
+    ),
+    "a run's cause": lambda db: db.execute(f"UPDATE runs SET cause = '{{' WHERE key = '{BAD}'"),
+    "a run's error": lambda db: db.execute(
+        f"UPDATE runs SET error = CAST(X'ff' AS TEXT) WHERE key = '{BAD}'"
+    ),
+}
+
+
+@pytest.mark.spec("B1")
+@pytest.mark.parametrize("what", ROWS)
+async def test_a_damaged_session_or_run_leaves_the_others_alone(tmp_path: Path, what: str) -> None:
+    async with open_house(tmp_path, ScriptedProvider(lambda _: "yes")) as house:
+        await furnished(house)
+        db = apsw.Connection(str(tmp_path / "state" / "crossclaw.sqlite"))
+        ROWS[what](db)
+        db.close()
+        listed = await call(house, "sessions.list")
+        table = await call(house, "sessions.table")
+        seen = await call(house, "map.get")
+        good = await say(house, GOOD, "and now?", "third")
+
+    assert GOOD in {row["key"] for row in listed["sessions"]}
+    assert GOOD in {row["key"] for row in table["rows"]}
+    assert GOOD in {run["key"] for run in seen["runs"]}
+    assert good.status == "ok"
+
+
+@pytest.mark.spec("B1")
+async def test_an_open_run_that_cannot_be_read_ends_at_the_next_start_and_its_session_goes_on(
+    tmp_path: Path,
+) -> None:
+    model = ScriptedProvider(lambda _: "yes", delay_s=1_000)
+    async with open_house(tmp_path, model) as house:
+        await call(house, "chat.send", sessionKey=BAD, message="hello", idempotencyKey="lost")
+    db = apsw.Connection(str(tmp_path / "state" / "crossclaw.sqlite"))
+    db.execute("UPDATE runs SET plan = '{' WHERE run_id = 'lost'")
+    db.close()
+    async with open_house(tmp_path, ScriptedProvider(lambda _: "yes")) as house:
+        after = await say(house, BAD, "still there?", "next")
+
+    assert after.status == "ok"
+
+
+async def test_damaged_rows_are_named_for_people(tmp_path: Path) -> None:
+    async with open_house(tmp_path, ScriptedProvider(lambda _: "yes")) as house:
+        await furnished(house)
+    path = tmp_path / "state" / "crossclaw.sqlite"
+    assert list(damaged_rows(path)) == []
+    damage(tmp_path, "half of it")
+    db = apsw.Connection(str(path))
+    ROWS["a session's name"](db)
+    ROWS["a run's cause"](db)
+    db.close()
+
+    named = list(damaged_rows(path))
+
+    assert {each.table for each in named} == {"sessions", "entries", "runs"}
+    assert all("needle" not in each.why for each in named)
+
+
+def test_every_list_of_the_store_is_read_so_that_one_row_hurts_one_row() -> None:
+    """Exports and ticks hold no stored form; what recovery reads was tried row by row right before."""
+    folder = Path(damage_module.__file__).parent
+    whole = re.compile(r"\[\w+_of\(row\) for row in")
+    found = {path.name for path in folder.glob("*.py") if whole.search(path.read_text("utf-8"))}
+
+    assert found <= {"recovering.py", "chores.py", "jobs.py"}
