@@ -9,6 +9,7 @@ import pytest
 
 from crossclaw.config import Config
 from crossclaw.domain.addresses import Address, Inbound
+from crossclaw.domain.ids import follower_id
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage, decode_message, encode_message
 from crossclaw.domain.spawns import Report, report_text
@@ -213,9 +214,9 @@ async def test_only_reply_skip_ends_the_rounds_and_the_other_token_is_text_to_th
     async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
         run = await say(house, "main", ask, "r1")
         (result,) = await results_of(house, run)
-        first = await house.book.wait(f"{result['runId']}:round-1", timeout_s=60)
+        first = await house.book.wait(follower_id(result["runId"], "round-1"), timeout_s=60)
         entries = await house.ledger.list_entries(run.session_id, limit=100)
-        await house.book.wait(f"{result['runId']}:announce", timeout_s=60)
+        await house.book.wait(follower_id(result["runId"], "announce"), timeout_s=60)
 
     assert result["reply"] == "ANNOUNCE_SKIP"
     assert first is not None

@@ -14,6 +14,7 @@ from crossclaw.gateway.handshake import Admitted, Circumstances, Handshake
 from crossclaw.gateway.limits import Limits
 from crossclaw.gateway.origins import Origins
 from crossclaw.gateway.pairing import Pairings
+from crossclaw.policy.credentials import Credentials
 from tests.wire.serving import TOKEN, RememberingLedger, SignedDevice, connect_params
 
 NOW = 1_767_268_800_000
@@ -26,11 +27,10 @@ class Clock:
 
 
 def connection(origin: str | None = None, host: str = "127.0.0.1:18789") -> Connection:
+    credentials, ledger = Credentials(), RememberingLedger().as_ledger()
     handshake = Handshake(
-        Gatekeeper({"gateway": lock_for(Secret(TOKEN))}, Clock()),
-        Pairings(
-            RememberingLedger().as_ledger(), lambda _name, _payload: None, Clock(), RandomIds()
-        ),
+        Gatekeeper({"gateway": lock_for(Secret(TOKEN))}, Clock(), credentials=credentials),
+        Pairings(ledger, lambda _name, _payload: None, Clock(), RandomIds(), credentials),
         Origins("127.0.0.1", ["https://page.example"]),
         Clock(),
     )

@@ -140,7 +140,7 @@ async def test_a_tool_is_invoked() -> None:
         ({"tool": " "}, 400, None),
         ({"args": {}}, 400, None),
         (b"{", 400, None),
-        (b"[" * 100_000, 400, None),
+        (b"[" * 100_000, 413, None),
         (b"\xff", 400, None),
     ],
 )

@@ -29,7 +29,7 @@ from crossclaw.disk.archive import (
     is_sealed,
     write_archive,
 )
-from crossclaw.disk.private import make_folder
+from crossclaw.disk.private import make_folder, new_binary_file
 from crossclaw.domain.errors import ConfigInvalid
 
 PASSPHRASE_VARIABLE = "CROSSCLAW_BACKUP_PASSPHRASE"
@@ -219,11 +219,8 @@ def _refuse_filled(state: Path) -> None:
 def _into(folder: Path, member: Member) -> Generator[Put]:
     target = folder / member.name
     make_folder(target.parent)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with open(os.open(target, flags, 0o600), "wb") as file:
+    with new_binary_file(target, replace=False) as file:
         yield file.write
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _verify_arguments(parser: Parser) -> None:

@@ -17,6 +17,7 @@ from crossclaw.cli.exits import CommandFailed, Exit
 from crossclaw.cli.grammar import Arguments, Command, Parser, no_arguments, port
 from crossclaw.cli.place import find_place
 from crossclaw.cli.say import note, out
+from crossclaw.disk.private import make_folder, write_file
 
 UNIT_NAME = "crossclaw-gateway.service"
 LABEL = "org.crossclaw.gateway"
@@ -73,8 +74,8 @@ def _write(manager: Manager, *, replace: bool) -> None:
             f"{manager.path} is there already and says something else",
             hint="crossclaw service install --print shows the new one; --force replaces it.",
         )
-    manager.path.parent.mkdir(parents=True, exist_ok=True)
-    manager.path.write_bytes(manager.text)
+    make_folder(manager.path.parent)
+    write_file(manager.path, manager.text.decode())
 
 
 def _status(_arguments: Arguments) -> int:

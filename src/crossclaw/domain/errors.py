@@ -10,6 +10,7 @@ CrossclawError                UNAVAILABLE       something failed inside; the tex
 │       └── TooManyChildren   INVALID_REQUEST   … counted in sub-agents at work
 ├── NotFound                  INVALID_REQUEST   no such session, run, agent: also "not for you to see"
 ├── Forbidden                 FORBIDDEN         known and refused; names the setting that would allow it
+│   └── CredentialEnded       FORBIDDEN         the credential that it was begun with was revoked or changed
 ├── Busy                      UNAVAILABLE       a limit is reached; the same call works later
 ├── Fenced                    UNAVAILABLE       a write by a run that no longer owns its work
 │   └── TickTaken             UNAVAILABLE       this tick of a job was taken before
