@@ -1,0 +1,1 @@
+"""Guards: each one that is taken away must turn a test red (`make guards`)."""
