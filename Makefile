@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 N ?= 50
 
-.PHONY: help setup run demo bubblewrap test proof check browser bench package crash conformance local-model local-demo docs pictures lock clean
+.PHONY: help setup run demo bubblewrap test proof guards audit check browser bench package crash conformance local-model local-demo docs pictures lock clean
 
 help: ## what there is to do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -50,6 +50,13 @@ $(VENV)/browser: $(VENV)/ready tests/browser/requirements.lock
 
 proof: setup ## the proofs at full size, of which `make test` runs a sample: all cases, 10,000 random histories
 	CROSSCLAW_PROOF=full $(BIN)/python -m pytest -n 2 --timeout 0 tests/proof tests/properties tests/hostile $(ARGS)
+
+guards: setup bubblewrap ## take each guard of SECURITY.md away in a copy: its tests must turn red
+	$(BIN)/python -m tests.guards $(ARGS)
+
+audit: setup ## licences and known vulnerabilities of the locked packages; none unexplained
+	@test -x $(VENV)/audit/bin/pip-audit || { $(PYTHON) -m venv $(VENV)/audit && $(VENV)/audit/bin/pip --quiet --disable-pip-version-check install pip-audit; } || true
+	$(BIN)/python -m tests.audit $(VENV)/audit/bin/pip-audit
 
 check: setup ## style, types and the direction of imports
 	$(BIN)/ruff check .

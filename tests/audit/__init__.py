@@ -1,0 +1,1 @@
+"""The audit of what is locked: licences, and known vulnerabilities (`make audit`)."""
