@@ -144,11 +144,15 @@ class Client:
         return name
 
     def answer(self, name: str) -> dict[str, Any]:
-        while (frame := self._next()).get("id") != name:
-            self._note(frame)
+        frame = self.answer_or_refusal(name)
         assert frame["ok"], frame
         payload: dict[str, Any] = frame["payload"]
         return payload
+
+    def answer_or_refusal(self, name: str) -> dict[str, Any]:
+        while (frame := self._next()).get("id") != name:
+            self._note(frame)
+        return frame
 
     def say(self, key: str, text: str, run_id: str) -> str:
         """Accepted on return: `started`, or what is known of it from an earlier time."""

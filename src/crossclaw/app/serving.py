@@ -25,8 +25,9 @@ from crossclaw.config.supported import not_yet, refuse_unsupported
 from crossclaw.config.token import gateway_token
 from crossclaw.disk.guarding import guard
 from crossclaw.disk.private import write_file
+from crossclaw.disk.room import is_for_lack_of_room, room_bytes
 from crossclaw.domain.clock import SystemClock
-from crossclaw.domain.errors import CrossclawError, StoreLocked
+from crossclaw.domain.errors import CrossclawError, StoreFull, StoreLocked
 from crossclaw.domain.events import SpeechAllowed
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Outcome, Run
@@ -113,6 +114,7 @@ async def _look_after_files(config: Config, paths: Paths, outside: Outside) -> N
         await anyio.to_thread.run_sync(look)
 
 
+FULL_S = 5.0  # between two looks whether there is room again
 LOCKED_S = 1.0  # a command took the folder for its one call while the house was closed: soon again
 
 OnReady = Callable[[str, str], None]
@@ -175,6 +177,8 @@ class _Serving:
             await anyio.sleep(LOCKED_S)
             return loaded
         except Exception as error:
+            if is_for_lack_of_room(error):
+                return await self._wait_for_room(loaded, error)
             if self._good is None or self._good is loaded:
                 raise
             why = first_of(error)
@@ -185,6 +189,19 @@ class _Serving:
             )
             self._failed = loaded
             return self._good
+
+    async def _wait_for_room(self, loaded: Loaded, error: Exception) -> Loaded:
+        """A gateway that served before opens again when there is room. One that is being started says what
+        to do: whoever started it is there to read it."""
+        folder = self._paths.state_dir
+        full = f"the disk that holds {folder} is full ({room_bytes(folder) // 1024:,} KB left)"
+        if self._good is None:
+            raise StoreFull(
+                f"{full}: make room there, then start the gateway again. Nothing that it accepted is lost."
+            ) from error
+        log.error("%s: the gateway opens again when there is room", full)
+        await anyio.sleep(FULL_S)
+        return loaded
 
     async def _until_changed(self, loaded: Loaded) -> Loaded:
         if self._on_config is not None:

@@ -2,12 +2,11 @@
 
 import logging
 import sys
-from io import TextIOWrapper
 from pathlib import Path
+from typing import TextIO
 
 from crossclaw.cli.say import note
 from crossclaw.config import Config, Paths
-from crossclaw.disk.private import make_file
 
 LOG_BYTES_MAX = 10 * 2**20
 NOTHING = logging.CRITICAL + 1
@@ -23,13 +22,20 @@ _LEVELS = {
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
+class _Terminal(logging.StreamHandler[TextIO]):
+    """A terminal that is gone, or a file on a full disk in its place, gets no line; nobody else hears of it."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  logging's name
+        pass
+
+
 class Log:
     """Asked again with every config that is taken over. `--verbose` goes before the config; `quiet` is for
     the terminal only: the file has it all."""
 
     def __init__(self, paths: Paths, *, verbose: bool, quiet: bool = False) -> None:
         self._paths, self._verbose, self._quiet = paths, verbose, quiet
-        self._terminal = logging.StreamHandler(sys.stderr)
+        self._terminal = _Terminal(sys.stderr)
         self._file: logging.Handler | None = None
         self._path: Path | None = None
         self._terminal.setFormatter(logging.Formatter(_FORMAT))
@@ -52,19 +58,12 @@ class Log:
     def _keep(self, path: Path) -> None:
         """The log also goes to a file, which `logs` and the page's log read. Two files of so many bytes are
         kept: weeks of an ordinary day, and never the whole disk."""
-        from logging.handlers import RotatingFileHandler  # noqa: PLC0415  brings sockets and pickle
-
-        class PrivateFile(RotatingFileHandler):
-            """Also the one that follows when this is full is made for its owner alone."""
-
-            def _open(self) -> TextIOWrapper:
-                make_file(Path(self.baseFilename))
-                return super()._open()
+        from crossclaw.cli.logfile import LogFile  # noqa: PLC0415  brings sockets and pickle
 
         if path == self._path:
             return
         try:
-            handler = PrivateFile(path, maxBytes=LOG_BYTES_MAX, backupCount=1, encoding="utf-8")
+            handler = LogFile(path, LOG_BYTES_MAX)
         except OSError as error:
             note(f"no log is kept: {path}: {error.strerror}")
             handler = None

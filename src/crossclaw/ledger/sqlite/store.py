@@ -7,13 +7,17 @@ from pathlib import Path
 import apsw
 
 from crossclaw.disk.private import make_file, make_folder
-from crossclaw.domain.errors import StoreError, StoreLocked
+from crossclaw.disk.room import room_bytes
+from crossclaw.domain.errors import StoreError, StoreFull, StoreLocked
 from crossclaw.ledger.sqlite.migrate import migrate
 
 # Older libraries can lose committed rows when a checkpoint races with a writer (the WAL-reset bug).
 SQLITE_VERSION_MIN = (3, 51, 3)
 
 BUSY_MS = 5_000  # only another program that holds the file (a backup) can make us wait
+ROOM_BYTES_MIN = (
+    256 * 1024
+)  # SQLite's shared memory and log; without room, it tells other errors than "full"
 CHECKPOINT_PAGES = 4_000  # 16 MB of log between checkpoints: rare enough to be cheap
 STATEMENTS_MAX = 256  # every statement of this package stays prepared
 
@@ -77,6 +81,8 @@ def open_writer(path: Path) -> apsw.Connection:
         db.pragma("temp_store", "memory")
         migrate(db)
     except apsw.Error as error:
+        if isinstance(error, apsw.FullError) or room_bytes(path.parent) < ROOM_BYTES_MIN:
+            raise StoreFull(f"the store {path} cannot be opened: the disk is full") from error
         raise StoreError(
             f"the store {path} cannot be opened: {error}. If it is damaged, move it away and "
             "restore a backup; the transcripts beside it are readable without it"

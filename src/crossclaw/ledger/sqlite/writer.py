@@ -16,7 +16,7 @@ import anyio
 import anyio.lowlevel
 import apsw
 
-from crossclaw.domain.errors import Busy, Stopped, StoreError
+from crossclaw.domain.errors import Busy, Stopped, StoreError, StoreFull
 from crossclaw.ledger.operations import Op
 from crossclaw.ledger.sqlite.errors import OF_ONE_STEP
 from crossclaw.ledger.sqlite.words import put_words
@@ -100,7 +100,7 @@ def run_batch(db: apsw.Connection, handlers: dict[type, Handle], steps: Sequence
     except (apsw.Error, MemoryError) as error:
         if db.in_transaction:
             db.execute("ROLLBACK")
-        failure = StoreError(f"the ledger could not write: {error}; nothing was stored")
+        failure = _failure(error)
         failure.__cause__ = error
         for step in steps:
             step.error = failure
@@ -121,6 +121,12 @@ def _run_step(transaction: Transaction, handlers: dict[type, Handle], step: Step
         del transaction.words[words_before:]
         step.error = _refused(error) if isinstance(error, apsw.Error) else error
     db.execute("RELEASE step")
+
+
+def _failure(error: apsw.Error | MemoryError) -> StoreError:
+    if isinstance(error, apsw.FullError):
+        return StoreFull("the disk is full: nothing was stored; make room on it and try again")
+    return StoreError(f"the ledger could not write: {error}; nothing was stored")
 
 
 def _refused(error: apsw.Error) -> StoreError:
