@@ -59,7 +59,7 @@ from crossclaw.schedule.jobs import Jobs
 from crossclaw.schedule.notices import Notices
 from crossclaw.schedule.work import Work
 from crossclaw.schedule.zones import local_zone, user_zone
-from crossclaw.sessions.announce import Announces
+from crossclaw.sessions.announce import ARCHIVE, Announces
 from crossclaw.sessions.archive import Archive
 from crossclaw.sessions.budgets import Budgets
 from crossclaw.sessions.changing import Changing
@@ -179,7 +179,7 @@ def _ground(site: Site) -> Ground:
     lanes = Lanes(book, slots, clock, site.credentials)
     channels = {channel.name: channel for channel in site.outside.channels}
     outbox = Outbox(ledger, channels, clock, told.may_deliver(config, ledger, site.credentials))
-    sweep = Sweep(ledger, lanes.wake, clock)
+    sweep = Sweep(ledger, lanes.wake, clock, by_time=(ARCHIVE,))
     feed.subscribe(_waking(outbox, sweep), RunEnded)
     exporter = Exporter(
         ledger,

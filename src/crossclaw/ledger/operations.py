@@ -403,6 +403,20 @@ class ArmTimer(Op[None], frozen=True):
     timer: Timer
 
 
+# A clock that is set by less is one that was put right; a gateway is restarted in less.
+JUMP_MS = 120_000
+
+
+class PassTime(Op[int], frozen=True):
+    """So much time has really passed since the last look (none of it, where the gateway was not there). Timers of
+    these kinds are due after a time and not at an hour: what the clock says beyond that is added to
+    them. Answers by how much, in milliseconds."""
+
+    at: int
+    elapsed_ms: int
+    kinds: tuple[str, ...]
+
+
 class TakeTimer(Op[bool], frozen=True):
     """Remove a timer in the step that does what it stands for; False when it is gone."""
 

@@ -9,7 +9,7 @@ from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.keys import SessionKey
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.operations import PruneDedupe, Timer
+from crossclaw.ledger.operations import PassTime, PruneDedupe, Timer
 
 log = logging.getLogger(__name__)
 
@@ -19,13 +19,26 @@ TIMERS_AT_ONCE = 100  # a page; the next follows soon
 REST_FIRST_S, REST_MAX_S = 1.0, 300.0  # for a timer that failed: trying more often helps nobody
 DEDUPE_KEPT_MS = 7 * 24 * 3600 * 1000  # clients retry for minutes; a week forgives a long outage
 PRUNE_EVERY_MS = 3600 * 1000
+LOOK_EVERY_S = 60.0  # how often it is written down that time has passed
 FAR_MS = 2**62
 
 Fire = Callable[[Timer], Awaitable[None]]
 
 
 class Sweep:
-    def __init__(self, ledger: Ledger, wake: Callable[[SessionKey], None], clock: Clock) -> None:
+    """`by_time`: kinds of timers that are due after a time has passed. A clock that is set ahead lets no
+    time pass, and neither does a gateway that is not there."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        wake: Callable[[SessionKey], None],
+        clock: Clock,
+        by_time: tuple[str, ...] = (),
+    ) -> None:
+        self._by_time = by_time
+        self._looked_at: float | None = None
+        """In the time of the event loop, which nobody can set."""
         self._ledger = ledger
         self._wake = wake
         self._clock = clock
@@ -57,13 +70,35 @@ class Sweep:
     async def once(self, fires: Mapping[str, Fire]) -> None:
         for key in await self._ledger.lanes_with_work():
             self._wake(key)
-        for timer in await self._due(list(fires)):
+        due = await self._due(list(fires))
+        if await self._pass_time(due):
+            due = await self._due(list(fires))
+        for timer in due:
             await self._fire(timer, fires[timer.kind])
         now = self._clock.now_ms()
         if now - self._pruned_at >= PRUNE_EVERY_MS:
             self._pruned_at = now
             await self._ledger.do(PruneDedupe(before=now - DEDUPE_KEPT_MS))
             await self._tell_of_unknown(fires)
+
+    async def _pass_time(self, due: list[Timer]) -> bool:
+        """At the start, every minute, and before anything happens because time has passed."""
+        now_s, before_s = anyio.current_time(), self._looked_at
+        is_due = any(timer.kind in self._by_time for timer in due)
+        if not self._by_time or not (
+            is_due or before_s is None or now_s - before_s >= LOOK_EVERY_S
+        ):
+            return False
+        elapsed_ms = 0 if before_s is None else round((now_s - before_s) * 1000)
+        at = self._clock.now_ms()
+        moved = await self._ledger.do(PassTime(at=at, elapsed_ms=elapsed_ms, kinds=self._by_time))
+        self._looked_at = now_s
+        if moved:
+            log.warning(
+                "the clock says %d s more than have passed here; what waits for a time waits on",
+                moved // 1000,
+            )
+        return bool(moved)
 
     async def _due(self, kinds: list[str]) -> list[Timer]:
         now, limit = self._clock.now_ms(), TIMERS_AT_ONCE + len(self._resting)

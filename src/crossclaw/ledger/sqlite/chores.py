@@ -6,11 +6,13 @@ import apsw
 
 from crossclaw.domain.keys import SessionKey
 from crossclaw.ledger.operations import (
+    JUMP_MS,
     ArmTimer,
     Audit,
     Export,
     MarkCompressed,
     MarkExported,
+    PassTime,
     PruneDedupe,
     TakeTimer,
     Timer,
@@ -20,6 +22,8 @@ from crossclaw.ledger.sqlite.damage import read_rows
 from crossclaw.ledger.sqlite.rows import EXPORT, TIMER, export_of, timer_of, to_json
 from crossclaw.ledger.sqlite.writer import Transaction
 
+FAR_MS = 2**62
+
 
 def arm_timer(transaction: Transaction, op: ArmTimer) -> None:
     timer = op.timer
@@ -28,6 +32,22 @@ def arm_timer(transaction: Transaction, op: ArmTimer) -> None:
         "ON CONFLICT (timer_key) DO UPDATE SET due_at = excluded.due_at, payload = excluded.payload",
         (timer.timer_key, timer.agent_id, timer.kind, timer.due_at, to_json(timer.payload)),
     )
+
+
+def pass_time(transaction: Transaction, op: PassTime) -> int:
+    db = transaction.db
+    last = db.execute("SELECT at FROM marks WHERE name = 'swept'").fetchone()
+    jump = op.at - last[0] - op.elapsed_ms if last else 0
+    if abs(jump) <= JUMP_MS:
+        jump = 0
+    if jump:
+        db.execute(
+            "UPDATE timers SET due_at = due_at + ?1 "
+            "WHERE kind IN (SELECT value FROM json_each(?2)) AND due_at <= ?3",
+            (jump, to_json(op.kinds), FAR_MS - abs(jump)),
+        )
+    db.execute("INSERT OR REPLACE INTO marks (name, at) VALUES ('swept', ?)", (op.at,))
+    return jump
 
 
 def take_timer(transaction: Transaction, op: TakeTimer) -> bool:

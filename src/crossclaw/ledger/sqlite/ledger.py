@@ -99,6 +99,7 @@ HANDLERS: dict[type, Handle] = {
     operations.DeleteCredential: credentials.delete_credential,
     operations.Audit: chores.write_audit,
     operations.PruneDedupe: chores.prune_dedupe,
+    operations.PassTime: chores.pass_time,
 }
 
 SAME_LABEL_MAX = 9  # sessions with one label that are looked at: an error names eight of them

@@ -56,6 +56,7 @@ MIGRATIONS = (
     Migration(8, "cascades"),
     Migration(9, "suspects"),
     Migration(10, "partners"),
+    Migration(11, "elapsed"),
 )
 VERSION = MIGRATIONS[-1].number
 
