@@ -211,9 +211,8 @@ async def test_a_job_of_an_agent_that_is_gone_fails_in_sight_and_stops_no_other(
         await anyio.sleep(150)
         chef, other = await last_status(house, "chef"), await last_status(house, "main")
         assert (chef["state"]["lastStatus"], other["state"]["lastStatus"]) == ("error", "ok")
-        assert 'there is no agent "chef"' in chef["state"]["lastError"]
-        off = await call(house, "cron.update", id=chef["id"], patch={"enabled": False})
-        assert not off["enabled"]
+        assert chef["state"]["lastError"] == "its agent chef is no longer configured"
+        assert (chef["enabled"], chef["offBecause"]) == (False, chef["state"]["lastError"])
         with pytest.raises(NotFound, match="there is no agent"):
             await call(house, "cron.update", id=chef["id"], patch={"enabled": True})
 

@@ -255,9 +255,10 @@ async def test_whoever_has_shown_the_right_secret_keeps_its_place() -> None:
     async with open_gateway(limits=limits) as served:
         released, knocking = anyio.Event(), anyio.Event()
 
-        async def slow_commit(*_ops: object) -> None:
+        async def slow_commit(*ops: object) -> list[None]:
             knocking.set()
             await released.wait()
+            return [None] * len(ops)
 
         served.ledger.commit = slow_commit  # type: ignore[method-assign]
         async with dial(served) as peer, anyio.create_task_group() as tasks:

@@ -18,6 +18,7 @@ from crossclaw.app.parts import Floor, Ground, House, Schedule, Site
 from crossclaw.config import Config
 from crossclaw.delivery.outbox import Outbox
 from crossclaw.disk.threads import Disk
+from crossclaw.domain.authority import Maker
 from crossclaw.domain.events import EntryAppended, Event, RunEnded
 from crossclaw.door.dispatch import Door
 from crossclaw.door.registry import Caller, Method, Registry
@@ -26,7 +27,7 @@ from crossclaw.gateway.methods import display
 from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.methods.chat import Chat, Talk
 from crossclaw.gateway.methods.clients import Clients
-from crossclaw.gateway.methods.cron import CronMethods
+from crossclaw.gateway.methods.cron import CronMethods, NameMaker
 from crossclaw.gateway.methods.devices import Devices, telling
 from crossclaw.gateway.methods.explaining import explain_methods
 from crossclaw.gateway.methods.guests import GuestMethods
@@ -250,10 +251,29 @@ def _schedule(site: Site, ground: Ground) -> Schedule:
     heartbeats = Heartbeats(config, ledger, notices, site.workspace_of, clock, local, disk)
     work = Work(config, ledger, notices, heartbeats, site.channels, clock, ids)
     clockwork = Clockwork(
-        ledger, book, feed, work, heartbeats, clock, local, config.cron.max_concurrent_runs
+        ledger,
+        book,
+        feed,
+        work,
+        heartbeats,
+        clock,
+        local,
+        site.credentials,
+        lambda agent_id: config.agents.find(agent_id) is not None,
+        disk.run,
+        config.cron.max_concurrent_runs,
     )
     jobs = Jobs(
-        config, ledger, clockwork, site.channels, site.models.check, feed, clock, ids, local
+        config,
+        ledger,
+        clockwork,
+        site.channels,
+        site.credentials,
+        site.models.check,
+        feed,
+        clock,
+        ids,
+        local,
     )
     hooks = Hooks(config, ledger, ground.resolver, book, notices, site.models.check, clock, ids)
     return Schedule(notices, heartbeats, work, clockwork, jobs, hooks)
@@ -376,13 +396,30 @@ def _around(site: Site, ground: Ground, floor: Floor, schedule: Schedule) -> lis
     return [
         *Settings(site.loaded, site.outside.environ, clock, site.outside.take_rules).methods(),
         *display.methods(),
-        *CronMethods(config, schedule.jobs, site.paths.ledger_path).methods(),
+        *CronMethods(
+            config, schedule.jobs, site.paths.ledger_path, _maker_names(site, floor)
+        ).methods(),
         *Waking(config, site.ledger, schedule.notices, schedule.heartbeats, clock).methods(),
         *schedule.hooks.methods(),
         *nodes.methods(),
         *Devices(floor.pairings, clients, ground.revoking.end_runs, clock).methods(),
         *GuestMethods(floor.guest_names, ground.revoking.end_runs).methods(),
     ]
+
+
+def _maker_names(site: Site, floor: Floor) -> NameMaker:
+    """Who made something, for people."""
+
+    def name(maker: Maker) -> tuple[str, bool]:
+        known = {each.credential_id: each for each in floor.pairings.devices}
+        found = known.get(maker.credential_id)
+        said = found.particulars.display_name or found.particulars.client_id if found else None
+        kind, _, rest = maker.credential_id.partition(":")
+        words = {"gateway": "the gateway's token", "hooks": "the hooks' token"}
+        shown = words.get(kind) or f"{kind} {said or rest.rpartition(':')[2][:12]}"
+        return shown, site.credentials.stands([maker])
+
+    return name
 
 
 def _own_tools(config: Config, places: Places) -> list[Tool[Any]]:

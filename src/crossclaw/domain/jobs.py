@@ -106,6 +106,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     next_at: int | None
     created_at: int
     updated_at: int
+    off_because: str | None = None
+    """Why the gateway has switched it off; None where it is on, or a person did it."""
 
     @property
     def built_in(self) -> bool:

@@ -26,6 +26,7 @@ from crossclaw.domain.secret import Secret
 from crossclaw.door.principal import Principal, includes, person_principal
 from crossclaw.gateway.auth import DeviceTokenMismatch, Lock
 from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.jobs import SwitchOffJobs
 from crossclaw.ledger.operations import Audit, DeleteCredential, Op, PutCredential
 from crossclaw.policy.credentials import Credentials
 
@@ -270,16 +271,25 @@ class Pairings:
         self._resolved(request_id, request.subject, "rejected")
         return request
 
-    async def remove(self, device_id: str, by: Principal) -> None:
-        """The device is a stranger again, in every role."""
+    async def remove(self, device_id: str, by: Principal) -> list[str]:
+        """The device is a stranger again, in every role. Answers the jobs of its making, which stop."""
         async with self._changing:
             known = [each for each in self._pending.values() if each.subject == device_id]
             rows = [*self.of(device_id), *known]
             if not rows:
                 raise NotFound("unknown deviceId")
             audit = self._audit(by, "device.pair.remove", device_id)
-            await self._ledger.commit(*_deleting(rows), audit)
+            off = self._switching_off(rows)
+            *_, stopped = await self._ledger.commit(*_deleting(rows), audit, off)
             self._forget(rows)
+        return list(stopped)
+
+    def _switching_off(self, gone: Iterable[Credential]) -> SwitchOffJobs:
+        return SwitchOffJobs(
+            credential_ids=tuple(each.credential_id for each in gone),
+            reason="who made it may not come in any more: the device was revoked or removed",
+            at=self._clock.now_ms(),
+        )
 
     async def rotate(
         self, device_id: str, role: str, scopes: tuple[str, ...] | None, by: Principal
@@ -300,8 +310,11 @@ class Pairings:
             )
             return await self._give_token(fresh, self._audit(by, "device.token.rotate", device_id))
 
-    async def revoke(self, device_id: str, role: str, by: Principal) -> Credential:
-        """No token opens this role, and the next time somebody has to say yes, wherever it is."""
+    async def revoke(
+        self, device_id: str, role: str, by: Principal
+    ) -> tuple[Credential, list[str]]:
+        """No token opens this role, and the next time somebody has to say yes, wherever it is. Its jobs
+        stop."""
         async with self._changing:
             found = self._get(device_id, role)
             ended = msgspec.structs.replace(
@@ -311,8 +324,9 @@ class Pairings:
                 used_at=None,
                 revoked_at=self._clock.now_ms(),
             )
-            await self._put(ended, self._audit(by, "device.token.revoke", device_id))
-            return ended
+            audit = self._audit(by, "device.token.revoke", device_id)
+            stopped = await self._put(ended, audit, self._switching_off([ended]))
+            return ended, list(stopped)
 
     def _get(self, device_id: str, role: str) -> Credential:
         found = self.find(device_id, role)
@@ -322,9 +336,11 @@ class Pairings:
 
     # ── keeping ────────────────────────────────────────────────────────────────────────────────
 
-    async def _put(self, credential: Credential, *more: Op[Any]) -> None:
-        await self._ledger.commit(PutCredential(credential=credential), *more)
+    async def _put(self, credential: Credential, *more: Op[Any]) -> Any:
+        """Answers what the last of `more` does."""
+        *_, last = await self._ledger.commit(PutCredential(credential=credential), *more)
         self._remember(credential)
+        return last
 
     def _remember(self, credential: Credential) -> None:
         if credential.kind == "pairing":

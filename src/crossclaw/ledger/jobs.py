@@ -12,6 +12,23 @@ class PutJob(Op[None], frozen=True):
     job: Job
 
 
+class SwitchOffJobs(Op[list[str]], frozen=True):
+    """The jobs that go back to a credential stop; answers which. Put it into the step that ends the
+    credential."""
+
+    credential_ids: tuple[str, ...]
+    reason: str
+    at: int
+
+
+class SwitchOffJob(Op[None], frozen=True):
+    """This one, which cannot go on. Fenced when it is no longer as it was read."""
+
+    job: Job
+    reason: str
+    at: int
+
+
 class DeleteJob(Op[bool], frozen=True):
     """Its ticks stay readable."""
 

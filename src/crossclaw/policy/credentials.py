@@ -52,6 +52,10 @@ class Credentials:
         """Whether all of them count. What nobody made who could lose the right to stands by itself."""
         return all(self._counts(maker) for maker in made_by)
 
+    def lasts(self, made_by: Iterable[Maker]) -> bool:
+        """Whether all of them are still there, in whatever epoch: so long a job goes on."""
+        return all(maker.credential_id in self._epochs for maker in made_by)
+
     def _counts(self, maker: Maker) -> bool:
         epoch = self._epochs.get(maker.credential_id)
         return epoch is not None and maker.epoch in (None, epoch)

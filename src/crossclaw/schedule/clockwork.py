@@ -7,6 +7,7 @@ alike. The latest is never left out, so nothing that was due stays silent.
 """
 
 import logging
+from collections.abc import Awaitable, Callable
 from datetime import tzinfo
 
 import anyio
@@ -26,8 +27,9 @@ from crossclaw.domain.events import Event, HeartbeatNews, JobNews, RunEnded
 from crossclaw.domain.jobs import Job, Tick, TickId, beyond_heartbeat
 from crossclaw.domain.runs import Run
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.jobs import MoveJob, SettleTick, TakeTick
+from crossclaw.ledger.jobs import MoveJob, SettleTick, SwitchOffJob, TakeTick
 from crossclaw.ledger.operations import UnarchiveSession
+from crossclaw.policy.credentials import Credentials
 from crossclaw.runs.book import Book
 from crossclaw.runs.feed import Feed
 from crossclaw.schedule.heartbeats import PREFIX, Heartbeats
@@ -44,6 +46,10 @@ TAKEN = (TickTaken, KeyReused)  # the latter when its tick is no longer kept, bu
 BY_HAND_TRIES = 100  # milliseconds that may be taken already when a job is run by hand
 
 
+Counted = Callable[..., Awaitable[Due]]
+"""Calls a function that may take a while to count: a gap of years holds many ticks."""
+
+
 class Clockwork:
     def __init__(
         self,
@@ -54,6 +60,9 @@ class Clockwork:
         heartbeats: Heartbeats,
         clock: Clock,
         local: tzinfo,
+        credentials: Credentials,
+        is_there: Callable[[str], bool],
+        counted: Counted,
         runs_at_once: int | None = None,
     ) -> None:
         self._ledger = ledger
@@ -63,6 +72,9 @@ class Clockwork:
         self._heartbeats = heartbeats
         self._clock = clock
         self._local = local
+        self._credentials = credentials
+        self._is_there = is_there
+        self._counted = counted
         self._runs_at_once = runs_at_once
         self._hint = anyio.Event()
         self._ahead_ms: float | None = None
@@ -129,10 +141,12 @@ class Clockwork:
     async def _look_at(self, job: Job, now: int) -> None:
         assert job.next_at is not None
         try:
+            if (why := self._why_not(job)) is not None:
+                return await self._switch_off(job, why)
             if await self.is_running(job) or not await self._has_place():
-                return
+                return None
             schedule, made_at = job.spec.schedule, job.created_at
-            due = due_since(schedule, job.next_at, now, made_at, self._local)
+            due = await self._counted(due_since, schedule, job.next_at, now, made_at, self._local)
             next_at = next_after(schedule, max(now, due.latest), made_at, self._local)
             skip = await self._heartbeats.reason_to_skip(job) if job.built_in else None
             await self._take(job, due, next_at, skip)
@@ -141,16 +155,30 @@ class Clockwork:
         except (Busy, NotFound) as error:
             log.info("job %s waits: %s", job.job_id, error)
         except Invalid as error:
-            await self._give_up(job, str(error))
+            await self._switch_off(job, str(error))
 
-    async def _give_up(self, job: Job, reason: str) -> None:
-        """What can no longer be (a zone that this machine does not know) is told once and switched
-        off, so that the other jobs go on."""
+    def _why_not(self, job: Job) -> str | None:
+        """What keeps a job from ever running again as it is."""
+        if not self._credentials.lasts(job.spec.authority.made_by):
+            return "who made it may not come in any more: the credential was revoked or removed"
+        if not self._is_there(job.agent_id):
+            return f"its agent {job.agent_id} is no longer configured"
+        return None
+
+    async def _switch_off(self, job: Job, reason: str) -> None:
+        """What can no longer be (its agent or its maker is gone, a zone that this machine does not know)
+        is told once and switched off, so that the other jobs go on."""
         log.warning("job %s is switched off: %s", job.job_id, reason)
         now, at = self._clock.now_ms(), job.next_at or 0
         tick = Tick(job_id=job.job_id, at=at, status="error", summary=reason, ended_at=now)
-        settled = SettleTick(tick=TickId(job.job_id, at), status="error", at=now, summary=reason)
-        await self._ledger.commit(TakeTick(job=job, tick=tick, next_at=None), settled)
+        try:
+            await self._ledger.commit(
+                SwitchOffJob(job=job, reason=reason, at=now),
+                TakeTick(job=job, tick=tick, next_at=None, moves=False),
+            )
+        except TAKEN:
+            await self._ledger.do(SwitchOffJob(job=job, reason=reason, at=now))
+        self._feed.publish(JobNews(job_id=job.job_id, action="updated"))
 
     async def _take(self, job: Job, due: Due, next_at: int | None, skip: str | None) -> None:
         missed = _missed(job, due, self._clock.now_ms())

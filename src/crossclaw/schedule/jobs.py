@@ -17,8 +17,10 @@ from crossclaw.domain.jobs import AgentTurn, At, Job, JobDelivery, JobSpec, Syst
 from crossclaw.domain.keys import SessionKey
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.jobs import DeleteJob, PutJob
+from crossclaw.policy.credentials import Credentials
 from crossclaw.runs.feed import Feed
 from crossclaw.schedule.clockwork import Clockwork
+from crossclaw.schedule.lengths import check_lengths
 from crossclaw.schedule.times import check, next_after
 from crossclaw.schedule.work import no_channel, wanted_delivery
 
@@ -34,6 +36,7 @@ class Jobs:
         ledger: Ledger,
         clockwork: Clockwork,
         channels: Collection[str],
+        credentials: Credentials,
         check_model: Callable[[str], str],
         feed: Feed,
         clock: Clock,
@@ -44,6 +47,7 @@ class Jobs:
         self._ledger = ledger
         self._clockwork = clockwork
         self._channels = channels
+        self._credentials = credentials
         self._check_model = check_model
         self._feed = feed
         self._clock = clock
@@ -83,9 +87,11 @@ class Jobs:
         may what both its maker and they may."""
         job = await self.get(job_id)
         enabled = changes.pop("enabled", job.enabled)
-        spec = msgspec.structs.replace(
-            job.spec, **changes, authority=job.spec.authority.meet(authority)
-        )
+        both = job.spec.authority.meet(authority)
+        if enabled and not self._credentials.lasts(job.spec.authority.made_by):
+            # Who switches it on again takes it over from a maker that is gone, with that one's limits.
+            both = msgspec.structs.replace(both, made_by=authority.made_by)
+        spec = msgspec.structs.replace(job.spec, **changes, authority=both)
         self._check(spec)
         if wanted_delivery(spec) != wanted_delivery(job.spec):
             self._check_channel(spec)
@@ -103,6 +109,7 @@ class Jobs:
             next_at=next_at if enabled else None,
             created_at=job.created_at,
             updated_at=now,
+            off_because=None if enabled or job.enabled else job.off_because,
         )
         return await self._put(changed, "updated")
 
@@ -118,6 +125,10 @@ class Jobs:
     async def run(self, job_id: str, *, force: bool) -> tuple[str | None, str | None]:
         """The run that was begun, or why none was."""
         job = await self.get(job_id)
+        if not self._credentials.lasts(job.spec.authority.made_by):
+            raise Invalid(
+                "who made this job may not come in any more; switch it on to take it over, or remove it"
+            )
         if await self._clockwork.is_running(job):
             return None, "already-running"
         if not force:
@@ -153,6 +164,7 @@ class Jobs:
         return named
 
     def _check(self, spec: JobSpec) -> None:
+        check_lengths(spec)
         check(spec.schedule, self._local)
         if spec.session_target == "main" and not isinstance(spec.payload, SystemEvent):
             raise Invalid('main cron jobs require payload.kind="systemEvent"')

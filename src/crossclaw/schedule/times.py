@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.jobs import At, Cron, Every, Schedule
+from crossclaw.schedule.lengths import EXPRESSION_CHARS_MAX
 
 EVERY_MS_MIN = 100  # faster than this is a loop, not a schedule
 MISSED_ROWS_MAX = 500  # ticks of one gap that are told one by one; a person reads no more
@@ -74,12 +75,25 @@ def next_after(schedule: Schedule, after: int, made_at: int, local: tzinfo) -> i
 def due_since(schedule: Schedule, first: int, now: int, made_at: int, local: tzinfo) -> Due:
     """Everything that is due from `first`, a tick itself, until `now`."""
     ticks = [first]
-    while len(ticks) <= MISSED_ROWS_MAX:
-        following = next_after(schedule, ticks[-1], made_at, local)
-        if following is None or following > now:
-            return Due(ticks[-1], tuple(ticks[:-1]))
+    for following in _after(schedule, first, made_at, local):
+        if following > now:
+            break
         ticks.append(following)
+        if len(ticks) > MISSED_ROWS_MAX:
+            break
+    if len(ticks) <= MISSED_ROWS_MAX:
+        return Due(ticks[-1], tuple(ticks[:-1]))
     return Due(_latest(schedule, first, now, made_at, local), (first,), uncounted=True)
+
+
+def _after(schedule: Schedule, after: int, made_at: int, local: tzinfo) -> Iterator[int]:
+    """All ticks later than `after`. An expression is parsed once for all of them."""
+    if isinstance(schedule, Cron):
+        yield from _cron_ticks(schedule, after, local)
+        return
+    while (tick := next_after(schedule, after, made_at, local)) is not None:
+        yield tick
+        after = tick
 
 
 def _latest(schedule: Schedule, first: int, now: int, made_at: int, local: tzinfo) -> int:
@@ -87,9 +101,10 @@ def _latest(schedule: Schedule, first: int, now: int, made_at: int, local: tzinf
         return first + (now - first) // schedule.every_ms * schedule.every_ms
     latest = first
     for span_ms in _SPANS_MS:
-        tick = next_after(schedule, max(first, now - span_ms) - 1, made_at, local)
-        while tick is not None and tick <= now:
-            latest, tick = tick, next_after(schedule, tick, made_at, local)
+        for tick in _after(schedule, max(first, now - span_ms) - 1, made_at, local):
+            if tick > now:
+                break
+            latest = tick
         if latest > first:
             break
     return latest
@@ -114,6 +129,8 @@ def _cron_ticks(schedule: Cron, after: int, local: tzinfo) -> Iterator[int]:
 def _walked(schedule: Cron, after: int, local: tzinfo) -> Iterator[int]:
     from cronsim import CronSim, CronSimError  # noqa: PLC0415  only who has such a job needs it
 
+    if len(schedule.expr) > EXPRESSION_CHARS_MAX:
+        raise Invalid(f"a cron expression has at most {EXPRESSION_CHARS_MAX} characters")
     zone = find_zone(schedule.tz) if schedule.tz else local
     begin = datetime.fromtimestamp(after / 1000, zone)
     try:

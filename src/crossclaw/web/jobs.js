@@ -35,6 +35,7 @@ export class Jobs {
         { cls: "grow" },
         job.name || job.id,
         h("small", null, `${scheduleOf(job.schedule)}${next ? ` · next ${dayOf(next)}, ${timeOf(next)}` : ""}`),
+        h("small", null, makerOf(job)),
         log,
       ),
       last && statusMark(last),
@@ -161,4 +162,11 @@ function scheduleOf(schedule = {}) {
   if (schedule.kind === "every") return `every ${lasted(schedule.everyMs)}`;
   if (schedule.kind === "at") return `once, ${dayOf(schedule.atMs || Date.parse(schedule.at))}`;
   return `${schedule.expr || "?"}${schedule.tz ? ` ${schedule.tz}` : ""}`;
+}
+
+/** Who made it, and why it is off, where the gateway did that. */
+function makerOf(job) {
+  const names = (job.madeBy || []).join(", ");
+  const made = names ? `made by ${names}${job.earlierToken ? ", with an earlier token: keep or remove it" : ""}` : "";
+  return [made, job.offBecause && `off: ${job.offBecause}`].filter(Boolean).join(" · ");
 }

@@ -1,6 +1,6 @@
 """cron.*: jobs, as OpenClaw's clients know them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,6 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from crossclaw.config import Config
 from crossclaw.domain.agents import ThinkingLevel
+from crossclaw.domain.authority import Authority, Maker
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.jobs import (
     AgentTurn,
@@ -162,8 +163,17 @@ class RunsResult(Result, frozen=True):
     entries: list[dict[str, Any]]
 
 
+NameMaker = Callable[[Maker], tuple[str, bool]]
+"""A credential's name for people, and whether it counts as it was then."""
+
+
+def sorted_makers(authority: Authority) -> list[Maker]:
+    return sorted(authority.made_by, key=lambda maker: maker.credential_id)
+
+
 class CronMethods:
-    def __init__(self, config: Config, jobs: Jobs, store: Path) -> None:
+    def __init__(self, config: Config, jobs: Jobs, store: Path, name_maker: NameMaker) -> None:
+        self._name_maker = name_maker
         self._config = config
         self._jobs = jobs
         self._store = store
@@ -245,10 +255,22 @@ class CronMethods:
             **body,
             "wakeMode": job.spec.wake_mode,
             "enabled": job.enabled,
+            **self._maker(job),
             "createdAtMs": job.created_at,
             "updatedAtMs": job.updated_at,
             "state": _state(job, await self._jobs.latest(job)),
         }
+
+    def _maker(self, job: Job) -> dict[str, Any]:
+        """Ours: who made it, whether that was with a token which has been changed since, and why the
+        gateway has switched it off."""
+        named = [self._name_maker(maker) for maker in sorted_makers(job.spec.authority)]
+        told: dict[str, Any] = {"madeBy": [name for name, _stands in named]}
+        if job.enabled and not all(stands for _name, stands in named):
+            told["earlierToken"] = True
+        if job.off_because is not None:
+            told["offBecause"] = job.off_because
+        return told
 
     def methods(self) -> list[Method[Any]]:
         read, admin = "operator.read", "operator.admin"

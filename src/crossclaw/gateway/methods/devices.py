@@ -65,6 +65,8 @@ class Removed(Result, frozen=True):
     device_id: str
     ended_runs: tuple[str, ...] = ()
     """Ours, as in the two below: runs that ended with the credential."""
+    stopped_jobs: tuple[str, ...] = ()
+    """Ours: jobs that it had made and that are switched off now."""
 
 
 class Rotated(Result, frozen=True):
@@ -82,6 +84,7 @@ class Revoked(Result, frozen=True):
     role: str
     revoked_at_ms: int
     ended_runs: tuple[str, ...] = ()
+    stopped_jobs: tuple[str, ...] = ()
 
 
 def telling(clients: Clients) -> Tell:
@@ -137,10 +140,10 @@ class Devices:
 
     async def remove(self, caller: Caller, params: DeviceParams) -> Removed:
         _refuse_others(caller.principal, params.device_id)
-        await self._pairings.remove(params.device_id, caller.principal)
+        stopped = await self._pairings.remove(params.device_id, caller.principal)
         self._send_away(caller, params.device_id, None, "device removed")
         ended = tuple(await self._end_runs())
-        return Removed(device_id=params.device_id, ended_runs=ended)
+        return Removed(device_id=params.device_id, ended_runs=ended, stopped_jobs=tuple(stopped))
 
     async def rotate(self, caller: Caller, params: RotateParams) -> Rotated:
         """The new token is told to the device itself only; another hears that it was changed."""
@@ -163,13 +166,16 @@ class Devices:
 
     async def revoke(self, caller: Caller, params: TokenParams) -> Revoked:
         _refuse_others(caller.principal, params.device_id)
-        ended = await self._pairings.revoke(params.device_id, params.role, caller.principal)
+        ended, stopped = await self._pairings.revoke(
+            params.device_id, params.role, caller.principal
+        )
         self._send_away(caller, params.device_id, params.role, "device token revoked")
         return Revoked(
             device_id=params.device_id,
             role=params.role,
             revoked_at_ms=ended.revoked_at or 0,
             ended_runs=tuple(await self._end_runs()),
+            stopped_jobs=tuple(stopped),
         )
 
     # ── who may what ───────────────────────────────────────────────────────────────────────────

@@ -7,12 +7,21 @@ import msgspec
 
 from crossclaw.domain.errors import Fenced, TickTaken
 from crossclaw.domain.jobs import Job, JobSpec, Tick, TickStatus
-from crossclaw.ledger.jobs import TICKS_KEPT, DeleteJob, MoveJob, PutJob, SettleTick, TakeTick
+from crossclaw.ledger.jobs import (
+    TICKS_KEPT,
+    DeleteJob,
+    MoveJob,
+    PutJob,
+    SettleTick,
+    SwitchOffJob,
+    SwitchOffJobs,
+    TakeTick,
+)
 from crossclaw.ledger.sqlite.damage import read_rows
 from crossclaw.ledger.sqlite.rows import to_json
 from crossclaw.ledger.sqlite.writer import Transaction
 
-JOB = "job_id, agent_id, spec, enabled, next_at, created_at, updated_at"
+JOB = "job_id, agent_id, spec, enabled, next_at, created_at, updated_at, off_because"
 _TICK = "t.job_id, t.slot_at, t.status, t.run_id, t.summary, t.ended_at, r.key, r.session_id, r.started_at"
 _spec = msgspec.json.Decoder(JobSpec)
 
@@ -20,9 +29,10 @@ _spec = msgspec.json.Decoder(JobSpec)
 def put_job(transaction: Transaction, op: PutJob) -> None:
     job = op.job
     transaction.db.execute(
-        f"INSERT INTO jobs ({JOB}) VALUES (?,?,?,?,?,?,?) ON CONFLICT (job_id) DO UPDATE SET "
+        f"INSERT INTO jobs ({JOB}) VALUES (?,?,?,?,?,?,?,?) ON CONFLICT (job_id) DO UPDATE SET "
         "agent_id = excluded.agent_id, spec = excluded.spec, enabled = excluded.enabled, "
-        "next_at = excluded.next_at, updated_at = excluded.updated_at",
+        "next_at = excluded.next_at, updated_at = excluded.updated_at, "
+        "off_because = excluded.off_because",
         (
             job.job_id,
             job.agent_id,
@@ -31,8 +41,33 @@ def put_job(transaction: Transaction, op: PutJob) -> None:
             job.next_at,
             job.created_at,
             job.updated_at,
+            job.off_because,
         ),
     )
+
+
+_MADE_BY = (
+    "EXISTS (SELECT 1 FROM json_each(spec, '$.authority.made_by') made "
+    "JOIN json_each(?) ended ON made.value ->> '$.credential_id' = ended.value)"
+)
+_OFF = "UPDATE jobs SET enabled = 0, next_at = NULL, off_because = ?, updated_at = max(updated_at + 1, ?)"
+
+
+def switch_off_jobs(transaction: Transaction, op: SwitchOffJobs) -> list[str]:
+    rows = transaction.db.execute(
+        f"{_OFF} WHERE enabled AND {_MADE_BY} RETURNING job_id",
+        (op.reason, op.at, to_json(op.credential_ids)),
+    )
+    return [row[0] for row in rows]
+
+
+def switch_off_job(transaction: Transaction, op: SwitchOffJob) -> None:
+    row = transaction.db.execute(
+        f"{_OFF} WHERE job_id = ? AND enabled AND updated_at = ? RETURNING 1",
+        (op.reason, op.at, op.job.job_id, op.job.updated_at),
+    ).fetchone()
+    if row is None:
+        raise Fenced(f"job {op.job.job_id} has been changed meanwhile")
 
 
 def delete_job(transaction: Transaction, op: DeleteJob) -> bool:
@@ -155,6 +190,7 @@ def job_of(row: tuple[Any, ...]) -> Job:
         next_at=row[4],
         created_at=row[5],
         updated_at=row[6],
+        off_because=row[7],
     )
 
 

@@ -23,7 +23,15 @@ from crossclaw.domain.spawns import Spawn
 from crossclaw.ledger import operations
 from crossclaw.ledger.contract import Appended, Hit
 from crossclaw.ledger.imports import BeginImport, ImportEntries
-from crossclaw.ledger.jobs import DeleteJob, MoveJob, PutJob, SettleTick, TakeTick
+from crossclaw.ledger.jobs import (
+    DeleteJob,
+    MoveJob,
+    PutJob,
+    SettleTick,
+    SwitchOffJob,
+    SwitchOffJobs,
+    TakeTick,
+)
 from crossclaw.ledger.operations import Delivery, Export, Op, Timer
 from crossclaw.ledger.sqlite import (
     accounts,
@@ -85,6 +93,8 @@ HANDLERS: dict[type, Handle] = {
     operations.TakeDelivery: outbox.take_delivery,
     operations.SettleDelivery: outbox.settle_delivery,
     PutJob: jobs.put_job,
+    SwitchOffJob: jobs.switch_off_job,
+    SwitchOffJobs: jobs.switch_off_jobs,
     DeleteJob: jobs.delete_job,
     TakeTick: jobs.take_tick,
     MoveJob: jobs.move_job,

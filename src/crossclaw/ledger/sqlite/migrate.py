@@ -57,6 +57,7 @@ MIGRATIONS = (
     Migration(9, "suspects"),
     Migration(10, "partners"),
     Migration(11, "elapsed"),
+    Migration(12, "makers"),
 )
 VERSION = MIGRATIONS[-1].number
 

@@ -1,0 +1,209 @@
+"""Stored work carries its maker: a job runs as long as who made it may come in."""
+
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from crossclaw.app import House
+from crossclaw.config import Config
+from crossclaw.domain.authority import Maker
+from crossclaw.domain.errors import Invalid
+from crossclaw.domain.jobs import Cron, Every, JobSpec, SystemEvent
+from crossclaw.door.principal import person_principal
+from crossclaw.ledger.jobs import SwitchOffJobs
+from crossclaw.schedule import times
+from crossclaw.schedule.lengths import CHARS_MAX, EXPRESSION_CHARS_MAX, check_lengths
+from crossclaw.testing import ScriptedProvider, open_house
+from tests.flows.talking import call
+
+pytestmark = pytest.mark.spec("B3")
+
+DEVICE = "device:operator:thief"
+THIEF = person_principal("device:thief", {"operator.admin"}, [Maker(DEVICE, 1)])
+OWNER = person_principal("token", {"operator.admin"}, [Maker("gateway", 1)])
+HOURLY = {"kind": "every", "everyMs": 3_600_000}
+JOB: dict[str, Any] = {
+    "name": "news",
+    "schedule": HOURLY,
+    "payload": {"kind": "agentTurn", "message": "tell"},
+}
+
+
+def model() -> ScriptedProvider:
+    return ScriptedProvider(lambda _request: "done")
+
+
+async def listed(house: House) -> dict[str, dict[str, Any]]:
+    found = await call(house, "cron.list", includeDisabled=True)
+    return {job["id"]: job for job in found["jobs"]}
+
+
+async def end_device(house: House) -> list[str]:
+    """What removing the device does: one step, and then in memory."""
+    off = SwitchOffJobs(credential_ids=(DEVICE,), reason="removed", at=1)
+    stopped = await house.ledger.do(off)
+    house.credentials.drop(DEVICE)
+    return stopped
+
+
+async def test_a_job_stops_with_the_device_that_made_it_and_is_listed(tmp_path: Path) -> None:
+    answers = model()
+    async with open_house(tmp_path, answers) as house:
+        house.credentials.put(DEVICE, 1)
+        house.credentials.put("gateway", 1)
+        thiefs = (await call(house, "cron.add", THIEF, **JOB))["id"]
+        owners = (await call(house, "cron.add", OWNER, **JOB))["id"]
+        await anyio.sleep(3_700)
+        assert len(answers.seen) == 2
+        assert await end_device(house) == [thiefs]
+        await anyio.sleep(3_600)
+        jobs = await listed(house)
+        with pytest.raises(Invalid, match="who made this job may not come in any more"):
+            await call(house, "cron.run", OWNER, id=thiefs)
+
+    assert len(answers.seen) == 3
+    assert (jobs[thiefs]["enabled"], jobs[thiefs]["offBecause"]) == (False, "removed")
+    assert jobs[owners]["enabled"] is True
+    assert (jobs[thiefs]["madeBy"], jobs[owners]["madeBy"]) == (
+        ["device thief"],
+        ["the gateway's token"],
+    )
+
+
+async def test_a_tick_looks_whether_its_maker_is_still_there(tmp_path: Path) -> None:
+    """Also where nobody switched the job off, as after a crash between two steps."""
+    answers = model()
+    async with open_house(tmp_path, answers) as house:
+        house.credentials.put(DEVICE, 1)
+        job_id = (await call(house, "cron.add", THIEF, **JOB))["id"]
+        house.credentials.drop(DEVICE)
+        await anyio.sleep(3_700)
+        job = (await listed(house))[job_id]
+
+    assert answers.seen == []
+    assert job["enabled"] is False
+    assert "revoked or removed" in job["offBecause"]
+
+
+async def test_who_switches_a_job_on_again_takes_it_over(tmp_path: Path) -> None:
+    answers = model()
+    async with open_house(tmp_path, answers) as house:
+        house.credentials.put(DEVICE, 1)
+        house.credentials.put("gateway", 1)
+        job_id = (await call(house, "cron.add", THIEF, **JOB))["id"]
+        await end_device(house)
+        await call(house, "cron.update", OWNER, id=job_id, patch={"enabled": True})
+        await anyio.sleep(3_700)
+        job = (await listed(house))[job_id]
+
+    assert len(answers.seen) == 1
+    assert (job["madeBy"], job["enabled"]) == (["the gateway's token"], True)
+    assert "offBecause" not in job
+
+
+async def test_the_owners_jobs_go_on_with_another_token_and_are_listed_as_made_with_an_earlier_one(
+    tmp_path: Path,
+) -> None:
+    answers = model()
+    async with open_house(tmp_path, answers) as house:
+        house.credentials.put("gateway", 1)
+        job_id = (await call(house, "cron.add", OWNER, **JOB))["id"]
+        before = (await listed(house))[job_id]
+        house.credentials.put("gateway", 2)
+        await anyio.sleep(3_700)
+        after = (await listed(house))[job_id]
+        runs = await call(house, "cron.runs", id=job_id)
+
+    assert len(answers.seen) == 1
+    assert [entry["status"] for entry in runs["entries"]] == ["ok"]
+    assert "earlierToken" not in before
+    assert (after["enabled"], after["earlierToken"]) == (True, True)
+
+
+async def test_a_job_whose_agent_is_gone_is_switched_off_and_says_so(tmp_path: Path) -> None:
+    answers = model()
+    config = msgspec.convert({"agents": {"list": [{"id": "main"}, {"id": "helper"}]}}, Config)
+    async with open_house(tmp_path, answers, config=config) as house:
+        job_id = (await call(house, "cron.add", agentId="helper", **JOB))["id"]
+    async with open_house(tmp_path, answers) as house:
+        await anyio.sleep(3_700)
+        job = (await listed(house))[job_id]
+
+    assert answers.seen == []
+    assert (job["enabled"], job["offBecause"]) == (
+        False,
+        "its agent helper is no longer configured",
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": "x" * 201},
+        {"description": "x" * 4_001},
+        {"schedule": {"kind": "cron", "expr": "1," * 300 + "1 * * * *"}},
+        {"schedule": {"kind": "cron", "expr": "0 7 * * *", "tz": "x" * 101}},
+        {"schedule": {"kind": "at", "at": "2" * 101}},
+        {"payload": {"kind": "agentTurn", "message": "x" * 100_001}},
+        {"payload": {"kind": "agentTurn", "message": "x", "to": "x" * 1_001}},
+        {"payload": {"kind": "systemEvent", "text": "x" * 100_001}},
+    ],
+    ids=lambda changes: ",".join(changes),
+)
+async def test_every_text_of_a_job_has_a_length(tmp_path: Path, changes: dict[str, Any]) -> None:
+    async with open_house(tmp_path, model()) as house:
+        with pytest.raises(Invalid, match=r"has at most [\d]+ characters, not"):
+            await call(house, "cron.add", **{**JOB, **changes})
+        assert await listed(house) == {}
+
+
+def test_a_text_that_nobody_thought_of_has_a_length_too() -> None:
+    spec = JobSpec(
+        name="n", schedule=Every(every_ms=1), payload=SystemEvent(text="t"), session_target="main",
+        agent_id="x" * 1_001,
+    )  # fmt: skip
+    assert "agent_id" not in CHARS_MAX
+    with pytest.raises(Invalid, match="agent_id has at most 1000 characters"):
+        check_lengths(spec)
+
+
+async def test_an_expression_that_is_too_long_in_an_old_store_keeps_nothing_from_starting(
+    tmp_path: Path,
+) -> None:
+    answers = model()
+    async with open_house(tmp_path, answers) as house:
+        good = (await call(house, "cron.add", **JOB))["id"]
+        job = await house.ledger.find_job(good)
+        assert job is not None
+        long = Cron(expr="1," * 250_000 + "1 * * * *")
+        bad = msgspec.structs.replace(
+            job, job_id="bad", spec=msgspec.structs.replace(job.spec, schedule=long)
+        )
+        await house.schedule.jobs._put(bad, "added")
+    async with open_house(tmp_path, answers) as house:
+        await anyio.sleep(3_700)
+        jobs = await listed(house)
+
+    assert len(answers.seen) == 1, "the other one"
+    assert jobs["bad"]["enabled"] is False
+    assert str(EXPRESSION_CHARS_MAX) in jobs["bad"]["state"]["lastError"]
+
+
+def test_an_expression_is_parsed_once_for_a_whole_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed = 0
+    walked = times._walked
+
+    def counting(*args: Any) -> Any:
+        nonlocal parsed
+        parsed += 1
+        return walked(*args)
+
+    monkeypatch.setattr(times, "_walked", counting)
+    minute = 60_000
+    due = times.due_since(Cron(expr="* * * * *"), minute, 400 * minute, 0, UTC)
+
+    assert (due.latest, len(due.missed), parsed) == (400 * minute, 399, 1)
