@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import busy, calls, gateway, house, importing, ledger, reads, record, start, table
+from bench import busy, calls, cost, gateway, house, importing, ledger, reads, record, start, table
 from bench.stores import Stores
 from bench.work import Result, Work, measure
 
@@ -19,6 +19,7 @@ def works(stores: Stores) -> tuple[Work, ...]:
         *reads.works(stores.many),
         *house.WORKS,
         *calls.WORKS,
+        *cost.WORKS,
         *gateway.WORKS,
         *busy.WORKS,
         *start.WORKS,

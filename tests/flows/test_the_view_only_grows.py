@@ -4,13 +4,24 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import anyio
 import msgspec
 import pytest
 
 from crossclaw.agent.origin import OPEN
 from crossclaw.app import House
-from crossclaw.domain.messages import AssistantMessage, Text, Thinking, ToolUse, UserMessage
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import (
+    AssistantMessage,
+    Provenance,
+    Text,
+    Thinking,
+    ToolUse,
+    UserMessage,
+)
 from crossclaw.domain.runs import Run
+from crossclaw.domain.sessions import NewEntry
+from crossclaw.ledger.operations import Inject
 from crossclaw.providers.contract import ModelRequest, UserTurn
 from crossclaw.testing import ScriptedProvider, heard, open_house, told
 from tests.flows.talking import call, say
@@ -151,3 +162,39 @@ async def test_the_time_and_the_sender_are_told_with_the_message(tmp_path: Path)
         await say(house, "main", "hello", "r1")
 
     assert "Thursday, 2026-01-01 12:00 UTC. From your owner, on webchat." in told(model.seen[0])
+
+
+@pytest.mark.spec("P6", "M6")
+async def test_a_report_that_comes_while_the_model_is_at_work_stands_behind_its_answer(
+    tmp_path: Path,
+) -> None:
+    look = ToolUse("c1", "sessions_list", {})
+    model = ScriptedProvider([thinking(look), thinking(Text("b")), "c"], delay_s=10)
+    async with open_house(tmp_path, model) as house, anyio.create_task_group() as tasks:
+        tasks.start_soon(say, house, "main", "go", "r1")
+        for number in range(2):
+            await anyio.sleep(5 + 5 * number)
+            report = UserMessage(f"report {number}", provenance=Provenance("announce"))
+            entry = NewEntry(entry_id=f"report{number}", message=report)
+            await house.ledger.do(Inject(key=SessionKey.main("main"), entries=[entry], at=1))
+        await house.book.wait("r1")
+        await say(house, "main", "and?", "r2")
+
+    sent = [flat(request) for request in model.seen]
+    assert len(sent) == 3
+    for before, after in pairwise(sent):
+        assert after[: len(before)] == before
+    assert "report 0" in str(sent[1][len(sent[0]) :])
+    assert thoughts(model.seen[2]) == ["hm", "hm"]
+
+
+@pytest.mark.spec("M6")
+async def test_where_messages_come_slowly_prompts_are_kept_for_an_hour(tmp_path: Path) -> None:
+    model = ScriptedProvider(lambda request: "ok")
+    async with open_house(tmp_path, model) as house:
+        for number, pause_s in enumerate((1, 1, 20 * 60, 1, 3 * 3600, *[1] * 6)):
+            await anyio.sleep(pause_s)
+            await say(house, "main", "hello", f"r{number}")
+
+    assert [r.cache.ttl for r in model.seen] == [*["5m"] * 2, *["1h"] * 6, *["5m"] * 3]
+    assert len({request.session for request in model.seen}) == 1

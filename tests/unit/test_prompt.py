@@ -242,3 +242,26 @@ async def test_a_child_sees_no_notes_and_lower_case_ones_count(tmp_path: Path) -
     main = run_in(SessionKey.main("main"))
     assert "Miso" in await prompts(tmp_path).system(main, None, {})
     assert "Miso" not in await prompts(tmp_path).system(child, None, {})
+
+
+@pytest.mark.spec("M6")
+async def test_skills_are_named_with_what_they_are_for_and_read_when_they_fit(
+    tmp_path: Path,
+) -> None:
+    for name, text in {
+        "bread": "---\nname: bread\ndescription: How to bake it.\n---\nTake flour.",
+        "none": "no front matter",
+    }.items():
+        (tmp_path / "skills" / name).mkdir(parents=True)
+        (tmp_path / "skills" / name / "SKILL.md").write_text(text)
+    (tmp_path / "BOOTSTRAP.md").write_text("Say hello first.")
+    main = run_in(SessionKey.main("main"))
+    child = run_in(SessionKey.subagent("main", "11111111-1111-4111-8111-111111111111"))
+
+    shown = await prompts(tmp_path).system(main, None, {})
+
+    assert "- bread: How to bake it. (skills/bread/SKILL.md)" in shown
+    assert "Take flour" not in shown
+    assert "no front matter" not in shown
+    assert "## BOOTSTRAP.md\n\nSay hello first." in shown
+    assert "bread" not in await prompts(tmp_path).system(child, None, {})

@@ -33,6 +33,8 @@ class View(NamedTuple):
     """A digest of what comes before the turns that can still grow: what thinking is bound to."""
     pictures: bool = False
     """Whether there are any in it."""
+    through: int = 0
+    """The last entry in it."""
 
 
 class _Settled(NamedTuple):
@@ -132,7 +134,8 @@ class History:
         self._settled[session_id] = settled._replace(prefix=prefix)
         turns = build_view(entries[begins:], prefix, settled.thinker)
         pictures = prefix.pictures or any(has_pictures(e.message) for e in entries[begins:])
-        return View(turns, settled.thinker.beginning if settled.thinker else "", pictures)
+        beginning = settled.thinker.beginning if settled.thinker else ""
+        return View(turns, beginning, pictures, entries[-1].seq)
 
     async def _summarized_through(self, session_id: str) -> int:
         newest = await self._find_compaction(session_id)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from crossclaw.agent.caching import ttl_of
 from crossclaw.agent.compaction import OVERFLOWS_MAX, Compactor
 from crossclaw.agent.continuation import (
     CONTINUATIONS_MAX,
@@ -18,12 +19,13 @@ from crossclaw.agent.continuation import (
     piece_entry,
     with_cut_call,
 )
-from crossclaw.agent.history import History
+from crossclaw.agent.history import History, View
 from crossclaw.agent.insisting import all_spent, twice_cut, with_words
 from crossclaw.agent.mind import Mind
 from crossclaw.agent.origin import CLOSE, OPEN
 from crossclaw.agent.pictures import Pictures
 from crossclaw.agent.toolbox import Toolbox
+from crossclaw.config.agents import CacheRetention
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.compactions import Compaction
 from crossclaw.domain.errors import ContextOverflow, ProviderRefused, TurnsExhausted
@@ -45,6 +47,7 @@ from crossclaw.domain.runs import EndStatus, Run
 from crossclaw.domain.sessions import Entry, NewEntry
 from crossclaw.providers.contract import (
     Again,
+    CacheMarks,
     ModelRequest,
     Piece,
     Spent,
@@ -80,7 +83,9 @@ class Loop:
         clock: Clock,
         ids: Ids,
         pictures: Pictures,
+        retention: CacheRetention = "auto",
     ) -> None:
+        self._retention = retention
         self._book = book
         self._pictures = pictures
         self._history = history
@@ -134,16 +139,16 @@ class Loop:
     ) -> AssistantMessage:
         """A request that is too much, as we think or as the model says, is made smaller first; one that
         is refused for what stands in it is repeated without that."""
-        request, beginning = await self._request(run, mind)
+        request, view = await self._request(run, mind)
         request = with_last_words(request, note)
         if await self._compactor.is_full(run, mind, request) and await self._compactor.make_room(
             run, mind, request
         ):
-            request, beginning = await self._request(run, mind)
+            request, view = await self._request(run, mind)
         for overflows in range(OVERFLOWS_MAX + 1):
             try:
                 answer = await self._complete(run, mind, request, pieces, progress)
-                return bound_to(beginning, answer)
+                return bound_to(view, answer)
             except ContextOverflow:
                 if overflows == OVERFLOWS_MAX or not await self._compactor.make_room(
                     run, mind, request, overflows + 1
@@ -151,7 +156,7 @@ class Loop:
                     raise
             except ProviderRefused as error:
                 return await self._ask_without(run, mind, error, pieces, progress)
-            request, beginning = await self._request(run, mind)
+            request, view = await self._request(run, mind)
         raise AssertionError("unreachable")
 
     async def _ask_without(
@@ -167,7 +172,7 @@ class Loop:
             trial = await self._compactor.without_refused(run, error, trial)
             if trial is None:
                 break
-            request, beginning = await self._request(run, mind, trial)
+            request, view = await self._request(run, mind, trial)
             try:
                 answer = await self._complete(run, mind, request, pieces, progress)
             except ProviderRefused as again:
@@ -175,13 +180,13 @@ class Loop:
                 continue
             log.warning("run %s goes on without what was refused: %s", run.run_id, error)
             await self._compactor.put(run, trial)
-            return bound_to(beginning, answer)
+            return bound_to(view, answer)
         raise error
 
     async def _request(
         self, run: Run, mind: Mind, trial: Compaction | None = None
-    ) -> tuple[ModelRequest, str]:
-        """And a digest of what it begins with."""
+    ) -> tuple[ModelRequest, View]:
+        """And the view that it was made of."""
         view = await self._history.view(run, mind.thinker, trial)
         turns = view.turns
         if view.pictures:
@@ -193,8 +198,10 @@ class Loop:
             tools=mind.specs,
             output_tokens_max=mind.output_tokens_max,
             thinking=mind.thinking,
+            cache=CacheMarks(ttl=ttl_of(self._history.held(run.session_id), self._retention)),
+            session=run.session_id,
         )
-        return request, view.beginning
+        return request, view
 
     async def _complete(
         self,
@@ -293,11 +300,12 @@ def with_last_words(request: ModelRequest, note: str) -> ModelRequest:
     return msgspec.structs.replace(request, turns=[*request.turns[:-1], turn])
 
 
-def bound_to(beginning: str, answer: AssistantMessage) -> AssistantMessage:
-    """Thinking is taken back only behind the beginning that it was thought behind."""
+def bound_to(view: View, answer: AssistantMessage) -> AssistantMessage:
+    """What the answer was given to. Thinking is taken back only behind the same."""
+    after = view.through or None
     if not any(isinstance(block, Thinking) for block in answer.blocks):
-        return answer
-    return msgspec.structs.replace(answer, beginning=beginning)
+        return msgspec.structs.replace(answer, after=after)
+    return msgspec.structs.replace(answer, beginning=view.beginning, after=after)
 
 
 def settling(mind: Mind, entry: NewEntry) -> NewEntry:

@@ -136,7 +136,7 @@ def _shown(entries: Sequence[Entry], prefix: Prefix) -> Iterator[tuple[Message, 
     later: set[str | None] = set()
     """Runs that have said or been told something since."""
     shown: list[tuple[Message, bool]] = []
-    for entry in reversed(entries):
+    for entry in reversed(_as_they_were_heard(entries)):
         message = entry.message
         if message is not None:
             cleared = entry.seq <= prefix.cleared_through and entry.seq not in prefix.pinned
@@ -148,6 +148,22 @@ def _shown(entries: Sequence[Entry], prefix: Prefix) -> Iterator[tuple[Message, 
         elif entry.run_id not in whole_later and (piece := piece_of(entry)) is not None:
             shown.append((piece, not later))
     return reversed(shown)
+
+
+def _as_they_were_heard(entries: Sequence[Entry]) -> Sequence[Entry]:
+    """A report that was stored while the model was at work stands behind what it said: it had not heard
+    of it, and what it was sent stays as it was."""
+    ordered: list[Entry] = []
+    for entry in entries:
+        ordered.append(entry)
+        message = entry.message
+        after = message.after if isinstance(message, AssistantMessage) else None
+        if after is None or after == entry.seq - 1:
+            continue
+        late = [e for e in ordered if e.seq > after and isinstance(e.message, UserMessage)]
+        if late:
+            ordered = [*(e for e in ordered if e not in late), *late]
+    return ordered
 
 
 def _without_refused(message: Message, seq: int, prefix: Prefix) -> Message:

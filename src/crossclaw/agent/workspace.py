@@ -18,9 +18,13 @@ from crossclaw.sandbox.files import PLACEHOLDER, LeadsOut, find_file
 log = logging.getLogger(__name__)
 
 # In the order of the prompt: what to do, who one is, what there is, for whom.
-FILES = ("AGENTS.md", "SOUL.md", "TOOLS.md", "IDENTITY.md", "USER.md")
+FILES = ("AGENTS.md", "SOUL.md", "TOOLS.md", "IDENTITY.md", "USER.md", "BOOTSTRAP.md")
 SUBAGENT_FILES = ("AGENTS.md", "TOOLS.md")  # a child works; it needs no character
 NOTES_FILES = ("MEMORY.md", "memory.md")  # the first that is there
+
+SKILLS_MAX = 50  # named in the prompt; more would be read by nobody
+SKILL_CHARS = 300  # of what one says of itself
+SKILL_FOLDERS_MAX = 200  # looked into
 
 BYTES_MAX = 1024 * 1024  # of a file that is read at all; prompts take far less
 HELD_MAX = 500  # files of a hundred agents; one that was forgotten is read again
@@ -38,6 +42,8 @@ class Texts(NamedTuple):
 
     owners: list[tuple[str, str]]
     notes: list[tuple[str, str]]
+    skills: list[str]
+    """A line each: `name: what it is for (path)`."""
 
 
 class WorkspaceFiles:
@@ -56,7 +62,19 @@ class WorkspaceFiles:
         for name in () if subagent else NOTES_FILES:
             if room.put(name, self._text(workspace, name)):
                 break
-        return Texts(owners, room.shown)
+        return Texts(owners, room.shown, [] if subagent else self._skills(workspace))
+
+    def _skills(self, workspace: Path) -> list[str]:
+        """What stands at the head of each `skills/<name>/SKILL.md`, as OpenClaw's skills have it."""
+        folder = workspace / "skills"
+        try:
+            names = [] if folder.is_symlink() else sorted(os.listdir(folder))[:SKILL_FOLDERS_MAX]
+        except OSError:
+            return []
+        found = [
+            skill_line(name, self._text(workspace, f"skills/{name}/SKILL.md")) for name in names
+        ]
+        return [line for line in found if line][:SKILLS_MAX]
 
     def _text(self, workspace: Path, name: str) -> str:
         try:
@@ -79,6 +97,17 @@ class WorkspaceFiles:
             if len(self._held) > HELD_MAX:
                 self._held.popitem(last=False)
         return held.text
+
+
+def skill_line(folder: str, text: str) -> str:
+    """One line from a skill's front matter; empty where it has none."""
+    head, fence, _ = text.removeprefix("---\n").partition("\n---")
+    if not text.startswith("---\n") or not fence:
+        return ""
+    fields = dict(line.partition(":")[::2] for line in head.splitlines() if ":" in line)
+    about = " ".join(fields.get("description", "").strip(" \"'").split())[:SKILL_CHARS]
+    name = " ".join(fields.get("name", folder).strip(" \"'").split())[:60]
+    return f"{name}: {about} (skills/{folder}/SKILL.md)" if about else ""
 
 
 class _Room:

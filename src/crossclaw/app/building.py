@@ -308,7 +308,17 @@ def build_agent(site: Site, house: House) -> Agent:
         lambda model: config.facts_for(model).window,
         Flusher(config.agents.defaults.compaction.memory_flush, config),
     )
-    loop = Loop(house.book, history, compactor, toolbox, house.feed, clock, ids, Pictures())
+    loop = Loop(
+        house.book,
+        history,
+        compactor,
+        toolbox,
+        house.feed,
+        clock,
+        ids,
+        Pictures(),
+        config.agents.defaults.cache_retention,
+    )
     return Agent(minds, loop, compactor, ids)
 
 

@@ -209,6 +209,9 @@ class Budget(Section, frozen=True):
         return msgspec.structs.replace(shared, **own)
 
 
+CacheRetention = Literal["auto", "short", "long"]
+
+
 class AgentDefaults(Section, frozen=True):
     model: Model | None = None
     """The model of every agent that names none."""
@@ -250,6 +253,8 @@ class AgentDefaults(Section, frozen=True):
     budget: Budget = Budget()
     """What a run and all it causes may spend."""
     local = names("workspace")
+    cache_retention: CacheRetention = "auto"
+    """How long services keep prompts: `short` five minutes, `long` an hour, `auto` an hour where messages come slowly."""
     unused = names(
         "imageGenerationModel videoGenerationModel musicGenerationModel pdfModel"
         " pdfMaxBytesMb pdfMaxPages utilityModel voiceModel modelPolicy params skills skillsLimits"

@@ -147,6 +147,9 @@ class AssistantMessage(
     beginning: str | None = None
     """Of a message with thinking: a digest of what its request began with. Services take thinking
     back only behind the same."""
+    after: int | None = None
+    """The last entry that its request knew of: what was stored between that and this message was said
+    while the model was at work, and stands behind it."""
 
     @property
     def blocks(self) -> list[AssistantBlock]:
@@ -191,12 +194,15 @@ def shown_message(message: M) -> M:
     """The message as anybody but its model may read it: without services' state and the runtime's words."""
     if isinstance(message, UserMessage):
         return message if message.runtime is None else replace(message, runtime=None)
-    if not isinstance(message, AssistantMessage) or isinstance(message.content, str):
+    if not isinstance(message, AssistantMessage):
         return message
-    if message.beginning is None and all(block.extra is None for block in message.content):
+    if isinstance(message.content, str):
+        return message if message.after is None else replace(message, after=None)
+    known = (message.beginning, message.after)
+    if known == (None, None) and all(block.extra is None for block in message.content):
         return message
     plain = [_without_extra(block) for block in message.content]
-    return replace(message, content=plain, beginning=None)
+    return replace(message, content=plain, beginning=None, after=None)
 
 
 def without_state(blocks: Sequence[AssistantBlock]) -> list[AssistantBlock]:
