@@ -28,7 +28,7 @@ from crossclaw.agent.toolbox import Toolbox
 from crossclaw.config.agents import CacheRetention
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.compactions import Compaction
-from crossclaw.domain.errors import ContextOverflow, ProviderRefused, TurnsExhausted
+from crossclaw.domain.errors import ContextOverflow, KeyRefused, ProviderRefused, TurnsExhausted
 from crossclaw.domain.events import CallRepeated, ReplyPiece, ThoughtPiece
 from crossclaw.domain.exchanges import NO_REPLY
 from crossclaw.domain.ids import Ids
@@ -154,6 +154,8 @@ class Loop:
                     run, mind, request, overflows + 1
                 ):
                     raise
+            except KeyRefused:
+                raise  # no message is to blame
             except ProviderRefused as error:
                 return await self._ask_without(run, mind, error, pieces, progress)
             request, view = await self._request(run, mind)
