@@ -58,6 +58,7 @@ PASSING: list[Answer] = [
     Refuse("server_error"),
     Broken("cut", after=0),
     Broken("cut", after=4),
+    Broken("malformed", after=1),  # valid so far, and not a word yet
     Broken("malformed", after=4),
     Broken("error_event", after=4),
 ]

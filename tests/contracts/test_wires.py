@@ -297,7 +297,7 @@ async def test_headers_params_and_compat_reach_the_request(
         (Refuse("context_overflow"), ContextOverflow),
         (Broken("cut"), ProviderOverloaded),
         (Broken("cut", after=0), ProviderOverloaded),
-        (Broken("malformed"), ProviderError),
+        (Broken("malformed"), ProviderOverloaded),
         (Raw([b"<html>Welcome</html>"], "text/html"), ProviderError),
         (Status(200, {"error": {"message": "the upstream is gone"}}), ProviderError),
     ],

@@ -72,6 +72,36 @@ _LIMIT_KINDS = {"rate_limit_error", "rate_limit_exceeded", "RESOURCE_EXHAUSTED"}
 _NEVER_KINDS = {"insufficient_quota", "billing_error", "billing_hard_limit_reached"}
 
 
+_STATUS_OF_KIND = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "permission_error": 403,
+    "not_found_error": 404,
+}
+_BAD_KEY = re.compile(
+    r"(api|access)[ _-]?key (is |was )?(not valid|invalid|incorrect|expired|missing)"
+    r"|(invalid|incorrect|expired|missing) (api|access)[ _-]?key",
+    re.IGNORECASE,
+)
+"""Some services say 400 to a key that they do not know."""
+
+
+def _status_of(answer: "Answer") -> int:
+    """Of an error inside a stream, whose own status is 200: what its kinds stand for."""
+    if answer.status != 200:
+        return answer.status
+    numbers = [int(kind) for kind in answer.kinds if re.fullmatch(r"[45]\d\d", kind)]
+    named = [_STATUS_OF_KIND[kind] for kind in answer.kinds if kind in _STATUS_OF_KIND]
+    return next(iter([*numbers, *named]), 200)
+
+
+def _may_pass(status: int, kinds: frozenset[str]) -> bool:
+    """A status that blames the request outweighs what the body calls it: trying again would not help."""
+    if status in (408, 409, 429) or status >= 500:
+        return True
+    return status == 200 and bool(kinds & _LATER_KINDS)
+
+
 class Answer(msgspec.Struct, frozen=True):
     """An error as it came over the wire. Inside a stream the status is still 200."""
 
@@ -142,9 +172,10 @@ class Failures:
             return KeyRefused(
                 f"{self._name}: the account has no credit left ({said}); top it up or use another key"
             )
-        if answer.status in (408, 409, 429) or answer.status >= 500 or answer.kinds & _LATER_KINDS:
+        status = _status_of(answer)
+        if _may_pass(status, answer.kinds):
             return self._later(answer, said)
-        return self._refused(answer.status, said)
+        return self._refused(status, said)
 
     def declined(self, why: str | None = None) -> ProviderError:
         """A model that will not answer: not an error of ours, and no reply either."""
@@ -176,11 +207,17 @@ class Failures:
             f"{self._name} broke off in the middle of its answer; the same request may work again"
         )
 
-    def unfinished(self, content_type: str) -> ProviderError:
+    def unfinished(self, content_type: str, *, begun: bool) -> ProviderError:
         """An answer without its end: cut off, or never a stream (a web page, a plain JSON answer)."""
-        return self.cut() if "event-stream" in content_type else self.garbled()
+        return self.cut() if begun or "event-stream" in content_type else self.garbled()
 
-    def garbled(self) -> ProviderError:
+    def garbled(self, *, begun: bool = False) -> ProviderError:
+        """One that had begun as we know it was garbled on the way, be it before the first word."""
+        if begun:
+            return ProviderOverloaded(
+                f"{self._name} turned to nonsense in the middle of its answer; the same request may"
+                " work again"
+            )
         return ProviderError(
             f"{self._name} at {self._host} does not speak {self._wire} as we know it; check"
             f" models.providers.{self._name}.api and its baseUrl"
@@ -203,7 +240,7 @@ class Failures:
         return kind(f"{self._name} is overloaded or limits us ({said}); try again {when}", wait_s)
 
     def _refused(self, status: int, said: str) -> ProviderError:
-        if status == 401:
+        if status == 401 or (status == 400 and _BAD_KEY.search(said)):
             return KeyRefused(
                 f"{self._name} refused the key ({said}); set a valid one:"
                 f" {where_the_key_goes(self._name)}"
@@ -220,7 +257,9 @@ class Failures:
         if status == 200:
             return ProviderError(f"{self._name} failed in the middle of its answer ({said})")
         kind = LevelRefused if _LEVEL_REFUSED.search(said) else ProviderRefused
-        return kind(f"{self._name} refused the request ({said}); the model may not take it")
+        return kind(
+            f"{self._name} refused the request as a bad one ({said}); the model may not take it"
+        )
 
     def _quote(self, text: str) -> str:
         if len(self._api_key) > 3:

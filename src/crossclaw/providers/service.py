@@ -135,16 +135,16 @@ class Service:
         try:
             with self._in_time():
                 await self._ask(
-                    _Asked(_encode(params), headers or {}, url, in_lines), answer, heard
+                    _Asked(_encode(params), headers or {}, url, in_lines), _Noting(answer), heard
                 )
         except BaseException:
             if heard.said or answer.usage is not None:
                 tell(Spent(answer.usage or _estimated(params, heard.said)))
             raise
 
-    async def _ask(self, asked: "_Asked", answer: Reading, tell: Tell) -> None:
+    async def _ask(self, asked: "_Asked", answer: "_Noting", tell: Tell) -> None:
         async with self._lines.hold() as client:
-            with self._explained():
+            with self._explained(answer):
                 response = await self._begin(client, asked)
                 content_type = response.headers.get("content-type", "")
                 try:
@@ -155,7 +155,7 @@ class Service:
                 finally:
                     await response.aclose()
         if not answer.finished:
-            raise self._failures.unfinished(content_type)
+            raise self._failures.unfinished(content_type, begun=answer.begun)
 
     @contextmanager
     def _in_time(self) -> Iterator[None]:
@@ -229,7 +229,7 @@ class Service:
     # ── the answer ─────────────────────────────────────────────────────────────────────────────
 
     async def _heard_whole(
-        self, response: "httpx2.Response", content_type: str, answer: Reading, tell: Tell
+        self, response: "httpx2.Response", content_type: str, answer: "_Noting", tell: Tell
     ) -> bool:
         """Whether the service answered in one piece of JSON: an error under the status 200, or an answer
         from a server that does not stream."""
@@ -237,28 +237,28 @@ class Service:
             return False
         text = await _beginning(response, EVENT_BYTES_MAX)
         if text.lstrip().startswith(("{", "[")):
-            for piece in self._understood(response, text, answer.whole):
+            for piece in self._understood(response, text, answer, answer.whole):
                 tell(piece)
             return True
         for line in text.splitlines():  # a stream under a wrong name
             data = line.removeprefix("data:").strip()
             if line.startswith("data:") and data and not data.startswith(_END):
-                for piece in self._understood(response, data, answer.add):
+                for piece in self._understood(response, data, answer, answer.add):
                     tell(piece)
         return True
 
     async def _listen_to_lines(
-        self, response: "httpx2.Response", answer: Reading, tell: Tell
+        self, response: "httpx2.Response", answer: "_Noting", tell: Tell
     ) -> None:
         chars = 0
         async for line in _lines(response):
             chars += len(line)
             if len(line) > EVENT_BYTES_MAX or chars > ANSWER_CHARS_MAX:
-                raise self._failures.garbled()
-            for piece in self._understood(response, line, answer.add):
+                raise self._failures.garbled(begun=answer.begun)
+            for piece in self._understood(response, line, answer, answer.add):
                 tell(piece)
 
-    async def _listen(self, response: "httpx2.Response", answer: Reading, tell: Tell) -> None:
+    async def _listen(self, response: "httpx2.Response", answer: "_Noting", tell: Tell) -> None:
         import httpx2  # noqa: PLC0415  # loaded by now
 
         # Whatever a server calls its stream, it is read as one.
@@ -268,14 +268,14 @@ class Service:
             async for event in httpx2.EventSource(response, EVENT_BYTES_MAX):
                 chars += len(event.data)
                 if chars > ANSWER_CHARS_MAX:
-                    raise self._failures.garbled()
+                    raise self._failures.garbled(begun=answer.begun)
                 for piece in self._read(response, answer, event):
                     tell(piece)
                 if answer.finished:
                     lingering.deadline = anyio.current_time() + LINGER_S
 
     def _read(
-        self, response: "httpx2.Response", answer: Reading, event: "httpx2.ServerSentEvent"
+        self, response: "httpx2.Response", answer: "_Noting", event: "httpx2.ServerSentEvent"
     ) -> list[Piece]:
         if not event.data or event.event == "ping":
             return []
@@ -284,10 +284,14 @@ class Service:
             return []
         if event.event == "error":
             raise self._failures.answered(_answer_of(response, event.data))
-        return self._understood(response, event.data, answer.add)
+        return self._understood(response, event.data, answer, answer.add)
 
     def _understood(
-        self, response: "httpx2.Response", text: str, read: Callable[[Any], list[Piece]]
+        self,
+        response: "httpx2.Response",
+        text: str,
+        answer: "_Noting",
+        read: Callable[[Any], list[Piece]],
     ) -> list[Piece]:
         try:
             data = _parse(text)
@@ -298,19 +302,19 @@ class Service:
             body = _encode(said.args[0]).decode()
             raise self._failures.answered(_answer_of(response, body)) from None
         except (ValueError, AttributeError, KeyError, TypeError):
-            raise self._failures.garbled() from None
+            raise self._failures.garbled(begun=answer.begun) from None
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _explained(self, answer: "_Noting | None" = None) -> Iterator[None]:
         """The HTTP client's errors become ours, `from None`: theirs may quote the request."""
         import httpx2  # noqa: PLC0415  # loaded by now
 
         try:
             yield
         except httpx2.RequestError as error:
-            raise self._failure_of(error) from None
+            raise self._failure_of(error, answer is not None and answer.begun) from None
 
-    def _failure_of(self, error: "httpx2.RequestError") -> ProviderError:
+    def _failure_of(self, error: "httpx2.RequestError", begun: bool) -> ProviderError:
         import httpx2  # noqa: PLC0415  # loaded by now
 
         match error:
@@ -319,7 +323,7 @@ class Service:
             case httpx2.ReadError() | httpx2.WriteError() | httpx2.RemoteProtocolError():
                 return self._failures.cut()
             case httpx2.SSEError() | httpx2.DecodingError() | httpx2.TooManyRedirects():
-                return self._failures.garbled()
+                return self._failures.garbled(begun=begun)
             case _:
                 return self._failures.unreachable()
 
@@ -329,6 +333,30 @@ class _Asked(NamedTuple):
     headers: Mapping[str, str]
     url: str | None
     in_lines: bool
+
+
+class _Noting:
+    """An answer under construction, and whether it has begun as it should: then what is nonsense after
+    that was garbled on the way, be it before the first word."""
+
+    def __init__(self, answer: Reading) -> None:
+        self._answer = answer
+        self.begun = False
+
+    @property
+    def finished(self) -> bool:
+        return self._answer.finished
+
+    def add(self, event: Any) -> list[Piece]:
+        pieces = self._answer.add(event)
+        self.begun = True
+        return pieces
+
+    def whole(self, body: Any) -> list[Piece]:
+        return self._answer.whole(body)
+
+    def end(self) -> None:
+        self._answer.end()
 
 
 class _Heard:
