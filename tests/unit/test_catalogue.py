@@ -72,3 +72,14 @@ def test_the_config_knows_better(tmp_path: Path) -> None:
         32_000, False, False, "none",
     )  # fmt: skip
     assert config.facts_for("mine/gpt-4o") == known_facts("gpt-4o")
+
+
+def test_params_of_the_defaults_the_model_and_the_agent_count_in_this_order(tmp_path: Path) -> None:
+    text = """{agents: {defaults: {params: {temperature: 1, top_p: 1, seed: 1},
+        models: {"a/b": {params: {temperature: 2, top_p: 2, maxTokens: 5}}}},
+      list: [{id: "main", params: {temperature: 3}}]}}"""
+    file = tmp_path / "openclaw.json"
+    file.write_text(text)
+    config = load(file, {}).config
+    assert config.params_for("main", "a/b") == {"temperature": 3, "top_p": 2, "seed": 1}
+    assert config.params_for("gone", "c/d") == {"temperature": 1, "top_p": 1, "seed": 1}

@@ -14,6 +14,7 @@ from crossclaw.domain.errors import (
     ProviderMissing,
     ProviderOverloaded,
     ProviderRefused,
+    RateLimited,
 )
 from crossclaw.domain.messages import AssistantMessage, Text, Thinking, Usage
 from crossclaw.providers.contract import (
@@ -128,6 +129,20 @@ async def test_an_answer_that_broke_off_is_asked_for_again(error: Exception) -> 
     assert broken == [2]
     after = [piece.text for piece in told[3:] if isinstance(piece, TextPiece)]
     assert "".join(after) == "one two three"
+
+
+async def test_a_long_rate_limit_is_waited_for_where_nobody_waits() -> None:
+    limited = RateLimited("slow down", 200.0)
+    script = ScriptedProvider([limited, "at last"])
+    patient = msgspec.structs.replace(REQUEST, patient=True)
+    began_s = anyio.current_time()
+    assert (await retrying(script).complete(patient, ignore)).text == "at last"
+    assert anyio.current_time() - began_s >= 200
+    with pytest.raises(RateLimited):
+        await retrying(ScriptedProvider([limited])).complete(REQUEST, ignore)
+    endless = ScriptedProvider([RateLimited("slow down", 3_600.0)])
+    with pytest.raises(RateLimited):
+        await retrying(endless).complete(patient, ignore)
 
 
 async def test_a_waiting_retry_can_be_cancelled() -> None:

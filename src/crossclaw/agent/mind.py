@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from hashlib import blake2s
-from typing import Protocol, get_args
+from typing import Any, Protocol, get_args
 
 import msgspec
 
@@ -50,6 +50,8 @@ class Mind(msgspec.Struct, frozen=True):
     """Why the model that was chosen for the run or its session is not the one that answers."""
     permission: Permission | None = None
     """Asked for before every model call; the provider asks it already."""
+    params: dict[str, Any] = {}
+    """What the config adds to the agent's requests."""
 
     @property
     def thinker(self) -> Thinker:
@@ -68,7 +70,8 @@ class Minds:
     """`model_of` answers the configured models of an agent, `choices` which others may be
     chosen, `thinking_of` an agent's level of thinking,
     `output_tokens_of` how much a model, named as `provider/model`, says at most, `facts_of` what else is
-    known about it, and `window_of` how much of a model's window an agent may fill."""
+    known about it, `window_of` how much of a model's window an agent may fill, and `params_of` what the
+    config adds to an agent's requests."""
 
     def __init__(
         self,
@@ -83,6 +86,7 @@ class Minds:
         window_of: Callable[[str, str], int],
         meters: Meters,
         permissions: Permissions,
+        params_of: Callable[[str, str], dict[str, Any]] = lambda _agent, _model: {},
     ) -> None:
         self._providers = providers
         self._toolsets = toolsets
@@ -95,6 +99,7 @@ class Minds:
         self._window_of = window_of
         self._meters = meters
         self._permissions = permissions
+        self._params_of = params_of
         self._rests = Rests()
 
     async def choose(self, run: Run, session: Session | None) -> Mind:
@@ -123,6 +128,7 @@ class Minds:
             self._facts_of(chosen).pictures,
             refused,
             permission,
+            self._params_of(run.key.agent_id, chosen),
         )
 
     async def _tools(self, run: Run, chosen: str) -> Toolset:

@@ -294,6 +294,7 @@ def build_agent(site: Site, house: House) -> Agent:
         config.window_for,
         Meters(house.ledger, site.providers.price, clock, told.room_of(config)),
         Permissions(site.credentials, lambda _run, address: site.models.require(address)),
+        config.params_for,
     )
     history = History(house.ledger)
     house.feed.subscribe(history.hear, EntryAppended)

@@ -46,7 +46,7 @@ class ModelUse(Section, frozen=True):
     alias: str | None = None
     """A short name for the model, for people and `/model`."""
     params: Loose = msgspec.field(default_factory=Loose)
-    """No effect yet."""
+    """Fields of the requests to this model, as the service names them, such as `temperature`."""
     unused = names("streaming agentRuntime")
 
 
@@ -228,6 +228,8 @@ class AgentDefaults(Section, frozen=True):
     """Runs under way at once, in all sessions."""
     context_tokens: Positive | None = None
     """The most of a model's window that is used."""
+    params: Loose = msgspec.field(default_factory=Loose)
+    """Fields of every request to a model, as the service names them."""
     user_timezone: str | None = None
     """The time zone that agents are told, such as Europe/Vienna."""
     thinking_default: ThinkingName | None = None
@@ -257,7 +259,7 @@ class AgentDefaults(Section, frozen=True):
     """How long services keep prompts: `short` five minutes, `long` an hour, `auto` an hour where messages come slowly."""
     unused = names(
         "imageGenerationModel videoGenerationModel musicGenerationModel pdfModel"
-        " pdfMaxBytesMb pdfMaxPages utilityModel voiceModel modelPolicy params skills skillsLimits"
+        " pdfMaxBytesMb pdfMaxPages utilityModel voiceModel modelPolicy skills skillsLimits"
         " repoRoot bootstrapPromptTruncationWarning timeFormat"
         " envelopeTimezone envelopeTimestamp envelopeElapsed cliBackends memorySearch memory"
         " embeddedPi embeddedAgent elevatedDefault reasoningDefault fastModeDefault"
@@ -309,6 +311,8 @@ class Agent(Section, frozen=True):
     """Its differences from the default."""
     thinking_default: ThinkingName | None = None
     """In place of the default's."""
+    params: Loose = msgspec.field(default_factory=Loose)
+    """Fields of this agent's requests to a model; they count more than the default's and the model's."""
     verbose_default: VerboseLevel | None = None
     """No effect yet."""
     context_tokens: Positive | None = None
@@ -321,7 +325,7 @@ class Agent(Section, frozen=True):
     """Its own budget; what is not set is the default's."""
     local = names("workspace agentDir")
     unused = names(
-        "agentDir utilityModel models modelPolicy reasoningDefault fastModeDefault params skills"
+        "agentDir utilityModel models modelPolicy reasoningDefault fastModeDefault skills"
         " skillsLimits memory memorySearch humanDelay typingMode typingIntervalSeconds tts"
         " contextLimits contextInjection bootstrapMaxChars bootstrapTotalMaxChars experimental"
         " embeddedPi embeddedAgent plugins runtime toolProgressDetail systemPromptOverride"

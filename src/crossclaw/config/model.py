@@ -111,6 +111,19 @@ class Config(Section, frozen=True):
             known = msgspec.structs.replace(known, window=min(known.window, OLLAMA_WINDOW))
         return _with_own_facts(known, written)
 
+    def params_for(self, agent_id: str, model: str) -> dict[str, Any]:
+        """What is added to an agent's requests to a model: the defaults', the model's, then its own. Names
+        that mean something to us, and nothing to a service, stay here."""
+        agent = self.agents.find(agent_id)
+        use = self.agents.defaults.models.get(model)
+        layers = [self.agents.defaults.params, use.params if use else {}]
+        merged = {
+            name: v
+            for layer in [*layers, agent.params if agent else {}]
+            for name, v in layer.items()
+        }
+        return {name: value for name, value in merged.items() if name not in _OUR_PARAMS}
+
     def takes_tools(self, model: str) -> bool:
         """Whether a model, named as `provider/model`, can call tools at all: our own small one cannot."""
         return self.facts_for(model).tools
@@ -130,6 +143,11 @@ class Config(Section, frozen=True):
         shown: dict[str, Any] = msgspec.to_builtins(self, enc_hook=lambda _secret: "(hidden)")
         hidden: dict[str, Any] = without_credentials(shown)
         return hidden
+
+
+_OUR_PARAMS = frozenset(
+    {"maxTokens", "cacheRetention", "cacheControlTtl", "transport", "fastMode", "thinking"}
+)
 
 
 def _with_own_facts(known: ModelFacts, written: ProviderModel | None) -> ModelFacts:

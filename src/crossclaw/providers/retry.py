@@ -11,7 +11,7 @@ from collections.abc import Callable
 import anyio
 import msgspec
 
-from crossclaw.domain.errors import ProviderError, ProviderOverloaded
+from crossclaw.domain.errors import ProviderError, ProviderOverloaded, RateLimited
 from crossclaw.domain.messages import AssistantMessage
 from crossclaw.providers.contract import Again, ModelRequest, Piece, Provider, Spent, Tell
 
@@ -27,6 +27,11 @@ class Patience(msgspec.Struct, frozen=True):
     """Also of what a service asks for: a longer wait is told, not slept."""
     time_s_max: float = 120.0
     """From the first attempt to the last one's beginning; a run has ten minutes by default."""
+
+
+PATIENT_S = 300.0
+"""How long a service may ask to be left alone, where nobody waits in front of a screen: a run has ten minutes
+by default, and another attempt should still fit."""
 
 
 class RetryBudget:
@@ -76,7 +81,8 @@ class Retrying:
             try:
                 return await self._provider.complete(request, telling)
             except ProviderError as error:
-                wait_s = self._wait_s(error, attempt, began_s, spoke=telling.spoke)
+                patience = _patience(self._patience, request, error)
+                wait_s = self._wait_s(patience, error, attempt, began_s, spoke=telling.spoke)
                 log.warning(
                     "%s: attempt %d failed (%s), again in %.1f s",
                     self.name, attempt, type(error).__name__, wait_s,
@@ -87,9 +93,17 @@ class Retrying:
     async def close(self) -> None:
         await self._provider.close()
 
-    def _wait_s(self, error: ProviderError, attempt: int, began_s: float, *, spoke: bool) -> float:
+    def _wait_s(
+        self,
+        patience: Patience,
+        error: ProviderError,
+        attempt: int,
+        began_s: float,
+        *,
+        spoke: bool,
+    ) -> float:
         """How long to wait, or the error, where waiting does not help or would take too long."""
-        patience, now_s = self._patience, anyio.current_time()
+        now_s = anyio.current_time()
         if not _passes(error, spoke=spoke) or attempt >= patience.attempts_max:
             raise error
         wait_s = self._asked_s(error) or self._own_s(attempt)
@@ -119,6 +133,15 @@ class _Telling:
     def __call__(self, piece: Piece) -> None:
         self.spoke = self.spoke or not isinstance(piece, Spent)
         self._tell(piece)
+
+
+def _patience(usual: Patience, request: ModelRequest, error: ProviderError) -> Patience:
+    """A rate limit that says when it ends is waited for, by whoever has the time."""
+    if not request.patient or not isinstance(error, RateLimited) or not error.retry_after_s:
+        return usual
+    longest_s = max(PATIENT_S, usual.wait_s_max)
+    time_s = max(usual.time_s_max, longest_s * 1.5)
+    return msgspec.structs.replace(usual, wait_s_max=longest_s, time_s_max=time_s)
 
 
 def _passes(error: ProviderError, *, spoke: bool) -> bool:
