@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 N ?= 50
 
-.PHONY: help setup run demo bubblewrap test proof guards audit check browser bench package crash conformance local-model local-demo docs pictures lock clean
+.PHONY: help setup run demo bubblewrap test proof guards audit check browser bench package crash conformance local-model local-demo live docs pictures lock clean
 
 help: ## what there is to do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -80,6 +80,9 @@ $(VENV)/local: $(VENV)/ready requirements-local.lock
 
 local-model: $(VENV)/local ## a real small model on this machine (200 MB), and its tests
 	$(BIN)/python -m pytest tests/local_model.py $(ARGS)
+
+live: setup ## real services with your keys (ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY): a paid self-test, under one cent each
+	$(BIN)/python -m tests.live $(ARGS)
 
 local-demo: $(VENV)/local ## a conversation with it from the command line, until its window fills (2 min)
 	@$(BIN)/python -m tests.local_demo

@@ -13,17 +13,20 @@ from crossclaw.cli.config import located_warnings
 from crossclaw.cli.finding import PROBE_S, is_taken, local_port, named_port, served_port
 from crossclaw.cli.place import Place, find_place, told_whole
 from crossclaw.config.paths import LEGACY_FOLDERS
-from crossclaw.config.providers import model_fault
+from crossclaw.config.profiles import profiles_path, read_profiles
+from crossclaw.config.providers import ProviderEntry, model_fault
 from crossclaw.config.supported import not_yet, refuse_unsupported
 from crossclaw.config.token import TOKEN_VARIABLE
 from crossclaw.domain.errors import ConfigInvalid, SandboxMissing, StoreError
+from crossclaw.providers.failures import key_variable
+from crossclaw.providers.keys import keys_of
 
 Grade = Literal["ok", "warning", "error"]
 
 SQLITE_MIN = (3, 51, 3)  # before it, a WAL reset can lose committed data
 FREE_BYTES_MIN = 200 * 2**20  # a busy day's transcripts; a full disk refuses new work
 DAMAGED_SHOWN_MAX = 20  # a person looks at each
-_KEYS = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
+_NEED_KEYS = ("anthropic", "openai", "google")
 
 
 class Finding(NamedTuple):
@@ -210,14 +213,14 @@ def models(place: Place) -> Iterator[Finding]:
 def _model(place: Place, subject: str, chosen: str) -> Iterator[Finding]:
     provider = chosen.partition("/")[0]
     entry = place.config.models.providers.get(provider)
-    variable = _KEYS.get(provider)
     if fault := model_fault(place.config.models, chosen):
         yield Finding(subject, "error", fault, "No run of theirs can be answered as it stands.")
     elif provider == "rehearsal":
         todo = "For a real one: export ANTHROPIC_API_KEY=… or OPENAI_API_KEY=…"
         yield Finding(subject, "warning", "the scripted rehearsal answers", todo)
-    elif variable and not (entry and entry.api_key) and not _variable(place, variable):
-        yield Finding(subject, "error", f"{chosen} has no key", f"export {variable}=…")
+    elif provider in _NEED_KEYS and not _has_key(place, provider, entry):
+        todo = f"export {key_variable(provider)}=…"
+        yield Finding(subject, "error", f"{chosen} has no key", todo)
     elif importlib.util.find_spec("httpx2") is None:
         todo = "pip install 'crossclaw[models]'"
         yield Finding(subject, "error", f"{chosen} needs the package httpx2", todo)
@@ -225,8 +228,14 @@ def _model(place: Place, subject: str, chosen: str) -> Iterator[Finding]:
         yield Finding(subject, "ok", chosen)
 
 
-def _variable(place: Place, name: str) -> str | None:
-    return place.config.environment(place.environ).get(name)
+def _has_key(place: Place, provider: str, entry: ProviderEntry | None) -> bool:
+    if entry and (entry.api_key or entry.api_keys):
+        return True
+    profiles = profiles_path(place.paths.state_dir, place.config.agents.default_id)
+    return bool(
+        keys_of(provider, [], place.config.environment(place.environ))
+        or read_profiles(profiles, {}).get(provider)
+    )
 
 
 def leftovers(place: Place) -> Iterator[Finding]:

@@ -1,5 +1,7 @@
 """`doctor`: looks at everything that a gateway here needs, and says of each fault what to do."""
 
+import anyio
+
 from crossclaw.cli.checks import CHECKS, CHECKS_WITHOUT_CONFIG, Finding, Grade, look_at_config
 from crossclaw.cli.exits import Exit
 from crossclaw.cli.grammar import Arguments, Command, Parser, json_option
@@ -13,16 +15,34 @@ _COLOURS: dict[Grade, str] = {"ok": "32", "warning": "33", "error": "31"}
 
 def _arguments(parser: Parser) -> None:
     json_option(parser)
+    parser.add_argument(
+        "--models",
+        action="store_true",
+        help="ask the services too whether keys and models are good",
+    )
 
 
 def _doctor(arguments: Arguments) -> int:
     findings = look_around()
+    if arguments.models:
+        findings += _asked()
     if arguments.json:
         out_json([finding._asdict() for finding in findings])
     else:
         out("\n".join(_line(finding) for finding in findings))
         out(_summary(findings))
     return Exit.FAILED if any(f.grade == "error" for f in findings) else Exit.OK
+
+
+def _asked() -> list[Finding]:
+    """With the network; what the services say is free."""
+    try:
+        place = find_place()
+    except ConfigInvalid:
+        return []  # told already
+    from crossclaw.cli.model_checks import look_at_models  # noqa: PLC0415  only where it is wanted
+
+    return anyio.run(look_at_models, place)
 
 
 def look_around() -> list[Finding]:
