@@ -51,6 +51,22 @@ def test_an_import_opens_no_pipe_no_device_and_no_link_that_leads_out(
     assert "Traceback" not in done.stderr
 
 
+def test_names_in_a_foreign_folder_do_not_steer_the_terminal(
+    person: Person, tmp_path: Path
+) -> None:
+    folder = a_folder(tmp_path / "there")
+    evil = folder / "agents" / "x\x1b]52;c;ZXZpbA==\x07\ny" / "sessions"
+    evil.mkdir(parents=True)
+    (evil / "sessions.json").write_text("no json at all")
+
+    done = person.types("import", str(folder), "--dry-run")
+
+    assert done.returncode == Exit.OK
+    assert "could not be read" in done.stdout
+    assert "\x1b]" not in done.stdout + done.stderr
+    assert "\ny/sessions" not in done.stdout
+
+
 def test_long_work_is_seen_on_a_terminal_and_never_in_a_pipe(
     person: Person, tmp_path: Path
 ) -> None:

@@ -147,6 +147,7 @@ def test_nobody_else_opens_a_path_that_an_agent_can_influence() -> None:
 AT_THE_START = {
     "app/serving.py:open_house": "the store is opened before anything is served",
     "app/serving.py:serve": "the port file is removed when everything is over",
+    "app/serving.py:_wait_for_room": "the disk is asked how full it is; nothing is served then",
     "app/serving.py:_until_changed": "the token is read before anything is served",
     "app/reloading.py:_changed": "a stat of the config's files, once a second",
     "app/reloading.py:next_config": "the config is read when its files have changed",

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
+from crossclaw.cli.say import console
+
 Told = Callable[[str], None]
 Counted = Callable[[int, int], None]
 
@@ -10,13 +12,12 @@ Counted = Callable[[int, int], None]
 @contextmanager
 def at_work(words: str) -> Generator[Told]:
     """A bar for work whose end nobody knows: that it goes on, since when, and what was told last."""
-    from rich.console import Console  # noqa: PLC0415  other commands need no bar
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
-    console = Console(stderr=True)
+    screen = console(stderr=True)
     columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    hidden = not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
+    hidden = not screen.is_terminal
+    with Progress(*columns, console=screen, transient=True, disable=hidden) as bar:
         task = bar.add_task(words, total=None)
         yield lambda now: bar.update(task, description=now)
 
@@ -24,12 +25,11 @@ def at_work(words: str) -> Generator[Told]:
 @contextmanager
 def counted(words: str, total: int | None = None) -> Generator[Counted]:
     """A bar for work that is counted: it is told how much is done, and of how much."""
-    from rich.console import Console  # noqa: PLC0415  other commands need no bar
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn  # noqa: PLC0415
 
-    console = Console(stderr=True)
+    screen = console(stderr=True)
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
-    hidden = not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
+    hidden = not screen.is_terminal
+    with Progress(*columns, console=screen, transient=True, disable=hidden) as bar:
         task = bar.add_task(words, total=total)
         yield lambda done, of: bar.update(task, completed=done, total=of)

@@ -1,6 +1,5 @@
 """`sessions export`: a conversation, or all of them, as files that need no gateway to be read."""
 
-import json
 import re
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
@@ -15,8 +14,9 @@ from crossclaw.cli.naming import find_transcript
 from crossclaw.cli.past import plain_text
 from crossclaw.cli.peer import READ, Peer
 from crossclaw.cli.running import ask
-from crossclaw.cli.say import out, takes_all
+from crossclaw.cli.say import json_text, out, out_json_text
 from crossclaw.disk.private import make_folder, new_file
+from crossclaw.display.cleaning import Clean
 from crossclaw.display.conversation import Said, conversation
 from crossclaw.transcripts.jsonl import VERSION, iso_time
 
@@ -105,11 +105,17 @@ class _Export:
         with counted("entries") as bar:
             if self._out is None:
                 async for text in self._texts(reference, bar):
-                    out(text, end="")
+                    self._show(text)
                 return Exit.OK
             await self._write(reference, self._out, bar)
         out(f"{reference} is in {self._out}")
         return Exit.OK
+
+    def _show(self, text: str) -> None:
+        if self._format == "jsonl":
+            out_json_text(Clean(text), end="")
+        else:
+            out(text, end="")
 
     async def all(self, folder: Path) -> int:
         found = [_Transcript(key) for key in await self._keys()]
@@ -214,7 +220,7 @@ class _Export:
 
 def _head(key: str, session_id: str | None) -> str:
     head = {"type": "session", "version": VERSION, "id": session_id, "key": key}
-    return json.dumps(head, ensure_ascii=not takes_all()) + "\n"
+    return json_text(head) + "\n"
 
 
 def _line(entry: dict[str, Any], parent_id: str | None) -> str:
@@ -229,7 +235,7 @@ def _line(entry: dict[str, Any], parent_id: str | None) -> str:
         "runId": entry.get("runId"),
         **data,
     }
-    return json.dumps(line, ensure_ascii=not takes_all()) + "\n"
+    return json_text(line) + "\n"
 
 
 def _conversation(entries: list[dict[str, Any]]) -> str:

@@ -13,7 +13,7 @@ from crossclaw.cli.exits import Exit
 from crossclaw.cli.grammar import Arguments, Command, Parser, json_option
 from crossclaw.cli.place import Place, find_place
 from crossclaw.cli.running import run_async
-from crossclaw.cli.say import note, out, out_json
+from crossclaw.cli.say import console, note, out, out_json
 from crossclaw.domain.clock import SystemClock
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.sessions.importing import Import, Progress, Report
@@ -67,18 +67,17 @@ async def _into_store(place: Place, folder: Path) -> Report:
 
 @contextmanager
 def _shown_progress() -> Generator[Progress]:
-    from rich.console import Console  # noqa: PLC0415  other commands need no bar
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn  # noqa: PLC0415
     from rich.progress import Progress as Bar  # noqa: PLC0415
 
-    console = Console(stderr=True)
+    screen = console(stderr=True)
     columns = (
         BarColumn(),
         DownloadColumn(),
         TextColumn("{task.description}"),
         TimeRemainingColumn(),
     )
-    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Bar(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
         task = bar.add_task("", total=None)
 
         def show(done: int, total: int, report: Report) -> None:
@@ -101,11 +100,11 @@ def _tell(report: Report, place: Place, arguments: Arguments, took_s: float) -> 
         f"in, {report.transcripts_before:,} transcripts were here before; {took_s:.1f} s"
     )
     for text in report.remarks[:_SHOWN_MAX]:
-        note(text)
+        note(" ".join(text.split()))
     if report.unreadable:
         out(f"{report.unreadable:,} things could not be read:")
         for text in report.problems[:_SHOWN_MAX]:
-            out(f"  {text}")
+            out(f"  {' '.join(text.split())}")
         if report.unreadable > _SHOWN_MAX:
             out(f"  … and {report.unreadable - _SHOWN_MAX:,} more; --json lists up to 200")
     if missing:

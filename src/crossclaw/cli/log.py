@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
-from crossclaw.cli.say import note
+from crossclaw.cli.say import cleaned, note
 from crossclaw.config import Config, Paths
 
 LOG_BYTES_MAX = 10 * 2**20
@@ -29,6 +29,13 @@ class _Terminal(logging.StreamHandler[TextIO]):
         pass
 
 
+class _Cleaned(logging.Formatter):
+    """What others have written, a name or an error of a server, steers neither the terminal nor a pager."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return cleaned(super().format(record))
+
+
 class Log:
     """Asked again with every config that is taken over. `--verbose` goes before the config; `quiet` is for
     the terminal only: the file has it all."""
@@ -38,7 +45,7 @@ class Log:
         self._terminal = _Terminal(sys.stderr)
         self._file: logging.Handler | None = None
         self._path: Path | None = None
-        self._terminal.setFormatter(logging.Formatter(_FORMAT))
+        self._terminal.setFormatter(_Cleaned(_FORMAT))
         logging.getLogger().addHandler(self._terminal)
         for library in ("websockets", "httpx2", "mcp"):  # each would say a line at every request
             logging.getLogger(library).setLevel(logging.WARNING)
@@ -76,5 +83,5 @@ class Log:
             self._file.close()
         self._file = handler
         if handler is not None:
-            handler.setFormatter(logging.Formatter(_FORMAT))
+            handler.setFormatter(_Cleaned(_FORMAT))
             logging.getLogger().addHandler(handler)

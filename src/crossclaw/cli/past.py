@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from crossclaw.cli.say import cleaned, on_terminal, out
+from crossclaw.cli.say import cleaned, console, on_terminal, out
 from crossclaw.display.conversation import (
     Part,
     Progress,
@@ -29,9 +29,7 @@ def show_past(messages: Sequence[dict[str, Any]], *, tools: bool) -> None:
     if not said:
         out("nothing was said yet")
     elif on_terminal():
-        from rich.console import Console  # noqa: PLC0415  40 ms, and only on a terminal
-
-        draw(said, Console(highlight=False))
+        draw(said, console(highlight=False))
     else:
         out("\n\n".join(map(plain_text, said)))
 
@@ -40,9 +38,7 @@ def show_words(markdown: str) -> None:
     if not on_terminal():
         out(cleaned(markdown))
         return
-    from rich.console import Console  # noqa: PLC0415  40 ms, and only on a terminal
-
-    Console(highlight=False).print(to_terminal(cleaned(markdown)))
+    console(highlight=False).print(to_terminal(cleaned(markdown)))
 
 
 def plain_text(said: Said) -> str:

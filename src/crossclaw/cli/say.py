@@ -1,19 +1,44 @@
-"""Say: the one place that writes to the terminal. Answers go to stdout, everything else to stderr."""
+"""Say: the one place that writes to the terminal. Answers go to stdout, everything else to stderr.
+
+Whatever is written is cleaned here, whoever said it: a name, a folder or a tool's argument that comes from an
+agent must not steer the owner's terminal. Colours are ours alone: they are marks with a number that nobody
+outside of this process knows, and become what the terminal understands after the cleaning.
+"""
 
 import io
 import json
 import os
+import re
+import secrets
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any, TextIO
+
+from crossclaw.display.cleaning import Clean, cleaned, escaped_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["cleaned"]
+
+_OURS = secrets.token_hex(8)
+_MARK = re.compile(f"\ue000{_OURS};([0-9;]*)\ue000")
 
 
 def out(text: str = "", *, end: str = "\n") -> None:
-    sys.stdout.write(text + end)
-    sys.stdout.flush()
+    _write(sys.stdout, _painted(text + end))
 
 
 def out_json(value: Any) -> None:
-    out(json.dumps(value, ensure_ascii=not takes_all(), indent=2 if on_terminal() else None))
+    out_json_text(json_text(value, indent=2 if on_terminal() else None))
+
+
+def json_text(value: Any, *, indent: int | None = None) -> Clean:
+    """One JSON value. What would steer a terminal stands in it as escapes."""
+    return escaped_json(json.dumps(value, ensure_ascii=not takes_all(), indent=indent))
+
+
+def out_json_text(text: Clean, *, end: str = "\n") -> None:
+    _write(sys.stdout, Clean(text + end))
 
 
 def takes_all() -> bool:
@@ -29,21 +54,17 @@ def write_what_can_be() -> None:
 
 def note(text: str) -> None:
     """What a person may want to know beside the answer."""
-    sys.stderr.write(dimmed(text) + "\n")
-    sys.stderr.flush()
+    _write(sys.stderr, _painted(dimmed(text) + "\n"))
 
 
 def ask_for_line(question: str) -> None:
     """Beside the answer, as a note is; what is typed follows on the same row."""
-    sys.stderr.write(question)
-    sys.stderr.flush()
+    _write(sys.stderr, _painted(question))
 
 
 def problem(text: str, hint: str | None = None) -> None:
-    sys.stderr.write(f"crossclaw: {text}\n")
-    if hint:
-        sys.stderr.write(f"{hint}\n")
-    sys.stderr.flush()
+    more = f"{hint}\n" if hint else ""
+    _write(sys.stderr, _painted(f"crossclaw: {text}\n{more}"))
 
 
 def on_terminal() -> bool:
@@ -51,16 +72,44 @@ def on_terminal() -> bool:
 
 
 def coloured(text: str, code: str) -> str:
-    """On a terminal, unless its owner wants no colours (https://no-color.org)."""
+    """On a terminal, unless its owner wants no colours (https://no-color.org). For `out` only."""
     plain = not on_terminal() or os.environ.get("NO_COLOR")
-    return text if plain else f"\x1b[{code}m{text}\x1b[0m"
+    return text if plain else f"{_mark(code)}{text}{_mark('0')}"
 
 
 def dimmed(text: str) -> str:
+    """For `note` and `out`."""
     plain = not sys.stderr.isatty() or os.environ.get("NO_COLOR")
-    return text if plain else f"\x1b[2m{text}\x1b[0m"
+    return text if plain else f"{_mark('2')}{text}{_mark('0')}"
 
 
-def cleaned(text: str) -> str:
-    """Text of others without the control characters that would steer the terminal."""
-    return "".join(c for c in text if c in "\n\t" or (c.isprintable() or c == "\u200d"))
+def console(**settings: Any) -> "Console":
+    """Rich's, which draws tables and Markdown: what it draws is cleaned piece by piece."""
+    from collections.abc import Iterable  # noqa: PLC0415  only where rich is
+
+    from rich.console import Console  # noqa: PLC0415  40 ms, and only for some commands
+    from rich.segment import Segment  # noqa: PLC0415
+
+    class Cleaning(Console):
+        def _render_buffer(self, buffer: Iterable[Segment]) -> str:
+            return super()._render_buffer(
+                each if each.control else each._replace(text=cleaned(each.text)) for each in buffer
+            )
+
+    return Cleaning(**settings)
+
+
+def _mark(code: str) -> str:
+    return f"\ue000{_OURS};{code}\ue000"
+
+
+def _painted(text: str) -> Clean:
+    """Cleaned between our own marks, which become colours."""
+    pieces = _MARK.split(text)
+    shown = [f"\x1b[{each}m" if at % 2 else cleaned(each) for at, each in enumerate(pieces)]
+    return Clean("".join(shown))
+
+
+def _write(stream: TextIO, text: Clean) -> None:
+    stream.write(text)
+    stream.flush()

@@ -4,6 +4,7 @@ nothing at all for programs that want one JSON value at the end."""
 from typing import TYPE_CHECKING, Protocol
 
 from crossclaw.cli.say import cleaned, note, on_terminal, out
+from crossclaw.cli.say import console as new_console
 from crossclaw.display.terminal import open_block, to_terminal
 
 if TYPE_CHECKING:
@@ -79,9 +80,7 @@ class MarkdownScreen:
     reply longer than the terminal scrolls as any other text does."""
 
     def __init__(self, console: "Console | None" = None) -> None:
-        from rich.console import Console  # noqa: PLC0415  40 ms, and only on a terminal
-
-        self._console = console or Console(highlight=False)
+        self._console = console or new_console(highlight=False)
         self._live: Live | None = None
         self._said = ""
         self._settled = 0

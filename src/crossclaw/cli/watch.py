@@ -16,7 +16,7 @@ from crossclaw.cli.grammar import (
 )
 from crossclaw.cli.lasting import LastingPeer, ask_lasting
 from crossclaw.cli.peer import READ, Event, Peer, Unreachable
-from crossclaw.cli.say import cleaned, dimmed, note, out
+from crossclaw.cli.say import cleaned, dimmed, json_text, note, out, out_json_text
 from crossclaw.display.conversation import message_text, progress_line
 from crossclaw.domain.exchanges import is_silent
 
@@ -48,9 +48,10 @@ class Line(NamedTuple):
     """In full."""
 
     def shown(self, at: int) -> str:
-        return (
-            f"{dimmed(_clock(at))}  {self.route:<{ROUTE_CHARS}}  {self.what:<10}  {self.words}"
-        ).rstrip()
+        route, what, words = (
+            " ".join(each.split()) for each in (self.route, self.what, self.words)
+        )
+        return f"{dimmed(_clock(at))}  {route:<{ROUTE_CHARS}}  {what:<10}  {words}".rstrip()
 
     def as_json(self) -> dict[str, Any]:
         fields = self._asdict()
@@ -128,9 +129,7 @@ class Shower:
 
     def _show(self, line: Line) -> None:
         if self._as_json:
-            import json  # noqa: PLC0415
-
-            out(json.dumps(line.as_json(), ensure_ascii=False))
+            out_json_text(json_text(line.as_json()))
             return
         # What is heard of late is shown by the time of the line before: no clock runs backwards.
         self._latest = max(self._latest, line.at)
