@@ -14,6 +14,7 @@ from crossclaw.agent.workspace import FILES, SUBAGENT_FILES, WorkspaceFiles
 from crossclaw.config import Config
 from crossclaw.domain.errors import ConfigInvalid, CrossclawError, Forbidden
 from crossclaw.sandbox.contract import PROMPT_FILES
+from crossclaw.sandbox.files import list_folder
 from crossclaw.sandbox.places import Places
 from tests.sandbox.rooms import SECRET, Room
 
@@ -168,6 +169,21 @@ def test_a_folder_that_is_swapped_for_a_link_never_leads_the_gateway_out(tmp_pat
             seen |= {text for _, text in WorkspaceFiles(9_000, 90_000).read(workspace).owners}
 
     assert not [text for text in seen if SECRET in text]
+
+
+def test_a_folder_is_listed_only_where_it_lies_inside(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    (workspace / "skills").mkdir(parents=True)
+    (workspace / "link").symlink_to(tmp_path)
+    (workspace / "inside").symlink_to("skills")
+    for name in ("b", "a", "c"):
+        (workspace / "skills" / name).touch()
+
+    assert list_folder(workspace, "skills", 2) == ["a", "b"]
+    assert list_folder(workspace, "inside", 9) == ["a", "b", "c"]
+    assert list_folder(workspace, "link", 9) == []
+    assert list_folder(workspace, "skills/a", 9) == []
+    assert list_folder(tmp_path / "nowhere", "skills", 9) == []
 
 
 # ── what decides about the sandbox lies out of its reach ───────────────────────────────────────

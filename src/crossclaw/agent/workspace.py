@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from crossclaw.domain.errors import CrossclawError, Invalid
-from crossclaw.sandbox.files import PLACEHOLDER, LeadsOut, find_file
+from crossclaw.sandbox.files import PLACEHOLDER, LeadsOut, find_file, list_folder
 
 log = logging.getLogger(__name__)
 
@@ -66,11 +66,7 @@ class WorkspaceFiles:
 
     def _skills(self, workspace: Path) -> list[str]:
         """What stands at the head of each `skills/<name>/SKILL.md`, as OpenClaw's skills have it."""
-        folder = workspace / "skills"
-        try:
-            names = [] if folder.is_symlink() else sorted(os.listdir(folder))[:SKILL_FOLDERS_MAX]
-        except OSError:
-            return []
+        names = list_folder(workspace, "skills", SKILL_FOLDERS_MAX)
         found = [
             skill_line(name, self._text(workspace, f"skills/{name}/SKILL.md")) for name in names
         ]

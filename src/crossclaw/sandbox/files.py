@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from crossclaw.disk.private import make_folder
-from crossclaw.domain.errors import Forbidden, Invalid, NotFound
+from crossclaw.domain.errors import CrossclawError, Forbidden, Invalid, NotFound
 from crossclaw.sandbox import keeper
 from crossclaw.sandbox.contract import PROMPT_FILES, Beneath, Place
 
@@ -82,6 +82,19 @@ def read_file(folder: Path, path: str, bytes_max: int) -> bytes | None:
     if len(data) > bytes_max:
         raise Invalid(f"{path} has more than {bytes_max:,} bytes")
     return data
+
+
+def list_folder(folder: Path, path: str, names_max: int) -> list[str]:
+    """The first names in a folder, in their order; none where there is no such folder."""
+    try:
+        with _walk(Beneath(folder), path) as (outer, name, _at_root):
+            opened = os.open(name, _FOLDER, dir_fd=outer)
+    except (CrossclawError, OSError):
+        return []
+    try:
+        return sorted(os.listdir(opened))[:names_max]
+    finally:
+        os.close(opened)
 
 
 def replace_file(place: Place, path: str, data: bytes) -> bool:
