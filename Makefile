@@ -73,6 +73,7 @@ package: setup ## build the wheel, install it by pip, pipx and uv into clean pla
 crash: setup ## N random kill -9 under load, then the control build that must fail
 	$(BIN)/python -m tests.crash --kills $(N) $(ARGS)
 	$(BIN)/python -m tests.crash.ticks --kills $(N)
+	$(BIN)/python -m tests.crash.modes --kills $(N)
 
 $(VENV)/local: $(VENV)/ready requirements-local.lock
 	$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes --no-deps -r requirements-local.lock

@@ -2,11 +2,11 @@
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Literal
+from typing import Any, Literal
 
 import anyio
 
@@ -14,7 +14,7 @@ from tests.crash.clients import HOUSE_LOAD, PLAIN, POISON, TRIP, Client, Door, L
 from tests.crash.life import Cradle, Line, Living
 from tests.crash.record import Death, Letter, Outcome, Place, Record, Sending
 from tests.crash.store import HELD, find_runs
-from tests.crash.victim import Build
+from tests.crash.victim import AWAY, Build
 
 READY_S_MAX = (
     30.0  # a start takes a third of a second, and five where twenty others compute beside it
@@ -61,6 +61,11 @@ class Scene:
     """Whether transcripts lose their ends. The house mends them by itself, but in its own time, so
     the victim must be able to be asked for it."""
     poison: bool = False
+    prepare: Callable[[Path, Random, bool], None] = lambda folder, dice, last: None
+    """Before each life; True: from now on all is well."""
+    disturb: Callable[[Path, Random], Coroutine[Any, Any, None]] | None = None
+    """While a victim lives that will be killed."""
+    excuses: tuple[str, ...] = ()
 
 
 def house_scene(cradle: Cradle, build: Build) -> Scene:
@@ -93,7 +98,7 @@ def _early(dice: Random, scene: Scene) -> Plan:
 class Chapter:
     def __init__(self, folder: Path, seed: str, build: Build, scene: Scene) -> None:
         self.folder = folder
-        self.record = Record()
+        self.record = Record(excuses=scene.excuses)
         self._build = build
         self._scene = scene
         self._dice = Random(seed)
@@ -122,6 +127,7 @@ class Chapter:
             tasks.cancel_scope.cancel()
         given_up = find_runs(self.folder, "error LIKE 'given up after %'")
         self.record.given_up = given_up - self.record.poison
+        self.record.failed = find_runs(self.folder, f"error LIKE '%{AWAY}%'")
         return self.record
 
     async def _load(self) -> None:
@@ -133,6 +139,7 @@ class Chapter:
     # ── one life ───────────────────────────────────────────────────────────────────────────────
 
     async def _live(self, plan: Plan) -> None:
+        self._scene.prepare(self.folder, self._dice, plan.at == "never")
         life = self._life = await self._scene.cradle.bear(self.folder, self._build)
         self._end_expected = False
         if self._over:
@@ -140,6 +147,8 @@ class Chapter:
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._end, life, plan)
+                if self._scene.disturb is not None and plan.at != "never":
+                    tasks.start_soon(self._scene.disturb, self.folder, self._dice)
                 code = await life.listen(lambda line: self._hear(line, life, plan))
                 tasks.cancel_scope.cancel()
         finally:

@@ -21,7 +21,7 @@ def spawns_are_made_once(store: Store, record: Record) -> Findings:
             yield Finding("doubled", f"{letter.token} has {len(found)} children")
         elif found:
             yield from _was_told_of(store, record, letter, run_id, found[0])
-        elif run_id not in record.given_up:
+        elif run_id not in record.excused:
             yield Finding("lost", f"{letter.token} has no child")
     known = {spawn.run_id for spawn in store.spawns}
     for run in store.runs.values():
@@ -36,7 +36,7 @@ def _was_told_of(
         yield Finding("untrue", f"the child of {letter.token} was given {spawn.task!r}")
     told = [msgspec.convert(result.content, SpawnResult) for result in store.results(run_id)]
     true = SpawnResult(status="accepted", run_id=spawn.run_id, child_session_key=spawn.child_key)
-    if told != [true] and run_id not in record.given_up:
+    if told != [true] and run_id not in record.excused:
         yield Finding("untrue", f"{letter.token} spawned and was told {told}")
 
 
@@ -64,7 +64,7 @@ def _report_came_home(
 ) -> Findings:
     if store.key_of(report.session_id) != spawn.parent_key:
         yield Finding("lost", f"the report of {spawn.run_id} came to {report.session_id}")
-    if steps & record.given_up:
+    if steps & record.excused:
         return  # it tells of an error, in whatever words were left
     assert report.message is not None
     words = words_of(report.message)

@@ -77,6 +77,7 @@ class Load:
     """The tool call that asks another session with a message of this token, if there is one."""
     tasks: tuple[str, ...]
     """What sub-agents are given; `$` stands for the task's token."""
+    questions: float = CHANCE_QUESTION
 
 
 class Client:
@@ -118,10 +119,10 @@ class Client:
         token = f"{self._name}x{self._count:05}"
         call, asks, spawns = None, None, None
         lot = 1.0 if script else self._dice.random()
-        if lot < CHANCE_QUESTION:
+        if lot < self._load.questions:
             call = self._load.question(self._dice, place, f"{token}q")
             asks = f"{token}q" if call else None
-        elif lot < CHANCE_QUESTION + CHANCE_SPAWN:
+        elif lot < self._load.questions + CHANCE_SPAWN:
             call, spawns = self._spawn(f"{token}s"), f"{token}s"
         script = f"{call}\nthen:\nsay: re $" if call else script
         script = script or self._dice.choice(self._load.scripts)
@@ -186,6 +187,11 @@ def ask_below(dice: Random, place: Place, token: str) -> str | None:
     if not below:
         return None
     return f'tool: ask {{"session":"{dice.choice(below).chat}","token":"{token}"}}'
+
+
+def ask_somebody_slow(dice: Random, place: Place, token: str) -> str | None:
+    call = ask_below(dice, place, token)
+    return call and call.replace("}", f',"wait_s":{dice.uniform(0.1, 0.8):.2f}}}')
 
 
 SCRIPTS = (

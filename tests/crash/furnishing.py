@@ -80,6 +80,8 @@ class Stamp(Tool[Token]):
 class Question(msgspec.Struct):
     session: str
     token: str
+    wait_s: float = 0.0
+    """How long the one that is asked thinks."""
 
 
 class Answered(msgspec.Struct, rename="camel"):
@@ -106,7 +108,8 @@ class Ask(Tool[Question]):
     async def call(self, context: ToolContext, params: Question) -> Answered | str:
         await self._moved_in.wait()
         key, run_id = SessionKey.named("main", params.session), f"ask-{params.token}"
-        await self._house.desk.submit(key, f"say: re {params.token}", run_id=run_id)
+        words = f"wait: {params.wait_s}\nsay: re {params.token}"
+        await self._house.desk.submit(key, words, run_id=run_id)
         waited = await self._house.waits.wait(context.run, run_id, timeout_s=None)
         if waited.run is None or waited.circle:
             return f"no answer: {waited.circle}"

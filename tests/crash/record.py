@@ -86,6 +86,10 @@ class Record:
     given_up: set[str] = field(default_factory=set)
     """Runs that kills from outside cut off as if they had done it: no house can know better."""
     deaths: list[Death] = field(default_factory=list)
+    failed: set[str] = field(default_factory=set)
+    """Runs whose model was away."""
+    excuses: tuple[str, ...] = ()
+    """Words of complaints and refusals that are in order here."""
     fallen: list[str] = field(default_factory=list)
     """Processes that did not start, work or end as they should."""
     tears: int = 0
@@ -102,6 +106,11 @@ class Record:
     @property
     def acknowledged(self) -> int:
         return sum(letter.acknowledged for letter in self.letters)
+
+    @property
+    def excused(self) -> set[str]:
+        """Runs that may have ended as an error."""
+        return self.given_up | self.failed
 
     @property
     def poison(self) -> set[str]:

@@ -58,7 +58,7 @@ def _letter_came_home(store: Store, record: Record, letter: Letter, entry: Entry
         yield Finding("untrue", f"{letter.token} is run {run.run_id}, but {letter.runs} was told")
     if run.key != letter.place.key or run.session_id != entry.session_id:
         yield Finding("lost", f"{letter.token} came to another session: {run.key}")
-    fate = "error" if run.run_id in record.given_up else letter.fate
+    fate = "error" if run.run_id in record.excused else letter.fate
     if run.status != fate:
         yield Finding("lost", f"the run of {letter.token} ended as {run.status}: {run.error}")
     elif fate == "error":
@@ -102,7 +102,7 @@ def questions_are_answered(store: Store, record: Record) -> Findings:
             yield Finding("doubled", f"the question of {letter.token} was put {len(asked)} times")
         elif asked:
             yield from _question_came_home(store, record, letter, asker, asked[0])
-        elif asker not in record.given_up:
+        elif asker not in record.excused:
             yield Finding("lost", f"the question of {letter.token} is nowhere")
 
 
@@ -110,12 +110,12 @@ def _question_came_home(
     store: Store, record: Record, letter: Letter, asker: str, asked: Entry
 ) -> Findings:
     run = store.runs[asked.run_id or ""]
-    if run.run_id not in record.given_up:
+    if run.run_id not in record.excused:
         if run.status != "ok":
             yield Finding("lost", f"the question of {letter.token} ended as {run.status}")
         yield from _replied_once(store, run, f"re {letter.asks}")
     told = [msgspec.convert(result.content, Answered) for result in store.results(asker)]
-    if asker not in record.given_up and told != [Answered(run.run_id, run.status, run.reply)]:
+    if asker not in record.excused and told != [Answered(run.run_id, run.status, run.reply)]:
         yield Finding("untrue", f"{letter.token} asked and was told {told}")
 
 
@@ -144,7 +144,7 @@ def entries_have_no_holes(store: Store, record: Record) -> Findings:
 
 def tool_calls_have_one_result(store: Store, record: Record) -> Findings:
     stamps = Counter(store.stamps)
-    for run_id in store.runs.keys() - record.poison - record.given_up:
+    for run_id in store.runs.keys() - record.poison - record.excused:
         calls = [call for answer in store.answers(run_id) for call in answer.tool_calls]
         results = store.results(run_id)
         if Counter(call.id for call in calls) != Counter(result.tool_use_id for result in results):
@@ -313,7 +313,8 @@ def everything_ends_in_time(store: Store, record: Record) -> Findings:
 
 def nobody_complains(store: Store, record: Record) -> Findings:
     for text in (*record.fallen, *record.refusals, *store.complaints):
-        yield Finding("trouble", text)
+        if not any(excuse in text for excuse in record.excuses):
+            yield Finding("trouble", text)
 
 
 def exchanges_go_on_and_end(store: Store, record: Record) -> Findings:

@@ -9,6 +9,8 @@ controls: each breaks one promise, and the driver must find out.
     pushing    sends a reply again after it was cut off, to a platform that shows it twice
     torn       leaves a transcript with half a line
     gossiping  tells a parent of its child's report before it stores that the child has reported
+    impatient  counts a crash as an attempt of runs that only waited for others
+    serial     lets suspects begin one by one
 
 The others are of the real program, which wire.py starts:
 
@@ -20,6 +22,7 @@ import logging
 import os
 import signal
 import socket
+import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
@@ -31,14 +34,19 @@ import msgspec
 
 from crossclaw.app import House, Outside, open_house
 from crossclaw.config import Config, Paths
+from crossclaw.domain import suspects
 from crossclaw.domain.addresses import Address, Inbound
-from crossclaw.domain.clock import SystemClock
-from crossclaw.domain.errors import CrossclawError
+from crossclaw.domain.clock import Clock, SystemClock
+from crossclaw.domain.errors import CrossclawError, ProviderOverloaded
 from crossclaw.domain.ids import RandomIds
 from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import AssistantMessage
 from crossclaw.domain.runs import Run
 from crossclaw.domain.spawns import Report, Spawn
 from crossclaw.ledger.operations import ASIDE_AFTER_MS, LANE_RUNS_MAX, Inject, Op
+from crossclaw.ledger.sqlite import recovering
+from crossclaw.providers.contract import ModelRequest, Tell
+from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.sessions.announce import Announces
 from crossclaw.tools.contract import Effect
 from tests.crash.furnishing import Ask, Chat, Fall, Look, Stamp, tell
@@ -54,6 +62,8 @@ Build = Literal[
     "pushing",
     "torn",
     "gossiping",
+    "impatient",
+    "serial",
     "gateway",
     "eager",
 ]
@@ -62,6 +72,44 @@ RUNS_AT_ONCE = 24  # fewer than the sessions, so that slots are fought for and g
 WAIT_S = 1.0  # a run that nobody knows must not be waited for until the end of days
 BYTES_MAX = 65_536  # what a pipe holds
 GOSSIP_S = 0.02  # between the two steps of the build that makes two of one
+
+
+AWAY = "the rig has sent the model away"
+TROUBLE = "trouble.json"
+
+
+class Trouble(msgspec.Struct):
+    """What a life has to do with, as the driver wrote it into the folder."""
+
+    clock_ms: int = 0
+    """How far the wall clock is wrong."""
+    away_s: float = 0.0
+    """How long the model cannot be reached."""
+    runs_at_once: int = RUNS_AT_ONCE
+
+    @classmethod
+    def of(cls, folder: Path) -> "Trouble":
+        file = folder / TROUBLE
+        return msgspec.json.decode(file.read_bytes(), type=cls) if file.exists() else cls()
+
+
+class WrongClock(SystemClock):
+    def __init__(self, by_ms: int) -> None:
+        self._by_ms = by_ms
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self._by_ms
+
+
+class AwayModel(RehearsalProvider):
+    def __init__(self, away_s: float) -> None:
+        super().__init__()
+        self._back_at = time.monotonic() + away_s
+
+    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+        if time.monotonic() < self._back_at:
+            raise ProviderOverloaded(AWAY)
+        return await super().complete(request, tell)
 
 
 class Opening(msgspec.Struct):
@@ -80,13 +128,21 @@ class Victim:
         effect: Effect = "once" if opening.build == "careless" else "effects"
         self._stamp = Stamp(self._folder, effect)
         self._ask = Ask()
+        self._trouble = Trouble.of(self._folder)
+        self._clock = WrongClock(self._trouble.clock_ms)
         if opening.build == "gossiping":
             _report_in_two_steps()
+        elif opening.build == "impatient":
+            recovering._only_waited = lambda db, run: False
+        elif opening.build == "serial":
+            suspects.divide = lambda runs, groups_max: tuple((run,) for run in runs)
 
     async def live(self) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_end_when_told, tasks.cancel_scope)
-            async with open_house(_config(), _paths(self._folder), self._outside()) as house:
+            async with open_house(
+                _config(self._trouble), _paths(self._folder), self._outside()
+            ) as house:
                 self._ask.move_in(house)
                 tell(told="ready")
                 async with aclosing(_requests()) as requests:
@@ -98,7 +154,13 @@ class Victim:
 
     def _outside(self) -> Outside:
         tools = (Look(), self._stamp, self._ask, Fall("fall", "pure"), Fall("trip", "effects"))
-        return Outside(environ={}, channels=tuple(self._chats.values()), tools=tools)
+        return Outside(
+            environ={},
+            clock=self._clock,
+            providers={"rehearsal": AwayModel(self._trouble.away_s)},
+            channels=tuple(self._chats.values()),
+            tools=tools,
+        )
 
     async def _answer(self, house: House, request: dict[str, Any]) -> None:
         number = request.pop("number")
@@ -112,7 +174,7 @@ class Victim:
                 case "verify":
                     answer = await _verify(house)
                 case _:
-                    answer = await _count_open(house)
+                    answer = await _count_open(house, self._clock)
         except CrossclawError as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
         if answer:
@@ -151,9 +213,9 @@ async def _wait(house: House, run: str) -> dict[str, Any]:
     return {"status": found.status if found.ended else "open", "reply": found.reply}
 
 
-async def _count_open(house: House) -> dict[str, Any]:
+async def _count_open(house: House, clock: Clock) -> dict[str, Any]:
     deliveries = await house.ledger.list_open_deliveries(limit=1)
-    soon = SystemClock().now_ms() + ASIDE_AFTER_MS
+    soon = clock.now_ms() + ASIDE_AFTER_MS
     due = await house.ledger.list_timers(due_before=soon, limit=1)
     lanes = await house.ledger.lanes_with_work()
     return {"open": len(lanes) + len(deliveries) + len(due)}
@@ -196,8 +258,8 @@ async def _end_when_told(scope: anyio.CancelScope) -> None:
             scope.cancel()
 
 
-def _config() -> Config:
-    defaults = {"model": "rehearsal/rehearsal", "maxConcurrent": RUNS_AT_ONCE}
+def _config(trouble: Trouble) -> Config:
+    defaults = {"model": "rehearsal/rehearsal", "maxConcurrent": trouble.runs_at_once}
     return msgspec.convert({"agents": {"defaults": defaults}, "messages": ONE_BY_ONE}, Config)
 
 
