@@ -1,23 +1,36 @@
-"""`read`: a text or an image in the session's workspace, and nowhere else."""
+"""`read`: a text, a PDF or an image in the session's workspace, and nowhere else."""
 
 import base64
+import io
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import BinaryIO, ClassVar
 
+import anyio
 import anyio.to_thread
 import msgspec
 
-from crossclaw.domain.errors import Invalid
+from crossclaw.domain.errors import Invalid, ToolFailed
 from crossclaw.domain.messages import Image, ImageSource, Text
 from crossclaw.sandbox.contract import Place
+from crossclaw.sandbox.environment import host_environment
 from crossclaw.sandbox.files import open_file
 from crossclaw.sandbox.places import Places
+from crossclaw.tools import page_reader, pdf_reader
 from crossclaw.tools.contract import Tool, ToolContext
 
 LINES_DEFAULT = 2_000  # a long source file; more is asked for with offset
 BYTES_MAX = 256 * 1024  # shown at once
 SCAN_BYTES_MAX = 64 * 1024 * 1024  # read over on the way to offset; beyond, exec has better tools
 IMAGE_BYTES_MAX = 2 * 1024 * 1024  # what every provider takes; it is stored with the transcript
+
+PDF_BYTES_MAX = 32 * 1024 * 1024  # a book with pictures
+READERS_MAX = 2  # documents that are read at once; the processor is there for others too
+READING_S = 2 * page_reader.READING_S
+_PYTHON = ("PYTHONPATH", "PYTHONHOME")  # where the reader's program is found
 
 _IMAGES = {
     b"\x89PNG\r\n\x1a\n": "image/png",
@@ -35,8 +48,8 @@ class ReadParams(msgspec.Struct, forbid_unknown_fields=True):
 class Read(Tool[ReadParams]):
     name = "read"
     description = (
-        "Read a text file or look at a picture in your workspace. Use it rather than exec with cat. A long "
-        "file comes in parts; the answer says at which offset to go on."
+        "Read a text file or a PDF, or look at a picture, in your workspace. Use it rather than exec with cat. A "
+        "long file comes in parts; the answer says at which offset to go on."
     )
     about: ClassVar = {
         "path": "of the file, from the workspace's folder",
@@ -48,19 +61,57 @@ class Read(Tool[ReadParams]):
 
     def __init__(self, places: Places) -> None:
         self._places = places
+        self._readers = anyio.CapacityLimiter(READERS_MAX)
 
     async def call(self, context: ToolContext, params: ReadParams) -> str | list[Text | Image]:
         if params.offset < 1 or params.limit < 1:
             raise Invalid("offset and limit begin at 1")
         place = await self._places.of(context.key, context.authority)
-        return await anyio.to_thread.run_sync(_read, place, params)
+        found = await anyio.to_thread.run_sync(_read, place, params)
+        if not isinstance(found, bytes):
+            return found
+        text = await self._document(found, params.path)
+        return _text(io.BytesIO(text), params)
+
+    async def _document(self, data: bytes, name: str) -> bytes:
+        """A PDF's text, made by another process, which is ended with the call however that ends."""
+        if find_spec("pypdf") is None:
+            raise Invalid(f"{name} is a PDF; to read them install crossclaw[pdf]")
+        try:
+            async with self._readers:
+                with anyio.fail_after(READING_S):
+                    read = await anyio.run_process(
+                        [sys.executable, "-P", "-m", pdf_reader.__name__],
+                        input=data,
+                        stderr=subprocess.DEVNULL,
+                        check=False,
+                        env=host_environment(os.environ, _PYTHON),
+                    )
+        except TimeoutError:
+            raise ToolFailed(f"{name} takes too long to be read") from None
+        if read.returncode == pdf_reader.REFUSED:
+            raise Invalid(f"{name} cannot be read: {read.stdout.decode('utf-8', 'replace')}")
+        if read.returncode:
+            raise ToolFailed(f"{name} takes too much time or memory to be read")
+        return read.stdout
 
 
-def _read(place: Place, params: ReadParams) -> str | list[Text | Image]:
+def _read(place: Place, params: ReadParams) -> str | list[Text | Image] | bytes:
+    """A PDF comes as its bytes."""
     with open_file(place, params.path) as file:
-        media_type = _image_type(file.read(16))
+        beginning = file.read(16)
         file.seek(0)
+        if beginning.startswith(b"%PDF-"):
+            return _whole(file, params.path)
+        media_type = _image_type(beginning)
         return _image(file, params.path, media_type) if media_type else _text(file, params)
+
+
+def _whole(file: BinaryIO, name: str) -> bytes:
+    data = file.read(PDF_BYTES_MAX + 1)
+    if len(data) > PDF_BYTES_MAX:
+        raise Invalid(f"{name} is larger than {PDF_BYTES_MAX} bytes; take it apart with exec")
+    return data
 
 
 def _image_type(beginning: bytes) -> str | None:

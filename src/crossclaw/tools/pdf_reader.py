@@ -1,0 +1,51 @@
+"""The PDF reader: a document in, its text out, page by page, as a program of its own. It bounds itself, as the
+page reader does: a document can be built so that reading it takes minutes or gigabytes.
+"""
+
+import io
+import sys
+
+from crossclaw.tools.page_reader import bound_self
+
+PAGES_MAX = 500
+TEXT_CHARS_MAX = 2_000_000
+REFUSED = 4
+"""Its exit code for what it can make no text of; the reason is what it wrote."""
+
+
+def as_text(data: bytes) -> str:
+    """Raises ValueError with the reason where there is none."""
+    from pypdf import PdfReader  # noqa: PLC0415  with the extra `pdf`
+    from pypdf.errors import PdfReadError, PyPdfError  # noqa: PLC0415
+
+    try:
+        document = PdfReader(io.BytesIO(data))
+        if document.is_encrypted and not document.decrypt(""):
+            raise ValueError("it is locked with a password")
+        count = len(document.pages)
+        pages = [
+            f"[page {number} of {count}]\n{page.extract_text().strip()}"
+            for number, page in enumerate(document.pages[:PAGES_MAX], 1)
+        ]
+    except (PdfReadError, PyPdfError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"it is damaged ({type(error).__name__})") from None
+    if not any(page.partition("\n")[2] for page in pages):
+        raise ValueError("it has no text, only pictures of pages")
+    left_out = count - len(pages)
+    more = [f"[{left_out} more pages are left out]"] if left_out > 0 else []
+    return "\n\n".join([*pages, *more])[:TEXT_CHARS_MAX]
+
+
+def main() -> int:
+    bound_self()
+    try:
+        text = as_text(sys.stdin.buffer.read())
+    except (ValueError, MemoryError) as error:
+        sys.stdout.buffer.write(str(error or "it takes too much memory").encode())
+        return REFUSED
+    sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
