@@ -184,6 +184,7 @@ async def test_a_report_that_comes_while_the_model_is_at_work_stands_behind_its_
     assert len(sent) == 3
     for before, after in pairwise(sent):
         assert after[: len(before)] == before
+        assert b'"hm"' in after[len(before)]  # what was answered stands right behind what was asked
     assert "report 0" in str(sent[1][len(sent[0]) :])
     assert thoughts(model.seen[2]) == ["hm", "hm"]
 
