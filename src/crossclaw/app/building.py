@@ -293,7 +293,7 @@ def build_agent(site: Site, house: House) -> Agent:
         config.facts_for,
         config.window_for,
         Meters(house.ledger, site.providers.price, clock, told.room_of(config)),
-        Permissions(site.credentials, lambda _run, address: site.models.require(address)),
+        Permissions(site.credentials, told.require_model(site)),
         config.params_for,
     )
     history = History(house.ledger)

@@ -8,6 +8,7 @@ from pathlib import Path
 from crossclaw.agent.compaction import RESERVE_TOKENS, CompactionSettings
 from crossclaw.agent.meter import RoomOf
 from crossclaw.agent.mind import OUTPUT_TOKENS_MAX
+from crossclaw.agent.permission import RequireModel
 from crossclaw.agent.prompt import Prompts, PromptSettings
 from crossclaw.agent.summary import TIMEOUT_S
 from crossclaw.app.parts import Site
@@ -17,11 +18,13 @@ from crossclaw.config.model import ChosenModel
 from crossclaw.delivery.outbox import MayDeliver
 from crossclaw.disk.threads import Disk
 from crossclaw.domain.budgets import Allowance
+from crossclaw.domain.runs import Run
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Taken
 from crossclaw.policy.colleagues import colleagues
 from crossclaw.policy.credentials import ENDED, Credentials
 from crossclaw.policy.decision import Decision
+from crossclaw.policy.models import ModelNotAllowed
 from crossclaw.policy.send import decide_send
 from crossclaw.providers.room import room_to_think
 from crossclaw.runs.book import BudgetOf, SayTime
@@ -100,6 +103,16 @@ def _name_of(zone: tzinfo, here: datetime) -> str:
     """Europe/Madrid rather than CET; UTC is UTC."""
     name = str(getattr(zone, "key", None) or here.tzname())
     return name.removeprefix("Etc/")
+
+
+def require_model(site: Site) -> RequireModel:
+    def require(run: Run, address: str) -> None:
+        site.models.require(address)
+        if not run.authority.allows_model(address):
+            allowed = ", ".join(sorted(run.authority.models or ()))
+            raise ModelNotAllowed(f"model not allowed: {address}; this run was given: {allowed}")
+
+    return require
 
 
 def output_tokens(config: Config, model: str) -> int:

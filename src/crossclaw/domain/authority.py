@@ -1,8 +1,11 @@
 """Authority: what a queued message may do. It is stored with the row and only shrinks on its way.
 
 A set that is None means "no limit of this kind". There is one way to make a child's authority:
-`parent.meet(limits)`. Nothing adds a right.
+`parent.meet(limits)`. Nothing adds a right. Money is limited beside it, by the account that a run's cause
+carries (`domain/budgets`): a child spends from its parent's.
 """
+
+from typing import Literal
 
 import msgspec
 
@@ -18,6 +21,19 @@ class Maker(msgspec.Struct, frozen=True, omit_defaults=True):
     another token in place of the one that it was made with does not end it."""
 
 
+class Arm(msgspec.Struct, frozen=True, omit_defaults=True):
+    """On whose behalf something is done: a session of this agent, with this model. Its rules are asked
+    when they are used, beside those of whoever does it."""
+
+    agent_id: str
+    model: str = ""
+    sandboxed: bool = False
+
+
+WorkspaceAccess = Literal["none", "ro", "rw"]
+_ACCESS: tuple[WorkspaceAccess, ...] = ("none", "ro", "rw")
+
+
 class Authority(msgspec.Struct, frozen=True, omit_defaults=True):
     owner: bool = False
     """May do what only the person who owns the gateway may."""
@@ -30,6 +46,16 @@ class Authority(msgspec.Struct, frozen=True, omit_defaults=True):
     hops_left: int = HOPS_UNLIMITED
     """Sends and spawns that may still follow; `session.agentToAgent.maxHops` at the beginning."""
 
+    network: bool = True
+    """Whether commands may reach the network."""
+    workspace: WorkspaceAccess = "rw"
+    """What they may do with the files of a workspace."""
+    workspaces: frozenset[str] | None = None
+    """The agents whose workspaces they may see."""
+    models: frozenset[str] | None = None
+    """`provider/model` that may be asked; `provider/*` stands for all of one."""
+    arms: frozenset[Arm] = frozenset()
+    """Whose arm it is: all that they are denied, it is denied."""
     made_by: frozenset[Maker] = frozenset()
     """The credentials that it goes back to; when one of them ends, so does this."""
 
@@ -43,8 +69,17 @@ class Authority(msgspec.Struct, frozen=True, omit_defaults=True):
             denied_tools=self.denied_tools | other.denied_tools,
             roots=_both(self.roots, other.roots),
             hops_left=min(self.hops_left, other.hops_left),
+            network=self.network and other.network,
+            workspace=min(self.workspace, other.workspace, key=_ACCESS.index),
+            workspaces=_both(self.workspaces, other.workspaces),
+            models=_both(self.models, other.models),
+            arms=self.arms | other.arms,
             made_by=self.made_by | other.made_by,
         )
+
+    def allows_model(self, reference: str) -> bool:
+        provider = reference.partition("/")[0]
+        return self.models is None or bool({reference, f"{provider}/*"} & self.models)
 
     def allows_tool(self, name: str, *also: str) -> bool:
         """`also`: its other names, by any of which it may be given or denied."""

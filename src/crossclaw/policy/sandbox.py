@@ -1,7 +1,7 @@
 """The sandbox: is a run locked in? One answer for session tools, for files and for programs."""
 
 from crossclaw.config.agents import Agents, Sandbox
-from crossclaw.domain.authority import Authority
+from crossclaw.domain.authority import Arm, Authority
 from crossclaw.domain.keys import SessionKey
 from crossclaw.policy.decision import Decision
 
@@ -30,6 +30,24 @@ def confined(agents: Agents, key: SessionKey, authority: Authority) -> Authority
     """The authority with which a session acts: what it causes is locked in when it is."""
     locked = why_sandboxed(agents, key, authority) is not None
     return authority.meet(_LOCKED_IN) if locked else authority
+
+
+def as_arm(agents: Agents, key: SessionKey, authority: Authority, model: str) -> Authority:
+    """What a session may that works as this one's arm: no more than this one in any way. `model` is what
+    this one uses, since some rules are for one model only."""
+    mine = confined(agents, key, authority)
+    if mine.sandboxed:
+        settings = sandbox_of(agents, key)
+        mine = mine.meet(
+            Authority(
+                owner=True,
+                network=settings.allows_network,
+                workspace=settings.workspace_access,
+                workspaces=frozenset({key.agent_id}),
+            )
+        )
+    arm = Arm(key.agent_id, model, mine.sandboxed)
+    return mine.meet(Authority(owner=True, arms=frozenset({arm})))
 
 
 def sandbox_of(agents: Agents, key: SessionKey) -> Sandbox:

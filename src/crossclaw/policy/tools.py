@@ -15,7 +15,7 @@ from crossclaw.config.toolnames import ALIASES as ALIASES
 from crossclaw.config.toolnames import GROUPS as GROUPS
 from crossclaw.config.toolnames import SESSIONS as _SESSIONS
 from crossclaw.config.tools import Profile, ToolPolicy
-from crossclaw.domain.authority import Authority
+from crossclaw.domain.authority import Arm, Authority
 from crossclaw.policy.decision import Decision
 
 PROFILES: Mapping[Profile, tuple[str, ...] | None] = {
@@ -107,6 +107,25 @@ def tool_layers(
     if sandboxed:
         layers += _sandbox(config, agent_id)
     return (*layers, *_switches(config, agent_id))
+
+
+def arm_layers(config: Config, arm: Arm) -> tuple[Layer, ...]:
+    """What stands between a session and its tools stands also before whoever is its arm."""
+    if not config.agents.has(arm.agent_id):
+        return (Layer(f"the agent {arm.agent_id}, for which it works and which is gone", allow=()),)
+    layers = tool_layers(config, arm.agent_id, model=arm.model, sandboxed=arm.sandboxed)
+    return tuple(
+        msgspec.structs.replace(
+            each, setting=f"{each.setting} of agent {arm.agent_id}, for which it works,"
+        )
+        for each in layers
+    )
+
+
+def provider_rules(config: Config, agent_id: str, model: str) -> frozenset[str]:
+    """The settings that hold for an agent because of the model that it uses, `provider/model`."""
+    rules = tool_layers(config, agent_id, model=model)
+    return frozenset(each.setting for each in rules if ".byProvider[" in each.setting)
 
 
 def _profile(config: Config, agent_id: str) -> Layer:

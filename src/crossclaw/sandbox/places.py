@@ -102,17 +102,26 @@ class Places:
         settings = self._settings_of(key.agent_id)
         self._refuse_open_state(key.agent_id)
         await self._check()
-        access = settings.workspace_access
+        here = Authority(owner=True, workspace=settings.workspace_access)
+        access = authority.meet(here).workspace
+        folder = self._among(authority.workspaces, folder)
         return Place(
             folder=self._scratch(settings, key) if access == "none" else folder,
             seen_as=WORKSPACE,
             writable=access != "ro",
-            network=settings.allows_network,
+            network=settings.allows_network and authority.network,
             sandboxed=True,
             free_bytes=settings.bounds.keep_free_mb * 2**20,
             keeps_prompt=access == "rw",
             sandbox=Bubblewrap(self._program, self._environ, passed, _limits(settings)),
         )
+
+    def _among(self, agents: frozenset[str] | None, own: Path) -> Path:
+        """The agent's own workspace if the run may see it, else that of the one whose arm it is."""
+        if agents is None:
+            return own
+        seen = [self._workspace_of(agent_id) for agent_id in sorted(agents)]
+        return own if own in seen or not seen else seen[0]
 
     async def _host(self, passed: tuple[str, ...] = ()) -> Host | Masked:
         """Where bubblewrap works, commands outside of a sandbox are kept from the gateway's own."""

@@ -20,7 +20,7 @@ from crossclaw.door.registry import Caller, Params, Result
 from crossclaw.door.resolver import Resolver
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Dedupe, EnsureSession, Op, PatchSession, PutSpawn
-from crossclaw.policy.sandbox import confined
+from crossclaw.policy.sandbox import as_arm
 from crossclaw.policy.subagents import decide_spawn
 from crossclaw.runs.book import Book
 from crossclaw.sessions.choosing import ModelChoices
@@ -173,8 +173,9 @@ class Spawns:
         child = SessionKey.subagent(task.agent_id, str(uuid5(NAMESPACE_URL, f"spawn:{run_id}")))
         if await self._is_known(child, parent, task):
             return SpawnResult(status="accepted", run_id=run_id, child_session_key=child.text)
-        authority = self._authority(caller, parent)
-        origin = from_session(parent, await self._ledger.find_session(parent), "sessions_spawn")
+        known = await self._ledger.find_session(parent)
+        authority = self._authority(caller, parent, known)
+        origin = from_session(parent, known, "sessions_spawn")
         new = NewRun(
             run_id=run_id,
             key=child,
@@ -221,9 +222,15 @@ class Spawns:
             raise KeyReused("this idempotency key was used for another task; use a new key")
         return True
 
-    def _authority(self, caller: Caller, parent: SessionKey) -> Authority:
-        """What the parent may, a hop less, and nothing that only a person or a parent may do."""
-        mine = confined(self._config.agents, parent, caller.principal.authority)
+    def _authority(self, caller: Caller, parent: SessionKey, session: Session | None) -> Authority:
+        """What the parent may, a hop less, and nothing that only a person or a parent may do. A child is
+        its parent's own arm, whoever asks for it."""
+        chosen = caller.run.plan.model if caller.run else None
+        model = self._models.in_use(parent.agent_id, chosen or (session.model if session else None))
+        given = caller.principal.authority
+        if session is not None:
+            given = given.meet(msgspec.structs.replace(session.authority, owner=True))
+        mine = as_arm(self._config.agents, parent, given, model)
         hops = min(mine.hops_left, self._config.session.agent_to_agent.max_hops)
         return mine.meet(Authority(may_spawn=False, hops_left=hops - 1))
 
@@ -277,6 +284,11 @@ def _bound(authority: Authority) -> Authority:
         tools=authority.tools,
         denied_tools=authority.denied_tools,
         roots=authority.roots,
+        network=authority.network,
+        workspace=authority.workspace,
+        workspaces=authority.workspaces,
+        models=authority.models,
+        arms=authority.arms,
     )
 
 

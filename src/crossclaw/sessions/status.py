@@ -1,13 +1,14 @@
 """Who may be spawned, and how a session stands: the two small tools beside the four."""
 
 from crossclaw.config import Config
-from crossclaw.domain.errors import Invalid
+from crossclaw.domain.errors import Forbidden, Invalid
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import Session
 from crossclaw.door.registry import Caller, Params, Result
 from crossclaw.door.resolver import Resolver, Right
 from crossclaw.ledger.contract import Ledger
 from crossclaw.policy.colleagues import Colleague, colleagues
+from crossclaw.policy.tools import provider_rules
 from crossclaw.sessions.budgets import Budgets
 from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.choosing import ModelChoices
@@ -95,7 +96,7 @@ class Standing:
         session = await self._resolver.find_own(caller.principal, params.session_key)
         session = session or await self._other(caller, params)
         if params.model is not None:
-            session = await self._set_model(session, params.model.strip())
+            session = await self._set_model(caller, session, params.model.strip())
         return StatusResult(
             ok=True,
             session_key=session.key.display(caller.principal.agent_id),
@@ -112,11 +113,24 @@ class Standing:
             raise Invalid(f"session {reference} has not begun yet; there is nothing to tell")
         return handle.session
 
-    async def _set_model(self, session: Session, name: str) -> Session:
-        if name in AS_CONFIGURED:
-            return await self._changing.patch(session.key, {"model": None})
-        chosen = self._models.check(name, "unrecognized model")
+    async def _set_model(self, caller: Caller, session: Session, name: str) -> Session:
+        chosen = None if name in AS_CONFIGURED else self._models.check(name, "unrecognized model")
+        if not self._resolver.sees_everything(caller.principal):
+            self._refuse_escape(session, chosen)
         return await self._changing.patch(session.key, {"model": chosen})
+
+    def _refuse_escape(self, session: Session, chosen: str | None) -> None:
+        """Rules for the model in use hold on: no session gets out of them by choosing another one."""
+        agent_id = session.key.agent_id
+        before, after = (
+            provider_rules(self._config, agent_id, self._models.in_use(agent_id, model))
+            for model in (session.model, chosen)
+        )
+        if escaped := before - after:
+            raise Forbidden(
+                f"{', '.join(sorted(escaped))} holds for this session's model; only the owner may choose a"
+                " model for which it does not (/model)"
+            )
 
     async def text(self, session: Session, agent_id: str | None) -> str:
         """A card of a few lines, for a model and for `/status`."""

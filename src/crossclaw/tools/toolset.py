@@ -9,7 +9,7 @@ from crossclaw.domain.authority import Authority
 from crossclaw.domain.keys import SessionKey
 from crossclaw.policy.decision import Decision
 from crossclaw.policy.subagents import NO_SPAWN, child_layers
-from crossclaw.policy.tools import Layer, decide_tool, may_allow_any, tool_layers
+from crossclaw.policy.tools import Layer, arm_layers, decide_tool, may_allow_any, tool_layers
 from crossclaw.tools.contract import Tool
 from crossclaw.tools.mcp_servers import McpServers
 from crossclaw.tools.mcp_tool import SEPARATOR
@@ -127,6 +127,7 @@ class Toolsets:
             tools=authority.tools,
             denied_tools=authority.denied_tools,
             may_spawn=authority.may_spawn,
+            arms=authority.arms,
         )
         sandboxed = self._is_sandboxed(key, authority).allowed
         return Case(key.agent_id, model, sandboxed, key.is_subagent, given, self._config.epoch)
@@ -153,6 +154,8 @@ class Toolsets:
         layers = tool_layers(
             self._config, case.agent_id, model=case.model, sandboxed=case.sandboxed
         )
+        for arm in sorted(case.given.arms, key=lambda each: (each.agent_id, each.model)):
+            layers += arm_layers(self._config, arm)
         if case.child:
             layers += child_layers(self._config.tools.subagents)
         elif not case.given.may_spawn:
