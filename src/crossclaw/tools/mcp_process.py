@@ -5,6 +5,7 @@ Their stderr is not the gateway's own: a server could write to the owner's termi
 
 import logging
 import os
+import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,6 +15,7 @@ import anyio
 from crossclaw.config.doors import McpServer
 from crossclaw.display.cleaning import cleaned
 from crossclaw.sandbox.programs import kept
+from crossclaw.tools import mcp_filter
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +31,7 @@ READ_BYTES = 65_536
 async def over_stdio(name: str, settings: McpServer, command: Sequence[str]) -> AsyncGenerator[Any]:
     from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: PLC0415  loaded by now
 
-    program, *arguments = kept(command)
+    program, *arguments = kept((sys.executable, "-I", "-S", mcp_filter.__file__, *command))
     parameters = StdioServerParameters(
         command=program,
         args=arguments,

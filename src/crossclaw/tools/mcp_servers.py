@@ -7,8 +7,8 @@ is tried again beside them. Programs run below a keeper, so they end with the ga
 
 import logging
 import shutil
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,8 @@ START_S = 30.0  # until its tools are known; runs wait for the first start, so n
 CALL_S = 600.0  # one call; OpenClaw's default for a whole run
 PAUSE_S = 60.0  # between two attempts to start a server that fails
 TOOLS_MAX = 256  # of one server; more would fill the model's window
+SPEC_BYTES_MAX = 32 * 1024  # description and schema of one tool: a long manual page
+SPECS_BYTES_MAX = 256 * 1024  # of one server; every request carries them
 
 
 _SILENCE = (-32000, -32001)  # the SDK's codes for a closed connection and for time that ran out
@@ -253,7 +255,23 @@ class _Server:
             cursor = page.next_cursor
             if cursor is None:
                 break
-        return found[:TOOLS_MAX]
+        return self._within(found[:TOOLS_MAX])
+
+    def _within(self, found: list[McpTool]) -> list[McpTool]:
+        """What every request would carry has its limit, for each tool and for all of one server."""
+        kept, room = list[McpTool](), SPECS_BYTES_MAX
+        for tool in found:
+            if tool.spec_bytes <= min(SPEC_BYTES_MAX, room):
+                kept.append(tool)
+                room -= tool.spec_bytes
+        if len(kept) < len(found):
+            left_out = ", ".join(tool.name for tool in found if tool not in kept)[:500]
+            log.warning(
+                "tools of MCP server %s with too large a schema are left out: %s",
+                self.name,
+                left_out,
+            )
+        return kept
 
     async def _heard(self, message: Any) -> None:
         if getattr(message, "method", "") == "notifications/tools/list_changed":
@@ -277,17 +295,12 @@ def _path(settings: McpServer) -> str | None:
     return own.reveal() if own else None
 
 
-@asynccontextmanager
-async def _over_http(url: str, headers: dict[str, str]) -> AsyncGenerator[Any]:
+def _over_http(url: str, headers: dict[str, str]) -> AbstractAsyncContextManager[Any]:
     import httpx2  # noqa: PLC0415  comes with mcp
-    from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415
 
-    timeout = httpx2.Timeout(START_S, read=CALL_S)
-    async with (
-        httpx2.AsyncClient(headers=headers, timeout=timeout) as client,
-        streamable_http_client(url, http_client=client) as streams,
-    ):
-        yield streams
+    from crossclaw.tools.mcp_http import over_http  # noqa: PLC0415  it needs mcp
+
+    return over_http(url, headers, httpx2.Timeout(START_S, read=CALL_S))
 
 
 def _is_answer(error: Exception) -> bool:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 SEPARATOR = "__"
 NAME_CHARS_MAX = 64  # what providers accept
 _CUT_AT = NAME_CHARS_MAX - 9  # a digest of eight follows, so that two long names stay two
+DESCRIPTION_CHARS_MAX = 4_000  # a page; what every request carries must be worth it
+BLOCKS_MAX = 1_000  # parts of one result
+RESULT_CHARS_MAX = 400_000  # text of one result: a model's window is not much larger
 IMAGE_CHARS_MAX = 3_000_000  # in base64; about what `read` shows, and what every provider takes
 
 CallServer = Callable[[str, dict[str, Any], Tell], Awaitable["types.CallToolResult"]]
@@ -36,8 +39,11 @@ class McpTool(Tool[Arguments]):
     def __init__(self, server: str, told: "types.Tool", call: CallServer) -> None:
         self.name = tool_name(server, told.name)
         self.other_names = other_names(server, told.name)
-        self.description = told.description or f"{told.name} of the MCP server {server}."
+        words = told.description or f"{told.name} of the MCP server {server}."
+        self.description = shortened(words, DESCRIPTION_CHARS_MAX)
         self.spec = ToolSpec(self.name, self.description, told.input_schema)
+        self.spec_bytes = len(msgspec.json.encode(self.spec))
+        """What it adds to every request."""
         self._own_name = told.name
         self._call = call
 
@@ -46,13 +52,33 @@ class McpTool(Tool[Arguments]):
 
     async def call(self, context: ToolContext, params: Arguments) -> str | list[Text | Image]:
         result = await self._call(self._own_name, params.given, context.tell)
-        blocks = [_block(part) for part in result.content]
+        blocks = [_block(part) for part in result.content[:BLOCKS_MAX]]
+        if len(result.content) > BLOCKS_MAX:
+            blocks.append(Text(f"[{len(result.content) - BLOCKS_MAX} more parts are left out]"))
         if not blocks and result.structured_content is not None:
             blocks = [Text(msgspec.json.encode(result.structured_content).decode())]
+        blocks = _within(blocks)
         words = "\n".join(block.text for block in blocks if isinstance(block, Text))
         if result.is_error:
             raise ToolFailed(words or f"{self.name} failed without a word")
         return blocks if any(isinstance(block, Image) for block in blocks) else words
+
+
+def shortened(text: str, chars_max: int) -> str:
+    return (
+        text if len(text) <= chars_max else f"{text[:chars_max]} [… {len(text) - chars_max} more]"
+    )
+
+
+def _within(blocks: list[Text | Image]) -> list[Text | Image]:
+    """As much text as a model can use; what is left out is said."""
+    room, kept = RESULT_CHARS_MAX, list[Text | Image]()
+    for block in blocks:
+        if isinstance(block, Text):
+            block = Text(shortened(block.text, room)) if room > 0 else Text("[left out]")
+            room -= len(block.text)
+        kept.append(block)
+    return kept
 
 
 def prefix_of(server: str) -> str:
