@@ -214,7 +214,7 @@ def test_an_unknown_session_says_which_one_was_meant_perhaps(person: Person) -> 
     by_piece = person.types("sessions", "delete", "errand")
     misspelt = person.types("sessions", "show", "agent:my-agnet:main")
 
-    assert "Did you mean agent:my-agent:main? crossclaw sessions list" in by_agent.stderr
+    assert "Here." in by_agent.stdout  # an agent's id is its main session
     assert "Did you mean agent:main:s-9 (weekly errand)?" in by_piece.stderr
     assert "Did you mean agent:my-agent:main?" in misspelt.stderr
 

@@ -3,17 +3,27 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from crossclaw.app import House
+from crossclaw.config import Config
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.keys import SessionKey
 from crossclaw.door.principal import person_principal
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import open_house
-from tests.flows.talking import OWNER, call, two_agents
+from tests.flows.talking import OWNER, call
 
 HOOK = person_principal("hook", {"hook"})
+
+
+def config() -> Config:
+    raw = {
+        "agents": {"list": [{"id": "main"}, {"id": "librarian"}]},
+        "hooks": {"allowRequestSessionKey": True},
+    }
+    return msgspec.convert(raw, Config)
 
 
 async def asked(house: House, number: int = 1, **params: Any) -> Any:
@@ -47,7 +57,7 @@ async def agent_of(house: House, key: str) -> str:
 async def test_the_agent_that_a_request_names_runs_in_a_session_that_it_makes(
     tmp_path: Path, params: dict[str, Any]
 ) -> None:
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+    async with open_house(tmp_path, RehearsalProvider(), config=config()) as house:
         await asked(house, **params)
         (row,) = (await call(house, "sessions.list"))["sessions"]
         found = await agent_of(house, row["key"])
@@ -81,7 +91,7 @@ async def test_an_agent_that_contradicts_the_key_is_refused_and_nothing_runs(
     once = {"idempotencyKey": "k2"} if method in ("agent", "chat.send") else {}
     if method == "sessions.send":
         words = {"message": "say: hi"}
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+    async with open_house(tmp_path, RehearsalProvider(), config=config()) as house:
         await asked(house, sessionKey="agent:librarian:cron:there")
         await asked(house, 9, sessionKey="main")
         who = HOOK if method == "hooks.agent" else OWNER
@@ -94,7 +104,7 @@ async def test_an_agent_that_contradicts_the_key_is_refused_and_nothing_runs(
 
 @pytest.mark.spec("K3")
 async def test_a_bare_key_finds_its_session_whatever_agent_it_is_of(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+    async with open_house(tmp_path, RehearsalProvider(), config=config()) as house:
         await asked(house, sessionKey="agent:librarian:cron:x")
         await asked(house, 2, sessionKey="cron:x")
         await call(house, "hooks.agent", HOOK, message="say: hi", sessionKey="cron:x")
@@ -105,7 +115,7 @@ async def test_a_bare_key_finds_its_session_whatever_agent_it_is_of(tmp_path: Pa
 
 @pytest.mark.spec("K3")
 async def test_a_session_id_beside_another_agent_is_refused(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+    async with open_house(tmp_path, RehearsalProvider(), config=config()) as house:
         await asked(house, sessionKey="agent:librarian:x")
         (row,) = (await call(house, "sessions.list"))["sessions"]
         with pytest.raises(Invalid, match="belongs to agent librarian, not to agent main"):

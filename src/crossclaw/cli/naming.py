@@ -1,4 +1,5 @@
-"""Naming sessions: what a person types becomes a full key. A name that is not there yet is a new one."""
+"""Naming sessions: what a person types becomes a full key: a key, a session id, the name of a session, a
+label, the id of an agent (its main session); anything else is a new name."""
 
 import difflib
 import re
@@ -39,7 +40,8 @@ async def name_session(peer: Peer, session: str | None, agent: str | None) -> st
         await _configured(peer, key.agent_id)
     if text == MAIN or ":" in text or await is_there(peer, key.text):
         return key.text
-    return await _labelled(peer, text, agent_id) or key.text
+    labelled = await _labelled(peer, text, agent_id)
+    return labelled or await _main_of(peer, text, agent_id) or key.text
 
 
 async def find_session(peer: Peer, reference: str) -> str:
@@ -53,8 +55,8 @@ async def find_session(peer: Peer, reference: str) -> str:
     except (UsageError, Refusal) as error:
         if isinstance(error, Refusal) and not _is_unknown(error):
             raise
-        if labelled := await _labelled(peer, text, None):
-            return labelled
+        if meant := await _labelled(peer, text, None) or await _main_of(peer, text, None):
+            return meant
         raise CommandFailed(
             str(error), error.exit_code, hint=error.hint or await _near(peer, text)
         ) from None
@@ -132,6 +134,16 @@ async def _labelled(peer: Peer, text: str, agent_id: str | None) -> str | None:
         if _is_unknown(refusal):
             return None
         raise
+
+
+async def _main_of(peer: Peer, text: str, agent_id: str | None) -> str | None:
+    """The main session of the agent that is called so; None where there is none."""
+    wanted = text.lower()
+    if agent_id is not None or wanted == MAIN or ":" in text:
+        return None
+    listed: dict[str, Any] = await peer.call("agents.list", {})
+    known = {str(entry["id"]) for entry in listed["agents"]}
+    return SessionKey.main(wanted).text if wanted in known else None
 
 
 async def _resolve(peer: Peer, by: dict[str, Any]) -> str:

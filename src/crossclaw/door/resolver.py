@@ -12,7 +12,7 @@ import msgspec
 from crossclaw.config import Config
 from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.errors import Forbidden, Invalid, InvalidKey, NotFound
-from crossclaw.domain.keys import SHARED, SessionKey
+from crossclaw.domain.keys import MAIN, SHARED, SessionKey
 from crossclaw.domain.sessions import Session
 from crossclaw.domain.sight import EVERYTHING, NOTHING, Sight
 from crossclaw.door.principal import Principal
@@ -62,8 +62,8 @@ class Resolver:
     async def resolve(
         self, principal: Principal, reference: str, right: Right, agent_id: str | None = None
     ) -> SessionHandle:
-        """A key or a session id. With the rights `create` and `talk`, a person may name what is not
-        there yet. `agent_id` is the agent that the caller names beside it: a bare key is that
+        """A key or a session id, or the id of an agent, which means its main session. With the rights
+        `create` and `talk`, a person may name what is not there yet. `agent_id` is the agent that the caller names beside it: a bare key is that
         agent's, and a session of another one is not what was meant."""
         text = reference.strip()
         agent = normalize_agent_id(agent_id) if agent_id else None
@@ -74,7 +74,7 @@ class Resolver:
                 await self._ledger.find_session_by_id(text.lower(), former=right == "read"),
             )
         else:
-            key = self._key(principal, text, agent)
+            key = await self._named(principal, text, agent)
             agent = agent or (key.agent_id if text.startswith("agent:") else None)
             if key.text != SHARED:  # which is everybody's own main session
                 self._refuse_unreachable(principal, key.agent_id, right)
@@ -193,15 +193,32 @@ class Resolver:
         if viewer is None or viewer.sees_every_agent:
             self._config.agents.get(agent_id)
 
+    async def _named(self, principal: Principal, text: str, agent: str | None) -> SessionKey:
+        """A person's own session of that name goes before an agent of that name."""
+        if principal.role == "operator" and self._main_of(text, agent) is not None:
+            own = SessionKey.named(self._config.agents.default_id, text)
+            if await self._ledger.find_session(own) is not None:
+                return own
+        return self._key(principal, text, agent)
+
+    def _main_of(self, text: str, agent: str | None) -> SessionKey | None:
+        """The main session of the agent that is called so; `main` is everybody's own."""
+        if agent is not None or text.lower() == MAIN or not self._config.agents.has(text.lower()):
+            return None
+        return SessionKey.main(text)
+
     def _key(self, principal: Principal, text: str, agent: str | None = None) -> SessionKey:
         agents = self._config.agents
         agent_id = agent or principal.agent_id or agents.default_id
         try:
             key = SessionKey.parse(text, agent_id=agent_id)
         except InvalidKey:
-            if principal.role != "operator" or ":" in text:
+            if (main := self._main_of(text, agent)) is not None:
+                key = main
+            elif principal.role != "operator" or ":" in text:
                 raise
-            key = SessionKey.named(agent or agents.default_id, text)
+            else:
+                key = SessionKey.named(agent or agents.default_id, text)
         _refuse_another_agents(key, agent, text)
         if self._config.session.scope == "global" and key.kind == "main":
             return SessionKey.shared(agents.default_id)

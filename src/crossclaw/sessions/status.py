@@ -28,6 +28,10 @@ class AgentRow(Result, frozen=True):
     """With sessions_send, to its main session."""
     can_spawn: bool
     """With sessions_spawn."""
+    session_key: str | None = None
+    """Its main session, where it can be sent to."""
+    exists: bool | None = None
+    """Whether that session has begun; sending to it begins it."""
     name: str | None = None
     description: str | None = None
 
@@ -76,19 +80,22 @@ class Standing:
         found = {each.agent_id: each for each in colleagues(self._config, key, principal.authority)}
         others = {*found, *(set(agents.ids()) if "*" in allowed else set(allowed))}
         rows = [
-            self._agent_row(each, found.get(each), is_own=each == own)
+            await self._agent_row(each, found.get(each), own)
             for each in [own, *sorted(others - {own, "*"})]
         ]
         return AgentsResult(requester=own, allow_any="*" in allowed, agents=rows)
 
-    def _agent_row(self, agent_id: str, found: Colleague | None, *, is_own: bool) -> AgentRow:
-        agent = self._config.agents.find(agent_id)
+    async def _agent_row(self, agent_id: str, found: Colleague | None, own: str) -> AgentRow:
+        agent, is_own = self._config.agents.find(agent_id), agent_id == own
+        main = SessionKey.main(agent_id) if is_own or (found and found.may_send) else None
         return AgentRow(
             id=agent_id,
             configured=agent is not None,
             name=agent.name if agent else None,
             description=(found.about or None) if found and agent and agent.description else None,
             can_send=found.may_send if found else False,
+            session_key=main.display(own) if main else None,
+            exists=await self._ledger.find_session(main) is not None if main else None,
             can_spawn=is_own or agent is None or bool(found and found.may_spawn),
         )
 
