@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -126,6 +127,48 @@ def test_where_the_owners_file_is_none_no_sandboxed_session_writes_at_all(
     ):
         with pytest.raises(Forbidden, match=r"SOUL\.md in your workspace is not a regular file"):
             room(tool, **arguments)
+
+
+def test_a_file_that_is_replaced_while_a_command_runs_is_put_aside(
+    room: Room, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The kernel takes the cover away with the old file: the command could write the new one."""
+    os.mkfifo(room.workspace / "now")
+
+    def replace() -> None:
+        with open(room.workspace / "now", "rb") as now:
+            now.read()
+        (room.workspace / "new").write_text("the owner's new words", "utf-8")
+        (room.workspace / "new").rename(room.workspace / "AGENTS.md")
+
+    owner = threading.Thread(target=replace)
+    owner.start()
+    room("exec", command=f"echo > now; for i in $(seq 100); do echo {EVIL} >> AGENTS.md && break; sleep 0.05; done")  # fmt: skip
+    owner.join()
+
+    assert EVIL not in owners_words(room)
+    (aside,) = room.workspace.glob("AGENTS.md.replaced-*")
+    assert "the owner's new words" in aside.read_text("utf-8")
+    assert "look at it" in caplog.text
+
+
+def test_a_free_session_changes_them_in_place_and_they_stay(tmp_path: Path) -> None:
+    free, boxed = Room(tmp_path), Room(tmp_path, {"mode": "all"})
+    free("write", path="AGENTS.md", content="old words that were longer")
+    os.mkfifo(free.workspace / "now")
+
+    def change() -> None:
+        with open(free.workspace / "now", "rb") as now:
+            now.read()
+        free("write", path="AGENTS.md", content=OWNERS)
+
+    owner = threading.Thread(target=change)
+    owner.start()
+    boxed("exec", command=f"echo > now; for i in $(seq 20); do echo {EVIL} >> AGENTS.md && break; sleep 0.05; done")  # fmt: skip
+    owner.join()
+
+    assert (free.workspace / "AGENTS.md").read_text("utf-8") == OWNERS
+    assert list(free.workspace.glob("*.replaced-*")) == []
 
 
 # ── reading them ───────────────────────────────────────────────────────────────────────────────

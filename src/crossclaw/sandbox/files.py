@@ -7,11 +7,12 @@ write goes through here, and in a thread: a test looks through the source for an
 """
 
 import errno
+import logging
 import os
 import secrets
 import stat
 from collections import deque
-from collections.abc import Collection, Generator
+from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
@@ -20,6 +21,8 @@ from crossclaw.disk.private import make_folder
 from crossclaw.domain.errors import CrossclawError, Forbidden, Invalid, NotFound
 from crossclaw.sandbox import keeper
 from crossclaw.sandbox.contract import PROMPT_FILES, Beneath, Place
+
+log = logging.getLogger(__name__)
 
 LINKS_MAX = 40  # as many as Linux follows itself
 PATH_CHARS_MAX = 4_096  # likewise
@@ -112,6 +115,9 @@ def replace_file(place: Place, path: str, data: bytes) -> bool:
                     "your own in MEMORY.md or memory/"
                 )
         mode = _mode_of(folder, name, place, path)
+        if mode is not None and at_root and _is_prompt_file(name):
+            _write_in_place(folder, name, data, path)
+            return False
         own = f".{secrets.token_hex(8)}.tmp"
         try:
             with open(os.open(own, _NEW, 0o600, dir_fd=folder), "wb") as file:
@@ -122,6 +128,17 @@ def replace_file(place: Place, path: str, data: bytes) -> bool:
             _forget(own, folder)
             raise _refusal(error, path) from None
         return mode is None
+
+
+def _write_in_place(folder: int, name: str, data: bytes, path: str) -> None:
+    """Not a new file: in a sandbox that runs now the old one is covered, and only as long as it is there."""
+    try:
+        descriptor = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        with open(descriptor, "wb") as file:
+            file.truncate()
+            file.write(data)
+    except OSError as error:
+        raise _refusal(error, path) from None
 
 
 def refuse_full_disk(place: Place) -> None:
@@ -178,6 +195,44 @@ def _put_placeholder(root: int, name: str) -> None:
             os.link(own, name, src_dir_fd=root, dst_dir_fd=root, follow_symlinks=False)
     finally:
         _forget(own, root)
+
+
+def note_prompt_files(folder: Path) -> dict[str, Identity]:
+    """Which files they are now, before a command runs in the sandbox."""
+    return {name: found for name in PROMPT_FILES if (found := _identity(folder / name))}
+
+
+def set_replaced_aside(folder: Path, noted: Mapping[str, Identity]) -> None:
+    """A file that somebody outside has replaced while a command ran was not protected against that command
+    any more: the kernel takes a mount away with the file that it covers. It is kept under another name
+    until the owner has looked at it."""
+    for name, before in noted.items():
+        path = folder / name
+        if _identity(path) in (None, before) or _is_placeholder(folder, name):
+            continue
+        aside = f"{name}.replaced-{secrets.token_hex(4)}"
+        with suppress(OSError):
+            os.rename(path, folder / aside)
+            log.warning(
+                "%s was replaced while a sandboxed command ran, which could have written it too; it is now "
+                "%s beside it: look at it, then give it its name again",
+                path,
+                aside,
+            )
+
+
+def _identity(path: Path) -> Identity | None:
+    try:
+        about = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return None
+    return about.st_dev, about.st_ino
+
+
+def _is_placeholder(folder: Path, name: str) -> bool:
+    with suppress(CrossclawError, OSError):
+        return read_file(folder, name, len(PLACEHOLDER)) == PLACEHOLDER.encode()
+    return False
 
 
 def check_prompt_files(folder: Path) -> None:

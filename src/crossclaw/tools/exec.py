@@ -1,6 +1,7 @@
 """`exec`: a shell command in the session's workspace. Nothing that it started outlives the call."""
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from typing import ClassVar
 
 import anyio.to_thread
@@ -10,7 +11,7 @@ from crossclaw.config.tools import ExecTool
 from crossclaw.disk.private import make_folder
 from crossclaw.domain.errors import Forbidden, Invalid, ToolFailed
 from crossclaw.sandbox.contract import Place, Wrapped
-from crossclaw.sandbox.files import check_folder
+from crossclaw.sandbox.files import check_folder, note_prompt_files, set_replaced_aside
 from crossclaw.sandbox.places import Places
 from crossclaw.sandbox.programs import Finished, run_program
 from crossclaw.tools.contract import Tool, ToolContext
@@ -52,9 +53,25 @@ class Exec(Tool[ExecParams]):
             )
         wrapped = await anyio.to_thread.run_sync(_wrap, place, params)
         longest = float(settings.timeout_sec or TIMEOUT_S)
-        return _told(
-            await run_program(wrapped, min(params.timeout or longest, longest), context.tell)
-        )
+        async with _owners_words_kept(place):
+            finished = await run_program(
+                wrapped, min(params.timeout or longest, longest), context.tell
+            )
+        return _told(finished)
+
+
+@asynccontextmanager
+async def _owners_words_kept(place: Place) -> AsyncGenerator[None]:
+    """Also when the run is stopped meanwhile."""
+    if not place.keeps_prompt:
+        yield
+        return
+    noted = await anyio.to_thread.run_sync(note_prompt_files, place.folder)
+    try:
+        yield
+    finally:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(set_replaced_aside, place.folder, noted)
 
 
 def _wrap(place: Place, params: ExecParams) -> Wrapped:
