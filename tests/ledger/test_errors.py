@@ -8,6 +8,7 @@ import apsw
 import pytest
 
 from crossclaw.domain.errors import StoreError
+from crossclaw.domain.sight import EVERYTHING
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.ledger.sqlite.store import open_reader
 from crossclaw.ledger.sqlite.watching import SqliteWatching
@@ -16,11 +17,12 @@ from tests.ledger.making import ANA, BEN, session
 READS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("find_session", (ANA,), {}),
     ("find_run", ("r",), {}),
-    ("list_sessions", (), {"limit": 5}),
-    ("list_sessions", (), {"limit": 5, "search": "x"}),
+    ("list_sessions", (), {"limit": 5, "sight": EVERYTHING}),
+    ("list_sessions", (), {"limit": 5, "search": "x", "sight": EVERYTHING}),
     ("list_entries", ("s",), {"limit": 5}),
-    ("search", ("words",), {"limit": 5}),
-    ("count_sessions", (), {}),
+    ("search", ("words",), {"limit": 5, "sight": EVERYTHING}),
+    ("count_sessions", (), {"sight": EVERYTHING}),
+    ("count_sessions_of_agents", (), {}),
     ("list_jobs", (), {}),
     ("list_timers", (), {"due_before": 1, "limit": 5}),
     ("list_credentials", (), {}),

@@ -13,6 +13,7 @@ from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import EnsureSession, Inject
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.ledger.sqlite.sights import LINE, conditions
+from tests.ledger.making import ANA, BEN, CHO, session
 
 ROOT = SessionKey.main("main")
 TREE = Sight(trees=(frozenset({ROOT.text}),))
@@ -139,3 +140,8 @@ def explained(folder: Path, statement: str, values: list[str]) -> str:
     rows = list(db.execute(f"EXPLAIN QUERY PLAN {statement}", tuple(values)))
     db.close()
     return "\n".join(str(row[3]) for row in rows)
+
+
+async def test_the_sessions_of_all_agents_are_counted_in_one_look(ledger: SqliteLedger) -> None:
+    await ledger.commit(session(ANA), session(BEN), session(CHO))
+    assert await ledger.count_sessions_of_agents() == {"main": 2, "ops": 1}

@@ -2,8 +2,9 @@
 
 What uvicorn leaves to its user is limited here: how long it may take from accept until somebody is
 known, how long a request's headers may take and how large they may be, how many strangers there may
-be and who of them goes, how large a frame may be before somebody is known. A client's frames are written straight to the transport, whose buffer is the queue: what
-waits there is what a slow client has not read.
+be and who of them goes, how large a frame may be before somebody is known. A client's frames are
+written straight to the transport, whose buffer is the queue: what waits there is what a slow client
+has not read.
 """
 
 import resource
@@ -36,7 +37,10 @@ class Turnstile:
         if files_max is None:
             files_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.limits = limits
-        self._places = max(1, min(limits.strangers_max, int(files_max * limits.strangers_share)))
+        self._places = limits.strangers_max
+        if files_max != resource.RLIM_INFINITY:
+            share = int(files_max * limits.strangers_share)
+            self._places = max(1, min(limits.strangers_max, share))
         self._all: dict[Ticket, None] = {}
         self._by_network: dict[str, dict[Ticket, None]] = {}
 

@@ -87,6 +87,10 @@ class Ledger(Protocol):
 
     async def count_sessions(self, *, agent_id: str | None = None, sight: Sight) -> int: ...
 
+    async def count_sessions_of_agents(self) -> dict[str, int]:
+        """Of every agent that has some, in one look."""
+        ...
+
     async def list_archived(
         self, *, before: int, agent_id: str | None = None, limit: int
     ) -> list[Session]:

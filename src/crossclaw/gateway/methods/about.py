@@ -91,8 +91,13 @@ class About:
         if self._health and now - self._health["ts"] < HEALTH_FOR_MS:
             return self._health
         agents = self._config.agents
-        by_agent = {agent_id: await self._stored(now, agent_id) for agent_id in agents.ids()}
-        everything = await self._stored(now)
+        # One look for all: each is a thread's, and on a busy gateway its answer waits for its turn.
+        counts = await self._ledger.count_sessions_of_agents()
+        by_agent = {
+            agent_id: await self._stored(now, counts.get(agent_id, 0), agent_id)
+            for agent_id in agents.ids()
+        }
+        everything = await self._stored(now, sum(counts.values()))
         self._health = {
             "ok": True,
             "ts": now,
@@ -127,11 +132,11 @@ class About:
             "ackMaxChars": settings.ack_chars_max if settings else 0,
         }
 
-    async def _stored(self, now: int, agent_id: str | None = None) -> dict[str, Any]:
+    async def _stored(self, now: int, count: int, agent_id: str | None = None) -> dict[str, Any]:
         recent = await self._ledger.list_sessions(limit=RECENT, agent_id=agent_id, sight=EVERYTHING)
         return {
             "path": str(self._store),
-            "count": await self._ledger.count_sessions(agent_id=agent_id, sight=EVERYTHING),
+            "count": count,
             "recent": [self._brief(session, now) for session in recent],
         }
 

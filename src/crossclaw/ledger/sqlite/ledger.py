@@ -191,6 +191,9 @@ class SqliteLedger:
         only = sessions.Filter(agent_id, sight=sight)
         return await self._scan(lambda db: sessions.count_sessions(db, only))
 
+    async def count_sessions_of_agents(self) -> dict[str, int]:
+        return await self._scan(sessions.count_sessions_of_agents)
+
     async def list_tails(
         self, session_ids: Sequence[str], *, limit: int, tool_results: bool = True
     ) -> dict[str, list[Entry]]:

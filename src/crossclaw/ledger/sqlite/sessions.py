@@ -159,6 +159,11 @@ def count_sessions(db: apsw.Connection, only: Filter) -> int:
     return int(row[0]) if row else 0
 
 
+def count_sessions_of_agents(db: apsw.Connection) -> dict[str, int]:
+    sql = "SELECT agent_id, count(*) FROM sessions WHERE archived_at IS NULL GROUP BY agent_id"
+    return {str(agent_id): int(count) for agent_id, count in db.execute(sql)}
+
+
 _CHANGEABLE = frozenset(
     {
         "label",
