@@ -264,6 +264,7 @@ async def dial(served: Served | Housed, path: str = "/", **headers: str) -> Asyn
         additional_headers=named,
         proxy=None,
         max_size=None,
+        open_timeout=60,
     ) as socket:
         yield Peer(socket)
 
