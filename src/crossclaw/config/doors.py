@@ -113,7 +113,7 @@ class Commands(Section, frozen=True):
     owner_allow_from: tuple[str | int, ...] = ()
     """Senders who are the owner: `telegram:123`, or the id alone."""
     allow_from: dict[str, tuple[str | int, ...]] = msgspec.field(default_factory=dict)
-    """No effect yet."""
+    """Where given: which senders may use slash commands, by channel (`*`: on every channel); for others they are plain words. The owner always may."""
     unused = names(
         "native nativeSkills bash bashForegroundMs mcp plugins debug useAccessGroups ownerDisplay"
         " ownerDisplaySecret modelsWrite"

@@ -4,6 +4,19 @@ from crossclaw.config.doors import Commands
 from crossclaw.policy.decision import Decision
 
 
+def decide_commands(settings: Commands, channel: str, sender: str) -> Decision:
+    """May this sender use slash commands? `commands.allowFrom`, where it is given, is the whole list; the
+    owner may always."""
+    if not settings.allow_from or decide_owner(settings, channel, sender).allowed:
+        return Decision(True, "commands.allowFrom keeps nobody out")
+    by_channel = {name.lower(): senders for name, senders in settings.allow_from.items()}
+    named = {str(each) for each in (*by_channel.get(channel.lower(), ()), *by_channel.get("*", ()))}
+    allowed = bool(named & {sender, "*"})
+    return Decision(
+        allowed, f"commands.allowFrom {'names' if allowed else 'does not name'} {channel}:{sender}"
+    )
+
+
 def decide_owner(settings: Commands, channel: str, sender: str) -> Decision:
     """`commands.ownerAllowFrom` names senders, with or without their channel. An empty list: nobody."""
     for entry in map(str, settings.owner_allow_from):

@@ -16,7 +16,7 @@ from crossclaw.domain.sessions import NewSession, Session
 from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller
 from crossclaw.ledger.operations import Dedupe, Submitted
-from crossclaw.policy.owner import decide_owner
+from crossclaw.policy.owner import decide_commands, decide_owner
 from crossclaw.runs.book import Book
 from crossclaw.sessions.archive import Archive
 from crossclaw.sessions.commands import Commands
@@ -61,7 +61,8 @@ class Desk:
         known_session = await self._session(key)
         text, caller = inbound.text, self._sender(inbound, key)
         provenance = Provenance("person", source_channel=where.channel, sender=inbound.sender)
-        if (command := self._commands.find(text)) is not None:
+        may_command = decide_commands(self._config.commands, where.channel, inbound.sender).allowed
+        if may_command and (command := self._commands.find(text)) is not None:
             answer = await self._commands.run(caller, key, command)
             if answer.go_on_with is None:
                 said = UserMessage(text, self._clock.now_ms(), provenance)
