@@ -25,6 +25,7 @@ from crossclaw.door.registry import Caller, Method, Registry
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.methods import display
 from crossclaw.gateway.methods.about import About
+from crossclaw.gateway.methods.agreeing import Agreeing
 from crossclaw.gateway.methods.chat import Chat, Talk
 from crossclaw.gateway.methods.clients import Clients
 from crossclaw.gateway.methods.cron import CronMethods, NameMaker
@@ -84,6 +85,7 @@ from crossclaw.tools.edit import Edit
 from crossclaw.tools.egress import Egress, is_installed
 from crossclaw.tools.exec import Exec
 from crossclaw.tools.guests import guest_methods
+from crossclaw.tools.mcp_agreed import AgreedTools
 from crossclaw.tools.mcp_servers import McpServers
 from crossclaw.tools.read import Read
 from crossclaw.tools.session_tools import session_methods, session_tools
@@ -131,7 +133,9 @@ def _furnished(
         site.outside.environ,
         (site.paths.config_path, *site.loaded.files),
     )
-    servers = McpServers(config.mcp.servers, places.shield)
+    servers = McpServers(
+        config.mcp.servers, places.shield, AgreedTools(site.ledger, site.outside.clock)
+    )
     tools = [*session_tools(door), *_own_tools(config, places), *site.outside.tools]
     return House(
         config=config,
@@ -383,6 +387,7 @@ def _of_sessions(site: Site, ground: Ground, floor: Floor) -> list[Method[Any]]:
         *session_methods(floor.reading, floor.sends, floor.spawns, floor.standing),
         *guest_methods(floor.guests),
         *Upkeep(config, ledger, resolver, floor.stopping, floor.archive, changing, clock).methods(),
+        *Agreeing(ledger, clock).methods(),
         *explain_methods(Explaining(config, ledger, resolver, site.channels)),
         *_for_onlookers(site, resolver),
     ]

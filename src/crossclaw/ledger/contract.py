@@ -21,7 +21,7 @@ from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Entry, Session
 from crossclaw.domain.sight import Sight
 from crossclaw.domain.spawns import Spawn
-from crossclaw.ledger.operations import Delivery, Export, Op, R, Timer
+from crossclaw.ledger.operations import Delivery, Export, HeldTool, Op, R, Timer
 from crossclaw.ledger.watching import Watching
 
 
@@ -114,6 +114,8 @@ class Ledger(Protocol):
         ...
 
     async def lanes_with_work(self) -> list[SessionKey]: ...
+
+    async def list_held_tools(self) -> list[HeldTool]: ...
 
     def unreadable(self) -> Mapping[str, int]:
         """How often a row of each table could not be read, since the start."""

@@ -20,6 +20,7 @@ import anyio.to_thread
 from crossclaw.config.doors import McpServer
 from crossclaw.domain.errors import ToolFailed
 from crossclaw.tools.contract import Tell
+from crossclaw.tools.mcp_agreed import AgreedTools
 from crossclaw.tools.mcp_process import over_stdio
 from crossclaw.tools.mcp_tool import McpTool, prefixes_of
 
@@ -49,9 +50,15 @@ async def _bare(command: Sequence[str]) -> Sequence[str]:
 
 
 class McpServers:
-    def __init__(self, servers: Mapping[str, McpServer], shield: Shield = _bare) -> None:
+    def __init__(
+        self,
+        servers: Mapping[str, McpServer],
+        shield: Shield = _bare,
+        agreed: AgreedTools | None = None,
+    ) -> None:
+        self._agreed = agreed
         self._servers = {
-            name: _Server(name, settings, shield)
+            name: _Server(name, settings, shield, agreed)
             for name, settings in servers.items()
             if settings.enabled and not settings.disabled
         }
@@ -82,7 +89,9 @@ class McpServers:
             for server in self._servers.values():
                 if is_wanted(prefixes_of(server.name)):
                     tasks.start_soon(ask, server, name=f"tools of {server.name}")
-        return self._distinct(tool for name in self._servers for tool in found.get(name, ()))
+        held = await self._agreed.held() if self._agreed and found else frozenset()
+        tools = (tool for name in self._servers for tool in found.get(name, ()))
+        return self._distinct(tool for tool in tools if tool.name not in held)
 
     def _distinct(self, tools: Iterable[McpTool]) -> list[McpTool]:
         """Two servers, or two tools of one, can come to the same name: the first one has it, so that
@@ -101,8 +110,11 @@ class _Server:
 
     tasks: anyio.abc.TaskGroup | None = None
 
-    def __init__(self, name: str, settings: McpServer, shield: Shield) -> None:
+    def __init__(
+        self, name: str, settings: McpServer, shield: Shield, agreed: AgreedTools | None
+    ) -> None:
         self.name = name
+        self._agreed = agreed
         self._settings = settings
         self._shield = shield
         self._command: Sequence[str] = ()
@@ -255,7 +267,10 @@ class _Server:
             cursor = page.next_cursor
             if cursor is None:
                 break
-        return self._within(found[:TOOLS_MAX])
+        kept = self._within(found[:TOOLS_MAX])
+        if self._agreed is not None:
+            await self._agreed.see(self.name, kept)
+        return kept
 
     def _within(self, found: list[McpTool]) -> list[McpTool]:
         """What every request would carry has its limit, for each tool and for all of one server."""

@@ -32,9 +32,10 @@ from crossclaw.ledger.jobs import (
     SwitchOffJobs,
     TakeTick,
 )
-from crossclaw.ledger.operations import Delivery, Export, Op, Timer
+from crossclaw.ledger.operations import Delivery, Export, HeldTool, Op, Timer
 from crossclaw.ledger.sqlite import (
     accounts,
+    agreed_tools,
     chores,
     credentials,
     entries,
@@ -109,6 +110,8 @@ HANDLERS: dict[type, Handle] = {
     operations.DeleteCredential: credentials.delete_credential,
     operations.Audit: chores.write_audit,
     operations.PruneDedupe: chores.prune_dedupe,
+    operations.SeeTools: agreed_tools.see_tools,
+    operations.AgreeTool: agreed_tools.agree_tool,
     operations.PassTime: chores.pass_time,
 }
 
@@ -244,6 +247,9 @@ class SqliteLedger:
     ) -> list[Entry]:
         only = reading.Only(tool_results, notes)
         return reading.list_entries(self._reader, session_id, limit, before, after, only, forward)
+
+    async def list_held_tools(self) -> list[HeldTool]:
+        return agreed_tools.list_held_tools(self._reader)
 
     def unreadable(self) -> Mapping[str, int]:
         return met(str(self._reader.filename))

@@ -58,6 +58,7 @@ MIGRATIONS = (
     Migration(10, "partners"),
     Migration(11, "elapsed"),
     Migration(12, "makers"),
+    Migration(13, "agreed_tools"),
 )
 VERSION = MIGRATIONS[-1].number
 

@@ -1,0 +1,90 @@
+"""mcp.held, mcp.agree: tools of MCP servers that changed after they were first seen. Ours: OpenClaw has none."""
+
+from typing import Annotated, Any
+
+import msgspec
+
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import NotFound
+from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import AgreeTool
+
+Filled = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+
+
+class Nothing(Params, frozen=True):
+    pass
+
+
+class Held(Result, frozen=True):
+    server: str
+    tool: str
+    before: str
+    now: str
+    digest: str
+    """Pass it to `mcp.agree`: what was agreed to is what was looked at."""
+
+
+class HeldResult(Result, frozen=True):
+    tools: list[Held]
+
+
+class AgreeParams(Params, frozen=True):
+    tool: Filled
+    digest: Filled
+
+
+class AgreeResult(Result, frozen=True):
+    ok: bool
+    tool: str
+
+
+class Agreeing:
+    def __init__(self, ledger: Ledger, clock: Clock) -> None:
+        self._ledger = ledger
+        self._clock = clock
+
+    async def held(self, caller: Caller, params: Nothing) -> HeldResult:
+        found = await self._ledger.list_held_tools()
+        return HeldResult(
+            tools=[
+                Held(server=t.server, tool=t.tool, before=t.words, now=t.new_words, digest=t.digest)
+                for t in found
+            ]
+        )
+
+    async def agree(self, caller: Caller, params: AgreeParams) -> AgreeResult:
+        held = {each.tool: each for each in await self._ledger.list_held_tools()}
+        if (found := held.get(params.tool)) is not None:
+            agree = AgreeTool(
+                server=found.server,
+                tool=found.tool,
+                digest=params.digest,
+                at=self._clock.now_ms(),
+            )
+            if await self._ledger.do(agree):
+                return AgreeResult(ok=True, tool=found.tool)
+        raise NotFound(f"no tool {params.tool} is held with this digest; mcp.held lists them")
+
+    def methods(self) -> list[Method[Any]]:
+        return [
+            Method(
+                name="mcp.held",
+                params=Nothing,
+                result=HeldResult,
+                scope="operator.read",
+                effect="read",
+                handle=self.held,
+                summary="Ours: tools of MCP servers that changed after they were first seen, and are held.",
+            ),
+            Method(
+                name="mcp.agree",
+                params=AgreeParams,
+                result=AgreeResult,
+                scope="operator.admin",
+                effect="change",
+                handle=self.agree,
+                summary="Ours: let agents use a held tool as it is now.",
+            ),
+        ]

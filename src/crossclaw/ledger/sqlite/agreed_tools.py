@@ -1,0 +1,45 @@
+"""Tools of MCP servers, as the owner has agreed to them."""
+
+import apsw
+
+from crossclaw.ledger.operations import AgreeTool, HeldTool, SeeTools
+from crossclaw.ledger.sqlite.writer import Transaction
+
+
+def see_tools(transaction: Transaction, op: SeeTools) -> list[str]:
+    db, held = transaction.db, list[str]()
+    for tool, (digest, words) in op.tools.items():
+        row = db.execute(
+            "SELECT digest FROM agreed_tools WHERE server = ? AND tool = ?", (op.server, tool)
+        ).fetchone()
+        if row is None:
+            db.execute(
+                "INSERT INTO agreed_tools (server, tool, digest, words, seen_at) VALUES (?,?,?,?,?)",
+                (op.server, tool, digest, words, op.at),
+            )
+            continue
+        changed = row[0] != digest
+        db.execute(
+            "UPDATE agreed_tools SET new_digest = ?, new_words = ? WHERE server = ? AND tool = ?",
+            (digest if changed else None, words if changed else None, op.server, tool),
+        )
+        held += [tool] if changed else []
+    return held
+
+
+def agree_tool(transaction: Transaction, op: AgreeTool) -> bool:
+    row = transaction.db.execute(
+        "UPDATE agreed_tools SET digest = new_digest, words = new_words, seen_at = ?, "
+        "new_digest = NULL, new_words = NULL "
+        "WHERE server = ? AND tool = ? AND new_digest = ? RETURNING 1",
+        (op.at, op.server, op.tool, op.digest),
+    ).fetchone()
+    return row is not None
+
+
+def list_held_tools(db: apsw.Connection) -> list[HeldTool]:
+    rows = db.execute(
+        "SELECT server, tool, words, new_words, new_digest, seen_at FROM agreed_tools "
+        "INDEXED BY agreed_tools_held WHERE new_digest IS NOT NULL ORDER BY server, tool"
+    )
+    return [HeldTool(*row) for row in rows]
