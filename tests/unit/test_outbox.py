@@ -129,3 +129,24 @@ async def test_a_policy_that_cannot_be_asked_leaves_the_reply_to_be_tried_later(
     await ledger.close()
 
     assert (end, chat.sent) == (("delivered", 1), [("ana", "hi")])
+
+
+async def test_a_ledger_that_cannot_be_read_for_a_moment_ends_no_outbox(tmp_path: Path) -> None:
+    class Forgetful(SqliteLedger):
+        reads = 0
+
+        async def list_open_deliveries(self, *, after: int = 0, limit: int) -> list[Delivery]:
+            self.reads += 1
+            if self.reads in (2, 3):  # the first is for what was cut off
+                raise StoreError("the ledger could not be read")
+            return await super().list_open_deliveries(after=after, limit=limit)
+
+    ledger, chat = Forgetful(tmp_path / "l.sqlite", inline=True), MemoryChannel()
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(outbox_of(ledger, chat).serve)
+        await with_a_reply(ledger)
+        await anyio.sleep(60)
+        tasks.cancel_scope.cancel()
+    await ledger.close()
+
+    assert chat.sent == [("ana", "hi")]

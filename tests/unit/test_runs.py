@@ -13,7 +13,7 @@ from crossclaw.agent import history as bounds
 from crossclaw.agent.history import History
 from crossclaw.agent.toolbox import IMAGES_CHARS_MAX, IMAGES_MAX, RESULT_CHARS_MAX, _bounded
 from crossclaw.domain.compactions import Compaction
-from crossclaw.domain.errors import Busy
+from crossclaw.domain.errors import Busy, StoreError
 from crossclaw.domain.events import EntryAppended, Event, RunAccepted, SessionChanged
 from crossclaw.domain.jobs import AgentTurn, Every, Job, JobSpec, Tick, TickId
 from crossclaw.domain.keys import SessionKey
@@ -118,6 +118,32 @@ async def lanes_with(ledger: SqliteLedger, finished: Finished) -> AsyncGenerator
 def bell(run: Run) -> Follow:
     timer = Timer(timer_key=run.run_id, agent_id="main", kind="bell", due_at=0)
     return Follow([ArmTimer(timer=timer)])
+
+
+async def test_a_ledger_that_cannot_be_read_for_a_moment_ends_no_lane(tmp_path: Path) -> None:
+    class Forgetful(SqliteLedger):
+        reads = 0
+
+        async def has_open_run(self, key: SessionKey) -> bool:
+            self.reads += 1
+            if self.reads == 1:
+                raise StoreError("the ledger could not be read")
+            return await super().has_open_run(key)
+
+    async def finished(run: Run, outcome: Outcome) -> Follow:
+        return NOTHING
+
+    ledger = Forgetful(tmp_path / "l.sqlite", inline=True)
+    async with lanes_with(ledger, finished) as book:
+        for run_id in ("r1", "r2"):
+            await book.submit(new_run(run_id, ANA), session(ANA).new)
+            run = await book.wait(run_id, timeout_s=60)
+            await anyio.sleep(10)
+            assert run is not None
+            assert run.status == "ok"
+    await ledger.close()
+
+    assert ledger.reads >= 2
 
 
 async def test_an_end_that_cannot_be_followed_up_ends_in_an_error_that_is_followed_up(

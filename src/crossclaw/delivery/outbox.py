@@ -87,7 +87,11 @@ class Outbox:
             try:
                 while True:
                     self._hint = anyio.Event()
-                    next_at = await self._start_due(tasks)
+                    try:
+                        next_at = await self._start_due(tasks)
+                    except CrossclawError as error:
+                        next_at = None
+                        log.warning("the outbox will be looked at again: %s", error)
                     with anyio.move_on_after(self._pause_s(next_at)):
                         await self._hint.wait()
             finally:

@@ -246,11 +246,19 @@ class Lanes:
         else:
             await self._suspects.wait_for_turn(key)
             await self._take_one(key)
-        # To look is cheaper than a claim that finds nothing.
-        while self._active[key] or await self._book.has_open(key):
+        while self._active[key] or await self._may_have_more(key):
             if not await self._take_one(key) and not self._active[key]:
                 break
         del self._active[key]
+
+    async def _may_have_more(self, key: SessionKey) -> bool:
+        """To look is cheaper than a claim that finds nothing."""
+        try:
+            return await self._book.has_open(key)
+        except STORE_TROUBLE as error:
+            log.error("lane %s stands still: %s", key, error)
+            await anyio.sleep(STORE_PATIENCE_S)
+            return True
 
     async def _take_over(self, key: SessionKey, claimed: Claimed) -> None:
         try:
