@@ -196,6 +196,28 @@ def test_an_mcp_server_does_not_reach_them_either(home: Home) -> None:
     assert SECRET.encode() not in anyio.run(shielded)
 
 
+def test_a_server_that_begins_early_sees_a_workspace_that_is_used_later(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    places = Places(Room(tmp_path).config, lambda agent_id: state / "workspace", state, os.environ)
+
+    async def seen() -> bytes:
+        command = await places.shield(
+            ("/bin/sh", "-c", f"echo x > {state}/workspace/made; ls {state}")
+        )
+        return (await anyio.run_process(command)).stdout
+
+    assert anyio.run(seen) == b"workspace\n"
+    assert (state / "workspace" / "made").exists()
+
+
+def test_a_config_where_nobody_can_write_keeps_nothing_from_running(tmp_path: Path) -> None:
+    room = Room(tmp_path)
+    folder, config = tmp_path / "state", Path("/proc/openclaw.json")
+    places = Places(room.config, lambda agent_id: room.workspace, folder, os.environ, (config,))
+
+    assert anyio.run(places.why_unmasked) is None
+
+
 def test_without_bubblewrap_a_command_of_the_config_is_started_as_it_is(tmp_path: Path) -> None:
     room = Room(tmp_path, environ={"PATH": str(tmp_path)})
 

@@ -45,8 +45,13 @@ class Hidden(msgspec.Struct, frozen=True):
         make_folder(self.state_dir)
         for file in self.config_files:
             if not os.path.lexists(file) and file.parent.is_dir() and not self._covers(file):
-                with suppress(FileExistsError):
+                with suppress(OSError):  # where we cannot make it, no program of ours can
                     write_file(file, "{}\n", replace=False)
+
+    def make_workspaces(self) -> None:
+        for workspace in self.workspaces:
+            if self._covers(workspace):
+                make_folder(workspace)
 
     def arguments(self) -> Iterator[str]:
         """Folders above are mounts of their own: else one could be renamed, and another put in its place."""
@@ -108,7 +113,9 @@ class Masked:
             raise SandboxMissing(f"bubblewrap does not work here: {why}")
 
     def shield(self, command: Sequence[str]) -> list[str]:
-        """The command without the gateway's own files and processes around it."""
+        """The command without the gateway's own files and processes around it. It may run for long: what
+        it is to see later must be there when it begins."""
+        self._hidden.make_workspaces()
         return [self._program, *self._walls(), "--", *command]
 
     def wrap(self, place: Place, command: str, folder: str) -> Wrapped:

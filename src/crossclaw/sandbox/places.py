@@ -149,7 +149,7 @@ class Places:
             return "bubblewrap is not installed"
         try:
             Masked(self._program, self._environ, self._hidden()).check()
-        except SandboxMissing as error:
+        except (SandboxMissing, OSError) as error:
             return str(error)
         return ""
 
