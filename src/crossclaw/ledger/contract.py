@@ -21,7 +21,8 @@ from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Entry, Session
 from crossclaw.domain.sight import Sight
 from crossclaw.domain.spawns import Spawn
-from crossclaw.ledger.operations import Delivery, Export, HeldTool, Op, R, Timer
+from crossclaw.ledger.agreed import HeldTool
+from crossclaw.ledger.operations import Delivery, Export, Op, R, Timer
 from crossclaw.ledger.watching import Watching
 
 

@@ -9,8 +9,8 @@ from hashlib import sha256
 import msgspec
 
 from crossclaw.domain.clock import Clock
+from crossclaw.ledger.agreed import SeeTools
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.operations import SeeTools
 from crossclaw.tools.mcp_tool import McpTool
 
 log = logging.getLogger(__name__)

@@ -7,8 +7,8 @@ import msgspec
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import NotFound
 from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.ledger.agreed import AgreeTool
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.operations import AgreeTool
 
 Filled = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 

@@ -2,7 +2,7 @@
 
 import apsw
 
-from crossclaw.ledger.operations import AgreeTool, HeldTool, SeeTools
+from crossclaw.ledger.agreed import AgreeTool, HeldTool, SeeTools
 from crossclaw.ledger.sqlite.writer import Transaction
 
 

@@ -21,6 +21,7 @@ from crossclaw.domain.sessions import Entry, Session
 from crossclaw.domain.sight import Sight
 from crossclaw.domain.spawns import Spawn
 from crossclaw.ledger import operations
+from crossclaw.ledger.agreed import AgreeTool, HeldTool, SeeTools
 from crossclaw.ledger.contract import Appended, Hit
 from crossclaw.ledger.imports import BeginImport, ImportEntries
 from crossclaw.ledger.jobs import (
@@ -32,7 +33,7 @@ from crossclaw.ledger.jobs import (
     SwitchOffJobs,
     TakeTick,
 )
-from crossclaw.ledger.operations import Delivery, Export, HeldTool, Op, Timer
+from crossclaw.ledger.operations import Delivery, Export, Op, Timer
 from crossclaw.ledger.sqlite import (
     accounts,
     agreed_tools,
@@ -110,8 +111,8 @@ HANDLERS: dict[type, Handle] = {
     operations.DeleteCredential: credentials.delete_credential,
     operations.Audit: chores.write_audit,
     operations.PruneDedupe: chores.prune_dedupe,
-    operations.SeeTools: agreed_tools.see_tools,
-    operations.AgreeTool: agreed_tools.agree_tool,
+    SeeTools: agreed_tools.see_tools,
+    AgreeTool: agreed_tools.agree_tool,
     operations.PassTime: chores.pass_time,
 }
 
