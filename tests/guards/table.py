@@ -448,4 +448,39 @@ GUARDS = (
         "",
         (f"{PRIVATE}::test_a_gateway_does_not_open_on_a_folder_that_everybody_can_write",),
     ),
+    # ── 3: authority only shrinks ──────────────────────────────────────────────────────────────
+    Guard(
+        3,
+        "no child has a network that its parent has not",
+        "domain/authority.py",
+        "network=self.network and other.network,",
+        "network=other.network,",
+        ("tests/properties/test_authority.py",),
+    ),
+    Guard(
+        3,
+        "no child has models that its parent has not",
+        "domain/authority.py",
+        "models=_both(self.models, other.models),",
+        "models=other.models,",
+        ("tests/properties/test_authority.py",),
+    ),
+    # ── 9: one bad row hurts one row ───────────────────────────────────────────────────────────
+    Guard(
+        9,
+        "rows that cannot be read are read one by one",
+        "ledger/sqlite/damage.py",
+        "        return list(_one_by_one(db, table, sql, values, make))\n",
+        "        raise\n",
+        ("tests/flows/test_one_bad_row.py",),
+    ),
+    # ── 16: terminals get cleaned text ─────────────────────────────────────────────────────────
+    Guard(
+        16,
+        "what steers a terminal is left out",
+        "display/cleaning.py",
+        '"".join(filter(_is_shown, _SEQUENCE.sub("", text)))',
+        "text",
+        ("tests/unit/test_cleaning.py",),
+    ),
 )
