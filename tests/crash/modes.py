@@ -108,7 +108,8 @@ MODES: dict[str, Mode] = {
             tears=False,
             prepare=_own_disk,
             disturb=_fill_and_free,
-            excuses=("the disk is full", "No space left"),
+            # A stop on a full disk cannot give its runs back; the next start takes them over.
+            excuses=("the disk is full", "No space left", "a graceful stop left"),
         ),
         "hasty",
         "lost",

@@ -206,10 +206,12 @@ def search_finds_every_word(store: Store, record: Record) -> Findings:
             said = words_of(entry.message) if entry.message is not None else ""  # a note has none
             for word in set(_words(said)):
                 containing[word].append((entry.session_id, entry.seq))
+    everything = sum(map(len, store.entries.values()))
     for letter in record.letters:
         places = sorted(containing[letter.token])
-        hits = search(store.db, letter.token, len(places) + 9, None, sight=EVERYTHING)
-        # A search also finds beginnings: the question's token begins with the letter's.
+        # A search also finds beginnings: the question's token begins with the letter's, and every round
+        # of its exchange says it again.
+        hits = search(store.db, letter.token, everything, None, sight=EVERYTHING)
         exact = [hit for hit in hits if letter.token in _words(words_of(hit.entry.message))]  # type: ignore[arg-type]
         if sorted((hit.entry.session_id, hit.entry.seq) for hit in exact) != places:
             yield Finding(
