@@ -52,6 +52,7 @@ the event `connect.challenge`, answers with the request `connect` and gets `hell
 | `POST /v1/chat/completions`, `/v1/responses`, `GET /v1/models` | the same | OpenAI's interface: an agent is a model, plain or streamed; see [clients](clients.md) |
 | `POST /hooks/…` | the hooks' own token | programs elsewhere speak; see [hooks](cron-and-hooks.md#hooks) |
 | `POST /mcp` | the same as the others | the session tools for MCP clients (streamable HTTP); see [clients](clients.md) |
+| `DELETE /mcp` | the same as the others | an MCP client ends its session: its name is free for the next |
 | `GET /metrics` | the same | counts for Prometheus; needs the extra `metrics` |
 | `GET /` | nothing; the page asks for the token | the control page |
 

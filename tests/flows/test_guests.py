@@ -12,6 +12,7 @@ from crossclaw.config import Config
 from crossclaw.config.gateway import Gateway
 from crossclaw.domain.authority import Maker
 from crossclaw.domain.errors import (
+    Busy,
     CredentialEnded,
     CrossclawError,
     Forbidden,
@@ -45,7 +46,9 @@ def two_agents(**session: Any) -> Config:
 class Guest:
     """An MCP client's agent, without the wire."""
 
-    def __init__(self, house: House, name: str, config: Config | None = None) -> None:
+    def __init__(
+        self, house: House, name: str, config: Config | None = None, client_id: str | None = None
+    ) -> None:
         self._tools = GuestTools(
             house.door,
             house.toolsets,
@@ -56,9 +59,14 @@ class Guest:
             RandomIds(),
         )
         self.name = name
+        self.client_id = client_id
+
+    def leave(self) -> None:
+        assert self.client_id is not None
+        self._tools.left(self.client_id)
 
     async def call(self, tool: str, principal: Principal = OWNER, **arguments: Any) -> Any:
-        result = await self._tools.call(principal, self.name, tool, arguments)
+        result = await self._tools.call(principal, self.name, tool, arguments, self.client_id)
         return msgspec.json.decode(msgspec.json.encode(result))
 
     async def come(self) -> None:
@@ -331,11 +339,10 @@ async def test_what_a_guest_has_under_way_ends_with_its_answer(tmp_path: Path) -
 
 
 @pytest.mark.spec("G5")
-async def test_of_two_that_wait_under_one_name_the_newer_is_heard(tmp_path: Path) -> None:
+async def test_a_client_that_waits_anew_is_heard_by_its_newer_call(tmp_path: Path) -> None:
     older: list[Any] = []
     async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
-        bob = Guest(house, "bob")
-        await bob.come()
+        bob = Guest(house, "bob", client_id="one")
 
         async def wait_first() -> None:
             older.append(await bob.wait())
@@ -343,11 +350,80 @@ async def test_of_two_that_wait_under_one_name_the_newer_is_heard(tmp_path: Path
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wait_first)
             await anyio.sleep(1)
-            await call(house, "sessions.list")
             newer = await bob.wait(5)
 
     assert (older[0]["status"], newer["status"]) == ("replaced", "nothing")
-    assert "name of its own" in older[0]["hint"]
+
+
+@pytest.mark.spec("G5")
+@pytest.mark.parametrize("known", [("one", "two"), ("one", None), (None, "two"), (None, None)])
+async def test_a_second_client_under_a_name_hears_nothing_while_the_first_waits(
+    tmp_path: Path, known: tuple[str | None, str | None]
+) -> None:
+    heard: list[Any] = []
+    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+        first, second = (Guest(house, "bob", client_id=each) for each in known)
+
+        async def wait_first() -> None:
+            heard.append(await first.wait())
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait_first)
+            await anyio.sleep(1)
+            with pytest.raises(Busy, match="connect under another name"):
+                await second.wait(5)
+            await call(house, "sessions.send", label="bob", message="one", timeoutSeconds=0)
+
+    assert heard[0]["message"] == "one"
+
+
+@pytest.mark.spec("G5")
+@pytest.mark.parametrize("other", ["two", None])
+async def test_a_message_in_a_clients_hands_is_not_for_the_second_under_its_name(
+    tmp_path: Path, other: str | None
+) -> None:
+    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+        first, second = Guest(house, "bob", client_id="one"), Guest(house, "bob", client_id=other)
+        await first.come()
+        sent = await call(house, "sessions.send", label="bob", message="one", timeoutSeconds=0)
+        await first.wait()
+        await anyio.sleep(AT_WORK_S - 1)
+        with pytest.raises(Busy, match="connect under another name"):
+            await second.wait(0)
+        with pytest.raises(Busy, match="connect under another name"):
+            await second.reply(sent["runId"], "mine")
+        apart = await second.call(
+            "sessions_send", agentId="librarian", message="say: hi", timeoutSeconds=0
+        )
+        own = await house.book.find(apart["runId"])
+        answered = await first.reply(sent["runId"], "done")
+        with pytest.raises(Busy, match="connect under another name"):
+            await second.wait(0)
+
+    assert answered["status"] == "ok"
+    assert own is not None
+    assert sent["runId"] not in own.cause.chain
+
+
+@pytest.mark.spec("G5", "B1")
+@pytest.mark.parametrize("how", ["says so", "its connection ends", "is not heard of"])
+async def test_a_name_is_free_when_its_client_is_gone(tmp_path: Path, how: str) -> None:
+    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+        first, second = Guest(house, "bob", client_id="one"), Guest(house, "bob", client_id="two")
+        await first.wait(0)
+        if how == "says so":
+            first.leave()
+        elif how == "its connection ends":
+            with anyio.move_on_after(1):
+                await first.wait()
+        else:
+            await anyio.sleep(AWAY_S)
+        await call(house, "sessions.send", label="bob", message="one", timeoutSeconds=0)
+        asked = await second.wait()
+        with pytest.raises(Busy, match="connect under another name"):
+            await first.wait(0)
+
+    assert asked["message"] == "one"
 
 
 @pytest.mark.spec("G5")

@@ -245,3 +245,25 @@ async def test_a_guest_comes_with_a_token_of_its_own_or_a_devices_and_not_with_a
 
     assert "the guest codex has a token of its own" in why
     assert answer.status_code == 401
+
+
+@pytest.mark.spec("G5", "B3")
+@pytest.mark.parametrize(("road", "mode"), [(over_http, "legacy"), (over_stdio, "auto")])
+async def test_a_second_program_under_a_name_takes_no_message_of_the_first(
+    tmp_path: Path, road: Road, mode: str
+) -> None:
+    async with serve_house(tmp_path, **OPEN) as housed, over_http(housed, "ann", "auto") as ann:
+        async with road(housed, "bob", mode) as bob, road(housed, "bob", mode) as second:
+            assert await ask(bob, "sessions_wait", timeoutSeconds=0) == {"status": "nothing"}
+            sent = await ask(ann, "sessions_send", label="bob", message="hi", timeoutSeconds=0)
+            between = await refused(second, "sessions_wait", timeoutSeconds=0)
+            asked = await ask(bob, "sessions_wait")
+            at_work = await refused(second, "sessions_wait", timeoutSeconds=0)
+            stolen = await refused(second, "sessions_reply", runId=sent["runId"], reply="mine")
+        async with road(housed, "bob", mode) as again:
+            after = await ask(again, "sessions_wait")
+            told = await ask(again, "sessions_reply", runId=after["runId"], reply="hello")
+
+    assert {"connect under another name" in why for why in (between, at_work, stolen)} == {True}
+    assert asked["runId"] == after["runId"] == sent["runId"]
+    assert told["status"] == "ok"

@@ -29,6 +29,7 @@ ROUTES = {
     ("GET", "/v1/models"): Row(True),
     ("POST", "/tools/invoke"): Row(True, 2 * MIB, 400),
     ("POST", "/mcp"): Row(True, 2 * MIB, 406),
+    ("DELETE", "/mcp"): Row(True, 2 * MIB, 204),
     ("POST", "/v1/chat/completions"): Row(True, 20 * MIB, 400),
     ("POST", "/v1/responses"): Row(True, 20 * MIB, 400),
 }

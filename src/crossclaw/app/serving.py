@@ -42,7 +42,7 @@ from crossclaw.gateway.hello import About as AboutGateway
 from crossclaw.gateway.http.following import Followers
 from crossclaw.gateway.http.hooks import Dispatch as HookDispatch
 from crossclaw.gateway.http.hooks import hook_endpoints, hook_lock
-from crossclaw.gateway.http.mcp import mcp_endpoint
+from crossclaw.gateway.http.mcp import mcp_endpoint, mcp_leaving_endpoint
 from crossclaw.gateway.http.metrics import Meter, metrics_endpoint
 from crossclaw.gateway.http.openai import Asking
 from crossclaw.gateway.http.openai_chat import chat_endpoints
@@ -357,6 +357,7 @@ def _endpoints(
     return [
         tools_invoke(invoker.invoke),
         mcp_endpoint(guest_tools, _guest_of(house)),
+        mcp_leaving_endpoint(guest_tools, _guest_of(house)),
         metrics_endpoint(meter, door),
         *hook_endpoints(config.hooks, _dispatching(house)),
         *(chat_endpoints(asking, clock, chat.max_body_bytes) if chat.enabled else []),

@@ -1,10 +1,12 @@
 """The bridge between an MCP client on standard input and the gateway's /mcp. Needs the extra `mcp`."""
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 from urllib.parse import urlencode
+from uuid import uuid4
 
+import anyio
 import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
@@ -22,8 +24,9 @@ from mcp.types import (
 from mcp.types.version import LATEST_MODERN_VERSION
 
 from crossclaw import __version__
-from crossclaw.gateway.mcp_server import INSTRUCTIONS, UNNAMED, own_word
+from crossclaw.gateway.mcp_server import INSTRUCTIONS, SESSION_ID, UNNAMED, own_word
 
+LEAVE_S = 2.0  # for the good-bye
 ANSWER_S_MAX = 24 * 3600.0  # as long as sessions_send may wait; the gateway says when it is over
 
 
@@ -31,6 +34,7 @@ class Bridge:
     def __init__(self, url: str, token: str, name: str | None) -> None:
         self._url = url
         self._headers = {"authorization": f"Bearer {token}"} if token else {}
+        self._headers[SESSION_ID] = uuid4().hex
         self._name = name
 
     async def look(self) -> int | None:
@@ -49,8 +53,19 @@ class Bridge:
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
         )
-        async with stdio_server() as (read, write):
-            await server.run(read, write, server.create_initialization_options())
+        try:
+            async with stdio_server() as (read, write):
+                await server.run(read, write, server.create_initialization_options())
+        finally:
+            with anyio.move_on_after(LEAVE_S, shield=True):
+                await self._leave()
+
+    async def _leave(self) -> None:
+        """The next client under this name need not wait until it is clear that this one is gone."""
+        async with self._http() as http:
+            with suppress(httpx2.HTTPError):
+                kind = {"content-type": "application/json"}
+                await http.request("DELETE", self._url, headers=kind)
 
     async def _list_tools(
         self, context: ServerRequestContext[Any], _params: PaginatedRequestParams | None

@@ -1,9 +1,12 @@
 """The MCP server: session tools for agents outside of the house. Imported when a client asks for it.
 
-It keeps nothing between two requests, so a restart of the gateway is not noticed by its clients.
+It keeps nothing between two requests, so a restart of the gateway is not noticed by its clients. A client
+that says hello is given a session id all the same: by that it is known again, and two are told apart.
 """
 
+from collections.abc import MutableMapping
 from typing import Any, Protocol
+from uuid import uuid4
 
 import msgspec
 from mcp.server.context import ServerRequestContext
@@ -26,6 +29,7 @@ from crossclaw.gateway.frames import log_unforeseen
 from crossclaw.providers.contract import ToolSpec
 
 UNNAMED = "guest"
+SESSION_ID = "mcp-session-id"
 INSTRUCTIONS = (
     "You are a guest in a house of agents and have a session of your own. sessions_list shows the "
     "others, sessions_send talks to one of them and waits for its reply. Others can send to you: call "
@@ -38,12 +42,17 @@ class Tools(Protocol):
     async def list(self, principal: Principal, name: str) -> list[ToolSpec]: ...
 
     async def call(
-        self, principal: Principal, name: str, tool_name: str, arguments: dict[str, Any]
+        self,
+        principal: Principal,
+        name: str,
+        tool_name: str,
+        arguments: dict[str, Any],
+        client_id: str | None,
     ) -> Any: ...
 
 
 def mcp_application(
-    tools: Tools, principal: Principal, name: str | None, receive: Receive
+    tools: Tools, principal: Principal, name: str | None, client_id: str | None, receive: Receive
 ) -> ASGIApp:
     """Answers one request, whose body comes from `receive`. `name` is what the address says; else the
     client's own word counts."""
@@ -59,7 +68,8 @@ def mcp_application(
     ) -> CallToolResult:
         who = name or own_word(context) or UNNAMED
         try:
-            result = await tools.call(principal, who, params.name, params.arguments or {})
+            arguments = params.arguments or {}
+            result = await tools.call(principal, who, params.name, arguments, client_id)
         except CrossclawError as error:
             return answered(str(error), is_error=True)
         except Exception as error:  # noqa: BLE001  a tool's bug is an answer to its caller
@@ -78,9 +88,36 @@ def mcp_application(
     async def application(scope: Scope, _receive: Receive, send: Send) -> None:
         manager = StreamableHTTPSessionManager(server, stateless=True)
         async with manager.run():
-            await manager.handle_request(scope, receive, send)
+            await manager.handle_request(scope, *_named_at_hello(receive, send))
 
     return application
+
+
+class _Asked(msgspec.Struct):
+    method: str = ""
+
+
+def _named_at_hello(receive: Receive, send: Send) -> tuple[Receive, Send]:
+    """The answer to `initialize` gives the client its session id."""
+    is_hello = False
+
+    async def hear() -> MutableMapping[str, Any]:
+        nonlocal is_hello
+        message = await receive()
+        if body := message.get("body"):
+            try:
+                is_hello = msgspec.json.decode(body, type=_Asked).method == "initialize"
+            except msgspec.DecodeError:
+                is_hello = False  # the server says what is wrong with it
+        return message
+
+    async def say(message: MutableMapping[str, Any]) -> None:
+        if is_hello and message["type"] == "http.response.start" and message["status"] == 200:
+            named = (SESSION_ID.encode(), uuid4().hex.encode())
+            message = {**message, "headers": [*message.get("headers", ()), named]}
+        await send(message)
+
+    return hear, say
 
 
 def described(spec: ToolSpec) -> McpTool:

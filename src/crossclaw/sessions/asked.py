@@ -21,8 +21,8 @@ AT_WORK_S = 300.0  # the same with a message in its hands: it may think, or use 
 
 
 class WaitResult(Result, frozen=True):
-    """`message`: one to answer. `nothing`: the time is over. `replaced`: another client waits under
-    this name now."""
+    """`message`: one to answer. `nothing`: the time is over. `replaced`: the same client waits
+    anew."""
 
     status: str
     run_id: str | None = None

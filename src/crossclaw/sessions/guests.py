@@ -33,6 +33,7 @@ from crossclaw.runs.book import Book
 from crossclaw.runs.lanes import Ending, Progress
 from crossclaw.runs.slots import Slots
 from crossclaw.sessions.asked import Asked, Presence, WaitResult
+from crossclaw.sessions.guest_clients import GuestClients
 
 T = TypeVar("T")
 
@@ -67,6 +68,7 @@ class Guests:
         """One at most for a session: its lane has one run under way."""
         self._waiting: dict[SessionKey, _Waiting] = {}
         self._presence = Presence(clock)
+        self.clients = GuestClients()
 
     async def join(self, key: SessionKey, name: str) -> None:
         """The guest's session, made when it comes for the first time. Its name is its label: others
@@ -148,7 +150,7 @@ class Guests:
         if mine.replaced:
             return WaitResult(
                 status="replaced",
-                hint="another client waits under this name now; give each client a name of its own",
+                hint="you wait once more elsewhere; only the newer call hears",
             )
         asked = self._open(key)
         return WaitResult(status="nothing") if asked is None else asked.hand_over()
@@ -178,12 +180,41 @@ class Guests:
             raise Invalid(f"this message can no longer be answered: {_fate(ended)}")
         return ReplyResult(run_id=run.run_id, status="ok")
 
-    async def act(self, key: SessionKey, work: Callable[[Run | None], Awaitable[T]]) -> T:
+    async def speak(
+        self,
+        key: SessionKey,
+        client_id: str | None,
+        *,
+        waits: bool,
+        work: Callable[[], Awaitable[T]],
+    ) -> T:
+        """A client waits for the guest's messages or answers one: the guest's own client, nobody else."""
+        if waits:
+            with self.clients.waiting(key, client_id):
+                result = await work()
+        else:
+            self.clients.require(key, client_id)
+            result = await work()
+        asked = self._open(key)
+        in_hand = asked is not None and asked.handed_over
+        self.clients.heard(key, client_id, has_message=in_hand)
+        return result
+
+    async def act(
+        self,
+        key: SessionKey,
+        work: Callable[[Run | None], Awaitable[T]],
+        client_id: str | None = None,
+    ) -> T:
         """Something that the guest does. While it has a message to answer it does so in that run:
         with its authority and its cause, and no longer than it lasts."""
+        if self.clients.is_other(key, client_id):
+            return await work(None)  # the message is not this client's
         asked = self._open(key)
+        in_hand = asked is not None and asked.handed_over
+        self.clients.heard(key, client_id, has_message=in_hand)
         with self._presence.heard_of(key):
-            if asked is None or not asked.handed_over:
+            if asked is None or not in_hand:
                 return await work(None)
             return await asked.during(work)
 

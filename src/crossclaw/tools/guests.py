@@ -90,9 +90,14 @@ class GuestTools:
         return {n: t for n, t in (shared | self._own).items() if decide_tool(n, closed).allowed}
 
     async def call(
-        self, principal: Principal, name: str, tool_name: str, arguments: dict[str, Any]
+        self,
+        principal: Principal,
+        name: str,
+        tool_name: str,
+        arguments: dict[str, Any],
+        client_id: str | None = None,
     ) -> Any:
-        """`name` is what the guest calls itself."""
+        """`name` is what the guest calls itself, `client_id` by what its client is known again."""
         name = await self._names.hold(principal, name)
         key, authority = self._key(name), self._authority(principal)
         tool = await self._find(key, authority, tool_name)
@@ -102,14 +107,23 @@ class GuestTools:
         params = tool.read(arguments)
         await self._guests.join(key, name)
         if tool_name in (WAIT, REPLY):
-            return await tool.call(ToolContext(key, authority), params)
+            return await self._guests.speak(
+                key,
+                client_id,
+                waits=tool_name == WAIT,
+                work=lambda: tool.call(ToolContext(key, authority), params),
+            )
 
         async def work(run: Run | None) -> Any:
             context = self._context(key, run, authority)
             allowed = await self._find(key, context.authority, tool_name)
             return await allowed.call(context, params)
 
-        return await self._guests.act(key, work)
+        return await self._guests.act(key, work, client_id)
+
+    def left(self, client_id: str) -> None:
+        """A client says that it is gone: whoever comes next under its name hears what is sent to it."""
+        self._guests.clients.left(client_id)
 
     async def _find(self, key: SessionKey, authority: Authority, name: str) -> Tool[Any]:
         tool = (await self._tools(key, authority)).get(name)

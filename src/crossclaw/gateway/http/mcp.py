@@ -5,11 +5,13 @@ from importlib import import_module
 
 import anyio.to_thread
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from crossclaw.door.principal import Principal
 from crossclaw.gateway.edge import Endpoint, FindToken
 from crossclaw.gateway.http.answers import problem
+from crossclaw.sessions.guest_clients import CLIENT_ID_CHARS_MAX
 from crossclaw.tools.guests import GuestTools
 
 
@@ -26,6 +28,24 @@ def mcp_endpoint(tools: GuestTools, find_token: FindToken) -> Endpoint:
             text = "MCP clients need an extra: pip install 'crossclaw[mcp]', then start the gateway anew"
             return problem(text, "not_installed", 501)
         name, bound = request.query_params.get("name"), tools.bound_name(principal)
-        return mcp_application(tools, principal, name or bound, request.receive)
+        return mcp_application(
+            tools, principal, name or bound, _client_id(request), request.receive
+        )
 
     return Endpoint(method="POST", path="/mcp", handle=handle, find_token=find_token)
+
+
+def mcp_leaving_endpoint(tools: GuestTools, find_token: FindToken) -> Endpoint:
+    """DELETE /mcp: a client ends its session, as MCP has it."""
+
+    async def handle(request: Request, _principal: Principal) -> ASGIApp:
+        if client_id := _client_id(request):
+            tools.left(client_id)
+        return Response(status_code=204)
+
+    return Endpoint(method="DELETE", path="/mcp", handle=handle, find_token=find_token)
+
+
+def _client_id(request: Request) -> str | None:
+    said = request.headers.get("mcp-session-id", "")
+    return said if 0 < len(said) <= CLIENT_ID_CHARS_MAX else None
