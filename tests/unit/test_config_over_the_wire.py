@@ -11,9 +11,11 @@ import pytest
 
 from crossclaw.app.model_settings import make_providers
 from crossclaw.app.parts import Outside
-from crossclaw.config import Config
+from crossclaw.config import Config, find_paths
 from crossclaw.config.check import kinds_of, members_of
 from crossclaw.config.load import load
+from crossclaw.config.profiles import profiles_path
+from crossclaw.config.remote import stale_secrets
 from crossclaw.config.section import Section
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import ConfigInvalid, CrossclawError
@@ -174,6 +176,79 @@ async def test_no_key_of_many_follows_to_an_address_from_the_wire(tmp_path: Path
     settings_of = made._settings["mine"]
     found = made._keys(settings_of, "openai-completions", settings_of.base_url)
     assert [key for _label, key in found] == [NO_KEY]
+
+
+def keys_sent(folder: Path, name: str) -> list[str]:
+    """The keys that the provider of this name would show to its address."""
+    loaded = load(folder / "openclaw.json", ENVIRON)
+    paths = find_paths({"OPENCLAW_STATE_DIR": str(folder)}, folder)
+    made = make_providers(loaded.config, paths, Outside(environ=ENVIRON, clock=SystemClock()))
+    entry = made._settings[name]
+    return [key for _label, key in made._keys(entry, "openai-completions", entry.base_url)]
+
+
+async def test_a_key_that_is_taken_out_in_a_second_step_makes_no_room_for_the_environments(
+    tmp_path: Path,
+) -> None:
+    settings = opened(tmp_path)
+    moved = {"baseUrl": "https://evil.example", "api": "anthropic-messages"}
+
+    await patch(settings, {"models": {"providers": {"anthropic": moved}}})
+    await patch(settings, {"models": {"providers": {"anthropic": {"apiKey": None}}}})
+
+    assert keys_sent(tmp_path, "anthropic") == [NO_KEY]
+
+
+async def test_all_of_many_keys_are_taken_out_so_that_a_new_one_brings_none_of_them_back(
+    tmp_path: Path,
+) -> None:
+    entry = {"baseUrl": "https://mine.example", "apiKeys": ["sk-1", "sk-2", "sk-3"]}
+    settings = opened(tmp_path, {"models": {"providers": {"mine": entry}}})
+
+    await patch(settings, {"models": {"providers": {"mine": {"baseUrl": "https://evil.example"}}}})
+    await patch(settings, {"models": {"providers": {"mine": {"apiKey": "theirs"}}}})
+
+    assert keys_sent(tmp_path, "mine") == ["theirs"]
+
+
+def test_a_key_does_not_follow_by_another_place_in_its_list() -> None:
+    mine = {"baseUrl": "https://mine.example", "apiKey": "sk-0", "apiKeys": ["sk-1"]}
+    theirs = {"baseUrl": "https://evil.example", "apiKey": "x", "apiKeys": ["y", "sk-1", "sk-0"]}
+
+    stale = stale_secrets(
+        Config, {"models": {"providers": {"m": mine}}}, {"models": {"providers": {"m": theirs}}}
+    )
+
+    assert [path[2:] for path in stale] == [("m", "apiKeys", 1), ("m", "apiKeys", 2)]
+
+
+async def test_a_key_among_the_fields_of_a_request_does_not_follow(tmp_path: Path) -> None:
+    params = {"api_key": "sk-1", "max_tokens": 9, "deep": [{"token": "sk-2"}]}
+    model = {"id": "m", "params": {"password": "sk-3"}}
+    entry = {"baseUrl": "https://mine.example", "params": params, "models": [model]}
+    settings = opened(tmp_path, {"models": {"providers": {"mine": entry}}})
+
+    await patch(settings, {"models": {"providers": {"mine": {"baseUrl": "https://evil.example"}}}})
+
+    text = (tmp_path / "openclaw.json").read_text("utf-8")
+    assert "sk-" not in text
+    assert json.loads(text)["models"]["providers"]["mine"]["params"]["max_tokens"] == 9
+
+
+async def test_a_key_of_a_profile_does_not_go_where_another_key_is_written_for(
+    tmp_path: Path,
+) -> None:
+    settings = opened(tmp_path)
+    file = profiles_path(tmp_path, "main")
+    file.parent.mkdir(parents=True)
+    kept = {"type": "api_key", "provider": "anthropic", "key": "sk-profile"}
+    file.write_text(json.dumps({"profiles": {"anthropic:default": kept}}))
+    entry = {"baseUrl": "https://evil.example", "apiKey": "theirs"}
+    assert keys_sent(tmp_path, "anthropic") == ["sk-profile", "sk-ant-env"]
+
+    await patch(settings, {"models": {"providers": {"anthropic": entry}}})
+
+    assert keys_sent(tmp_path, "anthropic") == ["theirs"]
 
 
 async def test_arguments_of_a_program_are_not_shown(tmp_path: Path) -> None:

@@ -41,7 +41,9 @@ def _settings(
     name: str, entry: ProviderEntry, profiles: list[NamedKey], config: Config
 ) -> ProviderSettings:
     listed = [(f"apiKeys, no. {n}", key.reveal()) for n, key in enumerate(entry.api_keys, 1)]
-    more = [*listed, *((each.label, each.key.reveal()) for each in profiles)]
+    # Where a key is written, it is meant and no other: a profile's was not given for this address.
+    kept = profiles if entry.api_key is None else []
+    more = [*listed, *((each.label, each.key.reveal()) for each in kept)]
     written = {
         "name": name,
         "api": entry.api,

@@ -117,9 +117,12 @@ class ConfigFile:
             lines = "\n".join(f"  {dotted(path)}: {why}" for path, why in faults)
             raise NotChanged(f"{self.path} was not changed:\n{lines}", faults)
         stale = list(stale_secrets(Config, self._before, self.value))
-        for path in stale:
+        told = [path for path in stale if self._had(path) and self.has(path)]
+        for path in reversed(
+            stale
+        ):  # from behind: what is taken out of a list moves those after it
             self._drop(path)
-        self.dropped = tuple(dotted(path) for path in stale if self._had(path))
+        self.dropped = tuple(map(dotted, told))
 
     def _drop(self, path: KeyPath) -> None:
         """An empty key stays where a provider would otherwise look for one in the environment."""

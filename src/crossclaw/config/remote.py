@@ -13,7 +13,7 @@ import msgspec
 
 from crossclaw.config.check import inside_of, kinds_of, members_of, shape_of
 from crossclaw.config.positions import KeyPath
-from crossclaw.config.section import Secrets, Section
+from crossclaw.config.section import Loose, Secrets, Section
 from crossclaw.config.source import INCLUDE
 from crossclaw.domain.secret import Secret
 
@@ -105,32 +105,49 @@ def _pairs(before: Any, after: Any) -> Iterator[tuple[str | int, Any, Any]]:
 
 
 def stale_secrets(kind: Any, before: Any, after: Any, path: KeyPath = ()) -> Iterator[KeyPath]:
-    """Secrets that were given for another address than the one that now stands beside them."""
+    """Secrets that were given for another address than the one that now stands beside them. A key that is taken
+    out from beside an address is stale too: the environment's would go there in its place."""
     if after == before or inside_of(kind, shape_of(after)) is None:
         return
     old = before if isinstance(before, dict) else {}
-    moved = isinstance(after, dict) and any(
-        isinstance(after.get(name), str) and after[name] != old.get(name) for name in _ADDRESSES
-    )
+    addresses = [n for n in _ADDRESSES if isinstance(after, dict) and isinstance(after.get(n), str)]
+    if _is_section(kind, after) and any(after[name] != old.get(name) for name in addresses):
+        known = frozenset(str(value) for _path, value in _secrets_in(kind, old))
+        yield from (
+            (*path, *place)
+            for place, value in _secrets_in(kind, after)
+            if value in (None, "") or str(value) in known
+        )
+        return
     for step, part, was, now in _parts(kind, before, after):
-        if moved and _is_section(kind, after):
-            yield from _unchanged_secrets(part, was, now, (*path, step))
+        if addresses and Secret in members_of(part) and was is not None and now is None:
+            yield (*path, step)
         else:
             yield from stale_secrets(part, was, now, (*path, step))
 
 
-def _unchanged_secrets(kind: Any, before: Any, after: Any, path: KeyPath) -> Iterator[KeyPath]:
-    """A key that is missing is stale too: the environment may have one."""
+def _secrets_in(kind: Any, value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+    """Every secret of a value and where it stands; of a section also those that are missing."""
     kinds = set(members_of(kind))
     if Secret in kinds:
-        if after in (None, "") or after == before:
-            yield path
+        yield path, value
     elif Secrets in kinds:
-        kept = before if isinstance(before, dict) else {}
-        yield from ((*path, n) for n, v in (after or {}).items() if kept.get(n) == v)
+        yield from (((*path, name), each) for name, each in (value or {}).items())
+    elif Loose in kinds:
+        yield from _sealed_in(Loose.of(value or {}), value, path)
     else:
-        for step, part, was, now in _parts(kind, before, after):
-            yield from _unchanged_secrets(part, was, now, (*path, step))
+        for step, part, _was, now in _parts(kind, None, value):
+            yield from _secrets_in(part, now, (*path, step))
+
+
+def _sealed_in(sealed: Any, value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
+    """What is kept as a secret because of its name. Numbers (`max_tokens`) are none."""
+    if isinstance(sealed, Secret):
+        if isinstance(value, str):
+            yield path, value
+    elif isinstance(sealed, dict | list):
+        for step, part in sealed.items() if isinstance(sealed, dict) else enumerate(sealed):
+            yield from _sealed_in(part, value[step], (*path, step))
 
 
 def _is_section(kind: Any, value: Any) -> bool:
