@@ -86,11 +86,12 @@ async def test_a_wait_that_is_given_up_while_it_is_noted_holds_up_nobody(tmp_pat
 
 
 @pytest.mark.spec("S9")
+@pytest.mark.parametrize("reads_before", [0, 1])
 async def test_a_wait_that_fails_holds_up_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads_before: int
 ) -> None:
     async with two(tmp_path) as both:
-        reads = iter([both.ledger.find_run])
+        reads = iter([both.ledger.find_run] * reads_before)
 
         async def find_run(run_id: str) -> Run | None:
             for read in reads:
@@ -103,6 +104,9 @@ async def test_a_wait_that_fails_holds_up_nobody(
         monkeypatch.undo()
 
         assert await both.ben_could_wait_for_ana()
+        found = await both.ledger.find_run("a1")
+        assert found is not None
+        assert found.status == "running"
 
 
 @pytest.mark.spec("S9")

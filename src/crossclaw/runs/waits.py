@@ -36,7 +36,11 @@ class Waits:
             circle = await self._ledger.do(begin)
         if circle:
             return Waited(await self._ledger.find_run(target_run_id), circle)
-        run = await self._ledger.find_run(target_run_id)
+        try:
+            run = await self._ledger.find_run(target_run_id)
+        except BaseException:
+            await self._end(waiter, target_run_id)
+            raise
         if run is not None and run.ended:  # nothing was noted, and nothing is given back
             return Waited(run)
         async with self._slots.given_back(waiter.key):
@@ -44,5 +48,8 @@ class Waits:
                 return Waited(await self._book.wait(target_run_id, timeout_s))
             finally:
                 # Before the slot is taken again, which may last: nobody waits for the target now.
-                with anyio.CancelScope(shield=True):
-                    await self._ledger.do(EndWait(fence=waiter.fence, target_run_id=target_run_id))
+                await self._end(waiter, target_run_id)
+
+    async def _end(self, waiter: Run, target_run_id: str) -> None:
+        with anyio.CancelScope(shield=True):
+            await self._ledger.do(EndWait(fence=waiter.fence, target_run_id=target_run_id))
