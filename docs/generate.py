@@ -218,6 +218,8 @@ def config_rows(section: type[Section] = Config, path: str = "") -> list[str]:
         key = f"{path}{field.encode_name}"
         inner = _section_in(field.type)
         if inner is not None:
+            if inner[1] == ".<name>" and field.name in told:
+                rows.append(f"| `{key}` | by name | empty | {told[field.name]} |")
             rows += config_rows(inner[0], f"{key}{inner[1]}.")
         else:
             kind, default = type_name(field.type), _default(field)

@@ -87,15 +87,21 @@ async def test_a_message_between_sessions_carries_key_channel_and_tool_of_its_so
         history = await call(
             house, "tool.sessions_history", sessionKey="agent:librarian:main", limit=1000
         )
+        wire = await call(house, "chat.history", sessionKey="agent:librarian:main")
+        await house.exporter.flush()
+    (path,) = (tmp_path / "state" / "sessions" / "librarian").glob("*.jsonl")
+    written = [json.loads(line) for line in path.read_text().splitlines()]
+    stored = [each["message"] for each in written if "message" in each]
 
-    origins = [each["provenance"] for each in history["messages"] if each["role"] == "user"]
-    assert origins[0] == {
-        "kind": "inter_session",
-        "sourceSessionKey": "agent:main:main",
-        "sourceChannel": "telegram",
-        "sourceTool": "sessions_send",
-    }
-    assert all("sourceSession" not in each for each in origins)
+    for messages in (history["messages"], wire["messages"], stored):
+        origins = [each["provenance"] for each in messages if each["role"] == "user"]
+        assert origins[0] == {
+            "kind": "inter_session",
+            "sourceSessionKey": "agent:main:main",
+            "sourceChannel": "telegram",
+            "sourceTool": "sessions_send",
+        }
+        assert all("sourceSession" not in each for each in origins)
 
 
 @pytest.mark.spec("S5")
