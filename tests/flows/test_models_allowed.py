@@ -165,6 +165,15 @@ async def test_a_provider_that_lists_its_models_has_no_others(tmp_path: Path) ->
         await call(house, "sessions.patch", key="main", model="router/any/thing")
 
 
+@pytest.mark.spec("P1", "G2")
+async def test_the_page_is_offered_only_what_may_be_chosen(tmp_path: Path) -> None:
+    listed = {"baseUrl": "http://127.0.0.1:1/v1", "models": [{"id": "cheap"}, {"id": "dear"}]}
+    raw = {"models": {"providers": {"ollama": listed}}}
+    config = config_with(raw, models={"ollama/cheap": {}})
+    async with open_house(tmp_path, talker(), config=config) as house:
+        assert await models_of(house) == {"scripted/test", "ollama/cheap"}
+
+
 @pytest.mark.spec("P1")
 async def test_a_stored_choice_that_is_no_longer_allowed_gives_way_to_the_default_and_says_so(
     tmp_path: Path,

@@ -88,6 +88,20 @@ async def test_a_damaged_entry_hurts_no_search_no_preview_and_no_other_entry(
         assert found["tool history"]["messages"][0]["unreadable"] is True
 
 
+@pytest.mark.spec("B1", "H3")
+async def test_a_page_of_nothing_but_damaged_entries_hides_nothing_before_it(
+    tmp_path: Path,
+) -> None:
+    async with open_house(tmp_path, ScriptedProvider(lambda _: "yes")) as house:
+        await furnished(house)
+        damage(tmp_path, "another role", also="4")
+        page = await call(house, "chat.history", sessionKey=BAD, limit=1)
+        earlier = await call(house, "chat.history", sessionKey=BAD, before=page["older"] + 1)
+
+    assert page["older"] == 3
+    assert len(earlier["messages"]) == 3
+
+
 ROWS: dict[str, Callable[[apsw.Connection], Any]] = {
     "a session's authority": lambda db: db.execute(
         f"UPDATE sessions SET authority = '{{' WHERE key = '{BAD}'"

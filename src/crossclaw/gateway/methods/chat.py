@@ -220,13 +220,15 @@ class Chat:
         )
         said = [entry for entry in entries if entry.message is not None]
         newest = fitting(said, HISTORY_BYTES_MAX, entry_message, short_message)
+        # Where every entry of the page is damaged there is nothing to show, and still what was before.
+        first = said[-len(newest)] if newest else next(iter(entries), None)
         return HistoryResult(
             session_key=params.session_key,
             session_id=session.session_id,
             messages=newest,
             thinking_level=session.thinking,
             verbose_level=session.verbose,
-            older=said[-len(newest)].seq - 1 if newest else 0,
+            older=first.seq - 1 if first else 0,
         )
 
     async def abort(self, caller: Caller, params: AbortParams) -> AbortResult:
