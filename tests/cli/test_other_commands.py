@@ -5,6 +5,7 @@ import re
 import socket
 import stat
 
+import apsw
 import pytest
 
 from crossclaw.cli.exits import Exit
@@ -298,6 +299,24 @@ def test_the_doctor_says_what_to_do(person: Person) -> None:
     assert f"port {person.port} belongs to another program" in ill.stdout
     assert well.returncode == 0
     assert "rehearsal" in well.stdout
+
+
+def test_the_doctor_names_rows_of_the_ledger_that_cannot_be_read(person: Person) -> None:
+    assert person.types("message", "send", "say: hi").returncode == 0
+    whole = person.types("doctor")
+    (store,) = person.folder.rglob("crossclaw.sqlite")
+    db = apsw.Connection(str(store))
+    db.execute("UPDATE sessions SET display_name = CAST(X'ff' AS TEXT)")
+    db.execute("UPDATE entries SET body = X'7b' WHERE seq = 1")
+    db.close()
+    hurt = person.types("doctor")
+    listed = person.types("sessions", "list")
+
+    assert "ledger: every row can be read" in whole.stdout
+    assert "every row can be read" not in hurt.stdout
+    assert "ledger: sessions, id 1 of agent:main:main: its stored form is damaged" in hurt.stdout
+    assert "ledger: entries, id 1 of " in hurt.stdout
+    assert "unreadable" in listed.stdout
 
 
 @pytest.mark.spec("V4")

@@ -5,15 +5,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
 import apsw
 import pytest
 
 from crossclaw.app import House
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import AssistantMessage
 from crossclaw.door.principal import session_principal
 from crossclaw.ledger.sqlite import damage as damage_module
 from crossclaw.ledger.sqlite.inspecting import damaged_rows
+from crossclaw.providers.contract import ModelRequest, Tell
 from crossclaw.testing import ScriptedProvider, open_house
 from tests.flows.talking import call, say
 
@@ -82,10 +85,9 @@ async def test_a_damaged_entry_hurts_no_search_no_preview_and_no_other_entry(
     assert counted
     texts = str(found["history"])
     assert "another needle" in texts
-    if kind != "a text that is none":  # SQLite itself cannot read such a row
-        first = found["entries"]["entries"][0]
-        assert (first["type"], first["note"]["kind"]) == ("note", "unreadable")
-        assert found["tool history"]["messages"][0]["unreadable"] is True
+    first = found["entries"]["entries"][0]
+    assert (first["type"], first["note"]["kind"]) == ("note", "unreadable")
+    assert found["tool history"]["messages"][0]["unreadable"] is True
 
 
 @pytest.mark.spec("B1", "H3")
@@ -132,10 +134,16 @@ async def test_a_damaged_session_or_run_leaves_the_others_alone(tmp_path: Path, 
         seen = await call(house, "map.get")
         good = await say(house, GOOD, "and now?", "third")
 
-    assert GOOD in {row["key"] for row in listed["sessions"]}
-    assert GOOD in {row["key"] for row in table["rows"]}
-    assert GOOD in {run["key"] for run in seen["runs"]}
+        counted = house.ledger.unreadable()
+
+    marks = {row["key"]: row.get("unreadable", False) for row in listed["sessions"]}
+    of_session = what.startswith("a session")
+    assert marks == {GOOD: False, BAD: of_session}
+    marks = {row["key"]: row.get("unreadable", False) for row in table["rows"]}
+    assert marks == {GOOD: False, BAD: of_session}
+    assert {GOOD, BAD} <= {run["key"] for run in seen["runs"]}
     assert good.status == "ok"
+    assert counted["sessions"] if of_session else counted["runs"] or what == "a run's cause"
 
 
 @pytest.mark.spec("B1")
@@ -150,6 +158,81 @@ async def test_an_open_run_that_cannot_be_read_ends_at_the_next_start_and_its_se
     db.close()
     async with open_house(tmp_path, ScriptedProvider(lambda _: "yes")) as house:
         after = await say(house, BAD, "still there?", "next")
+
+    assert after.status == "ok"
+
+
+class Waiting(ScriptedProvider):
+    """Answers when it may go on."""
+
+    def __init__(self, answer: Any) -> None:
+        super().__init__(answer)
+        self.at_work, self.go_on = anyio.Event(), anyio.Event()
+
+    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+        self.at_work.set()
+        await self.go_on.wait()
+        return await super().complete(request, tell)
+
+
+OPEN: dict[str, tuple[str, str]] = {
+    "the plan of a waiting run": ("second", "UPDATE runs SET plan = '{' WHERE run_id = 'second'"),
+    "the cause of a waiting run": (
+        "second",
+        "UPDATE runs SET cause = CAST(X'ff' AS TEXT) WHERE run_id = 'second'",
+    ),
+    "a waiting message": ("second", "UPDATE inbox SET message = X'7b' WHERE run_id = 'second'"),
+    "a waiting message that is a number": (
+        "second",
+        "UPDATE inbox SET message = 7 WHERE run_id = 'second'",
+    ),
+    "a waiting message that is no text": (
+        "second",
+        "UPDATE inbox SET message = CAST(X'ff' AS TEXT) WHERE run_id = 'second'",
+    ),
+    "the run at work": ("first", "UPDATE runs SET authority = '{' WHERE run_id = 'first'"),
+}
+
+
+@pytest.mark.spec("B1", "M2")
+@pytest.mark.parametrize("what", OPEN)
+async def test_an_open_run_that_is_damaged_ends_in_error_and_its_session_goes_on_at_once(
+    tmp_path: Path, what: str
+) -> None:
+    lost, sql = OPEN[what]
+    model = Waiting(lambda _: "yes")
+    async with open_house(tmp_path, model) as house:
+        for name in ("first", "second", "third"):
+            await call(house, "chat.send", sessionKey=BAD, message=name, idempotencyKey=name)
+            await model.at_work.wait()
+        db = apsw.Connection(str(tmp_path / "state" / "crossclaw.sqlite"))
+        db.execute(sql)
+        db.close()
+        model.go_on.set()
+        third = await house.book.wait("third", timeout_s=60)
+        ended = await house.book.wait(lost, timeout_s=60)
+        after = await say(house, BAD, "still there?", "next")
+        stored = await call(house, "sessions.entries", key=BAD)
+
+    assert third
+    assert third.status == "ok"
+    assert ended
+    assert (ended.status, "damaged" in (ended.error or "")) == ("error", True)
+    assert after.status == "ok"
+    notes = [entry["note"] for entry in stored["entries"] if entry.get("note")]
+    assert [note["kind"] for note in notes] == ["unreadable"]
+
+
+@pytest.mark.spec("B1")
+async def test_a_gateway_starts_although_a_main_session_is_damaged(tmp_path: Path) -> None:
+    async with open_house(tmp_path, ScriptedProvider(lambda _: "yes")) as house:
+        for key in (GOOD, "agent:main:main"):
+            await say(house, key, "hello", key)
+    db = apsw.Connection(str(tmp_path / "state" / "crossclaw.sqlite"))
+    db.execute("UPDATE sessions SET authority = '{' WHERE key = 'agent:main:main'")
+    db.close()
+    async with open_house(tmp_path, ScriptedProvider(lambda _: "yes")) as house:
+        after = await say(house, GOOD, "still there?", "next")
 
     assert after.status == "ok"
 

@@ -470,8 +470,16 @@ GUARDS = (
         9,
         "rows that cannot be read are read one by one",
         "ledger/sqlite/damage.py",
-        "        return list(_one_by_one(db, table, sql, values, make))\n",
+        "        return list(_one_by_one(db, table, sql, values, make, damaged))\n",
         "        raise\n",
+        ("tests/flows/test_one_bad_row.py",),
+    ),
+    Guard(
+        9,
+        "a damaged run does not hold its lane",
+        "runs/lanes.py",
+        "        if not isinstance(error, StoreDamaged):\n",
+        "        if True:\n",
         ("tests/flows/test_one_bad_row.py",),
     ),
     # ── 16: terminals get cleaned text ─────────────────────────────────────────────────────────

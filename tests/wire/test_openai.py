@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import apsw
 import httpx2
 import openai
 import pytest
@@ -332,6 +333,24 @@ async def test_metrics_count_what_happened(tmp_path: Path) -> None:
     assert "crossclaw_runs_accepted_total 2.0" in lines
     assert 'crossclaw_runs_ended_total{kind="agent",status="ok"} 2.0' in lines
     assert any(line.startswith("crossclaw_sessions ") for line in lines)
+
+
+async def test_metrics_count_rows_that_cannot_be_read(tmp_path: Path) -> None:
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    async with serve_house(tmp_path) as housed, client(housed) as asking:
+        await asking.responses.create(model="openclaw", input="say: hi")
+        async with httpx2.AsyncClient() as http:
+            before = await http.get(f"{housed.url}/metrics", headers=headers)
+            (store,) = tmp_path.rglob("crossclaw.sqlite")  # noqa: ASYNC240  a few files
+            db = apsw.Connection(str(store))
+            db.execute("UPDATE sessions SET display_name = CAST(X'ff' AS TEXT)")
+            db.close()
+            shown = await sessions(housed)
+            after = await http.get(f"{housed.url}/metrics", headers=headers)
+
+    assert 'crossclaw_unreadable_rows_total{table="sessions"}' not in before.text
+    assert all(row["unreadable"] for row in shown)
+    assert 'crossclaw_unreadable_rows_total{table="sessions"}' in after.text
 
 
 @pytest.mark.spec("G3")

@@ -27,7 +27,7 @@ from crossclaw.disk.guarding import guard
 from crossclaw.disk.private import write_file
 from crossclaw.disk.room import is_for_lack_of_room, room_bytes
 from crossclaw.domain.clock import SystemClock
-from crossclaw.domain.errors import CrossclawError, StoreFull, StoreLocked
+from crossclaw.domain.errors import CrossclawError, StoreDamaged, StoreFull, StoreLocked
 from crossclaw.domain.events import SpeechAllowed
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Outcome, Run
@@ -390,7 +390,11 @@ async def _shielded(close: Callable[[], Awaitable[None]]) -> None:
 async def _bring_back_mains(config: Config, house: House) -> None:
     """One may have been put away while its agent was out of the config; now there is somebody to answer."""
     for key in map(SessionKey.main, config.agents.ids()):
-        session = await house.ledger.find_session(key)
+        try:
+            session = await house.ledger.find_session(key)
+        except StoreDamaged as error:  # of one session; the others are there
+            log.error("session %s cannot be read: %s", key, error)
+            continue
         if session is not None and session.archived_at is not None:
             await house.archive.bring_back(key)
 

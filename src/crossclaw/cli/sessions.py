@@ -102,7 +102,7 @@ def _show_table(answer: dict[str, Any], *, filtered: bool) -> None:
             row["key"],
             row["kind"],
             row.get("label") or row.get("displayName") or "",
-            "agent gone" if row.get("agentGone") else _state(row.get("lane")),
+            _state(row),
             _short(row["tokens"]),
             ago(row["updatedAt"], answer["ts"]),
         )
@@ -115,7 +115,12 @@ def _show_table(answer: dict[str, Any], *, filtered: bool) -> None:
         )
 
 
-def _state(lane: dict[str, Any] | None) -> str:
+def _state(row: dict[str, Any]) -> str:
+    if row.get("unreadable"):
+        return "unreadable"
+    if row.get("agentGone"):
+        return "agent gone"
+    lane: dict[str, Any] | None = row.get("lane")
     if lane is None:
         return "idle"
     behind = lane.get("queued", 0)
@@ -145,7 +150,7 @@ def _show(arguments: Arguments) -> int:
             return Exit.OK
         listed = await peer.call("sessions.table", {"key": key, "limit": 1})
         line: dict[str, Any] = next(iter(listed["rows"]), {})
-        state = _state(line.get("lane")) if line else "put away"
+        state = _state(line) if line else "put away"
         out(pairs(sheet(row, line, state, listed["ts"])))
         return Exit.OK
 

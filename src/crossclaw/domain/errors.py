@@ -111,6 +111,10 @@ class StoreError(CrossclawError):
     pass
 
 
+class StoreDamaged(StoreError):
+    """A row of the ledger cannot be read. Trying again does not help."""
+
+
 class StoreFull(StoreError):
     pass
 

@@ -51,6 +51,8 @@ class Session(msgspec.Struct, frozen=True):
     queue_debounce_ms: int | None = None
     queue_cap: int | None = None
     queue_drop: str | None = None
+    unreadable: bool = False
+    """Its stored form is damaged: it is shown in lists, and nothing else."""
 
 
 class NewSession(msgspec.Struct, frozen=True, kw_only=True):

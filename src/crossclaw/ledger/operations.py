@@ -138,6 +138,14 @@ class Claim(Op[Claimed | NotYet | None], frozen=True):
     """The moment as the runtime's words tell it; without it messages enter without such words."""
 
 
+class SetAsideDamaged(Op[list[Run]], frozen=True):
+    """Open runs of a lane that cannot be read end in error, so that they do not hold it. Answers them, and those
+    whose message alone is damaged: they are still open, and end as any run does."""
+
+    key: SessionKey
+    at: int
+
+
 class Join(Op[Joined], frozen=True):
     """Messages that wait right behind a run and are meant to steer it enter the transcript."""
 

@@ -41,6 +41,7 @@ from crossclaw.ledger.operations import (
     Recover,
     Recovered,
     ReleaseRun,
+    SetAsideDamaged,
     StartTool,
     Submit,
     Submitted,
@@ -285,6 +286,16 @@ class Book:
         self._wake(done.key)
         self._tell_what_follows(follow.ops, answers)
         return done
+
+    async def set_aside_damaged(self, key: SessionKey) -> list[Run]:
+        """End what cannot be read of a lane; answers also those that have to be ended because their message cannot."""
+        found = await self._ledger.do(SetAsideDamaged(key=key, at=self._clock.now_ms()))
+        self._tell_ends([run for run in found if run.ended], withheld=False)
+        return found
+
+    async def follow_up(self, ops: Sequence[Op[Any]]) -> None:
+        """What follows from an end that is stored already."""
+        await self._ledger.commit(*ops)
 
     async def release(self, run: Run) -> None:
         """Give a run back unharmed: the house is closing."""

@@ -22,6 +22,7 @@ from crossclaw.domain.errors import (
     Fenced,
     NotFound,
     Stopped,
+    StoreDamaged,
     StoreError,
 )
 from crossclaw.domain.events import EntryAppended, RunEnded
@@ -42,6 +43,7 @@ log = logging.getLogger(__name__)
 
 # A run that does not heed its abort (a tool that shields itself) is ended over its head after this.
 ABORT_PATIENCE_S = 5.0
+DAMAGED_MESSAGE = "what it was asked is damaged in the ledger; crossclaw doctor names it"
 INTERRUPTED = "interrupted by a newer message"
 REST_MIN_S = 0.001  # a clock that stands still must not become a busy loop
 END_TRIES = 60  # a minute for a full lane; then the run goes back, and its model is asked again
@@ -283,14 +285,35 @@ class Lanes:
             with anyio.CancelScope(shield=True):  # a claim that nobody hears of is never given back
                 claimed = await self._book.claim(key)
         except STORE_TROUBLE as error:
-            log.error("lane %s stands still: %s", key, error)
-            await anyio.sleep(STORE_PATIENCE_S)
+            await self._stand_still(key, error)
             return True
         if isinstance(claimed, Claimed):
             self._book.tell_start(claimed)
             await self._keep_going(claimed.run)
             return True
         return claimed or False
+
+    async def _stand_still(self, key: SessionKey, error: Exception) -> None:
+        if not await self._pass_damage(key, error):
+            log.error("lane %s stands still: %s", key, error)
+            await anyio.sleep(STORE_PATIENCE_S)
+
+    async def _pass_damage(self, key: SessionKey, error: Exception) -> bool:
+        """Whether a lane can go on because what could not be read in it has ended: waiting would not help."""
+        if not isinstance(error, StoreDamaged):
+            return False
+        try:
+            found = await self._book.set_aside_damaged(key)
+            for run in found:
+                log.error("run %s of %s cannot be read and ends; the lane goes on", run.run_id, key)
+                if not run.ended:
+                    await self._end_in_error(run, DAMAGED_MESSAGE)
+                elif over := self._tick_over(run, run.error or "").ops:
+                    await self._book.follow_up(over)
+        except STORE_TROUBLE as trouble:
+            log.error("lane %s cannot pass what is damaged in it: %s", key, trouble)
+            return False
+        return bool(found)
 
     async def _keep_going(self, run: Run) -> None:
         """Carry out a run; whatever happens, the lane can take the next one afterwards."""
@@ -301,6 +324,7 @@ class Lanes:
         except STORE_TROUBLE as error:
             log.error("run %s goes back to its lane: %s", run.run_id, error)
             await self._give_back(run)
+            await self._pass_damage(run.key, error)
         except Exception:
             log.exception("the end of run %s could not be followed up", run.run_id)
             await self._end_at_least(run)

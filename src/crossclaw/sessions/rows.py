@@ -38,6 +38,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     budget: BudgetRow | None = None
     agent_gone: bool | None = None
     """True for a session whose agent is no longer configured: it is read and deleted, not talked to."""
+    unreadable: bool | None = None
+    """True for a session whose stored form is damaged."""
 
 
 def channel_field(session: Session) -> str:
@@ -99,6 +101,7 @@ def tool_row(
         messages=messages,
         budget=budget,
         agent_gone=agent_gone or None,
+        unreadable=session.unreadable or None,
     )
 
 

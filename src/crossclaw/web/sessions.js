@@ -295,8 +295,8 @@ class Sessions extends Part {
         ? h("span", { cls: "silent" }, gone)
         : row.archivedAt
           ? h("span", { cls: "silent" }, "archived")
-          : row.agentGone
-            ? h("span", { cls: "silent" }, "agent gone")
+          : row.agentGone || row.unreadable
+            ? h("span", { cls: "silent" }, row.unreadable ? "unreadable" : "agent gone")
             : stateMark(row.lane),
       kind: row.spawnedBy ? "child" : row.kind,
       channel: channelOf(row),

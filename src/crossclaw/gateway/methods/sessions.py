@@ -94,6 +94,8 @@ class SessionRow(Result, frozen=True):
     spawned_by: str | None = None
     budget: BudgetRow | None = None
     agent_gone: bool = False
+    unreadable: bool = False
+    """True for one whose stored form is damaged: `crossclaw doctor` names it."""
     """Ours: its agent is no longer configured; it is read and deleted, not talked to."""
 
 
@@ -295,6 +297,7 @@ class Sessions:
             spawned_by=session.spawned_by and SessionKey.stored(session.spawned_by).shown,
             budget=budget,
             agent_gone=is_gone(self._config.agents, key),
+            unreadable=session.unreadable,
         )
 
     def _model(self, session: Session | None) -> tuple[str, str]:

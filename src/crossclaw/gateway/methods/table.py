@@ -60,6 +60,8 @@ class TableRow(Result, frozen=True):
     """Since when it can be read and no longer written to."""
     agent_gone: bool = False
     """Its agent is no longer configured: it is read and deleted, not talked to."""
+    unreadable: bool = False
+    """Its stored form is damaged: `crossclaw doctor` names it."""
 
 
 class TableResult(Result, frozen=True):
@@ -134,6 +136,7 @@ class Table:
             lane=lane,
             archived_at=session.archived_at,
             agent_gone=self._is_gone(session.key),
+            unreadable=session.unreadable,
         )
 
     def methods(self) -> list[Method[Any]]:

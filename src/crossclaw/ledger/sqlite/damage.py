@@ -1,7 +1,7 @@
 """Damage: a row that cannot be read hurts nobody but itself.
 
 Lists are decoded at once, and row by row where that fails: then what can be read is answered, and the rest is
-counted. An entry whose words are damaged stays in its place as a note that says so.
+counted. An entry or a session that is damaged stays in its place and says so.
 """
 
 from collections import Counter
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 import apsw
+import apsw.ext
 import msgspec
 
 T = TypeVar("T")
@@ -30,12 +31,18 @@ def met(filename: str) -> Counter[str]:
 
 
 def read_rows(
-    db: apsw.Connection, table: str, sql: str, values: Row, make: Callable[[Row], T]
+    db: apsw.Connection,
+    table: str,
+    sql: str,
+    values: Row,
+    make: Callable[[Row], T],
+    damaged: Callable[[Row], T] | None = None,
 ) -> list[T]:
+    """`damaged` makes what is shown in the place of a row that cannot be read; without it there is nothing."""
     try:
         return [make(row) for row in db.execute(sql, values)]
     except UNREADABLE:
-        return list(_one_by_one(db, table, sql, values, make))
+        return list(_one_by_one(db, table, sql, values, make, damaged))
 
 
 def read_row(
@@ -46,17 +53,52 @@ def read_row(
 
 
 def _one_by_one(
-    db: apsw.Connection, table: str, sql: str, values: Row, make: Callable[[Row], T]
+    db: apsw.Connection,
+    table: str,
+    sql: str,
+    values: Row,
+    make: Callable[[Row], T],
+    damaged: Callable[[Row], T] | None,
 ) -> Iterator[T]:
     """A text that is no text makes the whole statement fail, so each row has a statement of its own."""
     counted = db.execute(f"SELECT count(*) FROM ({sql})", values).fetchone()
     for number in range(counted[0] if counted else 0):
+        only = f"SELECT * FROM ({sql}) LIMIT 1 OFFSET {number}"
         try:
-            row = db.execute(f"SELECT * FROM ({sql}) LIMIT 1 OFFSET {number}", values).fetchone()
+            row = db.execute(only, values).fetchone()
             if row is not None:
                 yield make(row)
         except UNREADABLE:
             meet(db, table)
+            if damaged is not None:
+                yield from _in_its_place(db, only, values, damaged)
+
+
+def _in_its_place(
+    db: apsw.Connection, sql: str, values: Row, damaged: Callable[[Row], T]
+) -> Iterator[T]:
+    row = legible_row(db, sql, values)
+    try:
+        if row is not None:
+            yield damaged(row)
+    except UNREADABLE:
+        return  # nothing of it can be told; it is counted, and doctor names it
+
+
+def legible_row(db: apsw.Connection, sql: str, values: Row) -> Row | None:
+    """The first row of a statement, also where a text of it is no text: then with marks for the wrong bytes."""
+    names = [f"c{n}" for n in range(len(apsw.ext.query_info(db, sql).description))]
+    parts = ", ".join(
+        f"typeof({name}), CASE typeof({name}) WHEN 'text' THEN CAST({name} AS BLOB) ELSE {name} END"
+        for name in names
+    )
+    row = db.execute(
+        f"WITH r({', '.join(names)}) AS ({sql}) SELECT {parts} FROM r", values
+    ).fetchone()
+    if row is None:
+        return None
+    pairs = zip(row[::2], row[1::2], strict=True)
+    return tuple(v.decode("utf-8", "replace") if kind == "text" else v for kind, v in pairs)
 
 
 class Damaged(NamedTuple):

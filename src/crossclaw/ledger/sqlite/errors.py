@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import apsw
 import msgspec
 
-from crossclaw.domain.errors import StoreError
+from crossclaw.domain.errors import StoreDamaged, StoreError
 
 C = TypeVar("C", bound=type)
 
@@ -32,7 +32,7 @@ def _explained(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable
         except apsw.Error as error:
             raise StoreError(f"the ledger could not be read: {error}") from error
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise StoreError(
+            raise StoreDamaged(
                 "what the ledger has of this is damaged and cannot be read; crossclaw doctor names it"
             ) from error
 

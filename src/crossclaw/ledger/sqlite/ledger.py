@@ -74,6 +74,7 @@ HANDLERS: dict[type, Handle] = {
     operations.UnarchiveSession: sessions.unarchive_session,
     operations.Submit: runs.submit,
     operations.Claim: queue.claim,
+    operations.SetAsideDamaged: recovering.set_aside_damaged,
     operations.Join: queue.join,
     operations.Append: entries.append,
     operations.Inject: entries.inject,
@@ -168,7 +169,7 @@ class SqliteLedger:
         self, label: str, *, agent_id: str | None = None, sight: Sight
     ) -> list[Session]:
         only = sessions.Filter(agent_id, label=label, sight=sight)
-        return sessions.list_sessions(self._reader, SAME_LABEL_MAX, only)
+        return sessions.list_sessions(self._reader, SAME_LABEL_MAX, only, shown=False)
 
     async def list_line(self, key: SessionKey) -> frozenset[str]:
         return sessions.list_line(self._reader, key)

@@ -10,7 +10,14 @@ from crossclaw.domain.sessions import Entry
 from crossclaw.domain.sight import Sight
 from crossclaw.ledger.contract import Hit
 from crossclaw.ledger.sqlite.damage import meet, read_rows
-from crossclaw.ledger.sqlite.rows import ENTRY, UNREADABLE_NOTE, Row, entry_of, to_json
+from crossclaw.ledger.sqlite.rows import (
+    ENTRY,
+    UNREADABLE_NOTE,
+    Row,
+    damaged_entry,
+    entry_of,
+    to_json,
+)
 from crossclaw.ledger.sqlite.sights import conditions
 from crossclaw.ledger.sqlite.words import match_expression
 
@@ -53,6 +60,7 @@ def list_entries(
         f"ORDER BY seq {direction} LIMIT ?",
         (session_id, SEQ_MAX if before is None else before, after, limit),
         _counted(db),
+        damaged_entry,
     )
     return found if forward else found[::-1]
 
@@ -71,6 +79,7 @@ def list_tails(
         "ORDER BY e.session_id, e.seq",
         (to_json(list(session_ids)), limit),
         _counted(db),
+        damaged_entry,
     )
     tails: dict[str, list[Entry]] = {session_id: [] for session_id in session_ids}
     for entry in found:
@@ -103,6 +112,7 @@ def search(
         f"ORDER BY w.rowid DESC LIMIT ?",
         (expression, agent_id, *(value for _, value in seen), limit),
         lambda row: Hit(SessionKey(row[-2], row[-1]), read(row)),
+        lambda row: Hit(SessionKey(row[-2], row[-1]), damaged_entry(row)),
     )
 
 

@@ -1,17 +1,31 @@
 """What a dead process left: its runs go back to their places, and what killed it is looked for."""
 
+from typing import Any
+
 import apsw
 import msgspec
 
 from crossclaw.domain.errors import Invalid
+from crossclaw.domain.ids import entry_id_of
 from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, decode_message
 from crossclaw.domain.runs import CALLS_AT_ONCE, Run
+from crossclaw.domain.sessions import NewEntry
 from crossclaw.domain.suspects import Died, Suspicion, suspects_after
-from crossclaw.ledger.operations import Recover, Recovered
-from crossclaw.ledger.sqlite.damage import UNREADABLE, meet
-from crossclaw.ledger.sqlite.rows import RUN, run_of, to_json
+from crossclaw.ledger.operations import Recover, Recovered, SetAsideDamaged
+from crossclaw.ledger.sqlite.damage import UNREADABLE, legible_row, meet
+from crossclaw.ledger.sqlite.entries import put_entry, session_of_key
+from crossclaw.ledger.sqlite.rows import (
+    DAMAGED_RUN,
+    RUN,
+    UNREADABLE_NOTE,
+    damaged_run,
+    run_of,
+    to_json,
+)
 from crossclaw.ledger.sqlite.runs import find_inbox, find_run, lanes_with_work
 from crossclaw.ledger.sqlite.writer import Transaction
+
+_BY_NUMBER = f"SELECT {RUN} FROM runs WHERE id = ?"
 
 
 def recover(transaction: Transaction, op: Recover) -> Recovered:
@@ -48,16 +62,54 @@ def _end_unreadable(db: apsw.Connection, at: int) -> None:
     where it is, for whoever looks at the store."""
     for (number,) in db.execute("SELECT id FROM runs WHERE ended_at IS NULL").fetchall():
         try:
-            row = db.execute(f"SELECT {RUN} FROM runs WHERE id = ?", (number,)).fetchone()
+            row = db.execute(_BY_NUMBER, (number,)).fetchone()
             run = row and run_of(row)
             if run:
                 find_inbox(db, run.run_id)
         except (*UNREADABLE, Invalid):
-            meet(db, "runs")
-            db.execute(
-                "UPDATE runs SET status = 'error', error = ?, ended_at = ?, owner = NULL WHERE id = ?",
-                ("its stored form is damaged; crossclaw doctor names it", at, number),
-            )
+            _end_damaged(db, number, at)
+
+
+def set_aside_damaged(transaction: Transaction, op: SetAsideDamaged) -> list[Run]:
+    db, found = transaction.db, list[Run]()
+    sql = "SELECT id FROM runs WHERE key = ? AND ended_at IS NULL ORDER BY id"
+    for (number,) in db.execute(sql, (op.key.text,)).fetchall():
+        try:
+            run = run_of(transaction.get(_BY_NUMBER, (number,)))
+        except UNREADABLE:
+            _end_damaged(db, number, op.at)
+            found += _told(transaction, number, op)
+            continue
+        try:
+            find_inbox(db, run.run_id)
+        except (*UNREADABLE, Invalid):
+            found.append(run)
+    return found
+
+
+def _end_damaged(db: apsw.Connection, number: Any, at: int) -> None:
+    meet(db, "runs")
+    db.execute(
+        "UPDATE runs SET status = 'error', error = ?, ended_at = ?, owner = NULL WHERE id = ?",
+        (DAMAGED_RUN, at, number),
+    )
+    of_it = "(SELECT run_id FROM runs WHERE id = ?)"
+    db.execute(f"DELETE FROM reservations WHERE run_id = {of_it}", (number,))
+    db.execute(f"DELETE FROM waits WHERE run_id = {of_it}", (number,))
+    db.execute(f"DELETE FROM waits WHERE target_run_id = {of_it}", (number,))
+
+
+def _told(transaction: Transaction, number: Any, op: SetAsideDamaged) -> list[Run]:
+    """The run as far as it can be told, and its end in the transcript for people."""
+    row = legible_row(transaction.db, _BY_NUMBER, (number,))
+    if row is None:
+        return []
+    run = damaged_run(row)
+    agent_id, session_id = session_of_key(transaction, op.key)
+    note: dict[str, object] = {"kind": UNREADABLE_NOTE, "was": "run", "why": DAMAGED_RUN}
+    end = NewEntry(entry_id=entry_id_of("end", run.run_id), note=note, type="note")
+    put_entry(transaction, agent_id, session_id, run.run_id, end, op.at)
+    return [run]
 
 
 def _only_waited(db: apsw.Connection, run: Run) -> bool:

@@ -56,13 +56,70 @@ def bound_of(text: str) -> Authority:
     return UNBOUND if text == NO_BOUND else _authority.decode(text)
 
 
+def damaged_session(row: Row) -> Session:
+    """In the place of one that cannot be read, in lists for people: its key and its times, as far as there are any.
+    Nobody acts on it: whoever asks for it by its key is told that it is damaged."""
+    if not (isinstance(row[0], str) and isinstance(row[1], str)):
+        raise msgspec.ValidationError("a session without a key")
+    created, updated = (at if isinstance(at, int) else 0 for at in row[3:5])
+    session_id = row[2] if isinstance(row[2], str) else ""
+    archived = row[9] if isinstance(row[9], int) else None
+    return Session(
+        SessionKey(row[1], row[0]),
+        session_id,
+        created,
+        updated,
+        archived_at=archived,
+        authority=Authority(tools=frozenset()),
+        unreadable=True,
+    )
+
+
 RUN = (
     "agent_id, key, run_id, session_id, kind, status, attempt, epoch, plan, authority, cause, "
     "created_at, started_at, ended_at, reply, error, merged_into"
 )
 
 
+DAMAGED_RUN = "its stored form is damaged; crossclaw doctor names it"
+
+
 def run_of(row: Row) -> Run:
+    try:
+        return _run_of(row)
+    except UNREADABLE as error:
+        raise msgspec.ValidationError(f"a run of which {why_of(error)}") from error
+
+
+def damaged_run(row: Row) -> Run:
+    """In the place of one that cannot be read, after its end: it says so, and may nothing."""
+    started, ended = (at if isinstance(at, int) else None for at in row[12:14])
+    return Run(
+        key=SessionKey(str(row[1]), str(row[0])),
+        run_id=str(row[2]),
+        session_id=str(row[3]),
+        kind=row[4],
+        status="error",
+        attempt=row[6],
+        epoch=row[7],
+        plan=_plan_or_none(row[8]),
+        authority=Authority(tools=frozenset()),
+        cause=Cause(),
+        created_at=row[11],
+        started_at=started,
+        ended_at=ended,
+        error=DAMAGED_RUN,
+    )
+
+
+def _plan_or_none(text: Any) -> RunPlan:
+    try:
+        return _plan.decode(text)
+    except UNREADABLE:
+        return RunPlan()
+
+
+def _run_of(row: Row) -> Run:
     return Run(
         key=SessionKey(row[1], row[0]),
         run_id=row[2],
@@ -95,17 +152,25 @@ def entry_of(row: Row) -> Entry:
     try:
         return decode_entry(row)
     except UNREADABLE as error:
-        note = {"kind": UNREADABLE_NOTE, "was": str(row[4]), "why": why_of(error)}
-        return Entry(
-            session_id=row[0],
-            seq=row[1],
-            entry_id=row[2],
-            at=row[3],
-            type="note",
-            run_id=row[5],
-            note=dict(note),
-            size=_size(row[7]),
-        )
+        return _unreadable(row, why_of(error))
+
+
+def damaged_entry(row: Row) -> Entry:
+    """In the place of one that SQLite itself cannot read."""
+    return _unreadable(row, "its stored form is damaged (a text that is none)")
+
+
+def _unreadable(row: Row, why: str) -> Entry:
+    return Entry(
+        session_id=row[0],
+        seq=row[1],
+        entry_id=row[2],
+        at=row[3],
+        type="note",
+        run_id=row[5],
+        note={"kind": UNREADABLE_NOTE, "was": str(row[4]), "why": why},
+        size=_size(row[7]),
+    )
 
 
 def why_of(error: Exception) -> str:

@@ -1,12 +1,13 @@
 """Run rows: accepted once, claimed in lane order, ended once."""
 
 import apsw
+import msgspec
 
 from crossclaw.domain.budgets import Amount, Grant
 from crossclaw.domain.errors import Busy, Fenced, Invalid, KeyReused, NotFound
 from crossclaw.domain.ids import FOLLOWS, entry_id_of, is_follower_id
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.messages import UserMessage, decode_message, encode_message
+from crossclaw.domain.messages import Message, UserMessage, decode_message, encode_message
 from crossclaw.domain.runs import NewRun, Run
 from crossclaw.domain.sessions import NewEntry
 from crossclaw.ledger.operations import (
@@ -22,9 +23,18 @@ from crossclaw.ledger.operations import (
 )
 from crossclaw.ledger.sqlite.accounts import set_aside, settle
 from crossclaw.ledger.sqlite.cascades import count_run
-from crossclaw.ledger.sqlite.damage import read_rows
+from crossclaw.ledger.sqlite.damage import UNREADABLE, legible_row, meet, read_rows
 from crossclaw.ledger.sqlite.entries import hold, lost_claim, put_entry, session_of_key
-from crossclaw.ledger.sqlite.rows import NO_BOUND, RUN, bound_of, run_of, to_json
+from crossclaw.ledger.sqlite.rows import (
+    NO_BOUND,
+    RUN,
+    UNREADABLE_NOTE,
+    bound_of,
+    damaged_run,
+    run_of,
+    to_json,
+    why_of,
+)
 from crossclaw.ledger.sqlite.writer import Transaction
 
 _BY_ID = f"SELECT {RUN} FROM runs WHERE run_id = ?"
@@ -127,7 +137,26 @@ def open_letter(transaction: Transaction, run_id: str) -> NewEntry | None:
     ).fetchone()
     if letter is None:
         return None
-    return NewEntry(entry_id=entry_id_of("message", run_id), message=decode_message(letter[0]))
+    return NewEntry(entry_id=entry_id_of("message", run_id), message=_readable(letter[0]))
+
+
+def _readable(body: bytes) -> Message:
+    try:
+        return decode_message(body)
+    except UNREADABLE as error:
+        raise msgspec.ValidationError(f"a message of which {why_of(error)}") from error
+
+
+def _last_letter(transaction: Transaction, run_id: str) -> NewEntry | None:
+    """The message of a run that ends without having begun. One that cannot be read stays in the inbox, for whoever
+    looks at the store, and a note says so."""
+    try:
+        is_readable = find_inbox(transaction.db, run_id) is not None
+    except (*UNREADABLE, Invalid) as error:
+        meet(transaction.db, "inbox")
+        note: dict[str, object] = {"kind": UNREADABLE_NOTE, "was": "message", "why": why_of(error)}
+        return NewEntry(entry_id=entry_id_of("message", run_id), note=note, type="note")
+    return open_letter(transaction, run_id) if is_readable else None
 
 
 def end_run(transaction: Transaction, op: EndRun) -> list[Run]:
@@ -145,7 +174,7 @@ def end_open_run(transaction: Transaction, op: EndOpenRun) -> list[Run]:
             raise Fenced(f"run {op.run_id} has ended; what would follow from another end is void")
         return []
     agent_id, session_id = before.key.agent_id, before.session_id
-    letter = open_letter(transaction, op.run_id)
+    letter = _last_letter(transaction, op.run_id)
     if letter is not None:
         agent_id, session_id = session_of_key(transaction, before.key)
     if before.kind == "command":
@@ -222,8 +251,14 @@ def spend(transaction: Transaction, op: Spend) -> None:
 
 
 def find_run(db: apsw.Connection, run_id: str) -> Run | None:
-    row = db.execute(_BY_ID, (run_id,)).fetchone()
-    return row and run_of(row)
+    try:
+        row = db.execute(_BY_ID, (run_id,)).fetchone()
+        return row and run_of(row)
+    except UNREADABLE:
+        row = legible_row(db, _BY_ID, (run_id,))
+        if row is None or row[13] is None:
+            raise
+        return damaged_run(row)
 
 
 def has_open_run(db: apsw.Connection, key: SessionKey) -> bool:

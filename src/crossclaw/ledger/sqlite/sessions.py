@@ -26,7 +26,7 @@ from crossclaw.ledger.operations import (
 from crossclaw.ledger.sqlite.chores import arm_timer
 from crossclaw.ledger.sqlite.damage import read_rows
 from crossclaw.ledger.sqlite.outbox import withdraw_deliveries
-from crossclaw.ledger.sqlite.rows import NO_BOUND, SESSION, session_of, to_json
+from crossclaw.ledger.sqlite.rows import NO_BOUND, SESSION, damaged_session, session_of, to_json
 from crossclaw.ledger.sqlite.sights import LINE, conditions
 from crossclaw.ledger.sqlite.writer import Transaction
 
@@ -139,7 +139,10 @@ def _escaped(words: str) -> str:
     return words.replace("!", "!!").replace("%", "!%").replace("_", "!_")
 
 
-def list_sessions(db: apsw.Connection, limit: int, only: Filter, offset: int = 0) -> list[Session]:
+def list_sessions(
+    db: apsw.Connection, limit: int, only: Filter, offset: int = 0, *, shown: bool = True
+) -> list[Session]:
+    """`shown` to somebody: then one that cannot be read is shown as such."""
     clauses, values = only.clauses()
     return read_rows(
         db,
@@ -148,6 +151,7 @@ def list_sessions(db: apsw.Connection, limit: int, only: Filter, offset: int = 0
         "ORDER BY updated_at DESC LIMIT ? OFFSET ?",
         (*values, limit, offset),
         session_of,
+        damaged_session if shown else None,
     )
 
 

@@ -9,7 +9,15 @@ from crossclaw.domain.sessions import Entry, Session
 from crossclaw.domain.sight import Sight
 from crossclaw.ledger.sqlite.damage import read_rows
 from crossclaw.ledger.sqlite.errors import speaks_for_the_store
-from crossclaw.ledger.sqlite.rows import ENTRY, SESSION, entry_of, session_of, to_json
+from crossclaw.ledger.sqlite.rows import (
+    ENTRY,
+    SESSION,
+    damaged_entry,
+    damaged_session,
+    entry_of,
+    session_of,
+    to_json,
+)
 from crossclaw.ledger.sqlite.sessions import Filter
 from crossclaw.ledger.watching import (
     CAUSED_WITHIN,
@@ -86,7 +94,7 @@ class SqliteWatching:
 
     async def sessions(self, keys: Sequence[str]) -> list[Session]:
         sql = f"SELECT {SESSION} FROM sessions WHERE key IN (SELECT value FROM json_each(?))"
-        return await self._all(sql, (_json(keys),), session_of, "sessions")
+        return await self._all(sql, (_json(keys),), session_of, "sessions", damaged_session)
 
     async def lanes(self, keys: Sequence[str]) -> dict[str, Lane]:
         return await self._scan(lambda db: _lanes(db, keys))
@@ -98,10 +106,12 @@ class SqliteWatching:
             f"{_SEEN} WHERE r.id > max(?, (SELECT max(id) FROM runs) - ?) AND r.created_at >= ? "
             "ORDER BY r.id"
         )
-        return await self._all(sql, (after, limit, since), _seen)
+        return await self._all(sql, (after, limit, since), _seen, damaged=_seen_damaged)
 
     async def open_runs(self, *, limit: int = RUNS_MAX) -> list[SeenRun]:
-        return await self._all(f"{_SEEN} WHERE r.ended_at IS NULL LIMIT ?", (limit,), _seen)
+        return await self._all(
+            f"{_SEEN} WHERE r.ended_at IS NULL LIMIT ?", (limit,), _seen, damaged=_seen_damaged
+        )
 
     async def runs_by_id(self, run_ids: Sequence[str]) -> list[SeenRun]:
         sql = f"{_SEEN} WHERE r.run_id IN (SELECT value FROM json_each(?))"
@@ -110,11 +120,16 @@ class SqliteWatching:
 
     async def caused_by(self, run: SeenRun) -> list[SeenRun]:
         sql = f"{_SEEN} WHERE r.id > ? AND r.id <= ? AND {_BEFORE} = ? ORDER BY r.id"
-        return await self._all(sql, (run.number, run.number + CAUSED_WITHIN, run.run_id), _seen)
+        return await self._all(
+            sql, (run.number, run.number + CAUSED_WITHIN, run.run_id), _seen, damaged=_seen_damaged
+        )
 
     async def of_exchange(self, exchange_id: str) -> list[SeenRun]:
         return await self._all(
-            f"{_SEEN} WHERE r.exchange_id = ? ORDER BY r.id", (exchange_id,), _seen
+            f"{_SEEN} WHERE r.exchange_id = ? ORDER BY r.id",
+            (exchange_id,),
+            _seen,
+            damaged=_seen_damaged,
         )
 
     async def exchanges(self, *, limit: int) -> list[SeenExchange]:
@@ -145,7 +160,7 @@ class SqliteWatching:
 
     async def entries_of_run(self, session_id: str, run_id: str) -> list[Entry]:
         sql = f"SELECT {ENTRY} FROM entries WHERE session_id = ? AND run_id = ? ORDER BY seq"
-        return await self._all(sql, (session_id, run_id), entry_of, "entries")
+        return await self._all(sql, (session_id, run_id), entry_of, "entries", damaged_entry)
 
     async def deliveries_of_run(self, key: str, run_id: str) -> list[SeenDelivery]:
         sql = (
@@ -160,8 +175,9 @@ class SqliteWatching:
         values: tuple[Any, ...],
         make: Callable[[tuple[Any, ...]], T],
         table: str = "runs",
+        damaged: Callable[[tuple[Any, ...]], T] | None = None,
     ) -> list[T]:
-        return await self._scan(lambda db: read_rows(db, table, sql, values, make))
+        return await self._scan(lambda db: read_rows(db, table, sql, values, make, damaged))
 
 
 def _json(values: Sequence[str]) -> str:
@@ -170,6 +186,10 @@ def _json(values: Sequence[str]) -> str:
 
 def _seen(row: tuple[Any, ...]) -> SeenRun:
     return SeenRun(**dict(zip(SeenRun.__struct_fields__, row, strict=True)))
+
+
+def _seen_damaged(row: tuple[Any, ...]) -> SeenRun:
+    return _seen((*row[:-1], "its stored form is damaged; crossclaw doctor names it"))
 
 
 def _page(
@@ -186,6 +206,7 @@ def _page(
         f"SELECT {SESSION} FROM sessions WHERE {where} ORDER BY {by} LIMIT ? OFFSET ?",
         (*values, limit, offset),
         session_of,
+        damaged_session,
     )
     return Page(total, found)
 
