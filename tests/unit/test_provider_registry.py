@@ -1,6 +1,7 @@
 """Providers are found by name, made once, capped, and speak up when something is missing."""
 
 import anyio
+import msgspec
 import pytest
 
 from crossclaw.domain.errors import ProviderMissing, ProviderRefused
@@ -73,6 +74,34 @@ async def test_at_most_so_many_calls_run_at_once() -> None:
         for _call in range(10):
             tasks.start_soon(provider.complete, REQUEST, ignore)
     assert counting.peak == 3
+
+
+async def test_calls_that_nobody_watches_leave_a_place_for_a_person() -> None:
+    never, begun = anyio.Event(), list[str]()
+
+    class Slow:
+        name = "slow"
+
+        async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+            begun.append("hook" if request.patient else "person")
+            if request.patient:
+                await never.wait()
+            return AssistantMessage("done")
+
+        async def close(self) -> None:
+            pass
+
+    provider, _ = Providers({}, {}, extra={"x": Slow()}, calls_max=3).get("x/m")
+    unwatched = msgspec.structs.replace(REQUEST, patient=True)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            for _call in range(10):
+                tasks.start_soon(provider.complete, unwatched, ignore)
+            await anyio.wait_all_tasks_blocked()
+            await provider.complete(REQUEST, ignore)
+            tasks.cancel_scope.cancel()
+
+    assert begun == ["hook", "hook", "person"]
 
 
 async def test_close_closes_all_and_a_provider_can_be_had_again() -> None:

@@ -4,6 +4,7 @@ Around each of them: its price list, its several keys, what it refuses to be ask
 then retries, whose waits take no place under the cap.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import Literal, NamedTuple
@@ -36,6 +37,7 @@ Api = Literal[
 ]
 
 CALLS_MAX = 64
+KEPT_FOR_PEOPLE = 8  # of so many places one is for people only
 """At once and per provider: each holds a connection, and more would run into the service's rate limit
 together."""
 
@@ -194,18 +196,27 @@ class Providers:
 
 
 class Capped:
-    """A provider with at most so many calls at once; the rest wait in order."""
+    """A provider with at most so many calls at once; the rest wait in order. Calls that nobody waits for in
+    front of a screen never take the last places: however many hooks, jobs and agents send, a person is answered."""
 
     def __init__(self, provider: Provider, calls_max: int) -> None:
         self.name = provider.name
         self._provider = provider
         self._calls = anyio.CapacityLimiter(calls_max)
+        kept = math.ceil(calls_max / KEPT_FOR_PEOPLE)
+        self._patient = anyio.CapacityLimiter(max(1, calls_max - kept))
 
     async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+        if not request.patient:
+            return await self._complete(request, tell)
+        await _enter(self._patient)
         try:
-            self._calls.acquire_nowait()  # where there is room, without a turn of the loop
-        except anyio.WouldBlock:
-            await self._calls.acquire()
+            return await self._complete(request, tell)
+        finally:
+            self._patient.release()
+
+    async def _complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+        await _enter(self._calls)
         try:
             return await self._provider.complete(request, tell)
         finally:
@@ -213,6 +224,13 @@ class Capped:
 
     async def close(self) -> None:
         await self._provider.close()
+
+
+async def _enter(places: anyio.CapacityLimiter) -> None:
+    try:
+        places.acquire_nowait()  # where there is room, without a turn of the loop
+    except anyio.WouldBlock:
+        await places.acquire()
 
 
 def _base_url_variable(name: str) -> str:
