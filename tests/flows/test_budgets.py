@@ -230,6 +230,44 @@ async def test_an_agent_with_a_large_budget_cannot_spend_more_than_whoever_sends
 
 
 @pytest.mark.spec("B5")
+@pytest.mark.parametrize("own", [None, {"tokens": 900_000, "costUsd": 900.0, "minutes": 900}])
+async def test_a_spawn_draws_from_its_parents_account_and_has_never_more(
+    tmp_path: Path, own: dict[str, Any] | None
+) -> None:
+    """Also where the agent of the child may spend far more when somebody else asks it."""
+
+    def answer(request: ModelRequest) -> Any:
+        if said_last(request) == "go":
+            asked = {"task": "read all", "agentId": "librarian"}
+            return costing([ToolUse("c1", "sessions_spawn", asked)], 1_000, 10)
+        if "read all" in str(request.turns[0]):
+            return costing([ToolUse(f"x{len(request.turns)}", "session_status", {})], 8_000, 10)
+        return costing("fine", 10, 10)
+
+    parent = {
+        "budget": {"tokens": 40_000, "costUsd": 5.0, "minutes": 5},
+        "subagents": {"allowAgents": ["librarian"]},
+    }
+    agents: dict[str, dict[str, Any]] = {
+        "main": parent,
+        "librarian": {"budget": own} if own else {},
+    }
+    model = ScriptedProvider(answer)
+    async with open_house(tmp_path, model, config=config_with(None, agents)) as house:
+        await say(house, "main", "go", "r1")
+        spawn = await reported(house)
+        child = await house.book.find(spawn.run_id)
+        outer = await account_of(house, "r1")
+
+    assert child is not None
+    assert child.cause.purse is not None
+    assert child.cause.purse.ends_at_ms == outer.ends_at_ms
+    assert "of 40,000 tokens are spent" in (child.error or "")
+    # One call at most costs more than was set aside for it: the service counts 8,000 where we guess less.
+    assert 24_000 < outer.spent.tokens < 40_000 + 8_010, "what the child spent is its parent's"
+
+
+@pytest.mark.spec("B5")
 async def test_a_parent_that_is_woken_by_its_child_spends_from_the_same_account(
     tmp_path: Path,
 ) -> None:

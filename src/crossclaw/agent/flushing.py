@@ -19,6 +19,7 @@ from crossclaw.domain.runs import Run
 from crossclaw.policy.sandbox import confined, sandbox_of
 from crossclaw.providers.contract import ModelRequest, UserTurn
 from crossclaw.tools.contract import context_of
+from crossclaw.tools.toolset import Toolset
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +56,7 @@ class Flusher:
             )
             return None
         for call in [each for each in answer.tool_calls if each.name in TOOLS][:CALLS_MAX]:
-            await self._call(run, mind, call)
+            await self._call(run, mind.tools_for(answer), call)
         return answer.usage
 
     def _may_write(self, run: Run, mind: Mind) -> bool:
@@ -69,9 +70,9 @@ class Flusher:
             and (not authority.sandboxed or access == "rw")
         )
 
-    async def _call(self, run: Run, mind: Mind, call: ToolUse) -> None:
-        tool = mind.tools.get(call.name)
-        if tool is None or mind.tools.is_taken_away(call.name):
+    async def _call(self, run: Run, tools: Toolset, call: ToolUse) -> None:
+        tool = tools.get(call.name)
+        if tool is None or tools.is_taken_away(call.name):
             return
         authority = confined(self._config.agents, run.key, run.authority)
         try:

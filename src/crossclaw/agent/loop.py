@@ -107,8 +107,9 @@ class Loop:
         cut: str | None = None
         for _turn in range(TURNS_MAX):
             entries = await self._history.read(run.session_id)
-            if calls := unanswered_calls(entries, run.run_id):
-                await self._toolbox.run(run, mind.tools, calls)
+            said, calls = unanswered_calls(entries, run.run_id)
+            if said is not None and calls:
+                await self._toolbox.run(run, mind.tools_for(said), calls)
                 await self._book.take_along(run)
             pieces = open_pieces(entries, run.run_id)
             answer = await self._ask(run, mind, pieces, progress)
@@ -237,19 +238,23 @@ class Loop:
         return settling(mind, NewEntry(entry_id=self._ids.short(), message=message))
 
 
-def unanswered_calls(entries: Sequence[Entry], run_id: str) -> list[ToolUse]:
-    """Tool calls of this run that have no result yet: what a cut-off run must do first."""
+def unanswered_calls(
+    entries: Sequence[Entry], run_id: str
+) -> tuple[AssistantMessage | None, list[ToolUse]]:
+    """Tool calls of this run that have no result yet, and the answer that asks for them: what a cut-off
+    run must do first."""
     answered: set[str] = set()
     for entry in reversed(entries):
         if entry.run_id != run_id:
             continue
-        if isinstance(entry.message, ToolResultMessage):
-            answered.add(entry.message.tool_use_id)
-        if isinstance(entry.message, AssistantMessage):
-            return [call for call in entry.message.tool_calls if call.id not in answered]
-        if isinstance(entry.message, UserMessage):
+        said = entry.message
+        if isinstance(said, ToolResultMessage):
+            answered.add(said.tool_use_id)
+        if isinstance(said, AssistantMessage):
+            return said, [call for call in said.tool_calls if call.id not in answered]
+        if isinstance(said, UserMessage):
             break  # the run's own beginning
-    return []
+    return None, []
 
 
 def with_own_ids(

@@ -1,6 +1,7 @@
 """A mind: what a run thinks with. Model, system prompt and tools, chosen anew for each run."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from hashlib import blake2s
 from typing import Any, Protocol, get_args
 
@@ -15,6 +16,7 @@ from crossclaw.agent.view import Thinker
 from crossclaw.config.model import ChosenModel
 from crossclaw.domain.agents import ThinkingLevel
 from crossclaw.domain.budgets import Amount
+from crossclaw.domain.messages import AssistantMessage
 from crossclaw.domain.models import ModelFacts
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Session
@@ -56,6 +58,12 @@ class Mind(msgspec.Struct, frozen=True):
     @property
     def thinker(self) -> Thinker:
         return Thinker(self.provider.name, self.model, self.beginning)
+
+    def tools_for(self, said: AssistantMessage) -> Toolset:
+        """For the calls of one answer, which a fallback may have given: it has its own rules as well."""
+        if said.provider is None or said.model is None:
+            return self.tools
+        return self.tools.asked_by(f"{said.provider}/{said.model}")
 
     def spent(self) -> Amount | None:
         """What the next entry of the run has to settle."""
@@ -110,8 +118,8 @@ class Minds:
         meter = self._meters.of(run)
         permission = self._permissions.of(run)
         find = permission.on(meter.on(self._providers.get) if meter else self._providers.get)
-        provider, model = self._provider(find, chosen, configured.fallbacks)
         allowed = await self._tools(run, chosen)
+        provider, model = self._provider(find, chosen, configured.fallbacks, allowed)
         system = await self._prompts.system(run, session, allowed)
         specs = [tool.spec for tool in allowed.values()]
         return Mind(
@@ -137,14 +145,16 @@ class Minds:
             return Toolset({}, {})
         return await self._toolsets.of(run.key, run.authority, chosen)
 
-    def _provider(self, find: Find, chosen: str, fallbacks: Sequence[str]) -> tuple[Provider, str]:
+    def _provider(
+        self, find: Find, chosen: str, fallbacks: Sequence[str], tools: Toolset
+    ) -> tuple[Provider, str]:
         """Where there are fallbacks, a first choice that is not even configured is one that failed."""
         addresses = dict.fromkeys((chosen, *fallbacks))
         if len(addresses) == 1:
             return find(chosen)
         choices = [self._choice(address) for address in addresses]
         model = chosen.partition("/")[2]
-        return Fallbacks(find, choices, self._rests, fit), model
+        return Fallbacks(find, choices, self._rests, partial(fit, tools)), model
 
     def _choice(self, address: str) -> Choice:
         facts = self._facts_of(address)
@@ -167,8 +177,11 @@ def _digest(system: str, specs: Sequence[ToolSpec]) -> str:
     return digest.hexdigest()
 
 
-def fit(request: ModelRequest, choice: Choice) -> ModelRequest:
-    """A request for the first model as a fallback can read it."""
+def fit(tools: Toolset, request: ModelRequest, choice: Choice) -> ModelRequest:
+    """A request for the first model as a fallback can read it, with the tools that both may use."""
+    its = tools.asked_by(choice.address)
+    allowed = [spec for spec in request.tools if not its.is_taken_away(spec.name)]
+    request = msgspec.structs.replace(request, tools=allowed)
     if not choice.pictures:
         turns = without_pictures(request.turns)
         request = msgspec.structs.replace(request, turns=turns)

@@ -107,6 +107,9 @@ class Fallbacks:
             asked = self._fit(without_thinking(asked), choice)
         answer = await provider.complete(asked, tell)
         self._rests.end(choice.address)
+        if answer.provider is None or answer.model is None:  # whose rules hold for its calls
+            asked_of = choice.address.partition("/")[0]
+            return msgspec.structs.replace(answer, provider=asked_of, model=model)
         return answer
 
     def _move_on(self, failed: Choice, error: ProviderError, tell: Tell) -> None:

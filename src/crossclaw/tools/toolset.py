@@ -25,7 +25,15 @@ Since = Callable[[str, Sequence[str]], str | None]
 """What has come to speak against a tool since it was offered, by its name and its other names."""
 
 
+ForModel = Callable[[str, str, Sequence[str]], str | None]
+"""What speaks against a tool when a certain model asks for it: `provider/model`, its name, its other names."""
+
+
 def _nothing(_name: str, _also: Sequence[str] = ()) -> None:
+    return None
+
+
+def _nothing_for(_model: str, _name: str, _also: Sequence[str]) -> None:
     return None
 
 
@@ -36,11 +44,13 @@ class Toolset(Mapping[str, Tool[Any]]):
         refused: Mapping[str, str],
         against: Against = _nothing,
         since: Since = _nothing,
+        for_model: ForModel = _nothing_for,
     ) -> None:
         self._offered = offered
         self._refused = refused
         self._against = against
         self._since = since
+        self._for_model = for_model
 
     def __getitem__(self, name: str) -> Tool[Any]:
         return self._offered[name]
@@ -58,14 +68,25 @@ class Toolset(Mapping[str, Tool[Any]]):
             {**others._refused, **self._refused},
             others._against,
             self._since,
+            self._for_model,
         )
 
     def asking(self, against: Against) -> "Toolset":
-        return Toolset(self._offered, self._refused, against, self._since)
+        return Toolset(self._offered, self._refused, against, self._since, self._for_model)
 
-    def watching(self, since: Since) -> "Toolset":
-        """The same, knowing what has come to speak against a tool after it was offered."""
-        return Toolset(self._offered, self._refused, self._against, since)
+    def watching(self, since: Since, for_model: ForModel) -> "Toolset":
+        """The same, knowing what has come to speak against a tool after it was offered, and what does
+        when another model asks for it than the one that was chosen."""
+        return Toolset(self._offered, self._refused, self._against, since, for_model)
+
+    def asked_by(self, model: str) -> "Toolset":
+        """The same for calls of a model that answers in the place of the chosen one: both must be allowed
+        a tool. `model` is `provider/model`."""
+
+        def since(name: str, also: Sequence[str]) -> str | None:
+            return self._since(name, also) or self._for_model(model, name, also)
+
+        return Toolset(self._offered, self._refused, self._against, since, self._for_model)
 
     def is_taken_away(self, name: str) -> bool:
         """Whether the rules have changed since, and are against this tool now."""
@@ -115,7 +136,10 @@ class Toolsets:
         """`model` is `provider/model`: some settings are for one of them only."""
         case = self._case(key, authority, model)
         given, (layers, chosen) = case.given, self._chosen(case)
-        chosen = chosen.watching(partial(self._since, case.epoch, key, authority, model))
+        chosen = chosen.watching(
+            partial(self._since, case.epoch, key, authority, model),
+            partial(self._now, key, authority),
+        )
         if not self._servers.are_there:
             return chosen
         borrowed = await self._servers.tools(lambda begins: may_allow_any(begins, layers, given))
@@ -144,6 +168,11 @@ class Toolsets:
         """What speaks against a tool now, if the rules are other ones than when it was offered."""
         if epoch == self._config.epoch:
             return None
+        return self._now(key, authority, model, name, also)
+
+    def _now(
+        self, key: SessionKey, authority: Authority, model: str, name: str, also: Sequence[str]
+    ) -> str | None:
         case = self._case(key, authority, model)
         decision = decide_tool(name, self._chosen(case)[0], case.given, also)
         return None if decision.allowed else decision.reason

@@ -1,0 +1,56 @@
+"""A fallback answers in another model's place: what it may use is what both of them may."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from crossclaw import app
+from crossclaw.config import Config, Paths
+from crossclaw.domain.errors import ProviderRefused
+from crossclaw.domain.messages import ToolUse
+from crossclaw.testing import ScriptedProvider, VirtualClock
+from tests.flows.talking import results_of, say
+
+pytestmark = pytest.mark.spec("B3")
+
+MODEL = {"primary": "first/a", "fallbacks": ["second/b"]}
+CALLS = [ToolUse("c1", "sessions_list", {}), ToolUse("c2", "session_status", {})]
+
+
+async def asked_of_the_fallback(folder: Path, rules: dict[str, Any]) -> tuple[set[str], list[Any]]:
+    """What it was offered, and what became of its two calls."""
+    raw = {"agents": {"defaults": {"model": MODEL}}, "tools": {"byProvider": rules}}
+    first = ScriptedProvider([ProviderRefused("no credit")], name="first")
+    second = ScriptedProvider([CALLS, "done"], name="second")
+    paths = Paths(folder, folder / "state", folder / "openclaw.json")
+    outside = app.Outside(
+        environ={}, clock=VirtualClock(), providers={"first": first, "second": second}, inline=True
+    )
+    async with app.open_house(msgspec.convert(raw, Config), paths, outside) as house:
+        run = await say(house, "main", "go", "r1")
+        results = await results_of(house, run)
+    assert run.reply == "done"
+    return {spec.name for spec in second.seen[0].tools}, results
+
+
+@pytest.mark.parametrize("name", ["second", "second/b", "first", "first/a"])
+async def test_a_fallback_uses_only_what_it_and_the_chosen_model_may(
+    tmp_path: Path, name: str
+) -> None:
+    offered, results = await asked_of_the_fallback(tmp_path, {name: {"deny": ["sessions_list"]}})
+    told = [str(result) for result in results]
+
+    assert "sessions_list" not in offered
+    assert "session_status" in offered
+    (refused,) = [text for text in told if "is not available here" in text]
+    assert f"tools.byProvider[{name}] denies sessions_list" in refused
+    assert len(told) == 2
+
+
+async def test_rules_for_some_other_model_take_nothing_from_a_fallback(tmp_path: Path) -> None:
+    offered, results = await asked_of_the_fallback(tmp_path, {"third": {"deny": ["*"]}})
+
+    assert {"sessions_list", "session_status"} <= offered
+    assert not [each for each in results if "is not available here" in str(each)]
