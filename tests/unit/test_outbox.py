@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from crossclaw.channels.contract import Channel
-from crossclaw.delivery.outbox import Outbox
+from crossclaw.delivery.outbox import LAST_S, Outbox
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.errors import StoreError
 from crossclaw.ledger.operations import Delivery, NewDelivery, Op, PutDelivery, Taken
@@ -25,10 +25,12 @@ LAST_MOMENT_S = 14  # a delivery is over by then, however slow
 class SlowLedger(SqliteLedger):
     """A disk that takes its time: before a step is stored, and before its caller hears of it."""
 
+    step_s = STEP_S
+
     async def do(self, op: Op[R]) -> R:
-        await anyio.sleep(STEP_S)
+        await anyio.sleep(self.step_s)
         answer = await super().do(op)
-        await anyio.sleep(STEP_S)
+        await anyio.sleep(self.step_s)
         return answer
 
     async def list_open_deliveries(self, *, after: int = 0, limit: int) -> list[Delivery]:
@@ -88,6 +90,22 @@ async def test_stopped_at_any_await_what_was_not_tried_is_pending_again(
         assert chat.tries == 1
         assert end in ("delivered", "uncertain")
         assert len(chat.sent) <= 1
+
+
+@pytest.mark.spec("N9")
+async def test_a_claim_that_takes_longer_than_a_closing_gateway_waits_is_undone(
+    tmp_path: Path,
+) -> None:
+    ledger, chat = SlowLedger(tmp_path / "l.sqlite", inline=True), SlowChannel()
+    await with_a_reply(ledger)
+    ledger.step_s = 3 * LAST_S
+    stored_s = STEP_S + ledger.step_s
+    with anyio.move_on_after(stored_s + 0.5):  # stored, and its caller has not heard of it
+        await outbox_of(ledger, chat).serve()
+    state = await state_of(ledger)
+    await ledger.close()
+
+    assert (state, chat.tries) == (("pending", 0), 0)
 
 
 @pytest.mark.spec("N9")
