@@ -8,7 +8,9 @@ from typing import Any
 import anyio
 import pytest
 
+from crossclaw.domain.errors import StoreError
 from crossclaw.domain.keys import SessionKey
+from crossclaw.ledger.operations import Export
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.transcripts import files
 from crossclaw.transcripts.compressing import read_transcript
@@ -101,6 +103,35 @@ async def test_a_disk_that_refuses_ends_nobody_and_the_copies_are_right_afterwar
     packed = exporter.path_of(CHO.agent_id, id_of(CHO), compressed=True)
     assert b"".join(read_transcript(packed)) == plain
     assert not path_of(exporter, CHO).exists()
+
+
+async def test_a_ledger_that_cannot_be_read_for_a_while_ends_no_upkeep(
+    ledger: SqliteLedger,
+    open_exporter: Open,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    exporter = open_exporter()
+    await ledger.commit(*speak(ANA, "one"), *speak(BEN, "two"))
+    await exporter.flush()
+
+    async def refuse(**_asked: object) -> list[Export]:
+        raise StoreError("the disk does not answer")
+
+    async with anyio.create_task_group() as tasks:
+        with monkeypatch.context() as away:
+            for name in ("list_exports", "list_old_exports"):
+                away.setattr(ledger, name, refuse)
+            await tasks.start(exporter.serve)
+            await anyio.sleep(2 * SWEEP_EVERY_S)
+        await ledger.commit(*speak(ANA, "and again"))
+        await anyio.sleep(2 * SWEEP_EVERY_S)
+        tasks.cancel_scope.cancel()
+    await exporter.close()
+
+    for what in ("verifying", "looking for what is missing"):
+        assert f"transcripts: {what} failed and is tried again later" in caplog.text
+    assert path_of(exporter, ANA).read_bytes() == await rendered(ledger, id_of(ANA))
 
 
 async def test_a_folder_where_a_transcript_should_be_hurts_only_that_one(
