@@ -25,6 +25,7 @@ from crossclaw.policy.colleagues import colleagues
 from crossclaw.policy.credentials import ENDED, Credentials
 from crossclaw.policy.decision import Decision
 from crossclaw.policy.models import ModelNotAllowed
+from crossclaw.policy.sandbox import sandboxes_write
 from crossclaw.policy.send import decide_send
 from crossclaw.providers.room import room_to_think
 from crossclaw.runs.book import BudgetOf, SayTime
@@ -82,6 +83,7 @@ def prompts(site: Site) -> Prompts:
         settings,
         Disk(inline=site.outside.inline, threads=PROMPT_THREADS),
         lambda run: colleagues(site.config, run.key, run.authority),
+        lambda: sandboxes_write(site.config.agents),
     )
 
 

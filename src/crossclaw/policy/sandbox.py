@@ -54,3 +54,11 @@ def sandbox_of(agents: Agents, key: SessionKey) -> Sandbox:
     """A session may outlive its agent's place in the config; then the defaults hold."""
     known = agents.find(key.agent_id) is not None
     return agents.sandbox_for(key.agent_id) if known else agents.defaults.sandbox
+
+
+def sandboxes_write(agents: Agents) -> bool:
+    """Whether a sandboxed session can write in any workspace. What one of them causes at another agent is
+    sandboxed there too, so all agents count together."""
+    found = [agents.sandbox_for(each) for each in agents.ids()]
+    is_one_boxed = any(settings.mode != "off" for settings in found)
+    return is_one_boxed and any(settings.workspace_access == "rw" for settings in found)
