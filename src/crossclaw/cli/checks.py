@@ -264,6 +264,21 @@ def mcp_servers(place: Place) -> Iterator[Finding]:
             yield Finding(f"MCP server {name}", "error", text, todo)
 
 
+def held_tools(place: Place) -> Iterator[Finding]:
+    """Tools that changed after they were first seen: no agent has them until the owner agrees."""
+    path = place.paths.ledger_path
+    if not path.exists():
+        return
+    from crossclaw.ledger.sqlite.inspecting import held_in  # noqa: PLC0415  only here
+
+    try:
+        for held in held_in(path):
+            text = f"the tool {held.tool} says something else of itself than before, and is held"
+            yield Finding(f"MCP server {held.server}", "warning", text, "crossclaw mcp held")
+    except StoreError:
+        return  # told already, with the rows
+
+
 def sandbox(place: Place) -> Iterator[Finding]:
     agents = place.config.agents
     boxed = [name for name in agents.ids() if agents.sandbox_for(name).mode != "off"]
@@ -320,6 +335,7 @@ CHECKS: tuple[Check, ...] = (
     port,
     models,
     mcp_servers,
+    held_tools,
     sandbox,
     leftovers,
 )

@@ -111,7 +111,15 @@ TREE: dict[str, Leaf | Group] = {
         },
         default="list",
     ),
-    "mcp": Leaf("the session tools as an MCP server on stdin and stdout", "mcp"),
+    "mcp": Group(
+        "the session tools for MCP clients, and tools of MCP servers that changed",
+        {
+            "serve": Leaf("the session tools as an MCP server on stdin and stdout", "mcp"),
+            "held": Leaf("tools of MCP servers that changed and wait for your yes", "mcp_held"),
+            "agree": Leaf("let agents use such a tool as it is now", "mcp_held"),
+        },
+        default="serve",
+    ),
     "protocol": Group(
         "what the gateway understands, for those who write clients",
         {"schema": Leaf("every method and event as JSON Schema", "protocol")},

@@ -74,7 +74,7 @@ async def _greet(bridge: "Bridge", address: Address) -> None:
 
 
 COMMANDS = {
-    "mcp": Command(
+    "serve": Command(
         _arguments,
         _serve,
         "examples\n"

@@ -25,7 +25,8 @@ def _status(arguments: Arguments) -> int:
             return Exit.OK
         agents = await peer.call("agents.list", {}, timeout_s=arguments.timeout)
         sessions = await peer.call("sessions.list", {"limit": _RECENT})
-        out(pairs(_glance(peer, status, agents)))
+        held = await peer.call("mcp.held", {}, timeout_s=arguments.timeout)
+        out(pairs([*_glance(peer, status, agents), *_held(held)]))
         if sessions["sessions"]:
             out("\n" + _recent(sessions))
         return Exit.OK
@@ -45,6 +46,11 @@ def _glance(peer: Peer, status: dict[str, Any], agents: dict[str, Any]) -> list[
         ("sessions", sessions.get("count")),
         ("channels", ", ".join(status.get("channelSummary") or []) or None),
     ]
+
+
+def _held(answer: dict[str, Any]) -> list[tuple[str, object]]:
+    names = ", ".join(each["tool"] for each in answer["tools"])
+    return [("held tools", f"{names} (changed; crossclaw mcp held shows how)")] if names else []
 
 
 def _recent(sessions: dict[str, Any]) -> str:

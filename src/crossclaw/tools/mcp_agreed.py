@@ -28,7 +28,7 @@ class AgreedTools:
         for name in held:
             log.warning(
                 "the MCP tool %s says something else of itself than before; it is held until you agree: "
-                "crossclaw gateway call mcp.held",
+                "crossclaw mcp held",
                 name,
             )
 

@@ -9,6 +9,8 @@ import apsw
 from crossclaw.domain.errors import InvalidKey
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import decode_message
+from crossclaw.ledger.agreed import HeldTool
+from crossclaw.ledger.sqlite.agreed_tools import list_held_tools
 from crossclaw.ledger.sqlite.credentials import CREDENTIAL, credential_of
 from crossclaw.ledger.sqlite.damage import UNREADABLE, Damaged, Row
 from crossclaw.ledger.sqlite.jobs import JOB, job_of
@@ -62,6 +64,16 @@ def damaged_rows(path: Path) -> Iterator[Damaged]:
     try:
         for table in _TABLES:
             yield from _damaged(db, table)
+    finally:
+        db.close()
+
+
+def held_in(path: Path) -> list[HeldTool]:
+    db = open_reader(path)
+    try:
+        return list_held_tools(db)
+    except apsw.SQLError:
+        return []  # of an earlier release, which held none
     finally:
         db.close()
 
