@@ -16,7 +16,12 @@ from crossclaw.domain.jobs import Cron, Every, JobSpec, SystemEvent
 from crossclaw.door.principal import person_principal
 from crossclaw.ledger.jobs import SwitchOffJobs
 from crossclaw.schedule import times
-from crossclaw.schedule.lengths import CHARS_MAX, EXPRESSION_CHARS_MAX, check_lengths
+from crossclaw.schedule.lengths import (
+    CHARS_MAX,
+    EXPRESSION_CHARS_MAX,
+    WORDS_CHARS_MAX,
+    check_lengths,
+)
 from crossclaw.testing import ScriptedProvider, open_house
 from tests.flows.talking import call
 
@@ -191,6 +196,21 @@ async def test_an_expression_that_is_too_long_in_an_old_store_keeps_nothing_from
     assert len(answers.seen) == 1, "the other one"
     assert jobs["bad"]["enabled"] is False
     assert str(EXPRESSION_CHARS_MAX) in jobs["bad"]["state"]["lastError"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("method", "more"),
+    [("wake", {"mode": "now"}), ("wake", {"mode": "next-heartbeat"}), ("system-event", {})],
+)
+async def test_words_for_the_main_session_have_a_length(
+    tmp_path: Path, method: str, more: dict[str, Any]
+) -> None:
+    answers = ScriptedProvider(lambda _: "fine")
+    async with open_house(tmp_path, answers) as house:
+        with pytest.raises(Invalid, match=f"at most {WORDS_CHARS_MAX} characters"):
+            await call(house, method, text="x" * (WORDS_CHARS_MAX + 1), **more)
+        assert await call(house, method, text="x" * WORDS_CHARS_MAX, **more) == {"ok": True}
 
 
 def test_an_expression_is_parsed_once_for_a_whole_gap(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from crossclaw.config import Config
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import Invalid
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.jobs import ACK_CHARS_MAX, TickId, WakeMode
 from crossclaw.domain.keys import SessionKey
@@ -18,6 +19,7 @@ from crossclaw.domain.sessions import NewSession
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Dedupe, EndOpenRun, EnsureSession, Op, Submit
 from crossclaw.runs.book import Book
+from crossclaw.schedule.lengths import WORDS_CHARS_MAX
 
 NOTICE_CHARS_MAX = 2_000  # of a run's reply, told to the main session; the whole is in its own
 
@@ -46,6 +48,8 @@ class Notices:
         dedupe: Dedupe | None = None,
     ) -> str:
         """Durable on return. Answers the run that carries it."""
+        if len(text) > WORDS_CHARS_MAX:
+            raise Invalid(f"text has at most {WORDS_CHARS_MAX} characters, not {len(text)}")
         run_id = self._ids.new()
         new = await self.waking(agent_id, text, kind, provenance, authority, run_id)
         if mode == "now":

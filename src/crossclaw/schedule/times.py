@@ -6,17 +6,23 @@ that hour ends, one in the repeated hour is due once, and `*` hours go on by the
 """
 
 from collections.abc import Iterator
+from copy import copy
 from datetime import UTC, datetime, tzinfo
-from typing import NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 from zoneinfo import ZoneInfo
 
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.jobs import At, Cron, Every, Schedule
 from crossclaw.schedule.lengths import EXPRESSION_CHARS_MAX
 
+if TYPE_CHECKING:
+    from cronsim import CronSim
+
 EVERY_MS_MIN = 100  # faster than this is a loop, not a schedule
 MISSED_ROWS_MAX = 500  # ticks of one gap that are told one by one; a person reads no more
 YEARS_AHEAD = 8  # 29 February comes within them; what is not due by then never is
+EXPRESSIONS_MAX = 2_048  # kept parsed, a few kilobytes each; more jobs than people have
 _MINUTE_MS = 60_000
 # How far back the latest tick is looked for when there are too many to walk through.
 _SPANS_MS = tuple(_MINUTE_MS * n for n in (1, 60, 24 * 60, 31 * 24 * 60, 366 * 24 * 60))
@@ -127,18 +133,12 @@ def _cron_ticks(schedule: Cron, after: int, local: tzinfo) -> Iterator[int]:
 
 
 def _walked(schedule: Cron, after: int, local: tzinfo) -> Iterator[int]:
-    from cronsim import CronSim, CronSimError  # noqa: PLC0415  only who has such a job needs it
-
     if len(schedule.expr) > EXPRESSION_CHARS_MAX:
         raise Invalid(f"a cron expression has at most {EXPRESSION_CHARS_MAX} characters")
     zone = find_zone(schedule.tz) if schedule.tz else local
-    begin = datetime.fromtimestamp(after / 1000, zone)
-    try:
-        ticks = iter(CronSim(schedule.expr, begin))
-    except CronSimError as error:
-        raise Invalid(
-            f"{schedule.expr!r} is no cron expression ({error}); for example 0 7 * * 1-5"
-        ) from None
+    begin = datetime.fromtimestamp(after / 1000, zone).replace(microsecond=0)
+    ticks = copy(_parsed(schedule.expr, zone))
+    ticks.dt = begin if ticks.fixup_tz is None else begin.replace(tzinfo=None)
     until = after + YEARS_AHEAD * 366 * 24 * 3600 * 1000
     for moment in ticks:
         tick = _ms(moment)
@@ -147,6 +147,19 @@ def _walked(schedule: Cron, after: int, local: tzinfo) -> Iterator[int]:
         # In the hour that is repeated the walk by the wall begins before `after`.
         if tick > after:
             yield tick
+
+
+@lru_cache(EXPRESSIONS_MAX)
+def _parsed(expr: str, zone: tzinfo) -> "CronSim":
+    """Parsed once, however often its job is due. Whoever walks takes a copy and sets where it begins."""
+    from cronsim import CronSim, CronSimError  # noqa: PLC0415  only who has such a job needs it
+
+    try:
+        return CronSim(expr, datetime.fromtimestamp(0, zone))
+    except CronSimError as error:
+        raise Invalid(
+            f"{expr!r} is no cron expression ({error}); for example 0 7 * * 1-5"
+        ) from None
 
 
 def _ms(moment: datetime) -> int:
