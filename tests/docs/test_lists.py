@@ -1,0 +1,27 @@
+"""Lists that many hands add to stay lists: each thing once, in its place."""
+
+import re
+from itertools import pairwise
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_changelog_has_each_heading_and_each_line_once() -> None:
+    for release in (ROOT / "CHANGELOG.md").read_text("utf-8").split("\n## ")[1:]:
+        headings = re.findall(r"^### ([^:\n]+)", release, re.M)
+        lines = [" ".join(text.split()) for text in re.split(r"\n(?=- |#)", release)]
+        said = [line for line in lines if line.startswith("- ")]
+
+        assert sorted(headings) == sorted(set(headings))
+        assert sorted(said) == sorted(set(said))
+
+
+def test_the_glossary_has_each_word_once_and_in_order() -> None:
+    """A word may have a second meaning beside another one (`service, line`), never a second row of its own."""
+    text = (ROOT / "docs" / "glossary.md").read_text("utf-8")
+    first = [name.split(", ")[0] for name in re.findall(r"^\| \*\*(.+?)\*\* \|", text, re.M)]
+    order = [re.sub(r"[^a-z ]", "", word.lower()) for word in first]
+
+    assert len(order) > 50
+    assert [pair for pair in pairwise(order) if pair[0] >= pair[1]] == []
