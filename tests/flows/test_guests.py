@@ -532,6 +532,23 @@ async def test_guests_stand_under_the_same_tool_policy(tmp_path: Path, raw: dict
             await bob.call("sessions_list")
 
 
+@pytest.mark.spec("G5", "B3")
+async def test_what_a_guest_spawns_has_nothing_of_this_machine_either(tmp_path: Path) -> None:
+    """Whoever writes into the child later."""
+    task = 'tool: exec {"command": "echo ran > ran"}\nthen:\nsay: done'
+    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+        bob = Guest(house, "bob")
+        spawned = await bob.call("sessions_spawn", task=task)
+        first = await house.book.wait(spawned["runId"], timeout_s=3_600)
+        again = await say(house, spawned["childSessionKey"], task, "r2")
+        assert first is not None
+        results = [*await results_of(house, first), *await results_of(house, again)]
+
+    assert len(results) >= 2
+    assert all("'exec' is not available here" in str(each) for each in results)
+    assert not (tmp_path / "state" / "workspace" / "ran").exists()
+
+
 @pytest.mark.spec("G5")
 async def test_a_guest_whose_name_is_somebodys_label_has_it_too(tmp_path: Path) -> None:
     async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:

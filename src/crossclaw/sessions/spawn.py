@@ -21,7 +21,7 @@ from crossclaw.door.resolver import Resolver
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Dedupe, EnsureSession, Op, PatchSession, PutSpawn
 from crossclaw.policy.sandbox import as_arm
-from crossclaw.policy.subagents import decide_spawn
+from crossclaw.policy.subagents import SESSION_TOOLS, decide_spawn
 from crossclaw.runs.book import Book
 from crossclaw.sessions.choosing import ModelChoices
 from crossclaw.sessions.desk import digest
@@ -231,6 +231,8 @@ class Spawns:
         if session is not None:
             given = given.meet(msgspec.structs.replace(session.authority, owner=True))
         mine = as_arm(self._config.agents, parent, given, model)
+        if parent.is_guest:  # it has the session tools and nothing of this machine; nor has its arm
+            mine = mine.meet(Authority(owner=True, tools=frozenset(SESSION_TOOLS)))
         hops = min(mine.hops_left, self._config.session.agent_to_agent.max_hops)
         return mine.meet(Authority(may_spawn=False, hops_left=hops - 1))
 
