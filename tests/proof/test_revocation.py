@@ -1,26 +1,34 @@
-"""From the moment that a changed token is acknowledged: how long each open door goes on by the old one.
+"""From the moment that a changed token, or a device's revocation, is acknowledged: how long each open door goes on.
 
 `make test` sees that each ends; `make proof` also measures it, beside a run that has nothing to do with it."""
 
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import anyio
 import httpx2
 import pytest
 
 from tests.proof.size import FULL
-from tests.wire.housed import Housed
+from tests.wire.housed import TOKEN, Housed
 from tests.wire.revoked import NEW, asking, come_in, http, patch, say, serve_file
-from tests.wire.serving import Peer
+from tests.wire.serving import Peer, SignedDevice
+from tests.wire.test_pairing import WRITE, knocking, paired
 
 TRIES = 20 if FULL else 1
 REFUSED_WITHIN_MS = 50.0
 SLOW = "wait: 3000\nsay: too late"
 
-Door = Callable[[Housed, anyio.Event], Awaitable[None]]
-"""Comes in, says that it is in, and returns when the door is closed to it."""
+HOOK_TOKEN = "a-secret-for-hooks-that-opens-nothing-else"
+HOOKS = {"enabled": True, "token": HOOK_TOKEN}
+
+Door = Callable[[Housed, anyio.Event], Awaitable[float | None]]
+"""Comes in, says that it is in, and returns when the door is closed to it: at once, or with the moment when it
+was open last."""
+End = Callable[[Peer], Awaitable[dict[str, Any]]]
+"""What takes the authority away; its answer is the acknowledgement."""
 
 
 async def idle_connection(housed: Housed, begun: anyio.Event) -> None:
@@ -68,55 +76,156 @@ async def http_request(housed: Housed, begun: anyio.Event) -> None:
         assert answer.status_code == 401
 
 
-DOORS: list[Door] = [
+async def long_poll(housed: Housed, begun: anyio.Event, token: str, name: str) -> None:
+    call = {"name": "sessions_wait", "arguments": {"timeoutSeconds": 600}}
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    headers = {"accept": "application/json, text/event-stream"}
+    try:
+        async with (
+            http(housed, token) as old,
+            old.stream("POST", f"/mcp?name={name}", json=asked, headers=headers) as answer,
+        ):
+            assert answer.status_code == 200
+            begun.set()
+            async for _piece in answer.aiter_bytes():
+                pass
+    except httpx2.RemoteProtocolError:
+        return
+
+
+async def mcp_long_poll(housed: Housed, begun: anyio.Event) -> None:
+    await long_poll(housed, begun, TOKEN, "codex")
+
+
+async def hooks_secret(housed: Housed, begun: anyio.Event) -> float:
+    """Asks again and again. A wrong secret is answered late on purpose, so what counts is when the last
+    request began that was still let in."""
+    let_in = 0.0
+    async with http(housed, HOOK_TOKEN) as sender:
+        while True:
+            asked_at = time.monotonic()
+            answer = await sender.post("/hooks/wake", json={})
+            if answer.status_code == 401:
+                return let_in
+            assert answer.status_code == 400, "let in, and told that its text is missing"
+            let_in = asked_at
+            begun.set()
+
+
+class Device:
+    """Two doors of one device."""
+
+    def __init__(self) -> None:
+        self.signed = SignedDevice()
+        self.token = ""
+
+    async def device_connection(self, housed: Housed, begun: anyio.Event) -> None:
+        self.token = await paired(housed, self.signed, scopes=[WRITE])
+        come = knocking(housed, self.signed, token=self.token, scopes=[WRITE])
+        async with come as (peer, answer):
+            assert answer["ok"], answer
+            begun.set()
+            await peer.closed()
+
+    async def device_long_poll(self, housed: Housed, begun: anyio.Event) -> None:
+        await long_poll(housed, begun, self.token, "phone")
+
+    async def revoke(self, owner: Peer) -> dict[str, Any]:
+        asked = {"deviceId": self.signed.id, "role": "operator"}
+        return await owner.ask("device.token.revoke", asked)
+
+
+TOKENS_DOORS: list[Door] = [
     idle_connection,
     waiting_request,
     subscribed_connection,
     http_stream,
     http_request,
+    mcp_long_poll,
 ]
+
+
+async def change_token(owner: Peer) -> dict[str, Any]:
+    return await patch(owner, {"gateway": {"auth": {"token": NEW}}})
+
+
+async def change_hooks_token(owner: Peer) -> dict[str, Any]:
+    return await patch(owner, {"hooks": {"token": NEW}})
 
 
 async def _quiet_run(peer: Peer) -> None:
     await say(peer, "quiet", "wait: 2\nsay: nothing to do with it", "agent:main:quiet")
 
 
-async def over_after_ms(folder: Path, doors: list[Door]) -> dict[str, float]:
+class Case(NamedTuple):
+    doors: list[Door]
+    end: End
+    old_token: Callable[[], str]
+    path: str = "/mcp"
+    """Which nobody enters with it afterwards."""
+
+
+async def over_after_ms(folder: Path, case: Case) -> dict[str, float]:
     """For each door, how long after the acknowledgement it was still open; nothing if it closed before."""
     over: dict[str, float] = {}
 
     async def hold(door: Door, begun: anyio.Event) -> None:
-        await door(housed, begun)
-        over[door.__name__] = time.monotonic()
+        open_last = await door(housed, begun)
+        over[getattr(door, "__name__", "")] = open_last or time.monotonic()
 
-    async with serve_file(folder) as housed, come_in(housed) as owner:
+    async with serve_file(folder, hooks=HOOKS) as housed, come_in(housed) as owner:
         await _quiet_run(owner)
         with anyio.fail_after(60):
             async with anyio.create_task_group() as tasks:
-                for door in doors:
+                for door in case.doors:
                     begun = anyio.Event()
                     tasks.start_soon(hold, door, begun)
                     await begun.wait()
-                assert (await patch(owner, {"gateway": {"auth": {"token": NEW}}}))["ok"]
+                assert (await case.end(owner))["ok"]
                 acknowledged = time.monotonic()
-        async with http(housed) as old:
-            assert (await old.get("/v1/models")).status_code == 401
+        async with http(housed, case.old_token()) as old:
+            assert (await old.post(case.path, json={})).status_code == 401
     return {name: max(0.0, (at - acknowledged) * 1000) for name, at in over.items()}
 
 
-@pytest.mark.spec("B3")
-@pytest.mark.timeout(600)
-async def test_every_open_door_is_closed_to_an_old_token(tmp_path: Path) -> None:
+async def held_to_the_bar(folder: Path, make_case: Callable[[], Case]) -> None:
     found: dict[str, list[float]] = {}
     for number in range(TRIES):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        for name, late_ms in (await over_after_ms(folder, DOORS)).items():
+        place = folder / str(number)
+        place.mkdir()
+        case = make_case()
+        late_by = await over_after_ms(place, case)
+        assert len(late_by) == len(case.doors)
+        for name, late_ms in late_by.items():
             found.setdefault(name, []).append(late_ms)
-
-    assert set(found) == {door.__name__ for door in DOORS}
     for name, late in sorted(found.items()):
         median, most = sorted(late)[len(late) // 2], max(late)
         print(f"{name}: {median:.1f} ms in the middle, {most:.1f} ms at most")
         if FULL:
             assert median <= REFUSED_WITHIN_MS, (name, late)
+
+
+@pytest.mark.spec("B3")
+@pytest.mark.timeout(600)
+async def test_every_open_door_is_closed_to_an_old_token(tmp_path: Path) -> None:
+    await held_to_the_bar(tmp_path, lambda: Case(TOKENS_DOORS, change_token, lambda: TOKEN))
+
+
+@pytest.mark.spec("B3")
+@pytest.mark.timeout(600)
+async def test_hooks_are_closed_to_their_old_token(tmp_path: Path) -> None:
+    await held_to_the_bar(
+        tmp_path,
+        lambda: Case([hooks_secret], change_hooks_token, lambda: HOOK_TOKEN, "/hooks/wake"),
+    )
+
+
+@pytest.mark.spec("B3")
+@pytest.mark.timeout(600)
+async def test_every_open_door_is_closed_to_a_revoked_device(tmp_path: Path) -> None:
+    def case() -> Case:
+        device = Device()
+        doors: list[Door] = [device.device_connection, device.device_long_poll]
+        return Case(doors, device.revoke, lambda: device.token)
+
+    await held_to_the_bar(tmp_path, case)
