@@ -23,6 +23,7 @@ CONFIG = json.dumps(
         "agents": {**AGENTS, "defaults": BUDGET},
         "session": {"agentToAgent": {"maxPingPongTurns": 0}},
         "hooks": {"enabled": True, "token": HOOK_TOKEN},
+        "gateway": {"guests": {"sessions": {"*": ["*"]}}},
     }
 )
 GUEST = "agent:main:mcp:claude"

@@ -18,6 +18,7 @@ from tests.flows.spawning import family, reported
 from tests.flows.talking import call, say, two_agents
 from tests.flows.test_exchanges import LIBRARIAN, MAIN, exchange_id, settled, talkative
 from tests.flows.test_guests import Guest
+from tests.flows.test_guests import two_agents as with_guests
 
 
 @pytest.mark.spec("B7")
@@ -360,7 +361,7 @@ async def test_one_session_is_found_by_its_key_archived_or_not(tmp_path: Path) -
 
 @pytest.mark.spec("B7", "G5")
 async def test_a_guest_that_asks_is_on_the_map_as_whoever_asked(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+    async with open_house(tmp_path, RehearsalProvider(), config=with_guests()) as house:
         bob = Guest(house, "bob")
         await bob.call("sessions_send", sessionKey=LIBRARIAN.text, message="say: yes")
         await bob.call("sessions_spawn", task="say: done")

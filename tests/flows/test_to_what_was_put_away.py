@@ -4,7 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 
+from crossclaw.config import Config
 from crossclaw.door.principal import person_principal
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
 from tests.flows.talking import call
@@ -50,7 +52,8 @@ async def test_a_hook_with_a_key_of_its_own_is_heard_when_its_session_was_put_aw
     tmp_path: Path,
 ) -> None:
     chat, provider = MemoryChannel(), ScriptedProvider(lambda request: "the news")
-    async with open_house(tmp_path, provider, channels=[chat]) as house:
+    config = msgspec.convert({"hooks": {"allowRequestSessionKey": True}}, Config)
+    async with open_house(tmp_path, provider, config=config, channels=[chat]) as house:
         for n in range(2):
             run = await call(
                 house,

@@ -16,7 +16,7 @@ from crossclaw.app import House
 from crossclaw.config import Config
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.authority import Authority
-from crossclaw.domain.errors import ProviderRefused
+from crossclaw.domain.errors import KeyRefused
 from crossclaw.domain.events import Event, RunEnded
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, ToolUse
@@ -38,7 +38,7 @@ SAID: dict[str, Any] = {
     "skip": "REPLY_SKIP",
     "spaced": " REPLY_SKIP \n",
     "empty": "",
-    "error": ProviderRefused("no"),
+    "error": KeyRefused("no"),  # a refusal that blames no message: the call is not made again
     "timeout": "too late",
     "tool": [ToolUse("c1", "count", {})],
 }
@@ -90,6 +90,7 @@ class Cast(ScriptedProvider):
         super().__init__(self._say)
         self.told = told
         self.spoken = [0] * len(told)
+        self.insisted = [False] * len(told)
 
     async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
         if self._word(request) == "timeout":
@@ -104,6 +105,10 @@ class Cast(ScriptedProvider):
 
     def _say(self, request: ModelRequest) -> Any:
         word, last = self._word(request), request.turns[-1]
+        if word == "empty" and not self.insisted[_number(request)]:
+            self.insisted[_number(request)] = True  # an empty end is asked for once more
+            return SAID[word]
+        self.insisted[_number(request)] = False
         if word == "tool" and not (isinstance(last, UserTurn) and last.results):
             return SAID[word]
         self.spoken[_number(request)] += 1

@@ -15,6 +15,7 @@ from crossclaw.domain.errors import CrossclawError, Fenced, KeyReused
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import words_of
 from crossclaw.domain.runs import Outcome, Run
+from crossclaw.domain.sight import EVERYTHING
 from crossclaw.ledger.operations import (
     Append,
     Claim,
@@ -185,7 +186,7 @@ class LedgerMachine(RuleBasedStateMachine):
         for run_id, status in self.outcomes.items():
             assert self._read("find_run", run_id).status == status
         for word in ("red", "two", "void"):
-            hits = self._read("search", word, limit=999)
+            hits = self._read("search", word, limit=999, sight=EVERYTHING)
             assert len(hits) == sum(texts.count(word) for texts in self.said.values())
 
     def teardown(self) -> None:

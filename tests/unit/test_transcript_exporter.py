@@ -1,5 +1,6 @@
 """The exporter: whatever happens to the files, they come to tell what the ledger tells."""
 
+import json
 import os
 from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
@@ -581,8 +582,8 @@ async def test_a_session_id_that_is_no_file_name_never_becomes_one(
     assert [name for _, _, names in os.walk(tmp_path) for name in names if "esc" in name] == []
 
 
-async def test_an_entry_that_cannot_be_read_stops_only_its_own_session(
-    ledger: SqliteLedger, open_exporter: Open, caplog: pytest.LogCaptureFixture
+async def test_an_entry_that_cannot_be_read_stands_in_its_place_as_such(
+    ledger: SqliteLedger, open_exporter: Open
 ) -> None:
     await ledger.commit(*speak(ANA, "hi"), *speak(BEN, "hi"))
     ledger._writer._db.execute("UPDATE entries SET body = '{' WHERE agent_id = 'ops'")
@@ -592,7 +593,10 @@ async def test_an_entry_that_cannot_be_read_stops_only_its_own_session(
     await exporter.verify(deep=True)
 
     assert path_of(exporter, ANA).read_bytes() == await rendered(ledger, id_of(ANA))
-    assert "entry that cannot be read" in caplog.text
+    lines = path_of(exporter, BEN).read_text().splitlines()
+    head, note = map(json.loads, lines)
+    assert (head["type"], note["type"]) == ("session", "note")
+    assert "unreadable" in json.dumps(note)
 
 
 async def test_a_program_that_keeps_writing_into_a_file_is_not_fought(

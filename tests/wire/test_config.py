@@ -152,7 +152,7 @@ async def test_a_missing_file_is_made(tmp_path: Path) -> None:
     async with serve_house(tmp_path) as housed, dial(housed) as peer:
         await come_in(peer)
         answer = await peer.ask("config.patch", {"raw": '{ session: { scope: "global" } }'})
-        assert answer["ok"]
+        assert answer["ok"], answer
         schema = (await peer.ask("config.schema", {}))["payload"]
 
     assert "global" in (tmp_path / "openclaw.json").read_text()

@@ -16,6 +16,7 @@ CrossclawError                UNAVAILABLE       something failed inside; the tex
 │   └── TickTaken             UNAVAILABLE       this tick of a job was taken before
 ├── Stopped                   UNAVAILABLE       this part of the house is closed
 ├── StoreError                UNAVAILABLE       the ledger cannot be opened or written
+│   ├── StoreDamaged          UNAVAILABLE       a row of it cannot be read; trying again does not help
 │   ├── StoreFull             UNAVAILABLE       the disk has no room; the same works when it has
 │   ├── StoreLocked           UNAVAILABLE       another gateway has this state folder
 │   └── StoreTooNew           UNAVAILABLE       written by a newer Crossclaw

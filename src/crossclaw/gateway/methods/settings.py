@@ -199,7 +199,8 @@ class Settings:
 
     def _open(self, params: SetParams) -> ConfigFile:
         text = _text_of(self._loaded.path)
-        if text is not None and params.base_hash is None:
+        begun = text is not None and text.strip() != "{}"  # as the start makes a missing one
+        if begun and params.base_hash is None:
             raise Invalid("config base hash required; re-run config.get and retry")
         if params.base_hash is not None and params.base_hash != _hash(text):
             raise Invalid("config changed since last load; re-run config.get and retry")

@@ -92,9 +92,8 @@ def legible_row(db: apsw.Connection, sql: str, values: Row) -> Row | None:
         f"typeof({name}), CASE typeof({name}) WHEN 'text' THEN CAST({name} AS BLOB) ELSE {name} END"
         for name in names
     )
-    row = db.execute(
-        f"WITH r({', '.join(names)}) AS ({sql}) SELECT {parts} FROM r", values
-    ).fetchone()
+    columns = ", ".join(names)
+    row = db.execute(f"WITH r({columns}) AS ({sql}) SELECT {parts} FROM r", values).fetchone()
     if row is None:
         return None
     pairs = zip(row[::2], row[1::2], strict=True)

@@ -87,9 +87,7 @@ def _damaged(db: apsw.Connection, table: _Table) -> Iterator[Damaged]:
     )
     while names := [row[0] for row in db.execute(page, (last,))]:
         try:
-            for row in db.execute(
-                _whole(table, f"{table.order} BETWEEN ? AND ?"), (names[0], names[-1])
-            ):
+            for row in db.execute(_whole(table, "BETWEEN ? AND ?"), (names[0], names[-1])):
                 table.read(row)
         except (*UNREADABLE, InvalidKey):
             for name in names:
@@ -97,13 +95,13 @@ def _damaged(db: apsw.Connection, table: _Table) -> Iterator[Damaged]:
         last = names[-1]
 
 
-def _whole(table: _Table, where: str) -> str:
-    return f"SELECT {table.columns} FROM {table.name} WHERE {where}"
+def _whole(table: _Table, which: str, columns: str = "") -> str:
+    return f"SELECT {columns or table.columns} FROM {table.name} WHERE {table.order} {which}"
 
 
 def _tried(db: apsw.Connection, table: _Table, name: Any) -> Iterator[Damaged]:
     try:
-        for row in db.execute(_whole(table, f"{table.order} = ?"), (name,)):
+        for row in db.execute(_whole(table, "= ?"), (name,)):
             table.read(row)
     except (*UNREADABLE, InvalidKey) as error:
         yield Damaged(table.name, f"{table.order} {name}{_where(db, table, name)}", why_of(error))
@@ -115,9 +113,7 @@ def _where(db: apsw.Connection, table: _Table, name: Any) -> str:
     if told is None:
         return ""
     try:
-        row = db.execute(
-            f"SELECT {told} FROM {table.name} WHERE {table.order} = ?", (name,)
-        ).fetchone()
+        row = db.execute(_whole(table, "= ?", told), (name,)).fetchone()
         return f" of {row[0]}" if row else ""
     except UNREADABLE:
         return ""
