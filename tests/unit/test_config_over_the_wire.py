@@ -251,6 +251,28 @@ async def test_a_key_of_a_profile_does_not_go_where_another_key_is_written_for(
     assert keys_sent(tmp_path, "anthropic") == ["theirs"]
 
 
+@pytest.mark.parametrize("secret", [{"headers": {"x-key": "sk-1"}}, {"apiKeys": ["sk-1"]}])
+async def test_a_secret_of_an_included_file_does_not_follow_to_another_address(
+    tmp_path: Path, secret: dict[str, Any]
+) -> None:
+    provider = {"baseUrl": "https://mine.example", **secret}
+    included = {"models": {"providers": {"mine": provider}}}
+    (tmp_path / "keys.json5").write_text(json.dumps(included), "utf-8")
+    main = {"$include": "./keys.json5", "models": {}, "session": {}}
+    settings = opened(tmp_path, main)
+    base = (await settings.get(CALLER, None))["hash"]  # type: ignore[arg-type]
+    moved = {"models": {"providers": {"mine": {"baseUrl": "https://evil.example"}}}}
+
+    with pytest.raises(ConfigInvalid, match="included file"):
+        await patch(settings, moved)
+    with pytest.raises(ConfigInvalid, match="included file"):
+        await settings.set(CALLER, SetParams(raw=json.dumps({**main, **moved}), base_hash=base))
+    await patch(settings, {"session": {"scope": "global"}})
+
+    assert "evil" not in (tmp_path / "openclaw.json").read_text("utf-8")
+    assert load(tmp_path / "openclaw.json", ENVIRON).config.session.scope == "global"
+
+
 async def test_arguments_of_a_program_are_not_shown(tmp_path: Path) -> None:
     shown = await opened(tmp_path).get(CALLER, None)  # type: ignore[arg-type]
 

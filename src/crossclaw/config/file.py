@@ -13,13 +13,14 @@ from crossclaw.config.load import Loaded, Unloadable, load
 from crossclaw.config.model import Config
 from crossclaw.config.positions import KeyPath
 from crossclaw.config.remote import local_only, stale_secrets
-from crossclaw.config.source import dotted, parse, read_text
+from crossclaw.config.source import INCLUDE, Source, dotted, parse, read_text
 from crossclaw.config.supported import refuse_unsupported
 from crossclaw.config.textedit import insert_last, remove_member, replace_value, spans_of, written
 from crossclaw.disk.private import draft_of, make_folder, put_in_place
 from crossclaw.domain.errors import ConfigInvalid
 
 EMPTY = "{\n}\n"
+SECRET_ELSEWHERE = "it stands in an included file and would be sent to another address; change that address in the file itself"
 
 
 class NotChanged(Unloadable):
@@ -100,6 +101,7 @@ class ConfigFile:
         self._hold_to_the_wire()
         with self._draft() as draft:
             loaded = self._check(draft)
+            self._hold_included(draft)
             put_in_place(draft, self.path)
             return loaded
 
@@ -107,7 +109,9 @@ class ConfigFile:
         """What saving would say; nothing is written."""
         self._hold_to_the_wire()
         with self._draft() as draft:
-            return self._check(draft)
+            loaded = self._check(draft)
+            self._hold_included(draft)
+            return loaded
 
     def _hold_to_the_wire(self) -> None:
         if not self._from_wire:
@@ -123,6 +127,17 @@ class ConfigFile:
         ):  # from behind: what is taken out of a list moves those after it
             self._drop(path)
         self.dropped = tuple(map(dotted, told))
+
+    def _hold_included(self, draft: Path) -> None:
+        """A secret in an included file cannot be taken out here, so the address beside it stays."""
+        if not self._from_wire or INCLUDE not in self.text or not self.path.exists():
+            return
+        whole = Source(draft)
+        stale = stale_secrets(Config, Source(self.path).value, whole.value)
+        faults = tuple((path, SECRET_ELSEWHERE) for path in stale if whole.at(path))
+        if faults:
+            lines = "\n".join(f"  {dotted(path)}: {why}" for path, why in faults)
+            raise NotChanged(f"{self.path} was not changed:\n{lines}", faults)
 
     def _drop(self, path: KeyPath) -> None:
         """An empty key stays where a provider would otherwise look for one in the environment."""
