@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from crossclaw.cli import logfile
+from crossclaw.cli.log import _Terminal as Terminal
 from crossclaw.cli.logfile import LogFile
 
 
@@ -101,3 +102,14 @@ def test_a_terminal_that_is_full_too_hurts_nobody(
             say(file, "lost")
         said = True
     assert said
+
+
+def test_a_terminal_on_a_full_disk_gets_no_traceback_for_each_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with suppress(OSError), Path("/dev/full").open("w") as full:  # closing it fails as well
+        terminal = Terminal(full)
+        for number in range(3):
+            terminal.handle(logging.LogRecord("t", logging.INFO, "", 0, f"{number}", None, None))
+
+    assert capsys.readouterr().err == ""
