@@ -10,7 +10,7 @@ from crossclaw.config import Config
 from crossclaw.domain.errors import CrossclawError, Forbidden, Invalid, NotFound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.door.principal import Principal, person_principal
-from crossclaw.ledger.operations import ArchiveSession
+from crossclaw.ledger.operations import ArchiveSession, PatchSession
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import open_house
 from crossclaw.tools.invoke import Invoker, ToolNotAvailable
@@ -34,6 +34,21 @@ async def invoke(
         except CrossclawError as error:
             failure = error  # raised below: inside, a task group would wrap it
     raise failure
+
+
+async def test_rules_for_the_sessions_own_model_hold_from_outside_too(tmp_path: Path) -> None:
+    raw = {"tools": {"byProvider": {"rehearsal/strict": {"deny": ["sessions_list"]}}}}
+    config = msgspec.convert(raw, Config)
+    async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
+        await say(house, NOTES.text, "say: hi", "r1")
+        invoker = Invoker(house.toolsets, house.resolver, config, lambda agent_id: "x/y")
+        assert await invoker.invoke(OWNER, "sessions_list", {}, NOTES.text)
+        await house.ledger.commit(
+            PatchSession(key=NOTES, changes={"model": "rehearsal/strict"}, at=2)
+        )
+        with pytest.raises(ToolNotAvailable):
+            await invoker.invoke(OWNER, "sessions_list", {}, NOTES.text)
+        assert await invoker.invoke(OWNER, "sessions_list", {}, "main")
 
 
 async def test_a_tool_acts_as_the_session_that_is_named(tmp_path: Path) -> None:

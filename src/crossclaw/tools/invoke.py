@@ -8,7 +8,7 @@ from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Forbidden, NotFound
 from crossclaw.domain.sessions import UNBOUND
 from crossclaw.door.principal import Principal, Scope
-from crossclaw.door.resolver import Resolver
+from crossclaw.door.resolver import Resolver, SessionHandle
 from crossclaw.policy.sandbox import confined
 from crossclaw.policy.tools import Layer, decide_tool
 from crossclaw.tools.contract import Tool, ToolContext
@@ -52,12 +52,22 @@ class Invoker:
         hops = self._config.session.agent_to_agent.max_hops
         given = principal.authority.meet(Authority(hops_left=hops)).meet(bound)
         authority = confined(self._config.agents, handle.key, given)
-        model = self._model_of(handle.key.agent_id)
-        tool = (await self._toolsets.of(handle.key, authority, model)).get(name)
-        if tool is None:
-            raise ToolNotAvailable(name)
+        tool = await self._find(handle, authority, name)
         _refuse_without_scope(principal, tool)
         return await tool.call(ToolContext(handle.key, authority), tool.read(arguments))
+
+    async def _find(self, handle: SessionHandle, authority: Authority, name: str) -> Tool[Any]:
+        """The tool, where the rules of the agent's own model and of the one that the session has chosen
+        both allow it: rules for a model are not left by choosing another."""
+        chosen = handle.session.model if handle.session else None
+        own = self._model_of(handle.key.agent_id)
+        tools = [
+            (await self._toolsets.of(handle.key, authority, model)).get(name)
+            for model in dict.fromkeys([own, chosen or own])
+        ]
+        if tools[0] is None or None in tools:
+            raise ToolNotAvailable(name)
+        return tools[0]
 
     def _refuse_closed(self, name: str) -> None:
         settings = self._config.gateway.tools
