@@ -54,3 +54,26 @@ async def test_rules_for_some_other_model_take_nothing_from_a_fallback(tmp_path:
 
     assert {"sessions_list", "session_status"} <= offered
     assert not [each for each in results if "is not available here" in str(each)]
+
+
+@pytest.mark.parametrize(
+    ("denied", "offered"), [("second", False), ("first", False), ("other", True)]
+)
+async def test_what_a_fallback_spawns_has_no_more_than_the_fallback(
+    tmp_path: Path, denied: str, offered: bool
+) -> None:
+    rules = {denied: {"deny": ["read"]}}
+    raw = {"agents": {"defaults": {"model": MODEL}}, "tools": {"byProvider": rules}}
+    spawn = [ToolUse("c1", "sessions_spawn", {"task": "look", "model": "third/c"})]
+    first = ScriptedProvider(lambda request: ProviderRefused("no credit"), name="first")
+    second = ScriptedProvider([spawn, "done"], name="second")
+    third = ScriptedProvider(lambda request: "looked", name="third")
+    paths = Paths(tmp_path, tmp_path / "state", tmp_path / "openclaw.json")
+    given = {"first": first, "second": second, "third": third}
+    outside = app.Outside(environ={}, clock=VirtualClock(), providers=given, inline=True)
+    async with app.open_house(msgspec.convert(raw, Config), paths, outside) as house:
+        run = await say(house, "main", "go", "r1")
+        (result,) = await results_of(house, run)
+        await house.book.wait(result["runId"], timeout_s=60)
+
+    assert ("read" in {spec.name for spec in third.seen[0].tools}) is offered

@@ -12,7 +12,7 @@ from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Invalid, KeyReused, NotFound, TooMuchFollows
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.messages import UserMessage
+from crossclaw.domain.messages import AssistantMessage, UserMessage
 from crossclaw.domain.runs import Cause, NewRun, RunPlan
 from crossclaw.domain.sessions import NewSession, Session
 from crossclaw.domain.spawns import Cleanup, Spawn
@@ -29,6 +29,7 @@ from crossclaw.sessions.origins import from_session
 from crossclaw.sessions.where import address_of
 
 LABEL_CHARS_MAX = 64
+ASKED_WITHIN = 50  # messages since the one that asks; those that came meanwhile are few
 TIMEOUT_MAX_S = 30 * 24 * 3600.0  # a month; a task that takes longer needs no alarm clock
 
 
@@ -174,7 +175,7 @@ class Spawns:
         if await self._is_known(child, parent, task):
             return SpawnResult(status="accepted", run_id=run_id, child_session_key=child.text)
         known = await self._ledger.find_session(parent)
-        authority = self._authority(caller, parent, known)
+        authority = self._authority(caller, parent, known, await self._asking(caller))
         origin = from_session(parent, known, "sessions_spawn")
         new = NewRun(
             run_id=run_id,
@@ -222,15 +223,32 @@ class Spawns:
             raise KeyReused("this idempotency key was used for another task; use a new key")
         return True
 
-    def _authority(self, caller: Caller, parent: SessionKey, session: Session | None) -> Authority:
+    async def _asking(self, caller: Caller) -> str | None:
+        """The model that asks: a fallback may have answered in the place of the chosen one."""
+        if caller.run is None:
+            return None
+        newest = await self._ledger.list_entries(
+            caller.run.session_id, limit=ASKED_WITHIN, tool_results=False, notes=False
+        )
+        for entry in reversed(newest):
+            said = entry.message
+            if entry.run_id == caller.run.run_id and isinstance(said, AssistantMessage):
+                return f"{said.provider}/{said.model}" if said.provider and said.model else None
+        return None
+
+    def _authority(
+        self, caller: Caller, parent: SessionKey, session: Session | None, asking: str | None
+    ) -> Authority:
         """What the parent may, a hop less, and nothing that only a person or a parent may do. A child is
-        its parent's own arm, whoever asks for it."""
+        its parent's own arm, whoever asks for it, and no more than the model that asks."""
         chosen = caller.run.plan.model if caller.run else None
         model = self._models.in_use(parent.agent_id, chosen or (session.model if session else None))
         given = caller.principal.authority
         if session is not None:
             given = given.meet(msgspec.structs.replace(session.authority, owner=True))
         mine = as_arm(self._config.agents, parent, given, model)
+        if asking is not None and asking != model:
+            mine = as_arm(self._config.agents, parent, mine, asking)
         if parent.is_guest:  # it has the session tools and nothing of this machine; nor has its arm
             mine = mine.meet(Authority(owner=True, tools=frozenset(SESSION_TOOLS)))
         hops = min(mine.hops_left, self._config.session.agent_to_agent.max_hops)
