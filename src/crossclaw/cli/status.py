@@ -4,7 +4,7 @@ from typing import Any
 
 from crossclaw.cli.exits import Exit
 from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, json_option
-from crossclaw.cli.peer import READ, Peer
+from crossclaw.cli.peer import READ, Peer, Refusal
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import out, out_json
 from crossclaw.cli.tables import ago, pairs, table
@@ -25,8 +25,8 @@ def _status(arguments: Arguments) -> int:
             return Exit.OK
         agents = await peer.call("agents.list", {}, timeout_s=arguments.timeout)
         sessions = await peer.call("sessions.list", {"limit": _RECENT})
-        held = await peer.call("mcp.held", {}, timeout_s=arguments.timeout)
-        out(pairs([*_glance(peer, status, agents), *_held(held)]))
+        held = await _held(peer, arguments.timeout)
+        out(pairs([*_glance(peer, status, agents), *held]))
         if sessions["sessions"]:
             out("\n" + _recent(sessions))
         return Exit.OK
@@ -48,7 +48,12 @@ def _glance(peer: Peer, status: dict[str, Any], agents: dict[str, Any]) -> list[
     ]
 
 
-def _held(answer: dict[str, Any]) -> list[tuple[str, object]]:
+async def _held(peer: Peer, timeout_s: float) -> list[tuple[str, object]]:
+    """A gateway of another age does not know the question; its status is shown all the same."""
+    try:
+        answer = await peer.call("mcp.held", {}, timeout_s=timeout_s)
+    except Refusal:
+        return []
     names = ", ".join(each["tool"] for each in answer["tools"])
     return [("held tools", f"{names} (changed; crossclaw mcp held shows how)")] if names else []
 
