@@ -175,7 +175,7 @@ def test_a_session_comes_back_though_another_has_its_label_now(visit: Visit, pla
     visitor = visit(route("sessions", key))
 
     visitor.page.click(".panel >> text=Bring back")
-    visitor.find(".panel >> text=Archive").wait_for()
+    visitor.find('.panel >> text="Archive"').wait_for()
     assert place.ledger("SELECT label FROM sessions WHERE key = ?", key) == [("Sought after",)]
 
 
