@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 N ?= 50
 
-.PHONY: help setup run demo bubblewrap test proof guards audit check browser bench package crash conformance local-model local-demo live docs pictures lock clean
+.PHONY: help setup run demo bubblewrap test walk proof guards audit check browser bench package crash conformance local-model local-demo live docs pictures lock clean
 
 help: ## what there is to do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -47,6 +47,9 @@ $(VENV)/browser: $(VENV)/ready tests/browser/requirements.lock
 	$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes -r tests/browser/requirements.lock
 	@command -v chromium || command -v chromium-browser || command -v google-chrome || { apt-get update -qq && apt-get install -y -qq chromium; } || { echo "The page's tests need Chromium; on Debian: apt-get install chromium"; exit 1; }
 	@touch $@
+
+walk: setup ## the way of one chat.send through the rooms, call by call
+	@$(BIN)/python -m tests.walk
 
 proof: setup ## the proofs at full size, of which `make test` runs a sample: all cases, 10,000 random histories
 	CROSSCLAW_PROOF=full $(BIN)/python -m pytest -n 2 --timeout 0 tests/proof tests/properties tests/hostile $(ARGS)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import apsw
 
-from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.keys import key_of
 from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, UserMessage, words_of
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Entry
@@ -155,7 +155,7 @@ def reporting_child(entry: Entry) -> str | None:
 
 def _read_spawns(db: apsw.Connection) -> list[Spawn]:
     children = list(db.execute("SELECT child_key, agent_id FROM spawns"))
-    found = [find_spawn(db, SessionKey(key, agent_id)) for key, agent_id in children]
+    found = [find_spawn(db, key_of(key, agent_id)) for key, agent_id in children]
     return [spawn for spawn in found if spawn is not None]
 
 

@@ -16,7 +16,7 @@ every agent's main chat, and everybody sees it as `main`.
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Literal
 
 import msgspec
@@ -40,27 +40,15 @@ _WORDS = frozenset({"agent", "main", "global", "unknown", "subagent", "cron", "h
 _OURS = re.compile(r"(subagent|cron|hook):[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-class SessionKey(msgspec.Struct, frozen=True, eq=False):
+class SessionKey(msgspec.Struct, frozen=True, dict=True, order=True):
     """Two keys are equal when their canonical texts are; the agent of a bare key is only a guess
-    until its session row says better."""
+    until its session row says better. `key_of` makes them, one object a key: what its text tells is
+    read once, and is an attribute from then on."""
 
     text: str
-    agent_id: str
 
     def __str__(self) -> str:
         return self.text
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SessionKey) and self.text == other.text
-
-    def __ne__(self, other: object) -> bool:  # a Struct brings its own, which compares identities
-        return not self == other
-
-    def __lt__(self, other: "SessionKey") -> bool:
-        return self.text < other.text
-
-    def __hash__(self) -> int:
-        return hash(self.text)
 
     # ── reading ────────────────────────────────────────────────────────────────────────────────
 
@@ -101,7 +89,7 @@ class SessionKey(msgspec.Struct, frozen=True, eq=False):
     def _inside(cls, agent_id: str, rest: str) -> "SessionKey":
         if rest in _INSIDE or not all(rest.split(":")):
             raise InvalidKey(f"{_quote(rest)} is incomplete; say which one: {rest}<id>")
-        return cls(rest, normalize_agent_id(agent_id))
+        return key_of(rest, normalize_agent_id(agent_id))
 
     @classmethod
     def named(cls, agent_id: str, name: str) -> "SessionKey":
@@ -116,19 +104,19 @@ class SessionKey(msgspec.Struct, frozen=True, eq=False):
         _refuse_lookalike(parts[0])
         if name in RESERVED:
             raise InvalidKey(f"{name} is reserved; the main session is called main")
-        return cls(f"agent:{agent}:{name}", agent)
+        return key_of(f"agent:{agent}:{name}", agent)
 
     # ── making ─────────────────────────────────────────────────────────────────────────────────
 
     @classmethod
     def main(cls, agent_id: str) -> "SessionKey":
         agent = normalize_agent_id(agent_id)
-        return cls(f"agent:{agent}:{MAIN}", agent)
+        return key_of(f"agent:{agent}:{MAIN}", agent)
 
     @classmethod
     def shared(cls, agent_id: str = DEFAULT_AGENT_ID) -> "SessionKey":
         """The one session of `session.scope = "global"`."""
-        return cls(SHARED, normalize_agent_id(agent_id))
+        return key_of(SHARED, normalize_agent_id(agent_id))
 
     @classmethod
     def group(
@@ -190,19 +178,32 @@ class SessionKey(msgspec.Struct, frozen=True, eq=False):
 
     # ── telling ────────────────────────────────────────────────────────────────────────────────
 
-    @property
+    @cached_property
+    def agent_id(self) -> str:
+        """Set by `key_of`; here for a key that was made without it."""
+        return self.text.split(":", 2)[1] if self.text.startswith("agent:") else DEFAULT_AGENT_ID
+
+    @cached_property
     def name(self) -> str:
         """What follows `agent:<agent>:`; for an inside key, all of it."""
         return self.text.split(":", 2)[2] if self.text.startswith("agent:") else self.text
 
-    @property
+    @cached_property
     def kind(self) -> Kind:
-        return _kind_of(self.text)
+        if self.text == SHARED or self.name == MAIN:
+            return "main"
+        if self.text.startswith("cron:"):
+            return "cron"
+        if self.text.startswith("hook:"):
+            return "hook"
+        if self.text.startswith("node-"):
+            return "node"
+        return "group" if self.chat_type != "direct" else "other"
 
-    @property
+    @cached_property
     def chat_type(self) -> ChatType:
         if ":group:" not in self.text and ":channel:" not in self.text:
-            return "direct"  # nearly all, and lists ask for it in every row
+            return "direct"
         match self.name.split(":"):
             case [_, "group", _, *_]:
                 return "group"
@@ -210,7 +211,7 @@ class SessionKey(msgspec.Struct, frozen=True, eq=False):
                 return "channel"
         return "direct"
 
-    @property
+    @cached_property
     def channel(self) -> str | None:
         """The channel that the key itself names: of a group, or of a direct chat by channel."""
         match self.name.split(":"):
@@ -220,17 +221,17 @@ class SessionKey(msgspec.Struct, frozen=True, eq=False):
                 return channel
         return None
 
-    @property
+    @cached_property
     def shown(self) -> str:
         """In full, and never the word `global`: the shared session is its agent's main one."""
         return f"agent:{self.agent_id}:{MAIN}" if self.text == SHARED else self.text
 
-    @property
+    @cached_property
     def with_agent(self) -> str:
         """A text that names the agent too, which those of work from inside do not by themselves."""
         return self.text if self.text.startswith("agent:") else f"agent:{self.agent_id}:{self.text}"
 
-    @property
+    @cached_property
     def is_named_by_us(self) -> bool:
         """Whether nobody outside can have had a say in it: the main session, and what bears a random id of
         the gateway's own. Any other key may be a stranger's words."""
@@ -238,16 +239,16 @@ class SessionKey(msgspec.Struct, frozen=True, eq=False):
             _OURS.fullmatch(self.name)
         )
 
-    @property
+    @cached_property
     def is_subagent(self) -> bool:
         return self.name.startswith("subagent:")
 
-    @property
+    @cached_property
     def is_guest(self) -> bool:
         """Whether its runs are answered from outside of the house."""
         return self.name.startswith("mcp:")
 
-    @property
+    @cached_property
     def thread_id(self) -> str | None:
         match self.name.split(":"):
             case [_, *_, "thread" | "topic", thread]:
@@ -261,6 +262,14 @@ class SessionKey(msgspec.Struct, frozen=True, eq=False):
         if self.name == MAIN and self.agent_id == caller_agent_id:
             return MAIN
         return self.text
+
+
+@lru_cache(maxsize=10_000)  # of all sessions that are at work or listed; some ten megabytes at most
+def key_of(text: str, agent_id: str) -> SessionKey:
+    """The key with this canonical text, as the ledger has it, of this agent."""
+    key = SessionKey(text)
+    key.__dict__["agent_id"] = agent_id
+    return key
 
 
 def linked_peer(channel: str, peer: str, links: Mapping[str, Sequence[str]]) -> str:
@@ -302,18 +311,3 @@ def _refuse_lookalike(word: str) -> None:
 
 def _quote(text: str) -> str:
     return repr(text if len(text) <= 80 else text[:79] + "…")
-
-
-# Lists ask for it in every row, mostly for the same sessions; some two megabytes at most.
-@lru_cache(maxsize=10_000)
-def _kind_of(text: str) -> Kind:
-    key = SessionKey(text, DEFAULT_AGENT_ID)  # the kind is in the text alone
-    if text == SHARED or key.name == MAIN:
-        return "main"
-    if text.startswith("cron:"):
-        return "cron"
-    if text.startswith("hook:"):
-        return "hook"
-    if text.startswith("node-"):
-        return "node"
-    return "group" if key.chat_type != "direct" else "other"

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import apsw
 
-from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.keys import key_of
 from crossclaw.domain.sessions import Entry
 from crossclaw.domain.sight import Sight
 from crossclaw.ledger.contract import Hit
@@ -111,8 +111,8 @@ def search(
         f"WHERE w.words MATCH ?1 AND (?2 IS NULL OR e.agent_id = ?2) {visible} "
         f"ORDER BY w.rowid DESC LIMIT ?",
         (expression, agent_id, *(value for _, value in seen), limit),
-        lambda row: Hit(SessionKey(row[-2], row[-1]), read(row)),
-        lambda row: Hit(SessionKey(row[-2], row[-1]), damaged_entry(row)),
+        lambda row: Hit(key_of(row[-2], row[-1]), read(row)),
+        lambda row: Hit(key_of(row[-2], row[-1]), damaged_entry(row)),
     )
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.authority import Authority
-from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.keys import key_of
 from crossclaw.domain.messages import decode_message
 from crossclaw.domain.runs import Cause, Run, RunPlan
 from crossclaw.domain.sessions import UNBOUND, Entry, Session
@@ -44,7 +44,7 @@ def session_of(row: Row) -> Session:
         raise msgspec.ValidationError("a session without a key or a time")
     channel, to, account_id, thread_id, compactions, bound, *queue = row[21:]
     address = Address(channel, to, account_id, thread_id) if channel and to else None
-    key = SessionKey(row[1], row[0])
+    key = key_of(row[1], row[0])
     flags = bool(row[19]), bool(row[20])
     bound = bound_of(bound)
     fields: list[Any] = [key, *row[2:19], *flags, address, compactions, bound, *queue]
@@ -65,7 +65,7 @@ def damaged_session(row: Row) -> Session:
     session_id = row[2] if isinstance(row[2], str) else ""
     archived = row[9] if isinstance(row[9], int) else None
     return Session(
-        SessionKey(row[1], row[0]),
+        key_of(row[1], row[0]),
         session_id,
         created,
         updated,
@@ -95,7 +95,7 @@ def damaged_run(row: Row) -> Run:
     """In the place of one that cannot be read, after its end: it says so, and may nothing."""
     started, ended = (at if isinstance(at, int) else None for at in row[12:14])
     return Run(
-        key=SessionKey(str(row[1]), str(row[0])),
+        key=key_of(str(row[1]), str(row[0])),
         run_id=str(row[2]),
         session_id=str(row[3]),
         kind=row[4],
@@ -121,7 +121,7 @@ def _plan_or_none(text: Any) -> RunPlan:
 
 def _run_of(row: Row) -> Run:
     return Run(
-        key=SessionKey(row[1], row[0]),
+        key=key_of(row[1], row[0]),
         run_id=row[2],
         session_id=row[3],
         kind=row[4],
@@ -208,7 +208,7 @@ def delivery_of(row: Row) -> Delivery:
     return Delivery(
         delivery_id=row[0],
         delivery_key=row[1],
-        key=SessionKey(row[3], row[2]),
+        key=key_of(row[3], row[2]),
         address=Address(row[4], row[5], row[6], row[7], bool(row[16])),
         text=row[8],
         state=row[9],

@@ -6,7 +6,7 @@ import msgspec
 from crossclaw.domain.budgets import Amount, Grant
 from crossclaw.domain.errors import Busy, Fenced, Invalid, KeyReused, NotFound
 from crossclaw.domain.ids import FOLLOWS, entry_id_of, is_follower_id
-from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.keys import SessionKey, key_of
 from crossclaw.domain.messages import Message, UserMessage, decode_message, encode_message
 from crossclaw.domain.runs import NewRun, Run
 from crossclaw.domain.sessions import NewEntry
@@ -285,7 +285,7 @@ def lanes_with_work(db: apsw.Connection) -> list[SessionKey]:
     rows = db.execute(
         f"SELECT key, agent_id, min(id) FROM runs WHERE {_OPEN} GROUP BY key ORDER BY 3"
     )
-    return [SessionKey(key, agent_id) for key, agent_id, _ in rows]
+    return [key_of(key, agent_id) for key, agent_id, _ in rows]
 
 
 def find_inbox(db: apsw.Connection, run_id: str) -> UserMessage | None:

@@ -7,7 +7,7 @@ the session of the one that wants to wait?
 """
 
 from crossclaw.domain.errors import NotFound
-from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.keys import SessionKey, key_of
 from crossclaw.ledger.operations import BeginWait, EndWait
 from crossclaw.ledger.sqlite.entries import hold
 from crossclaw.ledger.sqlite.runs import find_run
@@ -56,7 +56,7 @@ def _road(transaction: Transaction, start: SessionKey, goal: SessionKey) -> list
             "WHERE w.key = ?",
             (road[-1].text,),
         )
-        for key in [SessionKey(text, agent_id) for text, agent_id in rows]:
+        for key in [key_of(text, agent_id) for text, agent_id in rows]:
             if key not in seen:
                 seen.add(key)
                 roads.append([*road, key])
