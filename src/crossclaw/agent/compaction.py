@@ -6,8 +6,7 @@ appended in one step; the history is never rewritten, and every tool still reads
 """
 
 import logging
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -15,8 +14,8 @@ import msgspec
 from crossclaw.agent.flushing import Flusher
 from crossclaw.agent.history import History
 from crossclaw.agent.mind import Mind
+from crossclaw.agent.refusals import Refusal, refused_pictures, unanswered
 from crossclaw.agent.summary import TIMEOUT_S, Summarizer
-from crossclaw.agent.view import has_pictures
 from crossclaw.agent.weight import BYTES_A_TOKEN, counted, weigh, weigh_text
 from crossclaw.domain.budgets import Amount
 from crossclaw.domain.compactions import (
@@ -52,10 +51,6 @@ REQUESTS_TOKENS = (
 )
 SHORTEST_CHARS = 500  # of a message that alone is too much; less says nothing
 FIRST_ENTRIES = 20  # among which the first request is looked for
-
-
-_PICTURES = re.compile(r"image|picture|media.?type|base64|pixel|vision|multimodal", re.IGNORECASE)
-"""What services say of a picture that they do not take."""
 
 
 class CompactionSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -215,15 +210,18 @@ class Compactor:
         return True
 
     async def without_refused(
-        self, run: Run, error: ProviderError, tried: Compaction | None = None
+        self, run: Run, refusal: Refusal, tried: Compaction | None = None
     ) -> Compaction | None:
         """A service has refused a request: what it may be about is replaced by a note, so that no message
-        blocks its session for ever. Pictures, where it speaks of them; else what earlier runs were
+        blocks its session for ever. Pictures, where it names or speaks of them; else what earlier runs were
         asked and could not answer. Nothing is stored before it has helped (`put`)."""
         scene = await self._look(run, tried)
-        pictures = list(scene.pictures()) if _PICTURES.search(str(error)) else []
-        unanswered = [] if pictures else scene.unanswered(run)
-        if not pictures and not unanswered:
+        before = scene.before
+        shown = [*await self._kept_entries(run, before), *scene.entries]
+        pictures = refused_pictures(refusal, shown, before.without_pictures if before else ())
+        gone = before.left_out if before else ()
+        asked = [] if pictures else unanswered(scene.entries, gone, run.run_id)
+        if not pictures and not asked:
             return None
         known = scene.before or Compaction(reason="refused", tokens_before=0, tokens_after=0)
         filled = scene.filled(None)
@@ -233,9 +231,21 @@ class Compactor:
             tokens_before=filled,
             tokens_after=filled,
             without_pictures=tuple(sorted({*known.without_pictures, *pictures})),
-            left_out=tuple(sorted({*known.left_out, *unanswered})),
+            left_out=tuple(sorted({*known.left_out, *asked})),
             usage=None,
         )
+
+    async def _kept_entries(self, run: Run, before: Compaction | None) -> list[Entry]:
+        """Messages that are shown although a summary stands for their time: pins, and what was asked."""
+        if before is None:
+            return []
+        found = {e.seq: e for e in await self._ledger.list_pinned(run.session_id)}
+        for seq in {before.first_request, before.asked, *before.asked_with} - {0}:
+            for entry in await self._ledger.list_entries(
+                run.session_id, limit=1, after=seq - 1, before=seq + 1
+            ):
+                found[seq] = entry
+        return [found[seq] for seq in sorted(found) if seq < before.first_kept_seq]
 
     async def _older(self, scene: "Scene", cut: int, run: Run) -> int:
         """Tokens that a summary would take the place of. What stays is shortened as well."""
@@ -344,11 +354,6 @@ def _asks(entry: Entry, run: Run) -> bool:
     return entry.run_id == run.run_id and isinstance(entry.message, UserMessage)
 
 
-def _is_answer(entry: Entry) -> bool:
-    message = entry.message
-    return isinstance(message, AssistantMessage) and message.stop_reason not in ("error", "aborted")
-
-
 def _is_a_persons(entry: Entry) -> bool:
     message = entry.message
     if not isinstance(message, UserMessage):
@@ -404,26 +409,6 @@ class Scene:
         if place < len(self.entries):
             return self.entries[place].seq
         return self.entries[-1].seq + 1 if self.entries else 0
-
-    def pictures(self) -> Iterator[int]:
-        """Messages with pictures: those that no model has answered since, else all."""
-        gone = self.before.without_pictures if self.before else ()
-        found = [e.seq for e in self.entries if e.seq not in gone and has_pictures(e.message)]
-        answered = max((e.seq for e in self.entries if _is_answer(e)), default=0)
-        return iter([seq for seq in found if seq > answered] or found)
-
-    def unanswered(self, run: Run) -> list[int]:
-        """Messages since the last answer, but for those of this run."""
-        gone = self.before.left_out if self.before else ()
-        answered = max((e.seq for e in self.entries if _is_answer(e)), default=0)
-        return [
-            entry.seq
-            for entry in self.entries
-            if entry.seq > answered
-            and entry.seq not in gone
-            and entry.run_id != run.run_id
-            and isinstance(entry.message, UserMessage)
-        ]
 
     def filled(self, request: ModelRequest | None) -> int:
         """Tokens in use: the larger of what was counted and what we estimate."""

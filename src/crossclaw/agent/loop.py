@@ -24,6 +24,7 @@ from crossclaw.agent.insisting import all_spent, twice_cut, with_words
 from crossclaw.agent.mind import Mind
 from crossclaw.agent.origin import CLOSE, OPEN
 from crossclaw.agent.pictures import Pictures
+from crossclaw.agent.refusals import NAMED_MAX, Refusal
 from crossclaw.agent.toolbox import Toolbox
 from crossclaw.config.agents import CacheRetention
 from crossclaw.domain.clock import Clock
@@ -65,7 +66,9 @@ TURNS_MAX = 100
 
 WATCHED = ("chat", "agent", "command")
 """Runs that somebody may be waiting for in front of a screen; the others can wait out a rate limit."""
-REFUSALS_MAX = 2  # repetitions of a refused request: without the new pictures, then without all
+REFUSALS_MAX = NAMED_MAX + 2
+"""Repetitions of a refused request: without the pictures that are named, then without the new ones, then without
+all."""
 
 NOTHING_SAID = (
     "Your turn ended without a word. Give your answer now. If there is nothing to say, reply with exactly "
@@ -161,7 +164,8 @@ class Loop:
             except KeyRefused:
                 raise  # no message is to blame
             except ProviderRefused as error:
-                return await self._ask_without(run, mind, error, pieces, progress)
+                refusal = Refusal(error, request.turns, view.turns)
+                return await self._ask_without(run, mind, refusal, pieces, progress)
             request, view = await self._request(run, mind)
         raise AssertionError("unreachable")
 
@@ -169,25 +173,25 @@ class Loop:
         self,
         run: Run,
         mind: Mind,
-        error: ProviderRefused,
+        refusal: Refusal,
         pieces: Sequence[AssistantMessage],
         progress: Progress,
     ) -> AssistantMessage:
         trial = None
         for _try in range(REFUSALS_MAX):
-            trial = await self._compactor.without_refused(run, error, trial)
+            trial = await self._compactor.without_refused(run, refusal, trial)
             if trial is None:
                 break
             request, view = await self._request(run, mind, trial)
             try:
                 answer = await self._complete(run, mind, request, pieces, progress)
             except ProviderRefused as again:
-                error = again
+                refusal = Refusal(again, request.turns, view.turns, refusal.times + 1)
                 continue
-            log.warning("run %s goes on without what was refused: %s", run.run_id, error)
+            log.warning("run %s goes on without what was refused: %s", run.run_id, refusal.error)
             await self._compactor.put(run, trial)
             return bound_to(view, answer)
-        raise error
+        raise refusal.error
 
     async def _request(
         self, run: Run, mind: Mind, trial: Compaction | None = None

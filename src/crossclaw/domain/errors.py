@@ -137,7 +137,10 @@ class ProviderMissing(ProviderError):
 
 
 class ProviderRefused(ProviderError):
-    pass
+    place: str | None = None
+    """What of the request the service has named, in its own spelling: `messages.3.content.1.image`."""
+    part: object = None
+    """The same part as it was sent."""
 
 
 class KeyRefused(ProviderRefused):

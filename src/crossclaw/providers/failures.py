@@ -86,6 +86,25 @@ _BAD_KEY = re.compile(
 """Some services say 400 to a key that they do not know."""
 
 
+_PLACE = re.compile(r"\b(messages|contents|input)(?:\.?\[\d+\]|\.\d+)(?:\.?\[\d+\]|\.\w+)*")
+"""How services name a part of a request: `messages.3.content.1.image` (Anthropic), `messages[3].content[1]`,
+`messages.[3]` and `input[3]` (OpenAI), `contents[3].parts[1]` (Gemini)."""
+
+
+def part_at(params: Mapping[str, Any], place: str) -> object:
+    """What stands there in a request. Words of the place that are no names in it (types of blocks, other
+    spellings) are passed over; None where the place is not in the request."""
+    part: Any = params
+    for step in re.findall(r"\d+|[A-Za-z_]+", place):
+        if isinstance(part, list) and step.isdigit():
+            if int(step) >= len(part):
+                return None
+            part = part[int(step)]
+        elif isinstance(part, dict) and step in part:
+            part = part[step]
+    return None if part is params else part
+
+
 def _status_of(answer: "Answer") -> int:
     """Of an error inside a stream, whose own status is 200: what its kinds stand for."""
     if answer.status != 200:
@@ -110,6 +129,8 @@ class Answer(msgspec.Struct, frozen=True):
     """The wire's own names for it: Anthropic's `type`, OpenAI's `type` and `code`."""
     message: str
     headers: Mapping[str, str]
+    param: str = ""
+    """OpenAI's name for what is wrong in the request."""
 
 
 def key_variable(name: str) -> str:
@@ -147,6 +168,12 @@ def error_parts(body: object) -> tuple[frozenset[str], str | None]:
     return kinds, message if isinstance(message, str) else None
 
 
+def error_param(body: object) -> str:
+    """Where in the request OpenAI sees the fault, beside the words of the error."""
+    inner = body.get("error") if isinstance(body, dict) else None
+    return str(inner.get("param") or "") if isinstance(inner, dict) else ""
+
+
 class Failures:
     """Makes the errors of one provider, in its name and without its key."""
 
@@ -157,6 +184,13 @@ class Failures:
         self._api_key = api_key
 
     def answered(self, answer: Answer) -> ProviderError:
+        error = self._answered(answer)
+        named = _PLACE.search(f"{answer.param} {answer.message}")
+        if named and isinstance(error, ProviderRefused):
+            error.place = named.group()
+        return error
+
+    def _answered(self, answer: Answer) -> ProviderError:
         said = self._quote(answer.message)
         if self._overflows(answer):
             return ContextOverflow(

@@ -15,6 +15,7 @@ from crossclaw.domain.errors import (
     ModelDeclined,
     ProviderError,
     ProviderOverloaded,
+    ProviderRefused,
 )
 from crossclaw.domain.messages import AssistantMessage
 from crossclaw.providers.adapting import without_thinking
@@ -127,4 +128,8 @@ def _all_failed(troubles: Sequence[tuple[str, ProviderError]]) -> ProviderError:
     later = [error for _, error in troubles if isinstance(error, ProviderOverloaded)]
     if later:
         return ProviderOverloaded(text, later[0].retry_after_s)
-    return type(troubles[0][1])(text)
+    first = troubles[0][1]
+    failed = type(first)(text)
+    if isinstance(first, ProviderRefused) and isinstance(failed, ProviderRefused):
+        failed.place, failed.part = first.place, first.part
+    return failed

@@ -28,7 +28,9 @@ from crossclaw.providers.contract import (
 from crossclaw.providers.failures import (
     Answer,
     Failures,
+    error_param,
     error_parts,
+    part_at,
     retry_after_s,
     where_the_key_goes,
 )
@@ -137,7 +139,9 @@ class Service:
                 await self._ask(
                     _Asked(_encode(params), headers or {}, url, in_lines), _Noting(answer), heard
                 )
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, ProviderRefused) and error.place:
+                error.part = part_at(params, error.place)
             if heard.said or answer.usage is not None:
                 tell(Spent(answer.usage or _estimated(params, heard.said)))
             raise
@@ -409,7 +413,7 @@ def _answer_of(response: "httpx2.Response", text: str) -> Answer:
         body = text
     kinds, message = error_parts(body)
     said = message or text or f"status {response.status_code}"
-    return Answer(response.status_code, kinds, said, response.headers)
+    return Answer(response.status_code, kinds, said, response.headers, error_param(body))
 
 
 def _parse(text: str) -> Any:
