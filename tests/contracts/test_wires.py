@@ -271,14 +271,28 @@ async def test_headers_params_and_compat_reach_the_request(
         facts=lambda _model: WireOptions().facts("gpt-4o"),
     )
     async with opened(provider.name, server, options=options) as own:
-        if provider.name == "gemini":
-            return  # its body is closed; `params` is for fields that it knows
         await complete(own, model="m", params={"top_p": 0.5, "model": "another", "stream": False})
     request = server.requests[-1]
     assert (request.headers["x-team"], request.headers["x-all"]) == ("two", "yes")
-    found = request.body["options"] if provider.name == "ollama" else request.body
-    assert (found["temperature"], found["top_p"]) == (0.2, 0.5)
+    inner = {"ollama": "options", "gemini": "generationConfig"}.get(provider.name)
+    found = request.body[inner] if inner else request.body
+    top_p = "topP" if provider.name == "gemini" else "top_p"
+    assert (found["temperature"], found[top_p]) == (0.2, 0.5)
     assert request.body["model"] == "m"
+    if inner:
+        assert "temperature" not in request.body
+
+
+async def test_fields_of_geminis_config_are_added_to_ours(server: FakeModelServer) -> None:
+    own = {"generationConfig": {"responseMimeType": "application/json"}, "safetySettings": []}
+    async with opened("gemini", server) as provider:
+        await complete(provider, params=own, output_tokens_max=77, model="gemini-2.0-flash")
+    body = server.requests[0].body
+    assert body["generationConfig"] == {
+        "maxOutputTokens": 77,
+        "responseMimeType": "application/json",
+    }
+    assert body["safetySettings"] == []
 
 
 # What goes wrong

@@ -75,8 +75,7 @@ class GeminiProvider:
 
     async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
         options, facts = self._options.of(request.model), self._options.facts(request.model)
-        params = generate_params(request, facts)
-        params = with_params(params, options.params, request.params)
+        params = with_config(generate_params(request, facts), options.params | request.params)
         answer = _Answer(request)
         model = request.model.removeprefix("models/")
         url = f"{self._base_url}/models/{model}:streamGenerateContent?alt=sse"
@@ -216,6 +215,18 @@ def generate_params(request: ModelRequest, facts: ModelFacts) -> dict[str, Any]:
         ]
         params["tools"] = [{"functionDeclarations": declared}]
     return params
+
+
+_CONFIG = {"temperature": "temperature", "top_p": "topP", "top_k": "topK", "seed": "seed"}
+"""What other services take beside the conversation, and Gemini in its `generationConfig` only."""
+
+
+def with_config(body: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """The request with the config's own fields. Those of `generationConfig` are added to ours."""
+    shared = {ours: own[name] for name, ours in _CONFIG.items() if name in own}
+    with_params(body["generationConfig"], shared, own.get("generationConfig") or {})
+    rest = {n: v for n, v in own.items() if n not in _CONFIG and n != "generationConfig"}
+    return with_params(body, rest)
 
 
 def _thinking(request: ModelRequest, facts: ModelFacts) -> dict[str, Any]:
