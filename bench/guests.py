@@ -10,6 +10,7 @@ import msgspec
 from crossclaw.app import House, Outside, open_house
 from crossclaw.config import Config, Paths
 from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.tools import ToolDeclaration
 from crossclaw.tools.contract import Tool, ToolContext
 
 PLAIN = "say: It is a fine day for a walk."
@@ -24,9 +25,8 @@ class EchoParams(msgspec.Struct):
 
 
 class Echo(Tool[EchoParams]):
-    name = "echo"
+    declared = ToolDeclaration(name="echo", group="other", effect="pure", children=True)
     description = "Says the text again."
-    effect = "pure"
     params = EchoParams
 
     async def call(self, context: ToolContext, params: EchoParams) -> str:

@@ -13,7 +13,9 @@ from crossclaw.app import House
 from crossclaw.channels.contract import Receive
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.keys import SessionKey
-from crossclaw.tools.contract import Effect, Tool, ToolContext
+from crossclaw.domain.tools import Effect
+from crossclaw.tools.contract import Tool, ToolContext
+from tests.flows.tools import declared
 
 NETWORK_S = 0.002  # each way: a kill can fall before the platform has a message, and after
 STAMP_S = 0.003  # between the effect and its result, so that a kill can fall in between
@@ -57,17 +59,17 @@ class Token(msgspec.Struct):
 
 
 class Look(Tool[Token]):
-    name, description, effect, params = "look", "Changes nothing.", "pure", Token
+    declared, description, params = declared("look"), "Changes nothing.", Token
 
     async def call(self, context: ToolContext, params: Token) -> str:
         return f"saw {params.token}"
 
 
 class Stamp(Tool[Token]):
-    name, description, params = "stamp", "Leaves a mark that stays.", Token
+    description, params = "Leaves a mark that stays.", Token
 
     def __init__(self, folder: Path, effect: Effect) -> None:
-        self.effect = effect
+        self.declared = declared("stamp", effect)
         self._file = os.open(folder / STAMPS, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
     async def call(self, context: ToolContext, params: Token) -> str:
@@ -95,7 +97,7 @@ class Answered(msgspec.Struct, rename="camel"):
 class Ask(Tool[Question]):
     """Recovered runs call it before the house is handed out, so it waits for that first."""
 
-    name, description, effect, params = "ask", "Asks another session.", "once", Question
+    declared, description, params = declared("ask", "once"), "Asks another session.", Question
 
     def __init__(self) -> None:
         self._house: House
@@ -122,7 +124,7 @@ class Fall(Tool[Token]):
     description, params = "Poison.", Token
 
     def __init__(self, name: str, effect: Effect) -> None:
-        self.name, self.effect = name, effect
+        self.declared = declared(name, effect)
 
     async def call(self, context: ToolContext, params: Token) -> str:
         os.kill(os.getpid(), signal.SIGKILL)

@@ -43,12 +43,12 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage
 from crossclaw.domain.runs import Run
 from crossclaw.domain.spawns import Report, Spawn
+from crossclaw.domain.tools import Effect
 from crossclaw.ledger.operations import ASIDE_AFTER_MS, LANE_RUNS_MAX, Inject, Op
 from crossclaw.ledger.sqlite import recovering
 from crossclaw.providers.contract import ModelRequest, Tell
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.sessions.announce import Announces
-from crossclaw.tools.contract import Effect
 from tests.crash.furnishing import Ask, Chat, Fall, Look, Stamp, tell
 
 ONE_BY_ONE = {"queue": {"mode": "followup", "debounceMs": 0, "cap": LANE_RUNS_MAX}}

@@ -11,7 +11,7 @@ import pytest
 
 from crossclaw.config.load import load
 from crossclaw.config.supported import refuse_unsupported
-from crossclaw.policy.tools import GROUPS
+from crossclaw.domain.tools import GROUP_RULES
 from crossclaw.testing import ScriptedProvider, open_house
 from tests.docs.test_examples import ROOT, commands_of
 
@@ -42,7 +42,7 @@ def test_a_config_on_the_page_is_understood_to_the_last_key(text: str, tmp_path:
 
 
 def test_groups_on_the_page_exist() -> None:
-    assert set(re.findall(r"group:\w+", TEXT)) <= set(GROUPS)
+    assert set(re.findall(r"group:\w+", TEXT)) <= GROUP_RULES
 
 
 @pytest.mark.spec("V4")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from crossclaw.config.supported import refuse_unsupported
-from crossclaw.policy.subagents import SESSION_TOOLS
+from crossclaw.domain.tools import SESSION_TOOLS
 from crossclaw.sessions.commands import COMMANDS
 from crossclaw.testing import VirtualLoop
 from tests.docs.refusing import CASES, texts_heard
@@ -23,9 +23,9 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
 
 
 def test_every_session_tool_has_its_section_schema_and_example() -> None:
-    assert set(re.findall(r"^## (\w+_\w+)$", TEXT, re.M)) == set(SESSION_TOOLS)
-    assert set(re.findall(r"<!-- schema: (\w+) -->", TEXT)) == set(SESSION_TOOLS)
-    assert {example.tool for example in examples()} == set(SESSION_TOOLS)
+    assert set(re.findall(r"^## (\w+_\w+)$", TEXT, re.M)) == SESSION_TOOLS
+    assert set(re.findall(r"<!-- schema: (\w+) -->", TEXT)) == SESSION_TOOLS
+    assert {example.tool for example in examples()} == SESSION_TOOLS
 
 
 def test_the_config_of_the_page_is_understood(tmp_path: Path) -> None:

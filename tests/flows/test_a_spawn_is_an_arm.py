@@ -17,7 +17,7 @@ from crossclaw.sandbox.places import Places
 from crossclaw.testing import ScriptedProvider, open_house
 from crossclaw.testing.house import config_for
 from tests.flows.talking import call, results_of, say
-from tests.flows.tools import Counting
+from tests.flows.tools import Counting, declared
 
 pytestmark = pytest.mark.spec("B3")
 
@@ -191,5 +191,5 @@ def test_a_child_with_another_model_stands_under_the_rules_for_its_parents(
     own = tool_layers(rules, "main", model="other/model")
     (parent,) = arm.arms
 
-    assert decide_tool("count", own).allowed
-    assert not decide_tool("count", (*own, *arm_layers(rules, parent))).allowed
+    assert decide_tool(declared("count"), own).allowed
+    assert not decide_tool(declared("count"), (*own, *arm_layers(rules, parent))).allowed

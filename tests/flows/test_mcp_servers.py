@@ -329,7 +329,7 @@ def test_of_two_tools_that_come_to_one_name_the_first_has_it_and_the_log_says_so
 ) -> None:
     async def story(house: House) -> None:
         tool = (await toolset(house))["little__a_b"]
-        assert tool.other_names == ("little__a.b",)
+        assert tool.declared.other_names == ("little__a.b",)
         await toolset(house)
 
     in_a_house(tmp_path, {"little": {**STDIO, "args": [str(SERVER), "--odd"]}}, story)

@@ -15,6 +15,7 @@ from crossclaw.domain.runs import Run
 from crossclaw.providers.contract import ModelRequest, UserTurn
 from crossclaw.testing import ScriptedProvider, open_house
 from crossclaw.tools.contract import Tool, ToolContext
+from tests.flows.tools import declared
 
 
 class Question(msgspec.Struct):
@@ -26,7 +27,7 @@ class Question(msgspec.Struct):
 class Ask(Tool[Question]):
     """Sends into another session and waits; the real `sessions_send` comes with the session tools."""
 
-    name, description, effect, params = "ask", "Asks another session.", "once", Question
+    declared, description, params = declared("ask", "once"), "Asks another session.", Question
 
     def __init__(self) -> None:
         self.house: House | None = None

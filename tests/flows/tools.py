@@ -6,7 +6,13 @@ from typing import Any
 import anyio
 import msgspec
 
-from crossclaw.tools.contract import Effect, Tool, ToolContext
+from crossclaw.domain.tools import Effect, ToolDeclaration
+from crossclaw.tools.contract import Tool, ToolContext
+
+
+def declared(name: str, effect: Effect = "pure") -> ToolDeclaration:
+    """A tool that no rule is about, and that children have."""
+    return ToolDeclaration(name=name, group="other", effect=effect, children=True)
 
 
 class Nothing(msgspec.Struct):
@@ -26,7 +32,7 @@ class Counting(Tool[Nothing]):
     def __init__(
         self, name: str, effect: Effect = "pure", before: Callable[[], Any] | None = None
     ) -> None:
-        self.name, self.effect, self.calls = name, effect, 0
+        self.declared, self.calls = declared(name, effect), 0
         self._before = before
 
     async def call(self, context: ToolContext, params: Nothing) -> str:
@@ -41,7 +47,7 @@ class Counting(Tool[Nothing]):
 class Strict(Tool[Number]):
     """Wants a number."""
 
-    name, description, effect, params = "strict", "Takes a number.", "pure", Number
+    declared, description, params = declared("strict"), "Takes a number.", Number
 
     async def call(self, context: ToolContext, params: Number) -> int:
         return params.n
@@ -50,7 +56,7 @@ class Strict(Tool[Number]):
 class Hanging(Tool[Nothing]):
     """Never answers."""
 
-    name, description, effect, params = "hang", "Hangs.", "effects", Nothing
+    declared, description, params = declared("hang", "effects"), "Hangs.", Nothing
 
     def __init__(self) -> None:
         self.begun = anyio.Event()

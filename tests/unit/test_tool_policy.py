@@ -1,5 +1,6 @@
 """The tool policy: layers that are and-ed, and a reason for each refusal."""
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -12,11 +13,16 @@ from crossclaw.config.agents import Sandbox
 from crossclaw.config.tools import ToolPolicy
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.tools import (
+    BUILT_IN,
+    GROUP_RULES,
+    ToolDeclaration,
+    built_in,
+    mcp_declaration,
+)
 from crossclaw.policy.sandbox import decide_sandbox
 from crossclaw.policy.tools import (
-    GROUPS,
     Layer,
-    allowed_tools,
     decide_tool,
     layer_of,
     may_allow_any,
@@ -28,6 +34,14 @@ NAMES = (
     *("read", "write", "edit", "exec", "web_fetch", "docs__search", "mail__send"),
     *("sessions_list", "sessions_send", "session_status"),
 )
+
+
+def declared(name: str) -> ToolDeclaration:
+    return BUILT_IN.get(name) or mcp_declaration(name)
+
+
+def allowed_tools(names: Iterable[str], layers: Sequence[Layer]) -> frozenset[str]:
+    return frozenset(name for name in names if decide_tool(declared(name), layers).allowed)
 
 
 def allowed(raw: dict[str, Any], agent_id: str = "main", **more: Any) -> list[str]:
@@ -99,7 +113,7 @@ def test_what_works_outside_of_the_sandbox_is_given_to_it_only_by_name() -> None
 def test_a_refusal_names_the_setting() -> None:
     config = msgspec.convert({"tools": {"deny": ["group:fs"]}}, Config)
 
-    decision = decide_tool("read", tool_layers(config, "main"))
+    decision = decide_tool(built_in("read"), tool_layers(config, "main"))
 
     assert (decision.allowed, decision.reason) == (False, "tools denies group:fs")
 
@@ -109,13 +123,17 @@ def test_authority_takes_away_and_never_gives() -> None:
     layers = [Layer("tools", deny=("exec",))]
     wide = Authority(tools=frozenset({"exec", "read"}))
 
-    assert not decide_tool("exec", layers, wide).allowed
-    assert decide_tool("read", layers, wide).allowed
-    assert not decide_tool("write", layers, wide).allowed
-    assert not decide_tool("read", layers, Authority(denied_tools=frozenset({"read"}))).allowed
+    assert not decide_tool(built_in("exec"), layers, wide).allowed
+    assert decide_tool(built_in("read"), layers, wide).allowed
+    assert not decide_tool(built_in("write"), layers, wide).allowed
+    assert not decide_tool(
+        built_in("read"), layers, Authority(denied_tools=frozenset({"read"}))
+    ).allowed
 
 
-_RULES = st.lists(st.sampled_from([*NAMES, *GROUPS, "*", "sess*", "bash"]), max_size=4).map(tuple)
+_RULES = st.lists(
+    st.sampled_from([*NAMES, *sorted(GROUP_RULES), "*", "sess*", "bash"]), max_size=4
+).map(tuple)
 _LAYERS = st.builds(Layer, st.just("x"), st.none() | _RULES, _RULES)
 
 
@@ -200,7 +218,7 @@ def test_no_tool_that_a_run_may_have_is_missed_for_want_of_asking(
 ) -> None:
     name, also = tool_name(server, tool), other_names(server, tool)
 
-    if decide_tool(name, layers, also=also).allowed:
+    if decide_tool(mcp_declaration(name, also), layers).allowed:
         assert may_allow_any(prefixes_of(server), layers, Authority())
     only = Authority(tools=frozenset({name}))
     assert may_allow_any(prefixes_of(server), [], only)
@@ -213,6 +231,8 @@ def test_authority_means_a_long_mcp_tool_by_each_of_its_names(spelled: str) -> N
     name, (whole, raw) = tool_name(server, tool), other_names(server, tool)
     said = frozenset({{"whole": whole, "as the server says it": raw, "cut": name}[spelled]})
 
-    assert decide_tool(name, [], Authority(tools=said), (whole, raw)).allowed
-    assert not decide_tool(name, [], Authority(denied_tools=said), (whole, raw)).allowed
+    assert decide_tool(mcp_declaration(name, (whole, raw)), [], Authority(tools=said)).allowed
+    assert not decide_tool(
+        mcp_declaration(name, (whole, raw)), [], Authority(denied_tools=said)
+    ).allowed
     assert may_allow_any(prefixes_of(server), [], Authority(tools=said))

@@ -4,32 +4,16 @@ Names that this release has no tool for belong here too: a config written for Op
 when they come. Tools of MCP servers are `<server>__<tool>`.
 """
 
-from collections.abc import Mapping
+from crossclaw.domain.tools import BUILT_IN, GROUP_RULES
 
 ALIASES = {"bash": "exec", "apply-patch": "apply_patch", "bundle-mcp": "group:plugins"}
 
-SESSIONS = ("sessions_list", "sessions_history", "sessions_send", "sessions_spawn")
-
-GROUPS: Mapping[str, tuple[str, ...]] = {
-    "group:fs": ("read", "write", "edit", "apply_patch"),
-    "group:runtime": ("exec", "process"),
-    "group:sessions": (*SESSIONS, "session_status"),
-    "group:web": ("web_fetch", "web_search"),
-    "group:memory": ("memory_search", "memory_get"),
-    "group:ui": ("browser", "canvas"),
-    "group:automation": ("cron", "gateway"),
-    "group:messaging": ("message",),
-    "group:nodes": ("nodes",),
-    "group:plugins": ("*__*",),
-    "group:openclaw": (
-        *("agents_list", *SESSIONS, "session_status", "web_fetch", "web_search"),
-        *("memory_search", "memory_get", "browser", "canvas", "cron", "gateway", "message"),
-        *("nodes", "image"),
-    ),
-}
-
-_UNGROUPED = {"tts", "image_generate", "music_generate", "video_generate", "pdf", "x_search"}
-KNOWN = frozenset({*ALIASES, *GROUPS, *_UNGROUPED}.union(*GROUPS.values()))
+_OF_OPENCLAW = (
+    *("apply_patch", "process", "web_search", "x_search", "memory_search", "memory_get", "browser"),
+    *("canvas", "cron", "gateway", "message", "nodes", "image", "image_generate", "music_generate"),
+    *("video_generate", "tts", "pdf"),
+)
+KNOWN = frozenset({*ALIASES, *GROUP_RULES, *BUILT_IN, *_OF_OPENCLAW})
 
 
 def is_plain(rule: str) -> bool:

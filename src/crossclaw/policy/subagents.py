@@ -3,18 +3,11 @@
 from crossclaw.config.agents import Agents
 from crossclaw.config.tools import SubagentTools
 from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.tools import ToolDeclaration
 from crossclaw.policy.decision import Decision
 from crossclaw.policy.tools import Layer
 
 SPAWN_TOOL = "sessions_spawn"
-SESSION_TOOLS = (
-    "sessions_list",
-    "sessions_history",
-    "sessions_send",
-    SPAWN_TOOL,
-    "agents_list",
-    "session_status",
-)
 NO_SPAWN = Layer("being a sub-agent", deny=(SPAWN_TOOL,))
 
 
@@ -37,14 +30,20 @@ def decide_spawn(agents: Agents, parent: SessionKey, agent_id: str) -> Decision:
 
 
 def child_layers(settings: SubagentTools) -> tuple[Layer, ...]:
-    """Children have all tools but the session tools. `allow`, when given, is the whole list; naming
-    a session tool gives it back, but never the one that spawns."""
+    """Children have the tools that declare so: all but the session tools. `allow`, when given, is the whole
+    list; naming a session tool gives it back, but never the one that spawns."""
     policy = settings.tools
     given = (*(policy.allow or ()), *policy.also_allow)
     named = tuple(word for word in given if "*" not in word)
     whole = None if policy.allow is None else given
     return (
         Layer("tools.subagents.tools", whole, policy.deny),
-        Layer("being a sub-agent (see tools.subagents.tools)", deny=SESSION_TOOLS, unless=named),
+        Layer(
+            "being a sub-agent (see tools.subagents.tools)", closed=_not_for_children, unless=named
+        ),
         NO_SPAWN,
     )
+
+
+def _not_for_children(tool: ToolDeclaration) -> bool:
+    return not tool.children

@@ -5,23 +5,25 @@ Layers are and-ed: a tool is there when every layer lets it pass. Within a layer
 OpenClaw's older names (`bash`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 import msgspec
 
 from crossclaw.config.model import Config
-from crossclaw.config.toolnames import ALIASES as ALIASES
-from crossclaw.config.toolnames import GROUPS as GROUPS
-from crossclaw.config.toolnames import SESSIONS as _SESSIONS
+from crossclaw.config.toolnames import ALIASES
 from crossclaw.config.tools import Profile, ToolPolicy
 from crossclaw.domain.authority import Arm, Authority
+from crossclaw.domain.tools import ToolDeclaration
 from crossclaw.policy.decision import Decision
 
 PROFILES: Mapping[Profile, tuple[str, ...] | None] = {
     "minimal": ("session_status",),
     "coding": ("group:fs", "group:runtime", "group:sessions", "group:memory", "image"),
-    "messaging": ("group:messaging", *_SESSIONS[:3], "session_status"),
+    "messaging": (
+        *("group:messaging", "sessions_list", "sessions_history", "sessions_send"),
+        "session_status",
+    ),
     "full": None,
 }
 
@@ -33,14 +35,17 @@ class Layer(msgspec.Struct, frozen=True):
     allow: tuple[str, ...] | None = None
     deny: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
-    """What `deny` does not mean."""
+    """What neither `deny` nor `closed` means."""
+    closed: Callable[[ToolDeclaration], bool] | None = None
+    """What is denied for what it declares, whatever it is called."""
 
-    def decide(self, tool: str, *also: str) -> Decision:
-        """`also`: its other names; a rule that means one of them means the tool."""
-        rule = _matching_any((tool, *also), self.deny)
-        if rule is not None and _matching_any((tool, *also), self.unless) is None:
+    def decide(self, tool: ToolDeclaration) -> Decision:
+        rule = _matching(tool, self.deny)
+        if rule is None and self.closed is not None and self.closed(tool):
+            rule = tool.name
+        if rule is not None and _matching(tool, self.unless) is None:
             return Decision(False, f"{self.setting} denies {rule}")
-        if self.allow is not None and _matching_any((tool, *also), self.allow) is None:
+        if self.allow is not None and _matching(tool, self.allow) is None:
             return Decision(False, f"{self.setting} does not allow it")
         return Decision(True, f"{self.setting} allows it")
 
@@ -52,22 +57,15 @@ class Layer(msgspec.Struct, frozen=True):
 
 
 def decide_tool(
-    tool: str,
-    layers: Iterable[Layer],
-    authority: Authority | None = None,
-    also: Sequence[str] = (),
+    tool: ToolDeclaration, layers: Iterable[Layer], authority: Authority | None = None
 ) -> Decision:
     for layer in layers:
-        decision = layer.decide(tool, *also)
+        decision = layer.decide(tool)
         if not decision.allowed:
             return decision
-    if authority is not None and not authority.allows_tool(tool, *also):
+    if authority is not None and not authority.allows_tool(*tool.names):
         return Decision(False, "this run was not given it by whoever caused the run")
     return Decision(True, "no policy is against it")
-
-
-def allowed_tools(names: Iterable[str], layers: Sequence[Layer]) -> frozenset[str]:
-    return frozenset(name for name in names if decide_tool(name, layers).allowed)
 
 
 def may_allow_any(prefixes: Sequence[str], layers: Iterable[Layer], authority: Authority) -> bool:
@@ -164,15 +162,12 @@ def _with(listed: tuple[str, ...] | None, more: tuple[str, ...]) -> tuple[str, .
     return None if listed is None else (*listed, *more)
 
 
-def _matching_any(names: Iterable[str], rules: Sequence[str]) -> str | None:
-    return next((rule for name in names if (rule := _matching(name, rules)) is not None), None)
-
-
-def _matching(tool: str, rules: Iterable[str]) -> str | None:
-    """The rule that names this tool, as it is written."""
-    name = _plain(tool)
+def _matching(tool: ToolDeclaration, rules: Iterable[str]) -> str | None:
+    """The rule that means this tool, as it is written: by one of its names, or by its group."""
+    names = [_plain(name) for name in tool.names]
     for rule in rules:
-        if any(fnmatchcase(name, pattern) for pattern in _patterns((rule,))):
+        plain = _plain(rule)
+        if plain in tool.group_rules or any(fnmatchcase(name, plain) for name in names):
             return rule
     return None
 
@@ -198,9 +193,10 @@ def _all_denied(prefixes: Iterable[str], rules: Sequence[str]) -> bool:
 
 
 def _patterns(rules: Iterable[str]) -> Iterator[str]:
+    """Rules as patterns of names of MCP tools, none of which is in another group."""
     for rule in rules:
         plain = _plain(rule)
-        yield from GROUPS.get(plain, (plain,))
+        yield "*__*" if plain == "group:plugins" else plain
 
 
 def _plain(name: str) -> str:

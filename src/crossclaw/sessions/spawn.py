@@ -16,12 +16,13 @@ from crossclaw.domain.messages import AssistantMessage, UserMessage
 from crossclaw.domain.runs import Cause, NewRun, RunPlan
 from crossclaw.domain.sessions import NewSession, Session
 from crossclaw.domain.spawns import Cleanup, Spawn
+from crossclaw.domain.tools import SESSION_TOOLS
 from crossclaw.door.registry import Caller, Params, Result
 from crossclaw.door.resolver import Resolver
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Dedupe, EnsureSession, Op, PatchSession, PutSpawn
 from crossclaw.policy.sandbox import as_arm
-from crossclaw.policy.subagents import SESSION_TOOLS, decide_spawn
+from crossclaw.policy.subagents import decide_spawn
 from crossclaw.runs.book import Book
 from crossclaw.sessions.choosing import ModelChoices
 from crossclaw.sessions.desk import digest
@@ -250,7 +251,7 @@ class Spawns:
         if asking is not None and asking != model:
             mine = as_arm(self._config.agents, parent, mine, asking)
         if parent.is_guest:  # it has the session tools and nothing of this machine; nor has its arm
-            mine = mine.meet(Authority(owner=True, tools=frozenset(SESSION_TOOLS)))
+            mine = mine.meet(Authority(owner=True, tools=SESSION_TOOLS))
         hops = min(mine.hops_left, self._config.session.agent_to_agent.max_hops)
         return mine.meet(Authority(may_spawn=False, hops_left=hops - 1))
 

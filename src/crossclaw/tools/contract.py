@@ -1,14 +1,8 @@
-"""The tool contract: typed arguments in, text or JSON out; a failure is an answer to the model.
-
-`effect` says what may happen after a crash in the middle of a call:
-  pure       nothing outside changes: it runs again;
-  once       it makes itself unique by its call id: it runs again and happens once;
-  effects    it runs at most once: after a crash the model hears that its fate is unknown.
-"""
+"""The tool contract: typed arguments in, text or JSON out; a failure is an answer to the model."""
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
@@ -16,11 +10,11 @@ from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Run
+from crossclaw.domain.tools import Effect, ToolDeclaration
 from crossclaw.providers.contract import ToolSpec
 
 P = TypeVar("P", bound=msgspec.Struct)
 About = Mapping[str, str | dict[str, Any]]
-Effect = Literal["pure", "once", "effects"]
 
 
 Tell = Callable[[str], None]
@@ -57,14 +51,20 @@ def context_of(
 class Tool(Generic[P]):
     """Subclass it: set the class attributes, write `call`. Arguments arrive as `params`."""
 
-    name: str
+    declared: ToolDeclaration
+    """What rules go by; a tool without it is not loaded."""
     description: str
-    effect: Effect
     params: type[P]
     about: ClassVar[About] = {}
     """What a model is told of each parameter; a dict adds to its schema, such as `enum`."""
-    other_names: tuple[str, ...] = ()
-    """Which rules of the policy may mean it by, beside `name`."""
+
+    @property
+    def name(self) -> str:
+        return self.declared.name
+
+    @property
+    def effect(self) -> Effect:
+        return self.declared.effect
 
     async def call(self, context: ToolContext, params: P) -> Any:
         """The result: a string, text and image blocks, or anything that JSON can hold."""

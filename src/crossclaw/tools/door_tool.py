@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from crossclaw.domain.errors import Forbidden
+from crossclaw.domain.tools import UndeclaredTool, built_in
 from crossclaw.door.dispatch import Door, MissingScope
 from crossclaw.door.principal import session_principal
 from crossclaw.door.registry import Caller, Effect, Handle, Method, Params, Result
@@ -25,7 +26,10 @@ def tool_method(
     handle: Handle[P],
     summary: str,
 ) -> Method[P]:
-    """A method whose summary is what the model reads about the tool."""
+    """A method whose summary is what the model reads about the tool. Without a declaration there is none."""
+    declared = built_in(name)
+    if (declared.effect == "pure") != (effect == "read"):
+        raise UndeclaredTool(f"the tool {name} is declared {declared.effect}, its method {effect}")
     return Method(
         name=f"{PREFIX}{name}",
         params=params,
@@ -47,10 +51,9 @@ class Refused(Result, frozen=True):
 
 class DoorTool(Tool[P]):
     def __init__(self, door: Door, method: Method[P]) -> None:
-        self.name = method.name.removeprefix(PREFIX)
+        self.declared = built_in(method.name.removeprefix(PREFIX))
         self.description = method.summary
         self.params = method.params
-        self.effect = "pure" if method.effect == "read" else "once"
         self._door = door
         self._method = method.name
 

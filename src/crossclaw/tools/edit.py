@@ -6,6 +6,7 @@ import anyio.to_thread
 import msgspec
 
 from crossclaw.domain.errors import Invalid, NotFound
+from crossclaw.domain.tools import built_in
 from crossclaw.sandbox.contract import Place
 from crossclaw.sandbox.files import open_file, replace_file
 from crossclaw.sandbox.places import Places
@@ -22,7 +23,7 @@ class EditParams(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 
 
 class Edit(Tool[EditParams]):
-    name = "edit"
+    declared = built_in("edit")
     description = (
         "Replace a piece of text in a file of your workspace; the rest stays. oldText must be in the file "
         "letter by letter, and once: read the file first, and take more lines where it is not unique."
@@ -33,7 +34,6 @@ class Edit(Tool[EditParams]):
         "newText": "what shall stand there",
         "replaceAll": "replace it wherever it stands",
     }
-    effect = "effects"
     params = EditParams
 
     def __init__(self, places: Places) -> None:

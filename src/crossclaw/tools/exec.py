@@ -10,6 +10,7 @@ import msgspec
 from crossclaw.config.tools import ExecTool
 from crossclaw.disk.private import make_folder
 from crossclaw.domain.errors import Forbidden, Invalid, ToolFailed
+from crossclaw.domain.tools import built_in
 from crossclaw.sandbox.contract import Place, Wrapped
 from crossclaw.sandbox.files import check_folder, note_prompt_files, set_replaced_aside
 from crossclaw.sandbox.places import Places
@@ -27,7 +28,7 @@ class ExecParams(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Exec(Tool[ExecParams]):
-    name = "exec"
+    declared = built_in("exec")
     description = (
         "Run a shell command in your workspace and get its output and exit code. Nothing can be typed into "
         "it, and programs left in the background end with it. For files use read, write and edit."
@@ -37,7 +38,6 @@ class Exec(Tool[ExecParams]):
         "workdir": "a folder of the workspace to run it in; default the workspace itself",
         "timeout": "seconds after which it is stopped",
     }
-    effect = "effects"
     params = ExecParams
 
     def __init__(self, places: Places, settings_of: Callable[[str], ExecTool]) -> None:

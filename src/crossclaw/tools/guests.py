@@ -87,7 +87,8 @@ class GuestTools:
         chosen = await self._toolsets.of(key, locked, self._model_of(key.agent_id))
         shared = {name: tool for name, tool in chosen.items() if isinstance(tool, DoorTool)}
         closed = [Layer("gateway.tools", deny=self._config.gateway.tools.deny)]
-        return {n: t for n, t in (shared | self._own).items() if decide_tool(n, closed).allowed}
+        every = (shared | self._own).items()
+        return {name: tool for name, tool in every if decide_tool(tool.declared, closed).allowed}
 
     async def call(
         self,

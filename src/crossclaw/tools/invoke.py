@@ -7,15 +7,13 @@ from crossclaw.config import Config
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Forbidden, NotFound
 from crossclaw.domain.sessions import UNBOUND
+from crossclaw.domain.tools import ToolDeclaration, mcp_declaration
 from crossclaw.door.principal import Principal, Scope
 from crossclaw.door.resolver import Resolver, SessionHandle
 from crossclaw.policy.sandbox import confined
 from crossclaw.policy.tools import Layer, decide_tool
 from crossclaw.tools.contract import Tool, ToolContext
 from crossclaw.tools.toolset import Toolsets
-
-CLOSED = ("exec", "write", "edit", "group:plugins")
-"""A leaked token should not be a shell at once: these are given back with gateway.tools.allow."""
 
 
 class ToolNotAvailable(NotFound):
@@ -44,7 +42,7 @@ class Invoker:
         self, principal: Principal, name: str, arguments: dict[str, Any], session_key: str
     ) -> Any:
         known = self._toolsets.known.get(name)
-        self._refuse_closed(name)
+        self._refuse_closed(known.declared if known else mcp_declaration(name))
         if known is not None:
             _refuse_without_scope(principal, known)
         handle = await self._resolver.resolve(principal, session_key, "send")
@@ -53,6 +51,7 @@ class Invoker:
         given = principal.authority.meet(Authority(hops_left=hops)).meet(bound)
         authority = confined(self._config.agents, handle.key, given)
         tool = await self._find(handle, authority, name)
+        self._refuse_closed(tool.declared)  # by every name that it has
         _refuse_without_scope(principal, tool)
         return await tool.call(ToolContext(handle.key, authority), tool.read(arguments))
 
@@ -69,14 +68,19 @@ class Invoker:
             raise ToolNotAvailable(name)
         return tools[0]
 
-    def _refuse_closed(self, name: str) -> None:
+    def _refuse_closed(self, tool: ToolDeclaration) -> None:
+        """A leaked token should not be a shell at once: what has effects is opened by gateway.tools.allow."""
         settings = self._config.gateway.tools
         layers = (
             Layer("gateway.tools", deny=settings.deny),
-            Layer("the gateway", deny=CLOSED, unless=settings.allow),
+            Layer("the gateway", closed=_has_effects, unless=settings.allow),
         )
-        if not decide_tool(name, layers).allowed:
-            raise ToolNotAvailable(name)
+        if not decide_tool(tool, layers).allowed:
+            raise ToolNotAvailable(tool.name)
+
+
+def _has_effects(tool: ToolDeclaration) -> bool:
+    return tool.effect == "effects"
 
 
 def _refuse_without_scope(principal: Principal, tool: Tool[Any]) -> None:

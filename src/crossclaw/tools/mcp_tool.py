@@ -9,6 +9,7 @@ import msgspec
 
 from crossclaw.domain.errors import ToolFailed
 from crossclaw.domain.messages import Image, ImageSource, Text
+from crossclaw.domain.tools import mcp_declaration
 from crossclaw.providers.contract import ToolSpec
 from crossclaw.tools.contract import Tell, Tool, ToolContext
 
@@ -33,12 +34,12 @@ class Arguments(msgspec.Struct):
 
 
 class McpTool(Tool[Arguments]):
-    effect = "effects"
     params = Arguments
 
     def __init__(self, server: str, told: "types.Tool", call: CallServer) -> None:
-        self.name = tool_name(server, told.name)
-        self.other_names = other_names(server, told.name)
+        self.declared = mcp_declaration(
+            tool_name(server, told.name), other_names(server, told.name)
+        )
         words = told.description or f"{told.name} of the MCP server {server}."
         self.description = shortened(words, DESCRIPTION_CHARS_MAX)
         self.spec = ToolSpec(self.name, self.description, told.input_schema)

@@ -15,6 +15,7 @@ import msgspec
 
 from crossclaw.domain.errors import Invalid, ToolFailed
 from crossclaw.domain.messages import Image, ImageSource, Text
+from crossclaw.domain.tools import built_in
 from crossclaw.sandbox.contract import Place
 from crossclaw.sandbox.environment import host_environment
 from crossclaw.sandbox.files import open_file
@@ -46,7 +47,7 @@ class ReadParams(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Read(Tool[ReadParams]):
-    name = "read"
+    declared = built_in("read")
     description = (
         "Read a text file or a PDF, or look at a picture, in your workspace. Use it rather than exec with cat. A "
         "long file comes in parts; the answer says at which offset to go on."
@@ -56,7 +57,6 @@ class Read(Tool[ReadParams]):
         "offset": "first line, from 1",
         "limit": "lines at most",
     }
-    effect = "pure"
     params = ReadParams
 
     def __init__(self, places: Places) -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from crossclaw.domain.tools import BUILT_IN, SESSION_TOOLS
 from crossclaw.door.dispatch import Door
 from crossclaw.door.registry import Method
 from crossclaw.sessions.reading import (
@@ -80,15 +81,5 @@ def session_methods(
     ]
 
 
-NAMES = (
-    "sessions_list",
-    "sessions_history",
-    "sessions_send",
-    "sessions_spawn",
-    "agents_list",
-    "session_status",
-)
-
-
 def session_tools(door: Door) -> list[Tool[Any]]:
-    return [door_tool(door, name) for name in NAMES]
+    return [door_tool(door, name) for name in BUILT_IN if name in SESSION_TOOLS]

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from crossclaw.config.current import CurrentConfig
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.tools import ToolDeclaration, mcp_declaration, require_declared
 from crossclaw.policy.decision import Decision
 from crossclaw.policy.subagents import NO_SPAWN, child_layers
 from crossclaw.policy.tools import Layer, arm_layers, decide_tool, may_allow_any, tool_layers
@@ -21,19 +22,15 @@ IsSandboxed = Callable[[SessionKey, Authority], Decision]
 
 Against = Callable[[str], str | None]
 """What speaks against a tool that nobody has seen, by its name alone."""
-Since = Callable[[str, Sequence[str]], str | None]
-"""What has come to speak against a tool since it was offered, by its name and its other names."""
+Since = Callable[[ToolDeclaration], str | None]
+"""What has come to speak against a tool since it was offered."""
 
 
-ForModel = Callable[[str, str, Sequence[str]], str | None]
-"""What speaks against a tool when a certain model asks for it: `provider/model`, its name, its other names."""
+ForModel = Callable[[str, ToolDeclaration], str | None]
+"""What speaks against a tool when a certain model, `provider/model`, asks for it."""
 
 
-def _nothing(_name: str, _also: Sequence[str] = ()) -> None:
-    return None
-
-
-def _nothing_for(_model: str, _name: str, _also: Sequence[str]) -> None:
+def _nothing(*_asked: object) -> None:
     return None
 
 
@@ -44,7 +41,7 @@ class Toolset(Mapping[str, Tool[Any]]):
         refused: Mapping[str, str],
         against: Against = _nothing,
         since: Since = _nothing,
-        for_model: ForModel = _nothing_for,
+        for_model: ForModel = _nothing,
     ) -> None:
         self._offered = offered
         self._refused = refused
@@ -83,8 +80,8 @@ class Toolset(Mapping[str, Tool[Any]]):
         """The same for calls of a model that answers in the place of the chosen one: both must be allowed
         a tool. `model` is `provider/model`."""
 
-        def since(name: str, also: Sequence[str]) -> str | None:
-            return self._since(name, also) or self._for_model(model, name, also)
+        def since(tool: ToolDeclaration) -> str | None:
+            return self._since(tool) or self._for_model(model, tool)
 
         return Toolset(self._offered, self._refused, self._against, since, self._for_model)
 
@@ -94,7 +91,7 @@ class Toolset(Mapping[str, Tool[Any]]):
 
     def _why_taken_away(self, name: str) -> str | None:
         offered = self._offered.get(name)
-        return None if offered is None else self._since(name, offered.other_names)
+        return None if offered is None else self._since(offered.declared)
 
     def why_not(self, name: str) -> str:
         there_are = f"there are: {', '.join(self) or 'none'}"
@@ -126,7 +123,7 @@ class Toolsets:
         is_sandboxed: IsSandboxed,
         servers: McpServers,
     ) -> None:
-        self.known = {tool.name: tool for tool in tools}
+        self.known = _loaded(tools)
         self._config = config
         self._is_sandboxed = is_sandboxed
         self._servers = servers
@@ -157,24 +154,18 @@ class Toolsets:
         return Case(key.agent_id, model, sandboxed, key.is_subagent, given, self._config.epoch)
 
     def _since(
-        self,
-        epoch: int,
-        key: SessionKey,
-        authority: Authority,
-        model: str,
-        name: str,
-        also: Sequence[str],
+        self, epoch: int, key: SessionKey, authority: Authority, model: str, tool: ToolDeclaration
     ) -> str | None:
         """What speaks against a tool now, if the rules are other ones than when it was offered."""
         if epoch == self._config.epoch:
             return None
-        return self._now(key, authority, model, name, also)
+        return self._now(key, authority, model, tool)
 
     def _now(
-        self, key: SessionKey, authority: Authority, model: str, name: str, also: Sequence[str]
+        self, key: SessionKey, authority: Authority, model: str, tool: ToolDeclaration
     ) -> str | None:
         case = self._case(key, authority, model)
-        decision = decide_tool(name, self._chosen(case)[0], case.given, also)
+        decision = decide_tool(tool, self._chosen(case)[0], case.given)
         return None if decision.allowed else decision.reason
 
     def _choose(self, case: Case) -> tuple[tuple[Layer, ...], Toolset]:
@@ -195,14 +186,20 @@ class Toolsets:
 def _against(layers: Sequence[Layer], given: Authority, name: str) -> str | None:
     """A server that is not wanted is not started, so what its tools are called is not known. The
     answer is by the form of the name: it does not tell whether there is such a tool."""
-    decision = decide_tool(name, layers, given)
+    decision = decide_tool(mcp_declaration(name), layers, given)
     return decision.reason if SEPARATOR in name and not decision.allowed else None
 
 
+def _loaded(tools: Iterable[Tool[Any]]) -> dict[str, Tool[Any]]:
+    """A tool that does not say what it is would be open to everybody: it is not loaded."""
+    given = tuple(tools)
+    for tool in given:
+        require_declared(type(tool).__name__, getattr(tool, "declared", None))
+    return {tool.name: tool for tool in given}
+
+
 def _decided(tools: Mapping[str, Tool[Any]], layers: Sequence[Layer], given: Authority) -> Toolset:
-    found = {
-        name: decide_tool(name, layers, given, tool.other_names) for name, tool in tools.items()
-    }
+    found = {name: decide_tool(tool.declared, layers, given) for name, tool in tools.items()}
     return Toolset(
         {name: tool for name, tool in tools.items() if found[name].allowed},
         {name: each.reason for name, each in found.items() if not each.allowed},

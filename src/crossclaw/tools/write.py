@@ -6,6 +6,7 @@ import anyio.to_thread
 import msgspec
 
 from crossclaw.domain.errors import Invalid
+from crossclaw.domain.tools import built_in
 from crossclaw.sandbox.files import replace_file
 from crossclaw.sandbox.places import Places
 from crossclaw.tools.contract import Tool, ToolContext
@@ -19,7 +20,7 @@ class WriteParams(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Write(Tool[WriteParams]):
-    name = "write"
+    declared = built_in("write")
     description = (
         "Write a whole file in your workspace: a new one, or in place of the old one, which is gone then. "
         "Missing folders are made. To change part of a file use edit."
@@ -28,7 +29,6 @@ class Write(Tool[WriteParams]):
         "path": "of the file, from the workspace's folder",
         "content": "all of the file's text",
     }
-    effect = "effects"
     params = WriteParams
 
     def __init__(self, places: Places) -> None:

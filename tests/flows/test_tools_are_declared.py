@@ -1,0 +1,152 @@
+"""Tools say their group, their effect and whether children have them, and rules go by that: a tool that
+comes later is as closed as its neighbours, without being named in any list."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from crossclaw.app import House
+from crossclaw.config import Config
+from crossclaw.config.toolnames import KNOWN
+from crossclaw.config.tools import SubagentTools, ToolPolicy
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.tools import (
+    BUILT_IN,
+    SESSION_TOOLS,
+    ToolDeclaration,
+    UndeclaredTool,
+    built_in,
+    mcp_declaration,
+)
+from crossclaw.door.registry import Params
+from crossclaw.policy.subagents import child_layers
+from crossclaw.policy.tools import decide_tool
+from crossclaw.providers.rehearsal import RehearsalProvider
+from crossclaw.testing import open_house
+from crossclaw.tools.contract import Tool, ToolContext
+from crossclaw.tools.door_tool import tool_method
+from crossclaw.tools.invoke import Invoker, ToolNotAvailable
+from tests.flows.talking import OWNER, say
+from tests.flows.test_guests import Guest
+from tests.flows.tools import Nothing
+
+MAIN, CHILD = SessionKey.main("main"), SessionKey.parse("agent:main:subagent:c1")
+
+
+class Fork(Tool[Nothing]):
+    """A session tool from outside; its name is like no other's, so that no pattern helps."""
+
+    description, params = "Forks a session.", Nothing
+    declared = ToolDeclaration(name="fork", group="sessions", effect="effects", children=False)
+
+    async def call(self, context: ToolContext, params: Nothing) -> str:
+        raise AssertionError("it is closed")
+
+
+class Search(Fork):
+    declared = ToolDeclaration(name="look_up", group="web", effect="pure", children=True)
+
+
+def config_of(raw: dict[str, Any]) -> Config:
+    return msgspec.convert(raw, Config)
+
+
+async def has(house: House, key: SessionKey, **given: Any) -> set[str]:
+    return set(await house.toolsets.of(key, Authority(**given), "x/y"))
+
+
+@pytest.mark.spec("P4", "V4")
+async def test_a_tool_from_outside_is_as_closed_as_its_group(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider(), tools=[Fork(), Search()]) as house:
+        await say(house, "main", "say: hi", "r1")
+        assert {"fork", "look_up"} <= await has(house, MAIN)
+        assert await has(house, MAIN) - await has(house, CHILD) == SESSION_TOOLS | {"fork"}
+        assert "look_up" not in await has(house, MAIN, sandboxed=True)
+        invoker = Invoker(house.toolsets, house.resolver, Config(), lambda agent_id: "x/y")
+        with pytest.raises(ToolNotAvailable):
+            await invoker.invoke(OWNER, "fork", {}, "main")
+        with pytest.raises(ToolNotAvailable):
+            await Guest(house, "bob").call("fork")
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {"tools": {"deny": ["group:sessions"]}},
+        {"tools": {"deny": ["group:openclaw"]}},
+        {"tools": {"allow": ["group:fs", "group:web"]}},
+        {"tools": {"profile": "minimal"}},
+        {"tools": {"profile": "messaging"}},
+        {"tools": {"byProvider": {"x": {"deny": ["Group:Sessions"]}}}},
+        {"agents": {"list": [{"id": "main", "tools": {"deny": ["group:sessions"]}}]}},
+    ],
+)
+async def test_a_rule_for_a_group_means_a_tool_that_came_later(
+    tmp_path: Path, raw: dict[str, Any]
+) -> None:
+    async with open_house(
+        tmp_path, RehearsalProvider(), tools=[Fork()], config=config_of(raw)
+    ) as house:
+        assert "fork" not in await has(house, MAIN)
+
+
+async def test_what_the_gateway_denies_by_group_is_not_invoked_either(tmp_path: Path) -> None:
+    raw = {"gateway": {"tools": {"allow": ["fork"], "deny": ["group:sessions"]}}}
+    async with open_house(tmp_path, RehearsalProvider(), tools=[Fork()]) as house:
+        await say(house, "main", "say: hi", "r1")
+        invoker = Invoker(house.toolsets, house.resolver, config_of(raw), lambda agent_id: "x/y")
+        with pytest.raises(ToolNotAvailable):
+            await invoker.invoke(OWNER, "fork", {}, "main")
+
+
+@pytest.mark.spec("P4")
+def test_children_have_what_is_declared_so_and_the_rest_by_name() -> None:
+    def has_child(tool: ToolDeclaration, **policy: Any) -> bool:
+        settings = SubagentTools(tools=ToolPolicy(**policy))
+        return decide_tool(tool, child_layers(settings)).allowed
+
+    assert {name for name in BUILT_IN if not has_child(BUILT_IN[name])} == {
+        *("sessions_list", "sessions_history", "sessions_send", "sessions_spawn", "agents_list"),
+        *("session_status", "sessions_wait", "sessions_reply"),
+    }
+    assert has_child(mcp_declaration("docs__search"))
+    assert has_child(Fork.declared, also_allow=("fork",))
+    assert has_child(Fork.declared, also_allow=("group:sessions",))
+    assert not has_child(Fork.declared, also_allow=("*",))
+    assert not has_child(built_in("sessions_spawn"), also_allow=("sessions_spawn",))
+
+
+class _Params(Params, frozen=True):
+    pass
+
+
+async def test_a_tool_that_does_not_say_what_it_is_does_not_load(tmp_path: Path) -> None:
+    class Silent(Tool[Nothing]):
+        description, params = "Says nothing of itself.", Nothing
+
+    class Odd(Silent):
+        declared = ToolDeclaration(name="odd", group="odd", effect="pure", children=True)  # type: ignore[arg-type]
+
+    async def fork(caller: Any, params: _Params) -> None:
+        raise AssertionError
+
+    for tool, words in ((Silent(), "Silent does not declare"), (Odd(), "unknown group")):
+        with pytest.raises(UndeclaredTool, match=words):
+            async with open_house(tmp_path / words, RehearsalProvider(), tools=[tool]):
+                pass
+    with pytest.raises(UndeclaredTool, match="'sessions_fork' is not declared"):
+        tool_method("sessions_fork", _Params, _Params, "run", fork, "Forks.")
+    with pytest.raises(UndeclaredTool, match="sessions_list is declared pure"):
+        tool_method("sessions_list", _Params, _Params, "run", fork, "Lists.")
+
+
+async def test_every_tool_that_is_there_can_be_named_in_a_rule(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider()) as house:
+        there = house.toolsets.known
+        assert {name: tool.declared for name, tool in there.items()} == {
+            name: BUILT_IN[name] for name in there
+        }
+        assert SESSION_TOOLS <= set(there) <= KNOWN
