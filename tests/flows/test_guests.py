@@ -378,12 +378,12 @@ async def test_a_second_client_under_a_name_hears_nothing_while_the_first_waits(
 
 
 @pytest.mark.spec("G5")
-@pytest.mark.parametrize("other", ["two", None])
+@pytest.mark.parametrize("known", [("one", "two"), ("one", None), (None, "two")])
 async def test_a_message_in_a_clients_hands_is_not_for_the_second_under_its_name(
-    tmp_path: Path, other: str | None
+    tmp_path: Path, known: tuple[str | None, str | None]
 ) -> None:
     async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
-        first, second = Guest(house, "bob", client_id="one"), Guest(house, "bob", client_id=other)
+        first, second = (Guest(house, "bob", client_id=each) for each in known)
         await first.come()
         sent = await call(house, "sessions.send", label="bob", message="one", timeoutSeconds=0)
         await first.wait()
@@ -397,8 +397,9 @@ async def test_a_message_in_a_clients_hands_is_not_for_the_second_under_its_name
         )
         own = await house.book.find(apart["runId"])
         answered = await first.reply(sent["runId"], "done")
-        with pytest.raises(Busy, match="connect under another name"):
-            await second.wait(0)
+        if known[0] is not None:  # by which it is known again, also when it has nothing to answer
+            with pytest.raises(Busy, match="connect under another name"):
+                await second.wait(0)
 
     assert answered["status"] == "ok"
     assert own is not None
@@ -547,6 +548,28 @@ async def test_what_a_guest_spawns_has_nothing_of_this_machine_either(tmp_path: 
     assert len(results) >= 2
     assert all("'exec' is not available here" in str(each) for each in results)
     assert not (tmp_path / "state" / "workspace" / "ran").exists()
+
+
+@pytest.mark.spec("G5", "L3", "V3")
+async def test_no_path_of_this_machine_is_told_to_a_guest(tmp_path: Path) -> None:
+    """Whatever tool it calls, and in what comes back from its child."""
+    told: dict[str, Any] = {}
+    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+        await say(house, "main", "say: hello", "r1")
+        bob = Guest(house, "bob")
+        spawned = await bob.call("sessions_spawn", task="say: done")
+        await house.book.wait(spawned["runId"], timeout_s=3_600)
+        await bob.wait(60)
+        own = "agent:main:mcp:bob"
+        told["history"] = await bob.call("sessions_history", sessionKey=own, includeTools=True)
+        told["list"] = await bob.call("sessions_list", messageLimit=20)
+        told["status"] = await bob.call("session_status", sessionKey="main")
+        told["agents"] = await bob.call("agents_list")
+        seen = msgspec.json.encode(told).decode()
+
+    assert "Status: success" in seen
+    assert [row["key"] for row in told["list"]["sessions"] if "transcriptPath" in row] == []
+    assert str(tmp_path) not in seen
 
 
 @pytest.mark.spec("G5")

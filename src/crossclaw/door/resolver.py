@@ -148,6 +148,11 @@ class Resolver:
             case _:
                 return NOTHING
 
+    def knows_paths(self, principal: Principal) -> bool:
+        """Whether an answer may hold paths of this machine: to people's clients, and to sessions that work on it."""
+        viewer = self.viewer(principal)
+        return principal.sight == "everything" or (viewer is not None and viewer.knows_paths)
+
     def sees_everything(self, principal: Principal) -> bool:
         """Whether it is a person's client, and not a session, a node, a hook or a chat."""
         return principal.sight == "everything"

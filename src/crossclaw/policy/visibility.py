@@ -37,6 +37,11 @@ class Viewer(msgspec.Struct, frozen=True, kw_only=True):
         return self.mode == "tree" or self.roots is not None
 
     @property
+    def knows_paths(self) -> bool:
+        """Whether paths of this machine mean anything to it: a sandboxed session and a guest work elsewhere."""
+        return not (self.sandboxed or self.key.is_guest)
+
+    @property
     def sees_every_agent(self) -> bool:
         free = reachable(self.reach, self.key.agent_id) is None
         return free and self.mode == "all" and self.roots is None

@@ -132,6 +132,7 @@ class Announces:
         task = await self._ledger.find_run(spawn.run_id)
         began = task and task.started_at
         path = self._transcript_of(run.key.agent_id, run.session_id)
+        elsewhere = run.authority.sandboxed or SessionKey.parse(spawn.parent_key).is_guest
         stats = Stats(
             runtime_ms=spawn.ended_at - began if began and spawn.ended_at else None,
             input_tokens=child.input_tokens if child else 0,
@@ -139,7 +140,7 @@ class Announces:
             cost_usd=child.cost_usd if child else 0.0,
             session_key=run.key.text,
             session_id=run.session_id,
-            transcript=None if run.authority.sandboxed else str(path),
+            transcript=None if elsewhere else str(path),
         )
         return report_text(status, report, str(stats))
 

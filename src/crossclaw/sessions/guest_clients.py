@@ -18,7 +18,8 @@ CLIENT_ID_CHARS_MAX = 128
 
 
 class _Client:
-    """One that says nothing by which to know it again is there while its call lasts, and no longer."""
+    """One that says nothing by which to know it again is there while its call lasts, and while it has a
+    message to answer: that one is nobody else's."""
 
     def __init__(self, client_id: str | None) -> None:
         self.client_id = client_id
@@ -31,8 +32,9 @@ class _Client:
         if self.calls:
             return True
         silent_s = anyio.current_time() - self.heard_at
-        patience_s = AT_WORK_S if self.has_message else AWAY_S
-        return self.client_id is not None and silent_s < patience_s
+        if self.has_message:
+            return silent_s < AT_WORK_S
+        return self.client_id is not None and silent_s < AWAY_S
 
 
 class GuestClients:

@@ -95,9 +95,8 @@ class Reading:
         )
         ids = [session.session_id for session in sessions]
         tails = await self._ledger.list_tails(ids, limit=tail, tool_results=False) if tail else {}
-        viewer = self._resolver.viewer(caller.principal)
-        boxed = viewer is not None and viewer.sandboxed
-        old = frozenset() if boxed else await self._ledger.list_compressed(ids)
+        paths = self._resolver.knows_paths(caller.principal)
+        old = await self._ledger.list_compressed(ids) if paths else frozenset()
         keys = [session.key for session in sessions]
         budgets = await self._budgets.of(keys) if self._budgets else {}
         rows = [
@@ -105,7 +104,7 @@ class Reading:
                 caller,
                 session,
                 tails.get(session.session_id),
-                None if boxed else self._path(session, session.session_id in old),
+                self._path(session, session.session_id in old) if paths else None,
                 budgets.get(session.key),
             )
             for session in sessions
