@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from crossclaw.config import Config
 from crossclaw.domain.errors import Invalid
 from crossclaw.gateway.methods.settings import kept
 from tests.wire.housed import serve_house
@@ -242,6 +244,22 @@ def test_a_secret_goes_back_to_the_item_that_it_is_of(
     written = [{**each, "token": str(n)} for n, each in enumerate(shown, 1)]
     stays = dict(kept(sent, shown, written))
     assert stays == {(index, "token"): token for index, token in enumerate(tokens)}
+
+
+def test_a_list_of_secrets_that_comes_back_as_it_was_shown_is_kept() -> None:
+    keys = {"x": {"apiKeys": ["one", "two"], "baseUrl": "https://x.test"}}
+    written = {"models": {"providers": keys}}
+    shown = msgspec.convert(written, Config, dec_hook=lambda kind, value: kind(value)).redacted()
+
+    sent = json.loads(json.dumps(shown))
+    stays = dict(kept(sent, shown, written))
+    assert stays == {
+        ("models", "providers", "x", "apiKeys", n): k for n, k in ((0, "one"), (1, "two"))
+    }
+
+    sent["models"]["providers"]["x"]["apiKeys"].pop()
+    with pytest.raises(Invalid, match="it is not clear which"):
+        list(kept(sent, shown, written))
 
 
 def test_a_secret_is_not_given_to_an_item_that_nobody_knows() -> None:

@@ -139,8 +139,10 @@ class Config(Section, frozen=True):
         return thinking_level(name) if name else None
 
     def redacted(self) -> dict[str, Any]:
-        """The whole config as plain values with every secret left out, fit to be shown."""
-        shown: dict[str, Any] = msgspec.to_builtins(self, enc_hook=lambda _secret: "(hidden)")
+        """The whole config as the values that JSON has, with every secret left out: as a client is shown it, and
+        sends it back."""
+        text = msgspec.json.encode(self, enc_hook=lambda _secret: "(hidden)")
+        shown: dict[str, Any] = msgspec.json.decode(text)
         hidden: dict[str, Any] = without_credentials(shown)
         return hidden
 
