@@ -104,6 +104,36 @@ async def test_calls_that_nobody_watches_leave_a_place_for_a_person() -> None:
     assert begun == ["hook", "hook", "person"]
 
 
+async def test_calls_of_hooks_leave_places_for_jobs_and_agents() -> None:
+    """However many there are, also of what hooks have brought about."""
+    never, begun = anyio.Event(), list[str]()
+
+    class Slow:
+        name = "slow"
+
+        async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+            begun.append("hook" if request.outside else "job")
+            if request.outside:
+                await never.wait()
+            return AssistantMessage("done")
+
+        async def close(self) -> None:
+            pass
+
+    provider, _ = Providers({}, {}, extra={"x": Slow()}, calls_max=8).get("x/m")
+    job = msgspec.structs.replace(REQUEST, patient=True)
+    of_hook = msgspec.structs.replace(job, outside=True)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            for _call in range(30):
+                tasks.start_soon(provider.complete, of_hook, ignore)
+            await anyio.wait_all_tasks_blocked()
+            await provider.complete(job, ignore)
+            tasks.cancel_scope.cancel()
+
+    assert begun == ["hook"] * 3 + ["job"]
+
+
 async def test_close_closes_all_and_a_provider_can_be_had_again() -> None:
     class Closing(ScriptedProvider):
         closed = 0

@@ -16,6 +16,7 @@ from crossclaw.app import House
 from crossclaw.config import Config
 from crossclaw.config.supported import refuse_unsupported
 from crossclaw.domain.addresses import Address
+from crossclaw.domain.authority import HOOKS
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import ConfigInvalid
 from crossclaw.domain.keys import SessionKey
@@ -23,7 +24,6 @@ from crossclaw.domain.messages import Text, UserMessage
 from crossclaw.domain.secret import Secret
 from crossclaw.domain.sessions import NewSession
 from crossclaw.gateway.auth import GATEWAY, lock_for
-from crossclaw.gateway.edge import HOOKS
 from crossclaw.gateway.http.hooks import hook_lock
 from crossclaw.ledger.operations import EnsureSession
 from crossclaw.providers.contract import ModelRequest, UserTurn

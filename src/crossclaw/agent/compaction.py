@@ -322,7 +322,15 @@ class Compactor:
         # Half of what the window holds: the summary so far and the answer need their place too.
         chars = settings.limit(window) * BYTES_A_TOKEN // 2
         instructions = "\n".join(filter(None, [settings.instructions, wishes]))
-        return Summarizer(provider, model, chars, instructions or None, settings.timeout_s)
+        return Summarizer(
+            provider,
+            model,
+            chars,
+            instructions or None,
+            settings.timeout_s,
+            patient=run.patient,
+            outside=run.authority.is_of_hooks,
+        )
 
     async def _kept(self, scene: "Scene", cut: int, run: Run) -> "Kept":
         """Messages before the cut that stay as they are."""

@@ -64,8 +64,6 @@ from crossclaw.runs.lanes import Progress
 # Model calls in one run. Real work ends far below; a model that calls tools for ever must end too.
 TURNS_MAX = 100
 
-WATCHED = ("chat", "agent", "command")
-"""Runs that somebody may be waiting for in front of a screen; the others can wait out a rate limit."""
 REFUSALS_MAX = NAMED_MAX + 2
 """Repetitions of a refused request: without the pictures that are named, then without the new ones, then without
 all."""
@@ -210,7 +208,8 @@ class Loop:
             thinking=mind.thinking,
             cache=CacheMarks(ttl=ttl_of(self._history.held(run.session_id), self._retention)),
             session=run.session_id,
-            patient=run.kind not in WATCHED,
+            patient=run.patient,
+            outside=run.authority.is_of_hooks,
             params=mind.params,
         )
         return request, view

@@ -72,6 +72,9 @@ class Summarizer(msgspec.Struct, frozen=True):
     """What one prompt may hold: less than the model's window."""
     instructions: str | None = None
     timeout_s: float = TIMEOUT_S
+    patient: bool = False
+    outside: bool = False
+    """It stands where its run stands: who waits for the run waits for its summary."""
 
     async def summarize(self, before: str | None, messages: Sequence[Message]) -> Summary:
         """A model that cannot do it (silence, no words, no room) is replaced by a plain list."""
@@ -115,6 +118,8 @@ class Summarizer(msgspec.Struct, frozen=True):
             system=SYSTEM + wishes,
             turns=[UserTurn([], [Text(words)])],
             output_tokens_max=OUTPUT_TOKENS_MAX,
+            patient=self.patient,
+            outside=self.outside,
         )
         return await self.provider.complete(request, lambda piece: None)
 

@@ -26,6 +26,7 @@ from crossclaw.config.token import gateway_token
 from crossclaw.disk.guarding import guard
 from crossclaw.disk.private import write_file
 from crossclaw.disk.room import is_for_lack_of_room, room_bytes
+from crossclaw.domain.authority import HOOKS
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import CrossclawError, StoreDamaged, StoreFull, StoreLocked
 from crossclaw.domain.events import SpeechAllowed
@@ -37,7 +38,7 @@ from crossclaw.door.registry import Caller
 from crossclaw.gateway.around import Around
 from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Lock, gateway_lock
 from crossclaw.gateway.door_secrets import DoorSecrets
-from crossclaw.gateway.edge import HOOKS, Endpoint, FindToken
+from crossclaw.gateway.edge import Endpoint, FindToken
 from crossclaw.gateway.hello import About as AboutGateway
 from crossclaw.gateway.http.following import Followers
 from crossclaw.gateway.http.hooks import Dispatch as HookDispatch

@@ -10,6 +10,8 @@ from typing import Literal
 import msgspec
 
 HOPS_UNLIMITED = 1_000_000  # until the config is met
+HOOKS = "hooks"
+"""The credential of programs elsewhere: what they begin, and all that follows from it, goes back to this one."""
 
 
 class Maker(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -76,6 +78,10 @@ class Authority(msgspec.Struct, frozen=True, omit_defaults=True):
             arms=self.arms | other.arms,
             made_by=self.made_by | other.made_by,
         )
+
+    @property
+    def is_of_hooks(self) -> bool:
+        return any(maker.credential_id == HOOKS for maker in self.made_by)
 
     def allows_model(self, reference: str) -> bool:
         provider = reference.partition("/")[0]

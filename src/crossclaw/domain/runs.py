@@ -12,6 +12,9 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
 from crossclaw.domain.queueing import Queueing
 
+WATCHED = ("chat", "agent", "command", "compact")
+"""Kinds of runs that somebody may be waiting for in front of a screen."""
+
 RunKind = Literal[
     "chat",
     "agent",
@@ -111,6 +114,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def ended(self) -> bool:
         return self.status not in OPEN
+
+    @property
+    def patient(self) -> bool:
+        """Nobody watches: it can wait out a rate limit, and leaves places at a model to those who do."""
+        return self.kind not in WATCHED
 
     @property
     def fence(self) -> "Fence":

@@ -17,7 +17,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from crossclaw.domain import untrusted
-from crossclaw.domain.authority import Authority
+from crossclaw.domain.authority import HOOKS, Authority
 from crossclaw.door.open_calls import OpenCalls
 from crossclaw.door.principal import Principal, person_principal
 from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Offer, Unauthorized
@@ -34,9 +34,6 @@ Handle = Callable[[Request, Principal], Awaitable[ASGIApp]]
 # Spellings that one reader takes for a separator and another does not.
 _ODD_PATH = re.compile(rb"%(?:2f|5c|2e|25|00|3b)|//|\.\.|[;\\\x00-\x20\x7f-\xff]|/\./|/\.$", re.I)
 _CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-
-HOOKS = "hooks"
-"""The door of programs elsewhere: its secret lets a principal in that may call hooks and nothing else."""
 
 NOBODY = Principal(
     name="nobody",

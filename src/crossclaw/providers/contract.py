@@ -84,6 +84,8 @@ class ModelRequest(msgspec.Struct, frozen=True):
     """Which conversation this is, where a service keeps conversations' caches apart (`prompt_cache_key`)."""
     patient: bool = False
     """Nobody waits for it in front of a screen: what a service asks to be left alone for is waited."""
+    outside: bool = False
+    """It goes back to a program elsewhere, which may ask any number of times."""
     params: dict[str, Any] = {}
     """Fields of the request that the agent's config adds, as the service names them."""
 

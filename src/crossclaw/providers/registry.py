@@ -197,30 +197,29 @@ class Providers:
 
 class Capped:
     """A provider with at most so many calls at once; the rest wait in order. Calls that nobody waits for in
-    front of a screen never take the last places: however many hooks, jobs and agents send, a person is answered."""
+    front of a screen never take the last places: however many hooks, jobs and agents send, a person is answered.
+    What hooks bring about takes half of the others at most: jobs and agents go on, too."""
 
     def __init__(self, provider: Provider, calls_max: int) -> None:
         self.name = provider.name
         self._provider = provider
         self._calls = anyio.CapacityLimiter(calls_max)
         kept = math.ceil(calls_max / KEPT_FOR_PEOPLE)
-        self._patient = anyio.CapacityLimiter(max(1, calls_max - kept))
+        patient = max(1, calls_max - kept)
+        self._patient = anyio.CapacityLimiter(patient)
+        self._outside = anyio.CapacityLimiter(max(1, patient // 2))
 
     async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
-        if not request.patient:
-            return await self._complete(request, tell)
-        await _enter(self._patient)
-        try:
-            return await self._complete(request, tell)
-        finally:
-            self._patient.release()
-
-    async def _complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
-        await _enter(self._calls)
-        try:
+        async with AsyncExitStack() as places:
+            for places_of_its_kind in self._needed(request):
+                await _enter(places_of_its_kind)
+                places.callback(places_of_its_kind.release)
             return await self._provider.complete(request, tell)
-        finally:
-            self._calls.release()
+
+    def _needed(self, request: ModelRequest) -> list[anyio.CapacityLimiter]:
+        """Those of its kind first: whoever waits for one of them keeps nobody else waiting."""
+        kinds = [self._outside] if request.outside else []
+        return [*kinds, *([self._patient] if request.patient else []), self._calls]
 
     async def close(self) -> None:
         await self._provider.close()

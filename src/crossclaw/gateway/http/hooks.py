@@ -10,11 +10,12 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from crossclaw.config.hooks import HookMapping, Hooks
+from crossclaw.domain.authority import HOOKS
 from crossclaw.domain.errors import Busy, ConfigInvalid, CrossclawError, Forbidden
 from crossclaw.domain.secret import Secret
 from crossclaw.door.principal import Principal
 from crossclaw.gateway.auth import Lock, is_loopback, lock_for
-from crossclaw.gateway.edge import HOOKS, Endpoint
+from crossclaw.gateway.edge import Endpoint
 from crossclaw.gateway.http.answers import json_answer
 from crossclaw.gateway.limits import Limits
 from crossclaw.schedule.hooks import KeyFrom
