@@ -46,7 +46,7 @@ def test_held_tools_are_shown_and_agreed_to_by_a_command(held: Person) -> None:
 def test_status_and_doctor_name_held_tools(held: Person) -> None:
     status, doctor = held.types("status"), held.types("doctor")
 
-    assert "files__read, files__write (changed; crossclaw mcp held" in status.stdout
+    assert "files__read, files__write (changed or new; crossclaw mcp held" in status.stdout
     assert "MCP server files: the tool files__read says something else" in doctor.stdout
     assert "crossclaw mcp held" in doctor.stdout
 

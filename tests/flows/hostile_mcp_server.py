@@ -1,5 +1,5 @@
 """An MCP server that says too much, by hand: `python hostile_mcp_server.py <state file>`. The file says which
-description its tool has, so that it can change between two starts."""
+description its tool has, and which tools there are, so that both can change between two starts."""
 
 import json
 import sys
@@ -18,12 +18,11 @@ def answer(method: str) -> dict[str, object]:
             "type": "object",
             "properties": {f"p{n}": {"type": "string"} for n in range(told.get("properties", 0))},
         }
-        return {
-            "tools": [
-                {"name": "speak", "description": words, "inputSchema": schema},
-                {"name": "large", "description": "large", "inputSchema": large},
-            ]
-        }
+        tools = [
+            {"name": "speak", "description": words, "inputSchema": schema},
+            {"name": "large", "description": "large", "inputSchema": large},
+        ]
+        return {"tools": [tool for tool in tools if told.get("only") in (None, "", tool["name"])]}
     blocks = [{"type": "text", "text": "b" * told.get("block", 1)}] * told.get("blocks", 1)
     return {"content": blocks}
 

@@ -265,7 +265,7 @@ def mcp_servers(place: Place) -> Iterator[Finding]:
 
 
 def held_tools(place: Place) -> Iterator[Finding]:
-    """Tools that changed after they were first seen: no agent has them until the owner agrees."""
+    """Tools that changed or came after the server was first seen: no agent has them until the owner agrees."""
     path = place.paths.ledger_path
     if not path.exists():
         return
@@ -273,7 +273,8 @@ def held_tools(place: Place) -> Iterator[Finding]:
 
     try:
         for held in held_in(path):
-            text = f"the tool {held.tool} says something else of itself than before, and is held"
+            why = "is new" if held.is_new else "says something else of itself than before"
+            text = f"the tool {held.tool} {why}, and is held"
             yield Finding(f"MCP server {held.server}", "warning", text, "crossclaw mcp held")
     except StoreError:
         return  # told already, with the rows

@@ -1,4 +1,4 @@
-"""`mcp held` and `mcp agree`: tools of MCP servers that changed after they were first seen."""
+"""`mcp held` and `mcp agree`: tools of MCP servers that changed, or came, after the server was first seen."""
 
 import shlex
 from typing import Any
@@ -38,7 +38,9 @@ def _shown(tool: dict[str, Any]) -> str:
 def _words(tool: dict[str, Any]) -> str:
     """A change that is not in the description is one of its parameters."""
     before, now = (_indented(tool[each]) for each in ("before", "now"))
-    if tool["before"] == tool["now"]:
+    if tool.get("isNew"):
+        before = "(not there: the tool came after the server was first seen)"
+    elif tool["before"] == tool["now"]:
         now += " (the same words; its parameters have changed)"
     return f"{tool['tool']} of {tool['server']}\n  before: {before}\n  now:    {now}"
 

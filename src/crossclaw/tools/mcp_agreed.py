@@ -1,6 +1,6 @@
-"""What the owner has agreed to: a tool of an MCP server that says something else of itself than when it was first seen is
-held until the owner agrees. Its description is read by every model as if it were the owner's; a server
-that was harmless when it was set up may change it later."""
+"""What the owner has agreed to: a tool of an MCP server that says something else of itself than when it was first seen,
+or that the server did not have then, is held until the owner agrees. Its description is read by every model as if it were the owner's; a server
+that was harmless when it was set up may change it later, or bring another tool."""
 
 import logging
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class AgreedTools:
         held = await self._ledger.do(SeeTools(server=server, tools=told, at=self._clock.now_ms()))
         for name in held:
             log.warning(
-                "the MCP tool %s says something else of itself than before; it is held until you agree: "
+                "the MCP tool %s is new or says something else of itself than before; it is held until you agree: "
                 "crossclaw mcp held",
                 name,
             )

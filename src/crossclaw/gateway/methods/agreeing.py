@@ -1,4 +1,4 @@
-"""mcp.held, mcp.agree: tools of MCP servers that changed after they were first seen. Ours: OpenClaw has none."""
+"""mcp.held, mcp.agree: tools of MCP servers that changed, or came, after the server was first seen. Ours: OpenClaw has none."""
 
 from typing import Annotated, Any
 
@@ -24,6 +24,8 @@ class Held(Result, frozen=True):
     now: str
     digest: str
     """Pass it to `mcp.agree`: what was agreed to is what was looked at."""
+    is_new: bool
+    """The server did not have it when it was first seen."""
 
 
 class HeldResult(Result, frozen=True):
@@ -49,7 +51,14 @@ class Agreeing:
         found = await self._ledger.list_held_tools()
         return HeldResult(
             tools=[
-                Held(server=t.server, tool=t.tool, before=t.words, now=t.new_words, digest=t.digest)
+                Held(
+                    server=t.server,
+                    tool=t.tool,
+                    before=t.words,
+                    now=t.new_words,
+                    digest=t.digest,
+                    is_new=t.is_new,
+                )
                 for t in found
             ]
         )
@@ -76,7 +85,7 @@ class Agreeing:
                 scope="operator.read",
                 effect="read",
                 handle=self.held,
-                summary="Ours: tools of MCP servers that changed after they were first seen, and are held.",
+                summary="Ours: tools of MCP servers that changed or came after the server was first seen, and are held.",
             ),
             Method(
                 name="mcp.agree",

@@ -6,19 +6,24 @@ from crossclaw.ledger.agreed import AgreeTool, HeldTool, SeeTools
 from crossclaw.ledger.sqlite.writer import Transaction
 
 
+NOTHING = ""  # the digest that is agreed to of a tool that came later: none
+
+
 def see_tools(transaction: Transaction, op: SeeTools) -> list[str]:
     db, held = transaction.db, list[str]()
+    known = db.execute("SELECT 1 FROM agreed_tools WHERE server = ? LIMIT 1", (op.server,))
+    is_first_sight = known.fetchone() is None
     for tool, (digest, words) in op.tools.items():
         row = db.execute(
             "SELECT digest FROM agreed_tools WHERE server = ? AND tool = ?", (op.server, tool)
         ).fetchone()
+        agreed = row[0] if row else digest if is_first_sight else NOTHING
         if row is None:
             db.execute(
                 "INSERT INTO agreed_tools (server, tool, digest, words, seen_at) VALUES (?,?,?,?,?)",
-                (op.server, tool, digest, words, op.at),
+                (op.server, tool, agreed, words if agreed else "", op.at),
             )
-            continue
-        changed = row[0] != digest
+        changed = agreed != digest
         db.execute(
             "UPDATE agreed_tools SET new_digest = ?, new_words = ? WHERE server = ? AND tool = ?",
             (digest if changed else None, words if changed else None, op.server, tool),
@@ -39,7 +44,8 @@ def agree_tool(transaction: Transaction, op: AgreeTool) -> bool:
 
 def list_held_tools(db: apsw.Connection) -> list[HeldTool]:
     rows = db.execute(
-        "SELECT server, tool, words, new_words, new_digest, seen_at FROM agreed_tools "
-        "INDEXED BY agreed_tools_held WHERE new_digest IS NOT NULL ORDER BY server, tool"
+        "SELECT server, tool, words, new_words, new_digest, seen_at, digest = ? FROM agreed_tools "
+        "INDEXED BY agreed_tools_held WHERE new_digest IS NOT NULL ORDER BY server, tool",
+        (NOTHING,),
     )
-    return [HeldTool(*row) for row in rows]
+    return [HeldTool(*row[:6], *map(bool, row[6:])) for row in rows]
