@@ -88,6 +88,14 @@ async def test_a_damaged_entry_hurts_no_search_no_preview_and_no_other_entry(
     first = found["entries"]["entries"][0]
     assert (first["type"], first["note"]["kind"]) == ("note", "unreadable")
     assert found["tool history"]["messages"][0]["unreadable"] is True
+    # People's clients have it in its place too, as words.
+    shown, rest = found["history"]["messages"][0], found["history"]["messages"][1:]
+    assert (shown["role"], shown["unreadable"]) == ("system", True)
+    assert "crossclaw doctor" in shown["content"][0]["text"]
+    assert [message.get("unreadable") for message in rest] == [None] * 3
+    previewed = {each["key"]: each["items"] for each in found["previews"]["previews"]}
+    assert "cannot be read" in previewed[BAD][0]["text"]
+    assert len(previewed[BAD]) == len(previewed[GOOD]) == 4
 
 
 @pytest.mark.spec("B1", "H3")

@@ -115,7 +115,9 @@ TREE: dict[str, Leaf | Group] = {
         "the session tools for MCP clients, and tools of MCP servers that changed",
         {
             "serve": Leaf("the session tools as an MCP server on stdin and stdout", "mcp"),
-            "held": Leaf("tools of MCP servers that changed or are new, and wait for your yes", "mcp_held"),
+            "held": Leaf(
+                "tools of MCP servers that changed or are new, and wait for your yes", "mcp_held"
+            ),
             "agree": Leaf("let agents use such a tool as it is now", "mcp_held"),
         },
         default="serve",

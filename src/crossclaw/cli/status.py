@@ -55,7 +55,9 @@ async def _held(peer: Peer, timeout_s: float) -> list[tuple[str, object]]:
     except Refusal:
         return []
     names = ", ".join(each["tool"] for each in answer["tools"])
-    return [("held tools", f"{names} (changed or new; crossclaw mcp held shows how)")] if names else []
+    return (
+        [("held tools", f"{names} (changed or new; crossclaw mcp held shows how)")] if names else []
+    )
 
 
 def _recent(sessions: dict[str, Any]) -> str:

@@ -20,6 +20,7 @@ from crossclaw.domain.messages import (
 )
 from crossclaw.domain.sessions import Entry
 from crossclaw.sessions.fitting import beginning_of, fitting, role_of
+from crossclaw.sessions.rows import UNREADABLE, is_unreadable
 
 WAITING_BYTES_MAX = (
     256 * 1024
@@ -82,6 +83,9 @@ def waiting_message(run_id: str, message: UserMessage, at: int) -> dict[str, Any
 
 
 def _wire(entry: Entry) -> dict[str, Any]:
+    if is_unreadable(entry):
+        words = [{"type": "text", "text": UNREADABLE}]
+        return {"role": "system", "content": words, "timestamp": entry.at, "unreadable": True}
     assert entry.message is not None
     return wire_message(entry.message, entry.at)
 

@@ -114,6 +114,9 @@ def is_unreadable(entry: Entry) -> bool:
     return entry.note is not None and entry.note.get("kind") == "unreadable"
 
 
+UNREADABLE = "[A message stood here. Its stored form is damaged and cannot be read; crossclaw doctor names it.]"
+
+
 def stored_message(entry: Entry) -> dict[str, Any]:
     """A message as it is stored, with its entry's id and time. What the gateway told the session's own
     model about it stays with that model."""

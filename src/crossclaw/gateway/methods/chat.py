@@ -29,6 +29,7 @@ from crossclaw.sessions.desk import digest
 from crossclaw.sessions.fitting import fitting
 from crossclaw.sessions.freshness import Freshness
 from crossclaw.sessions.queueing import queueing_for
+from crossclaw.sessions.rows import is_unreadable
 from crossclaw.sessions.stopping import Stopping
 
 ATTACHMENT_BYTES_MAX = 5_000_000  # OpenClaw's limit; a model takes no larger picture
@@ -218,9 +219,8 @@ class Chat:
         entries = await self._ledger.list_entries(
             session.session_id, limit=params.limit, before=params.before, notes=False
         )
-        said = [entry for entry in entries if entry.message is not None]
+        said = [entry for entry in entries if entry.message is not None or is_unreadable(entry)]
         newest = fitting(said, HISTORY_BYTES_MAX, entry_message, short_message)
-        # Where every entry of the page is damaged there is nothing to show, and still what was before.
         first = said[-len(newest)] if newest else next(iter(entries), None)
         return HistoryResult(
             session_key=params.session_key,

@@ -29,7 +29,7 @@ from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.choosing import ModelChoices
 from crossclaw.sessions.fitting import beginning_of
 from crossclaw.sessions.queueing import DEBOUNCE_MS_MAX, DROPS
-from crossclaw.sessions.rows import channel_field, last_channel
+from crossclaw.sessions.rows import UNREADABLE, channel_field, is_unreadable, last_channel
 
 LIST_MAX = 1_000  # rows of one answer; a page asks for what it shows
 PREVIEW_KEYS_MAX = 64
@@ -347,7 +347,11 @@ class Sessions:
             entries = await self._ledger.list_entries(
                 handle.session.session_id, limit=params.limit, notes=False
             )
-            items = [_preview(entry, params.max_chars) for entry in entries if entry.message]
+            items = [
+                _preview(entry, params.max_chars)
+                for entry in entries
+                if entry.message or is_unreadable(entry)
+            ]
             status = "ok" if items else "empty"
             previews.append({"key": key, "status": status, "items": items})
         return PreviewResult(ts=self._clock.now_ms(), previews=previews)
@@ -454,6 +458,8 @@ def _changes(params: PatchParams) -> dict[str, Any]:
 
 def _preview(entry: Entry, chars_max: int) -> dict[str, str]:
     message = entry.message
+    if is_unreadable(entry):
+        return {"role": "system", "text": UNREADABLE[:chars_max]}
     assert message is not None
     if isinstance(message, ToolResultMessage):
         role = "tool"

@@ -5,7 +5,6 @@ import apsw
 from crossclaw.ledger.agreed import AgreeTool, HeldTool, SeeTools
 from crossclaw.ledger.sqlite.writer import Transaction
 
-
 NOTHING = ""  # the digest that is agreed to of a tool that came later: none
 
 
