@@ -1,6 +1,7 @@
 """The system prompt: the owner's and the house's words, stable ones first, never in the history."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Cause, Run, RunPlan
 from crossclaw.domain.sessions import Session
 from crossclaw.policy.colleagues import Colleague
+from crossclaw.sessions.introductions import Introduction
 from crossclaw.testing import ScriptedProvider, open_house
 from tests.flows.talking import say
 
@@ -98,11 +100,19 @@ async def test_nothing_that_changes_with_the_run_or_the_hour_is_in_the_system_pr
 @pytest.mark.spec("M10")
 async def test_the_agents_that_may_be_reached_are_named_with_a_line_each(tmp_path: Path) -> None:
     found = [
-        Colleague("librarian", "knows every book", may_send=True, may_spawn=False),
-        Colleague("smith", "", may_send=True, may_spawn=True),
+        Colleague("librarian", may_send=True, may_spawn=False),
+        Colleague("smith", may_send=True, may_spawn=True),
     ]
+
+    async def introduce(_ids: Sequence[str]) -> dict[str, Introduction]:
+        return {"librarian": Introduction("knows every book")}
+
     maker = Prompts(
-        lambda agent_id: tmp_path, PromptSettings(), Disk(inline=True), lambda run: found
+        lambda agent_id: tmp_path,
+        PromptSettings(),
+        Disk(inline=True),
+        lambda run: found,
+        introduce=introduce,
     )
     run = run_in(SessionKey.main("main"))
 

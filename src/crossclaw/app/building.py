@@ -221,7 +221,9 @@ def _floor(site: Site, ground: Ground, dispatch: Dispatch) -> Floor:
         sends=Sends(resolver, book, ground.waits, config, clock, ids),
         spawns=Spawns(ledger, resolver, book, config, site.models, clock, ids),
         budgets=budgets,
-        standing=Standing(config, ledger, resolver, changing, site.models, budgets),
+        standing=Standing(
+            config, ledger, resolver, changing, site.models, budgets, told.introductions(site)
+        ),
         reading=_reading(site, ground, budgets),
         endings=Endings(config, ledger, Exchanges(ledger, clock, ids), announces, clock),
         freshness=Freshness(config, clock, ids),

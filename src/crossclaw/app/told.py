@@ -30,6 +30,8 @@ from crossclaw.policy.send import decide_send
 from crossclaw.providers.room import room_to_think
 from crossclaw.runs.book import BudgetOf, SayTime
 from crossclaw.schedule.zones import local_zone, user_zone
+from crossclaw.sessions.introductions import THREADS as INTRODUCING_THREADS
+from crossclaw.sessions.introductions import Introductions
 from crossclaw.sessions.route import find_chats
 
 PROMPT_THREADS = 4  # a workspace on a slow disk must not hold up the others
@@ -75,6 +77,11 @@ def days_ms(days: float | None) -> int | None:
     return None if days is None else int(days * 86_400_000)
 
 
+def introductions(site: Site) -> Introductions:
+    disk = Disk(inline=site.outside.inline, threads=INTRODUCING_THREADS)
+    return Introductions(site.config, workspace_of(site), disk)
+
+
 def prompts(site: Site) -> Prompts:
     defaults = site.config.agents.defaults
     settings = PromptSettings(defaults.bootstrap_max_chars, defaults.bootstrap_total_max_chars)
@@ -84,6 +91,7 @@ def prompts(site: Site) -> Prompts:
         Disk(inline=site.outside.inline, threads=PROMPT_THREADS),
         lambda run: colleagues(site.config, run.key, run.authority),
         lambda: sandboxes_write(site.config.agents),
+        introductions(site).of,
     )
 
 

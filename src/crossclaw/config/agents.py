@@ -296,7 +296,7 @@ class Agent(Section, frozen=True):
     name: str | None = None
     """Its name for people."""
     description: str | None = None
-    """A note for people."""
+    """What it is for, in one line: the agents that may reach it read it."""
     workspace: str | None = None
     """Its own folder."""
     model: Model | None = None

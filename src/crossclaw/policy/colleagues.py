@@ -12,8 +12,6 @@ from crossclaw.policy.visibility import decide_visible, viewer_of
 
 class Colleague(NamedTuple):
     agent_id: str
-    about: str
-    """One line by the owner; empty where there is none."""
     may_send: bool
     may_spawn: bool
 
@@ -32,11 +30,5 @@ def colleagues(config: Config, key: SessionKey, authority: Authority) -> list[Co
         ).allowed
         spawn = authority.may_spawn and decide_spawn(config.agents, key, agent_id).allowed
         if (sees and reach) or spawn:
-            found.append(Colleague(agent_id, _about(config, agent_id), sees and reach, spawn))
+            found.append(Colleague(agent_id, sees and reach, spawn))
     return found
-
-
-def _about(config: Config, agent_id: str) -> str:
-    agent = config.agents.get(agent_id)
-    words = agent.description or agent.identity.theme or agent.name or agent.identity.name or ""
-    return " ".join(words.split())[:200]

@@ -1,6 +1,7 @@
 """Who may be spawned, and how a session stands: the two small tools beside the four."""
 
 from crossclaw.config import Config
+from crossclaw.config.agents import Agent
 from crossclaw.domain.errors import Forbidden, Invalid
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import Session
@@ -12,6 +13,7 @@ from crossclaw.policy.tools import provider_rules
 from crossclaw.sessions.budgets import Budgets
 from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.choosing import ModelChoices
+from crossclaw.sessions.introductions import Introduction, Introductions
 
 AS_CONFIGURED = ("default", "")
 """Words that take a session's own model away again."""
@@ -63,7 +65,9 @@ class Standing:
         changing: Changing,
         models: ModelChoices,
         budgets: Budgets,
+        introductions: Introductions,
     ) -> None:
+        self._introductions = introductions
         self._config = config
         self._ledger = ledger
         self._resolver = resolver
@@ -79,20 +83,23 @@ class Standing:
         allowed = agents.spawn_allowed(own)
         found = {each.agent_id: each for each in colleagues(self._config, key, principal.authority)}
         others = {*found, *(set(agents.ids()) if "*" in allowed else set(allowed))}
+        names = [own, *sorted(others - {own, "*"})]
+        known = await self._introductions.of(each for each in names if each in found)
         rows = [
-            await self._agent_row(each, found.get(each), own)
-            for each in [own, *sorted(others - {own, "*"})]
+            await self._agent_row(each, found.get(each), own, known.get(each)) for each in names
         ]
         return AgentsResult(requester=own, allow_any="*" in allowed, agents=rows)
 
-    async def _agent_row(self, agent_id: str, found: Colleague | None, own: str) -> AgentRow:
+    async def _agent_row(
+        self, agent_id: str, found: Colleague | None, own: str, known: Introduction | None
+    ) -> AgentRow:
         agent, is_own = self._config.agents.find(agent_id), agent_id == own
         main = SessionKey.main(agent_id) if is_own or (found and found.may_send) else None
         return AgentRow(
             id=agent_id,
             configured=agent is not None,
             name=agent.name if agent else None,
-            description=(found.about or None) if found and agent and agent.description else None,
+            description=_description(agent, known),
             can_send=found.may_send if found else False,
             session_key=main.display(own) if main else None,
             exists=await self._ledger.find_session(main) is not None if main else None,
@@ -161,6 +168,13 @@ class Standing:
             "Archived": "yes" if session.archived_at is not None else None,
         }
         return "\n".join(f"{name}: {value}" for name, value in lines.items() if value)
+
+
+def _description(agent: Agent | None, known: Introduction | None) -> str | None:
+    """What stands in its name's column anyway is not said twice."""
+    if agent is None or known is None or known.text in ("", agent.name):
+        return None
+    return known.text
 
 
 def _tokens(session: Session) -> str:
