@@ -11,6 +11,9 @@ import venv
 from collections.abc import Iterator
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+from crossclaw.display.languages import tr  # the standard library alone
+
 OLDEST = (3, 11)
 PIP_THAT_INSTALLS_ELSEWHERE = (22, 3)  # the first with --python; saves setting pip up a second time
 PIN = re.compile(r"^([A-Za-z0-9][\w.-]*)==", re.M)
@@ -22,9 +25,11 @@ def main() -> int:
     folder, lock = Path(sys.argv[1]), Path(sys.argv[2])
     if sys.version_info < OLDEST:
         oldest = ".".join(map(str, OLDEST))
-        print(f"Crossclaw needs Python {oldest} or newer: make PYTHON=python3.12 run")
+        text = tr("Crossclaw needs Python {oldest} or newer: make PYTHON=python3.12 run")
+        print(text.format(oldest=oldest))
         return 1
-    print(f"Setting up in {folder}, once. Nothing is installed outside of it.", flush=True)
+    text = tr("Setting up in {folder}, once. Nothing is installed outside of it.")
+    print(text.format(folder=folder), flush=True)
     python = folder / "bin" / "python"
     pip = _make(folder, python)
     total = len(set(PIN.findall(lock.read_text("utf-8"))))
@@ -58,7 +63,7 @@ def _install(pip: list[str], wanted: list[str], total: int) -> int:
     assert work.stdout is not None
     last = _follow(work.stdout, total)
     if work.wait() != 0:
-        print("\nSetting up failed; pip's last words were:\n" + "".join(last))
+        print("\n" + tr("Setting up failed; pip's last words were:") + "\n" + "".join(last))
     return work.returncode
 
 
@@ -70,9 +75,10 @@ def _follow(lines: Iterator[str], total: int) -> list[str]:
         kept = [*kept[1 - KEPT_LINES :], line]
         if total and (begun := BEGUN.match(line)):
             count += 1
-            _show(f"  {count} of at most {total}: {begun[1]}")
+            text = tr("{count} of at most {total}: {name}")
+            _show("  " + text.format(count=count, total=total, name=begun[1]))
         elif total and line.startswith("Installing collected"):
-            _show("  downloaded; unpacking …")
+            _show("  " + tr("downloaded; unpacking …"))
     if total:
         _show("")
     return kept

@@ -175,3 +175,25 @@ def test_the_theme_is_chosen_and_kept(visit: Visit) -> None:
 
     assert light != dark
     assert visitor.page.evaluate(paper) == dark
+
+
+@pytest.mark.parametrize(
+    ("locale", "door", "talk", "view"),
+    [
+        ("es-AR", "Esta página necesita el token del gateway.", "Habla con", "Intercambios"),
+        ("pt-BR", "Esta página precisa do token do gateway.", "Fale com", "Trocas"),
+        ("it-IT", "Questa pagina ha bisogno del token del gateway.", "Parla con", "Scambi"),
+        ("de-DE", "This page needs the gateway's token.", "Talk with", "Exchanges"),
+    ],
+)
+def test_the_first_texts_are_in_the_reader_s_language(
+    visit: Visit, place: Place, locale: str, door: str, talk: str, view: str
+) -> None:
+    visitor = visit(route("chat", place.make(f"first-{locale}")), locale=locale)
+
+    visitor.see(".log .empty", has_text=f"{talk} Main")
+    visitor.see("nav a[data-view=exchanges]", has_text=view)
+    visitor.page.evaluate("sessionStorage.clear()")
+    visitor.page.goto("about:blank")
+    visitor.page.goto(visitor.url)
+    visitor.see("#door", has_text=door)

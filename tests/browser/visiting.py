@@ -115,6 +115,7 @@ class Visitor:
         width: int = 1440,
         height: int = 900,
         scheme: str = "light",
+        locale: str = "en-GB",
         may_complain: str | None = None,
     ) -> None:
         self.place = place
@@ -124,7 +125,7 @@ class Visitor:
         self.context = chromium.new_context(
             viewport={"width": width, "height": height},
             color_scheme=scheme,
-            locale="en-GB",
+            locale=locale,
             accept_downloads=True,
         )
         self.page = self.context.new_page()

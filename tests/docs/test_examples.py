@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from crossclaw.cli.commands import TREE
 from crossclaw.cli.exits import MEANINGS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TRANSLATIONS = sorted(ROOT.glob("README.*.md"))
 EXAMPLES = [
     pytest.param(code, id=f"{page.name}-{number}")
     for page in PAGES
@@ -44,7 +46,13 @@ def test_the_first_example_shows_a_reply_and_its_transcript(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     "page",
-    [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *PAGES[1:]],
+    [
+        ROOT / "README.md",
+        ROOT / "ARCHITECTURE.md",
+        ROOT / "CONTRIBUTING.md",
+        *TRANSLATIONS,
+        *PAGES[1:],
+    ],
     ids=lambda p: p.name,
 )
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
@@ -57,7 +65,7 @@ def test_every_make_target_in_the_pages_exists() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
     named = {
         name
-        for page in PAGES
+        for page in [*PAGES, *TRANSLATIONS]
         for name in re.findall(r"\bmake ([a-z-]+)\b", page.read_text("utf-8"))
     }
 
@@ -72,6 +80,25 @@ def commands_of(page: Path) -> list[list[str]]:
         for line in block.splitlines()
         if line.startswith("$ ")
     ]
+
+
+def test_the_first_two_minutes_are_the_same_commands_in_every_language() -> None:
+    """What people type is the same but for words of their own, and every command is one that there is."""
+    first = [_bare(words) for words in commands_of(ROOT / "README.md")]
+
+    assert [page.suffixes[0] for page in TRANSLATIONS] == [".es", ".it", ".pt"]
+    assert ["crossclaw", "onboard"] in first
+    for page in TRANSLATIONS:
+        assert [_bare(words) for words in commands_of(page)] == first
+        named = re.findall(r"`crossclaw ([a-z]+)", page.read_text("utf-8"))
+        assert set(named) <= TREE.keys()
+
+
+def _bare(words: list[str]) -> list[str]:
+    """Without comments, texts in quotes and names."""
+    words = words[: words.index("#")] if "#" in words else words
+    bare = [word for word in words if " " not in word]
+    return [*bare[:3], "<id>", *bare[4:]] if bare[1:3] == ["agents", "add"] else bare
 
 
 @pytest.mark.timeout(300)  # some twenty programs one after the other, on a machine that may be busy

@@ -7,7 +7,7 @@ import msgspec
 
 from crossclaw.app.parts import Outside
 from crossclaw.config import Config, Paths
-from crossclaw.config.profiles import NamedKey, profiles_path, read_profiles
+from crossclaw.config.profiles import NamedKey, find_profiles
 from crossclaw.config.providers import APIS, ProviderEntry
 from crossclaw.config.section import Secrets
 from crossclaw.domain.models import ModelFacts
@@ -20,8 +20,7 @@ from crossclaw.providers.registry import Providers, ProviderSettings
 def make_providers(config: Config, paths: Paths | None, outside: Outside) -> Providers:
     profiles: dict[str, list[NamedKey]] = {}
     if paths is not None:
-        where = profiles_path(paths.state_dir, config.agents.default_id)
-        profiles = read_profiles(where, config.auth.order)
+        profiles = find_profiles(paths.state_dir, config.agents.default_id, config.auth.order)
     entries = {name: ProviderEntry() for name in ("anthropic", "openai", "google", "ollama")}
     entries |= config.models.providers
     settings = {

@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 import msgspec
 
+from crossclaw.cli.asking import ask_text, is_somebody_there
 from crossclaw.cli.checks import greets_as_gateway
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
 from crossclaw.cli.finding import Wanted, served_port
@@ -18,6 +19,7 @@ from crossclaw.cli.say import out, out_json
 from crossclaw.cli.tables import table
 from crossclaw.config.file import ConfigFile
 from crossclaw.config.positions import KeyPath
+from crossclaw.display.languages import tr
 from crossclaw.domain.agents import DEFAULT_AGENT_ID, is_agent_id, normalize_agent_id
 
 LIST: KeyPath = ("agents", "list")
@@ -54,6 +56,9 @@ def _rows(answer: dict[str, Any]) -> str:
 def _add_arguments(parser: Parser) -> None:
     parser.add_argument("id", help="letters, digits, - and _")
     parser.add_argument("--name", help="how it is called in lists")
+    parser.add_argument(
+        "--description", metavar="LINE", help="what it is for; the other agents read it"
+    )
     parser.add_argument("--workspace", metavar="FOLDER", help="where its files lie")
     parser.add_argument("--model", metavar="PROVIDER/MODEL", help="what it thinks with")
     json_option(parser)
@@ -64,7 +69,15 @@ def _add(arguments: Arguments) -> int:
     place = find_place()
     if place.config.agents.find(agent_id) is not None:
         raise CommandFailed(f'the agent "{agent_id}" is already there')
-    options = {"name": arguments.name, "workspace": arguments.workspace, "model": arguments.model}
+    about = arguments.description
+    if about is None and not arguments.json and is_somebody_there():
+        about = ask_text(tr("What is it for? One line, which other agents read"))
+    options = {
+        "name": arguments.name,
+        "description": about,
+        "workspace": arguments.workspace,
+        "model": arguments.model,
+    }
     agent = {"id": agent_id} | {name: value for name, value in options.items() if value}
     file = ConfigFile(place.paths.config_path, place.environ)
     put_agent(file, place, agent)

@@ -13,7 +13,7 @@ from crossclaw.cli.config import located_warnings
 from crossclaw.cli.finding import PROBE_S, is_taken, local_port, named_port, served_port
 from crossclaw.cli.place import Place, find_place, told_whole
 from crossclaw.config.paths import LEGACY_FOLDERS
-from crossclaw.config.profiles import profiles_path, read_profiles
+from crossclaw.config.profiles import find_profiles
 from crossclaw.config.providers import ProviderEntry, model_fault
 from crossclaw.config.supported import not_yet, refuse_unsupported
 from crossclaw.config.token import TOKEN_VARIABLE
@@ -231,10 +231,9 @@ def _model(place: Place, subject: str, chosen: str) -> Iterator[Finding]:
 def _has_key(place: Place, provider: str, entry: ProviderEntry | None) -> bool:
     if entry and (entry.api_key or entry.api_keys):
         return True
-    profiles = profiles_path(place.paths.state_dir, place.config.agents.default_id)
+    kept = find_profiles(place.paths.state_dir, place.config.agents.default_id, {})
     return bool(
-        keys_of(provider, [], place.config.environment(place.environ))
-        or read_profiles(profiles, {}).get(provider)
+        keys_of(provider, [], place.config.environment(place.environ)) or kept.get(provider)
     )
 
 

@@ -126,6 +126,7 @@ TREE: dict[str, Leaf | Group] = {
         "what the gateway understands, for those who write clients",
         {"schema": Leaf("every method and event as JSON Schema", "protocol")},
     ),
+    "onboard": Leaf("set up a model, an agent and the service, step by step", "onboard"),
     "run": Leaf("first start: gateway, page and a link to open", "run"),
     "dashboard": Leaf("the link to the page of the gateway that runs", "dashboard"),
     "demo": Leaf("two agents talk, here and now, without key or network", "demo"),
@@ -161,9 +162,8 @@ TREE: dict[str, Leaf | Group] = {
 }
 
 ELSEWHERE: dict[str, str] = {
-    "onboard": "crossclaw run makes a config file, starts the gateway and prints what to try.",
-    "setup": "crossclaw run makes what is missing and starts the gateway.",
-    "configure": "crossclaw config get shows the settings, crossclaw config set changes one.",
+    "setup": "crossclaw onboard sets up a model, an agent and the service.",
+    "configure": "crossclaw onboard can be run again; crossclaw config set changes one setting.",
     "daemon": "crossclaw service install makes the gateway a service of yours.",
     "pairing": "crossclaw devices lists who waits to be let in, and lets them in.",
     "nodes": "crossclaw devices lists them; crossclaw gateway call node.list asks the gateway.",

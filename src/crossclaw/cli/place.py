@@ -8,6 +8,7 @@ import msgspec
 
 from crossclaw.cli.say import note
 from crossclaw.config import Config, Loaded, Paths, find_paths, load
+from crossclaw.display.languages import tr
 from crossclaw.domain.errors import ConfigInvalid
 
 
@@ -25,8 +26,8 @@ class Place(msgspec.Struct, frozen=True):
     @property
     def when_a_change_counts(self) -> str:
         if self.config.gateway.reload.mode == "off":
-            return "A gateway that is running learns of it when it is started again."
-        return "A gateway that is running takes it over in a moment, when no run is under way."
+            return tr("A gateway that is running learns of it when it is started again.")
+        return tr("A gateway that is running takes it over in a moment, when no run is under way.")
 
 
 def find_place(environ: Mapping[str, str] | None = None) -> Place:

@@ -21,6 +21,7 @@ from crossclaw.cli.place import Place, find_place
 from crossclaw.cli.say import out
 from crossclaw.config.file import ConfigFile
 from crossclaw.config.token import gateway_token
+from crossclaw.display.languages import tr
 
 _STARTER = """// Crossclaw's settings. Comments are allowed, and `crossclaw config set` keeps them.
 // `crossclaw config get` shows everything with its defaults.
@@ -40,8 +41,8 @@ def _run(arguments: Arguments) -> int:
     running = served_port(place)
     if running and greets_as_gateway(running):
         token = gateway_token(place.config, place.paths, place.environ)
-        out("A gateway of this state folder is already running.\n")
-        out(f"  open   {link(f'http://127.0.0.1:{running}', token.reveal())}")
+        out(tr("A gateway of this state folder is already running.") + "\n")
+        out(f"  {tr('open')}   {link(f'http://127.0.0.1:{running}', token.reveal())}")
         return _as_wanted(arguments.port, running)
     return _serve(arguments, place, named_port(place) if arguments.port is None else arguments.port)
 
@@ -73,7 +74,7 @@ def _serve(arguments: Arguments, place: Place, number: int | None) -> int:
             on_config=log.take,
         )
     )
-    out("\nStopped. Everything is kept; the next start goes on from here.")
+    out("\n" + tr("Stopped. Everything is kept; the next start goes on from here."))
     return code
 
 
@@ -88,27 +89,30 @@ def prepare(place: Place) -> Place:
 
 
 def greeting(place: Place, url: str, token: str) -> str:
-    agents = ", ".join(place.config.agents.ids())
-    model = place.config.model_for(place.config.agents.default_id, place.environ).primary
+    agents = place.config.agents
+    model = place.config.model_for(agents.default_id, place.environ).primary
+    rows: list[tuple[str, object]] = [
+        (tr("open"), link(url, token)),
+        (tr("agents"), ", ".join(agents.ids())),
+        (tr("model"), _model_line(model)),
+        (tr("state"), str(place.paths.state_dir)),
+    ]
+    wide = max(len(name) for name, _ in rows)
+    second = [] if agents.find("librarian") else ["  crossclaw agents add librarian"]
     return "\n".join(
         [
-            "Crossclaw is running.\n",
-            f"  open    {link(url, token)}",
-            f"  agents  {agents}",
-            f"  model   {_model_line(model)}",
-            f"  state   {place.paths.state_dir}\n",
-            "Try, in another terminal:",
+            tr("Crossclaw is running.") + "\n",
+            *(f"  {name:<{wide}}  {value}" for name, value in rows),
+            "",
+            *_to_set_up(model),
+            tr("Try, in another terminal:"),
             *_activation(),
             *_elsewhere(place),
-            '  crossclaw message send "Hola, agente"',
+            f'  crossclaw message send "{tr("Hello, agent")}"',
             "  crossclaw chat",
-            *(
-                []
-                if place.config.agents.find("librarian")
-                else ["  crossclaw agents add librarian"]
-            ),
+            *second,
             "  crossclaw doctor\n",
-            "Ctrl-C stops it.",
+            tr("Ctrl-C stops it."),
         ]
     )
 
@@ -130,10 +134,13 @@ def _elsewhere(place: Place) -> list[str]:
 def _model_line(model: str) -> str:
     if not model.startswith("rehearsal/"):
         return model
-    return (
-        "rehearsal: scripted, it does what `say: …` and `tool: …` lines tell it.\n"
-        "          For a real one: export ANTHROPIC_API_KEY=… (or OPENAI_API_KEY=…), start again."
-    )
+    return tr("rehearsal: scripted, it does what “say: …” and “tool: …” lines tell it")
+
+
+def _to_set_up(model: str) -> list[str]:
+    if not model.startswith("rehearsal/"):
+        return []
+    return [tr("For a model that thinks, in another terminal:"), "  crossclaw onboard\n"]
 
 
 def link(url: str, token: str) -> str:

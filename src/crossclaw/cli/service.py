@@ -55,17 +55,31 @@ def _install(arguments: Arguments) -> int:
     if arguments.print:
         out(manager.text.decode(), end="")
         return Exit.OK
-    _write(manager, replace=arguments.force)
-    out(f"wrote {manager.path}")
     if arguments.no_start:
+        _write(manager, replace=arguments.force)
+        out(f"wrote {manager.path}")
         out("To start it: " + " && ".join(map(" ".join, manager.start)))
         return Exit.OK
-    for command in manager.start:
-        _call(command)
+    out(f"wrote {install(arguments.port, replace=arguments.force)}")
     out("The gateway runs as a service of yours. crossclaw status looks at it.")
     if sys.platform != "darwin":
         note("So that it runs while you are not logged in: loginctl enable-linger")
     return Exit.OK
+
+
+def install(number: int | None = None, *, replace: bool = False) -> Path:
+    """Writes the service's file and starts it; answers where the file lies."""
+    manager = _manager(number)
+    _write(manager, replace=replace)
+    for command in manager.start:
+        _call(command)
+    return manager.path
+
+
+def installed() -> Path | None:
+    """The service's file, where there is one."""
+    path = _manager(None).path
+    return path if path.exists() else None
 
 
 def _write(manager: Manager, *, replace: bool) -> None:

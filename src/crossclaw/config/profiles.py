@@ -1,6 +1,7 @@
-"""Auth profiles: the keys that OpenClaw keeps beside its config, as an import leaves them.
+"""Auth profiles: keys of model services that are kept in files of their own, never in the config.
 
-    <state>/agents/<agent>/agent/auth-profiles.json
+    <state>/credentials/auth-profiles.json          what `crossclaw onboard` keeps
+    <state>/agents/<agent>/agent/auth-profiles.json  what OpenClaw keeps
     {"version": 1, "profiles": {"anthropic:default": {"type": "api_key", "provider": "anthropic", "key": "…"}}}
 
 Keys and tokens are used; a login of a browser (`oauth`) is not, because only its own client may renew it.
@@ -9,9 +10,12 @@ Keys and tokens are used; a login of a browser (`oauth`) is not, because only it
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from crossclaw.disk.private import make_folder, write_file
+from crossclaw.domain.errors import ConfigInvalid
 from crossclaw.domain.secret import Secret
 
 log = logging.getLogger(__name__)
@@ -39,6 +43,47 @@ class _File(msgspec.Struct):
 
 def profiles_path(state_dir: Path, agent_id: str) -> Path:
     return state_dir / "agents" / agent_id / "agent" / "auth-profiles.json"
+
+
+def kept_path(state_dir: Path) -> Path:
+    return state_dir / "credentials" / "auth-profiles.json"
+
+
+def find_profiles(
+    state_dir: Path, agent_id: str, order: Mapping[str, Sequence[str]]
+) -> dict[str, list[NamedKey]]:
+    """The keys of both files, those in `credentials/` first: they were given to this gateway."""
+    found: dict[str, list[NamedKey]] = {}
+    for path in (kept_path(state_dir), profiles_path(state_dir, agent_id)):
+        for provider, keys in read_profiles(path, order).items():
+            found.setdefault(provider, []).extend(keys)
+    return found
+
+
+def keep_key(state_dir: Path, provider: str, key: Secret) -> Path:
+    """The key in `credentials/`, for its owner alone; others that are there stay."""
+    path = kept_path(state_dir)
+    make_folder(path.parent)
+    kept = _kept(path)
+    kept.setdefault("profiles", {})[f"{provider}:default"] = {
+        "type": "api_key",
+        "provider": provider,
+        "key": key.reveal(),
+    }
+    text = msgspec.json.format(msgspec.json.encode({"version": 1} | kept), indent=2).decode()
+    write_file(path, text + "\n")
+    return path
+
+
+def _kept(path: Path) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+    except FileNotFoundError:
+        return {}
+    except (OSError, msgspec.MsgspecError) as error:
+        raise ConfigInvalid(
+            f"{path} cannot be read ({error}); correct it or move it away first"
+        ) from None
 
 
 def read_profiles(path: Path, order: Mapping[str, Sequence[str]]) -> dict[str, list[NamedKey]]:

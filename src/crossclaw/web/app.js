@@ -1,5 +1,6 @@
 // The page: a client of the gateway like any other. This module finds the way; the parts do the rest.
 import { empty, fill, h } from "./dom.js";
+import { t, translate } from "./language.js";
 import { store } from "./house.js";
 import { wire } from "./wire.js";
 import "./chat.js";
@@ -78,7 +79,7 @@ wire.addEventListener("line", ({ detail }) => {
 wire.addEventListener("door", ({ detail }) => {
   $("house").hidden = true;
   $("door").hidden = false;
-  $("door-why").textContent = detail.why ? `The gateway said: ${detail.why}` : "This page needs the gateway's token.";
+  $("door-why").textContent = detail.why ? `The gateway said: ${detail.why}` : t("This page needs the gateway's token.");
   $("door-why").classList.toggle("problem", Boolean(detail.why));
   $("token").focus();
 });
@@ -122,6 +123,7 @@ $("theme").addEventListener("click", () => {
   dress(theme);
 });
 
+translate();
 dress(store.get(THEME, "system"));
 wire.start();
 show();

@@ -1,14 +1,15 @@
 // Chat: a conversation as the ledger has it, the field below it and the list beside it.
 import { cost, debounce, face, fill, goneWords, h, icon, nameOf, speakerOf, stateMark, to, tokens } from "./dom.js";
 import { complain, house } from "./house.js";
+import { t } from "./language.js";
 import { Speaking } from "./speaking.js";
 import { wire } from "./wire.js";
 import "./composer.js";
 import "./recent.js";
 
 const REHEARSAL = [
-  "No key of a model is set, so the rehearsal model answers: it does what lines like “say: Hello” tell it.",
-  "With ANTHROPIC_API_KEY or OPENAI_API_KEY in the gateway's environment a real one does.",
+  t("No model is set up, so the rehearsal answers: it does what lines like “say: Hello” tell it."),
+  t("For a real one, type crossclaw onboard in a terminal."),
 ];
 
 const NARROW = matchMedia("(max-width: 699px)"); // list and conversation one after the other
@@ -139,9 +140,9 @@ class Chat extends Speaking {
   showEmpty() {
     this.log.querySelector(":scope > .empty")?.remove();
     if (!this.loaded || this.entries.size || this.pending.size || this.runs.size) return;
-    const hint = h("p", null, "Write below; “/” offers commands.");
+    const hint = h("p", null, t("Write below; “/” offers commands."));
     this.log.append(
-      h("li", { cls: "empty" }, face(this.key), h("p", { cls: "title" }, `Talk with ${speakerOf(this.key)}`), hint),
+      h("li", { cls: "empty" }, face(this.key), h("p", { cls: "title" }, t("Talk with {name}").replace("{name}", () => speakerOf(this.key))), hint),
     );
     house.rehearses().then(
       (yes) => yes && hint.after(...REHEARSAL.map((text) => h("p", { cls: "hint" }, text))),

@@ -1,5 +1,6 @@
 // Small tools for making elements and telling times and amounts. Words of others go in as text; the one
 // door for HTML is `setSanitised`.
+import { t } from "./language.js";
 
 export function h(tag, props, ...children) {
   const element = document.createElement(tag);
@@ -269,7 +270,7 @@ export function textOf(message) {
 }
 
 export function empty(title, text, ...more) {
-  return h("div", { cls: "empty" }, h("p", { cls: "title" }, title), h("p", null, text), ...more);
+  return h("div", { cls: "empty" }, h("p", { cls: "title" }, t(title)), h("p", null, t(text)), ...more);
 }
 
 export function debounce(work, ms) {

@@ -1,6 +1,7 @@
 // Exchanges: who asked whom, newest first.
 import { Part, dayOf, debounce, empty, fill, h, nameOfKey, oneLine, plural, statusMark, to, whenOf } from "./dom.js";
 import { complain, house } from "./house.js";
+import { t } from "./language.js";
 import { Lost, wire } from "./wire.js";
 
 class Exchanges extends Part {
@@ -57,7 +58,7 @@ class Exchanges extends Part {
             empty(
               "No agent has asked another yet",
               "Ask one of them to ask another, as in “Ask the librarian for the atlas”. What they say to each other is shown here, step by step.",
-              h("p", null, h("a", { href: "#/chat" }, "Talk with an agent"), ", or add one in the config: ", h("a", { href: "#/operations" }, "Operations")),
+              h("p", null, h("a", { href: "#/chat" }, t("Talk with an agent")), t(", or add one: "), h("code", null, "crossclaw agents add")),
             ),
           ),
         );

@@ -19,6 +19,7 @@ import { tellInWords } from "./beside.js";
 import { Hands } from "./hands.js";
 import { holdupsOf } from "./holdups.js";
 import { complain, house } from "./house.js";
+import { t } from "./language.js";
 import { Lost, wire } from "./wire.js";
 
 const HOUR = 3_600_000;
@@ -47,7 +48,7 @@ class MapView extends Hands {
     this.nobody = empty(
       "Nobody here yet",
       "Each session is a dot; what one says to another is a line that lights up.",
-      h("p", null, h("a", { href: "#/chat" }, "Talk with an agent")),
+      h("p", null, h("a", { href: "#/chat" }, t("Talk with an agent"))),
     );
     this.nobody.hidden = true;
     this.side = h("aside", { cls: "side", tabindex: "-1", "aria-label": "What happens" });

@@ -3,6 +3,7 @@
 import { Part, ago, cost, count, debounce, fill, h, lasted, statusMark, to } from "./dom.js";
 import { keepingFocus, plainList } from "./controls.js";
 import { house } from "./house.js";
+import { t } from "./language.js";
 import { Jobs } from "./jobs.js";
 import { Lost, wire } from "./wire.js";
 import "./config.js";
@@ -98,7 +99,7 @@ class Operations extends Part {
           h(
             "p",
             { cls: "warn" },
-            "This is the rehearsal model: it needs no key and plays scripts. Set ANTHROPIC_API_KEY or OPENAI_API_KEY for a real one.",
+            t("This is the rehearsal model: it needs no key and plays scripts. For a real one: crossclaw onboard"),
           ),
         ]
       : facts;

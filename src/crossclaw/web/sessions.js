@@ -19,6 +19,7 @@ import {
 } from "./dom.js";
 import { choice, select } from "./controls.js";
 import { complain, house } from "./house.js";
+import { t } from "./language.js";
 import { channelOf } from "./session.js";
 import { Lost, wire } from "./wire.js";
 
@@ -267,9 +268,9 @@ class Sessions extends Part {
         empty(
           "No session here",
           this.words.value
-            ? "Nothing has that name. Messages can be searched as well."
-            : "Talk with an agent, and its session appears.",
-          !this.words.value && h("p", null, h("a", { href: "#/chat" }, "Talk with an agent")),
+            ? t("Nothing has that name. Messages can be searched as well.")
+            : t("Talk with an agent, and its session appears."),
+          !this.words.value && h("p", null, h("a", { href: "#/chat" }, t("Talk with an agent"))),
         ),
       );
     if (!focused) return;

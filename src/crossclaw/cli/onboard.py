@@ -1,0 +1,331 @@
+"""`onboard`: from nothing to an agent that answers, in two minutes: a model, a test call, an agent, the service.
+
+It can be run again at any time: it shows what is there and changes only what is asked. Every question has an
+option (`--non-interactive` asks nothing); OpenClaw's names for them work too.
+"""
+
+from argparse import SUPPRESS
+from typing import Any
+
+import msgspec
+
+from crossclaw.cli import service
+from crossclaw.cli.agents import ENTRIES, LIST, put_agent
+from crossclaw.cli.asking import ask_text, ask_yes, is_somebody_there
+from crossclaw.cli.exits import CommandFailed, Exit, UsageError
+from crossclaw.cli.finding import served_port
+from crossclaw.cli.grammar import Arguments, Command, Parser, json_option, port, text_of
+from crossclaw.cli.onboard_model import (
+    COMPATIBILITY,
+    KEY_OPTIONS,
+    Chosen,
+    choose_by_asking,
+    choose_by_flags,
+    put_model,
+)
+from crossclaw.cli.place import Place, find_place
+from crossclaw.cli.run import prepare
+from crossclaw.cli.say import note, out, out_json
+from crossclaw.cli.tables import pairs
+from crossclaw.cli.trying import Tried
+from crossclaw.config.agents import Agent
+from crossclaw.config.file import ConfigFile
+from crossclaw.config.positions import KeyPath
+from crossclaw.config.profiles import keep_key
+from crossclaw.display.languages import SPOKEN, speak, tr
+from crossclaw.domain.agents import normalize_agent_id
+
+_TAKEN = (  # OpenClaw's options that ask for nothing that is missing here
+    "--accept-risk --skip-skills --skip-channels --skip-ui --skip-search --skip-bootstrap --skip-hooks"
+)
+_TAKEN_WITH_VALUE = "--flow --daemon-runtime --node-manager --gateway-auth"
+
+
+class Report(msgspec.Struct, rename="camel", omit_defaults=True):
+    """What was found and done, for programs."""
+
+    language: str
+    config: str
+    model: str = ""
+    agents: list[str] = []
+    changed: list[str] = []
+    test: dict[str, Any] = {}
+    service: str | None = None
+
+
+def _arguments(parser: Parser) -> None:
+    parser.add_argument("--lang", choices=SPOKEN, help="in place of the environment's language")
+    parser.add_argument(
+        "--non-interactive", action="store_true", help="ask nothing; the options say it all"
+    )
+    model = parser.add_argument_group("the model")
+    model.add_argument(
+        "--auth-choice",
+        metavar="WHO",
+        help="anthropic, openai, google, openrouter, ollama, llamacpp, custom or skip",
+    )
+    model.add_argument("--model", metavar="NAME", help="the model, or provider/model")
+    model.add_argument(
+        "--api-key-file", dest="api_key", type=text_of, metavar="FILE", help="a file with its key"
+    )
+    for name in KEY_OPTIONS:  # what stands on a command line can be read by others
+        model.add_argument(f"--{name}-api-key", dest=f"{name}_key", help=SUPPRESS)
+    model.add_argument("--custom-base-url", metavar="URL", help="where another service is reached")
+    model.add_argument("--custom-model-id", metavar="NAME", help="the same as --model")
+    model.add_argument("--custom-provider-id", metavar="NAME", help="its name in the config")
+    model.add_argument("--custom-compatibility", choices=tuple(COMPATIBILITY), default="openai")
+    model.add_argument(
+        "--secret-input-mode",
+        choices=("plaintext", "ref"),
+        default="plaintext",
+        help="plaintext: the key goes to credentials/; ref: it stays in the environment",
+    )
+    model.add_argument("--skip-health", action="store_true", help="without the test call")
+    _other_arguments(parser)
+    json_option(parser)
+
+
+def _other_arguments(parser: Parser) -> None:
+    agent = parser.add_argument_group("the agent and the gateway")
+    agent.add_argument("--agent-name", metavar="NAME", help="what the default agent is called")
+    agent.add_argument("--agent-description", metavar="LINE", help="what it is for")
+    agent.add_argument("--workspace", metavar="FOLDER", help="where its files lie")
+    agent.add_argument("--gateway-port", type=port, metavar="N", help="in place of 18789")
+    agent.add_argument("--gateway-bind", metavar="WHERE", help="loopback or lan")
+    daemon = agent.add_mutually_exclusive_group()
+    daemon.add_argument("--install-daemon", action="store_true", help="install the service")
+    daemon.add_argument("--no-install-daemon", "--skip-daemon", action="store_true", help=SUPPRESS)
+    parser.add_argument("--mode", choices=("local", "remote"), default="local", help=SUPPRESS)
+    for name in _TAKEN.split():
+        parser.add_argument(name, action="store_true", help=SUPPRESS)
+    for name in _TAKEN_WITH_VALUE.split():
+        parser.add_argument(name, help=SUPPRESS)
+
+
+def _onboard(arguments: Arguments) -> int:
+    language = speak(arguments.lang)
+    if arguments.mode == "remote":
+        raise UsageError(
+            "this sets up a gateway here; for one elsewhere: crossclaw config set gateway.mode remote"
+        )
+    asks = not arguments.non_interactive
+    if asks and not is_somebody_there():
+        raise UsageError(
+            tr("nobody is at a terminal to be asked"), hint="--non-interactive, with options"
+        )
+    place = prepare(find_place())
+    report = Report(language, str(place.paths.config_path))
+    if asks:
+        _show(place)
+    place = _model(arguments, place, report, asks=asks)
+    place = _agent(arguments, place, report, asks=asks)
+    place = _gateway(arguments, place, report)
+    _channel(asks=asks)
+    _service(arguments, report, asks=asks)
+    return _end(arguments, place, report)
+
+
+def _show(place: Place) -> None:
+    out(tr("Crossclaw, step by step. Enter takes what stands in brackets; Ctrl-C leaves.") + "\n")
+    rows: list[tuple[str, object]] = [
+        (tr("config"), str(place.paths.config_path)),
+        (tr("model"), _model_of(place)),
+        (tr("agents"), ", ".join(place.config.agents.ids())),
+        (tr("service"), service.installed() or tr("not installed")),
+    ]
+    out(pairs(rows) + "\n")
+
+
+def _model_of(place: Place) -> str:
+    return place.config.model_for(place.config.agents.default_id, place.environ).primary
+
+
+# ── the steps ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _model(arguments: Arguments, place: Place, report: Report, *, asks: bool) -> Place:
+    chosen = choose_by_flags(arguments, place)
+    if chosen is None and asks and arguments.auth_choice != "skip":
+        out(tr("1. Which model answers?"))
+        chosen = choose_by_asking(place, _model_of(place))
+    if chosen is None:
+        return place
+    file = _file(place)
+    put_model(file, place, chosen)
+    if chosen.offer.key:
+        file.check()  # nothing is kept for a config that is refused
+        kept = keep_key(place.paths.state_dir, chosen.offer.provider, chosen.offer.key)
+        report.changed.append(str(kept))
+        if asks:
+            out(tr("The key is in {path}, for you alone to read.").format(path=kept))
+    place = _save(file, place, report)
+    _tell_test(chosen, report, speaks=not arguments.json)
+    return place
+
+
+def _tell_test(chosen: Chosen, report: Report, *, speaks: bool) -> None:
+    tried = chosen.tried
+    if tried is None:
+        return
+    report.test = {"ok": tried.ok, "text": tried.text, "costUsd": tried.cost} | {
+        "seconds": round(tried.took_s, 2),
+        "inputTokens": tried.input,
+        "outputTokens": tried.output,
+    }
+    if tried.ok and speaks:
+        out(tr("{model} says: {text}").format(model=chosen.reference, text=tried.text))
+        out("  " + spent(tried))
+
+
+def spent(tried: Tried) -> str:
+    counts = tr("{seconds} s, {input} tokens read, {output} written").format(
+        seconds=f"{tried.took_s:.1f}", input=tried.input, output=tried.output
+    )
+    if tried.cost is None:
+        return f"{counts}; " + tr("its price is not known here")
+    if not tried.cost:
+        return f"{counts}; " + tr("free")
+    return f"{counts}; ${tried.cost:.6f}"
+
+
+def _agent(arguments: Arguments, place: Place, report: Report, *, asks: bool) -> Place:
+    agent = place.config.agents.get(place.config.agents.default_id)
+    wanted = {
+        "name": arguments.agent_name,
+        "description": arguments.agent_description,
+        "workspace": arguments.workspace,
+    }
+    if asks:
+        out("\n" + tr("2. Your agent"))
+        wanted["name"] = wanted["name"] or ask_text(
+            tr("What is your agent called?"), agent.name or ""
+        )
+        wanted["description"] = wanted["description"] or ask_text(
+            tr("What is it for? One line, which other agents read"), agent.description or ""
+        )
+    file = _file(place)
+    _put_agent_values(file, place, agent, wanted)
+    place = _save(file, place, report)
+    return _second_agent(place, report) if asks else place
+
+
+def _put_agent_values(
+    file: ConfigFile, place: Place, agent: Agent, wanted: dict[str, str | None]
+) -> None:
+    fresh = {name: value for name, value in wanted.items() if value}
+    fresh = {name: value for name, value in fresh.items() if getattr(agent, name) != value}
+    where = _place_of(place, agent.id)
+    if fresh and where is None:
+        put_agent(file, place, {"id": agent.id} | fresh)
+        return
+    for name, value in fresh.items():
+        assert where is not None
+        file.put((*where, name), value)
+
+
+def _place_of(place: Place, agent_id: str) -> KeyPath | None:
+    agents = place.config.agents
+    for index, agent in enumerate(agents.listed):
+        if agent.id == agent_id:
+            return (*LIST, index)
+    written = (name for name in agents.named if normalize_agent_id(name) == agent_id)
+    name = next(written, None)
+    return (*ENTRIES, name) if name else None
+
+
+def _second_agent(place: Place, report: Report) -> Place:
+    """Two make what this is about: one can ask the other."""
+    if len(place.config.agents.ids()) > 1:
+        return place
+    name = ask_text(tr("Name of a second agent that it can ask (empty: none)"))
+    if not name:
+        return place
+    agent_id = normalize_agent_id(name)
+    if place.config.agents.find(agent_id):
+        note(tr("That one is there already."))
+        return place
+    about = ask_text(tr("What is it for? One line, which other agents read"))
+    file = _file(place)
+    agent = {"id": agent_id, "name": name} | ({"description": about} if about else {})
+    put_agent(file, place, agent)
+    return _save(file, place, report)
+
+
+def _gateway(arguments: Arguments, place: Place, report: Report) -> Place:
+    wanted = {"port": arguments.gateway_port, "bind": arguments.gateway_bind}
+    file = _file(place)
+    for name, value in wanted.items():
+        if value is not None:
+            file.put(("gateway", name), value)
+    return _save(file, place, report)
+
+
+def _channel(*, asks: bool) -> None:
+    """The place of the first chat platform, once there are adapters (`channels/contract.py`)."""
+    if asks:
+        out("\n" + tr("3. Where you talk with it"))
+        out(tr("On the page, in the terminal and from any OpenClaw client."))
+        out(tr("Telegram, WhatsApp and other chats are not in this release yet."))
+
+
+def _service(arguments: Arguments, report: Report, *, asks: bool) -> None:
+    wanted = arguments.install_daemon
+    there = service.installed()
+    if asks and there is None and not wanted and not arguments.no_install_daemon:
+        out("\n" + tr("4. The service"))
+        wanted = ask_yes(tr("Install the gateway as a service of yours?"))
+    if there is not None and not wanted:
+        report.service = str(there)
+        return
+    if not wanted:
+        return
+    try:
+        report.service = str(service.install(replace=there is not None))
+        report.changed.append(report.service)
+    except CommandFailed as failed:
+        if not asks:
+            raise
+        note(f"{failed}\n{failed.hint or ''}")
+
+
+def _end(arguments: Arguments, place: Place, report: Report) -> int:
+    report.model, report.agents = _model_of(place), list(place.config.agents.ids())
+    if arguments.json:
+        out_json(msgspec.to_builtins(report))
+        return Exit.OK
+    if not report.changed:
+        out(tr("Nothing was changed."))
+    elif served_port(place):
+        note(place.when_a_change_counts)
+    out("\n" + tr("Ready. Next:"))
+    start = "crossclaw dashboard" if report.service else "crossclaw run"
+    talk = 'crossclaw message send "{}"'.format(tr("Hello"))
+    for command in (start, talk, "crossclaw chat"):
+        out(f"  {command}")
+    return Exit.OK
+
+
+# ── the file ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _file(place: Place) -> ConfigFile:
+    return ConfigFile(place.paths.config_path, place.environ)
+
+
+def _save(file: ConfigFile, place: Place, report: Report) -> Place:
+    """Only where something has changed: whoever only looks leaves no trace."""
+    if file.text == _file(place).text:
+        return place
+    file.save()
+    report.changed.append(str(file.path))
+    return find_place(place.environ)
+
+
+COMMANDS = {
+    "onboard": Command(
+        _arguments,
+        _onboard,
+        more="In English, Spanish, Portuguese and Italian, as LC_ALL, LC_MESSAGES or LANG say.\n"
+        "Keys: from a file (--api-key-file), from the environment (ANTHROPIC_API_KEY, …), or typed in.",
+    ),
+}
