@@ -85,7 +85,7 @@ async def converse(folder: Path, script: Script, *, contexts: bool) -> float:
                 if contexts:
                     asked["extraSystemPrompt"] = f"This is question {number}. {LOREM * 5}"
                 await house.door.dispatch(ME, "agent", asked)
-                run = await house.book.wait(f"r{number}")
+                run = await house.run_store.wait(f"r{number}")
                 assert run is not None
                 assert run.status == "ok", run.error
         await provider.close()

@@ -41,8 +41,8 @@ async def opened(paths: Paths) -> AsyncGenerator[House]:
 
 
 async def turn(house: House, key: SessionKey, text: str) -> None:
-    submitted = await house.desk.submit(key, text)
-    run = await house.book.wait(submitted.run_id)
+    submitted = await house.intake.submit(key, text)
+    run = await house.run_store.wait(submitted.run_id)
     if run is None or run.status != "ok":
         raise RuntimeError(f"a turn failed, and none may: {run}")
 

@@ -25,7 +25,7 @@ from crossclaw.config.section import Section
 from crossclaw.display.languages import SPOKEN, catalogue
 from crossclaw.domain.secret import Secret
 from crossclaw.door.registry import Method
-from crossclaw.gateway.event_types import EVENT_TYPES, HelloOk, Payload
+from crossclaw.gateway.event_types import EVENT_TYPES, EventPayload, HelloOk
 from crossclaw.gateway.handshake import CONNECT
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import open_house
@@ -193,7 +193,7 @@ def protocol() -> str:
 
 def _event(name: str, kind: Any, summary: str) -> str:
     """What the house knows too is told of by its summary alone."""
-    is_own = isinstance(kind, type) and issubclass(kind, Payload)
+    is_own = isinstance(kind, type) and issubclass(kind, EventPayload)
     more = " ".join((kind.__doc__ or "").split()) if is_own else ""
     return " ".join(filter(None, [f"**{name}**: {summary}", more, f"`{shape(kind)}`"]))
 

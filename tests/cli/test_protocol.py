@@ -7,7 +7,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from crossclaw.cli.main import main
-from crossclaw.gateway.events import EVENT_NAMES
+from crossclaw.gateway.publisher import EVENT_NAMES
 
 
 @pytest.mark.spec("G2")

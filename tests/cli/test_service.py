@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from crossclaw.cli.service import UNIT_NAME, Service, launchd_plist, systemd_unit
+from crossclaw.cli.service import UNIT_NAME, SystemService, launchd_plist, systemd_unit
 from tests.cli.person import Person
 
-ODD = Service(
+ODD = SystemService(
     ("/opt/my $python/bin/python", "-m", "crossclaw", "gateway", "run", "--port", "18790"),
     {"OPENCLAW_STATE_DIR": '/srv/100% "sure"/$state', "PATH": "/usr/bin"},
     Path("/tmp"),

@@ -11,7 +11,7 @@ from typing import IO
 import pytest
 
 from crossclaw.cli.exits import Exit
-from crossclaw.cli.watch import Line, Shower
+from crossclaw.cli.watch import Shower, WatchLine
 from tests.cli.person import Person
 from tests.cli.test_with_a_gateway import running
 
@@ -197,7 +197,7 @@ def test_watch_does_not_take_a_report_for_an_answer_of_its_reader(person: Person
 def test_no_clock_of_a_watcher_runs_backwards(capsys: pytest.CaptureFixture[str]) -> None:
     shower = Shower(Namespace(words=[], json=False, lines=None))
 
-    shower.show([Line(5_000, "main", "chat"), Line(3_000, "main", "tool")])
+    shower.show([WatchLine(5_000, "main", "chat"), WatchLine(3_000, "main", "tool")])
 
     first, second = capsys.readouterr().out.splitlines()
     assert first.split()[0] == second.split()[0]

@@ -19,7 +19,7 @@ from crossclaw.providers.contract import (
     Turn,
     UserTurn,
 )
-from crossclaw.providers.dialects import COMPAT, Dialect, dialect_of
+from crossclaw.providers.dialects import COMPAT, WireDialect, dialect_of
 from crossclaw.providers.openai import OpenAIProvider, completion_params
 from crossclaw.providers.options import ModelOptions, WireOptions
 from crossclaw.testing.fake_models import FakeModelServer, Raw, Status
@@ -223,7 +223,7 @@ async def test_a_model_that_takes_no_tools_here_is_told_before_it_is_asked(
 # Dialects
 
 
-def of(base_url: str, model: str, **compat: Any) -> Dialect:
+def of(base_url: str, model: str, **compat: Any) -> WireDialect:
     return dialect_of(base_url, model, ModelFacts(), compat, is_openai=False)
 
 
@@ -272,7 +272,7 @@ def test_each_service_has_its_word_for_thinking(
     names = ("reasoning_effort", "reasoning", "thinking", "enable_thinking")
     for level, wanted in (("low", on), ("off", off)):
         request = ask("some-model", thinking=level)
-        params = completion_params(request, ModelFacts(), Dialect(thinking=name))
+        params = completion_params(request, ModelFacts(), WireDialect(thinking=name))
         assert {key: params[key] for key in names if key in params} == wanted
 
 

@@ -61,7 +61,7 @@ async def test_a_service_that_binds_thinking_takes_every_request_of_a_long_life(
                 message = "do both" if number % 2 else f"question {number}"
                 asked = {"message": message, "idempotencyKey": f"r{number}"}
                 await house.door.dispatch(ME, "agent", asked)
-                run = await house.book.wait(f"r{number}", timeout_s=30)
+                run = await house.run_store.wait(f"r{number}", timeout_s=30)
                 assert run is not None
                 assert run.status == "ok", run.error
                 if number == 3:

@@ -14,13 +14,13 @@ from crossclaw.domain.errors import ContextOverflow, ProviderError, ProviderOver
 from crossclaw.domain.messages import AssistantBlock, Text, ToolUse
 from crossclaw.providers.contract import Again, Piece, Provider, TextPiece
 from crossclaw.providers.registry import Providers, ProviderSettings
-from crossclaw.providers.retry import Patience, Retrying
+from crossclaw.providers.retry import Retrying, RetryLimits
 from crossclaw.testing.fake_models import Answer, Broken, FakeModelServer, Refuse
 from crossclaw.testing.fake_wires import Reply
 from tests.contracts.test_providers import ask, ignore, make
 from tests.flows.talking import call, say
 
-SHORT = Patience(wait_first_s=0.01)
+SHORT = RetryLimits(wait_first_s=0.01)
 BETTER = "Better now."
 
 
@@ -41,7 +41,7 @@ def api(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def housed(api: str, server: FakeModelServer, patience: Patience = SHORT) -> Providers:
+def housed(api: str, server: FakeModelServer, patience: RetryLimits = SHORT) -> Providers:
     """As a house makes them."""
     wire, url = {
         "anthropic": ("anthropic-messages", server.url),
@@ -151,7 +151,7 @@ async def test_tool_calls_side_by_side_survive_a_cut_and_come_once(
 
 
 async def test_others_are_answered_while_one_waits(api: str, server: FakeModelServer) -> None:
-    providers = housed(api, server, Patience(wait_first_s=60))
+    providers = housed(api, server, RetryLimits(wait_first_s=60))
     provider, _ = providers.get(f"{api}/claude-opus-4-8")
     server.queue(Refuse("overloaded"))
     waits = anyio.Event()
@@ -194,7 +194,7 @@ async def test_others_do_not_wait_for_a_run_on_a_dying_line_and_it_ends_when_it_
                 await anyio.sleep(0.01)
         others = [await say(house, f"agent:main:s{n}", "hi", f"r{n}") for n in range(5)]
         await call(house, "chat.abort", sessionKey="agent:main:slow")
-        ended = await house.book.wait("slow", timeout_s=30)
+        ended = await house.run_store.wait("slow", timeout_s=30)
     assert [run.reply for run in others] == [BETTER] * 5
     assert ended is not None
     assert ended.status == "aborted"

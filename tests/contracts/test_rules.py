@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from crossclaw.testing.fake_cache import PromptCache
-from crossclaw.testing.fake_rules import ALL, RULES, Rules
+from crossclaw.testing.fake_rules import ALL, RULES, ServiceRules
 from crossclaw.testing.fake_wires import WIRES
 
 HEADERS = {"authorization": "Bearer k", "x-goog-api-key": "k"}
@@ -206,12 +206,12 @@ def test_a_rule_refuses_and_its_switch_lets_pass(name: str, number: int) -> None
     refused = WIRES[path].complaint(HEADERS, body, ALL)
     assert refused is not None
     assert refused[0] == "invalid"
-    assert WIRES[path].complaint(HEADERS, body, Rules(off=[name])) is None
+    assert WIRES[path].complaint(HEADERS, body, ServiceRules(off=[name])) is None
 
 
 def test_a_switch_for_no_rule_is_a_mistake() -> None:
     with pytest.raises(ValueError, match="no such rules: nothing"):
-        Rules(off=["nothing"])
+        ServiceRules(off=["nothing"])
 
 
 # The cache that counts

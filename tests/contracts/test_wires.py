@@ -23,9 +23,9 @@ from crossclaw.providers.adapting import Adapting
 from crossclaw.providers.contract import (
     AssistantTurn,
     CacheMarks,
+    LostSpending,
     Piece,
     Provider,
-    Spent,
     TextPiece,
     ThinkingPiece,
     ToolPiece,
@@ -396,7 +396,7 @@ async def test_a_model_that_declines_is_no_answer_and_has_cost_something(
     async with opened(wire, server) as provider:
         with pytest.raises(ModelDeclined, match="declined"):
             await provider.complete(ask(wire), pieces.append)
-    assert pieces[-1] == Spent(Usage(input=10, output=5))
+    assert pieces[-1] == LostSpending(Usage(input=10, output=5))
 
 
 # Thinking that no longer fits
@@ -457,7 +457,7 @@ async def test_an_answer_that_breaks_off_has_cost_something(
     async with opened(wire, server) as provider:
         with pytest.raises(ProviderOverloaded):
             await provider.complete(ask(wire, user("x" * 4000)), pieces.append)
-    spent = [piece.usage for piece in pieces if isinstance(piece, Spent)]
+    spent = [piece.usage for piece in pieces if isinstance(piece, LostSpending)]
     assert len(spent) == 1
     counted = wire == "anthropic"  # its service says at the beginning what it has read
     assert spent[0].prompt == 10 if counted else spent[0].prompt > 900
@@ -475,7 +475,7 @@ async def test_what_a_stopped_call_had_cost_is_told(server: FakeModelServer) -> 
                 scope.cancel()
 
             await provider.complete(ask("anthropic"), stop)
-    assert pieces[-1] == Spent(usage)
+    assert pieces[-1] == LostSpending(usage)
 
 
 # The lists of models

@@ -96,7 +96,7 @@ async def _in_two_steps(self: Any, job: Any, at: int, next_at: Any, missed: Any,
     tick = Tick(job_id=job.job_id, at=at, status="running", run_id=begun.new.run_id)
     await self._ledger.do(TakeTick(job=job, tick=tick, next_at=next_at, missed=missed))
     await anyio.sleep(0.02)
-    await self._book.submit(begun.new, begun.session)
+    await self._run_store.submit(begun.new, begun.session)
     return str(begun.new.run_id)
 
 

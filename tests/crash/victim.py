@@ -42,13 +42,13 @@ from crossclaw.domain.ids import RandomIds
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage
 from crossclaw.domain.runs import Run
-from crossclaw.domain.spawns import Report, Spawn
+from crossclaw.domain.spawns import Spawn, SpawnReport
 from crossclaw.domain.tools import Effect
 from crossclaw.ledger.operations import ASIDE_AFTER_MS, LANE_RUNS_MAX, Inject, Op
 from crossclaw.ledger.sqlite import recovering
 from crossclaw.providers.contract import ModelRequest, Tell
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.sessions.announce import Announces
+from crossclaw.sessions.spawn_report import Announces
 from tests.crash.furnishing import Ask, Chat, Fall, Look, Stamp, tell
 
 ONE_BY_ONE = {"queue": {"mode": "followup", "debounceMs": 0, "cap": LANE_RUNS_MAX}}
@@ -194,7 +194,7 @@ class Victim:
         chat = self._chats.get(place["channel"])
         if chat is None:
             key = SessionKey.named("main", place["chat"])
-            return (await house.desk.submit(key, text, run_id=f"run-{name}")).run_id
+            return (await house.intake.submit(key, text, run_id=f"run-{name}")).run_id
         inbound = Inbound(
             address=Address(chat.name, place["chat"]),
             sender="ana",
@@ -207,7 +207,7 @@ class Victim:
 
 
 async def _wait(house: House, run: str) -> dict[str, Any]:
-    found = await house.book.wait(run, WAIT_S)
+    found = await house.run_store.wait(run, WAIT_S)
     if found is None:
         return {"status": "unknown"}
     return {"status": found.status if found.ended else "open", "reply": found.reply}
@@ -230,7 +230,7 @@ async def _verify(house: House) -> dict[str, Any]:
 def _report_in_two_steps() -> None:
     in_one_step = Announces._report
 
-    async def report(self: Announces, spawn: Spawn, report: Report, run: Run) -> list[Op[Any]]:
+    async def report(self: Announces, spawn: Spawn, report: SpawnReport, run: Run) -> list[Op[Any]]:
         ops = await in_one_step(self, spawn, report, run)
         await self._ledger.commit(*(op for op in ops if isinstance(op, Inject)))
         await anyio.sleep(GOSSIP_S)

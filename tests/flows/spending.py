@@ -48,7 +48,7 @@ async def account_of(house: House, run_id: str) -> Account:
 
 
 async def ended(house: House, run_id: str) -> Run:
-    run = await house.book.wait(run_id, timeout_s=3600)
+    run = await house.run_store.wait(run_id, timeout_s=3600)
     assert run is not None
     assert run.ended
     return run

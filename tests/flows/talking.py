@@ -30,7 +30,7 @@ async def call(house: House, method: str, principal: Principal = OWNER, **params
 async def say(house: House, key: str, text: str, run_id: str) -> Run:
     """Talk with a session and wait for the end of the run."""
     await call(house, "chat.send", sessionKey=key, message=text, idempotencyKey=run_id)
-    run = await house.book.wait(run_id, timeout_s=3600)
+    run = await house.run_store.wait(run_id, timeout_s=3600)
     assert run is not None
     return run
 

@@ -40,7 +40,7 @@ async def test_no_call_is_dispatched(tmp_path: Path) -> None:
     async with open_house(tmp_path, ScriptedProvider([])) as house:
         with pytest.raises(CredentialEnded):
             await begin(house)
-        assert await house.book.find("r1") is None, "nothing was done before it was refused"
+        assert await house.run_store.find("r1") is None, "nothing was done before it was refused"
 
 
 async def test_no_answer_is_given_to_a_call_that_waited(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ async def test_no_queued_run_begins(tmp_path: Path) -> None:
         await begin(house)
         await begin(house, THIEF, "g1", guest)
         end_silently(house)
-        runs = [await house.book.wait(each, timeout_s=600) for each in ("r1", "g1")]
+        runs = [await house.run_store.wait(each, timeout_s=600) for each in ("r1", "g1")]
 
     assert [(run.status, run.error) for run in runs if run] == [("aborted", ENDED)] * 2
     assert len(model.seen) == 1
@@ -89,7 +89,7 @@ async def test_neither_a_tool_nor_a_model_is_called(tmp_path: Path, at: str) -> 
         houses.append(house)
         house.credentials.put("device:x", 1)
         await begin(house)
-        run = await house.book.wait("r1", timeout_s=60)
+        run = await house.run_store.wait("r1", timeout_s=60)
 
     assert run is not None
     assert (run.status, run.error) == ("aborted", ENDED)

@@ -31,7 +31,7 @@ async def test_a_question_is_answered_with_the_help_of_a_tool(tmp_path: Path) ->
     async with open_house(tmp_path, model, channels=[chat], tools=[counter]) as house:
         run_id = await chat.say("ana", "how many are there?")
         await chat.wait_sent()
-        run = await house.book.wait(run_id)
+        run = await house.run_store.wait(run_id)
         entries = await house.ledger.list_entries(run.session_id, limit=9)  # type: ignore[union-attr]
 
     assert chat.sent == [("ana", "There is one.")]
@@ -59,7 +59,7 @@ async def test_a_question_is_answered_with_the_help_of_a_tool(tmp_path: Path) ->
 async def test_people_can_read_the_conversation_in_a_file(tmp_path: Path) -> None:
     chat = MemoryChannel()
     async with open_house(tmp_path, ScriptedProvider(["Good morning!"]), channels=[chat]) as house:
-        run = await house.book.wait(await chat.say("ana", "hello"))
+        run = await house.run_store.wait(await chat.say("ana", "hello"))
 
     file = tmp_path / "state" / "sessions" / "main" / f"{run.session_id}.jsonl"  # type: ignore[union-attr]
     header, user, assistant = map(json.loads, file.read_text("utf-8").splitlines())
@@ -78,7 +78,7 @@ async def test_listeners_hear_a_run_from_its_start_to_its_end(tmp_path: Path) ->
 
     async with open_house(tmp_path, model, tools=[Counting("count")]) as house:
         house.feed.subscribe(heard.append)
-        await house.book.wait((await house.desk.submit(MAIN, "go")).run_id)
+        await house.run_store.wait((await house.intake.submit(MAIN, "go")).run_id)
 
     kinds = [type(event) for event in heard if not type(event).__name__.startswith("Entry")]
     assert kinds[1] is RunStarted
@@ -93,7 +93,7 @@ async def test_the_same_platform_message_twice_is_one_run_and_one_reply(tmp_path
     async with open_house(tmp_path, ScriptedProvider(["once"]), channels=[chat]) as house:
         first = await chat.say("ana", "hi", message_id="m1")
         again = await chat.say("ana", "hi", message_id="m1")
-        await house.book.wait(first)
+        await house.run_store.wait(first)
         await anyio.sleep(60)
 
     assert first == again
@@ -103,7 +103,7 @@ async def test_the_same_platform_message_twice_is_one_run_and_one_reply(tmp_path
 async def test_a_group_has_a_session_of_its_own(tmp_path: Path) -> None:
     chat = MemoryChannel("discord")
     async with open_house(tmp_path, ScriptedProvider(["hello all"]), channels=[chat]) as house:
-        run = await house.book.wait(await chat.say("ana", "hi", group="Guild9"))
+        run = await house.run_store.wait(await chat.say("ana", "hi", group="Guild9"))
         await chat.wait_sent()
         session = await house.ledger.find_session(
             SessionKey.parse("agent:main:discord:group:Guild9")
@@ -119,7 +119,7 @@ async def test_the_model_remembers_what_was_said_before(tmp_path: Path) -> None:
     model = ScriptedProvider(["first answer", "second answer"])
     async with open_house(tmp_path, model) as house:
         for text in ("one", "two"):
-            await house.book.wait((await house.desk.submit(MAIN, text)).run_id)
+            await house.run_store.wait((await house.intake.submit(MAIN, text)).run_id)
 
     words = [text for turn in model.seen[1].turns for text in heard(turn)]
     assert words == ["one", "first answer", "two"]
@@ -129,8 +129,8 @@ async def test_sessions_do_not_see_each_other(tmp_path: Path) -> None:
     model = ScriptedProvider(lambda request: f"{len(request.turns)} turns")
     async with open_house(tmp_path, model) as house:
         for name in ("one", "two", "one"):
-            run_id = (await house.desk.submit(SessionKey.named("main", name), "hi")).run_id
-            last = await house.book.wait(run_id)
+            run_id = (await house.intake.submit(SessionKey.named("main", name), "hi")).run_id
+            last = await house.run_store.wait(run_id)
 
     assert last is not None
     assert last.reply == "3 turns"
@@ -145,7 +145,7 @@ async def test_an_unknown_tool_and_wrong_arguments_are_answers_to_the_model(tmp_
     )  # fmt: skip
 
     async with open_house(tmp_path, model, tools=[Strict()]) as house:
-        run = await house.book.wait((await house.desk.submit(MAIN, "go")).run_id)
+        run = await house.run_store.wait((await house.intake.submit(MAIN, "go")).run_id)
         entries = await house.ledger.list_entries(run.session_id, limit=9)  # type: ignore[union-attr]
 
     assert run is not None
@@ -166,9 +166,9 @@ async def test_a_run_that_fails_says_so_in_the_chat_and_in_the_transcript(tmp_pa
     chat = MemoryChannel()
     model = ScriptedProvider([ProviderRefused("the key was refused"), "fine again"])
     async with open_house(tmp_path, model, channels=[chat]) as house:
-        failed = await house.book.wait(await chat.say("ana", "hi"))
+        failed = await house.run_store.wait(await chat.say("ana", "hi"))
         await chat.wait_sent(1)
-        fine = await house.book.wait(await chat.say("ana", "and now?"))
+        fine = await house.run_store.wait(await chat.say("ana", "and now?"))
         entries = await house.ledger.list_entries(fine.session_id, limit=9)  # type: ignore[union-attr]
 
     assert failed is not None

@@ -38,7 +38,7 @@ def told(request: Any) -> str:
 
 
 async def child_results(house: House, spawned: Any) -> list[Any]:
-    run = await house.book.wait(spawned["runId"], timeout_s=3_600)
+    run = await house.run_store.wait(spawned["runId"], timeout_s=3_600)
     assert run is not None
     return await results_of(house, run)
 

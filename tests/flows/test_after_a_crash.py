@@ -26,13 +26,13 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.spec("B1")
 async def test_messages_that_were_accepted_are_answered_after_the_restart(folder: Path) -> None:
     async with open_house(folder, Recording(1000.0)) as house:
-        ids = [(await house.desk.submit(ANA, f"m{n}")).run_id for n in range(3)]
+        ids = [(await house.intake.submit(ANA, f"m{n}")).run_id for n in range(3)]
         await anyio.sleep(1)
         left = crashed_copy(folder)
 
     model = Recording()
     async with open_house(left, model) as house:
-        runs = [await house.book.wait(run_id) for run_id in ids]
+        runs = [await house.run_store.wait(run_id) for run_id in ids]
         entries = await house.ledger.list_entries(runs[0].session_id, limit=20)  # type: ignore[union-attr]
 
     assert [run.reply for run in runs if run] == ["re: m0", "re: m1", "re: m2"]
@@ -45,14 +45,14 @@ async def test_a_run_goes_on_from_its_last_stored_step(folder: Path) -> None:
     hang = Hanging()
     first = ScriptedProvider([[ToolUse("c1", "count", {})], [ToolUse("c2", "hang", {})]])
     async with open_house(folder, first, tools=[Counting("count", "effects"), hang]) as house:
-        run_id = (await house.desk.submit(ANA, "work")).run_id
+        run_id = (await house.intake.submit(ANA, "work")).run_id
         await hang.begun.wait()
         left = crashed_copy(folder)
 
     counter, hang = Counting("count", "effects"), Hanging()
     second = ScriptedProvider(["all done"])
     async with open_house(left, second, tools=[counter, hang]) as house:
-        run = await house.book.wait(run_id)
+        run = await house.run_store.wait(run_id)
         entries = await house.ledger.list_entries(run.session_id, limit=20)  # type: ignore[union-attr]
 
     assert run is not None
@@ -74,13 +74,13 @@ async def test_a_pure_tool_that_was_cut_off_runs_again(folder: Path) -> None:
 
     model = ScriptedProvider([[ToolUse("c1", "look", {})]])
     async with open_house(folder, model, tools=[Counting("look", before=hang)]) as house:
-        run_id = (await house.desk.submit(ANA, "look")).run_id
+        run_id = (await house.intake.submit(ANA, "look")).run_id
         await cut.wait()
         left = crashed_copy(folder)
 
     look = Counting("look")
     async with open_house(left, ScriptedProvider(["seen"]), tools=[look]) as house:
-        run = await house.book.wait(run_id)
+        run = await house.run_store.wait(run_id)
 
     assert run is not None
     assert (run.reply, look.calls) == ("seen", 1)
@@ -103,8 +103,8 @@ async def test_a_message_that_kills_the_process_is_given_up_visibly_and_the_next
 
     chat = MemoryChannel()
     async with open_house(left, Recording(), channels=[chat]) as house:
-        given_up = await house.book.wait(poison)
-        fine = await house.book.wait(after)
+        given_up = await house.run_store.wait(poison)
+        fine = await house.run_store.wait(after)
         await chat.wait_sent(2)
 
     assert given_up is not None
@@ -130,12 +130,12 @@ async def test_progress_between_crashes_is_no_reason_to_give_up(folder: Path) ->
             left, ScriptedProvider(steps), tools=[Counting("count"), hang]
         ) as house:
             if not run_id:
-                run_id = (await house.desk.submit(ANA, "long work")).run_id
+                run_id = (await house.intake.submit(ANA, "long work")).run_id
             await hang.begun.wait()
             left = crashed_copy(left, f"crash {crash}")
 
     async with open_house(left, ScriptedProvider(["at last"])) as house:
-        run = await house.book.wait(run_id)
+        run = await house.run_store.wait(run_id)
 
     assert run is not None
     assert run.reply == "at last"
@@ -146,11 +146,11 @@ async def test_a_house_that_is_stopped_properly_counts_no_attempt(folder: Path) 
     run_id = ""
     for _ in range(SUSPECT_AFTER + 3):
         async with open_house(folder, Recording(1000.0)) as house:
-            run_id = run_id or (await house.desk.submit(ANA, "patience")).run_id
+            run_id = run_id or (await house.intake.submit(ANA, "patience")).run_id
             await anyio.sleep(1)
 
     async with open_house(folder, Recording()) as house:
-        run = await house.book.wait(run_id)
+        run = await house.run_store.wait(run_id)
 
     assert run is not None
     assert run.reply == "re: patience"
@@ -175,7 +175,7 @@ async def test_a_reply_is_stored_with_the_end_of_its_run_at_every_moment(folder:
     for copy in copies:
         later = MemoryChannel(idempotent=True)
         async with open_house(copy, Recording(), channels=[later]) as house:
-            run = await house.book.wait(run_id)
+            run = await house.run_store.wait(run_id)
             await later.wait_sent()
             entries = await house.ledger.list_entries(run.session_id, limit=9)  # type: ignore[union-attr]
         assert [type(entry.message) for entry in entries] == [UserMessage, AssistantMessage]
@@ -193,12 +193,12 @@ async def test_a_crash_loop_is_blamed_on_one_run_at_a_time(
     for crash in range(SUSPECT_AFTER + 1):
         async with open_house(left, Recording(1000.0)) as house:
             if not ids:
-                ids = [(await house.desk.submit(key, "hi")).run_id for key in keys]
+                ids = [(await house.intake.submit(key, "hi")).run_id for key in keys]
             await anyio.sleep(1)
             left = crashed_copy(left, f"crash {crash}")
 
     async with open_house(left, Recording()) as house:
-        runs = [await house.book.wait(run_id) for run_id in ids]
+        runs = [await house.run_store.wait(run_id) for run_id in ids]
         given_up = next(run for run in runs if run and run.status == "error")
         entries = await house.ledger.list_entries(given_up.session_id, limit=9)
 

@@ -47,7 +47,7 @@ async def test_a_send_without_waiting_is_accepted_and_runs_later(tmp_path: Path)
     async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
         run = await say(house, "main", ask, "r1")
         (result,) = await results_of(house, run)
-        other = await house.book.wait(result["runId"], timeout_s=600)
+        other = await house.run_store.wait(result["runId"], timeout_s=600)
 
     assert result["status"] == "accepted"
     assert other is not None
@@ -61,7 +61,7 @@ async def test_a_wait_that_is_over_ends_only_the_wait(tmp_path: Path) -> None:
     async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
         run = await say(house, "main", ask, "r1")
         (result,) = await results_of(house, run)
-        other = await house.book.wait(result["runId"], timeout_s=600)
+        other = await house.run_store.wait(result["runId"], timeout_s=600)
 
     assert result["status"] == "timeout"
     assert "the run goes on" in result["error"]
@@ -90,7 +90,7 @@ async def test_a_send_that_is_executed_again_after_a_crash_sends_once(tmp_path: 
         left = crashed_copy(folder)
 
     async with open_house(left, RehearsalProvider(), config=two_agents()) as house:
-        run = await house.book.wait("r1", timeout_s=600)
+        run = await house.run_store.wait("r1", timeout_s=600)
         (result,) = await results_of(house, run)  # type: ignore[arg-type]
         asked = await house.ledger.find_session(SessionKey.main("librarian"))
         entries = await house.ledger.list_entries(asked.session_id, limit=9)  # type: ignore[union-attr]
@@ -131,7 +131,7 @@ async def test_a_cascade_of_sends_ends_with_its_hops(tmp_path: Path) -> None:
     async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
         run = await say(house, "main", principal_hops, "r1")
         (result,) = await results_of(house, run)
-        child = await house.book.wait(result["runId"], timeout_s=60)
+        child = await house.run_store.wait(result["runId"], timeout_s=60)
 
     assert child is not None
     assert child.authority.hops_left == run.authority.hops_left - 1
@@ -358,7 +358,7 @@ async def test_stop_ends_what_runs_in_the_session(tmp_path: Path) -> None:
         stopped = await call(
             house, "chat.send", sessionKey="main", message="/stop", idempotencyKey="r2"
         )
-        run = await house.book.wait("r1", timeout_s=5)
+        run = await house.run_store.wait("r1", timeout_s=5)
 
     assert (stopped["aborted"], stopped["runIds"]) == (True, ["r1"])
     assert run is not None

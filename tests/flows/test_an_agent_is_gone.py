@@ -225,10 +225,10 @@ async def test_what_was_queued_and_under_way_for_an_agent_that_goes_ends_in_sigh
     async with opened(tmp_path, "main", "chef") as house:
         await say(house, "main", ask + "\nthen:\nsay: asked", "r1")
         await call(house, "chat.send", sessionKey=CHEF, message="say: later", idempotencyKey="r2")
-        (open_run, _queued) = await house.book.list_open(SessionKey.main("chef"))
+        (open_run, _queued) = await house.run_store.list_open(SessionKey.main("chef"))
     async with opened(tmp_path, "main") as house:
         for run_id in (open_run.run_id, "r2"):
-            run = await house.book.wait(run_id, timeout_s=60)
+            run = await house.run_store.wait(run_id, timeout_s=60)
             assert run is not None
             assert (run.status, 'there is no agent "chef"' in (run.error or "")) == ("error", True)
         assert (await say(house, "main", "say: still here", "r3")).reply == "still here"

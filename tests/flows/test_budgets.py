@@ -256,7 +256,7 @@ async def test_a_spawn_draws_from_its_parents_account_and_has_never_more(
     async with open_house(tmp_path, model, config=config_with(None, agents)) as house:
         await say(house, "main", "go", "r1")
         spawn = await reported(house)
-        child = await house.book.find(spawn.run_id)
+        child = await house.run_store.find(spawn.run_id)
         outer = await account_of(house, "r1")
 
     assert child is not None
@@ -400,9 +400,9 @@ async def test_what_is_still_queued_when_the_time_is_over_asks_no_model(tmp_path
 
     model = Slow(answer)
     async with open_house(tmp_path, model, config=config_with({"minutes": 1})) as house:
-        await house.desk.submit(SessionKey.main("librarian"), "busy", run_id="first")
+        await house.intake.submit(SessionKey.main("librarian"), "busy", run_id="first")
         await anyio.sleep(30)
-        await house.desk.submit(SessionKey.main("librarian"), "busy", run_id="second")
+        await house.intake.submit(SessionKey.main("librarian"), "busy", run_id="second")
         await say(house, "main", "go", "r1")
         sent = await ended(house, "r1::c1")
 
@@ -499,7 +499,7 @@ async def test_what_was_counted_is_not_lost_when_the_next_reservation_is_cut_off
     async with open_house(tmp_path, model, config=config_with({"tokens": 90_000})) as house:
         await call(house, "chat.send", sessionKey="main", message="go", idempotencyKey="r1")
         await anyio.sleep(5)
-        run = await house.book.find("r1")
+        run = await house.run_store.find("r1")
         assert run is not None
         troubled: Any = Troubled()
         meter = Meters(troubled, free, VirtualClock()).of(run)

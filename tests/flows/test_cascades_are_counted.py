@@ -37,7 +37,7 @@ async def test_a_send_beyond_the_runs_of_its_root_is_refused_and_names_the_limit
     config = two_agents(agentToAgent={"maxRuns": 8})
     async with open_house(tmp_path, asking(2, wait_s=0), config=config) as house:
         first, second = await results_of(house, await say(house, "main", "go", "r1"))
-        refused = await house.book.find("r1::c1")
+        refused = await house.run_store.find("r1::c1")
 
     assert first["status"] == "accepted"
     assert second["status"] == "error"

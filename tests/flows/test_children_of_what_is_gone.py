@@ -25,7 +25,7 @@ async def test_children_of_a_deleted_parent_are_stopped_also_when_the_process_en
         # What `sessions.delete` has committed when the process ends before its next line.
         await house.ledger.do(DeleteSession(key=SessionKey.parse(PARENT), at=1))
     async with open_house(tmp_path, slow) as house:
-        run = await house.book.wait(child["runId"], timeout_s=3600)
+        run = await house.run_store.wait(child["runId"], timeout_s=3600)
     assert run is not None
     assert run.status == "aborted", run.status
 
@@ -40,6 +40,6 @@ async def test_children_of_a_session_that_began_again_under_that_name_are_left_a
         await house.ledger.do(DeleteSession(key=SessionKey.parse(PARENT), at=1))
         await call(house, "sessions.create", key=PARENT)
         child = await call(house, "sessions.spawn", sessionKey=PARENT, task="work")
-        run = await house.book.wait(child["runId"], timeout_s=3600)
+        run = await house.run_store.wait(child["runId"], timeout_s=3600)
     assert run is not None
     assert run.status == "ok", run.status

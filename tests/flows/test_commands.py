@@ -14,7 +14,7 @@ from crossclaw.domain.errors import KeyReused
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Run
 from crossclaw.door.principal import Principal
-from crossclaw.sessions.commands import COMMANDS, Command, Commands, find_command
+from crossclaw.sessions.commands import COMMANDS, Commands, SlashCommand, find_command
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
 from tests.flows.talking import OWNER, call, say
 
@@ -37,7 +37,7 @@ async def command(house: House, text: str, run_id: str, principal: Principal = O
     await call(
         house, "chat.send", principal, sessionKey="main", message=text, idempotencyKey=run_id
     )
-    run = await house.book.find(run_id)
+    run = await house.run_store.find(run_id)
     assert run is not None
     return run
 
@@ -45,13 +45,13 @@ async def command(house: House, text: str, run_id: str, principal: Principal = O
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("/send off", Command("send", "off")),
-        ("  /SEND  On ", Command("send", "On")),
-        ("/send: inherit", Command("send", "inherit")),
-        ("/send", Command("send")),
-        ("/stop", Command("stop")),
-        ("Stop", Command("stop")),
-        ("/new tell me\nmore", Command("new", "tell me\nmore")),
+        ("/send off", SlashCommand("send", "off")),
+        ("  /SEND  On ", SlashCommand("send", "On")),
+        ("/send: inherit", SlashCommand("send", "inherit")),
+        ("/send", SlashCommand("send")),
+        ("/stop", SlashCommand("stop")),
+        ("Stop", SlashCommand("stop")),
+        ("/new tell me\nmore", SlashCommand("new", "tell me\nmore")),
         ("please /send off", None),
         ("/send off\nand more", None),
         ("/sendoff", None),
@@ -61,7 +61,7 @@ async def command(house: House, text: str, run_id: str, principal: Principal = O
     ],
 )
 @pytest.mark.spec("Y2")
-def test_only_a_whole_message_is_a_command(text: str, found: Command | None) -> None:
+def test_only_a_whole_message_is_a_command(text: str, found: SlashCommand | None) -> None:
     assert find_command(text) == found
 
 
@@ -160,7 +160,7 @@ async def test_words_after_new_are_the_first_of_the_new_session(tmp_path: Path) 
     async with open_house(tmp_path, model) as house:
         before = await say(house, "main", "old", "r1")
         await command(house, "/new and now this", "c1")
-        run = await house.book.wait("c1", timeout_s=60)
+        run = await house.run_store.wait("c1", timeout_s=60)
 
         assert run is not None
         assert (run.kind, run.reply) == ("chat", "hello")

@@ -16,7 +16,7 @@ from crossclaw.config import Config
 from crossclaw.config.doors import Messages
 from crossclaw.domain.compactions import KEPT_CHARS_MAX, Compaction, compaction_of
 from crossclaw.domain.errors import ContextOverflow, Invalid, NotFound, ProviderOverloaded
-from crossclaw.domain.events import Compacting, Event, RunStarted
+from crossclaw.domain.events import CompactionPhase, Event, RunStarted
 from crossclaw.domain.exchanges import Exchange
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, ToolUse, UserMessage
@@ -144,7 +144,7 @@ async def test_a_request_that_the_model_refuses_is_compacted_and_sent_again(tmp_
     assert run.reply == "ok"
     assert [each.reason for each in made] == ["overflow"]
     assert "THE STORY SO FAR" in words(model.seen[-1])
-    told = [(event.phase, event.retries) for event in heard if isinstance(event, Compacting)]
+    told = [(event.phase, event.retries) for event in heard if isinstance(event, CompactionPhase)]
     assert told == [("start", False), ("end", True)]
 
 
@@ -283,7 +283,7 @@ async def test_compacting_a_busy_session_queues_behind_the_run(tmp_path: Path) -
             await say(house, "main", f"turn {number} {LONG}", f"r{number}")
         await call(house, "chat.send", sessionKey="main", message="busy", idempotencyKey="r9")
         answer = await call(house, "sessions.compact", key="main")
-        run = await house.book.wait(answer["runId"])
+        run = await house.run_store.wait(answer["runId"])
         entries = await house.ledger.list_entries(run.session_id, limit=50)  # type: ignore[union-attr]
 
     assert answer["compacted"] is False
@@ -469,7 +469,7 @@ async def test_requests_that_are_answered_together_stay_together(
             await call(house, "chat.send", sessionKey="main", message=text, idempotencyKey=text)
             await begun.wait()
         for text in ("busy", "find the red book", "find the blue book"):
-            assert await house.book.wait(text, timeout_s=3600)
+            assert await house.run_store.wait(text, timeout_s=3600)
         made = await compactions(house, run)
 
     last = words(model.seen[-1])

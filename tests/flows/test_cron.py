@@ -295,7 +295,7 @@ async def test_a_job_is_changed_run_by_hand_and_removed(tmp_path: Path) -> None:
         assert changed["payload"]["message"] == "write the report"
         done = await call(house, "cron.run", id=job["id"])
         assert done["ran"] is True
-        await house.book.wait(done["runId"], 60)
+        await house.run_store.wait(done["runId"], 60)
         assert provider.seen[-1].model == "other"
         assert (await call(house, "cron.run", id=job["id"], mode="due"))["reason"] == "not-due"
         assert (await call(house, "cron.remove", id=job["id"]))["removed"] is True
@@ -358,7 +358,7 @@ async def test_a_job_runs_by_hand_twice_within_a_millisecond(tmp_path: Path) -> 
         runs = []
         for _ in range(2):
             runs.append((await call(house, "cron.run", id=job["id"], mode="force"))["runId"])
-            await house.book.wait(runs[-1], timeout_s=60)
+            await house.run_store.wait(runs[-1], timeout_s=60)
         assert [e["status"] for e in await entries(house, job["id"])] == ["ok", "ok"]
         assert len(set(runs)) == 2
 
@@ -371,7 +371,7 @@ async def test_a_tick_that_was_never_settled_keeps_no_other_job_waiting(tmp_path
     async with open_house(tmp_path, provider, config=config) as house:
         stuck = await add(house, enabled=False)
         answer = await call(house, "cron.run", id=stuck["id"], mode="force")
-        await house.book.wait(answer["runId"], timeout_s=60)
+        await house.run_store.wait(answer["runId"], timeout_s=60)
         store = apsw.Connection(str(tmp_path / "state" / "crossclaw.sqlite"))
         store.execute("UPDATE job_slots SET status = 'running'")
         store.close()
@@ -389,7 +389,7 @@ async def test_a_tick_that_is_no_longer_kept_is_known_by_its_run(tmp_path: Path)
         runs = []
         for _ in range(2):
             runs.append((await call(house, "cron.run", id=job["id"], mode="force"))["runId"])
-            await house.book.wait(runs[-1], timeout_s=60)
+            await house.run_store.wait(runs[-1], timeout_s=60)
             store = apsw.Connection(str(tmp_path / "state" / "crossclaw.sqlite"))
             store.execute("DELETE FROM job_slots")
             store.close()
@@ -405,7 +405,7 @@ async def test_a_job_that_was_run_by_hand_at_the_moment_of_its_tick_goes_on(tmp_
         clock.shift_ms = MINUTE - 1
         for _ in range(2):  # the second one a millisecond later: that of the tick
             answer = await call(house, "cron.run", id=job["id"], mode="force")
-            await house.book.wait(answer["runId"], timeout_s=60)
+            await house.run_store.wait(answer["runId"], timeout_s=60)
         await anyio.sleep(1)
         assert len(provider.seen) == 2
         await anyio.sleep(90)

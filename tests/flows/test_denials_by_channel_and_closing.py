@@ -32,9 +32,9 @@ async def test_a_rule_about_a_channel_holds_for_replies_of_a_session_that_began_
     async with open_house(
         tmp_path, Recording(), config=config_with(NO_B), channels=[a, b]
     ) as house:
-        await house.book.wait(await a.say("ana", "hi"))
+        await house.run_store.wait(await a.say("ana", "hi"))
         await a.wait_sent(1)
-        await house.book.wait(await b.say("ana", "and here?"))
+        await house.run_store.wait(await b.say("ana", "and here?"))
         await anyio.sleep(600)
     assert b.sent == []
 
@@ -49,7 +49,7 @@ async def test_a_rule_about_a_channel_holds_for_messages_sent_there(
         tmp_path, Recording(), config=config_with(NO_B), channels=[a, b]
     ) as house:
         if talked:
-            await house.book.wait(await a.say("ana", "hi"))
+            await house.run_store.wait(await a.say("ana", "hi"))
             await a.wait_sent(1)
         with pytest.raises(CrossclawError, match="blocked"):
             await call(house, "send", to="ana", channel="b", message="news", idempotencyKey="n1")
@@ -63,7 +63,7 @@ async def test_a_rule_about_groups_holds_for_a_group_that_was_put_away(tmp_path:
     async with open_house(
         tmp_path, Recording(), config=config_with(NO_GROUPS), channels=[chat]
     ) as house:
-        await house.book.wait(await chat.say("ana", "hi", group="g1"))
+        await house.run_store.wait(await chat.say("ana", "hi", group="g1"))
         await call(house, "sessions.archive", key="agent:main:memory:group:g1")
         with pytest.raises(CrossclawError, match="blocked"):
             await call(house, "send", to="g1", message="news", idempotencyKey="n1")
@@ -86,7 +86,7 @@ async def test_a_reply_that_is_being_sent_when_the_house_closes_arrives(tmp_path
     chat = Slow()
     async with open_house(tmp_path, Recording(), channels=[chat]) as house:
         run_id = await chat.say("ana", "hi")
-        await house.book.wait(run_id)
+        await house.run_store.wait(run_id)
         await begun.wait()
         assert not house.lanes.at_work
     again = MemoryChannel()
@@ -110,7 +110,7 @@ async def sent_to(
         folder, Recording(), config=config_with(*rules), channels=[chat]
     ) as house:
         if before:
-            await house.book.wait(
+            await house.run_store.wait(
                 await chat.say("ana", "hi", group=before if before != "ana" else None)
             )
         if before == "g1":
@@ -192,7 +192,7 @@ async def test_somebody_who_has_written_is_known_to_be_no_group(tmp_path: Path) 
 async def test_a_group_is_found_by_its_bare_name_too(tmp_path: Path) -> None:
     chat = MemoryChannel()
     async with open_house(tmp_path, Recording(), channels=[chat]) as house:
-        await house.book.wait(await chat.say("ana", "hi", group="g1"))
+        await house.run_store.wait(await chat.say("ana", "hi", group="g1"))
         await call(house, "sessions.patch", key=GROUP, sendPolicy="deny")
         with pytest.raises(CrossclawError, match="blocked"):
             await call(house, "send", to="group:g1", message="news", idempotencyKey="n1")
@@ -206,7 +206,7 @@ async def test_a_person_is_found_by_either_name(tmp_path: Path, name: str, to: s
     chat = MemoryChannel()
     config = msgspec.convert({"session": {"dmScope": "per-channel-peer"}}, Config)
     async with open_house(tmp_path, Recording(), config=config, channels=[chat]) as house:
-        await house.book.wait(await chat.say(name, "hi"))
+        await house.run_store.wait(await chat.say(name, "hi"))
         await call(house, "sessions.patch", key=f"agent:main:memory:dm:{name}", sendPolicy="deny")
         refused = False
         try:
@@ -224,8 +224,8 @@ async def test_replies_to_people_are_no_concern_of_a_rule_about_groups(tmp_path:
         tmp_path, Recording(), config=config_with(NO_GROUPS), channels=[chat]
     ) as house:
         chat.faults.append(DeliveryError("a moment, please", retryable=True))
-        await house.book.wait(await chat.say("ana", "hi"))
-        await house.book.wait(await chat.say("bo", "hello"))
+        await house.run_store.wait(await chat.say("ana", "hi"))
+        await house.run_store.wait(await chat.say("bo", "hello"))
         await anyio.sleep(600)
     assert sorted(chat.sent) == [("ana", "re: hi"), ("bo", "re: hello")]
 
@@ -263,7 +263,7 @@ async def test_what_a_client_sends_to_a_chat_does_not_overtake_a_reply_there(
     chat = MemoryChannel()
     async with open_house(tmp_path, Recording(), channels=[chat]) as house:
         chat.faults.append(DeliveryError("a moment, please", retryable=True))
-        await house.book.wait(await chat.say("ana", "hi"))
+        await house.run_store.wait(await chat.say("ana", "hi"))
         for text in ("news", "more"):
             await call(house, "send", to="ana", message=text, idempotencyKey=text)
         await anyio.sleep(600)

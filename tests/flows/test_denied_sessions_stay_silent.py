@@ -40,7 +40,7 @@ async def test_a_reply_that_waits_for_its_platform_ends_with_its_session(
     chat.faults.append(down())
     async with open_house(tmp_path, Recording(), channels=[chat]) as house:
         run_id = await chat.say("ana", "hi", group="g1")
-        await house.book.wait(run_id)
+        await house.run_store.wait(run_id)
         await anyio.sleep(1)
         await call(house, "sessions.patch", key=GROUP, sendPolicy=policy)
         await call(house, "sessions.delete", key=GROUP)
@@ -74,7 +74,7 @@ async def test_an_attempt_under_way_when_its_session_is_deleted_is_the_last_one(
     chat.faults.extend([down()] if then == "fails" else [])
     async with open_house(folder, Recording(), channels=[chat]) as house:
         run_id = await chat.say("ana", "hi", group="g1")
-        await house.book.wait(run_id)
+        await house.run_store.wait(run_id)
         await anyio.sleep(1)
         await call(house, "sessions.delete", key=GROUP)
         left = crashed_copy(folder)
@@ -95,7 +95,7 @@ async def test_an_attempt_under_way_when_its_session_is_deleted_is_the_last_one(
 async def test_a_message_to_a_group_is_judged_by_the_groups_own_policy(tmp_path: Path) -> None:
     chat = MemoryChannel()
     async with open_house(tmp_path, Recording(), channels=[chat]) as house:
-        await house.book.wait(await chat.say("ana", "hi", group="g1"))
+        await house.run_store.wait(await chat.say("ana", "hi", group="g1"))
         await chat.wait_sent(1)
         await call(house, "sessions.patch", key=GROUP, sendPolicy="deny")
         with pytest.raises(Invalid, match="send blocked by session policy"):
@@ -118,7 +118,7 @@ async def test_a_rule_about_groups_holds_for_messages_sent_to_one(
     config = msgspec.convert({"session": {"sendPolicy": {"rules": rules}}}, Config)
     chat = MemoryChannel()
     async with open_house(tmp_path, Recording(), config=config, channels=[chat]) as house:
-        await house.book.wait(await chat.say("ana", "hi", group="g1"))
+        await house.run_store.wait(await chat.say("ana", "hi", group="g1"))
         with pytest.raises(Invalid, match="send blocked by session policy"):
             await call(
                 house, "send", to="g1", message="news", idempotencyKey="n1", sessionKey=session_key
@@ -142,7 +142,7 @@ JOB: dict[str, Any] = {
 
 async def tell(house: House, job_id: str) -> None:
     begun = await call(house, "cron.run", id=job_id, mode="force")
-    await house.book.wait(begun["runId"])
+    await house.run_store.wait(begun["runId"])
     await anyio.sleep(1)
 
 
@@ -150,7 +150,7 @@ async def tell(house: House, job_id: str) -> None:
 async def test_a_job_says_nothing_in_a_group_that_is_denied(tmp_path: Path) -> None:
     chat, provider = MemoryChannel(), ScriptedProvider(lambda request: "the news")
     async with open_house(tmp_path, provider, channels=[chat]) as house:
-        await house.book.wait(await chat.say("ana", "hi", group="g1"))
+        await house.run_store.wait(await chat.say("ana", "hi", group="g1"))
         await chat.wait_sent(1)
         job_id = (await call(house, "cron.add", **JOB))["id"]
         await tell(house, job_id)
@@ -169,7 +169,7 @@ async def test_a_denial_is_not_forgotten_with_the_group_that_it_protected(
 ) -> None:
     chat, provider = MemoryChannel(), ScriptedProvider(lambda request: "the news")
     async with open_house(tmp_path, provider, channels=[chat]) as house:
-        await house.book.wait(await chat.say("ana", "hi", group="g1"))
+        await house.run_store.wait(await chat.say("ana", "hi", group="g1"))
         await chat.wait_sent(1)
         chat.faults.append(down())
         await tell(house, (await call(house, "cron.add", **JOB))["id"])
@@ -191,10 +191,10 @@ async def test_listeners_are_told_when_a_session_may_not_speak_and_when_it_may_a
         run_id = await chat.say("ana", "hi", group="g1")
         await anyio.sleep(5)  # its reply takes ten
         await call(house, "sessions.patch", key=GROUP, sendPolicy="deny")
-        await house.book.wait(run_id)
-        await house.book.wait(await chat.say("ana", "still there?", group="g1"))
+        await house.run_store.wait(run_id)
+        await house.run_store.wait(await chat.say("ana", "still there?", group="g1"))
         await call(house, "sessions.patch", key=GROUP, sendPolicy=None)
-        await house.book.wait(await chat.say("ana", "and now?", group="g1"))
+        await house.run_store.wait(await chat.say("ana", "and now?", group="g1"))
 
     speech = [event.allowed for event in told if isinstance(event, SpeechAllowed)]
     assert speech == [False, False, True]

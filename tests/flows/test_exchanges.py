@@ -60,7 +60,7 @@ async def settled(house: House, run_id: str = "r1") -> None:
 
 
 async def exchange_id(house: House, run_id: str) -> str:
-    run = await house.book.find(run_id)
+    run = await house.run_store.find(run_id)
     assert run is not None
     entries = await house.ledger.list_entries(run.session_id, limit=50)
     calls = [
@@ -197,7 +197,7 @@ async def test_an_announce_without_an_address_stays_in_the_transcript_marked(
 async def test_a_wait_that_was_over_does_not_end_the_exchange(tmp_path: Path) -> None:
     async with open_house(tmp_path, talkative(), config=two_agents()) as house:
         await call(house, "chat.send", sessionKey="main", message="ask", idempotencyKey="r1")
-        await house.book.wait("r1", timeout_s=60)
+        await house.run_store.wait("r1", timeout_s=60)
         await settled(house)
         assert len(await heard(house, MAIN)) == 3
 
@@ -218,7 +218,7 @@ async def test_a_restart_at_any_moment_continues_and_never_repeats(tmp_path: Pat
     for copy in copies[1::3]:
         later = MemoryChannel("telegram", idempotent=True)
         async with open_house(copy, talkative(), config=two_agents(), channels=[later]) as house:
-            await house.book.wait("r1", timeout_s=600)
+            await house.run_store.wait("r1", timeout_s=600)
             await settled(house)
             await anyio.sleep(30)
             to_main, to_librarian = await heard(house, MAIN), await heard(house, LIBRARIAN)
@@ -234,18 +234,18 @@ async def test_a_restart_at_any_moment_continues_and_never_repeats(tmp_path: Pat
 
 async def exchange_without(folder: Path, how: str, who: str, words: str) -> list[str]:
     """One of the two goes away in the middle; which runs there were after the first."""
-    desk, shelf = SessionKey.named("main", "desk"), SessionKey.named("librarian", "shelf")
+    intake, shelf = SessionKey.named("main", "desk"), SessionKey.named("librarian", "shelf")
     asked = {"sessionKey": shelf.text, "message": words, "timeoutSeconds": 0}
     async with open_house(folder, RehearsalProvider(), config=two_agents()) as house:
         await say(house, shelf.text, "say: open", "r0")
-        run = await say(house, desk.text, f"tool: sessions_send {json.dumps(asked)}", "r1")
+        run = await say(house, intake.text, f"tool: sessions_send {json.dumps(asked)}", "r1")
         (sent,) = await results_of(house, run)
         await anyio.sleep(1)
-        await call(house, how, key=(desk if who == "requester" else shelf).text)
+        await call(house, how, key=(intake if who == "requester" else shelf).text)
         await anyio.sleep(600)
         exchange = await house.ledger.find_exchange(sent["runId"])
         names = ("round-1", "round-2", "announce")
-        ran = [name for name in names if await house.book.find(f"{sent['runId']}::{name}")]
+        ran = [name for name in names if await house.run_store.find(f"{sent['runId']}::{name}")]
     assert exchange is not None
     assert exchange.state == "over"
     return ran

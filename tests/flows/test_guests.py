@@ -9,7 +9,7 @@ import pytest
 
 from crossclaw.app import House
 from crossclaw.config import Config
-from crossclaw.config.gateway import Gateway
+from crossclaw.config.gateway import GatewayConfig
 from crossclaw.domain.authority import Maker
 from crossclaw.domain.errors import (
     Busy,
@@ -24,8 +24,8 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
 from crossclaw.door.principal import Principal, person_principal
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.sessions.asked import AT_WORK_S, AWAY_S
 from crossclaw.sessions.guest_names import guest_name
+from crossclaw.sessions.guest_run import AT_WORK_S, AWAY_S
 from crossclaw.sessions.guests import WAIT_MAX_S
 from crossclaw.testing import open_house
 from crossclaw.tools.guests import GuestTools
@@ -39,7 +39,7 @@ ASK = 'tool: sessions_send {"label": "bob", "message": "two and two?", "timeoutS
 
 def two_agents(**session: Any) -> Config:
     """Guests see whom a session of the default agent sees, unless a test is about that."""
-    gateway = msgspec.convert({"guests": {"sessions": {"*": ["*"]}}}, Gateway)
+    gateway = msgspec.convert({"guests": {"sessions": {"*": ["*"]}}}, GatewayConfig)
     return msgspec.structs.replace(only_two_agents(**session), gateway=gateway)
 
 
@@ -133,7 +133,7 @@ async def test_a_message_survives_the_death_of_gateway_and_guest(tmp_path: Path)
         bob = Guest(house, "bob")
         asked = await bob.wait()
         await bob.reply(asked["runId"], "done")
-        run = await house.book.find(sent["runId"])
+        run = await house.run_store.find(sent["runId"])
         entries = await house.ledger.list_entries(run.session_id, limit=9)  # type: ignore[union-attr]
 
     assert asked["runId"] == sent["runId"]
@@ -156,7 +156,7 @@ async def test_an_answer_counts_once(tmp_path: Path) -> None:
         again = await bob.reply(sent["runId"], "yes")
         with pytest.raises(Invalid, match="answered before"):
             await bob.reply(sent["runId"], "no")
-        run = await house.book.find(sent["runId"])
+        run = await house.run_store.find(sent["runId"])
 
     assert again["status"] == "ok"
     assert run is not None
@@ -279,7 +279,7 @@ async def test_a_guest_that_asks_back_whoever_waits_for_it_hears_of_the_circle(
                 "sessions_send", agentId="main", message="say: what?", timeoutSeconds=300
             )
             await bob.reply(asked["runId"], "never mind")
-        sent = await house.book.find(back["runId"])
+        sent = await house.run_store.find(back["runId"])
 
     assert back["status"] == "timeout"
     assert "wait for each other" in back["error"]
@@ -395,7 +395,7 @@ async def test_a_message_in_a_clients_hands_is_not_for_the_second_under_its_name
         apart = await second.call(
             "sessions_send", agentId="librarian", message="say: hi", timeoutSeconds=0
         )
-        own = await house.book.find(apart["runId"])
+        own = await house.run_store.find(apart["runId"])
         answered = await first.reply(sent["runId"], "done")
         if known[0] is not None:  # by which it is known again, also when it has nothing to answer
             with pytest.raises(Busy, match="connect under another name"):
@@ -540,7 +540,7 @@ async def test_what_a_guest_spawns_has_nothing_of_this_machine_either(tmp_path: 
     async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
         bob = Guest(house, "bob")
         spawned = await bob.call("sessions_spawn", task=task)
-        first = await house.book.wait(spawned["runId"], timeout_s=3_600)
+        first = await house.run_store.wait(spawned["runId"], timeout_s=3_600)
         again = await say(house, spawned["childSessionKey"], task, "r2")
         assert first is not None
         results = [*await results_of(house, first), *await results_of(house, again)]
@@ -558,7 +558,7 @@ async def test_no_path_of_this_machine_is_told_to_a_guest(tmp_path: Path) -> Non
         await say(house, "main", "say: hello", "r1")
         bob = Guest(house, "bob")
         spawned = await bob.call("sessions_spawn", task="say: done")
-        await house.book.wait(spawned["runId"], timeout_s=3_600)
+        await house.run_store.wait(spawned["runId"], timeout_s=3_600)
         await bob.wait(60)
         own = "agent:main:mcp:bob"
         told["history"] = await bob.call("sessions_history", sessionKey=own, includeTools=True)
@@ -599,7 +599,9 @@ ANOTHER = person_principal("device:x", {"operator.write"}, [Maker("device:operat
 @pytest.mark.spec("G5", "V3", "B3")
 async def test_a_guest_sees_itself_and_its_partners(tmp_path: Path) -> None:
     """Partners are those that were given to it, and those that have sent to it."""
-    gateway = msgspec.convert({"guests": {"sessions": {"bob": ["agent:librarian:main"]}}}, Gateway)
+    gateway = msgspec.convert(
+        {"guests": {"sessions": {"bob": ["agent:librarian:main"]}}}, GatewayConfig
+    )
     config = msgspec.structs.replace(only_two_agents(), gateway=gateway)
     async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
         for number, key in enumerate(("main", "agent:librarian:main", "agent:main:secret")):

@@ -123,7 +123,7 @@ def test_an_aborted_run_takes_its_programs_with_it(tmp_path: Path, raw: dict[str
             assert await anyio.to_thread.run_sync(life.readline) == b"begun\n"
             await call(house, "chat.abort", sessionKey="main", runId="r1")
             assert await anyio.to_thread.run_sync(life.read) == b""
-        run = await house.book.wait("r1")
+        run = await house.run_store.wait("r1")
         assert run is not None
         assert run.status == "aborted"
 
@@ -146,7 +146,7 @@ def test_a_command_that_a_crash_cut_off_is_not_run_again(tmp_path: Path) -> None
             left.append(crashed_copy(folder))
 
     async def recover(house: House) -> None:
-        run = await house.book.wait("r1")
+        run = await house.run_store.wait("r1")
         assert run is not None
         assert run.reply == "I shall look first"
         [result] = await results_of(house, run)

@@ -35,7 +35,7 @@ async def test_a_client_cannot_take_the_run_id_of_what_follows(
         with pytest.raises(Invalid, match="idempotency key must not contain"):
             await call(house, method, **METHODS[method], idempotencyKey=taken)
 
-        assert await house.book.find(taken) is None
+        assert await house.run_store.find(taken) is None
 
 
 @pytest.mark.spec("B1", "P5")

@@ -22,7 +22,7 @@ from crossclaw.domain.sight import EVERYTHING
 from crossclaw.ledger.operations import Op
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.sessions import importing
-from crossclaw.sessions.importing import Import, Report
+from crossclaw.sessions.importing import Import, ImportReport
 from crossclaw.testing import ScriptedProvider, VirtualClock, open_house
 from tests.flows.talking import call, say
 
@@ -121,7 +121,7 @@ def a_folder(folder: Path) -> Path:
     return folder
 
 
-async def bring(folder: Path, state: Path) -> Report:
+async def bring(folder: Path, state: Path) -> ImportReport:
     ledger = SqliteLedger(state / "crossclaw.sqlite", inline=True)
     try:
         return await Import(ledger, VirtualClock(), lambda *_: None).run(folder)
@@ -194,7 +194,7 @@ async def test_an_import_that_was_cut_off_goes_on_where_it_stopped(
     class CutOff(Exception):
         pass
 
-    def cut(done: int, _all: int, _report: Report) -> None:
+    def cut(done: int, _all: int, _report: ImportReport) -> None:
         if done > 400:
             raise CutOff
 

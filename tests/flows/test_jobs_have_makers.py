@@ -12,7 +12,7 @@ from crossclaw.app import House
 from crossclaw.config import Config
 from crossclaw.domain.authority import Maker
 from crossclaw.domain.errors import Invalid
-from crossclaw.domain.jobs import Cron, Every, JobSpec, SystemEvent
+from crossclaw.domain.jobs import CronSchedule, Every, JobSpec, SystemEvent
 from crossclaw.door.principal import person_principal
 from crossclaw.ledger.jobs import SwitchOffJobs
 from crossclaw.schedule import times
@@ -184,7 +184,7 @@ async def test_an_expression_that_is_too_long_in_an_old_store_keeps_nothing_from
         good = (await call(house, "cron.add", **JOB))["id"]
         job = await house.ledger.find_job(good)
         assert job is not None
-        long = Cron(expr="1," * 250_000 + "1 * * * *")
+        long = CronSchedule(expr="1," * 250_000 + "1 * * * *")
         bad = msgspec.structs.replace(
             job, job_id="bad", spec=msgspec.structs.replace(job.spec, schedule=long)
         )
@@ -224,6 +224,6 @@ def test_an_expression_is_parsed_once_for_a_whole_gap(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(times, "_walked", counting)
     minute = 60_000
-    due = times.due_since(Cron(expr="* * * * *"), minute, 400 * minute, 0, UTC)
+    due = times.due_since(CronSchedule(expr="* * * * *"), minute, 400 * minute, 0, UTC)
 
     assert (due.latest, len(due.missed), parsed) == (400 * minute, 399, 1)

@@ -31,7 +31,7 @@ async def looked_at(house: House, pictures: int = 1) -> None:
         idempotencyKey="r2",
         attachments=[{"mimeType": "image/png", "content": PICTURE}] * pictures,
     )
-    await house.book.wait("r2")
+    await house.run_store.wait("r2")
     await say(house, "main", "after", "r3")
 
 
@@ -122,7 +122,7 @@ async def looked_at_again(house: House) -> None:
         idempotencyKey="p2",
         attachments=pictures,
     )
-    await house.book.wait("p2")
+    await house.run_store.wait("p2")
 
 
 async def every_entry(house: House, **more: Any) -> list[dict[str, Any]]:

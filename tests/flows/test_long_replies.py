@@ -37,7 +37,7 @@ async def test_a_cut_reply_is_continued_and_stored_shown_and_delivered_as_one(
 ) -> None:
     chat = MemoryChannel()
     async with open_house(tmp_path, RehearsalProvider(), channels=[chat]) as house:
-        run = await house.book.wait(await chat.say("ana", SCRIPT))
+        run = await house.run_store.wait(await chat.say("ana", SCRIPT))
         await chat.wait_sent()
         shown = await call(house, "chat.history", sessionKey="main")
         one = await call(house, "chat.history", sessionKey="main", limit=1)
@@ -89,7 +89,7 @@ async def test_a_crash_between_the_pieces_neither_loses_nor_doubles_one(tmp_path
     assert len(copies) > 6
     for copy in copies:
         async with open_house(copy, RehearsalProvider()) as house:
-            run = await house.book.wait("r1")
+            run = await house.run_store.wait("r1")
             entries = await house.ledger.list_entries(first.session_id, limit=20)
         assert run is not None
         assert run.reply == WHOLE

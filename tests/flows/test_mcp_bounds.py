@@ -12,7 +12,7 @@ import pytest
 from crossclaw.app import House
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.messages import ToolUse
-from crossclaw.tools.mcp_filter import MESSAGE_BYTES_MAX, PARTS_MAX, Filter
+from crossclaw.tools.mcp_filter import MESSAGE_BYTES_MAX, PARTS_MAX, MessageFilter
 from crossclaw.tools.mcp_http import Bounded, TooLarge
 from crossclaw.tools.mcp_tool import DESCRIPTION_CHARS_MAX, RESULT_CHARS_MAX
 from tests.flows.talking import results_of, say
@@ -73,7 +73,7 @@ def test_a_long_result_is_cut_and_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [1, 7, 65_536])
 def test_the_filter_passes_messages_on_as_they_are_however_they_are_cut(size: int) -> None:
     lines = b'{"id":1,"result":"a {} b"}\n\n{"id":2}\n'
-    sieve = Filter()
+    sieve = MessageFilter()
 
     passed = b"".join(sieve.take(lines[n : n + size]) for n in range(0, len(lines), size))
 
@@ -81,7 +81,7 @@ def test_the_filter_passes_messages_on_as_they_are_however_they_are_cut(size: in
 
 
 def test_the_filter_holds_no_more_than_its_limit() -> None:
-    sieve, chunk = Filter(), b"x" * 1_000_000
+    sieve, chunk = MessageFilter(), b"x" * 1_000_000
     sieve.take(b'{"jsonrpc":"2.0","id":"q7","result":"')
     for _ in range(3 * MESSAGE_BYTES_MAX // len(chunk)):
         assert sieve.take(chunk) == b""

@@ -300,7 +300,7 @@ def test_progress_is_passed_on_and_an_abort_does_not_wait(tmp_path: Path) -> Non
         while not any(getattr(event, "name", "") == "little__hang" for event in heard):
             await anyio.lowlevel.checkpoint()
         await call(house, "chat.abort", sessionKey="main", runId="r2")
-        run = await house.book.wait("r2")
+        run = await house.run_store.wait("r2")
         assert run is not None
         assert run.status == "aborted"
 

@@ -62,7 +62,7 @@ async def send(house: House, *messages: str, **params: Any) -> None:
 
 
 async def ends(house: House, *run_ids: str) -> list[Run]:
-    found = [await house.book.wait(run_id, timeout_s=3600) for run_id in run_ids]
+    found = [await house.run_store.wait(run_id, timeout_s=3600) for run_id in run_ids]
     return [run for run in found if run is not None and run.ended]
 
 
@@ -141,7 +141,7 @@ async def test_only_chat_messages_are_collected(tmp_path: Path) -> None:
     model = Slow()
     async with open_house(tmp_path, model) as house:
         await send(house, "a", "b")
-        agent = (await house.desk.submit(MAIN, "an agent's")).run_id
+        agent = (await house.intake.submit(MAIN, "an agent's")).run_id
         await send(house, "c", "d")
         await ends(house, "a", "b", agent, "c", "d")
 
@@ -206,7 +206,7 @@ async def test_an_idle_session_begins_at_once(tmp_path: Path) -> None:
     async with open_house(tmp_path, model, config=queue(debounceMs=30_000)) as house:
         await anyio.sleep(5)
         await send(house, "a")
-        assert (await house.book.find("a")).status == "running"  # type: ignore[union-attr]
+        assert (await house.run_store.find("a")).status == "running"  # type: ignore[union-attr]
         await ends(house, "a")
         await send(house, "b")
         assert await ends(house, "b")
@@ -403,7 +403,7 @@ async def test_a_message_does_not_steer_what_answers_somebody_else(tmp_path: Pat
     async with open_house(
         tmp_path, model, config=queue("steer"), tools=[Counting("count")]
     ) as house:
-        agent = (await house.desk.submit(MAIN, "an agent's")).run_id
+        agent = (await house.intake.submit(MAIN, "an agent's")).run_id
         await send(house, "b")
         await ends(house, agent, "b")
 
@@ -455,7 +455,7 @@ async def test_a_message_that_is_sent_again_does_not_interrupt_its_own_run(tmp_p
 
 async def test_a_person_does_not_interrupt_what_answers_somebody_else(tmp_path: Path) -> None:
     async with open_house(tmp_path, Slow(), config=queue("interrupt")) as house:
-        agent = (await house.desk.submit(MAIN, "an agent's")).run_id
+        agent = (await house.intake.submit(MAIN, "an agent's")).run_id
         await send(house, "b", "c")
         runs = await ends(house, agent, "b", "c")
 

@@ -207,7 +207,7 @@ async def test_a_job_that_was_stored_with_a_model_now_off_the_list_runs_with_the
     model = talker()
     async with open_house(tmp_path, model, config=config_with()) as house:
         ran = await call(house, "cron.run", id=job["id"])
-        await house.book.wait(ran["runId"], timeout_s=3600)
+        await house.run_store.wait(ran["runId"], timeout_s=3600)
 
     assert model.seen[0].model == "test"
 

@@ -131,7 +131,7 @@ async def test_thinking_is_chosen_by_message_then_session_then_agent(tmp_path: P
             house, "chat.send", sessionKey=MAIN, message="by the message", idempotencyKey="r5",
             thinking="high",
         )  # fmt: skip
-        await house.book.wait("r5", timeout_s=60)
+        await house.run_store.wait("r5", timeout_s=60)
     assert [asked.thinking for asked in model.seen] == ["low", "xhigh", "medium", "off", "high"]
 
 
@@ -201,9 +201,9 @@ async def test_sessions_in_trouble_all_end_and_do_not_slow_the_others(tmp_path: 
             text = f"troubled {n}" if n < 40 else f"well {n}"
             key = f"agent:main:s{n}"
             await call(house, "chat.send", sessionKey=key, message=text, idempotencyKey=f"r{n}")
-        well = [await house.book.wait(f"r{n}", timeout_s=600) for n in range(40, 140)]
+        well = [await house.run_store.wait(f"r{n}", timeout_s=600) for n in range(40, 140)]
         well_after_s = anyio.current_time() - began_s
-        troubled = [await house.book.wait(f"r{n}", timeout_s=600) for n in range(40)]
+        troubled = [await house.run_store.wait(f"r{n}", timeout_s=600) for n in range(40)]
     assert all(run is not None and (run.status, run.reply) == ("ok", "fine") for run in well)
     assert well_after_s < 10  # virtual: three rounds of 64 calls, a second each
     assert all(run is not None and run.status in ("ok", "error") for run in troubled)

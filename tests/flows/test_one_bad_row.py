@@ -217,8 +217,8 @@ async def test_an_open_run_that_is_damaged_ends_in_error_and_its_session_goes_on
         db.execute(sql)
         db.close()
         model.go_on.set()
-        third = await house.book.wait("third", timeout_s=60)
-        ended = await house.book.wait(lost, timeout_s=60)
+        third = await house.run_store.wait("third", timeout_s=60)
+        ended = await house.run_store.wait(lost, timeout_s=60)
         after = await say(house, BAD, "still there?", "next")
         stored = await call(house, "sessions.entries", key=BAD)
 

@@ -97,13 +97,13 @@ async def test_a_chat_gets_its_messages_in_order_and_others_do_not_wait_for_it(
 ) -> None:
     chat = MemoryChannel()
     async with open_house(folder, Recording(), channels=[chat]) as house:
-        await house.book.wait(await chat.say("ana", "one", group="g1"))
+        await house.run_store.wait(await chat.say("ana", "one", group="g1"))
         await chat.wait_sent(1)
         chat.faults.append(DeliveryError("503", retryable=True, retry_after_s=60))
-        await house.book.wait(await chat.say("ana", "two", group="g1"))
+        await house.run_store.wait(await chat.say("ana", "two", group="g1"))
         await anyio.sleep(1)
-        await house.book.wait(await chat.say("ana", "three", group="g1"))
-        await house.book.wait(await chat.say("ben", "other", group="g2"))
+        await house.run_store.wait(await chat.say("ana", "three", group="g1"))
+        await house.run_store.wait(await chat.say("ben", "other", group="g2"))
         await anyio.sleep(600)
 
     assert [text for to, text in chat.sent if to == "g1"] == ["re: one", "re: two", "re: three"]
@@ -145,7 +145,7 @@ async def test_a_reply_for_a_channel_that_is_gone_is_marked_as_failed(folder: Pa
         await anyio.sleep(1)
 
     async with open_house(folder, Recording()) as house:
-        await house.book.wait(run_id)
+        await house.run_store.wait(run_id)
         await anyio.sleep(30)
         found = await house.ledger.find_delivery(f"reply:{run_id}")
 
@@ -159,7 +159,7 @@ async def test_the_send_policy_is_asked_at_the_moment_of_delivery(folder: Path) 
     async with open_house(folder, Recording(10.0), channels=[chat]) as house:
         run_id = await chat.say("ana", "hi")
         await call(house, "sessions.patch", key="main", sendPolicy="deny")
-        await house.book.wait(run_id)
+        await house.run_store.wait(run_id)
         await anyio.sleep(60)
         found = await house.ledger.find_delivery(f"reply:{run_id}")
 
@@ -174,7 +174,7 @@ async def test_a_run_that_somebody_stopped_says_nothing_of_that_in_the_chat(fold
         run_id = await chat.say("ana", "hi")
         await anyio.sleep(1)
         await call(house, "chat.abort", sessionKey="main")
-        run = await house.book.wait(run_id)
+        run = await house.run_store.wait(run_id)
         await anyio.sleep(60)
 
     assert run is not None

@@ -27,7 +27,7 @@ async def test_the_words_of_the_owner_and_of_others_are_not_answered_with_one_ri
         runs = [
             await chat.say(who, f"{who} speaks", group="g1") for who in ("bob", "ana", "bob", "ana")
         ]
-        ended = [await house.book.wait(each) for each in runs]
+        ended = [await house.run_store.wait(each) for each in runs]
 
     assert [run.authority.owner for run in ended if run] == [False, True, False, True]
     assert [run.merged_into for run in ended if run] == [None] * 4
@@ -50,7 +50,7 @@ async def test_who_may_use_commands_is_decided_by_the_sender(
     chat, model = MemoryChannel(), ScriptedProvider(lambda _request: "plain words")
     named = config(allowFrom=allow_from)
     async with open_house(tmp_path, model, config=named, channels=[chat]) as house:
-        run = await house.book.wait(await chat.say(who, "/status", group="g1"))
+        run = await house.run_store.wait(await chat.say(who, "/status", group="g1"))
 
     assert run is not None
     assert (run.kind == "command") is obeyed

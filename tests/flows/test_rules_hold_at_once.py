@@ -60,7 +60,7 @@ async def test_a_call_that_is_under_way_is_stopped_when_its_rule_changes(
         await call(house, "chat.send", sessionKey="main", message="go", idempotencyKey="r1")
         await hang.begun.wait()
         changed(house, model, **sections)
-        run = await house.book.wait("r1", timeout_s=60)
+        run = await house.run_store.wait("r1", timeout_s=60)
         assert run is not None
         (told,) = await results_of(house, run)
 
@@ -75,7 +75,7 @@ async def test_a_call_whose_rules_did_not_change_goes_on(tmp_path: Path) -> None
         await call(house, "chat.send", sessionKey="main", message="go", idempotencyKey="r1")
         await hang.begun.wait()
         changed(house, model, tools={"deny": ["exec"]})
-        run = await house.book.wait("r1", timeout_s=60)
+        run = await house.run_store.wait("r1", timeout_s=60)
         assert run is not None
         assert not run.ended
         await call(house, "chat.abort", sessionKey="main")
@@ -91,7 +91,7 @@ async def test_a_reply_is_not_delivered_when_the_send_policy_denies_it_by_then(
         run_id = await chat.say("ana", "hi")
         await anyio.sleep(1)
         changed(house, model, session={"sendPolicy": {"rules": rules}})
-        await house.book.wait(run_id)
+        await house.run_store.wait(run_id)
         await anyio.sleep(600)
 
     assert chat.sent == []
@@ -134,6 +134,6 @@ async def test_those_who_hear_a_reply_as_it_is_written_are_told_when_it_is_denie
         await anyio.sleep(1)
         changed(house, model, session={"sendPolicy": {"default": "deny"}})
         await _tell_who_may_speak(house)
-        await house.book.wait("r1")
+        await house.run_store.wait("r1")
 
     assert [each.allowed for each in heard if isinstance(each, SpeechAllowed)] == [False]

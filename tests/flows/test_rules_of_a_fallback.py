@@ -74,6 +74,6 @@ async def test_what_a_fallback_spawns_has_no_more_than_the_fallback(
     async with app.open_house(msgspec.convert(raw, Config), paths, outside) as house:
         run = await say(house, "main", "go", "r1")
         (result,) = await results_of(house, run)
-        await house.book.wait(result["runId"], timeout_s=60)
+        await house.run_store.wait(result["runId"], timeout_s=60)
 
     assert ("read" in {spec.name for spec in third.seen[0].tools}) is offered

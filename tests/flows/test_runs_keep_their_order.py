@@ -47,7 +47,7 @@ class Recording:
 
 
 async def ask(house: House, key: SessionKey, text: str) -> Run:
-    run = await house.book.wait((await house.desk.submit(key, text)).run_id)
+    run = await house.run_store.wait((await house.intake.submit(key, text)).run_id)
     assert run is not None
     return run
 
@@ -56,8 +56,8 @@ async def ask(house: House, key: SessionKey, text: str) -> Run:
 async def test_a_session_answers_one_message_after_the_other(tmp_path: Path) -> None:
     model = Recording()
     async with open_house(tmp_path, model) as house:
-        ids = [(await house.desk.submit(ANA, f"m{n}")).run_id for n in range(5)]
-        last = await house.book.wait(ids[-1])
+        ids = [(await house.intake.submit(ANA, f"m{n}")).run_id for n in range(5)]
+        last = await house.run_store.wait(ids[-1])
 
     assert last is not None
     assert [words for words, _, _ in model.spans] == ["m0", "m1", "m2", "m3", "m4"]
@@ -94,11 +94,11 @@ async def test_the_configured_number_of_runs_is_honoured(tmp_path: Path) -> None
 
 async def test_the_same_run_id_is_one_run_and_another_message_is_refused(tmp_path: Path) -> None:
     async with open_house(tmp_path, ScriptedProvider(["once"])) as house:
-        first = await house.desk.submit(ANA, "hi", run_id="mine")
-        again = await house.desk.submit(ANA, "hi", run_id="mine")
+        first = await house.intake.submit(ANA, "hi", run_id="mine")
+        again = await house.intake.submit(ANA, "hi", run_id="mine")
         with pytest.raises(KeyReused):
-            await house.desk.submit(ANA, "something else", run_id="mine")
-        run = await house.book.wait("mine")
+            await house.intake.submit(ANA, "something else", run_id="mine")
+        run = await house.run_store.wait("mine")
 
     assert (first.run_id, again.run_id, again.duplicate) == ("mine", "mine", True)
     assert run is not None
@@ -107,9 +107,9 @@ async def test_the_same_run_id_is_one_run_and_another_message_is_refused(tmp_pat
 
 async def test_waiting_ends_when_its_time_is_over_and_the_run_goes_on(tmp_path: Path) -> None:
     async with open_house(tmp_path, Recording(100.0)) as house:
-        run_id = (await house.desk.submit(ANA, "slow")).run_id
-        early = await house.book.wait(run_id, timeout_s=10)
-        late = await house.book.wait(run_id, timeout_s=200)
+        run_id = (await house.intake.submit(ANA, "slow")).run_id
+        early = await house.run_store.wait(run_id, timeout_s=10)
+        late = await house.run_store.wait(run_id, timeout_s=200)
 
     assert early is not None
     assert late is not None
@@ -118,15 +118,18 @@ async def test_waiting_ends_when_its_time_is_over_and_the_run_goes_on(tmp_path: 
 
 async def test_waiting_for_nobody_ends_with_nothing(tmp_path: Path) -> None:
     async with open_house(tmp_path, ScriptedProvider([])) as house:
-        assert await house.book.wait("never heard of", timeout_s=30) is None
+        assert await house.run_store.wait("never heard of", timeout_s=30) is None
 
 
 async def test_a_run_over_its_time_is_stopped_and_the_next_one_runs(tmp_path: Path) -> None:
     model = Recording(100.0)
     async with open_house(tmp_path, model) as house:
-        slow = await house.desk.submit(ANA, "slow", plan=RunPlan(timeout_ms=30_000))
-        fine = await house.desk.submit(ANA, "fine", plan=RunPlan(timeout_ms=130_000))
-        stopped, ended = await house.book.wait(slow.run_id), await house.book.wait(fine.run_id)
+        slow = await house.intake.submit(ANA, "slow", plan=RunPlan(timeout_ms=30_000))
+        fine = await house.intake.submit(ANA, "fine", plan=RunPlan(timeout_ms=130_000))
+        stopped, ended = (
+            await house.run_store.wait(slow.run_id),
+            await house.run_store.wait(fine.run_id),
+        )
 
     assert stopped is not None
     assert ended is not None
@@ -142,10 +145,10 @@ async def test_an_aborted_run_keeps_the_words_it_had_said(tmp_path: Path) -> Non
             return await super().complete(request, tell)
 
     async with open_house(tmp_path, Halfway(1000.0)) as house:
-        run_id = (await house.desk.submit(ANA, "tell me a story")).run_id
+        run_id = (await house.intake.submit(ANA, "tell me a story")).run_id
         await anyio.sleep(1)
         assert await house.lanes.abort(run_id, "enough") is True
-        run = await house.book.wait(run_id)
+        run = await house.run_store.wait(run_id)
         session = await house.ledger.find_session(ANA)
         entries = await house.ledger.list_entries(run.session_id, limit=9)  # type: ignore[union-attr]
         assert await house.lanes.abort(run_id, "again") is False
@@ -162,10 +165,10 @@ async def test_aborting_a_session_stops_the_running_and_the_queued(tmp_path: Pat
     hang = Hanging()
     model = ScriptedProvider([[ToolUse("c", "hang", {})]])
     async with open_house(tmp_path, model, tools=[hang]) as house:
-        ids = [(await house.desk.submit(ANA, f"m{n}")).run_id for n in range(3)]
+        ids = [(await house.intake.submit(ANA, f"m{n}")).run_id for n in range(3)]
         await hang.begun.wait()
         aborted = await house.lanes.abort_session(ANA, "stop")
-        runs = [await house.book.wait(run_id) for run_id in ids]
+        runs = [await house.run_store.wait(run_id) for run_id in ids]
         entries = await house.ledger.list_entries(runs[0].session_id, limit=9)  # type: ignore[union-attr]
 
     assert sorted(aborted) == sorted(ids)
@@ -175,7 +178,7 @@ async def test_aborting_a_session_stops_the_running_and_the_queued(tmp_path: Pat
 
 
 async def status_of(house: House, run_id: str) -> str | None:
-    run = await house.book.find(run_id)
+    run = await house.run_store.find(run_id)
     return run.status if run else None
 
 
@@ -183,13 +186,13 @@ async def test_a_message_to_an_idle_session_begins_in_the_step_that_accepts_it(
     tmp_path: Path,
 ) -> None:
     async with open_house(tmp_path, Recording()) as house:
-        first = await house.desk.submit(ANA, "m0")
+        first = await house.intake.submit(ANA, "m0")
         assert await status_of(house, first.run_id) == "running"
-        second = await house.desk.submit(ANA, "m1")
+        second = await house.intake.submit(ANA, "m1")
         assert await status_of(house, second.run_id) == "queued"
-        assert await house.book.wait(second.run_id)
-        third = await house.desk.submit(ANA, "m2")  # while the lane looks whether there is more
-        last = await house.book.wait(third.run_id)
+        assert await house.run_store.wait(second.run_id)
+        third = await house.intake.submit(ANA, "m2")  # while the lane looks whether there is more
+        last = await house.run_store.wait(third.run_id)
 
     assert last is not None
     assert last.reply == "re: m2"
@@ -201,9 +204,9 @@ async def test_a_message_begins_after_it_was_accepted_in_the_words_of_the_feed(
     told: list[str] = []
     async with open_house(tmp_path, Recording()) as house:
         house.feed.subscribe(lambda event: told.append(type(event).__name__))
-        submitted = await house.desk.submit(ANA, "hi")
+        submitted = await house.intake.submit(ANA, "hi")
         assert told == ["RunAccepted"]  # whoever submits may say that it listens before more comes
-        await house.book.wait(submitted.run_id)
+        await house.run_store.wait(submitted.run_id)
 
     assert told[:3] == ["RunAccepted", "EntryAppended", "RunStarted"]
 
@@ -214,11 +217,11 @@ async def test_without_a_free_slot_a_message_is_accepted_and_waits(tmp_path: Pat
     agents = msgspec.structs.replace(config.agents, defaults=defaults)
     config = msgspec.structs.replace(config, agents=agents)
     async with open_house(tmp_path, Recording(), config=config) as house:
-        first = await house.desk.submit(ANA, "first")
-        second = await house.desk.submit(SessionKey.named("main", "ben"), "second")
+        first = await house.intake.submit(ANA, "first")
+        second = await house.intake.submit(SessionKey.named("main", "ben"), "second")
         assert await status_of(house, first.run_id) == "running"
         assert await status_of(house, second.run_id) == "queued"
-        ended = await house.book.wait(second.run_id)
+        ended = await house.run_store.wait(second.run_id)
 
     assert ended is not None
     assert ended.status == "ok"
@@ -227,10 +230,10 @@ async def test_without_a_free_slot_a_message_is_accepted_and_waits(tmp_path: Pat
 
 async def test_a_message_that_is_refused_leaves_its_lane_free(tmp_path: Path) -> None:
     async with open_house(tmp_path, Recording()) as house:
-        await house.book.wait((await house.desk.submit(ANA, "hi", run_id="mine")).run_id)
+        await house.run_store.wait((await house.intake.submit(ANA, "hi", run_id="mine")).run_id)
         await anyio.sleep(1)
         with pytest.raises(KeyReused):
-            await house.desk.submit(ANA, "something else", run_id="mine")
+            await house.intake.submit(ANA, "something else", run_id="mine")
         assert house.slots.taken == 0
         run = await ask(house, ANA, "and now?")
 
@@ -243,8 +246,8 @@ async def test_a_caller_who_leaves_while_its_message_is_accepted_is_answered_all
     async with open_house(tmp_path, Recording()) as house:
         with anyio.CancelScope() as gone:
             gone.cancel()
-            await house.desk.submit(ANA, "hi", run_id="mine")
-        run = await house.book.wait("mine", timeout_s=30)
+            await house.intake.submit(ANA, "hi", run_id="mine")
+        run = await house.run_store.wait("mine", timeout_s=30)
         after = await ask(house, ANA, "and me?")
 
     assert run is not None

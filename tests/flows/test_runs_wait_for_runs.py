@@ -36,7 +36,7 @@ class Ask(Tool[Question]):
         assert self.house is not None
         run_id = f"{context.run.run_id}/{context.tool_use_id}"
         key = SessionKey.named("main", params.session)
-        await self.house.desk.submit(key, params.text, run_id=run_id)
+        await self.house.intake.submit(key, params.text, run_id=run_id)
         waited = await self.house.waits.wait(context.run, run_id, params.timeout_s)
         if waited.circle:
             return "circle " + " → ".join(key.name for key in waited.circle)
@@ -73,13 +73,13 @@ async def run_story(
     async with open_house(folder, model, tools=[ask], config=config) as house:
         ask.house = house
         ids = [
-            (await house.desk.submit(SessionKey.named("main", name), text)).run_id
+            (await house.intake.submit(SessionKey.named("main", name), text)).run_id
             for name, text in messages
         ]
-        runs = [await house.book.wait(run_id) for run_id in ids]
+        runs = [await house.run_store.wait(run_id) for run_id in ids]
         for key in await house.ledger.lanes_with_work():  # what was asked and nobody waits for now
             for run in await house.ledger.list_open_runs(key):
-                await house.book.wait(run.run_id)
+                await house.run_store.wait(run.run_id)
         await anyio.wait_all_tasks_blocked()
         assert house.slots.taken == 0
     return [run for run in runs if run is not None]

@@ -12,7 +12,7 @@ from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.ids import follower_id
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage, decode_message, encode_message
-from crossclaw.domain.spawns import Report, report_text
+from crossclaw.domain.spawns import SpawnReport, report_text
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import MemoryChannel, open_house
 from crossclaw.tools.contract import ToolContext
@@ -80,8 +80,8 @@ async def test_a_message_between_sessions_carries_key_channel_and_tool_of_its_so
     send = told("sessions_send", agentId="librarian", message="say: yes")
     inbound = Inbound(address=Address("telegram", "7"), sender="7", text=send, message_id="1")
     async with open_house(tmp_path, model, config=two_agents(), channels=[chat]) as house:
-        await house.desk.receive(inbound)
-        await house.book.wait(
+        await house.intake.receive(inbound)
+        await house.run_store.wait(
             (await house.ledger.list_open_runs(SessionKey.main("main")))[0].run_id
         )
         history = await call(
@@ -156,7 +156,7 @@ async def test_a_report_without_notes_says_so(tmp_path: Path, announce: str) -> 
 
 @pytest.mark.spec("P5")
 def test_the_runtimes_own_report_has_notes_too() -> None:
-    assert report_text("error", Report(""), "Stats").splitlines()[2] == "Notes: none"
+    assert report_text("error", SpawnReport(""), "Stats").splitlines()[2] == "Notes: none"
 
 
 @pytest.mark.spec("L3", "L6")
@@ -173,11 +173,11 @@ async def test_last_channel_is_in_every_row_that_has_a_channel(tmp_path: Path) -
     config = config_of({"session": {"dmScope": "main"}})
     async with open_house(tmp_path, RehearsalProvider(), config=config, channels=[chat]) as house:
         await say(house, "main", "say: hi", "r1")
-        await house.desk.receive(group)
+        await house.intake.receive(group)
         turn = {"kind": "agentTurn", "message": "say: tick"}
         every = {"kind": "every", "everyMs": 60_000}
         job = await call(house, "cron.add", name="j", schedule=every, payload=turn)
-        await house.book.wait((await call(house, "cron.run", id=job["id"]))["runId"])
+        await house.run_store.wait((await call(house, "cron.run", id=job["id"]))["runId"])
         tool = (await call(house, "tool.sessions_list"))["sessions"]
         wire = (await call(house, "sessions.list"))["sessions"]
 
@@ -220,9 +220,9 @@ async def test_only_reply_skip_ends_the_rounds_and_the_other_token_is_text_to_th
     async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
         run = await say(house, "main", ask, "r1")
         (result,) = await results_of(house, run)
-        first = await house.book.wait(follower_id(result["runId"], "round-1"), timeout_s=60)
+        first = await house.run_store.wait(follower_id(result["runId"], "round-1"), timeout_s=60)
         entries = await house.ledger.list_entries(run.session_id, limit=100)
-        await house.book.wait(follower_id(result["runId"], "announce"), timeout_s=60)
+        await house.run_store.wait(follower_id(result["runId"], "announce"), timeout_s=60)
 
     assert result["reply"] == "ANNOUNCE_SKIP"
     assert first is not None

@@ -42,7 +42,7 @@ async def test_an_idle_session_begins_anew_whichever_door_the_message_takes(
             await call(house, "agent", sessionKey="main", message="new words", idempotencyKey="r2")
         else:
             await say(house, "main", "new words", "r2")
-        run = await house.book.wait(run_id, timeout_s=60)
+        run = await house.run_store.wait(run_id, timeout_s=60)
 
         assert run is not None
         assert run.session_id != first.session_id
@@ -59,8 +59,8 @@ async def test_a_session_that_is_at_work_is_not_reset_under_it(tmp_path: Path) -
         await call(house, "chat.send", sessionKey="main", message="a", idempotencyKey="r1", **raw)
         await anyio.sleep(600)
         await call(house, "chat.send", sessionKey="main", message="b", idempotencyKey="r2", **raw)
-        first = await house.book.wait("r1", timeout_s=3 * 3600)
-        second = await house.book.wait("r2", timeout_s=3 * 3600)
+        first = await house.run_store.wait("r1", timeout_s=3 * 3600)
+        second = await house.run_store.wait("r2", timeout_s=3 * 3600)
 
         assert first is not None
         assert second is not None

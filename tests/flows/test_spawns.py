@@ -30,7 +30,7 @@ async def child_of(house: House) -> Session:
 
 
 async def spawn_result(house: House, run_id: str = "r1") -> Any:
-    run = await house.book.find(run_id)
+    run = await house.run_store.find(run_id)
     assert run is not None
     return (await results_of(house, run))[0]
 
@@ -50,7 +50,7 @@ async def test_a_spawn_is_accepted_at_once_while_the_child_still_works(tmp_path:
         assert result["childSessionKey"] == spawn.child_key
         assert spawn.child_key.startswith("agent:main:subagent:")
         assert spawn.state == "running"
-        run = await house.book.find("r1::c1")
+        run = await house.run_store.find("r1::c1")
         assert run is not None
         assert run.kind == "spawn"
         assert not run.plan.deliver
@@ -106,7 +106,7 @@ async def test_children_get_the_configured_model_and_timeout_when_nothing_is_sai
     config = config_of({"agents": {"defaults": defaults}})
     async with open_house(tmp_path, family(), config=config) as house:
         await say(house, "main", "go", "r1")
-        run = await house.book.find("r1::c1")
+        run = await house.run_store.find("r1::c1")
 
         assert (await child_of(house)).model == "scripted/cheap"
         assert run is not None
@@ -244,7 +244,7 @@ async def test_a_message_from_outside_does_not_make_a_child_more_than_a_child(
         spawn = await reported(house)
         before = len(model.seen)
         await say(house, spawn.child_key, "now spawn something", "r2")
-        run = await house.book.find("r2")
+        run = await house.run_store.find("r2")
 
         assert not {"sessions_spawn", "sessions_send"} & {t.name for t in model.seen[before].tools}
         assert run is not None
@@ -281,7 +281,7 @@ async def test_a_spawn_is_a_hop_and_a_chain_without_hops_ends(tmp_path: Path) ->
     async with open_house(tmp_path, family(), config=config) as house:
         await say(house, "main", "go", "r1")
         await reported(house)
-        run = await house.book.find("r1::c1")
+        run = await house.run_store.find("r1::c1")
 
         assert run is not None
         assert (run.authority.hops_left, run.cause.hops, run.cause.chain) == (0, 1, ("r1",))
@@ -386,7 +386,7 @@ async def test_a_woken_parent_that_asks_for_silence_posts_nothing(
     ) as house:
         await chat.say("ana", "go")
         spawn = await reported(house)
-        woken = await house.book.wait(f"{spawn.run_id}::wake", timeout_s=60)
+        woken = await house.run_store.wait(f"{spawn.run_id}::wake", timeout_s=60)
         await anyio.sleep(60)
 
         assert woken is not None
@@ -544,12 +544,12 @@ async def test_a_report_for_a_parent_that_is_gone_ends_the_spawn_all_the_same(
     async with open_house(tmp_path, family(child_s=10)) as house:
         await call(house, "sessions.spawn", sessionKey="agent:main:desk", task="work")
         await anyio.sleep(1)
-        desk = SessionKey.named("main", "desk")
+        intake = SessionKey.named("main", "desk")
         # As if its children had not been stopped, nor will be for years.
-        await house.ledger.do(DeleteSession(key=desk, at=10**14))
+        await house.ledger.do(DeleteSession(key=intake, at=10**14))
 
-        assert (await reported(house, desk)).status == "success"
-        assert await house.ledger.find_session(desk) is None
+        assert (await reported(house, intake)).status == "success"
+        assert await house.ledger.find_session(intake) is None
 
 
 # ── put away ───────────────────────────────────────────────────────────────────────────────────
@@ -603,7 +603,7 @@ async def test_a_child_that_somebody_talks_with_is_archived_later(tmp_path: Path
         assert (await child_of(house)).archived_at is None
         await anyio.sleep(120)
         assert (await child_of(house)).archived_at is not None
-        run = await house.book.find("r2")
+        run = await house.run_store.find("r2")
         assert run is not None
         assert run.status == "ok"
 
@@ -703,12 +703,12 @@ async def test_a_report_is_kept_from_a_chat_whose_send_policy_denies_it(tmp_path
 async def test_a_client_spawns_for_a_session_and_the_report_comes_there(tmp_path: Path) -> None:
     async with open_house(tmp_path, family()) as house:
         answer = await call(house, "sessions.spawn", task="work", sessionKey="agent:main:desk")
-        desk = SessionKey.named("main", "desk")
-        spawn = await reported(house, desk)
+        intake = SessionKey.named("main", "desk")
+        spawn = await reported(house, intake)
 
         assert answer["status"] == "accepted"
         assert answer["childSessionKey"] == spawn.child_key
-        assert (await announces_in(house, desk))[0].startswith("Status: success")
+        assert (await announces_in(house, intake))[0].startswith("Status: success")
 
 
 async def test_session_status_tells_how_it_stands_and_sets_a_model(tmp_path: Path) -> None:

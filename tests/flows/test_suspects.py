@@ -39,7 +39,7 @@ async def crash_twice(folder: Path, sessions: int) -> tuple[Path, list[str]]:
         async with open_house(left, Recording(1000.0)) as house:
             if not ids:
                 keys = map(session_number, range(sessions))
-                ids = [(await house.desk.submit(key, "hi")).run_id for key in keys]
+                ids = [(await house.intake.submit(key, "hi")).run_id for key in keys]
             await anyio.sleep(1)
             left = crashed_copy(left, f"crash {crash}")
     return left, ids
@@ -53,14 +53,14 @@ async def test_three_hundred_suspects_are_all_under_way_within_fifteen_seconds(
 
     async with open_house(left, Recording(TURN_S)) as house:
         began = anyio.current_time()
-        new = await house.desk.submit(ANA, "no suspect")
-        answered = await house.book.wait(new.run_id)
+        new = await house.intake.submit(ANA, "no suspect")
+        answered = await house.run_store.wait(new.run_id)
         waited_s = anyio.current_time() - began
-        behind = await house.desk.submit(session_number(SUSPECTS - 1), "behind the last suspect")
+        behind = await house.intake.submit(session_number(SUSPECTS - 1), "behind the last suspect")
         await anyio.sleep(BAR_S - waited_s)
-        runs = [await house.book.find(run_id) for run_id in ids]
+        runs = [await house.run_store.find(run_id) for run_id in ids]
         with anyio.fail_after(60):  # a provider takes 64 calls at once
-            ends = [await house.book.wait(run_id) for run_id in (*ids, behind.run_id)]
+            ends = [await house.run_store.wait(run_id) for run_id in (*ids, behind.run_id)]
 
     assert answered is not None
     assert answered.status == "ok"
@@ -76,7 +76,7 @@ async def test_suspects_whose_steps_are_short_do_not_wait_for_the_window(folder:
     async with open_house(left, Recording(0.1)) as house:
         began = anyio.current_time()
         for run_id in ids:
-            await house.book.wait(run_id)
+            await house.run_store.wait(run_id)
         took_s = anyio.current_time() - began
 
     assert took_s < 2.0
@@ -125,8 +125,8 @@ async def crashes_until_given_up(folder: Path, sessions: int, kills_after_s: flo
         async with open_house(left, model) as house:
             for number in range(sessions if not ids else 0):
                 text = "poison" if number == place else "hi"
-                ids.append((await house.desk.submit(session_number(number), text)).run_id)
-            poison = await house.book.find(ids[place])
+                ids.append((await house.intake.submit(session_number(number), text)).run_id)
+            poison = await house.run_store.find(ids[place])
             if poison is None or poison.ended:
                 break
             await model.asked.wait()
@@ -134,7 +134,7 @@ async def crashes_until_given_up(folder: Path, sessions: int, kills_after_s: flo
             crashes += 1
             left = crashed_copy(left, f"crash {crashes}")
     async with open_house(left, Model(silent=False)) as house:
-        runs = [await house.book.wait(run_id) for run_id in ids]
+        runs = [await house.run_store.wait(run_id) for run_id in ids]
     failed = [run.run_id for run in runs if run and run.status != "ok"]
     assert failed == [ids[place]]
     return crashes - SUSPECT_AFTER
@@ -177,12 +177,12 @@ async def test_runs_that_only_wait_are_never_given_up(folder: Path) -> None:
     for crash in range(SUSPECT_AFTER + 4):
         async with open_house(left, Model(silent=True), config=config) as house:
             for key in requesters if not ids else ():
-                ids.append((await house.desk.submit(key, "send")).run_id)
+                ids.append((await house.intake.submit(key, "send")).run_id)
             await anyio.sleep(20)
             left = crashed_copy(left, f"crash {crash}")
 
     async with open_house(left, Model(silent=False), config=config) as house:
-        runs = [await house.book.wait(run_id) for run_id in ids]
+        runs = [await house.run_store.wait(run_id) for run_id in ids]
 
     assert [(run.status, run.reply) for run in runs if run] == [("ok", "heard")] * 9
 

@@ -35,7 +35,7 @@ async def agent_of(house: House, key: str) -> str:
     assert session is not None
     run = (await house.ledger.list_entries(session.session_id, limit=1))[0]
     assert run.run_id is not None
-    found = await house.book.find(run.run_id)
+    found = await house.run_store.find(run.run_id)
     assert found is not None
     assert found.key.agent_id == session.key.agent_id
     return session.key.agent_id

@@ -94,7 +94,7 @@ async def test_from_run_to_run_the_view_grows_at_its_end_with_all_its_thinking(
                 house, "agent", message=f"turn {number}", extraSystemPrompt="count in Latin",
                 idempotencyKey=f"r{number}",
             )  # fmt: skip
-            await house.book.wait(f"r{number}")
+            await house.run_store.wait(f"r{number}")
 
     sent = [flat(request) for request in model.seen]
     assert len(sent) == 4
@@ -136,7 +136,7 @@ async def test_the_runtimes_words_are_beside_the_content_and_nobody_is_shown_the
         await call(
             house, "agent", message="hello", extraSystemPrompt="zebra facts", idempotencyKey="r1"
         )
-        run = await house.book.wait("r1")
+        run = await house.run_store.wait("r1")
         assert run is not None
         question = (await stored(house, run))[0]
         history = await call(house, "chat.history", sessionKey="main")
@@ -177,7 +177,7 @@ async def test_a_report_that_comes_while_the_model_is_at_work_stands_behind_its_
             report = UserMessage(f"report {number}", provenance=Provenance("announce"))
             entry = NewEntry(entry_id=f"report{number}", message=report)
             await house.ledger.do(Inject(key=SessionKey.main("main"), entries=[entry], at=1))
-        await house.book.wait("r1")
+        await house.run_store.wait("r1")
         await say(house, "main", "and?", "r2")
 
     sent = [flat(request) for request in model.seen]

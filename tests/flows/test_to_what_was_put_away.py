@@ -63,7 +63,7 @@ async def test_a_hook_with_a_key_of_its_own_is_heard_when_its_session_was_put_aw
                 sessionKey="hook:mail",
                 idempotencyKey=f"i{n}",
             )
-            await house.book.wait(run["runId"])
+            await house.run_store.wait(run["runId"])
             if n == 0:
                 await call(house, "sessions.archive", key="hook:mail")
         history = await call(house, "chat.history", sessionKey="hook:mail")
@@ -75,11 +75,11 @@ async def test_a_command_and_a_message_are_heard_in_a_chat_that_was_put_away(
 ) -> None:
     chat, provider = MemoryChannel(), ScriptedProvider(lambda request: "ok")
     async with open_house(tmp_path, provider, channels=[chat]) as house:
-        await house.book.wait(await chat.say("ana", "hi", group="g1"))
+        await house.run_store.wait(await chat.say("ana", "hi", group="g1"))
         await call(house, "sessions.archive", key="agent:main:memory:group:g1")
         run = await chat.say("ana", "/status", group="g1")
-        await house.book.wait(run)
+        await house.run_store.wait(run)
         run = await chat.say("ana", "hello", group="g1")
-        await house.book.wait(run)
+        await house.run_store.wait(run)
         await anyio.sleep(600)
     assert len(chat.sent) == 3

@@ -27,7 +27,7 @@ async def test_an_agent_that_has_nothing_to_say_in_a_chat_says_nothing(
     replies = [f"\n {token} ", f"About {token}: it is a word.", f"{token}."]
     async with open_house(tmp_path, ScriptedProvider(replies), channels=[chat]) as house:
         for number in range(len(replies)):
-            await house.book.wait(await chat.say("ana", f"hi {number}", group="g1"))
+            await house.run_store.wait(await chat.say("ana", f"hi {number}", group="g1"))
         await chat.wait_sent(2)
         await anyio.sleep(60)
 
@@ -43,7 +43,7 @@ async def test_a_token_in_several_blocks_is_still_one(tmp_path: Path) -> None:
 
     chat = MemoryChannel()
     async with open_house(tmp_path, InBlocks(["x"]), channels=[chat]) as house:
-        run = await house.book.wait(await chat.say("ana", "hi"))
+        run = await house.run_store.wait(await chat.say("ana", "hi"))
         await anyio.sleep(60)
 
     assert run is not None

@@ -78,7 +78,7 @@ async def test_a_session_at_work_is_not_put_away(tmp_path: Path) -> None:
 
 
 async def test_what_was_put_away_is_brought_back_and_goes_on(tmp_path: Path) -> None:
-    idle = Config(session=session.Session(idle_minutes=30))
+    idle = Config(session=session.SessionConfig(idle_minutes=30))
     async with open_house(tmp_path, ScriptedProvider(lambda request: "ok"), config=idle) as house:
         await say(house, DESK, "hi", "r1")
         assert not (await call(house, "sessions.unarchive", key=DESK))["unarchived"]
@@ -125,11 +125,11 @@ async def test_who_writes_to_a_chat_that_was_put_away_is_heard(tmp_path: Path, w
 
     provider = ScriptedProvider(lambda request: "ok")
     async with open_house(tmp_path, provider, channels=(chat,)) as house:
-        await house.book.wait(await house.desk.receive(inbound(1, "hi")))
+        await house.run_store.wait(await house.intake.receive(inbound(1, "hi")))
         await call(house, "sessions.patch", key=group, label="The owners")
         await call(house, "sessions.archive", key=group)
         await call(house, "sessions.create", key="agent:main:other", label="The owners")
-        run = await house.book.wait(await house.desk.receive(inbound(2, words)))
+        run = await house.run_store.wait(await house.intake.receive(inbound(2, words)))
         rows = (await call(house, "sessions.list"))["sessions"]
         session = await house.ledger.find_session(SessionKey.parse(group))
 

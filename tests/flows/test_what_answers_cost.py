@@ -17,7 +17,7 @@ from crossclaw.domain.messages import (
     Usage,
 )
 from crossclaw.providers.calls import RAW
-from crossclaw.providers.contract import ModelRequest, Spent, Tell, TextPiece
+from crossclaw.providers.contract import LostSpending, ModelRequest, Tell, TextPiece
 from crossclaw.testing import ScriptedProvider, open_house
 from tests.flows.talking import call, say
 from tests.flows.tools import Counting
@@ -103,9 +103,9 @@ class Breaking:
             if self._for_ever:
                 await anyio.sleep_forever()
         except BaseException:
-            tell(Spent(Usage(input=12_486, output=2)))
+            tell(LostSpending(Usage(input=12_486, output=2)))
             raise
-        tell(Spent(Usage(input=90, output=2)))
+        tell(LostSpending(Usage(input=90, output=2)))
         raise ProviderOverloaded("broke off")
 
     async def close(self) -> None:
@@ -126,7 +126,7 @@ async def test_an_aborted_run_is_counted(tmp_path: Path) -> None:
         await call(house, "chat.send", sessionKey="main", message="go", idempotencyKey="r1")
         await anyio.sleep(1)
         await call(house, "chat.abort", sessionKey="main")
-        run = await house.book.wait("r1")
+        run = await house.run_store.wait("r1")
         assert run is not None
         session = await house.ledger.find_session(run.key)
     assert run.status == "aborted"

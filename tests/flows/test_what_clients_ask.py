@@ -20,7 +20,7 @@ async def test_a_send_by_key_begins_a_run_and_one_by_session_key_waits(tmp_path:
         begun = await call(
             house, "sessions.send", key="agent:main:x", message="say: hi", idempotencyKey="k1"
         )
-        run = await house.book.wait("k1", timeout_s=60)
+        run = await house.run_store.wait("k1", timeout_s=60)
         waited = await call(house, "sessions.send", sessionKey="agent:main:x", message="say: ho")
         with pytest.raises(Invalid, match="not several"):
             await call(house, "sessions.send", key="main", label="x", message="hi")
@@ -52,7 +52,7 @@ async def test_commands_and_names_are_told(tmp_path: Path) -> None:
         stop = next(each for each in commands["commands"] if each["name"] == "stop")
         alias = stop["textAliases"][0]
         await call(house, "chat.send", sessionKey="main", message=alias, idempotencyKey="k2")
-        run = await house.book.wait("k1", timeout_s=1)
+        run = await house.run_store.wait("k1", timeout_s=1)
         await say(house, "main", "say: still here", "k3")
 
     assert by_key["agentId"] == "librarian"

@@ -123,8 +123,8 @@ async def test_a_delivery_whose_outcome_could_not_be_stored_is_settled_later(
 
         monkeypatch.setattr(house.ledger, "do", full_disk)
         first = await chat.say("ana", "one")
-        await house.book.wait(first)
-        await house.book.wait(await chat.say("ana", "two"))
+        await house.run_store.wait(first)
+        await house.run_store.wait(await chat.say("ana", "two"))
         await anyio.sleep(60)
         found = await house.ledger.find_delivery(f"reply:{first}")
 
@@ -142,7 +142,7 @@ async def test_an_abort_during_a_tool_call_does_not_repeat_the_words_before_it(
         await call(house, "chat.send", sessionKey="main", message="go", idempotencyKey="r1")
         await hang.begun.wait()
         await house.lanes.abort("r1", "enough")
-        run = await house.book.find("r1")
+        run = await house.run_store.find("r1")
         entries = await house.ledger.list_entries(run.session_id, limit=9)  # type: ignore[union-attr]
 
     said = [e.message.text for e in entries if isinstance(e.message, AssistantMessage)]
@@ -217,7 +217,7 @@ async def test_a_run_has_the_authority_of_whoever_began_it_and_the_configs_hops(
                 message="say: hi",
                 idempotencyKey=method,
             )
-            run = await house.book.wait(method, timeout_s=60)
+            run = await house.run_store.wait(method, timeout_s=60)
             assert run is not None
             assert run.authority == Authority(
                 denied_tools=frozenset({"read"}), sandboxed=True, hops_left=3
@@ -326,7 +326,7 @@ async def test_a_message_that_arrives_during_a_reset_is_in_the_transcript_that_i
             type(house.lanes), "abort_session", lambda self, key, reason: slow_abort(key, reason)
         )
         await call(house, "sessions.reset", key="main")
-        run = await house.book.wait("r2", timeout_s=60)
+        run = await house.run_store.wait("r2", timeout_s=60)
         session = await house.ledger.find_session(MAIN)
 
     assert run is not None
@@ -348,13 +348,13 @@ async def test_a_message_queued_before_a_reset_is_answered_in_the_new_transcript
 ) -> None:
     async with open_house(tmp_path, Recording()) as house:
         await house.ledger.do(EnsureSession(new=NewSession(key=MAIN, session_id="old"), at=1))
-        house.book.on_work(lambda key: None)  # nobody is told yet
+        house.run_store.on_work(lambda key: None)  # nobody is told yet
         await call(
             house, "chat.send", sessionKey="main", message="wait for me", idempotencyKey="r1"
         )
         await house.ledger.do(ResetSession(key=MAIN, session_id="new", at=2))
         house.lanes.wake(MAIN)
-        run = await house.book.wait("r1", timeout_s=60)
+        run = await house.run_store.wait("r1", timeout_s=60)
 
     assert run is not None
     assert (run.session_id, run.reply) == ("new", "re: wait for me")
@@ -387,12 +387,14 @@ async def test_numbers_and_names_out_of_all_proportion_are_refused_by_name(
 async def test_a_refused_request_does_not_follow_somebody_elses_run(tmp_path: Path) -> None:
     async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
         await say(house, "agent:librarian:main", "say: theirs", "k1")
-        ears = Listening()
+        subscription = Listening()
         params = {"sessionKey": "main", "message": "mine", "idempotencyKey": "k1"}
         with pytest.raises(Invalid):
-            await house.door.dispatch(Caller(principal=OWNER, listening=ears), "chat.send", params)
+            await house.door.dispatch(
+                Caller(principal=OWNER, listening=subscription), "chat.send", params
+            )
 
-    assert dict(ears.runs) == {}
+    assert dict(subscription.runs) == {}
 
 
 async def test_a_client_cannot_abort_a_run_of_another_session_by_its_id(tmp_path: Path) -> None:

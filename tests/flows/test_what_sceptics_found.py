@@ -41,7 +41,7 @@ async def test_a_clients_send_begins_with_no_more_hops_than_the_config_gives(
         config=conf({"session": {"agentToAgent": {"maxHops": 5}}}),
     ) as house:
         sent = await call(house, "sessions.send", agentId="main", message="go")
-        run = await house.book.find(sent["runId"])
+        run = await house.run_store.find(sent["runId"])
 
     assert run is not None
     assert run.authority.hops_left == 4
@@ -60,7 +60,7 @@ async def test_a_send_without_hops_is_refused_and_nothing_is_queued(tmp_path: Pa
 
         assert answer.status == "error"
         assert "hops" in answer.error
-        assert await house.book.find(answer.run_id) is None
+        assert await house.run_store.find(answer.run_id) is None
         assert await house.ledger.list_open_runs(DESK) == []
 
 
@@ -82,7 +82,7 @@ async def test_a_child_of_a_sandboxed_owner_is_sandboxed_and_nobodys_owner(tmp_p
     config = config_of({"agents": {"defaults": {"sandbox": {"mode": "non-main"}}}})
     async with open_house(tmp_path, family(), config=config) as house:
         answer = await call(house, "sessions.spawn", sessionKey=DESK.text, task="work")
-        run = await house.book.find(answer["runId"])
+        run = await house.run_store.find(answer["runId"])
         child = await house.ledger.find_session(SessionKey.parse(answer["childSessionKey"]))
         await reported(house, DESK)
         (text,) = await announces_in(house, DESK)
@@ -129,7 +129,7 @@ async def test_a_woken_parent_has_no_more_authority_than_its_child_had(tmp_path:
     async with open_house(tmp_path, family(), config=config) as house:
         answer = await call(house, "sessions.spawn", task="work")
         await reported(house)
-        wake = await house.book.wait(f"{answer['runId']}::wake", timeout_s=60)
+        wake = await house.run_store.wait(f"{answer['runId']}::wake", timeout_s=60)
 
     assert wake is not None
     assert not wake.authority.owner
@@ -245,7 +245,7 @@ async def test_the_time_that_nobody_worked_does_not_count_against_a_run(tmp_path
         copy = crashed_copy(folder)
     await anyio.sleep(700)  # longer than agents.defaults.timeoutSeconds
     async with open_house(copy, model) as house:
-        run = await house.book.wait("r1", timeout_s=300)
+        run = await house.run_store.wait("r1", timeout_s=300)
 
     assert run is not None
     assert (run.status, run.reply) == ("ok", "done")
@@ -266,7 +266,7 @@ async def test_commands_work_in_the_shared_session_and_never_say_its_name(tmp_pa
             await call(
                 house, "chat.send", sessionKey="main", message=text, idempotencyKey=f"c{number}"
             )
-            run = await house.book.find(f"c{number}")
+            run = await house.run_store.find(f"c{number}")
             assert run is not None
             assert run.reply
             assert "global" not in run.reply
@@ -318,7 +318,7 @@ async def test_a_child_whose_end_was_reported_is_not_reported_again(tmp_path: Pa
     async with open_house(tmp_path, family()) as house:
         answer = await call(house, "sessions.spawn", task="work")
         await reported(house)
-        announce = await house.book.wait(f"{answer['runId']}::announce", timeout_s=60)
+        announce = await house.run_store.wait(f"{answer['runId']}::announce", timeout_s=60)
         assert announce is not None
         again = await house.endings.finished(announce, Outcome("ok", reply="Result: once more"))
 
@@ -347,7 +347,7 @@ async def test_a_report_that_meets_the_deletion_of_its_parent_goes_nowhere(tmp_p
         await chat.say("ana", "go", group="g1")
         await anyio.sleep(30)  # the task is done, and the child thinks about its announce
         (spawn,) = await children(house, group)
-        announce = await house.book.find(f"{spawn.run_id}::announce")
+        announce = await house.run_store.find(f"{spawn.run_id}::announce")
         assert announce is not None
         decided = await house.endings.finished(announce, Outcome("ok", reply="Result: late"))
         await call(house, "sessions.delete", key=group.text)

@@ -102,7 +102,7 @@ async def test_a_sandboxed_session_reads_and_sends_to_its_child(tmp_path: Path) 
                 house, "tool.sessions_send", BOXED, sessionKey=name, message="say: yes"
             )
             assert (sent["status"], sent["reply"]) == ("ok", "yes")
-        run = await house.book.find(sent["runId"])
+        run = await house.run_store.find(sent["runId"])
         history = await call(house, "tool.sessions_history", BOXED, sessionKey=CHILD.text)
 
     assert history["messages"][0]["content"] == "say: yes"
@@ -222,7 +222,7 @@ async def test_a_run_that_a_sandboxed_principal_began_sees_as_a_sandboxed_one(
             "idempotencyKey": "r1",
         }
         await call(house, "chat.send", limited, **asked)
-        run = await house.book.wait("r1", timeout_s=600)
+        run = await house.run_store.wait("r1", timeout_s=600)
         assert run is not None
         (result,) = await results_of(house, run)
 
@@ -247,7 +247,7 @@ async def test_a_session_that_the_config_locks_in_sees_so_and_locks_in_what_it_c
         results = await results_of(house, run)
         listed = next(result for result in results if "sessions" in result)
         sent = next(result for result in results if "runId" in result)
-        caused = await house.book.find(sent["runId"])
+        caused = await house.run_store.find(sent["runId"])
 
     assert [row["key"] for row in listed["sessions"]] == [CHILD.text]
     assert caused is not None
@@ -275,7 +275,7 @@ async def test_a_circle_does_not_name_sessions_that_the_caller_cannot_see(tmp_pa
         for number, (who, key, text) in enumerate(begin):
             params = {"sessionKey": key, "message": text, "idempotencyKey": f"r{number}"}
             await call(house, "chat.send", who, **params)
-        run = await house.book.wait("r0", timeout_s=600)
+        run = await house.run_store.wait("r0", timeout_s=600)
         assert run is not None
         (result,) = await results_of(house, run)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from crossclaw.config.hooks import Hooks
+from crossclaw.config.hooks import HooksConfig
 from crossclaw.domain.authority import HOOKS, Authority, Maker
 from crossclaw.door.principal import person_principal
 from crossclaw.providers.contract import ModelRequest, Tell
@@ -39,7 +39,7 @@ async def test_what_a_hook_brings_about_stands_with_the_hook(tmp_path: Path) -> 
         begun = await call(
             house, "hooks.agent", HOOK, message=f"tool: sessions_send {sends}\nthen:\nsay: told"
         )
-        await house.book.wait(begun["runId"], timeout_s=3_600)
+        await house.run_store.wait(begun["runId"], timeout_s=3_600)
         of_hook = len(model.asked)
         await say(house, "main", "say: hello", "r1")
 
@@ -50,7 +50,7 @@ async def test_what_a_hook_brings_about_stands_with_the_hook(tmp_path: Path) -> 
 
 @pytest.mark.spec("M5")
 async def test_a_summary_stands_where_its_run_stands(tmp_path: Path) -> None:
-    model, hooks = Noting(), msgspec.convert({"allowRequestSessionKey": True}, Hooks)
+    model, hooks = Noting(), msgspec.convert({"allowRequestSessionKey": True}, HooksConfig)
     config = msgspec.structs.replace(small(), hooks=hooks)
     async with open_house(tmp_path, model, config=config) as house:
         house.door.credentials.put(HOOKS, 1)
@@ -60,7 +60,7 @@ async def test_a_summary_stands_where_its_run_stands(tmp_path: Path) -> None:
         for _turn in range(6):
             asked = {"message": f"say: {LONG * 6}", "sessionKey": "hook:x"}
             begun = await call(house, "hooks.agent", HOOK, **asked)
-            await house.book.wait(begun["runId"], timeout_s=3_600)
+            await house.run_store.wait(begun["runId"], timeout_s=3_600)
 
     summaries = [request for request in model.asked if is_summary(request)]
     stands = [(request.patient, request.outside) for request in summaries]

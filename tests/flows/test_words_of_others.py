@@ -60,13 +60,13 @@ async def everybody_speaks(house: House, chat: MemoryChannel) -> None:
         address=where, sender=f"{MARK} ana", sender_name=f"{MARK} Ana", text=f"{MARK} hello",
         message_id="1", chat_type="group", chat_id="g1", chat_name=f"{MARK} the owners",
     )  # fmt: skip
-    await house.book.wait(await house.desk.receive(inbound))
+    await house.run_store.wait(await house.intake.receive(inbound))
     await say(house, "main", f"go {MARK}", "r1")
     await settled(house)
     await reported(house)
     asked = {"message": f"{MARK} ring", "name": f"{MARK} Bell", "agentId": "main"}
     hook = await call(house, "hooks.agent", BELL, **asked)
-    await house.book.wait(hook["runId"])
+    await house.run_store.wait(hook["runId"])
     await call(house, "hooks.wake", BELL, text=f"{MARK} wake up", name=f"{MARK} Bell", mode="now")
     await call(house, "sessions.patch", key="main", label=f"{MARK} desk")
     for number in range(4):

@@ -17,12 +17,12 @@ from crossclaw.app import Outside, open_house
 from crossclaw.config import Config, Paths, load
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import ConfigInvalid, CrossclawError, Invalid
-from crossclaw.domain.jobs import At, Cron, Every, Schedule
+from crossclaw.domain.jobs import At, CronSchedule, Every, Schedule
 from crossclaw.domain.sight import EVERYTHING
 from crossclaw.gateway.messages import entry_message
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.schedule.times import check, due_since, next_after
-from crossclaw.sessions.importing import Import, Report
+from crossclaw.sessions.importing import Import, ImportReport
 from tests.flows.test_import import LINES
 from tests.hostile.making import Maker, anything, spoilt, words
 from tests.hostile.watched import check_names, hostile
@@ -146,7 +146,7 @@ async def _import_twice(folder: Path) -> None:
         await ledger.close()
 
 
-async def _imported(ledger: SqliteLedger, folder: Path) -> Report:
+async def _imported(ledger: SqliteLedger, folder: Path) -> ImportReport:
     importing = Import(ledger, SystemClock(), lambda _done, _all, _report: None)
     return await importing.run(folder / "openclaw")
 
@@ -173,7 +173,7 @@ _EDGES = [
 _fields = st.sampled_from(["*", "0", "1", "*/0", "*/7", "59", "60", "1-5", "5-1", "L", "29", "31", "2", "#", "1,2", "MON", "?", "-1", "1#5", "5L", "W"])  # fmt: skip
 _crons = st.lists(_fields, min_size=4, max_size=6).map(" ".join) | words.filter(bool)
 _schedules: Any = st.one_of(
-    st.builds(Cron, expr=_crons, tz=st.sampled_from([None, *_ZONES, "Mars/Olympus", "", "/etc/passwd", "..", "a\x00b"])),
+    st.builds(CronSchedule, expr=_crons, tz=st.sampled_from([None, *_ZONES, "Mars/Olympus", "", "/etc/passwd", "..", "a\x00b"])),
     st.builds(Every, every_ms=st.sampled_from([1, 100, DAY, 8_640_000_000_000_000]), anchor_ms=st.sampled_from([None, 0, 8_640_000_000_000_000])),
     st.builds(At, at=words.filter(bool) | st.sampled_from(["0001-01-01", "9999-12-31T23:59:59.999999Z", "0001-01-01T00:00+14:00", "2026-W01-1", "20260101", "9" * 5000, "253402300799999", "-1", "2016-12-31T23:59:60Z"])),
 )  # fmt: skip

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossclaw.gateway.http.openai_chat import ChatAsked
-from crossclaw.gateway.http.openai_responses import Asked
+from crossclaw.gateway.http.openai_responses import ResponsesRequest
 from crossclaw.tools.contract import Tool
 from tests.hostile.making import Maker, anything, spoilt, words
 from tests.hostile.test_methods import KEYS, ONLY, POOL
@@ -187,7 +187,7 @@ def hooks() -> Any:
 
 def questions() -> Any:
     chat = st.tuples(st.just("/v1/chat/completions"), _MAKER.nearly(ChatAsked))
-    answers = st.tuples(st.just("/v1/responses"), _MAKER.nearly(Asked))
+    answers = st.tuples(st.just("/v1/responses"), _MAKER.nearly(ResponsesRequest))
     return chat | answers
 
 

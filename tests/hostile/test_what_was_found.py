@@ -10,7 +10,7 @@ import pytest
 
 from crossclaw.config import load
 from crossclaw.domain.errors import ConfigInvalid, Invalid
-from crossclaw.domain.jobs import Cron
+from crossclaw.domain.jobs import CronSchedule
 from crossclaw.domain.sight import EVERYTHING
 from crossclaw.gateway.frames import InvalidFrame, decode_request
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
@@ -88,7 +88,7 @@ async def test_words_around_a_nul_are_searched_for(tmp_path: Path, method: str) 
     async with open_house(tmp_path, ScriptedProvider(["the answer"])) as house:
         sent: dict[str, Any] = {"sessionKey": "main", "message": "the question"}
         await call(house, "chat.send", idempotencyKey="once", **sent)
-        await house.book.wait("once")
+        await house.run_store.wait("once")
         found = await call(house, method, query="the\0quest")
 
     assert "the question" in json.dumps(found)
@@ -107,7 +107,7 @@ async def test_a_run_with_more_time_than_there_is_runs(tmp_path: Path) -> None:
     async with open_house(tmp_path, ScriptedProvider(["here I am"])) as house:
         sent: dict[str, Any] = {"sessionKey": "main", "message": "hi", "timeoutMs": 10**400}
         await call(house, "chat.send", idempotencyKey="once", **sent)
-        run = await house.book.wait("once")
+        run = await house.run_store.wait("once")
 
     assert run is not None
     assert (run.status, run.reply) == ("ok", "here I am")
@@ -125,7 +125,7 @@ def test_a_time_after_all_times_is_refused(text: str) -> None:
 @pytest.mark.parametrize("expr", ["* * * * *", "0 0 29 2 *", "0 0 L * *"])
 @pytest.mark.parametrize("after", [253402300799000, 253402128000000, 253402300800000])
 def test_after_the_last_of_all_days_nothing_is_due(expr: str, after: int) -> None:
-    tick = next_after(Cron(expr=expr, tz="Europe/Vienna"), after, 0, UTC)
+    tick = next_after(CronSchedule(expr=expr, tz="Europe/Vienna"), after, 0, UTC)
     assert tick is None or tick > after
 
 

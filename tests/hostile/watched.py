@@ -25,10 +25,10 @@ from websockets.sync.client import ClientConnection, connect
 from crossclaw.config import Paths
 from crossclaw.domain.secret import Secret
 from crossclaw.door.registry import Method
-from crossclaw.gateway.audience import Ears
 from crossclaw.gateway.client import Client
 from crossclaw.gateway.event_types import EVENT_TYPES
 from crossclaw.gateway.http.following import Following
+from crossclaw.gateway.subscribers import Subscription
 from tests.proof.size import EXAMPLES_FULL, FULL
 from tests.wire.housed import TOKEN, Housed, open_gateway, serve_house
 from tests.wire.serving import connect_params
@@ -157,7 +157,7 @@ def _sockets() -> int:
 
 async def _in_the_loop() -> dict[str, int]:
     gc.collect()
-    kinds = (Client, Ears, Following)
+    kinds = (Client, Subscription, Following)
     living = [each for each in gc.get_objects() if isinstance(each, kinds)]
     return {"tasks": len(all_tasks()), "clients and what they follow": len(living)}
 

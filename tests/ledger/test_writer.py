@@ -16,7 +16,7 @@ from crossclaw.domain.sight import EVERYTHING
 from crossclaw.ledger.operations import Dedupe, Inject, Submit
 from crossclaw.ledger.sqlite.ledger import HANDLERS, SqliteLedger
 from crossclaw.ledger.sqlite.store import open_writer
-from crossclaw.ledger.sqlite.writer import Step, run_batch
+from crossclaw.ledger.sqlite.writer import WriterStep, run_batch
 from tests.ledger.making import ANA, BEN, run, says, session, submit
 
 
@@ -64,9 +64,9 @@ async def test_a_step_that_fails_takes_no_neighbour_with_it(threaded: SqliteLedg
 def test_words_of_a_step_that_failed_are_not_found_under_its_neighbours(tmp_path: Path) -> None:
     db = open_writer(tmp_path / "l.sqlite")
     steps = [
-        Step([session(ANA)], anyio.Event()),
-        Step([Inject(key=ANA, entries=[says("void")], at=1), Submit(new=run("r", BEN), at=1)], anyio.Event()),
-        Step([Inject(key=ANA, entries=[says("kept")], at=1)], anyio.Event()),
+        WriterStep([session(ANA)], anyio.Event()),
+        WriterStep([Inject(key=ANA, entries=[says("void")], at=1), Submit(new=run("r", BEN), at=1)], anyio.Event()),
+        WriterStep([Inject(key=ANA, entries=[says("kept")], at=1)], anyio.Event()),
     ]  # fmt: skip
 
     run_batch(db, HANDLERS, steps)
@@ -84,7 +84,7 @@ def test_a_fault_in_one_step_is_that_steps_alone(tmp_path: Path) -> None:
     db = open_writer(tmp_path / "l.sqlite")
     broken = Inject(key=ANA, entries=[says("half \ud83d")], at=1)
     good = Inject(key=ANA, entries=[says("whole")], at=1)
-    steps = [Step([op], anyio.Event()) for op in (session(ANA), broken, good)]
+    steps = [WriterStep([op], anyio.Event()) for op in (session(ANA), broken, good)]
 
     run_batch(db, HANDLERS, steps)
 

@@ -24,10 +24,10 @@ from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import NewSession
 from crossclaw.door.principal import session_principal
 from crossclaw.door.registry import Caller
-from crossclaw.gateway.audience import Audience
-from crossclaw.gateway.events import Newsroom
 from crossclaw.gateway.frames import EventFrame
-from crossclaw.gateway.limits import Limits
+from crossclaw.gateway.limits import GatewayLimits
+from crossclaw.gateway.publisher import EventPublisher
+from crossclaw.gateway.subscribers import Audience
 from crossclaw.ledger.operations import EnsureSession
 from crossclaw.providers.contract import ModelRequest, Tell, UserTurn
 from crossclaw.testing import MemoryChannel, ScriptedProvider, VirtualClock, open_house
@@ -180,18 +180,18 @@ async def tell(
 
 
 def _watch(house: House, page: Page, tasks: Any) -> list[Run]:
-    limits, ended = Limits(), list[Run]()
+    limits, ended = GatewayLimits(), list[Run]()
     audience = Audience(limits)
     audience.join(page, is_page=True)
-    newsroom = Newsroom(audience, VirtualClock(), limits)
+    publisher = EventPublisher(audience, VirtualClock(), limits)
 
     def hear(event: Event) -> None:
         if isinstance(event, RunEnded):
             ended.append(event.run)
 
-    house.feed.subscribe(newsroom.hear)
+    house.feed.subscribe(publisher.hear)
     house.feed.subscribe(hear)
-    tasks.start_soon(newsroom.serve)
+    tasks.start_soon(publisher.serve)
     return ended
 
 

@@ -259,7 +259,7 @@ async def test_a_circle_of_waits_is_told_at_once_and_all_runs_end(
             await house.ledger.do(EnsureSession(new=new, at=1))
         heard, begun = Heard(house), anyio.current_time()
         await call(house, "chat.send", sessionKey=keys[0].text, message="go", idempotencyKey="r")
-        first = await house.book.wait("r", timeout_s=2000)
+        first = await house.run_store.wait("r", timeout_s=2000)
         waited_s = anyio.current_time() - begun
         runs = await heard.quiet()
         answers = [each for run in runs for each in await results_of(house, run)]

@@ -115,7 +115,7 @@ async def test_a_wrong_rule_is_caught(
 async def test_a_page_that_is_shown_a_token_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: Any
 ) -> None:
-    monkeypatch.setattr(f"crossclaw.gateway.stories.{name}", value)
+    monkeypatch.setattr(f"crossclaw.gateway.run_events.{name}", value)
     told = [(word, "text") for word in SAID if word in ("skip", "spaced")]
 
     seen = await tell(tmp_path, 0, told)

@@ -22,7 +22,7 @@ from crossclaw.gateway.edge import NOBODY
 from crossclaw.gateway.handshake import ClientSays, ConnectParams, _principal
 from crossclaw.ledger.operations import EnsureSession, PutExchange
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
-from crossclaw.sessions.desk import Desk
+from crossclaw.sessions.intake import Intake
 
 MAIN, NOTES, HELPER = "agent:main:main", "agent:main:notes", "agent:helper:main"
 PHONE, WATCH, BELL = "node-phone", "node-watch", "hook:bell"
@@ -50,8 +50,8 @@ def chat(config: Config) -> Principal:
         chat_type="group", chat_id="g1",
     )  # fmt: skip
     nothing: Any = None
-    desk = Desk(config, nothing, nothing, nothing, nothing, nothing, nothing)
-    return desk._sender(inbound, SessionKey.parse(CHAT)).principal
+    intake = Intake(config, nothing, nothing, nothing, nothing, nothing, nothing)
+    return intake._sender(inbound, SessionKey.parse(CHAT)).principal
 
 
 def hook(resolver: Resolver) -> Principal:

@@ -17,12 +17,12 @@ from crossclaw.door.registry import Caller, Method, Registry
 from crossclaw.door.resolver import Resolver
 from crossclaw.policy.credentials import Credentials
 from crossclaw.policy.send import BLOCKED
-from crossclaw.runs.book import Book
 from crossclaw.runs.feed import Feed
+from crossclaw.runs.run_store import RunStore
 from crossclaw.runs.slots import Slots
 from crossclaw.runs.waits import Waits
-from crossclaw.sessions.reading import HistoryParams, ListParams, Reading
-from crossclaw.sessions.send import SendParams, Sends
+from crossclaw.sessions.reading import HistoryParams, SessionReading, SessionsListParams
+from crossclaw.sessions.send import Sends, SendToolParams
 from tests.proof.oracle import Node, may_reach, may_see
 from tests.proof.worlds import ABSENT, NOWHERE, Place, Setting
 
@@ -43,9 +43,9 @@ class Forgetful:
 def open_door(ledger: Any, setting: Setting) -> Door:
     config, clock, ids = setting.config(), SystemClock(), RandomIds()
     resolver = Resolver(ledger, config)
-    book = Book(ledger, Feed(), clock, "nobody")
-    sends = Sends(resolver, book, Waits(ledger, book, Slots(), clock), config, clock, ids)
-    reading = Reading(
+    run_store = RunStore(ledger, Feed(), clock, "nobody")
+    sends = Sends(resolver, run_store, Waits(ledger, run_store, Slots(), clock), config, clock, ids)
+    reading = SessionReading(
         ledger,
         resolver,
         clock,
@@ -54,9 +54,9 @@ def open_door(ledger: Any, setting: Setting) -> Door:
         lambda agent, name, compressed: Path(name),
     )
     methods: list[tuple[str, Any, Callable[[Caller, Any], Awaitable[Any]]]] = [
-        ("sessions_list", ListParams, reading.list),
+        ("sessions_list", SessionsListParams, reading.list),
         ("sessions_history", HistoryParams, reading.history),
-        ("sessions_send", SendParams, sends.send),
+        ("sessions_send", SendToolParams, sends.send),
     ]
     registry = Registry(
         Method(

@@ -127,7 +127,7 @@ async def spend(script: list[Step], tokens: int, inner: int, crash_after_s: int 
         folder = Path(temporary) / "house"
         model = Spender(script)
         async with open_house(folder, model, config=config) as house:
-            await house.desk.submit(SessionKey.main("main"), "begin", run_id=ROOT)
+            await house.intake.submit(SessionKey.main("main"), "begin", run_id=ROOT)
             if crash_after_s is None:
                 await _quiet(house)
                 await check(house, tokens, model.overdraft)

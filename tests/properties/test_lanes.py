@@ -51,12 +51,12 @@ async def carry_out(plan: list[tuple[SessionKey, int, int]], model: Slow) -> dic
             ids = []
             for number, (key, seconds, pause) in enumerate(plan):
                 text = f"{key.name} {number} {seconds}"
-                ids.append((await house.desk.submit(key, text)).run_id)
+                ids.append((await house.intake.submit(key, text)).run_id)
                 begins = max(earliest.get(key.name, 0.0), anyio.current_time())
                 earliest[key.name] = begins + seconds
                 await anyio.sleep(pause)
             for run_id in ids:
-                await house.book.wait(run_id)
+                await house.run_store.wait(run_id)
     return earliest
 
 

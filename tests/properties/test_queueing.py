@@ -103,7 +103,7 @@ async def _arrive(house: House, chat: MemoryChannel, number: int, arrival: Arriv
 async def _look(
     house: House, ids: list[str], heard: list[tuple[str, str]], chat: MemoryChannel
 ) -> Seen:
-    runs = [await house.book.wait(run_id, timeout_s=3600) for run_id in ids]
+    runs = [await house.run_store.wait(run_id, timeout_s=3600) for run_id in ids]
     await anyio.sleep(60)
     found = [run for run in runs if run is not None and run.ended]
     entries = await house.ledger.list_entries(found[0].session_id, limit=500)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossclaw.domain.jobs import Cron, Every, Schedule
+from crossclaw.domain.jobs import CronSchedule, Every, Schedule
 from crossclaw.schedule.times import MISSED_ROWS_MAX, due_since, next_after
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
@@ -24,7 +24,7 @@ EXPRESSIONS = [
 ]
 
 schedules = st.one_of(
-    st.builds(Cron, expr=st.sampled_from(EXPRESSIONS)),
+    st.builds(CronSchedule, expr=st.sampled_from(EXPRESSIONS)),
     st.builds(Every, every_ms=st.integers(MINUTE, 40 * DAY)),
 )
 moments = st.integers(BEGIN, BEGIN + 400 * DAY)
@@ -101,7 +101,7 @@ def at(text: str) -> int:
     ],
 )
 def test_days_on_which_the_clocks_change(expr: str, after: str, ticks: list[str]) -> None:
-    schedule, moment = Cron(expr=expr, tz="America/New_York"), at(after)
+    schedule, moment = CronSchedule(expr=expr, tz="America/New_York"), at(after)
     for expected in ticks:
         moment = next_after(schedule, moment, 0, UTC) or 0
         assert moment == at(expected)

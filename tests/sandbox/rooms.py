@@ -15,7 +15,7 @@ from crossclaw.sandbox.places import Places
 from crossclaw.tools.contract import Tool, ToolContext
 from crossclaw.tools.edit import Edit
 from crossclaw.tools.exec import Exec
-from crossclaw.tools.read import Read
+from crossclaw.tools.read import ReadTool
 from crossclaw.tools.write import Write
 
 SECRET = "sesame-4711"
@@ -49,7 +49,7 @@ class Room:
         self.tools: dict[str, Tool[Any]] = {
             tool.name: tool
             for tool in (
-                Read(self.places),
+                ReadTool(self.places),
                 Write(self.places),
                 Edit(self.places),
                 Exec(self.places, lambda agent_id: self.config.tools.exec),

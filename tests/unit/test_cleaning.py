@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from crossclaw.cli import say
 from crossclaw.cli.log import Log
-from crossclaw.cli.watch import Line
+from crossclaw.cli.watch import WatchLine
 from crossclaw.config import Config, find_paths
 from crossclaw.display.cleaning import cleaned, escaped_json
-from crossclaw.tools.mcp_process import LINE_CHARS_MAX, LINES_MAX, Lines
+from crossclaw.tools.mcp_process import LINE_CHARS_MAX, LINES_MAX, ServerLog
 
 CLI = Path(__file__).parents[2] / "src" / "crossclaw" / "cli"
 
@@ -97,7 +97,7 @@ def test_a_line_of_watch_stays_one_line_and_steers_nothing(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A sandboxed agent chooses the arguments of its tools."""
-    say.out(Line(0, "main", "tool", f"exec {CLIPBOARD}\n12:00:00  owner  said  yes").shown(0))
+    say.out(WatchLine(0, "main", "tool", f"exec {CLIPBOARD}\n12:00:00  owner  said  yes").shown(0))
 
     shown = capsys.readouterr().out
     assert shown.count("\n") == 1
@@ -136,7 +136,7 @@ def test_what_a_server_says_beside_the_protocol_is_logged_with_its_name_and_a_li
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
-    lines = Lines("files")
+    lines = ServerLog("files")
 
     lines.take(b"begin" + CLIPBOARD.encode() + b"ning\nhal", 0.0)
     lines.take(b"f\n" + b"x" * 5_000_000 + b"\n", 0.0)

@@ -5,16 +5,16 @@ from pathlib import Path
 import pytest
 
 from crossclaw.cli.exits import UsageError
-from crossclaw.cli.finding import Address, Wanted, find_gateway
-from crossclaw.cli.place import Place, find_place
+from crossclaw.cli.finding import GatewayAddress, Wanted, find_gateway
+from crossclaw.cli.place import StateLocation, find_place
 
 
-def a_place(folder: Path, config: str = "{}", **environ: str) -> Place:
+def a_place(folder: Path, config: str = "{}", **environ: str) -> StateLocation:
     folder.joinpath("openclaw.json").write_text(config)
     return find_place({"HOME": str(folder), "OPENCLAW_STATE_DIR": str(folder)} | environ)
 
 
-def sent(address: Address) -> tuple[str, str | None]:
+def sent(address: GatewayAddress) -> tuple[str, str | None]:
     return address.url, address.token.reveal() if address.token else None
 
 
@@ -94,6 +94,6 @@ def test_what_is_no_address(tmp_path: Path, url: str) -> None:
 
 
 def test_an_open_line_is_noticed() -> None:
-    assert Address("ws://far.example").is_open_line
-    assert not Address("wss://far.example").is_open_line
-    assert not Address("ws://127.0.0.1:1").is_open_line
+    assert GatewayAddress("ws://far.example").is_open_line
+    assert not GatewayAddress("wss://far.example").is_open_line
+    assert not GatewayAddress("ws://127.0.0.1:1").is_open_line

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from crossclaw.config.broken import excerpt, find_fault, place_of
 from crossclaw.config.source import parse
+from crossclaw.config.syntax_errors import excerpt, find_fault, place_of
 from crossclaw.domain.errors import ConfigInvalid
 
 GOOD = """// the house

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from crossclaw.config import Config, load
-from crossclaw.config.doubts import doubts
+from crossclaw.config.lint import lint
 from crossclaw.config.toolnames import KNOWN
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import open_house
@@ -80,4 +80,4 @@ async def test_every_tool_of_the_house_is_a_known_name(tmp_path: Path) -> None:
 
 
 def test_the_defaults_raise_no_doubt() -> None:
-    assert list(doubts(Config())) == []
+    assert list(lint(Config())) == []

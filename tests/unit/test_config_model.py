@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from crossclaw.config import Config, default_model
-from crossclaw.config.agents import Agent, Agents, ModelChoice, thinking_level
+from crossclaw.config.agents import AgentConfig, Agents, ModelChoice, thinking_level
 from crossclaw.config.section import Loose, Secrets
 from crossclaw.domain.errors import NotFound
 from crossclaw.domain.secret import Secret
@@ -78,19 +78,19 @@ def test_a_config_cannot_be_changed() -> None:
 
 
 def test_agents_are_found_by_any_spelling_of_their_id() -> None:
-    agents = Agents(listed=(Agent(id="Home Office"), Agent(id="work")))
+    agents = Agents(listed=(AgentConfig(id="Home Office"), AgentConfig(id="work")))
     assert agents.ids() == ("home-office", "work")
     assert agents.get(" WORK ").id == "work"
 
 
 def test_an_unknown_agent_is_refused_with_the_known_ones_and_the_way_to_add_it() -> None:
-    agents = Agents(listed=(Agent(id="home"), Agent(id="work")))
+    agents = Agents(listed=(AgentConfig(id="home"), AgentConfig(id="work")))
     with pytest.raises(NotFound, match=r'no agent "garden"; configured: home, work.*agents\.list'):
         agents.get("Garden")
 
 
 def test_the_default_agent_is_the_marked_one_else_the_first() -> None:
-    home, work = Agent(id="home"), Agent(id="work", default=True)
+    home, work = AgentConfig(id="home"), AgentConfig(id="work", default=True)
     assert Agents(listed=(home, work)).default_id == "work"
     assert Agents(listed=(home,)).default_id == "home"
 
@@ -194,7 +194,7 @@ def test_a_key_in_the_config_counts_like_one_in_the_environment() -> None:
 
 
 def test_an_empty_model_choice_falls_back_to_the_default() -> None:
-    agents = Agents(listed=(Agent(id="a", model=ModelChoice()),))
+    agents = Agents(listed=(AgentConfig(id="a", model=ModelChoice()),))
     assert Config(agents=agents).model_for("a", {}).primary == "rehearsal/rehearsal"
 
 

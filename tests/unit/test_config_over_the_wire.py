@@ -20,7 +20,12 @@ from crossclaw.config.section import Section
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import ConfigInvalid, CrossclawError
 from crossclaw.door.registry import Caller
-from crossclaw.gateway.methods.settings import EditParams, PatchParams, SetParams, Settings
+from crossclaw.gateway.methods.settings import (
+    ConfigEditParams,
+    ConfigPatchParams,
+    ConfigSetParams,
+    Settings,
+)
 from crossclaw.providers.registry import NO_KEY
 from tests.flows.talking import OWNER
 
@@ -74,7 +79,7 @@ def opened(folder: Path, raw: dict[str, Any] = LOCAL) -> Settings:
 
 async def patch(settings: Settings, changes: dict[str, Any]) -> dict[str, Any]:
     base = (await settings.get(CALLER, None))["hash"]  # type: ignore[arg-type]
-    return await settings.patch(CALLER, PatchParams(raw=json.dumps(changes), base_hash=base))
+    return await settings.patch(CALLER, ConfigPatchParams(raw=json.dumps(changes), base_hash=base))
 
 
 def deep(base: Any, over: Any) -> Any:
@@ -96,9 +101,9 @@ async def test_what_reaches_into_the_machine_is_not_set_over_the_wire(
         await patch(settings, REACHING[what])
     whole = json.dumps(deep(LOCAL, REACHING[what]))
     with pytest.raises(CrossclawError, match="only in the file itself"):
-        await settings.set(CALLER, SetParams(raw=whole, base_hash=known["hash"]))
+        await settings.set(CALLER, ConfigSetParams(raw=whole, base_hash=known["hash"]))
     shown = json.dumps(deep(json.loads(known["written"]), REACHING[what]))
-    edited = await settings.edit(CALLER, EditParams(raw=shown, base_hash=known["hash"]))
+    edited = await settings.edit(CALLER, ConfigEditParams(raw=shown, base_hash=known["hash"]))
 
     assert not edited.ok
     assert any("only in the file itself" in fault.message for fault in edited.problems)
@@ -266,7 +271,9 @@ async def test_a_secret_of_an_included_file_does_not_follow_to_another_address(
     with pytest.raises(ConfigInvalid, match="included file"):
         await patch(settings, moved)
     with pytest.raises(ConfigInvalid, match="included file"):
-        await settings.set(CALLER, SetParams(raw=json.dumps({**main, **moved}), base_hash=base))
+        await settings.set(
+            CALLER, ConfigSetParams(raw=json.dumps({**main, **moved}), base_hash=base)
+        )
     await patch(settings, {"session": {"scope": "global"}})
 
     assert "evil" not in (tmp_path / "openclaw.json").read_text("utf-8")

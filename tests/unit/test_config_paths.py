@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from crossclaw.config import find_paths
-from crossclaw.config.agents import Agent, AgentDefaults, Agents
+from crossclaw.config.agents import AgentConfig, AgentDefaults, Agents
 
 HOME = Path("/home/me")
 
@@ -45,7 +45,13 @@ def test_an_older_folder_is_used_only_when_it_is_the_only_one(tmp_path: Path) ->
 
 def test_each_agent_has_its_workspace() -> None:
     paths = find_paths({}, HOME, nowhere)
-    agents = Agents(listed=(Agent(id="main"), Agent(id="work"), Agent(id="own", workspace="~/own")))
+    agents = Agents(
+        listed=(
+            AgentConfig(id="main"),
+            AgentConfig(id="work"),
+            AgentConfig(id="own", workspace="~/own"),
+        )
+    )
     assert paths.workspace("main", agents) == HOME / ".openclaw/workspace"
     assert paths.workspace("work", agents) == HOME / ".openclaw/workspace-work"
     assert paths.workspace("own", agents) == HOME / "own"
@@ -55,7 +61,7 @@ def test_the_shared_workspace_setting_is_the_default_agents() -> None:
     paths = find_paths({"OPENCLAW_CONFIG_PATH": "/etc/claw/openclaw.json"}, HOME, nowhere)
     agents = Agents(
         defaults=AgentDefaults(workspace="rooms/main"),
-        listed=(Agent(id="a"), Agent(id="b", default=True)),
+        listed=(AgentConfig(id="a"), AgentConfig(id="b", default=True)),
     )
     assert paths.workspace("b", agents) == Path("/etc/claw/rooms/main")
     assert paths.workspace("a", agents) == HOME / ".openclaw/workspace-a"

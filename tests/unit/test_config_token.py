@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from crossclaw.config import Config, Paths, find_paths
-from crossclaw.config.gateway import Auth, Gateway
+from crossclaw.config.gateway import GatewayAuth, GatewayConfig
 from crossclaw.config.token import gateway_token, random_token
 from crossclaw.domain.errors import ConfigInvalid
 from crossclaw.domain.secret import Secret
@@ -40,7 +40,7 @@ def make_nothing() -> str:
 
 
 def test_the_environment_comes_before_the_config_and_neither_makes_a_file(paths: Paths) -> None:
-    config = Config(gateway=Gateway(auth=Auth(token=Secret("from config"))))
+    config = Config(gateway=GatewayConfig(auth=GatewayAuth(token=Secret("from config"))))
     environ = {"OPENCLAW_GATEWAY_TOKEN": " from environ "}
     assert gateway_token(config, paths, environ, make_nothing).reveal() == "from environ"
     assert gateway_token(config, paths, {}, make_nothing).reveal() == "from config"

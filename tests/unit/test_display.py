@@ -15,7 +15,7 @@ from crossclaw.display import html as pages
 from crossclaw.display.bounds import CHARS_MAX, cells_in
 from crossclaw.display.chunks import CHARS_MIN, chunks
 from crossclaw.display.dialects import COLUMNS_MAX, DIALECTS, PLAIN
-from crossclaw.display.document import Paragraph, Span
+from crossclaw.display.document import Paragraph, StyledText
 from crossclaw.display.html import ATTRIBUTES, TAGS, to_html
 from crossclaw.display.reading import is_safe_link, read
 from crossclaw.display.terminal import open_block, to_terminal
@@ -155,7 +155,7 @@ COSTLY = {
 @pytest.mark.parametrize("markdown", COSTLY.values(), ids=COSTLY)
 def test_a_text_that_would_cost_too_much_is_shown_as_it_was_written(markdown: str) -> None:
     assert to_html(markdown) == f"<pre>{html.escape(markdown)}</pre>"
-    assert read(markdown) == (Paragraph((Span(markdown),)),)
+    assert read(markdown) == (Paragraph((StyledText(markdown),)),)
     assert isinstance(to_terminal(markdown), Text)
     assert open_block(markdown) == 0
 
@@ -172,7 +172,7 @@ def test_a_text_that_would_cost_too_much_is_shown_as_it_was_written(markdown: st
 )
 def test_a_long_text_of_the_usual_kind_is_read(markdown: str) -> None:
     assert not to_html(markdown).startswith("<pre>&")
-    assert read(markdown) != (Paragraph((Span(markdown),)),)
+    assert read(markdown) != (Paragraph((StyledText(markdown),)),)
 
 
 def test_cells_are_counted_as_the_parser_makes_them() -> None:

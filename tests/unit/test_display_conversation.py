@@ -8,8 +8,8 @@ from rich.console import Console
 
 from crossclaw.cli.past import draw, plain_text
 from crossclaw.display.conversation import (
-    Progress,
     Silence,
+    ToolLine,
     Trouble,
     Words,
     conversation,
@@ -44,7 +44,7 @@ def test_blocks_of_one_message_and_its_calls_are_one_turn_of_the_page() -> None:
     assert asked.parts == (Words("What is in a.md?"),)
     assert answered.parts == (
         Words("Let me look."),
-        Progress("→ read path: a.md"),
+        ToolLine("→ read path: a.md"),
         Words("It says **one thing**."),
     )
 
@@ -66,14 +66,14 @@ def test_two_replies_that_are_none_of_each_others_continuation_stay_two() -> Non
 def test_a_result_stands_with_its_call_and_a_failure_is_told() -> None:
     failed = [STORY[1], {**STORY[2], "isError": True, "content": "no such file"}]
     (said,) = conversation(failed, results=True)
-    assert said.parts[1] == Progress("→ read path: a.md — failed", "```\nno such file\n```")
+    assert said.parts[1] == ToolLine("→ read path: a.md — failed", "```\nno such file\n```")
 
 
 def test_both_spellings_of_a_transcript_are_understood() -> None:
     use = {"type": "tool_use", "id": "c1", "name": "read", "input": {"path": "a.md"}}
     result = {"type": "tool_result", "tool_use_id": "c1", "content": "hi", "is_error": True}
     (said, _) = conversation([message("assistant", use), message("user", result, text("and?"))])
-    assert said.parts == (Progress("→ read path: a.md — failed"),)
+    assert said.parts == (ToolLine("→ read path: a.md — failed"),)
 
 
 def test_why_a_reply_ended_early_is_told() -> None:

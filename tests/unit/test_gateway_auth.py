@@ -5,7 +5,7 @@ import logging
 import anyio
 import pytest
 
-from crossclaw.config.gateway import Auth
+from crossclaw.config.gateway import GatewayAuth
 from crossclaw.domain.errors import ConfigInvalid
 from crossclaw.domain.secret import Secret
 from crossclaw.gateway.auth import (
@@ -15,7 +15,7 @@ from crossclaw.gateway.auth import (
     gateway_lock,
     lock_for,
 )
-from crossclaw.gateway.limits import Limits
+from crossclaw.gateway.limits import GatewayLimits
 from crossclaw.gateway.pauses import TooManyGuesses
 
 TOKEN = "t" * 43
@@ -29,7 +29,7 @@ class SetClock:
         return self.ms
 
 
-def keeper(limits: Limits | None = None, clock: SetClock | None = None) -> Gatekeeper:
+def keeper(limits: GatewayLimits | None = None, clock: SetClock | None = None) -> Gatekeeper:
     return Gatekeeper({"gateway": lock_for(Secret(TOKEN))}, clock or SetClock(), limits)
 
 
@@ -69,11 +69,11 @@ async def test_wrong_secrets_of_others_never_keep_the_right_one_waiting() -> Non
         for _ in range(1000):
             tasks.start_soon(wrong)
         await anyio.wait_all_tasks_blocked()
-        assert answers.count("dropped") == 1000 - Limits().pauses_per_address_max
+        assert answers.count("dropped") == 1000 - GatewayLimits().pauses_per_address_max
         assert await waited(gatekeeper, token=TOKEN) == 0
         assert await guess(gatekeeper, token=TOKEN) == "in"
 
-    assert answers.count("wrong") == Limits().pauses_per_address_max
+    assert answers.count("wrong") == GatewayLimits().pauses_per_address_max
 
 
 async def test_wrong_secrets_that_wait_are_numbered_also_from_many_addresses() -> None:
@@ -86,7 +86,7 @@ async def test_wrong_secrets_that_wait_are_numbered_also_from_many_addresses() -
         for number in range(1000):
             tasks.start_soon(wrong, number)
 
-    assert answers.count("wrong") == Limits().pauses_max
+    assert answers.count("wrong") == GatewayLimits().pauses_max
     assert await guess(gatekeeper) == "wrong"  # the places are free again
 
 
@@ -113,7 +113,7 @@ async def test_wrong_secrets_are_forgotten_after_a_while() -> None:
 
 
 async def test_remembered_addresses_are_bounded() -> None:
-    gatekeeper = keeper(Limits(addresses_max=10))
+    gatekeeper = keeper(GatewayLimits(addresses_max=10))
 
     for number in range(500):
         await guess(gatekeeper, f"198.51.100.{number % 250}")
@@ -142,7 +142,7 @@ async def test_new_secrets_end_the_old_ones() -> None:
 
 @pytest.mark.spec("G3")
 def test_a_password_opens_in_password_mode_and_so_does_the_token() -> None:
-    auth = Auth(mode="password", password=Secret("hunter2"))
+    auth = GatewayAuth(mode="password", password=Secret("hunter2"))
     lock = gateway_lock(auth, Secret(TOKEN), "127.0.0.1")
 
     assert lock.opened_by("hunter2")
@@ -154,10 +154,10 @@ def test_a_password_opens_in_password_mode_and_so_does_the_token() -> None:
 @pytest.mark.spec("G3")
 @pytest.mark.parametrize(
     ("auth", "token"),
-    [(Auth(), "tiny-9f3"), (Auth(mode="password", password=Secret("p" * 50)), TOKEN)],
+    [(GatewayAuth(), "tiny-9f3"), (GatewayAuth(mode="password", password=Secret("p" * 50)), TOKEN)],
 )
 def test_what_could_be_guessed_is_for_loopback_only(
-    auth: Auth, token: str, caplog: pytest.LogCaptureFixture
+    auth: GatewayAuth, token: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
         gateway_lock(auth, Secret(token), "127.0.0.1")
@@ -171,7 +171,7 @@ def test_what_could_be_guessed_is_for_loopback_only(
 async def test_no_mode_of_the_config_opens_the_gateway_without_a_secret(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    lock = gateway_lock(Auth(mode="none"), Secret(TOKEN), "127.0.0.1")
+    lock = gateway_lock(GatewayAuth(mode="none"), Secret(TOKEN), "127.0.0.1")
 
     assert "not supported" in caplog.text
     with pytest.raises(Unauthorized):
@@ -180,4 +180,4 @@ async def test_no_mode_of_the_config_opens_the_gateway_without_a_secret(
 
 def test_password_mode_needs_a_password() -> None:
     with pytest.raises(ConfigInvalid, match=r"gateway\.auth\.password"):
-        gateway_lock(Auth(mode="password"), Secret(TOKEN), "127.0.0.1")
+        gateway_lock(GatewayAuth(mode="password"), Secret(TOKEN), "127.0.0.1")

@@ -9,9 +9,17 @@ import pytest
 from crossclaw.domain.ids import RandomIds
 from crossclaw.domain.secret import Secret
 from crossclaw.gateway.auth import Gatekeeper, lock_for
-from crossclaw.gateway.connection import Close, Connection, Dispatch, Knock, Refusal, Send, Welcome
+from crossclaw.gateway.connection import (
+    Close,
+    Connection,
+    ConnectRequested,
+    Dispatch,
+    RequestRefused,
+    Send,
+    Welcome,
+)
 from crossclaw.gateway.handshake import Admitted, Circumstances, Handshake
-from crossclaw.gateway.limits import Limits
+from crossclaw.gateway.limits import GatewayLimits
 from crossclaw.gateway.origins import Origins
 from crossclaw.gateway.pairing import Pairings
 from crossclaw.policy.credentials import Credentials
@@ -40,13 +48,13 @@ def connection(origin: str | None = None, host: str = "127.0.0.1:18789") -> Conn
         Circumstances(address="127.0.0.1", host=host, origin=origin, local=True),
         nonce=NONCE,
         clock=Clock(),
-        limits=Limits(),
+        limits=GatewayLimits(),
     )
 
 
 def heard(met: Connection, data: str | bytes) -> list[Any]:
     actions = met.receive(data)
-    if actions and isinstance(actions[0], Knock):
+    if actions and isinstance(actions[0], ConnectRequested):
         return anyio.run(met.admit, actions[0].request)
     return actions
 
@@ -437,7 +445,7 @@ def test_an_invalid_frame_is_answered_and_the_connection_stays(data: str, answer
 
     (action,) = heard(met, data)
 
-    assert isinstance(action, Refusal)
+    assert isinstance(action, RequestRefused)
     told = json.loads(action.frame)
     assert told["id"] == answered
     assert told["error"]["code"] == "INVALID_REQUEST"
@@ -448,7 +456,7 @@ def test_an_invalid_frame_is_answered_and_the_connection_stays(data: str, answer
 def test_connect_is_said_once() -> None:
     (action,) = heard(connected(), frame("connect", connect_params()))
 
-    assert isinstance(action, Refusal)
+    assert isinstance(action, RequestRefused)
     assert "only valid as the first request" in json.loads(action.frame)["error"]["message"]
 
 

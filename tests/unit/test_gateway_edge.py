@@ -14,7 +14,7 @@ from crossclaw.door.principal import Principal
 from crossclaw.gateway.auth import Gatekeeper, lock_for
 from crossclaw.gateway.edge import NOBODY, Edge, Endpoint
 from crossclaw.gateway.http.page import health_endpoint
-from crossclaw.gateway.limits import Limits
+from crossclaw.gateway.limits import GatewayLimits
 from crossclaw.gateway.origins import Origins
 
 TOKEN = "t" * 43
@@ -31,12 +31,12 @@ Asking = list[tuple[str, str]]
 class Site:
     """The edge around two routes and an upgrade, all of which remember that they were reached."""
 
-    def __init__(self, limits: Limits | None = None, proxies: tuple[str, ...] = ()) -> None:
+    def __init__(self, limits: GatewayLimits | None = None, proxies: tuple[str, ...] = ()) -> None:
         self.reached: list[str] = []
         self.principals: list[Principal] = []
         self.body = b""
         self.body_reads = 0
-        limits = limits or Limits(body_bytes_max=100, body_time_s=0.05)
+        limits = limits or GatewayLimits(body_bytes_max=100, body_time_s=0.05)
         self.keeper = Gatekeeper({"gateway": lock_for(Secret(TOKEN))}, SystemClock(), limits)
         self.app = Edge(
             [
@@ -156,10 +156,10 @@ HOSTS_ALLOWED = [
 @pytest.mark.parametrize(("method", "path"), ROUTES)
 @pytest.mark.parametrize("host", HOSTS_REFUSED)
 async def test_a_request_for_another_host_is_refused(method: str, path: str, host: str) -> None:
-    site = Site()
+    resources = Site()
 
-    assert await site.ask(method, path, changed("host", host)(good(method))) == 421
-    assert site.reached == []
+    assert await resources.ask(method, path, changed("host", host)(good(method))) == 421
+    assert resources.reached == []
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
@@ -197,10 +197,10 @@ ORIGINS_ALLOWED = [
 @pytest.mark.parametrize(("method", "path"), ROUTES)
 @pytest.mark.parametrize("origin", ORIGINS_REFUSED)
 async def test_foreign_pages_are_refused(method: str, path: str, origin: str) -> None:
-    site = Site()
+    resources = Site()
 
-    assert await site.ask(method, path, changed("origin", origin)(good(method))) == 403
-    assert site.reached == []
+    assert await resources.ask(method, path, changed("origin", origin)(good(method))) == 403
+    assert resources.reached == []
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
@@ -243,13 +243,13 @@ PATHS_REFUSED = [
 async def test_no_other_spelling_of_a_path_reaches_it(
     method: str, path: str, spelled: str, known: bool
 ) -> None:
-    site = Site()
+    resources = Site()
     headers = good(method) if known else without(good(method), "authorization")
 
-    status = await site.ask(method, spelled.format(path=path, upper=path.upper()), headers)
+    status = await resources.ask(method, spelled.format(path=path, upper=path.upper()), headers)
 
     assert status in (400, 404)
-    assert site.reached == []
+    assert resources.reached == []
 
 
 AUTHORIZATIONS_REFUSED = [
@@ -273,31 +273,31 @@ AUTHORIZATIONS_REFUSED = [
 async def test_without_the_secret_nothing_works_and_no_body_is_read(
     method: str, path: str, value: str | None
 ) -> None:
-    site = Site()
+    resources = Site()
     headers = without(good(method), "authorization")
     if value is not None:
         headers.append(("authorization", value))
 
-    assert await site.ask(method, path, headers) == 401
-    assert site.reached == []
-    assert site.body_reads == 0
+    assert await resources.ask(method, path, headers) == 401
+    assert resources.reached == []
+    assert resources.body_reads == 0
 
 
 async def test_a_guesser_is_dropped_over_http_too_and_the_right_secret_is_not() -> None:
-    site, answers = Site(), list[int]()
+    resources, answers = Site(), list[int]()
     wrong = changed("authorization", "Bearer wrong")(good("GET"))
 
     async def guess() -> None:
-        answers.append(await site.ask("GET", "/secret", wrong, chunks=[]))
+        answers.append(await resources.ask("GET", "/secret", wrong, chunks=[]))
 
     async with anyio.create_task_group() as tasks:
         for _ in range(100):
             tasks.start_soon(guess)
         await anyio.wait_all_tasks_blocked()
-        assert answers == [NO_ANSWER] * (100 - Limits().pauses_per_address_max)
-        assert await site.ask("GET", "/secret", good("GET")) == 200
+        assert answers == [NO_ANSWER] * (100 - GatewayLimits().pauses_per_address_max)
+        assert await resources.ask("GET", "/secret", good("GET")) == 200
 
-    assert answers.count(401) == Limits().pauses_per_address_max
+    assert answers.count(401) == GatewayLimits().pauses_per_address_max
 
 
 @pytest.mark.parametrize(
@@ -313,13 +313,13 @@ async def test_a_guesser_is_dropped_over_http_too_and_the_right_secret_is_not() 
     ],
 )
 async def test_only_json_is_posted(kind: str | None) -> None:
-    site = Site()
+    resources = Site()
     headers = without(good("POST"), "content-type")
     if kind is not None:
         headers.append(("content-type", kind))
 
-    assert await site.ask("POST", "/tools/invoke", headers) == 415
-    assert site.body_reads == 0
+    assert await resources.ask("POST", "/tools/invoke", headers) == 415
+    assert resources.body_reads == 0
 
 
 @pytest.mark.parametrize("site_says", ["same-origin", "same-site", "none", "cross-site"])
@@ -342,14 +342,14 @@ async def test_a_header_that_decides_comes_once(name: str) -> None:
 
 
 async def test_a_body_is_bounded_by_what_it_says_and_by_what_it_is() -> None:
-    site = Site()
+    resources = Site()
     says = [*good("POST"), ("content-length", "101")]
 
-    assert await site.ask("POST", "/tools/invoke", says) == 413
-    assert site.body_reads == 0
-    assert await site.ask("POST", "/tools/invoke", good("POST"), [b"x" * 60, b"y" * 60]) == 413
-    assert await site.ask("POST", "/tools/invoke", good("POST"), [b"x" * 60, b"y" * 40]) == 200
-    assert site.body == b"x" * 60 + b"y" * 40
+    assert await resources.ask("POST", "/tools/invoke", says) == 413
+    assert resources.body_reads == 0
+    assert await resources.ask("POST", "/tools/invoke", good("POST"), [b"x" * 60, b"y" * 60]) == 413
+    assert await resources.ask("POST", "/tools/invoke", good("POST"), [b"x" * 60, b"y" * 40]) == 200
+    assert resources.body == b"x" * 60 + b"y" * 40
 
 
 @pytest.mark.parametrize(
@@ -387,8 +387,8 @@ async def test_health_is_open_and_has_no_rights() -> None:
 async def test_only_a_listed_proxy_is_believed(
     proxies: tuple[str, ...], forwarded: str, address: str
 ) -> None:
-    site = Site(proxies=proxies)
+    resources = Site(proxies=proxies)
 
-    await site.ask("WS", "/", [HOST, ("x-forwarded-for", forwarded)], peer="10.0.0.1")
+    await resources.ask("WS", "/", [HOST, ("x-forwarded-for", forwarded)], peer="10.0.0.1")
 
-    assert site.reached == [f"upgrade {address}"]
+    assert resources.reached == [f"upgrade {address}"]

@@ -23,10 +23,10 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, UserMessage
 from crossclaw.domain.runs import Cause, Run, RunPlan
 from crossclaw.domain.sessions import Entry
-from crossclaw.gateway.audience import Audience, Ears
-from crossclaw.gateway.events import Newsroom
 from crossclaw.gateway.frames import EventFrame
-from crossclaw.gateway.limits import Limits
+from crossclaw.gateway.limits import GatewayLimits
+from crossclaw.gateway.publisher import EventPublisher
+from crossclaw.gateway.subscribers import Audience, Subscription
 
 MAIN = SessionKey.main("main")
 
@@ -61,27 +61,27 @@ class Listener:
 
 
 class House:
-    def __init__(self, limits: Limits | None = None) -> None:
+    def __init__(self, limits: GatewayLimits | None = None) -> None:
         self.clock = SetClock()
-        limits = limits or Limits()
+        limits = limits or GatewayLimits()
         self.audience = Audience(limits)
-        self.newsroom = Newsroom(self.audience, self.clock, limits)
+        self.publisher = EventPublisher(self.audience, self.clock, limits)
 
-    def join(self, listener: Listener, *, page: bool = False) -> Ears:
+    def join(self, listener: Listener, *, page: bool = False) -> Subscription:
         return self.audience.join(listener, is_page=page)
 
     def pass_time(self, ms: int) -> None:
         self.clock.ms += ms
-        self.newsroom._send_due()
+        self.publisher._send_due()
 
     def say(self, text: str, piece: str, *, restarted: bool = False) -> None:
-        self.newsroom.hear(ReplyPiece("r1", MAIN, piece, text, restarted))
+        self.publisher.hear(ReplyPiece("r1", MAIN, piece, text, restarted))
 
     def start(self, **changes: Any) -> None:
-        self.newsroom.hear(RunStarted(run(status="running", **changes)))
+        self.publisher.hear(RunStarted(run(status="running", **changes)))
 
     def end(self, **changes: Any) -> None:
-        self.newsroom.hear(RunEnded(run(**changes)))
+        self.publisher.hear(RunEnded(run(**changes)))
 
 
 def run(**changes: Any) -> Run:
@@ -209,8 +209,8 @@ def test_the_text_before_a_tool_call_is_replaced_by_the_text_after_it() -> None:
     house.join(listener).runs["r1"] = "main"
 
     house.say("I look", "I look")
-    house.newsroom.hear(ToolStarted("r1", MAIN, "c1", "read", {"path": "a", "text": "x" * 9000}))
-    house.newsroom.hear(ToolEnded("r1", MAIN, "c1", "read", False, 5))
+    house.publisher.hear(ToolStarted("r1", MAIN, "c1", "read", {"path": "a", "text": "x" * 9000}))
+    house.publisher.hear(ToolEnded("r1", MAIN, "c1", "read", False, 5))
     house.say("Found", "Found")
     house.pass_time(200)
 
@@ -236,7 +236,7 @@ def test_tools_are_told_only_to_those_who_asked_for_them() -> None:
     house, listener = House(), Listener()
     house.join(listener).runs["r1"] = "main"
 
-    house.newsroom.hear(ToolStarted("r1", MAIN, "c1", "read", {}))
+    house.publisher.hear(ToolStarted("r1", MAIN, "c1", "read", {}))
 
     assert listener.heard == []
 
@@ -365,27 +365,27 @@ def test_alike_listeners_share_one_encoded_frame() -> None:
 
 def test_a_run_that_ended_is_forgotten_everywhere() -> None:
     house, listener = House(), Listener()
-    ears = house.join(listener)
-    ears.runs["r1"] = "main"
+    subscription = house.join(listener)
+    subscription.runs["r1"] = "main"
 
     house.start()
     house.end()
     count = len(listener.heard)
     house.end()
 
-    assert dict(ears.runs) == {}
+    assert dict(subscription.runs) == {}
     assert len(listener.heard) == count
-    assert not house.newsroom._stories
+    assert not house.publisher._open_runs
 
 
 def test_who_leaves_hears_nothing_more() -> None:
     house, listener = House(), Listener()
-    ears = house.join(listener, page=True)
-    ears.runs["r1"] = "main"
-    ears.sessions.add(MAIN)
-    ears.all_sessions = True
+    subscription = house.join(listener, page=True)
+    subscription.runs["r1"] = "main"
+    subscription.sessions.add(MAIN)
+    subscription.all_sessions = True
 
-    house.audience.leave(ears)
+    house.audience.leave(subscription)
     house.end()
 
     assert listener.heard == []
@@ -394,31 +394,31 @@ def test_who_leaves_hears_nothing_more() -> None:
 
 def test_unsubscribing_works() -> None:
     house, listener = House(), Listener()
-    ears = house.join(listener)
-    ears.sessions |= {MAIN}
-    ears.all_sessions = True
-    assert MAIN in ears.sessions
+    subscription = house.join(listener)
+    subscription.sessions |= {MAIN}
+    subscription.all_sessions = True
+    assert MAIN in subscription.sessions
 
-    ears.sessions.discard(MAIN)
-    ears.all_sessions = False
+    subscription.sessions.discard(MAIN)
+    subscription.all_sessions = False
     house.end()
 
-    assert not ears.all_sessions
+    assert not subscription.all_sessions
     assert listener.heard == []
 
 
 def test_subscriptions_and_followed_runs_are_bounded() -> None:
-    house = House(Limits(subscriptions_max=2, followed_runs_max=2))
-    ears = house.join(Listener())
+    house = House(GatewayLimits(subscriptions_max=2, followed_runs_max=2))
+    subscription = house.join(Listener())
     for name in ("a", "b"):
-        ears.sessions.add(SessionKey.named("main", name))
+        subscription.sessions.add(SessionKey.named("main", name))
 
     with pytest.raises(Busy, match=r"sessions\.subscribe"):
-        ears.sessions.add(MAIN)
+        subscription.sessions.add(MAIN)
     for run_id in ("r1", "r2", "r3"):
-        ears.runs[run_id] = "main"
+        subscription.runs[run_id] = "main"
 
-    assert list(ears.runs) == ["r2", "r3"]
+    assert list(subscription.runs) == ["r2", "r3"]
     assert not house.audience.runs.get("r1")
 
 
@@ -453,7 +453,7 @@ def test_messages_of_a_session_are_told_to_its_subscribers() -> None:
     house.join(listener).sessions.add(MAIN)
     house.join(all_sessions).all_sessions = True
 
-    house.newsroom.hear(EntryAppended(MAIN, entry(UserMessage("hi"), run_id="r1")))
+    house.publisher.hear(EntryAppended(MAIN, entry(UserMessage("hi"), run_id="r1")))
 
     (payload,) = listener.payloads("session.message")
     assert payload["sessionKey"] == "agent:main:main"
@@ -466,7 +466,7 @@ def test_changes_of_sessions_are_told_to_those_who_follow_all() -> None:
     house, listener = House(), Listener()
     house.join(listener).all_sessions = True
 
-    house.newsroom.hear(SessionChanged(MAIN, "patch"))
+    house.publisher.hear(SessionChanged(MAIN, "patch"))
 
     assert listener.payloads("sessions.changed") == [
         {
@@ -482,7 +482,7 @@ def test_injected_words_are_a_final_without_a_run() -> None:
     house, page = House(), Listener(3)
     house.join(page, page=True)
 
-    house.newsroom.hear(Injected(MAIN, entry(AssistantMessage("note", stop_reason="injected"))))
+    house.publisher.hear(Injected(MAIN, entry(AssistantMessage("note", stop_reason="injected"))))
 
     (payload,) = page.payloads("chat")
     assert (payload["runId"], payload["seq"], payload["state"]) == ("inject-e4", 0, "final")
@@ -503,8 +503,8 @@ def test_a_call_that_is_made_again_is_told_with_its_reason() -> None:
     house, page = House(), Listener()
     house.join(page, page=True)
     house.start()
-    house.newsroom.hear(CallRepeated("r1", MAIN, "too many requests", 1.5))
-    house.newsroom.hear(CallRepeated("r1", MAIN, "still too many", 0.0, "openai/x"))
+    house.publisher.hear(CallRepeated("r1", MAIN, "too many requests", 1.5))
+    house.publisher.hear(CallRepeated("r1", MAIN, "still too many", 0.0, "openai/x"))
 
     told = [each for each in page.payloads("agent") if each["stream"] == "model"]
     assert [each["data"] for each in told] == [
@@ -577,11 +577,11 @@ def test_a_reply_under_way_falls_silent_when_its_session_is_denied() -> None:
     house.start()
     house.say("One", "One")
     house.say("One two", " two")  # waits for its time
-    house.newsroom.hear(SpeechAllowed(MAIN, False))
+    house.publisher.hear(SpeechAllowed(MAIN, False))
     house.pass_time(1000)
     house.say("One two three", " three")
-    house.newsroom.hear(ToolStarted("r1", MAIN, "t1", "read", {}))
-    house.newsroom.hear(RunEnded(run(reply="One two three"), withheld=True))
+    house.publisher.hear(ToolStarted("r1", MAIN, "t1", "read", {}))
+    house.publisher.hear(RunEnded(run(reply="One two three"), withheld=True))
 
     said = [*listener.payloads("chat"), *listener.payloads("agent")]
     assert "three" not in json.dumps(said)
@@ -596,10 +596,10 @@ def test_a_reply_is_told_whole_once_its_session_may_speak_again() -> None:
     house, listener = House(), Listener()
     house.join(listener, page=True)
     house.start()
-    house.newsroom.hear(SpeechAllowed(MAIN, False))
+    house.publisher.hear(SpeechAllowed(MAIN, False))
     house.say("One", "One")
     house.pass_time(1000)
-    house.newsroom.hear(SpeechAllowed(MAIN, True))
+    house.publisher.hear(SpeechAllowed(MAIN, True))
     house.say("One two", " two")
 
     (delta,) = listener.payloads("chat")
@@ -611,8 +611,8 @@ def test_a_denied_session_silences_neither_others_nor_the_one_who_asked_by_rpc()
     house, listener = House(), Listener()
     house.join(listener, page=True)
     house.start(kind="agent")
-    house.newsroom.hear(SpeechAllowed(SessionKey.named("main", "other"), False))
-    house.newsroom.hear(SpeechAllowed(MAIN, False))
+    house.publisher.hear(SpeechAllowed(SessionKey.named("main", "other"), False))
+    house.publisher.hear(SpeechAllowed(MAIN, False))
     house.say("One", "One")
 
     assert len(listener.payloads("chat")) == 1
@@ -623,14 +623,14 @@ def test_a_message_that_joins_a_silenced_run_is_not_heard_either() -> None:
     house, listener = House(), Listener()
     house.join(listener, page=True)
     house.start()
-    house.newsroom.hear(SpeechAllowed(MAIN, False))
+    house.publisher.hear(SpeechAllowed(MAIN, False))
     house.start(run_id="r2")
-    house.newsroom.hear(ReplyPiece("r2", MAIN, "One", "One"))
+    house.publisher.hear(ReplyPiece("r2", MAIN, "One", "One"))
     house.pass_time(1000)
-    house.newsroom.hear(RunEnded(run(run_id="r2"), withheld=True))
-    house.newsroom.hear(RunEnded(run(), withheld=True))
+    house.publisher.hear(RunEnded(run(run_id="r2"), withheld=True))
+    house.publisher.hear(RunEnded(run(), withheld=True))
     house.start(run_id="r3")
-    house.newsroom.hear(ReplyPiece("r3", MAIN, "Two", "Two"))
+    house.publisher.hear(ReplyPiece("r3", MAIN, "Two", "Two"))
 
     deltas = [p["runId"] for p in listener.payloads("chat") if p["state"] == "delta"]
     assert deltas == ["r3"]  # whether it may is asked anew when a run begins

@@ -13,9 +13,9 @@ from crossclaw.gateway.pairing import (
     PENDING_MAX,
     PENDING_MS,
     TOKENS_KEPT,
+    PairingRequest,
     PairingRequired,
     Pairings,
-    Wish,
 )
 from tests.wire.serving import RememberingLedger
 
@@ -31,8 +31,8 @@ class Clock:
         return self.now
 
 
-def wish(name: str, *, trusted: bool = False, token_epoch: int | None = None) -> Wish:
-    return Wish(
+def wish(name: str, *, trusted: bool = False, token_epoch: int | None = None) -> PairingRequest:
+    return PairingRequest(
         device_id=name,
         role="operator",
         scopes=("operator.read",),
@@ -47,42 +47,42 @@ def pairings(clock: Clock | None = None) -> Pairings:
     return Pairings(ledger, lambda _name, _payload: None, clock or Clock(), RandomIds())
 
 
-async def asked(book: Pairings, name: str) -> str:
+async def asked(run_store: Pairings, name: str) -> str:
     with pytest.raises(PairingRequired) as refused:
-        await book.admit(wish(name))
+        await run_store.admit(wish(name))
     return str(refused.value.details["requestId"])
 
 
 async def test_so_many_may_wait_and_no_more_until_their_time_is_over() -> None:
     clock = Clock()
-    book = pairings(clock)
+    run_store = pairings(clock)
     for number in range(PENDING_MAX):
-        await asked(book, f"device {number}")
+        await asked(run_store, f"device {number}")
     with pytest.raises(Busy):
-        await book.admit(wish("one more"))
+        await run_store.admit(wish("one more"))
 
     clock.now += PENDING_MS
-    await asked(book, "one more")
+    await asked(run_store, "one more")
 
-    assert [each.subject for each in book.pending] == ["one more"]
+    assert [each.subject for each in run_store.pending] == ["one more"]
 
 
 async def test_when_there_are_too_many_the_longest_silent_of_the_unasked_goes() -> None:
-    book = pairings()
-    request_id = await asked(book, "approved")
-    await book.approve(request_id, OWNER)
+    run_store = pairings()
+    request_id = await asked(run_store, "approved")
+    await run_store.approve(request_id, OWNER)
     for number in range(DEVICES_MAX):
-        await book.admit(wish(f"device {number}", trusted=True))
+        await run_store.admit(wish(f"device {number}", trusted=True))
 
-    assert len(book.devices) == DEVICES_MAX
-    assert book.find("device 0", "operator") is None
-    assert book.find("approved", "operator") is not None
+    assert len(run_store.devices) == DEVICES_MAX
+    assert run_store.find("device 0", "operator") is None
+    assert run_store.find("approved", "operator") is not None
 
 
 async def test_programs_of_one_device_that_come_in_together_all_keep_a_good_token() -> None:
-    book = pairings()
-    given = [await book.admit(wish("one", trusted=True)) for _ in range(TOKENS_KEPT + 1)]
-    lock = book.lock("one", "operator")
+    run_store = pairings()
+    given = [await run_store.admit(wish("one", trusted=True)) for _ in range(TOKENS_KEPT + 1)]
+    lock = run_store.lock("one", "operator")
 
     assert [lock.opened_by(each.token.reveal()) for each in given if each.token] == [
         False,
@@ -93,17 +93,17 @@ async def test_programs_of_one_device_that_come_in_together_all_keep_a_good_toke
 @pytest.mark.spec("G1")
 @pytest.mark.parametrize("taken_by", ["remove", "rotate", "revoke"])
 async def test_a_token_that_is_taken_away_on_the_way_in_opens_nothing(taken_by: str) -> None:
-    book = pairings()
-    epoch = (await book.admit(wish("one", trusted=True))).credential.epoch
+    run_store = pairings()
+    epoch = (await run_store.admit(wish("one", trusted=True))).credential.epoch
     match taken_by:
         case "remove":
-            await book.remove("one", OWNER)
-            await book.admit(wish("one", trusted=True))
+            await run_store.remove("one", OWNER)
+            await run_store.admit(wish("one", trusted=True))
         case "rotate":
-            await book.rotate("one", "operator", None, OWNER)
+            await run_store.rotate("one", "operator", None, OWNER)
         case "revoke":
-            await book.revoke("one", "operator", OWNER)
+            await run_store.revoke("one", "operator", OWNER)
 
-    assert not book._credentials.stands([Maker("device:operator:one", epoch)])
+    assert not run_store._credentials.stands([Maker("device:operator:one", epoch)])
     with pytest.raises(DeviceTokenMismatch):
-        await book.admit(wish("one", token_epoch=epoch))
+        await run_store.admit(wish("one", token_epoch=epoch))

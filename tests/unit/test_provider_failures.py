@@ -3,13 +3,13 @@
 import pytest
 
 from crossclaw.domain.errors import ProviderError, ProviderOverloaded, ProviderRefused
-from crossclaw.providers.failures import Answer, Failures
+from crossclaw.providers.failures import ErrorAnswer, Failures
 
 FAILURES = Failures("acme", "acme.test", "OpenAI chat completions", "sk-secret")
 
 
 def told(status: int, *kinds: str, message: str = "no") -> ProviderError:
-    return FAILURES.answered(Answer(status, frozenset(kinds), message, {}))
+    return FAILURES.answered(ErrorAnswer(status, frozenset(kinds), message, {}))
 
 
 @pytest.mark.spec("B1")

@@ -30,7 +30,7 @@ from crossclaw.providers.contract import (
 from crossclaw.providers.fallback import REST_S, Choice, Fallbacks, Rests
 from crossclaw.providers.prices import Priced, Prices
 from crossclaw.providers.registry import Providers, ProviderSettings
-from crossclaw.providers.retry import Patience, RetryBudget, Retrying
+from crossclaw.providers.retry import RetryBudget, Retrying, RetryLimits
 from crossclaw.testing.scripted import CutOff, ScriptedProvider
 
 REQUEST = ModelRequest(model="m", system="", turns=[UserTurn([], [Text("hi")])])
@@ -45,7 +45,7 @@ def busy(retry_after_s: float | None = None) -> ProviderOverloaded:
 
 
 def retrying(provider: Provider, jitter: float = 0.0, **patience: float) -> Retrying:
-    return Retrying(provider, msgspec.convert(patience, Patience), lambda: jitter)
+    return Retrying(provider, msgspec.convert(patience, RetryLimits), lambda: jitter)
 
 
 # Retries
@@ -91,7 +91,7 @@ async def test_attempts_have_an_end() -> None:
     script = ScriptedProvider([busy()] * 9)
     with pytest.raises(ProviderOverloaded):
         await retrying(script).complete(REQUEST, ignore)
-    assert script.left == 9 - Patience().attempts_max
+    assert script.left == 9 - RetryLimits().attempts_max
 
 
 async def test_time_has_an_end_before_the_attempts() -> None:

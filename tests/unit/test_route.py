@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from crossclaw.config import Config
-from crossclaw.config.doors import Commands
+from crossclaw.config.doors import CommandsConfig
 from crossclaw.config.session import ResetRule
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.keys import SessionKey
@@ -128,7 +128,7 @@ def test_a_key_that_was_written_down_reads_back_even_when_it_is_the_shared_one()
 def test_the_owner_is_whom_the_config_names(
     owners: list[Any], channel: str, sender: str, is_owner: bool
 ) -> None:
-    settings = msgspec.convert({"ownerAllowFrom": owners}, Commands)
+    settings = msgspec.convert({"ownerAllowFrom": owners}, CommandsConfig)
     assert decide_owner(settings, channel, sender).allowed is is_owner
 
 

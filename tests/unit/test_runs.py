@@ -22,9 +22,9 @@ from crossclaw.domain.runs import Outcome, Run, RunPlan
 from crossclaw.ledger.jobs import PutJob, TakeTick
 from crossclaw.ledger.operations import Append, ArmTimer, Inject, Recover, TakeTimer, Timer
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
-from crossclaw.runs.book import NOTHING, Book, Follow
 from crossclaw.runs.feed import Feed
-from crossclaw.runs.lanes import Ending, Finished, Lanes, Progress
+from crossclaw.runs.lanes import Ending, Finished, Lanes, WordsSoFar
+from crossclaw.runs.run_store import NOTHING, Follow, RunStore
 from crossclaw.runs.slots import Slots
 from crossclaw.runs.sweep import TIMERS_AT_ONCE, Fire, Sweep
 from crossclaw.testing import ScriptedProvider, VirtualClock, open_house
@@ -100,18 +100,18 @@ async def test_a_holder_that_is_stopped_while_it_waits_leaves_no_slot_behind() -
 
 
 @asynccontextmanager
-async def lanes_with(ledger: SqliteLedger, finished: Finished) -> AsyncGenerator[Book]:
+async def lanes_with(ledger: SqliteLedger, finished: Finished) -> AsyncGenerator[RunStore]:
     """Lanes whose runs all end well, and this follows from it."""
     feed, clock = Feed(), VirtualClock()
-    book = Book(ledger, feed, clock, ledger.owner)
-    lanes = Lanes(book, Slots(), clock)
+    run_store = RunStore(ledger, feed, clock, ledger.owner)
+    lanes = Lanes(run_store, Slots(), clock)
 
-    async def execute(run: Run, progress: Progress) -> Ending:
+    async def execute(run: Run, progress: WordsSoFar) -> Ending:
         return Ending(Outcome("ok", reply="done"))
 
     async with anyio.create_task_group() as tasks:
         await tasks.start(lanes.serve, execute, finished)
-        yield book
+        yield run_store
         tasks.cancel_scope.cancel()
 
 
@@ -134,10 +134,10 @@ async def test_a_ledger_that_cannot_be_read_for_a_moment_ends_no_lane(tmp_path: 
         return NOTHING
 
     ledger = Forgetful(tmp_path / "l.sqlite", inline=True)
-    async with lanes_with(ledger, finished) as book:
+    async with lanes_with(ledger, finished) as run_store:
         for run_id in ("r1", "r2"):
-            await book.submit(new_run(run_id, ANA), session(ANA).new)
-            run = await book.wait(run_id, timeout_s=60)
+            await run_store.submit(new_run(run_id, ANA), session(ANA).new)
+            run = await run_store.wait(run_id, timeout_s=60)
             await anyio.sleep(10)
             assert run is not None
             assert run.status == "ok"
@@ -157,9 +157,9 @@ async def test_an_end_that_cannot_be_followed_up_ends_in_an_error_that_is_follow
         return bell(run)
 
     ledger = SqliteLedger(tmp_path / "l.sqlite", inline=True)
-    async with lanes_with(ledger, finished) as book:
-        await book.submit(new_run("r1", ANA), session(ANA).new)
-        run = await book.wait("r1", timeout_s=60)
+    async with lanes_with(ledger, finished) as run_store:
+        await run_store.submit(new_run("r1", ANA), session(ANA).new)
+        run = await run_store.wait("r1", timeout_s=60)
         rung = await ledger.list_timers(due_before=1, limit=9)
         entries = await ledger.list_entries("id-of-ana", limit=9)
     await ledger.close()
@@ -181,10 +181,10 @@ async def test_when_nothing_can_follow_the_run_ends_all_the_same_and_the_next_on
         return NOTHING
 
     ledger = SqliteLedger(tmp_path / "l.sqlite", inline=True)
-    async with lanes_with(ledger, finished) as book:
+    async with lanes_with(ledger, finished) as run_store:
         for run_id in ("r1", "r2"):
-            await book.submit(new_run(run_id, ANA), session(ANA).new)
-        first, second = [await book.wait(run_id, timeout_s=60) for run_id in ("r1", "r2")]
+            await run_store.submit(new_run(run_id, ANA), session(ANA).new)
+        first, second = [await run_store.wait(run_id, timeout_s=60) for run_id in ("r1", "r2")]
     await ledger.close()
 
     assert first is not None
@@ -223,11 +223,11 @@ async def test_when_nothing_can_follow_the_tick_of_a_job_ends_with_its_run(tmp_p
     new = msgspec.structs.replace(
         new_run("r1", ANA), kind="cron", plan=RunPlan(tick=TickId("j", 7))
     )
-    async with lanes_with(ledger, finished) as book:
+    async with lanes_with(ledger, finished) as run_store:
         await ledger.do(PutJob(job=job))
         taken = TakeTick(job=job, tick=tick, next_at=None, moves=False)
-        await book.submit(new, session(ANA).new, before=[taken])
-        await book.wait("r1", timeout_s=60)
+        await run_store.submit(new, session(ANA).new, before=[taken])
+        await run_store.wait("r1", timeout_s=60)
         (settled,) = await ledger.list_ticks("j", limit=9)
         counted.append(await ledger.count_ticks_under_way())
     await ledger.close()
@@ -247,8 +247,8 @@ async def test_a_run_that_is_given_up_does_not_keep_the_house_from_starting(
     for owner in ("first", "second", "third"):
         await claim(ledger, ANA, owner)
         await ledger.do(Recover(owner="nobody", at=9))
-    async with lanes_with(ledger, finished) as book:
-        run = await book.wait("r1", timeout_s=60)
+    async with lanes_with(ledger, finished) as run_store:
+        run = await run_store.wait("r1", timeout_s=60)
     await ledger.close()
 
     assert run is not None
@@ -259,11 +259,11 @@ async def test_what_follows_from_an_end_does_not_follow_again_from_an_abort_that
     tmp_path: Path,
 ) -> None:
     ledger = SqliteLedger(tmp_path / "l.sqlite", inline=True)
-    book = Book(ledger, Feed(), VirtualClock(), ledger.owner)
+    run_store = RunStore(ledger, Feed(), VirtualClock(), ledger.owner)
     run = await begun(ledger, "r1", ANA)
-    await book.end(run, Outcome("ok"), [])
+    await run_store.end(run, Outcome("ok"), [])
 
-    late = await book.end_open("r1", Outcome("aborted"), bell(run))
+    late = await run_store.end_open("r1", Outcome("aborted"), bell(run))
     rung = await ledger.list_timers(due_before=1, limit=9)
     await ledger.close()
 
@@ -274,7 +274,7 @@ async def test_what_follows_from_an_end_does_not_follow_again_from_an_abort_that
 async def test_the_sweep_finds_work_that_no_hint_told_of(tmp_path: Path) -> None:
     async with open_house(tmp_path, ScriptedProvider(["found"])) as house:
         await submit(house.ledger, "quietly", ANA)  # straight into the ledger, past the book
-        run = await house.book.wait("quietly", timeout_s=60)
+        run = await house.run_store.wait("quietly", timeout_s=60)
 
     assert run is not None
     assert run.reply == "found"

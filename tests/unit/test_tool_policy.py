@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossclaw.config import Config
-from crossclaw.config.agents import Sandbox
+from crossclaw.config.agents import SandboxConfig
 from crossclaw.config.tools import ToolPolicy
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.keys import SessionKey
@@ -154,7 +154,7 @@ def test_the_sandbox_is_decided_by_authority_then_by_mode() -> None:
     main, other = SessionKey.main("main"), SessionKey.parse("agent:main:x")
     shared = SessionKey.shared("main")
     by_mode = {
-        mode: [decide_sandbox(Sandbox(mode=mode), key, Authority()).allowed for key in (main, shared, other)]
+        mode: [decide_sandbox(SandboxConfig(mode=mode), key, Authority()).allowed for key in (main, shared, other)]
         for mode in ("off", "non-main", "all")
     }  # fmt: skip
     assert by_mode == {
@@ -162,7 +162,7 @@ def test_the_sandbox_is_decided_by_authority_then_by_mode() -> None:
         "non-main": [False, False, True],
         "all": [True, True, True],
     }
-    inherited = decide_sandbox(Sandbox(), main, Authority(sandboxed=True))
+    inherited = decide_sandbox(SandboxConfig(), main, Authority(sandboxed=True))
     assert inherited.allowed
     assert "sandboxed session" in inherited.reason
 

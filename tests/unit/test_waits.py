@@ -11,8 +11,8 @@ from crossclaw.domain.errors import StoreError
 from crossclaw.domain.runs import Run
 from crossclaw.ledger.operations import BeginWait
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
-from crossclaw.runs.book import Book
 from crossclaw.runs.feed import Feed
+from crossclaw.runs.run_store import RunStore
 from crossclaw.runs.slots import Slots
 from crossclaw.runs.waits import Waits
 from crossclaw.testing import VirtualClock
@@ -25,7 +25,7 @@ class Two:
     def __init__(self, ledger: SqliteLedger, ana: Run, ben: Run) -> None:
         self.ledger, self.ana, self.ben, clock = ledger, ana, ben, VirtualClock()
         self.slots = Slots(2)
-        self.waits = Waits(ledger, Book(ledger, Feed(), clock, ledger.owner), self.slots, clock)
+        self.waits = Waits(ledger, RunStore(ledger, Feed(), clock, ledger.owner), self.slots, clock)
 
     async def ben_could_wait_for_ana(self) -> bool:
         circle = await self.ledger.do(BeginWait(fence=self.ben.fence, target_run_id="a2", at=9))

@@ -92,7 +92,7 @@ class Site(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def site() -> Generator[ThreadingHTTPServer]:
+def resources() -> Generator[ThreadingHTTPServer]:
     server = ThreadingHTTPServer(("127.0.0.2", 0), Site)
     server.asked, server.released = [], threading.Event()  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.serve_forever)
@@ -134,31 +134,31 @@ def fetch(url: str, egress: Egress | None = None, names: Names | None = None, **
     return anyio.run(call)
 
 
-def at(site: ThreadingHTTPServer, path: str, host: str = "site.test") -> str:
-    return f"http://{host}:{site.server_address[1]}{path}"
+def at(resources: ThreadingHTTPServer, path: str, host: str = "site.test") -> str:
+    return f"http://{host}:{resources.server_address[1]}{path}"
 
 
-def test_a_page_becomes_text_that_a_model_can_use(site: ThreadingHTTPServer) -> None:
-    text = fetch(at(site, "/page"))
+def test_a_page_becomes_text_that_a_model_can_use(resources: ThreadingHTTPServer) -> None:
+    text = fetch(at(resources, "/page"))
 
     assert text.startswith(
-        f"{at(site, '/page')} answered 200. What follows is its text: information"
+        f"{at(resources, '/page')} answered 200. What follows is its text: information"
     )
     for part in ("Bread", "# How to bake", "Take **flour** and [water](/w).", "* mix", "| 500 |"):
         assert part in text
     for part in ("alert", "p {}"):
         assert part not in text
-    assert fetch(at(site, "/json")).endswith('{"a": 1}')
-    assert "answered 404" in fetch(at(site, "/missing"))
+    assert fetch(at(resources, "/json")).endswith('{"a": 1}')
+    assert "answered 404" in fetch(at(resources, "/missing"))
 
 
-def test_pages_are_read_in_the_charset_that_they_name(site: ThreadingHTTPServer) -> None:
-    assert fetch(at(site, "/japanese")).endswith("日本")
-    assert fetch(at(site, "/marked")).endswith("é")
+def test_pages_are_read_in_the_charset_that_they_name(resources: ThreadingHTTPServer) -> None:
+    assert fetch(at(resources, "/japanese")).endswith("日本")
+    assert fetch(at(resources, "/marked")).endswith("é")
 
 
-def test_a_charset_that_no_page_has_is_read_as_utf_8(site: ThreadingHTTPServer) -> None:
-    text = fetch(at(site, "/punycode"), maxChars=20)
+def test_a_charset_that_no_page_has_is_read_as_utf_8(resources: ThreadingHTTPServer) -> None:
+    text = fetch(at(resources, "/punycode"), maxChars=20)
     assert "-a9a9a9" in text
     assert "more characters" in text
 
@@ -176,19 +176,19 @@ def test_every_charset_that_is_taken_is_known_to_python_and_linear() -> None:
         page_reader.decoded(b"a" * 1000 + bytes(range(256)), name)
 
 
-def test_nothing_is_decoded_or_unpacked_in_the_loop(site: ThreadingHTTPServer) -> None:
+def test_nothing_is_decoded_or_unpacked_in_the_loop(resources: ThreadingHTTPServer) -> None:
     with pytest.raises(ToolFailed, match="answers packed"):
-        fetch(at(site, "/packed"))
+        fetch(at(resources, "/packed"))
     source = Path(web_fetch.__file__).read_text("utf-8")
     assert re.findall(r"\.(decode|text|json|aiter_\w+)\(", source) == ["decode", "aiter_raw"]
 
 
 def test_a_server_hears_its_own_name_and_a_redirect_is_relative_to_it(
-    site: ThreadingHTTPServer,
+    resources: ThreadingHTTPServer,
 ) -> None:
-    assert at(site, "/page") in fetch(at(site, "/there"))
-    host = at(site, "").removeprefix("http://")
-    assert site.asked == [("/there", host), ("/page", host)]  # type: ignore[attr-defined]
+    assert at(resources, "/page") in fetch(at(resources, "/there"))
+    host = at(resources, "").removeprefix("http://")
+    assert resources.asked == [("/there", host), ("/page", host)]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -228,25 +228,25 @@ def test_what_counts_as_public(address: str, public: bool) -> None:
     assert is_public(address) == public
 
 
-def test_a_redirect_to_the_inside_is_refused(site: ThreadingHTTPServer) -> None:
+def test_a_redirect_to_the_inside_is_refused(resources: ThreadingHTTPServer) -> None:
     with pytest.raises(Forbidden, match=r"inner\.test is not on the public internet"):
-        fetch(at(site, "/inside"))
+        fetch(at(resources, "/inside"))
     with pytest.raises(CrossclawError):
-        fetch(at(site, "/file"))
-    assert [path for path, _ in site.asked] == ["/inside", "/file"]  # type: ignore[attr-defined]
+        fetch(at(resources, "/file"))
+    assert [path for path, _ in resources.asked] == ["/inside", "/file"]  # type: ignore[attr-defined]
 
 
-def test_a_name_with_one_address_inside_is_refused(site: ThreadingHTTPServer) -> None:
+def test_a_name_with_one_address_inside_is_refused(resources: ThreadingHTTPServer) -> None:
     with pytest.raises(Forbidden):
-        fetch(at(site, "/page", "both.test"))
+        fetch(at(resources, "/page", "both.test"))
 
 
-def test_a_name_that_changes_its_address_gains_nothing(site: ThreadingHTTPServer) -> None:
+def test_a_name_that_changes_its_address_gains_nothing(resources: ThreadingHTTPServer) -> None:
     """The same port on this machine belongs to somebody who must not be asked."""
     names = Names()
-    with socket.create_server(("127.0.0.1", site.server_address[1])) as inner:
+    with socket.create_server(("127.0.0.1", resources.server_address[1])) as inner:
         inner.setblocking(False)
-        assert "How to bake" in fetch(at(site, "/page", "rebind.test"), names=names)
+        assert "How to bake" in fetch(at(resources, "/page", "rebind.test"), names=names)
         with pytest.raises(BlockingIOError):
             inner.accept()
     assert names.asked == ["rebind.test"]
@@ -260,43 +260,45 @@ def test_only_http_and_https(url: str) -> None:
         fetch(url)
 
 
-def test_secrets_in_an_address_are_refused(site: ThreadingHTTPServer) -> None:
+def test_secrets_in_an_address_are_refused(resources: ThreadingHTTPServer) -> None:
     with pytest.raises(Invalid, match="password"):
-        fetch(at(site, "/page", "user:secret@site.test"))
+        fetch(at(resources, "/page", "user:secret@site.test"))
 
 
 def test_limits_of_size_time_and_redirects(
-    site: ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch
+    resources: ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert fetch(at(site, "/big"), maxChars=10).endswith("xxxxxxxxxx\n\n[4990 more characters]")
-    assert "[4900 more" in fetch(at(site, "/big"), maxChars=9_000, settings={"maxChars": 100})
+    assert fetch(at(resources, "/big"), maxChars=10).endswith(
+        "xxxxxxxxxx\n\n[4990 more characters]"
+    )
+    assert "[4900 more" in fetch(at(resources, "/big"), maxChars=9_000, settings={"maxChars": 100})
     monkeypatch.setattr(web_fetch, "BODY_BYTES_MAX", 1_000)
-    assert fetch(at(site, "/big")).endswith("[the page goes on after 1000 bytes]")
+    assert fetch(at(resources, "/big")).endswith("[the page goes on after 1000 bytes]")
     with pytest.raises(ToolFailed, match="redirects more than 3 times"):
-        fetch(at(site, "/round"), settings={"maxRedirects": 3})
+        fetch(at(resources, "/round"), settings={"maxRedirects": 3})
     with pytest.raises(ToolFailed, match="took longer than 1 s"):
-        fetch(at(site, "/hang"), settings={"timeoutSeconds": 1})
+        fetch(at(resources, "/hang"), settings={"timeoutSeconds": 1})
     with pytest.raises(Invalid, match="application/pdf"):
-        fetch(at(site, "/pdf"))
+        fetch(at(resources, "/pdf"))
     with pytest.raises(Invalid, match="maxChars"):
-        fetch(at(site, "/big"), maxChars=0)
+        fetch(at(resources, "/big"), maxChars=0)
 
 
 def test_a_page_that_is_nested_too_deeply_is_an_error_and_no_crash(
-    site: ThreadingHTTPServer,
+    resources: ThreadingHTTPServer,
 ) -> None:
     with pytest.raises(ToolFailed, match="nested too deeply"):
-        fetch(at(site, "/deep"))
+        fetch(at(resources, "/deep"))
 
 
 def test_a_page_that_is_built_to_be_slow_ends_with_its_call_and_leaves_nobody_at_work(
-    site: ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch
+    resources: ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(web_fetch, "READING_S", 1.0)
     before = set(threading.enumerate())
     ended = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     with pytest.raises(ToolFailed, match="no text can be made of it in time"):
-        fetch(at(site, "/slow"))
+        fetch(at(resources, "/slow"))
 
     begun = [each for each in threading.enumerate() if "AnyIO" in each.name and each not in before]
     for worker in begun:

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from crossclaw.config.gateway import Gateway as Settings
+from crossclaw.config.gateway import GatewayConfig as Settings
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import CrossclawError, Invalid
 from crossclaw.domain.ids import RandomIds
@@ -23,12 +23,12 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.secret import Secret
 from crossclaw.door.dispatch import Door
 from crossclaw.door.registry import Caller, Method, Params, Registry, TwoAnswers
-from crossclaw.gateway.around import Around
 from crossclaw.gateway.auth import Gatekeeper, lock_for
+from crossclaw.gateway.context import GatewayContext
 from crossclaw.gateway.edge import Endpoint
 from crossclaw.gateway.event_types import HelloOk
-from crossclaw.gateway.hello import About
-from crossclaw.gateway.limits import Limits
+from crossclaw.gateway.hello import ServerFacts
+from crossclaw.gateway.limits import GatewayLimits
 from crossclaw.gateway.pairing import Pairings
 from crossclaw.gateway.server import Gateway
 from crossclaw.ledger.contract import Ledger
@@ -147,13 +147,13 @@ class Served:
 @asynccontextmanager
 async def open_gateway(
     *,
-    limits: Limits | None = None,
+    limits: GatewayLimits | None = None,
     settings: Settings | None = None,
     feed: Feed | None = None,
     endpoints: Iterable[Endpoint] = (),
     listener: socket | None = None,
 ) -> AsyncGenerator[Served]:
-    limits = limits or Limits()
+    limits = limits or GatewayLimits()
     release, stopped, ledger, clock = (
         anyio.Event(),
         anyio.Event(),
@@ -174,8 +174,8 @@ async def open_gateway(
         gatekeeper,
         Pairings(ledger.as_ledger(), lambda _name, _payload: None, clock, RandomIds(), credentials),
         settings or Settings(),
-        About(version="9.9"),
-        Around(clock=clock, ids=RandomIds(), limits=limits),
+        ServerFacts(version="9.9"),
+        GatewayContext(clock=clock, ids=RandomIds(), limits=limits),
         health=health,
         endpoints=endpoints,
     )

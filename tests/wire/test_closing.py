@@ -7,7 +7,7 @@ import time
 import anyio
 import pytest
 
-from crossclaw.config.gateway import Gateway as Settings
+from crossclaw.config.gateway import GatewayConfig as Settings
 from crossclaw.domain.errors import ConfigInvalid
 from crossclaw.gateway.server import CannotListen, bind, listen_host
 from tests.wire.serving import dial, guest, open_gateway

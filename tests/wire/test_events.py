@@ -12,7 +12,7 @@ from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.events import ReplyPiece
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage
-from crossclaw.gateway.limits import Limits
+from crossclaw.gateway.limits import GatewayLimits
 from crossclaw.providers.contract import ModelRequest, Tell
 from crossclaw.testing import ScriptedProvider, open_house
 from tests.flows.talking import call
@@ -31,7 +31,7 @@ async def test_a_run_of_the_house_is_heard_from_start_to_end(tmp_path: Path, pro
         guest(served, protocol) as peer,
     ):
         await peer.ask("subscribe", {"key": "agent:main:main"})
-        run_id = (await house.desk.submit(MAIN, "hello")).run_id
+        run_id = (await house.intake.submit(MAIN, "hello")).run_id
         final = await _final(peer)
         session = await house.ledger.find_session(MAIN)
         assert session is not None
@@ -130,7 +130,7 @@ async def test_seq_grows_by_one_on_each_connection() -> None:
 
 @pytest.mark.spec("G1")
 async def test_ticks_and_health_come_by_themselves() -> None:
-    limits = Limits(tick_s=0.05, health_s=0.08)
+    limits = GatewayLimits(tick_s=0.05, health_s=0.08)
     async with open_gateway(limits=limits) as served, guest(served) as peer:
         assert peer.hello["policy"]["tickIntervalMs"] == 50
         for _ in range(2):
@@ -152,7 +152,7 @@ async def test_text_that_waits_goes_out_without_a_further_piece() -> None:
 
 @pytest.mark.spec("G1")
 async def test_a_client_that_does_not_read_is_closed_and_others_do_not_notice() -> None:
-    limits = Limits(buffered_bytes_max_4=200_000)
+    limits = GatewayLimits(buffered_bytes_max_4=200_000)
     async with open_gateway(limits=limits) as served, guest(served) as slow, guest(served) as good:
         await slow.ask("subscribe", {"key": "agent:main:main"})
         slow.socket.transport.pause_reading()
@@ -164,7 +164,7 @@ async def test_a_client_that_does_not_read_is_closed_and_others_do_not_notice() 
 
 
 async def test_ticks_and_deltas_are_dropped_before_a_client_is() -> None:
-    limits = Limits(buffered_bytes_max_4=50_000_000, dropping_share=0.001, tick_s=0.02)
+    limits = GatewayLimits(buffered_bytes_max_4=50_000_000, dropping_share=0.001, tick_s=0.02)
     async with open_gateway(limits=limits) as served, guest(served) as slow, guest(served) as good:
         await slow.ask("subscribe", {"key": "agent:main:main"})
         slow.socket.transport.pause_reading()
@@ -182,7 +182,7 @@ async def test_ticks_and_deltas_are_dropped_before_a_client_is() -> None:
 
 
 async def test_who_pings_and_does_not_read_is_cut_off() -> None:
-    limits = Limits(pongs_bytes_max=20_000)
+    limits = GatewayLimits(pongs_bytes_max=20_000)
     async with open_gateway(limits=limits) as served, dial(served) as peer:
         peer.socket.transport.pause_reading()
         transport = peer.socket.transport

@@ -9,10 +9,10 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from crossclaw.config.gateway import ControlUi
-from crossclaw.config.gateway import Gateway as Settings
+from crossclaw.config.gateway import GatewayConfig as Settings
 from crossclaw.domain.secret import Secret
 from crossclaw.gateway.auth import lock_for
-from crossclaw.gateway.limits import Limits
+from crossclaw.gateway.limits import GatewayLimits
 from tests.wire.serving import SignedDevice, connect_params, dial, guest, open_gateway
 
 
@@ -103,13 +103,13 @@ async def test_a_signature_of_an_earlier_challenge_is_refused() -> None:
 
 
 async def test_who_says_nothing_is_sent_away() -> None:
-    limits = Limits(handshake_time_s=0.05)
+    limits = GatewayLimits(handshake_time_s=0.05)
     async with open_gateway(limits=limits) as served, dial(served) as peer:
         assert await peer.closed() == (1000, "handshake timeout")
 
 
 async def test_who_is_in_may_stay_silent() -> None:
-    limits = Limits(handshake_time_s=0.1)
+    limits = GatewayLimits(handshake_time_s=0.1)
     async with open_gateway(limits=limits) as served, guest(served) as peer:
         await anyio.sleep(0.2)
         assert (await peer.ask("echo", {"text": "still here"}))["ok"]

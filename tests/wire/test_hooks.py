@@ -78,7 +78,7 @@ async def opened(folder: Path, **hooks: Any) -> AsyncGenerator[Open]:
 
 
 async def ended(open_: Open, run_id: str) -> Any:
-    run = await open_.house.book.wait(run_id, 10)
+    run = await open_.house.run_store.wait(run_id, 10)
     assert run is not None
     return run
 

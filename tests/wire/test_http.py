@@ -9,12 +9,12 @@ import anyio
 import pytest
 
 from crossclaw.config.gateway import ControlUi
-from crossclaw.config.gateway import Gateway as Settings
+from crossclaw.config.gateway import GatewayConfig as Settings
 from crossclaw.domain.errors import Invalid
 from crossclaw.door.principal import Principal
 from crossclaw.gateway.http.page import page_endpoints
 from crossclaw.gateway.http.tools import tools_invoke
-from crossclaw.gateway.limits import Limits
+from crossclaw.gateway.limits import GatewayLimits
 from crossclaw.tools.invoke import ToolNotAvailable
 from tests.wire.serving import TOKEN, Served, open_gateway
 
@@ -190,7 +190,7 @@ async def test_a_body_is_refused_before_it_is_sent() -> None:
 
 
 async def test_a_body_without_end_is_cut_off() -> None:
-    limits = Limits(body_bytes_max=1000, body_time_s=0.1)
+    limits = GatewayLimits(body_bytes_max=1000, body_time_s=0.1)
     async with open_gateway(limits=limits, endpoints=[tools_invoke(invoke)]) as served:
         head = (
             f"POST /tools/invoke HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\n"
@@ -206,7 +206,7 @@ async def test_a_body_without_end_is_cut_off() -> None:
 
 
 async def test_headers_without_end_are_cut_off() -> None:
-    limits = Limits(header_bytes_max=5000, header_time_s=0.2)
+    limits = GatewayLimits(header_bytes_max=5000, header_time_s=0.2)
     async with open_gateway(limits=limits) as served:
         large = await talk(served, b"GET /health HTTP/1.1\r\n" + b"x: y\r\n" * 2000)
         slow = await talk(served, b"GET /health HTTP/1.1\r\nHost: 127")

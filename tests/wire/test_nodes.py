@@ -147,7 +147,7 @@ async def test_a_node_neither_hears_of_nor_speaks_in_a_session_that_was_not_boun
     async with opened(tmp_path) as served, guest(served) as person, guest(served, **PHONE) as phone:
         said = {"sessionKey": "main", "message": "the secret", "idempotencyKey": "r1"}
         await person.ask("chat.send", said)
-        await served.house.book.wait("r1")
+        await served.house.run_store.wait("r1")
         unknown = "unknown session: main"
         assert unknown in refused(await phone.ask("node.event", speaking("hello", "main")))
         hear = {"event": "chat.subscribe", "payload": {"sessionKey": "main"}}
@@ -156,7 +156,7 @@ async def test_a_node_neither_hears_of_nor_speaks_in_a_session_that_was_not_boun
         assert (await phone.ask("node.event", told))["payload"]["handled"] is False
         again = {"sessionKey": "main", "message": "once more", "idempotencyKey": "r2"}
         await person.ask("chat.send", again)
-        await served.house.book.wait("r2")
+        await served.house.run_store.wait("r2")
         await phone.ask("node.event", {"event": "weather"})
 
         assert "once more" not in str(phone.events)
@@ -175,7 +175,7 @@ async def test_a_node_speaks_as_a_node_in_what_was_bound_to_it_and_only_as_long(
     ):
         said = {"sessionKey": "agent:main:kitchen", "message": "hi", "idempotencyKey": "r1"}
         await person.ask("chat.send", said)
-        await served.house.book.wait("r1")
+        await served.house.run_store.wait("r1")
         hear = {"event": "chat.subscribe", "payload": {"sessionKey": "agent:main:kitchen"}}
         assert (await phone.ask("node.event", hear))["payload"] == heard(hear)
         assert (await phone.ask("node.event", speaking("dinner", "agent:main:kitchen")))["ok"]
@@ -188,7 +188,7 @@ async def test_a_node_speaks_as_a_node_in_what_was_bound_to_it_and_only_as_long(
         served.house.config.take_rules(Config())
         phone.events.clear()
         await person.ask("chat.send", {**said, "idempotencyKey": "r2", "message": "unheard"})
-        await served.house.book.wait("r2")
+        await served.house.run_store.wait("r2")
         await phone.ask("node.event", {"event": "weather"})
         assert "chat" not in {frame.get("event") for frame in phone.events}
         gone = await phone.ask("node.event", speaking("dinner?", "agent:main:kitchen"))
@@ -225,13 +225,13 @@ async def test_who_may_not_read_hears_nothing_of_sessions(
     async with opened(tmp_path) as served, guest(served, 3) as person:
         asked = {"sessionKey": "secret", "message": "hello", "idempotencyKey": "r1"}
         await person.ask("chat.send", asked)
-        await served.house.book.wait("r1")
+        await served.house.run_store.wait("r1")
         await person.ask("health", {"probe": True})
         async with guest(served, 3, **who) as other:
             await other.event("health")
             again = {"sessionKey": "secret", "message": "again", "idempotencyKey": "r2"}
             await person.ask("chat.send", again)
-            await served.house.book.wait("r2")
+            await served.house.run_store.wait("r2")
             await other.ask("node.event", {"event": "weather"})  # answered behind all that was told
 
         assert "secret" not in str([other.hello, other.events])

@@ -13,7 +13,7 @@ import pytest
 from crossclaw.domain.errors import Busy, StoreError
 from crossclaw.domain.secret import Secret
 from crossclaw.gateway.http import following
-from crossclaw.gateway.http.openai import RunFailed, failed
+from crossclaw.gateway.http.openai import HttpRunFailed, failed
 from crossclaw.testing.fake_models import Broken, FakeModelServer, FakeRequest
 from tests.wire.housed import TOKEN, Housed, serve_house
 
@@ -300,7 +300,7 @@ async def test_a_run_that_failed_is_not_run_again_by_the_library(tmp_path: Path,
 
 
 def test_only_what_was_refused_before_a_run_began_may_be_asked_again() -> None:
-    begun = RunFailed()
+    begun = HttpRunFailed()
     begun.__cause__ = Busy("the house is full")
 
     assert "x-should-retry" not in failed(Busy("the house is full")).headers

@@ -6,7 +6,7 @@ import logging
 import anyio
 import pytest
 
-from crossclaw.gateway.limits import Limits
+from crossclaw.gateway.limits import GatewayLimits
 from tests.wire.serving import guest, open_gateway
 
 
@@ -129,7 +129,7 @@ async def test_a_failure_that_nobody_foresaw_is_logged_without_its_words(
 
 
 async def test_too_many_requests_at_once_are_told_to_come_later() -> None:
-    limits = Limits(requests_at_once=2, refusals=1)
+    limits = GatewayLimits(requests_at_once=2, refusals=1)
     async with open_gateway(limits=limits) as served, guest(served) as peer:
         for _ in range(2):
             await peer.send("wait")
@@ -143,7 +143,7 @@ async def test_too_many_requests_at_once_are_told_to_come_later() -> None:
 
 
 async def test_who_cannot_be_helped_is_sent_away() -> None:
-    limits = Limits(refusals=5, refusal_refill_s=60)
+    limits = GatewayLimits(refusals=5, refusal_refill_s=60)
     async with open_gateway(limits=limits) as served, guest(served) as peer:
         for _ in range(7):
             await peer.send("nope")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import anyio
 import pytest
 
-from crossclaw.gateway.limits import Limits
+from crossclaw.gateway.limits import GatewayLimits
 from tests.wire.housed import TOKEN, Housed, open_gateway, serve_house
 
 MIB = 1024 * 1024
@@ -48,7 +48,7 @@ async def test_every_route_has_its_row(tmp_path: Path) -> None:
     for route, endpoint in found.items():
         row = ROUTES[route]
         assert (endpoint.door is not None) == row.needs_secret, route
-        most = endpoint.body_bytes_max or Limits().body_bytes_max
+        most = endpoint.body_bytes_max or GatewayLimits().body_bytes_max
         assert row.body_bytes_max in (None, most), route
 
 

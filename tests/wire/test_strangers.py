@@ -15,7 +15,7 @@ from websockets.exceptions import ConnectionClosed, WebSocketException
 
 from crossclaw.door.principal import Principal
 from crossclaw.gateway.edge import Endpoint
-from crossclaw.gateway.limits import Limits
+from crossclaw.gateway.limits import GatewayLimits
 from crossclaw.gateway.sockets import Turnstile
 from tests.wire.serving import (
     TOKEN,
@@ -29,7 +29,7 @@ from tests.wire.serving import (
 )
 
 NEVER_S = 3600.0
-ENDLESS = Limits(
+ENDLESS = GatewayLimits(
     stranger_time_s=NEVER_S,
     header_time_s=NEVER_S,
     handshake_time_s=NEVER_S,
@@ -111,7 +111,7 @@ async def test_a_stranger_that_reads_no_answer_is_cut_off_too() -> None:
 async def test_an_upgrade_on_a_connection_that_is_known_begins_as_a_stranger() -> None:
     """A proxy keeps a connection for many: one who showed the secret on it does not vouch for the next."""
     asked = f"GET /secret HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
-    limits = Limits(stranger_time_s=2, header_time_s=NEVER_S, handshake_time_s=NEVER_S)
+    limits = GatewayLimits(stranger_time_s=2, header_time_s=NEVER_S, handshake_time_s=NEVER_S)
     async with (
         open_gateway(limits=limits, endpoints=[SECRET]) as served,
         stranger(served, asked.encode()) as stream,
@@ -188,9 +188,9 @@ async def test_a_flood_from_one_address_pushes_out_its_own() -> None:
 
 
 def test_strangers_leave_most_of_the_open_files_to_whoever_shows_the_secret() -> None:
-    assert Turnstile(Limits(), files_max=256)._places == 64
+    assert Turnstile(GatewayLimits(), files_max=256)._places == 64
     for enough in (1_000_000, resource.RLIM_INFINITY):
-        assert Turnstile(Limits(), files_max=enough)._places == Limits().strangers_max
+        assert Turnstile(GatewayLimits(), files_max=enough)._places == GatewayLimits().strangers_max
 
 
 async def test_a_thousand_strangers_that_come_at_once_keep_nobody_out() -> None:
@@ -260,7 +260,7 @@ async def test_wrong_secrets_never_make_the_right_one_fail() -> None:
 async def test_whoever_has_shown_the_right_secret_keeps_its_place() -> None:
     """Between the secret and the welcome a device is written down; strangers that come meanwhile do not
     take its place, and its own deadline goes on."""
-    limits = Limits(strangers_per_address_max=1)
+    limits = GatewayLimits(strangers_per_address_max=1)
     async with open_gateway(limits=limits) as served:
         released, knocking = anyio.Event(), anyio.Event()
 

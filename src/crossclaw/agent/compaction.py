@@ -13,8 +13,8 @@ import msgspec
 
 from crossclaw.agent.flushing import Flusher
 from crossclaw.agent.history import History
-from crossclaw.agent.mind import Mind
 from crossclaw.agent.refusals import Refusal, refused_pictures, unanswered
+from crossclaw.agent.run_setup import RunSetup
 from crossclaw.agent.summary import TIMEOUT_S, Summarizer
 from crossclaw.agent.weight import BYTES_A_TOKEN, counted, weigh, weigh_text
 from crossclaw.domain.budgets import Amount
@@ -25,7 +25,7 @@ from crossclaw.domain.compactions import (
     compaction_of,
 )
 from crossclaw.domain.errors import ProviderError
-from crossclaw.domain.events import Compacting
+from crossclaw.domain.events import CompactionPhase
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, Usage, UserMessage
 from crossclaw.domain.runs import Run
@@ -33,8 +33,8 @@ from crossclaw.domain.runtime import under_way_lines
 from crossclaw.domain.sessions import Entry
 from crossclaw.ledger.contract import Ledger
 from crossclaw.providers.contract import ModelRequest, Provider
-from crossclaw.runs.book import Book
 from crossclaw.runs.feed import Feed
+from crossclaw.runs.run_store import RunStore
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class Compactor:
         self,
         ledger: Ledger,
         history: History,
-        book: Book,
+        run_store: RunStore,
         feed: Feed,
         ids: Ids,
         settings: CompactionSettings,
@@ -83,7 +83,7 @@ class Compactor:
     ) -> None:
         self._ledger = ledger
         self._history = history
-        self._book = book
+        self._run_store = run_store
         self._feed = feed
         self._ids = ids
         self._settings = settings
@@ -91,9 +91,9 @@ class Compactor:
         self._window_of = window_of
         self._flusher = flusher
 
-    async def is_full(self, run: Run, mind: Mind, request: ModelRequest) -> bool:
+    async def is_full(self, run: Run, setup: RunSetup, request: ModelRequest) -> bool:
         """Asked of every request that was just made, so it looks closely only when it may be true."""
-        limit = self._settings.limit(mind.window)
+        limit = self._settings.limit(setup.window)
         entries = self._history.held(run.session_id)
         most = self._history.held_bytes(run.session_id) // BYTES_A_TOKEN + _beside(request)
         if max(most, counted(entries)) <= limit:
@@ -101,12 +101,12 @@ class Compactor:
         return (await self._look(run)).filled(request) > limit
 
     async def make_room(
-        self, run: Run, mind: Mind, request: ModelRequest | None, overflows: int = 0
+        self, run: Run, setup: RunSetup, request: ModelRequest | None, overflows: int = 0
     ) -> bool:
         """Whether there is room that was not there before. `overflows` counts what the model has
         refused; each time less stays as it is."""
         scene = await self._look(run)
-        limit = self._settings.limit(mind.window)
+        limit = self._settings.limit(setup.window)
         keep = min(self._settings.keep_recent_tokens, limit // KEPT_SHARE) >> overflows
         cut = scene.cut_keeping(keep)
         reason: CompactionReason = "overflow" if overflows else "threshold"
@@ -121,15 +121,15 @@ class Compactor:
         try:
             flushed = None
             if request is not None and not overflows:
-                flushed = await self._flusher.flush(run, mind, request)
-            return await self._summarize(run, mind, scene, cut, reason, flushed)
+                flushed = await self._flusher.flush(run, setup, request)
+            return await self._summarize(run, setup, scene, cut, reason, flushed)
         except ProviderError as error:
             if overflows:
                 raise
             log.warning("run %s goes on without a compaction: %s", run.run_id, error)
             return False
 
-    async def by_hand(self, run: Run, mind: Mind) -> bool:
+    async def by_hand(self, run: Run, setup: RunSetup) -> bool:
         """A person asked for it: a summary, as soon as there is anything to summarise."""
         scene = await self._look(run)
         if run.plan.keep_messages is not None:
@@ -139,7 +139,7 @@ class Compactor:
             cut = scene.cut_keeping(min(self._settings.keep_recent_tokens, quarter))
         if not await self._older(scene, cut, run):
             return False
-        return await self._summarize(run, mind, scene, cut, "manual")
+        return await self._summarize(run, setup, scene, cut, "manual")
 
     # ── inside ─────────────────────────────────────────────────────────────────────────────────
 
@@ -262,30 +262,30 @@ class Compactor:
     async def _summarize(
         self,
         run: Run,
-        mind: Mind,
+        setup: RunSetup,
         scene: "Scene",
         cut: int,
         reason: CompactionReason,
         flushed: Usage | None = None,
     ) -> bool:
         """`flushed` is what was spent on writing things down before."""
-        self._feed.publish(Compacting(run.run_id, run.key, "start"))
+        self._feed.publish(CompactionPhase(run.run_id, run.key, "start"))
         try:
-            made = await self._summarized(run, mind, scene, cut, reason)
+            made = await self._summarized(run, setup, scene, cut, reason)
             if flushed is not None:
                 usage = flushed + (made.usage or Usage())
                 made = msgspec.structs.replace(made, usage=usage)
-            await self.put(run, made, mind.spent())
+            await self.put(run, made, setup.spent())
         finally:
-            self._feed.publish(Compacting(run.run_id, run.key, "end", reason == "overflow"))
+            self._feed.publish(CompactionPhase(run.run_id, run.key, "end", reason == "overflow"))
         return True
 
     async def _summarized(
-        self, run: Run, mind: Mind, scene: "Scene", cut: int, reason: CompactionReason
+        self, run: Run, setup: RunSetup, scene: "Scene", cut: int, reason: CompactionReason
     ) -> Compaction:
         older = [entry for entry in scene.entries[:cut] if entry.message is not None]
         before, filled = scene.before, scene.filled(None)
-        summary = await self._summarizer(run, mind).summarize(
+        summary = await self._summarizer(run, setup).summarize(
             before.summary if before else None,
             [entry.message for entry in older if entry.message is not None],
         )
@@ -309,13 +309,13 @@ class Compactor:
             usage=summary.usage,
         )
 
-    def _summarizer(self, run: Run, mind: Mind) -> Summarizer:
+    def _summarizer(self, run: Run, setup: RunSetup) -> Summarizer:
         settings = self._settings
-        provider, model, window = mind.provider, mind.model, mind.window
+        provider, model, window = setup.provider, setup.model, setup.window
         if settings.model:
-            find = mind.meter.on(self._find_provider) if mind.meter else self._find_provider
-            if mind.permission is not None:
-                find = mind.permission.on(find)
+            find = setup.meter.on(self._find_provider) if setup.meter else self._find_provider
+            if setup.permission is not None:
+                find = setup.permission.on(find)
             provider, model = find(settings.model)
             window = self._window_of(settings.model)
         wishes = run.plan.context if run.kind == "compact" else None
@@ -350,7 +350,7 @@ class Compactor:
         lines = under_way_lines(await self._ledger.list_obligations(run.key))
         made = msgspec.structs.replace(compaction, under_way="\n".join(lines))
         entry = made.entry(self._ids.short())
-        await self._book.append(run, msgspec.structs.replace(entry, spent=spent))
+        await self._run_store.append(run, msgspec.structs.replace(entry, spent=spent))
 
 
 def _beside(request: ModelRequest) -> int:

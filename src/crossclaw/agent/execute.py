@@ -4,37 +4,37 @@ from contextlib import suppress
 
 from crossclaw.agent.compaction import Compactor
 from crossclaw.agent.loop import Loop, cut_off, settling
-from crossclaw.agent.mind import Mind, Minds
+from crossclaw.agent.run_setup import RunSetup, RunSetups
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.runs import EndStatus, Outcome, Run
 from crossclaw.domain.sessions import NewEntry, Session
-from crossclaw.runs.lanes import Ending, Progress
+from crossclaw.runs.lanes import Ending, WordsSoFar
 
 
-class Agent:
-    def __init__(self, minds: Minds, loop: Loop, compactor: Compactor, ids: Ids) -> None:
-        self._minds = minds
+class RunExecutor:
+    def __init__(self, setups: RunSetups, loop: Loop, compactor: Compactor, ids: Ids) -> None:
+        self._setups = setups
         self._loop = loop
         self._compactor = compactor
         self._ids = ids
 
-    async def execute(self, run: Run, session: Session | None, progress: Progress) -> Ending:
+    async def execute(self, run: Run, session: Session | None, progress: WordsSoFar) -> Ending:
         if run.kind != "compact":
             progress.rescue = self._say_why
-        mind = await self._minds.choose(run, session)
+        setup = await self._setups.choose(run, session)
         try:
-            return await self._think(run, mind, progress)
+            return await self._think(run, setup, progress)
         except BaseException:
-            await _settle(mind)
+            await _settle(setup)
             raise
 
-    async def _think(self, run: Run, mind: Mind, progress: Progress) -> Ending:
+    async def _think(self, run: Run, setup: RunSetup, progress: WordsSoFar) -> Ending:
         if run.kind == "compact":
-            await self._compactor.by_hand(run, mind)
+            await self._compactor.by_hand(run, setup)
             return Ending(Outcome("ok"))
-        answer = await self._loop.run(run, mind, progress)
-        last_words = settling(mind, NewEntry(entry_id=self._ids.short(), message=answer))
+        answer = await self._loop.run(run, setup, progress)
+        last_words = settling(setup, NewEntry(entry_id=self._ids.short(), message=answer))
         if answer.stop_reason == "error":
             return Ending(Outcome("error", error=answer.error or "the model refused"), [last_words])
         return Ending(Outcome("ok", reply=answer.text), [last_words])
@@ -47,9 +47,9 @@ class Agent:
         return [NewEntry(entry_id=self._ids.short(), message=cut_off("", status, error))]
 
 
-async def _settle(mind: Mind) -> None:
+async def _settle(setup: RunSetup) -> None:
     """A call that was stopped has cost something too, and what is said of it may be nothing."""
-    if mind.meter is not None:
+    if setup.meter is not None:
         # A run may have been ended over its head, and a store may not write.
         with suppress(CrossclawError):
-            await mind.meter.settle()
+            await setup.meter.settle()

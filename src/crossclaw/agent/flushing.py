@@ -8,8 +8,8 @@ import logging
 
 import msgspec
 
-from crossclaw.agent.mind import Mind
 from crossclaw.agent.origin import CLOSE, OPEN
+from crossclaw.agent.run_setup import RunSetup
 from crossclaw.config.agents import MemoryFlush
 from crossclaw.config.current import CurrentConfig
 from crossclaw.domain.errors import CrossclawError, ProviderError
@@ -37,9 +37,9 @@ class Flusher:
         self._settings = settings
         self._config = config
 
-    async def flush(self, run: Run, mind: Mind, request: ModelRequest) -> Usage | None:
+    async def flush(self, run: Run, setup: RunSetup, request: ModelRequest) -> Usage | None:
         """What it cost; None where there was nothing to do it with."""
-        if not self._settings.enabled or not self._may_write(run, mind):
+        if not self._settings.enabled or not self._may_write(run, setup):
             return None
         words = f"{OPEN}runtime\n{self._settings.prompt or WORDS}{CLOSE}"
         last = request.turns[-1]
@@ -47,7 +47,7 @@ class Flusher:
         asked = UserTurn(last.results, [*last.content, Text(words)])
         turns = [*request.turns[:-1], asked]
         try:
-            answer = await mind.provider.complete(
+            answer = await setup.provider.complete(
                 msgspec.structs.replace(request, turns=turns), lambda piece: None
             )
         except ProviderError as error:
@@ -56,16 +56,16 @@ class Flusher:
             )
             return None
         for call in [each for each in answer.tool_calls if each.name in TOOLS][:CALLS_MAX]:
-            await self._call(run, mind.tools_for(answer), call)
+            await self._call(run, setup.tools_for(answer), call)
         return answer.usage
 
-    def _may_write(self, run: Run, mind: Mind) -> bool:
+    def _may_write(self, run: Run, setup: RunSetup) -> bool:
         """A child's memory goes with it, and what is read-only cannot be written."""
         authority = confined(self._config.agents, run.key, run.authority)
         access = sandbox_of(self._config.agents, run.key).workspace_access
         return (
-            "write" in mind.tools
-            and not mind.tools.is_taken_away("write")
+            "write" in setup.tools
+            and not setup.tools.is_taken_away("write")
             and not run.key.is_subagent
             and (not authority.sandboxed or access == "rw")
         )

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from crossclaw.agent.memory import Memory
+from crossclaw.agent.memory import HistoryCache
 from crossclaw.agent.view import Prefix, Thinker, build_view, extend_prefix, has_pictures
 from crossclaw.domain.compactions import Compaction, compaction_of
 from crossclaw.domain.events import EntryAppended, Event
@@ -69,7 +69,7 @@ class History:
         self._ledger = ledger
         self._held: OrderedDict[str, list[Entry]] = OrderedDict()
         self._bytes: dict[str, int] = {}
-        self._memory = Memory(ledger)
+        self._memory = HistoryCache(ledger)
         self._compactions: dict[str, Entry | None] = {}
         """The newest one of each session, while nothing came that could be a newer one."""
         self._settled: dict[str, _Settled] = {}

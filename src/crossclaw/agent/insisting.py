@@ -9,7 +9,7 @@ import msgspec
 from crossclaw.agent.continuation import cut_call, is_empty
 from crossclaw.domain.errors import AnswerCut
 from crossclaw.domain.messages import AssistantMessage, Usage
-from crossclaw.providers.contract import Again, ModelRequest, Provider, Spent, Tell
+from crossclaw.providers.contract import Again, LostSpending, ModelRequest, Provider, Tell
 
 NO_WORD = "the model used the whole length of its answer to think and said nothing"
 TRY = (
@@ -23,12 +23,12 @@ async def with_words(provider: Provider, request: ModelRequest, tell: Tell) -> A
     answer = await provider.complete(request, tell)
     if answer.stop_reason != "max_tokens" or not is_empty(answer):
         return answer
-    tell(Spent(answer.usage or Usage()))
+    tell(LostSpending(answer.usage or Usage()))
     tell(Again(f"{NO_WORD}; it is asked again with more room"))
     answer = await provider.complete(msgspec.structs.replace(request, more_room=True), tell)
     if answer.stop_reason != "max_tokens" or not is_empty(answer):
         return answer
-    tell(Spent(answer.usage or Usage()))
+    tell(LostSpending(answer.usage or Usage()))
     raise AnswerCut(f"{NO_WORD}, twice{TRY}")
 
 

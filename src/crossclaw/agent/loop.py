@@ -21,10 +21,10 @@ from crossclaw.agent.continuation import (
 )
 from crossclaw.agent.history import History, View
 from crossclaw.agent.insisting import all_spent, twice_cut, with_words
-from crossclaw.agent.mind import Mind
 from crossclaw.agent.origin import CLOSE, OPEN
 from crossclaw.agent.pictures import Pictures
 from crossclaw.agent.refusals import NAMED_MAX, Refusal
+from crossclaw.agent.run_setup import RunSetup
 from crossclaw.agent.toolbox import Toolbox
 from crossclaw.config.agents import CacheRetention
 from crossclaw.domain.clock import Clock
@@ -49,17 +49,17 @@ from crossclaw.domain.sessions import Entry, NewEntry
 from crossclaw.providers.contract import (
     Again,
     CacheMarks,
+    LostSpending,
     ModelRequest,
     Piece,
-    Spent,
     TextPiece,
     ThinkingPiece,
     ToolPiece,
     UserTurn,
 )
-from crossclaw.runs.book import Book
 from crossclaw.runs.feed import Feed
-from crossclaw.runs.lanes import Progress
+from crossclaw.runs.lanes import WordsSoFar
+from crossclaw.runs.run_store import RunStore
 
 # Model calls in one run. Real work ends far below; a model that calls tools for ever must end too.
 TURNS_MAX = 100
@@ -79,7 +79,7 @@ log = logging.getLogger(__name__)
 class Loop:
     def __init__(
         self,
-        book: Book,
+        run_store: RunStore,
         history: History,
         compactor: Compactor,
         toolbox: Toolbox,
@@ -90,7 +90,7 @@ class Loop:
         retention: CacheRetention = "auto",
     ) -> None:
         self._retention = retention
-        self._book = book
+        self._run_store = run_store
         self._pictures = pictures
         self._history = history
         self._compactor = compactor
@@ -99,90 +99,90 @@ class Loop:
         self._clock = clock
         self._ids = ids
 
-    async def run(self, run: Run, mind: Mind, progress: Progress) -> AssistantMessage:
+    async def run(self, run: Run, setup: RunSetup, progress: WordsSoFar) -> AssistantMessage:
         """The run's final message. It is not stored yet: it belongs into the step that ends the run."""
         between_calls = progress.rescue
-        if mind.refused:
+        if setup.refused:
             # Told as any other model that could not be had: the default answers in its place.
-            self._feed.publish(CallRepeated(run.run_id, run.key, mind.refused, 0, mind.model))
+            self._feed.publish(CallRepeated(run.run_id, run.key, setup.refused, 0, setup.model))
         cut: str | None = None
         for _turn in range(TURNS_MAX):
             entries = await self._history.read(run.session_id)
             said, calls = unanswered_calls(entries, run.run_id)
             if said is not None and calls:
-                await self._toolbox.run(run, mind.tools_for(said), calls)
-                await self._book.take_along(run)
+                await self._toolbox.run(run, setup.tools_for(said), calls)
+                await self._run_store.take_along(run)
             pieces = open_pieces(entries, run.run_id)
-            answer = await self._ask(run, mind, pieces, progress)
+            answer = await self._ask(run, setup, pieces, progress)
             if is_silent(answer) and not pieces:
                 spent = answer.usage
-                answer = await self._ask(run, mind, pieces, progress, NOTHING_SAID)
+                answer = await self._ask(run, setup, pieces, progress, NOTHING_SAID)
                 answer = with_usage_of(spent, answer)
             answer = with_own_ids(answer, entries, run.run_id)
             whole = joined(pieces, answer)
             cut = twice_cut(cut, answer)
             if answer.tool_calls:
-                await self._book.append(run, self._entry(mind, whole))
+                await self._run_store.append(run, self._entry(setup, whole))
                 progress.rescue = between_calls
             elif answer.stop_reason != "max_tokens":
                 return whole
             elif len(pieces) == CONTINUATIONS_MAX:
                 return _with_words(whole, STILL_CUT)
             else:
-                self._rescue(progress, mind, whole)
+                self._rescue(progress, setup, whole)
                 piece = piece_entry(self._ids.short(), answer)
-                await self._book.append(run, settling(mind, piece))
+                await self._run_store.append(run, settling(setup, piece))
         raise TurnsExhausted(f"no answer after {TURNS_MAX} model calls; the run was ended")
 
     async def _ask(
         self,
         run: Run,
-        mind: Mind,
+        setup: RunSetup,
         pieces: Sequence[AssistantMessage],
-        progress: Progress,
+        progress: WordsSoFar,
         note: str = "",
     ) -> AssistantMessage:
         """A request that is too much, as we think or as the model says, is made smaller first; one that
         is refused for what stands in it is repeated without that."""
-        request, view = await self._request(run, mind)
+        request, view = await self._request(run, setup)
         request = with_last_words(request, note)
-        if await self._compactor.is_full(run, mind, request) and await self._compactor.make_room(
-            run, mind, request
+        if await self._compactor.is_full(run, setup, request) and await self._compactor.make_room(
+            run, setup, request
         ):
-            request, view = await self._request(run, mind)
+            request, view = await self._request(run, setup)
         for overflows in range(OVERFLOWS_MAX + 1):
             try:
-                answer = await self._complete(run, mind, request, pieces, progress)
+                answer = await self._complete(run, setup, request, pieces, progress)
                 return bound_to(view, answer)
             except ContextOverflow:
                 if overflows == OVERFLOWS_MAX or not await self._compactor.make_room(
-                    run, mind, request, overflows + 1
+                    run, setup, request, overflows + 1
                 ):
                     raise
             except KeyRefused:
                 raise  # no message is to blame
             except ProviderRefused as error:
                 refusal = Refusal(error, request.turns, view.turns)
-                return await self._ask_without(run, mind, refusal, pieces, progress)
-            request, view = await self._request(run, mind)
+                return await self._ask_without(run, setup, refusal, pieces, progress)
+            request, view = await self._request(run, setup)
         raise AssertionError("unreachable")
 
     async def _ask_without(
         self,
         run: Run,
-        mind: Mind,
+        setup: RunSetup,
         refusal: Refusal,
         pieces: Sequence[AssistantMessage],
-        progress: Progress,
+        progress: WordsSoFar,
     ) -> AssistantMessage:
         trial = None
         for _try in range(REFUSALS_MAX):
             trial = await self._compactor.without_refused(run, refusal, trial)
             if trial is None:
                 break
-            request, view = await self._request(run, mind, trial)
+            request, view = await self._request(run, setup, trial)
             try:
-                answer = await self._complete(run, mind, request, pieces, progress)
+                answer = await self._complete(run, setup, request, pieces, progress)
             except ProviderRefused as again:
                 refusal = Refusal(again, request.turns, view.turns, refusal.times + 1)
                 continue
@@ -192,53 +192,53 @@ class Loop:
         raise refusal.error
 
     async def _request(
-        self, run: Run, mind: Mind, trial: Compaction | None = None
+        self, run: Run, setup: RunSetup, trial: Compaction | None = None
     ) -> tuple[ModelRequest, View]:
         """And the view that it was made of."""
-        view = await self._history.view(run, mind.thinker, trial)
+        view = await self._history.view(run, setup.thinker, trial)
         turns = view.turns
         if view.pictures:
-            turns = await self._pictures.shown(turns, can_see=mind.can_see)
+            turns = await self._pictures.shown(turns, can_see=setup.can_see)
         request = ModelRequest(
-            model=mind.model,
-            system=mind.system,
+            model=setup.model,
+            system=setup.system,
             turns=turns,
-            tools=mind.specs,
-            output_tokens_max=mind.output_tokens_max,
-            thinking=mind.thinking,
+            tools=setup.specs,
+            output_tokens_max=setup.output_tokens_max,
+            thinking=setup.thinking,
             cache=CacheMarks(ttl=ttl_of(self._history.held(run.session_id), self._retention)),
             session=run.session_id,
             patient=run.patient,
             outside=run.authority.is_of_hooks,
-            params=mind.params,
+            params=setup.params,
         )
         return request, view
 
     async def _complete(
         self,
         run: Run,
-        mind: Mind,
+        setup: RunSetup,
         request: ModelRequest,
         pieces: Sequence[AssistantMessage],
-        progress: Progress,
+        progress: WordsSoFar,
     ) -> AssistantMessage:
         telling = _Telling(self._feed, run, "".join(piece.text for piece in pieces))
         progress.rescue = lambda status, error: [
-            self._entry(mind, joined(pieces, cut_off(telling.text, status, error, telling.lost)))
+            self._entry(setup, joined(pieces, cut_off(telling.text, status, error, telling.lost)))
         ]
-        answer = await with_words(mind.provider, request, telling)
+        answer = await with_words(setup.provider, request, telling)
         usage = all_spent(answer.usage, telling.lost)
         stamped = msgspec.structs.replace(answer, timestamp=self._clock.now_ms(), usage=usage)
         return well_formed(with_cut_call(stamped))
 
-    def _rescue(self, progress: Progress, mind: Mind, said: AssistantMessage) -> None:
+    def _rescue(self, progress: WordsSoFar, setup: RunSetup, said: AssistantMessage) -> None:
         """Should the run be cut off before the model goes on, this is what it has said."""
         progress.rescue = lambda status, error: [
-            self._entry(mind, joined([said], cut_off("", status, error)))
+            self._entry(setup, joined([said], cut_off("", status, error)))
         ]
 
-    def _entry(self, mind: Mind, message: AssistantMessage) -> NewEntry:
-        return settling(mind, NewEntry(entry_id=self._ids.short(), message=message))
+    def _entry(self, setup: RunSetup, message: AssistantMessage) -> NewEntry:
+        return settling(setup, NewEntry(entry_id=self._ids.short(), message=message))
 
 
 def unanswered_calls(
@@ -323,9 +323,9 @@ def bound_to(view: View, answer: AssistantMessage) -> AssistantMessage:
     return msgspec.structs.replace(answer, beginning=view.beginning, after=after)
 
 
-def settling(mind: Mind, entry: NewEntry) -> NewEntry:
+def settling(setup: RunSetup, entry: NewEntry) -> NewEntry:
     """The entry, with what the run has spent since the last one."""
-    spent = mind.spent()
+    spent = setup.spent()
     return entry if spent is None else msgspec.structs.replace(entry, spent=spent)
 
 
@@ -353,7 +353,7 @@ class _Telling:
                 self._feed.publish(ThoughtPiece(self._run.run_id, self._run.key, thinking))
             case ToolPiece():
                 pass  # a call is told when it runs
-            case Spent(usage=usage):
+            case LostSpending(usage=usage):
                 self.lost = usage if self.lost is None else self.lost + usage
             case Again(reason=reason, wait_s=wait_s, model=model):
                 # The words so far stay until others come: they are all there is, should none come.

@@ -28,7 +28,7 @@ from crossclaw.domain.sessions import Entry
 from crossclaw.ledger.contract import Ledger
 
 
-class Memory:
+class HistoryCache:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 

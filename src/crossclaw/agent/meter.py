@@ -22,10 +22,10 @@ from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Reserve, Spend
 from crossclaw.providers.contract import (
     THINKING_TOKENS,
+    LostSpending,
     ModelRequest,
     Piece,
     Provider,
-    Spent,
     Tell,
     TextPiece,
     ThinkingPiece,
@@ -200,7 +200,7 @@ class _Said:
 
     def __call__(self, piece: Piece) -> None:
         match piece:
-            case Spent(usage=usage):
+            case LostSpending(usage=usage):
                 self.lost.append(usage)
             case TextPiece(text=text) | ThinkingPiece(thinking=text):
                 self.chars += len(text)

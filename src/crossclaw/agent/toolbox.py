@@ -28,8 +28,8 @@ from crossclaw.domain.sessions import NewEntry
 from crossclaw.policy.credentials import Credentials
 from crossclaw.policy.sandbox import confined
 from crossclaw.providers.calls import raw_arguments
-from crossclaw.runs.book import Book
 from crossclaw.runs.feed import Feed
+from crossclaw.runs.run_store import RunStore
 from crossclaw.tools.contract import Tell, Tool, ToolContext, context_of
 from crossclaw.tools.toolset import Toolset
 
@@ -44,14 +44,14 @@ IMAGES_CHARS_MAX = 8_000_000  # of them together, in base64: two of the largest 
 class Toolbox:
     def __init__(
         self,
-        book: Book,
+        run_store: RunStore,
         feed: Feed,
         config: CurrentConfig,
         credentials: Credentials,
         clock: Clock,
         ids: Ids,
     ) -> None:
-        self._book = book
+        self._run_store = run_store
         self._credentials = credentials
         self._config = config
         self._feed = feed
@@ -87,7 +87,7 @@ class Toolbox:
             call.id, call.name, content, is_error, duration_ms=ended - began, timestamp=ended
         )
         entry = NewEntry(entry_id=self._ids.short(), message=well_formed(result))
-        await self._book.append(run, entry)
+        await self._run_store.append(run, entry)
         self._feed.publish(
             ToolEnded(run.run_id, run.key, call.id, call.name, is_error, ended - began)
         )
@@ -102,7 +102,7 @@ class Toolbox:
         try:
             params = tool.read(call.input)
             if tool.effect == "effects":
-                fresh = await self._book.start_tool(run, call.id, call.name)
+                fresh = await self._run_store.start_tool(run, call.id, call.name)
                 if not fresh:
                     return INTERRUPTED, True
             authority = confined(self._config.agents, run.key, run.authority)

@@ -1,7 +1,7 @@
 """The house, put together: built from the ground up, then served. The only room that knows all others.
 
 parts     what the building stands on, its storeys, and the whole
-told      what the config tells each room
+settings  what the config tells each room
 building  storey by storey, in the order of the imports
 serving   where control comes back up: lanes are told who executes, channels who receives
 """

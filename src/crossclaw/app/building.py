@@ -4,17 +4,17 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from crossclaw.agent.compaction import Compactor
-from crossclaw.agent.execute import Agent
+from crossclaw.agent.execute import RunExecutor
 from crossclaw.agent.flushing import Flusher
 from crossclaw.agent.history import History
 from crossclaw.agent.loop import Loop
 from crossclaw.agent.meter import Meters
-from crossclaw.agent.mind import Minds
 from crossclaw.agent.permission import Permissions
 from crossclaw.agent.pictures import Pictures
+from crossclaw.agent.run_setup import RunSetups
 from crossclaw.agent.toolbox import Toolbox
-from crossclaw.app import told
-from crossclaw.app.parts import Floor, Ground, House, Schedule, Site
+from crossclaw.app import settings
+from crossclaw.app.parts import House, Resources, RunServices, Schedule, SessionServices
 from crossclaw.config import Config
 from crossclaw.delivery.outbox import Outbox
 from crossclaw.disk.threads import Disk
@@ -26,14 +26,14 @@ from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.methods import display
 from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.methods.agreeing import Agreeing
-from crossclaw.gateway.methods.chat import Chat, Talk
+from crossclaw.gateway.methods.chat import Chat, ChatServices
 from crossclaw.gateway.methods.clients import Clients
 from crossclaw.gateway.methods.cron import CronMethods, NameMaker
 from crossclaw.gateway.methods.devices import Devices, telling
 from crossclaw.gateway.methods.explaining import explain_methods
 from crossclaw.gateway.methods.guests import GuestMethods
 from crossclaw.gateway.methods.map import Map
-from crossclaw.gateway.methods.memory import Memory as MemoryMethods
+from crossclaw.gateway.methods.memory import MemoryMethods as MemoryMethods
 from crossclaw.gateway.methods.nodes import Nodes
 from crossclaw.gateway.methods.prompting import Prompting, prompt_methods
 from crossclaw.gateway.methods.runs import Runs as AgentRuns
@@ -42,14 +42,14 @@ from crossclaw.gateway.methods.sending import Sending
 from crossclaw.gateway.methods.sessions import Sessions as SessionMethods
 from crossclaw.gateway.methods.settings import Settings
 from crossclaw.gateway.methods.subscribing import Subscribing
-from crossclaw.gateway.methods.table import Table
+from crossclaw.gateway.methods.table import SessionTable
 from crossclaw.gateway.methods.trace import Trace
 from crossclaw.gateway.methods.upkeep import Upkeep
 from crossclaw.gateway.methods.waking import Waking
 from crossclaw.gateway.pairing import Pairings
-from crossclaw.runs.book import Book
 from crossclaw.runs.feed import Feed
 from crossclaw.runs.lanes import Lanes
+from crossclaw.runs.run_store import RunStore
 from crossclaw.runs.slots import Slots
 from crossclaw.runs.sweep import Sweep
 from crossclaw.runs.waits import Waits
@@ -61,24 +61,24 @@ from crossclaw.schedule.jobs import Jobs
 from crossclaw.schedule.notices import Notices
 from crossclaw.schedule.work import Work
 from crossclaw.schedule.zones import local_zone, user_zone
-from crossclaw.sessions.announce import ARCHIVE, Announces
 from crossclaw.sessions.archive import Archive
 from crossclaw.sessions.budgets import Budgets
 from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.commands import Commands
 from crossclaw.sessions.compacting import Compacting
-from crossclaw.sessions.desk import Desk
 from crossclaw.sessions.ending import Endings
 from crossclaw.sessions.exchange import Exchanges
 from crossclaw.sessions.explain import Explaining
 from crossclaw.sessions.freshness import Freshness
 from crossclaw.sessions.guest_names import GuestNames
 from crossclaw.sessions.guests import Guests
-from crossclaw.sessions.reading import Reading
+from crossclaw.sessions.intake import Intake
+from crossclaw.sessions.reading import SessionReading
 from crossclaw.sessions.revoking import Revoking
 from crossclaw.sessions.send import Sends
 from crossclaw.sessions.spawn import Spawns
-from crossclaw.sessions.status import Standing
+from crossclaw.sessions.spawn_report import ARCHIVE, Announces
+from crossclaw.sessions.status import SessionStatus
 from crossclaw.sessions.stopping import Stopping
 from crossclaw.tools.contract import Tool
 from crossclaw.tools.edit import Edit
@@ -87,7 +87,7 @@ from crossclaw.tools.exec import Exec
 from crossclaw.tools.guests import guest_methods
 from crossclaw.tools.mcp_agreed import AgreedTools
 from crossclaw.tools.mcp_servers import McpServers
-from crossclaw.tools.read import Read
+from crossclaw.tools.read import ReadTool
 from crossclaw.tools.session_tools import session_methods, session_tools
 from crossclaw.tools.toolset import Toolsets
 from crossclaw.tools.web_fetch import WebFetch
@@ -97,8 +97,8 @@ from crossclaw.transcripts.exporter import Exporter
 Dispatch = Callable[[Caller, str, Any], Awaitable[Any]]
 
 
-def build(site: Site) -> House:
-    ground = _ground(site)
+def build(resources: Resources) -> House:
+    run_services = _run_services(resources)
     doors: list[Door] = []
     houses: list[House] = []
 
@@ -106,165 +106,189 @@ def build(site: Site) -> House:
         """Commands do what methods do: through the door that knows them all."""
         return await doors[0].dispatch(caller, method, params)
 
-    floor = _floor(site, ground, dispatch)
-    schedule = _schedule(site, ground)
-    about = _about(site)
+    session_services = _session_services(resources, run_services, dispatch)
+    schedule = _schedule(resources, run_services)
+    about = _about(resources)
     methods = [
         *about.methods(),
-        *_talking(site, ground, floor),
-        *_of_sessions(site, ground, floor),
-        *_around(site, ground, floor, schedule),
-        *prompt_methods(_prompting(site, lambda: houses[0].toolsets)),
+        *_talking(resources, run_services, session_services),
+        *_of_sessions(resources, run_services, session_services),
+        *_around(resources, run_services, session_services, schedule),
+        *prompt_methods(_prompting(resources, lambda: houses[0].toolsets)),
     ]
-    door = Door(Registry(methods), site.ledger, site.clock, site.credentials)
+    door = Door(Registry(methods), resources.ledger, resources.clock, resources.credentials)
     doors.append(door)
-    houses.append(_furnished(site, ground, floor, schedule, about, door))
+    houses.append(_furnished(resources, run_services, session_services, schedule, about, door))
     return houses[0]
 
 
 def _furnished(
-    site: Site, ground: Ground, floor: Floor, schedule: Schedule, about: About, door: Door
+    resources: Resources,
+    run_services: RunServices,
+    session_services: SessionServices,
+    schedule: Schedule,
+    about: About,
+    door: Door,
 ) -> House:
-    config = site.config
+    config = resources.config
     places = Places(
         config,
-        site.workspace_of,
-        site.paths.state_dir,
-        site.outside.environ,
-        (site.paths.config_path, *site.loaded.files),
+        resources.workspace_of,
+        resources.paths.state_dir,
+        resources.outside.environ,
+        (resources.paths.config_path, *resources.loaded.files),
     )
     servers = McpServers(
-        config.mcp.servers, places.shield, AgreedTools(site.ledger, site.outside.clock)
+        config.mcp.servers, places.shield, AgreedTools(resources.ledger, resources.outside.clock)
     )
-    tools = [*session_tools(door), *_own_tools(config, places), *site.outside.tools]
+    tools = [*session_tools(door), *_own_tools(config, places), *resources.outside.tools]
     return House(
         config=config,
-        credentials=site.credentials,
-        revoking=ground.revoking,
-        ledger=site.ledger,
-        book=ground.book,
-        lanes=ground.lanes,
-        waits=ground.waits,
-        slots=ground.slots,
-        desk=Desk(
+        credentials=resources.credentials,
+        revoking=run_services.revoking,
+        ledger=resources.ledger,
+        run_store=run_services.run_store,
+        lanes=run_services.lanes,
+        waits=run_services.waits,
+        slots=run_services.slots,
+        intake=Intake(
             config,
-            ground.book,
-            floor.archive,
-            floor.commands,
-            floor.freshness,
-            site.clock,
-            site.ids,
+            run_services.run_store,
+            session_services.archive,
+            session_services.commands,
+            session_services.freshness,
+            resources.clock,
+            resources.ids,
         ),
-        endings=floor.endings,
-        archive=floor.archive,
-        feed=ground.feed,
-        sweep=ground.sweep,
-        outbox=ground.outbox,
-        exporter=ground.exporter,
-        resolver=ground.resolver,
+        endings=session_services.endings,
+        archive=session_services.archive,
+        feed=run_services.feed,
+        sweep=run_services.sweep,
+        outbox=run_services.outbox,
+        exporter=run_services.exporter,
+        resolver=run_services.resolver,
         door=door,
         about=about,
         places=places,
         servers=servers,
         toolsets=Toolsets(tools, config, places.decide, servers),
         schedule=schedule,
-        guests=floor.guests,
-        guest_names=floor.guest_names,
-        pairings=floor.pairings,
+        guests=session_services.guests,
+        guest_names=session_services.guest_names,
+        pairings=session_services.pairings,
     )
 
 
 # ── the storeys ────────────────────────────────────────────────────────────────────────────────
 
 
-def _ground(site: Site) -> Ground:
-    config, ledger, clock, feed = site.config, site.ledger, site.clock, Feed()
-    book = Book(ledger, feed, clock, ledger.owner, told.budget_of(config), told.say_time(site))
+def _run_services(resources: Resources) -> RunServices:
+    config, ledger, clock, feed = resources.config, resources.ledger, resources.clock, Feed()
+    run_store = RunStore(
+        ledger, feed, clock, ledger.owner, settings.budget_of(config), settings.say_time(resources)
+    )
     slots = Slots(config.agents.defaults.max_concurrent)
-    lanes = Lanes(book, slots, clock, site.credentials)
-    channels = {channel.name: channel for channel in site.outside.channels}
-    outbox = Outbox(ledger, channels, clock, told.may_deliver(config, ledger, site.credentials))
+    lanes = Lanes(run_store, slots, clock, resources.credentials)
+    channels = {channel.name: channel for channel in resources.outside.channels}
+    outbox = Outbox(
+        ledger, channels, clock, settings.may_deliver(config, ledger, resources.credentials)
+    )
     sweep = Sweep(ledger, lanes.wake, clock, by_time=(ARCHIVE,))
     feed.subscribe(_waking(outbox, sweep), RunEnded)
     exporter = Exporter(
         ledger,
-        site.paths.sessions_dir,
+        resources.paths.sessions_dir,
         clock,
-        inline=site.outside.inline,
-        compress_after_ms=told.days_ms(config.session.compress_after_days),
+        inline=resources.outside.inline,
+        compress_after_ms=settings.days_ms(config.session.compress_after_days),
     )
-    return Ground(
+    return RunServices(
         feed=feed,
-        book=book,
+        run_store=run_store,
         slots=slots,
         lanes=lanes,
-        waits=Waits(ledger, book, slots, clock),
+        waits=Waits(ledger, run_store, slots, clock),
         outbox=outbox,
         sweep=sweep,
         exporter=exporter,
         resolver=Resolver(ledger, config),
-        revoking=Revoking(ledger, lanes, site.credentials),
+        revoking=Revoking(ledger, lanes, resources.credentials),
     )
 
 
-def _floor(site: Site, ground: Ground, dispatch: Dispatch) -> Floor:
-    config, ledger, clock, ids = site.config, site.ledger, site.clock, site.ids
-    book, feed, resolver, exporter = ground.book, ground.feed, ground.resolver, ground.exporter
-    stopping = Stopping(ledger, ground.lanes)
+def _session_services(
+    resources: Resources, run_services: RunServices, dispatch: Dispatch
+) -> SessionServices:
+    config, ledger, clock, ids = resources.config, resources.ledger, resources.clock, resources.ids
+    run_store, feed, resolver, exporter = (
+        run_services.run_store,
+        run_services.feed,
+        run_services.resolver,
+        run_services.exporter,
+    )
+    stopping = Stopping(ledger, run_services.lanes)
     changing = Changing(config, ledger, stopping, exporter, feed, clock, ids)
     budgets = Budgets(ledger, config, clock)
     announces = Announces(ledger, config, exporter.path_of, clock, ids)
-    return Floor(
+    return SessionServices(
         stopping=stopping,
         changing=changing,
         archive=Archive(ledger, changing, feed, clock),
-        sends=Sends(resolver, book, ground.waits, config, clock, ids),
-        spawns=Spawns(ledger, resolver, book, config, site.models, clock, ids),
+        sends=Sends(resolver, run_store, run_services.waits, config, clock, ids),
+        spawns=Spawns(ledger, resolver, run_store, config, resources.models, clock, ids),
         budgets=budgets,
-        standing=Standing(
-            config, ledger, resolver, changing, site.models, budgets, told.introductions(site)
+        session_status=SessionStatus(
+            config,
+            ledger,
+            resolver,
+            changing,
+            resources.models,
+            budgets,
+            settings.introductions(resources),
         ),
-        reading=_reading(site, ground, budgets),
+        reading=_reading(resources, run_services, budgets),
         endings=Endings(config, ledger, Exchanges(ledger, clock, ids), announces, clock),
         freshness=Freshness(config, clock, ids),
-        commands=Commands(config, book, dispatch, clock, ids),
-        guest_names=GuestNames(ledger, site.credentials, clock),
-        guests=Guests(ledger, book, ground.slots, clock, ids),
-        pairings=Pairings(ledger, telling(site.outside.clients), clock, ids, site.credentials),
+        commands=Commands(config, run_store, dispatch, clock, ids),
+        guest_names=GuestNames(ledger, resources.credentials, clock),
+        guests=Guests(ledger, run_store, run_services.slots, clock, ids),
+        pairings=Pairings(
+            ledger, telling(resources.outside.clients), clock, ids, resources.credentials
+        ),
     )
 
 
-def _reading(site: Site, ground: Ground, budgets: Budgets) -> Reading:
-    return Reading(
-        site.ledger,
-        ground.resolver,
-        site.clock,
-        site.models.in_use,
-        site.config.window_for,
-        ground.exporter.path_of,
-        history_bytes=site.config.tools.sessions.history_bytes,
+def _reading(resources: Resources, run_services: RunServices, budgets: Budgets) -> SessionReading:
+    return SessionReading(
+        resources.ledger,
+        run_services.resolver,
+        resources.clock,
+        resources.models.in_use,
+        resources.config.window_for,
+        run_services.exporter.path_of,
+        history_bytes=resources.config.tools.sessions.history_bytes,
         budgets=budgets,
-        is_gone=site.is_gone,
+        is_gone=resources.is_gone,
     )
 
 
-def _schedule(site: Site, ground: Ground) -> Schedule:
-    config, ledger, clock, ids = site.config, site.ledger, site.clock, site.ids
-    book, feed = ground.book, ground.feed
-    local = user_zone(config.agents.defaults.user_timezone, local_zone(site.outside.environ))
-    notices = Notices(config, ledger, book, clock, ids)
-    disk = Disk(inline=site.outside.inline)
-    heartbeats = Heartbeats(config, ledger, notices, site.workspace_of, clock, local, disk)
-    work = Work(config, ledger, notices, heartbeats, site.channels, clock, ids)
+def _schedule(resources: Resources, run_services: RunServices) -> Schedule:
+    config, ledger, clock, ids = resources.config, resources.ledger, resources.clock, resources.ids
+    run_store, feed = run_services.run_store, run_services.feed
+    local = user_zone(config.agents.defaults.user_timezone, local_zone(resources.outside.environ))
+    notices = Notices(config, ledger, run_store, clock, ids)
+    disk = Disk(inline=resources.outside.inline)
+    heartbeats = Heartbeats(config, ledger, notices, resources.workspace_of, clock, local, disk)
+    work = Work(config, ledger, notices, heartbeats, resources.channels, clock, ids)
     clockwork = Clockwork(
         ledger,
-        book,
+        run_store,
         feed,
         work,
         heartbeats,
         clock,
         local,
-        site.credentials,
+        resources.credentials,
         lambda agent_id: config.agents.find(agent_id) is not None,
         disk.run,
         config.cron.max_concurrent_runs,
@@ -273,33 +297,42 @@ def _schedule(site: Site, ground: Ground) -> Schedule:
         config,
         ledger,
         clockwork,
-        site.channels,
-        site.credentials,
-        site.models.check,
+        resources.channels,
+        resources.credentials,
+        resources.models.check,
         feed,
         clock,
         ids,
         local,
     )
-    hooks = Hooks(config, ledger, ground.resolver, book, notices, site.models.check, clock, ids)
+    hooks = Hooks(
+        config,
+        ledger,
+        run_services.resolver,
+        run_store,
+        notices,
+        resources.models.check,
+        clock,
+        ids,
+    )
     return Schedule(notices, heartbeats, work, clockwork, jobs, hooks)
 
 
-def build_agent(site: Site, house: House) -> Agent:
-    config, clock, ids = site.config, site.clock, site.ids
-    toolbox = Toolbox(house.book, house.feed, config, site.credentials, clock, ids)
-    minds = Minds(
-        site.providers,
+def build_agent(resources: Resources, house: House) -> RunExecutor:
+    config, clock, ids = resources.config, resources.clock, resources.ids
+    toolbox = Toolbox(house.run_store, house.feed, config, resources.credentials, clock, ids)
+    setups = RunSetups(
+        resources.providers,
         house.toolsets,
-        told.prompts(site),
-        told.models_of(site),
-        site.models,
+        settings.prompts(resources),
+        settings.models_of(resources),
+        resources.models,
         config.agents.thinking_for,
-        lambda model: told.output_tokens(config, model),
+        lambda model: settings.output_tokens(config, model),
         config.facts_for,
         config.window_for,
-        Meters(house.ledger, site.providers.price, clock, told.room_of(config)),
-        Permissions(site.credentials, told.require_model(site)),
+        Meters(house.ledger, resources.providers.price, clock, settings.room_of(config)),
+        Permissions(resources.credentials, settings.require_model(resources)),
         config.params_for,
     )
     history = History(house.ledger)
@@ -307,16 +340,16 @@ def build_agent(site: Site, house: House) -> Agent:
     compactor = Compactor(
         house.ledger,
         history,
-        house.book,
+        house.run_store,
         house.feed,
         ids,
-        told.compaction(config),
-        site.providers.get,
+        settings.compaction(config),
+        resources.providers.get,
         lambda model: config.facts_for(model).window,
         Flusher(config.agents.defaults.compaction.memory_flush, config),
     )
     loop = Loop(
-        house.book,
+        house.run_store,
         history,
         compactor,
         toolbox,
@@ -326,52 +359,75 @@ def build_agent(site: Site, house: House) -> Agent:
         Pictures(),
         config.agents.defaults.cache_retention,
     )
-    return Agent(minds, loop, compactor, ids)
+    return RunExecutor(setups, loop, compactor, ids)
 
 
 # ── the methods behind the door ────────────────────────────────────────────────────────────────
 
 
-def _prompting(site: Site, toolsets: Callable[[], Toolsets]) -> Prompting:
-    models = told.models_of(site)
+def _prompting(resources: Resources, toolsets: Callable[[], Toolsets]) -> Prompting:
+    models = settings.models_of(resources)
     return Prompting(
-        site.config, told.prompts(site).system, toolsets, lambda each: models(each).primary
+        resources.config,
+        settings.prompts(resources).system,
+        toolsets,
+        lambda each: models(each).primary,
     )
 
 
-def _about(site: Site) -> About:
+def _about(resources: Resources) -> About:
     return About(
-        site.loaded,
-        site.outside.environ,
-        site.ledger,
-        site.models,
-        site.channels,
-        site.clock,
-        site.outside.presence,
-        site.paths.ledger_path,
+        resources.loaded,
+        resources.outside.environ,
+        resources.ledger,
+        resources.models,
+        resources.channels,
+        resources.clock,
+        resources.outside.presence,
+        resources.paths.ledger_path,
     )
 
 
-def _talking(site: Site, ground: Ground, floor: Floor) -> list[Method[Any]]:
-    config, ledger, clock, ids = site.config, site.ledger, site.clock, site.ids
-    book, resolver = ground.book, ground.resolver
-    talk = Talk(floor.commands, floor.freshness, floor.stopping, floor.changing)
-    chat = Chat(config, ledger, resolver, book, talk, clock, ids)
-    log_path = site.paths.log_path(config.logging)
+def _talking(
+    resources: Resources, run_services: RunServices, session_services: SessionServices
+) -> list[Method[Any]]:
+    config, ledger, clock, ids = resources.config, resources.ledger, resources.clock, resources.ids
+    run_store, resolver = run_services.run_store, run_services.resolver
+    services = ChatServices(
+        session_services.commands,
+        session_services.freshness,
+        session_services.stopping,
+        session_services.changing,
+    )
+    chat = Chat(config, ledger, resolver, run_store, services, clock, ids)
+    log_path = resources.paths.log_path(config.logging)
     return [
         *chat.methods(),
-        *Clients(config, chat, floor.sends, floor.spawns, log_path, ids).methods(),
-        *AgentRuns(
-            config, ledger, resolver, book, floor.freshness, site.models, clock, ids
+        *Clients(
+            config, chat, session_services.sends, session_services.spawns, log_path, ids
         ).methods(),
-        *Sending(config, ledger, resolver, site.channels, ground.outbox.wake, clock, ids).methods(),
+        *AgentRuns(
+            config,
+            ledger,
+            resolver,
+            run_store,
+            session_services.freshness,
+            resources.models,
+            clock,
+            ids,
+        ).methods(),
+        *Sending(
+            config, ledger, resolver, resources.channels, run_services.outbox.wake, clock, ids
+        ).methods(),
     ]
 
 
-def _of_sessions(site: Site, ground: Ground, floor: Floor) -> list[Method[Any]]:
-    config, ledger, clock, ids = site.config, site.ledger, site.clock, site.ids
-    resolver, changing = ground.resolver, floor.changing
-    compacting = Compacting(ledger, ground.book, ground.feed, clock, ids)
+def _of_sessions(
+    resources: Resources, run_services: RunServices, session_services: SessionServices
+) -> list[Method[Any]]:
+    config, ledger, clock, ids = resources.config, resources.ledger, resources.clock, resources.ids
+    resolver, changing = run_services.resolver, session_services.changing
+    compacting = Compacting(ledger, run_services.run_store, run_services.feed, clock, ids)
     return [
         *SessionMethods(
             config,
@@ -380,25 +436,40 @@ def _of_sessions(site: Site, ground: Ground, floor: Floor) -> list[Method[Any]]:
             changing,
             clock,
             ids,
-            site.paths.ledger_path,
-            floor.budgets,
-            site.models,
+            resources.paths.ledger_path,
+            session_services.budgets,
+            resources.models,
         ).methods(),
         *Subscribing(resolver).methods(),
         *MemoryMethods(config, resolver, compacting).methods(),
-        *session_methods(floor.reading, floor.sends, floor.spawns, floor.standing),
-        *guest_methods(floor.guests),
-        *Upkeep(config, ledger, resolver, floor.stopping, floor.archive, changing, clock).methods(),
+        *session_methods(
+            session_services.reading,
+            session_services.sends,
+            session_services.spawns,
+            session_services.session_status,
+        ),
+        *guest_methods(session_services.guests),
+        *Upkeep(
+            config,
+            ledger,
+            resolver,
+            session_services.stopping,
+            session_services.archive,
+            changing,
+            clock,
+        ).methods(),
         *Agreeing(ledger, clock).methods(),
-        *explain_methods(Explaining(config, ledger, resolver, site.channels)),
-        *_for_onlookers(site, resolver),
+        *explain_methods(Explaining(config, ledger, resolver, resources.channels)),
+        *_for_onlookers(resources, resolver),
     ]
 
 
-def _for_onlookers(site: Site, resolver: Resolver) -> list[Method[Any]]:
+def _for_onlookers(resources: Resources, resolver: Resolver) -> list[Method[Any]]:
     """What the control page asks beyond OpenClaw's methods."""
-    ledger, clock = site.ledger, site.clock
-    table = Table(ledger.watching, resolver, clock, site.models.in_use, site.is_gone)
+    ledger, clock = resources.ledger, resources.clock
+    table = SessionTable(
+        ledger.watching, resolver, clock, resources.models.in_use, resources.is_gone
+    )
     return [
         *table.methods(),
         *Search(ledger, resolver).methods(),
@@ -407,42 +478,61 @@ def _for_onlookers(site: Site, resolver: Resolver) -> list[Method[Any]]:
     ]
 
 
-def _around(site: Site, ground: Ground, floor: Floor, schedule: Schedule) -> list[Method[Any]]:
+def _around(
+    resources: Resources,
+    run_services: RunServices,
+    session_services: SessionServices,
+    schedule: Schedule,
+) -> list[Method[Any]]:
     """Settings, jobs, hooks, nodes and devices."""
-    config, clock, ids, clients = site.config, site.clock, site.ids, site.outside.clients
-    nodes = Nodes(config, ground.resolver, ground.book, schedule.notices, clients, clock, ids)
+    config, clock, ids, clients = (
+        resources.config,
+        resources.clock,
+        resources.ids,
+        resources.outside.clients,
+    )
+    nodes = Nodes(
+        config, run_services.resolver, run_services.run_store, schedule.notices, clients, clock, ids
+    )
     return [
-        *Settings(site.loaded, site.outside.environ, clock, site.outside.take_rules).methods(),
+        *Settings(
+            resources.loaded, resources.outside.environ, clock, resources.outside.take_rules
+        ).methods(),
         *display.methods(),
         *CronMethods(
-            config, schedule.jobs, site.paths.ledger_path, _maker_names(site, floor)
+            config,
+            schedule.jobs,
+            resources.paths.ledger_path,
+            _maker_names(resources, session_services),
         ).methods(),
-        *Waking(config, site.ledger, schedule.notices, schedule.heartbeats, clock).methods(),
+        *Waking(config, resources.ledger, schedule.notices, schedule.heartbeats, clock).methods(),
         *schedule.hooks.methods(),
         *nodes.methods(),
-        *Devices(floor.pairings, clients, ground.revoking.end_runs, clock).methods(),
-        *GuestMethods(floor.guest_names, ground.revoking.end_runs).methods(),
+        *Devices(
+            session_services.pairings, clients, run_services.revoking.end_runs, clock
+        ).methods(),
+        *GuestMethods(session_services.guest_names, run_services.revoking.end_runs).methods(),
     ]
 
 
-def _maker_names(site: Site, floor: Floor) -> NameMaker:
+def _maker_names(resources: Resources, session_services: SessionServices) -> NameMaker:
     """Who made something, for people."""
 
     def name(maker: Maker) -> tuple[str, bool]:
-        known = {each.credential_id: each for each in floor.pairings.devices}
+        known = {each.credential_id: each for each in session_services.pairings.devices}
         found = known.get(maker.credential_id)
         said = found.particulars.display_name or found.particulars.client_id if found else None
         kind, _, rest = maker.credential_id.partition(":")
         words = {"gateway": "the gateway's token", "hooks": "the hooks' token"}
         shown = words.get(kind) or f"{kind} {said or rest.rpartition(':')[2][:12]}"
-        return shown, site.credentials.stands([maker])
+        return shown, resources.credentials.stands([maker])
 
     return name
 
 
 def _own_tools(config: Config, places: Places) -> list[Tool[Any]]:
     return [
-        Read(places),
+        ReadTool(places),
         Write(places),
         Edit(places),
         Exec(places, lambda agent_id: config.agents.exec_for(agent_id, config.tools.exec)),

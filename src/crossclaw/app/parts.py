@@ -26,9 +26,9 @@ from crossclaw.policy.credentials import Credentials
 from crossclaw.policy.models import ModelRules
 from crossclaw.providers.contract import Provider
 from crossclaw.providers.registry import Providers
-from crossclaw.runs.book import Book
 from crossclaw.runs.feed import Feed
 from crossclaw.runs.lanes import Lanes
+from crossclaw.runs.run_store import RunStore
 from crossclaw.runs.slots import Slots
 from crossclaw.runs.sweep import Fire, Sweep
 from crossclaw.runs.waits import Waits
@@ -44,16 +44,16 @@ from crossclaw.sessions.budgets import Budgets
 from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.choosing import ModelChoices
 from crossclaw.sessions.commands import Commands
-from crossclaw.sessions.desk import Desk
 from crossclaw.sessions.ending import Endings
 from crossclaw.sessions.freshness import Freshness
 from crossclaw.sessions.guest_names import GuestNames
 from crossclaw.sessions.guests import Guests
-from crossclaw.sessions.reading import Reading
+from crossclaw.sessions.intake import Intake
+from crossclaw.sessions.reading import SessionReading
 from crossclaw.sessions.revoking import Revoking
 from crossclaw.sessions.send import Sends
 from crossclaw.sessions.spawn import Spawns
-from crossclaw.sessions.status import Standing
+from crossclaw.sessions.status import SessionStatus
 from crossclaw.sessions.stopping import Stopping
 from crossclaw.tools.contract import Tool
 from crossclaw.tools.mcp_servers import McpServers
@@ -86,7 +86,7 @@ class Outside(msgspec.Struct, frozen=True):
     """Whether jobs run here. A house that is opened for one call leaves them to the gateway."""
 
 
-class Site(msgspec.Struct, frozen=True, dict=True):
+class Resources(msgspec.Struct, frozen=True, dict=True):
     """What a house is built on."""
 
     config: CurrentConfig
@@ -124,11 +124,11 @@ class Site(msgspec.Struct, frozen=True, dict=True):
         return self.paths.workspace(agent_id, self.config.agents)
 
 
-class Ground(msgspec.Struct, frozen=True):
+class RunServices(msgspec.Struct, frozen=True):
     """Runs, their order, and what goes out."""
 
     feed: Feed
-    book: Book
+    run_store: RunStore
     slots: Slots
     lanes: Lanes
     waits: Waits
@@ -139,7 +139,7 @@ class Ground(msgspec.Struct, frozen=True):
     revoking: Revoking
 
 
-class Floor(msgspec.Struct, frozen=True):
+class SessionServices(msgspec.Struct, frozen=True):
     """What can be done to sessions."""
 
     stopping: Stopping
@@ -148,8 +148,8 @@ class Floor(msgspec.Struct, frozen=True):
     sends: Sends
     spawns: Spawns
     budgets: Budgets
-    standing: Standing
-    reading: Reading
+    session_status: SessionStatus
+    reading: SessionReading
     endings: Endings
     freshness: Freshness
     commands: Commands
@@ -172,11 +172,11 @@ class House(msgspec.Struct, frozen=True):
     credentials: Credentials
     revoking: Revoking
     ledger: Ledger
-    book: Book
+    run_store: RunStore
     lanes: Lanes
     waits: Waits
     slots: Slots
-    desk: Desk
+    intake: Intake
     endings: Endings
     archive: Archive
     feed: Feed

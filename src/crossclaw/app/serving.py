@@ -13,10 +13,10 @@ import anyio
 import anyio.to_thread
 
 from crossclaw import __version__
-from crossclaw.agent.execute import Agent
+from crossclaw.agent.execute import RunExecutor
 from crossclaw.app.building import build, build_agent
 from crossclaw.app.model_settings import make_providers
-from crossclaw.app.parts import House, Outside, Site
+from crossclaw.app.parts import House, Outside, Resources
 from crossclaw.app.reloading import next_config
 from crossclaw.app.supervising import first_of, serve_channel
 from crossclaw.config import Config, Loaded, Paths
@@ -35,17 +35,17 @@ from crossclaw.domain.runs import Outcome, Run
 from crossclaw.domain.secret import Secret
 from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller
-from crossclaw.gateway.around import Around
 from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Lock, gateway_lock
+from crossclaw.gateway.context import GatewayContext
 from crossclaw.gateway.door_secrets import DoorSecrets
 from crossclaw.gateway.edge import Endpoint, FindToken
-from crossclaw.gateway.hello import About as AboutGateway
+from crossclaw.gateway.hello import ServerFacts as AboutGateway
 from crossclaw.gateway.http.following import Followers
 from crossclaw.gateway.http.hooks import Dispatch as HookDispatch
 from crossclaw.gateway.http.hooks import hook_endpoints, hook_lock
 from crossclaw.gateway.http.mcp import mcp_endpoint, mcp_leaving_endpoint
-from crossclaw.gateway.http.metrics import Meter, metrics_endpoint
-from crossclaw.gateway.http.openai import Asking
+from crossclaw.gateway.http.metrics import EventCounter, metrics_endpoint
+from crossclaw.gateway.http.openai import OpenAiRuns
 from crossclaw.gateway.http.openai_chat import chat_endpoints
 from crossclaw.gateway.http.openai_responses import responses_endpoint
 from crossclaw.gateway.http.tools import tools_invoke
@@ -53,10 +53,10 @@ from crossclaw.gateway.server import Gateway, bind, listen_host
 from crossclaw.gateway.watchdog import Watchdog
 from crossclaw.ledger.operations import ASIDE
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
-from crossclaw.runs.book import Follow
-from crossclaw.runs.lanes import Ending, Execute, Finished, Progress
+from crossclaw.runs.lanes import Ending, Execute, Finished, WordsSoFar
+from crossclaw.runs.run_store import Follow
 from crossclaw.runs.sweep import Fire
-from crossclaw.sessions.announce import ARCHIVE, CLEANUP
+from crossclaw.sessions.spawn_report import ARCHIVE, CLEANUP
 from crossclaw.tools.guests import GuestTools
 from crossclaw.tools.invoke import Invoker
 
@@ -74,15 +74,15 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
         closing.push_async_callback(_shielded, ledger.close)
         providers = make_providers(config, paths, outside)
         closing.push_async_callback(_shielded, providers.close)
-        site = Site(CurrentConfig.of(config), paths, outside, ledger, providers)
-        house = build(site)
+        resources = Resources(CurrentConfig.of(config), paths, outside, ledger, providers)
+        house = build(resources)
         await house.places.prepare()
         await house.pairings.load()
         for each in await ledger.list_credentials():
             if each.kind == "door":
-                site.credentials.put(each.credential_id, each.epoch)
+                resources.credentials.put(each.credential_id, each.epoch)
         await house.guest_names.load()
-        agent = build_agent(site, house)
+        agent = build_agent(resources, house)
         await _bring_back_mains(config, house)
         await house.exporter.repair()
         closing.push_async_callback(_shielded, house.exporter.close)
@@ -94,7 +94,7 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
             await tasks.start(house.outbox.serve)
             tasks.start_soon(house.sweep.serve, _timers(outside, house), name="sweep")
             for channel in outside.channels:
-                await tasks.start(serve_channel, channel, house.desk.receive)
+                await tasks.start(serve_channel, channel, house.intake.receive)
             if outside.keeps_time and config.cron.enabled:
                 await tasks.start(house.schedule.clockwork.serve)
             yield house
@@ -312,11 +312,11 @@ def _locks(config: Config, token: Secret, where: str) -> dict[str, Lock]:
 def build_gateway(
     config: Config, outside: Outside, house: House, locks: Mapping[str, Lock]
 ) -> Gateway:
-    around = Around(clock=outside.clock, ids=outside.ids)
+    context = GatewayContext(clock=outside.clock, ids=outside.ids)
     return Gateway(
         house.door,
         house.feed,
-        Gatekeeper(locks, outside.clock, around.limits, house.credentials),
+        Gatekeeper(locks, outside.clock, context.limits, house.credentials),
         house.pairings,
         config.gateway,
         AboutGateway(
@@ -324,9 +324,9 @@ def build_gateway(
             default_agent_id=config.agents.default_id,
             session_scope=config.session.scope,
         ),
-        around,
+        context,
         health=house.about.snapshot,
-        endpoints=_endpoints(config, outside, house, around.watchdog),
+        endpoints=_endpoints(config, outside, house, context.watchdog),
     )
 
 
@@ -343,8 +343,8 @@ def _endpoints(
     guest_tools = GuestTools(
         door, house.toolsets, house.guests, house.guest_names, config, model_of, ids
     )
-    asking = Asking(door, Followers(house.feed), config, ids)
-    meter = Meter(
+    asking = OpenAiRuns(door, Followers(house.feed), config, ids)
+    meter = EventCounter(
         house.feed,
         lambda: house.slots.taken,
         lambda: len(outside.presence()) - 1,
@@ -416,11 +416,11 @@ def _finished(house: House) -> Finished:
     return finished
 
 
-def _executing(agent: Agent, house: House) -> Execute:
+def _executing(agent: RunExecutor, house: House) -> Execute:
     """Who carries out a run: the agent loop, or, where an agent lives outside, that one. Listeners are
     told beforehand when its words are not for the chat."""
 
-    async def execute(run: Run, progress: Progress) -> Ending:
+    async def execute(run: Run, progress: WordsSoFar) -> Ending:
         session = await house.ledger.find_session(run.key)
         if run.kind == "chat" and not house.endings.may_say(run.key, session):
             house.feed.publish(SpeechAllowed(run.key, False))

@@ -11,9 +11,9 @@ from crossclaw.cli.asking import ask_text, is_somebody_there
 from crossclaw.cli.checks import greets_as_gateway
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
 from crossclaw.cli.finding import Wanted, served_port
-from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, json_option
-from crossclaw.cli.peer import ADMIN, READ, Peer, connect_peer
-from crossclaw.cli.place import Place, find_place
+from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options, json_option
+from crossclaw.cli.peer import ADMIN, READ, GatewayPeer, connect_peer
+from crossclaw.cli.place import StateLocation, find_place
 from crossclaw.cli.running import ask, run_async
 from crossclaw.cli.say import out, out_json
 from crossclaw.cli.tables import table
@@ -34,7 +34,7 @@ def _list_arguments(parser: Parser) -> None:
 
 
 def _list(arguments: Arguments) -> int:
-    async def work(peer: Peer) -> int:
+    async def work(peer: GatewayPeer) -> int:
         answer = await peer.call("agents.list", {}, timeout_s=arguments.timeout)
         out_json(answer) if arguments.json else out(_rows(answer))
         return Exit.OK
@@ -120,7 +120,7 @@ def _remove(arguments: Arguments) -> int:
     return Exit.OK
 
 
-def _place_of(place: Place, agent_id: str) -> KeyPath:
+def _place_of(place: StateLocation, agent_id: str) -> KeyPath:
     """Where the config says it. Who answers when nobody is named cannot go."""
     agents = place.config.agents
     if agents.find(agent_id) is None:
@@ -144,7 +144,7 @@ def _place_of(place: Place, agent_id: str) -> KeyPath:
     return (*ENTRIES, written)
 
 
-def _is_taken_over(place: Place, agent_id: str, *, wanted: bool = True) -> bool:
+def _is_taken_over(place: StateLocation, agent_id: str, *, wanted: bool = True) -> bool:
     """Whether the gateway that runs knows the agent, or no longer does; it is given a few seconds."""
     port = served_port(place)
     if port is None or place.config.gateway.reload.mode == "off" or not greets_as_gateway(port):
@@ -161,7 +161,7 @@ def _is_taken_over(place: Place, agent_id: str, *, wanted: bool = True) -> bool:
     return bool(run_async(look))
 
 
-async def _knows(place: Place, agent_id: str) -> bool | None:
+async def _knows(place: StateLocation, agent_id: str) -> bool | None:
     """None where nobody can say."""
     with suppress(CommandFailed):  # it opens anew just now
         async with connect_peer(Wanted(), place, READ, embed=False) as peer:
@@ -170,7 +170,7 @@ async def _knows(place: Place, agent_id: str) -> bool | None:
     return None
 
 
-def put_agent(file: ConfigFile, place: Place, agent: dict[str, str]) -> None:
+def put_agent(file: ConfigFile, place: StateLocation, agent: dict[str, str]) -> None:
     """Into the list or the map, whichever the file has. In a file with neither, `main` is there
     without being named; it is named first now, or the new agent would be the only one."""
     if file.has(LIST):
@@ -205,7 +205,7 @@ def _prompt(arguments: Arguments) -> int:
     asked = {"agentId": arguments.id, "sessionKey": arguments.session}
     params = {name: value for name, value in asked.items() if value}
 
-    async def work(peer: Peer) -> int:
+    async def work(peer: GatewayPeer) -> int:
         answer = await peer.call("agents.prompt", params, timeout_s=arguments.timeout)
         out_json(answer) if arguments.json else out(_prompt_text(answer))
         return Exit.OK
@@ -227,9 +227,9 @@ def _prompt_text(answer: dict[str, Any]) -> str:
 
 
 COMMANDS = {
-    "list": Command(_list_arguments, _list),
-    "prompt": Command(_prompt_arguments, _prompt),
-    "add": Command(_add_arguments, _add),
-    "remove": Command(_remove_arguments, _remove),
-    "delete": Command(_remove_arguments, _remove),
+    "list": CommandSpec(_list_arguments, _list),
+    "prompt": CommandSpec(_prompt_arguments, _prompt),
+    "add": CommandSpec(_add_arguments, _add),
+    "remove": CommandSpec(_remove_arguments, _remove),
+    "delete": CommandSpec(_remove_arguments, _remove),
 }

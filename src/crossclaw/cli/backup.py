@@ -17,8 +17,8 @@ from typing import IO, Any, NamedTuple
 from crossclaw import __version__
 from crossclaw.cli.bars import at_work, counted
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
-from crossclaw.cli.grammar import Arguments, Command, Parser, json_option
-from crossclaw.cli.place import Place, find_place, find_unread_place
+from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, json_option
+from crossclaw.cli.place import StateLocation, find_place, find_unread_place
 from crossclaw.cli.say import note, out, out_json
 from crossclaw.disk.archive import (
     ArchiveWriter,
@@ -70,7 +70,7 @@ def _backup(arguments: Arguments) -> int:
     return Exit.OK
 
 
-def _place() -> Place:
+def _place() -> StateLocation:
     """A config that does not load must not keep anybody from a backup."""
     try:
         return find_place()
@@ -78,7 +78,7 @@ def _place() -> Place:
         return find_unread_place()
 
 
-def _write(place: Place, path: Path, passphrase: str | None, copy: Path) -> Written:
+def _write(place: StateLocation, path: Path, passphrase: str | None, copy: Path) -> Written:
     from crossclaw.ledger.sqlite.copying import check_store, copy_store  # noqa: PLC0415  brings apsw
 
     with counted("copying the store") as progress:
@@ -105,7 +105,7 @@ def _add(archive: ArchiveWriter, name: str, file: IO[bytes]) -> bool:
 
 
 def _contents(
-    place: Place, copy: Path, skipped: list[str], *, credentials: bool
+    place: StateLocation, copy: Path, skipped: list[str], *, credentials: bool
 ) -> Iterator[tuple[str, IO[bytes]]]:
     state = place.paths.state_dir
     yield STORE, copy.open("rb")
@@ -150,14 +150,14 @@ def _open_regular(name: str, folder: int) -> IO[bytes] | None:
     return open(descriptor, "rb")
 
 
-def _elsewhere(place: Place) -> list[Path]:
+def _elsewhere(place: StateLocation) -> list[Path]:
     paths, agents = place.paths, place.config.agents
     folders = dict.fromkeys(paths.workspace(agent, agents) for agent in agents.ids())
     return [each for each in folders if not each.is_relative_to(paths.state_dir) and each.exists()]
 
 
 def _tell_backup(
-    place: Place, path: Path, written: Written, passphrase: str | None, arguments: Arguments
+    place: StateLocation, path: Path, written: Written, passphrase: str | None, arguments: Arguments
 ) -> None:
     facts = written.manifest.facts
     if arguments.json:
@@ -302,12 +302,12 @@ def _asked(question: str) -> str:
 
 
 COMMANDS = {
-    "backup": Command(
+    "backup": CommandSpec(
         _backup_arguments,
         _backup,
         more="The gateway may run meanwhile. In it: the store, the config and the agents' workspaces in the state\n"
         f"folder. With --encrypt (or {PASSPHRASE_VARIABLE} set) also credentials/, and all of it is encrypted.",
     ),
-    "restore": Command(_restore_arguments, _restore),
-    "verify": Command(_verify_arguments, _verify_command),
+    "restore": CommandSpec(_restore_arguments, _restore),
+    "verify": CommandSpec(_verify_arguments, _verify_command),
 }

@@ -9,13 +9,20 @@ import msgspec
 import pyjson5
 
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
-from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, json_option, positive
-from crossclaw.cli.peer import ADMIN, READ, WRITE, Peer, Refusal
+from crossclaw.cli.grammar import (
+    Arguments,
+    CommandSpec,
+    Parser,
+    gateway_options,
+    json_option,
+    positive,
+)
+from crossclaw.cli.peer import ADMIN, READ, WRITE, CallRefused, GatewayPeer
 from crossclaw.cli.protocol import known_methods
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import out_json
 from crossclaw.cli.tables import pairs
-from crossclaw.config.broken import excerpt, find_fault
+from crossclaw.config.syntax_errors import excerpt, find_fault
 from crossclaw.door.registry import Method
 
 CALL_MS = 10_000  # OpenClaw's default
@@ -40,7 +47,7 @@ def _arguments(parser: Parser) -> None:
 def _call(arguments: Arguments) -> int:
     params = _params(arguments.params)
 
-    async def work(peer: Peer) -> int:
+    async def work(peer: GatewayPeer) -> int:
         try:
             answer = await peer.call(
                 arguments.method,
@@ -48,7 +55,7 @@ def _call(arguments: Arguments) -> int:
                 timeout_s=arguments.timeout / 1000,
                 final=arguments.expect_final,
             )
-        except Refusal as refusal:
+        except CallRefused as refusal:
             raise await _helped(refusal, arguments.method) from None
         out_json(answer)
         return Exit.OK
@@ -70,7 +77,7 @@ def _params(text: str) -> dict[str, Any]:
     return value
 
 
-async def _helped(refusal: Refusal, name: str) -> CommandFailed:
+async def _helped(refusal: CallRefused, name: str) -> CommandFailed:
     """With what would work, as far as this release knows; the gateway may be of another."""
     text = str(refusal)
     if text.startswith("unknown method"):
@@ -130,7 +137,7 @@ def _kinds(schema: dict[str, Any], definitions: dict[str, Any]) -> Iterator[str]
 
 
 COMMANDS = {
-    "call": Command(
+    "call": CommandSpec(
         _arguments,
         _call,
         "example\n  crossclaw gateway call sessions.list --params '{\"limit\": 5}' --json",

@@ -1,8 +1,8 @@
 """`channels status`: the chats that are set up in the gateway that runs."""
 
 from crossclaw.cli.exits import Exit
-from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, json_option
-from crossclaw.cli.peer import READ, Peer
+from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options, json_option
+from crossclaw.cli.peer import READ, GatewayPeer
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import out, out_json
 from crossclaw.cli.tables import table
@@ -14,7 +14,7 @@ def _arguments(parser: Parser) -> None:
 
 
 def _status(arguments: Arguments) -> int:
-    async def work(peer: Peer) -> int:
+    async def work(peer: GatewayPeer) -> int:
         answer = await peer.call("channels.status", {}, timeout_s=arguments.timeout)
         rows = [
             (name, "runs" if answer["channels"][name].get("running") else "does not run")
@@ -26,4 +26,4 @@ def _status(arguments: Arguments) -> int:
     return ask(arguments, READ, work=work, embed=False)
 
 
-COMMANDS = {"status": Command(_arguments, _status), "list": Command(_arguments, _status)}
+COMMANDS = {"status": CommandSpec(_arguments, _status), "list": CommandSpec(_arguments, _status)}

@@ -11,11 +11,11 @@ from typing import Any, Protocol
 import anyio
 
 from crossclaw.cli.exits import CommandFailed, Exit
-from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, seconds
+from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options, seconds
 from crossclaw.cli.lasting import LastingPeer, ask_lasting
 from crossclaw.cli.message import REPLY_S
 from crossclaw.cli.naming import is_there, name_session
-from crossclaw.cli.peer import ADMIN, READ, WRITE, Refusal, Unreachable
+from crossclaw.cli.peer import ADMIN, READ, WRITE, CallRefused, Unreachable
 from crossclaw.cli.place import find_served_place
 from crossclaw.cli.prompting import Prompt, can_prompt
 from crossclaw.cli.say import cleaned, note, on_terminal, out, problem
@@ -37,7 +37,7 @@ COMMANDS_HERE = {
 }
 
 
-class Asking(Protocol):
+class InputLines(Protocol):
     async def next(self) -> str | None:
         """What is said next; None at the end."""
 
@@ -45,7 +45,7 @@ class Asking(Protocol):
         """While a reply is written."""
 
 
-class Lines:
+class TerminalLines:
     """What is typed, line by line. Waits for the terminal and not in a thread, which Ctrl-C could
     not end."""
 
@@ -130,7 +130,7 @@ class Conversation:
             told = await talk(
                 self._peer, self.key, line, screen, self._timeout_s, renew=self._peer.renew
             )
-        except Refusal as refusal:
+        except CallRefused as refusal:
             problem(str(refusal))
             return
         if told.signalled == signal.SIGTERM:
@@ -164,15 +164,15 @@ async def _converse(peer: LastingPeer, arguments: Arguments) -> int:
     return Exit.OK
 
 
-async def _asking(conversation: Conversation) -> Asking:
+async def _asking(conversation: Conversation) -> InputLines:
     if not (on_terminal() and sys.stdin.isatty() and can_prompt()):
-        return Lines(sys.stdin.fileno())
+        return TerminalLines(sys.stdin.fileno())
     await conversation.look()
     folder = find_served_place().paths.state_dir
     return Prompt(folder / "chat-history" if folder.is_dir() else None, conversation.choices)
 
 
 COMMANDS = {
-    "chat": Command(_arguments, _chat, _MORE),
-    "tui": Command(_arguments, _chat, _MORE),
+    "chat": CommandSpec(_arguments, _chat, _MORE),
+    "tui": CommandSpec(_arguments, _chat, _MORE),
 }

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from crossclaw.cli.config import located_warnings
 from crossclaw.cli.finding import PROBE_S, is_taken, local_port, named_port, served_port
-from crossclaw.cli.place import Place, find_place, told_whole
+from crossclaw.cli.place import StateLocation, find_place, told_whole
 from crossclaw.config.paths import LEGACY_FOLDERS
 from crossclaw.config.profiles import find_profiles
 from crossclaw.config.providers import ProviderEntry, model_fault
@@ -36,7 +36,7 @@ class Finding(NamedTuple):
     todo: str | None = None
 
 
-Check = Callable[[Place], Iterator[Finding]]
+Check = Callable[[StateLocation], Iterator[Finding]]
 
 
 def look_at_config() -> Iterator[Finding]:
@@ -61,11 +61,11 @@ def look_at_config() -> Iterator[Finding]:
     yield from _private("config", path, 0o600)
 
 
-def python_version(place: Place) -> Iterator[Finding]:
+def python_version(place: StateLocation) -> Iterator[Finding]:
     yield Finding("python", "ok", sys.version.split()[0])
 
 
-def sqlite_version(place: Place) -> Iterator[Finding]:
+def sqlite_version(place: StateLocation) -> Iterator[Finding]:
     import apsw  # noqa: PLC0415  only here
 
     text = apsw.sqlite_lib_version()
@@ -77,7 +77,7 @@ def sqlite_version(place: Place) -> Iterator[Finding]:
         )
 
 
-def state_folder(place: Place) -> Iterator[Finding]:
+def state_folder(place: StateLocation) -> Iterator[Finding]:
     folder = place.paths.state_dir
     if not folder.exists():
         yield Finding("state", "ok", f"{folder} is not there yet; the first start makes it")
@@ -93,7 +93,7 @@ def state_folder(place: Place) -> Iterator[Finding]:
         yield Finding("disk", "warning", f"only {free // 2**20} MiB are free", "Make room soon.")
 
 
-def stored_rows(place: Place) -> Iterator[Finding]:
+def stored_rows(place: StateLocation) -> Iterator[Finding]:
     """Every row of the ledger, read as the gateway would."""
     path = place.paths.ledger_path
     if not path.exists():
@@ -124,7 +124,7 @@ def _private(subject: str, path: Path, mode: int) -> Iterator[Finding]:
         yield Finding(subject, "warning", text, f"chmod {mode:o} {path}")
 
 
-def token(place: Place) -> Iterator[Finding]:
+def token(place: StateLocation) -> Iterator[Finding]:
     if place.environ.get(TOKEN_VARIABLE):
         yield Finding("token", "ok", f"from {TOKEN_VARIABLE}")
     elif place.config.gateway.auth.token or place.config.gateway.auth.password:
@@ -136,7 +136,7 @@ def token(place: Place) -> Iterator[Finding]:
         yield Finding("token", "ok", "none yet; the first start of the gateway makes one")
 
 
-def port(place: Place) -> Iterator[Finding]:
+def port(place: StateLocation) -> Iterator[Finding]:
     number = local_port(place)
     if not is_taken(number):
         yield Finding("gateway", "ok", f"does not run; port {number} is free")
@@ -158,7 +158,7 @@ def port(place: Place) -> Iterator[Finding]:
         )
 
 
-def port_without_config(place: Place) -> Iterator[Finding]:
+def port_without_config(place: StateLocation) -> Iterator[Finding]:
     """A gateway that runs holds on to the config before; none can be started with this one."""
     number = served_port(place)
     if number and greets_as_gateway(number):
@@ -201,7 +201,7 @@ def greets_as_gateway(number: int) -> bool:
         connection.close()
 
 
-def models(place: Place) -> Iterator[Finding]:
+def models(place: StateLocation) -> Iterator[Finding]:
     users: dict[str, list[str]] = {}
     for agent_id in place.config.agents.ids():
         chosen = place.config.model_for(agent_id, place.environ).primary
@@ -210,7 +210,7 @@ def models(place: Place) -> Iterator[Finding]:
         yield from _model(place, f"model of {', '.join(agents)}", chosen)
 
 
-def _model(place: Place, subject: str, chosen: str) -> Iterator[Finding]:
+def _model(place: StateLocation, subject: str, chosen: str) -> Iterator[Finding]:
     provider = chosen.partition("/")[0]
     entry = place.config.models.providers.get(provider)
     if fault := model_fault(place.config.models, chosen):
@@ -228,7 +228,7 @@ def _model(place: Place, subject: str, chosen: str) -> Iterator[Finding]:
         yield Finding(subject, "ok", chosen)
 
 
-def _has_key(place: Place, provider: str, entry: ProviderEntry | None) -> bool:
+def _has_key(place: StateLocation, provider: str, entry: ProviderEntry | None) -> bool:
     if entry and (entry.api_key or entry.api_keys):
         return True
     kept = find_profiles(place.paths.state_dir, place.config.agents.default_id, {})
@@ -237,7 +237,7 @@ def _has_key(place: Place, provider: str, entry: ProviderEntry | None) -> bool:
     )
 
 
-def leftovers(place: Place) -> Iterator[Finding]:
+def leftovers(place: StateLocation) -> Iterator[Finding]:
     folder = place.paths.state_dir
     drafts = [*folder.glob(".*.draft"), *folder.glob("credentials/.gateway-token.*")]
     for draft in drafts:
@@ -248,7 +248,7 @@ def leftovers(place: Place) -> Iterator[Finding]:
             yield Finding("leftover", "warning", f"{old} is an older state folder, not used")
 
 
-def mcp_servers(place: Place) -> Iterator[Finding]:
+def mcp_servers(place: StateLocation) -> Iterator[Finding]:
     """Those that are programs here; whether one speaks MCP is seen when it is started."""
     for name, server in place.config.mcp.servers.items():
         if not server.command or server.disabled or not server.enabled:
@@ -263,7 +263,7 @@ def mcp_servers(place: Place) -> Iterator[Finding]:
             yield Finding(f"MCP server {name}", "error", text, todo)
 
 
-def held_tools(place: Place) -> Iterator[Finding]:
+def held_tools(place: StateLocation) -> Iterator[Finding]:
     """Tools that changed or came after the server was first seen: no agent has them until the owner agrees."""
     path = place.paths.ledger_path
     if not path.exists():
@@ -279,7 +279,7 @@ def held_tools(place: Place) -> Iterator[Finding]:
         return  # told already, with the rows
 
 
-def sandbox(place: Place) -> Iterator[Finding]:
+def sandbox(place: StateLocation) -> Iterator[Finding]:
     agents = place.config.agents
     boxed = [name for name in agents.ids() if agents.sandbox_for(name).mode != "off"]
     yield from _open_host(place)
@@ -300,7 +300,7 @@ def sandbox(place: Place) -> Iterator[Finding]:
         yield Finding("sandbox", "ok", f"bubblewrap works, for {', '.join(boxed)}")
 
 
-def _open_host(place: Place) -> Iterator[Finding]:
+def _open_host(place: StateLocation) -> Iterator[Finding]:
     """Whether commands outside of a sandbox are kept from the gateway's token."""
     agents = place.config.agents
     free = [name for name in agents.ids() if agents.sandbox_for(name).mode != "all"]

@@ -9,7 +9,7 @@ from importlib import import_module
 
 from crossclaw.cli.commands import TREE, Group, Leaf
 from crossclaw.cli.exits import Exit
-from crossclaw.cli.grammar import Arguments, Command, Parser
+from crossclaw.cli.grammar import Arguments, CommandSpec, Parser
 from crossclaw.cli.say import out
 
 NAMES = ("crossclaw", "openclaw")
@@ -123,4 +123,4 @@ def _fish_quoted(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-COMMANDS = {"completion": Command(_arguments, _completion, more=INSTALL)}
+COMMANDS = {"completion": CommandSpec(_arguments, _completion, more=INSTALL)}

@@ -8,8 +8,8 @@ import pyjson5
 
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
 from crossclaw.cli.finding import served_port
-from crossclaw.cli.grammar import Arguments, Command, Parser, json_option, no_arguments
-from crossclaw.cli.place import Place, find_place, find_unread_place
+from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, json_option, no_arguments
+from crossclaw.cli.place import StateLocation, find_place, find_unread_place
 from crossclaw.cli.say import cleaned, note, out, out_json
 from crossclaw.cli.tables import table
 from crossclaw.config.check import near_miss
@@ -42,7 +42,7 @@ def _get(arguments: Arguments) -> int:
     return Exit.OK
 
 
-def _tell(place: Place, leaves: list[tuple[KeyPath, Any]]) -> None:
+def _tell(place: StateLocation, leaves: list[tuple[KeyPath, Any]]) -> None:
     """A line a setting, with where it is said."""
     source = Source(place.loaded.path) if place.loaded.exists else None
     told = [(path, value) for path, value in leaves if value not in (None, {}, [], ())]
@@ -107,7 +107,7 @@ def _set(arguments: Arguments) -> int:
     return _saved(place, file, f"{dotted(path)} is set in {file.path}")
 
 
-def _saved(place: Place, file: ConfigFile, told: str) -> int:
+def _saved(place: StateLocation, file: ConfigFile, told: str) -> int:
     file.save()
     out(told)
     for text in find_place().loaded.warnings:
@@ -118,7 +118,7 @@ def _saved(place: Place, file: ConfigFile, told: str) -> int:
     return Exit.OK
 
 
-def _mendable_place() -> Place:
+def _mendable_place() -> StateLocation:
     """A config that does not load can be one change away from a good one."""
     try:
         return find_place()
@@ -140,7 +140,7 @@ def _unset(arguments: Arguments) -> int:
     return _saved(place, file, f"{dotted(path)} is no longer in {file.path}")
 
 
-def _not_there(place: Place, file: ConfigFile, path: KeyPath) -> CommandFailed:
+def _not_there(place: StateLocation, file: ConfigFile, path: KeyPath) -> CommandFailed:
     source = Source(place.paths.config_path) if place.loaded.exists else None
     if source and source.at(path) is not None:
         return CommandFailed(
@@ -184,7 +184,7 @@ def _check(arguments: Arguments) -> int:
     return Exit.OK
 
 
-def located_warnings(place: Place) -> list[str]:
+def located_warnings(place: StateLocation) -> list[str]:
     """The warnings with the file and line of the key that each is about."""
     if not place.loaded.warnings:
         return []
@@ -207,9 +207,9 @@ def _paths(value: Any, before: KeyPath = ()) -> list[KeyPath]:
 
 
 COMMANDS = {
-    "get": Command(_get_arguments, _get),
-    "set": Command(_set_arguments, _set),
-    "unset": Command(_unset_arguments, _unset),
-    "path": Command(no_arguments, _path),
-    "check": Command(no_arguments, _check),
+    "get": CommandSpec(_get_arguments, _get),
+    "set": CommandSpec(_set_arguments, _set),
+    "unset": CommandSpec(_unset_arguments, _unset),
+    "path": CommandSpec(no_arguments, _path),
+    "check": CommandSpec(no_arguments, _check),
 }

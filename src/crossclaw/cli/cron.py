@@ -8,8 +8,15 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
-from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, json_option, positive
-from crossclaw.cli.peer import ADMIN, READ, Peer
+from crossclaw.cli.grammar import (
+    Arguments,
+    CommandSpec,
+    Parser,
+    gateway_options,
+    json_option,
+    positive,
+)
+from crossclaw.cli.peer import ADMIN, READ, GatewayPeer
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import note, out, out_json
 from crossclaw.cli.tables import ago, pairs, table
@@ -37,7 +44,7 @@ def _list_arguments(parser: Parser) -> None:
 
 
 def _list(arguments: Arguments) -> int:
-    async def work(peer: Peer) -> int:
+    async def work(peer: GatewayPeer) -> int:
         params = {"includeDisabled": arguments.all}
         answer = await peer.call("cron.list", params, timeout_s=arguments.timeout)
         out_json(answer) if arguments.json else out(_rows(answer["jobs"]))
@@ -88,7 +95,7 @@ def _clock_time(iso: str) -> str:
 
 
 def _status(arguments: Arguments) -> int:
-    async def work(peer: Peer) -> int:
+    async def work(peer: GatewayPeer) -> int:
         answer = await peer.call("cron.status", {}, timeout_s=arguments.timeout)
         shown = [
             ("jobs", answer["jobs"]),
@@ -109,7 +116,7 @@ def _runs_arguments(parser: Parser) -> None:
 
 
 def _runs(arguments: Arguments) -> int:
-    async def work(peer: Peer) -> int:
+    async def work(peer: GatewayPeer) -> int:
         job_id = await _job_id(peer, arguments.id, arguments.timeout)
         params = {"id": job_id, "limit": min(arguments.limit, 5_000)}
         answer = await peer.call("cron.runs", params, timeout_s=arguments.timeout)
@@ -352,9 +359,9 @@ def _change(
     method: str,
     params: dict[str, Any],
     told: Callable[[Any], str],
-    before: Callable[[Peer, Arguments], Awaitable[None]] | None = None,
+    before: Callable[[GatewayPeer, Arguments], Awaitable[None]] | None = None,
 ) -> int:
-    async def work(peer: Peer) -> int:
+    async def work(peer: GatewayPeer) -> int:
         found = dict(params)
         if before is not None:
             await before(peer, arguments)
@@ -369,7 +376,7 @@ def _change(
     return ask(arguments, ADMIN, work=work)
 
 
-async def _refuse_same_name(peer: Peer, arguments: Arguments) -> None:
+async def _refuse_same_name(peer: GatewayPeer, arguments: Arguments) -> None:
     """The wire takes two jobs of one name, as OpenClaw's does; here it is mostly a command given twice."""
     if arguments.same_name:
         return
@@ -382,13 +389,13 @@ async def _refuse_same_name(peer: Peer, arguments: Arguments) -> None:
         )
 
 
-async def _jobs(peer: Peer, timeout_s: float) -> list[dict[str, Any]]:
+async def _jobs(peer: GatewayPeer, timeout_s: float) -> list[dict[str, Any]]:
     answer = await peer.call("cron.list", {"includeDisabled": True}, timeout_s=timeout_s)
     jobs: list[dict[str, Any]] = answer["jobs"]
     return jobs
 
 
-async def _job_id(peer: Peer, said: str, timeout_s: float) -> str:
+async def _job_id(peer: GatewayPeer, said: str, timeout_s: float) -> str:
     """What nobody knows goes on as it was said: the gateway's refusal is as good as ours."""
     jobs = await _jobs(peer, timeout_s)
     if said in (job["id"] for job in jobs):
@@ -445,13 +452,13 @@ def _duration(ms: int) -> str:
 
 
 COMMANDS = {
-    "list": Command(_list_arguments, _list),
-    "status": Command(_common, _status),
-    "runs": Command(_runs_arguments, _runs),
-    "add": Command(_add_arguments, _add, _EXAMPLES),
-    "edit": Command(_edit_arguments, _edit),
-    "rm": Command(_one_arguments, _remove),
-    "run": Command(_run_arguments, _run),
-    "enable": Command(_one_arguments, _enable),
-    "disable": Command(_one_arguments, _disable),
+    "list": CommandSpec(_list_arguments, _list),
+    "status": CommandSpec(_common, _status),
+    "runs": CommandSpec(_runs_arguments, _runs),
+    "add": CommandSpec(_add_arguments, _add, _EXAMPLES),
+    "edit": CommandSpec(_edit_arguments, _edit),
+    "rm": CommandSpec(_one_arguments, _remove),
+    "run": CommandSpec(_run_arguments, _run),
+    "enable": CommandSpec(_one_arguments, _enable),
+    "disable": CommandSpec(_one_arguments, _disable),
 }

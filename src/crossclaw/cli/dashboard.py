@@ -2,8 +2,8 @@
 
 from crossclaw.cli.exits import Exit
 from crossclaw.cli.finding import TOKEN_HINT, Wanted, find_gateway
-from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options
-from crossclaw.cli.peer import READ, Peer
+from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options
+from crossclaw.cli.peer import READ, GatewayPeer
 from crossclaw.cli.place import find_served_place
 from crossclaw.cli.run import link
 from crossclaw.cli.running import ask
@@ -18,7 +18,7 @@ def _arguments(parser: Parser) -> None:
 def _dashboard(arguments: Arguments) -> int:
     """Only of a gateway that answered to the very token in the link."""
 
-    async def work(peer: Peer) -> int:
+    async def work(peer: GatewayPeer) -> int:
         wanted = Wanted(arguments.url, arguments.token, arguments.password)
         address = find_gateway(wanted, find_served_place())
         page = address.url.replace("ws", "http", 1)
@@ -32,4 +32,4 @@ def _dashboard(arguments: Arguments) -> int:
     return ask(arguments, READ, work=work, embed=False)
 
 
-COMMANDS = {"dashboard": Command(_arguments, _dashboard)}
+COMMANDS = {"dashboard": CommandSpec(_arguments, _dashboard)}

@@ -16,9 +16,9 @@ from anyio.abc import TaskStatus
 
 from crossclaw.cli.exits import CommandFailed, Exit
 from crossclaw.cli.finding import Wanted
-from crossclaw.cli.grammar import Arguments, Command, no_arguments
-from crossclaw.cli.peer import ADMIN, READ, WRITE, Event, Peer, connect_peer
-from crossclaw.cli.place import Place, find_place
+from crossclaw.cli.grammar import Arguments, CommandSpec, no_arguments
+from crossclaw.cli.peer import ADMIN, READ, WRITE, Event, GatewayPeer, connect_peer
+from crossclaw.cli.place import StateLocation, find_place
 from crossclaw.cli.running import run_async
 from crossclaw.cli.say import cleaned, dimmed, out
 from crossclaw.config.file import ConfigFile
@@ -85,7 +85,7 @@ def _remove_earlier(temporary: Path) -> None:
                 shutil.rmtree(folder)
 
 
-def _prepare(folder: Path) -> Place:
+def _prepare(folder: Path) -> StateLocation:
     """Nothing of the person's own: another folder, another port, and no keys."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     place = find_place(kept | {"OPENCLAW_STATE_DIR": str(folder)})
@@ -103,7 +103,7 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-async def _serve(place: Place, *, task_status: TaskStatus[tuple[str, str]]) -> None:
+async def _serve(place: StateLocation, *, task_status: TaskStatus[tuple[str, str]]) -> None:
     from crossclaw.app import run_gateway  # noqa: PLC0415  brings the whole house
 
     await run_gateway(
@@ -114,7 +114,7 @@ async def _serve(place: Place, *, task_status: TaskStatus[tuple[str, str]]) -> N
     )
 
 
-async def _watch(place: Place, wanted: Wanted) -> None:
+async def _watch(place: StateLocation, wanted: Wanted) -> None:
     async with connect_peer(wanted, place, READ, WRITE, ADMIN, embed=False) as peer:
         for key in (_MAIN, _OTHER):
             await peer.call("sessions.messages.subscribe", {"key": key})
@@ -123,7 +123,7 @@ async def _watch(place: Place, wanted: Wanted) -> None:
             await _show(events)
 
 
-async def _ask(peer: Peer) -> None:
+async def _ask(peer: GatewayPeer) -> None:
     out(f"{dimmed('you →')} main: ask the librarian which shelf holds the book on tides\n")
     params = {"sessionKey": _MAIN, "message": _script(), "idempotencyKey": os.urandom(8).hex()}
     await peer.call("chat.send", params)
@@ -184,4 +184,4 @@ def _transcripts(folder: Path) -> str:
     return "\n".join(f"  {path}" for path in sorted(folder.rglob("*.jsonl")))
 
 
-COMMANDS = {"demo": Command(no_arguments, _demo)}
+COMMANDS = {"demo": CommandSpec(no_arguments, _demo)}

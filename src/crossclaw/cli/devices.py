@@ -3,8 +3,8 @@
 from typing import Any
 
 from crossclaw.cli.exits import Exit
-from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, json_option
-from crossclaw.cli.peer import ADMIN, Peer
+from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options, json_option
+from crossclaw.cli.peer import ADMIN, GatewayPeer
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import out, out_json
 from crossclaw.cli.tables import ago, table
@@ -19,7 +19,7 @@ def _list_arguments(parser: Parser) -> None:
 
 
 def _list(arguments: Arguments) -> int:
-    async def work(peer: Peer) -> int:
+    async def work(peer: GatewayPeer) -> int:
         answer = await peer.call("device.pair.list", {}, timeout_s=arguments.timeout)
         out_json(answer) if arguments.json else out(_shown(answer, SystemClock().now_ms()))
         return Exit.OK
@@ -64,7 +64,7 @@ def _request_arguments(parser: Parser) -> None:
 
 def _decide(method: str, said: str) -> Any:
     def run(arguments: Arguments) -> int:
-        async def work(peer: Peer) -> int:
+        async def work(peer: GatewayPeer) -> int:
             params = {"requestId": arguments.request}
             await peer.call(method, params, timeout_s=arguments.timeout)
             out(said)
@@ -81,7 +81,7 @@ def _revoke_arguments(parser: Parser) -> None:
 
 
 def _revoke(arguments: Arguments) -> int:
-    async def work(peer: Peer) -> int:
+    async def work(peer: GatewayPeer) -> int:
         answer = await peer.call("device.pair.list", {}, timeout_s=arguments.timeout)
         ids = [each["deviceId"] for each in answer["paired"]]
         meant = [each for each in ids if each.startswith(arguments.device)]
@@ -94,13 +94,13 @@ def _revoke(arguments: Arguments) -> int:
 
 
 COMMANDS = {
-    "list": Command(_list_arguments, _list),
-    "approve": Command(
+    "list": CommandSpec(_list_arguments, _list),
+    "approve": CommandSpec(
         _request_arguments,
         _decide("device.pair.approve", "approved; it comes in when it tries again"),
     ),
-    "reject": Command(_request_arguments, _decide("device.pair.reject", "rejected")),
-    "revoke": Command(
+    "reject": CommandSpec(_request_arguments, _decide("device.pair.reject", "rejected")),
+    "revoke": CommandSpec(
         _revoke_arguments, _revoke, "example\n  crossclaw devices revoke 3f9a01cc20de"
     ),
 }

@@ -4,7 +4,7 @@ import anyio
 
 from crossclaw.cli.checks import CHECKS, CHECKS_WITHOUT_CONFIG, Finding, Grade, look_at_config
 from crossclaw.cli.exits import Exit
-from crossclaw.cli.grammar import Arguments, Command, Parser, json_option
+from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, json_option
 from crossclaw.cli.place import find_place, find_unread_place
 from crossclaw.cli.say import coloured, out, out_json
 from crossclaw.domain.errors import ConfigInvalid
@@ -71,4 +71,4 @@ def _summary(findings: list[Finding]) -> str:
     return f"{errors} to mend, {warnings} to look at."
 
 
-COMMANDS = {"doctor": Command(_arguments, _doctor)}
+COMMANDS = {"doctor": CommandSpec(_arguments, _doctor)}

@@ -14,15 +14,15 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 
 from crossclaw.app import House, Outside, open_house
 from crossclaw.cli.exits import CommandFailed, Exit
-from crossclaw.cli.peer import Defaults, Event, Listeners, Refusal
-from crossclaw.cli.place import Place
+from crossclaw.cli.peer import CallRefused, Defaults, Event, Listeners
+from crossclaw.cli.place import StateLocation
 from crossclaw.cli.say import note
 from crossclaw.domain import events as house_events
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.events import (
     CallRepeated,
-    Compacting,
+    CompactionPhase,
     HeartbeatNews,
     JobNews,
     ReplyPiece,
@@ -35,8 +35,8 @@ from crossclaw.domain.events import (
 from crossclaw.domain.keys import SessionKey
 from crossclaw.door.principal import person_principal
 from crossclaw.door.registry import Caller, Listening, TwoAnswers
-from crossclaw.gateway.events import shown_key
-from crossclaw.gateway.stories import Story, Told
+from crossclaw.gateway.publisher import shown_key
+from crossclaw.gateway.run_events import RunEvent, RunEvents
 
 PROTOCOL = 4
 
@@ -44,7 +44,9 @@ _OWNER = person_principal("cli", {"operator.admin"})
 
 
 @asynccontextmanager
-async def open_embedded(place: Place, port_taken: str | None) -> AsyncGenerator["EmbeddedPeer"]:
+async def open_embedded(
+    place: StateLocation, port_taken: str | None
+) -> AsyncGenerator["EmbeddedPeer"]:
     """`port_taken` says so, where another program has the port."""
     async with open_house(place.config, place.paths, _outside(place)) as house:
         start = "crossclaw gateway --port 0" if port_taken else "crossclaw gateway"
@@ -58,19 +60,19 @@ async def open_embedded(place: Place, port_taken: str | None) -> AsyncGenerator[
             unsubscribe()
 
 
-def _outside(place: Place) -> Outside:
+def _outside(place: StateLocation) -> Outside:
     return Outside(environ=place.environ, loaded=place.loaded, keeps_time=False)
 
 
 class EmbeddedPeer:
-    def __init__(self, house: House, place: Place) -> None:
+    def __init__(self, house: House, place: StateLocation) -> None:
         agent_id = place.config.agents.default_id
         self.place = f"embedded, {place.paths.state_dir}"
         self.embedded = True
         self.defaults = Defaults(agent_id, f"agent:{agent_id}:main")
         self._house = house
         self._clock = SystemClock()
-        self._stories: dict[str, Story] = {}
+        self._stories: dict[str, RunEvents] = {}
         self._listeners = Listeners()
         self._caller = Caller(principal=_OWNER, listening=Listening(), client_id="cli")
 
@@ -90,7 +92,7 @@ class EmbeddedPeer:
                 f"no answer to {method} within {timeout_s:g} s", Exit.TIMEOUT
             ) from None
         except CrossclawError as error:
-            raise Refusal(str(error), error.code) from None
+            raise CallRefused(str(error), error.code) from None
         return msgspec.to_builtins(answer, str_keys=True)
 
     def hear(self, heard: house_events.Event) -> None:
@@ -98,33 +100,33 @@ class EmbeddedPeer:
             body = told.body(PROTOCOL, shown_key(_key_of(heard)))
             self._listeners.tell(Event(told.name, body))
 
-    def _told(self, heard: house_events.Event, now_ms: int) -> list[Told]:
+    def _told(self, heard: house_events.Event, now_ms: int) -> list[RunEvent]:
         match heard:
             case RunStarted(run=run):
-                return self._story(run.run_id).started(run, now_ms)
+                return self._run_events(run.run_id).started(run, now_ms)
             case ReplyPiece(run_id=run_id):
-                story = self._story(run_id)
-                return [*story.said(heard, now_ms), *story.due(now_ms, 0, 0)]
+                run_events = self._run_events(run_id)
+                return [*run_events.said(heard, now_ms), *run_events.due(now_ms, 0, 0)]
             case CallRepeated(run_id=run_id):
-                return self._story(run_id).call_repeated(heard, now_ms)
-            case Compacting(run_id=run_id):
-                return self._story(run_id).compacting(heard, now_ms)
+                return self._run_events(run_id).call_repeated(heard, now_ms)
+            case CompactionPhase(run_id=run_id):
+                return self._run_events(run_id).compacting(heard, now_ms)
             case ToolStarted(run_id=run_id):
-                return self._story(run_id).tool_started(heard, heard.arguments, now_ms)
+                return self._run_events(run_id).tool_started(heard, heard.arguments, now_ms)
             case ToolProgress(run_id=run_id):
-                return self._story(run_id).tool_progress(heard, now_ms)
+                return self._run_events(run_id).tool_progress(heard, now_ms)
             case ToolEnded(run_id=run_id):
-                return self._story(run_id).tool_ended(heard, now_ms)
+                return self._run_events(run_id).tool_ended(heard, now_ms)
             case RunEnded(run=run):
-                told = self._story(run.run_id).ended(run, now_ms)
+                told = self._run_events(run.run_id).ended(run, now_ms)
                 del self._stories[run.run_id]
                 return told
         return []
 
-    def _story(self, run_id: str) -> Story:
-        return self._stories.setdefault(run_id, Story(run_id))
+    def _run_events(self, run_id: str) -> RunEvents:
+        return self._stories.setdefault(run_id, RunEvents(run_id))
 
 
 def _key_of(heard: house_events.Event) -> SessionKey:
-    assert not isinstance(heard, JobNews | HeartbeatNews), "no story tells of these"
+    assert not isinstance(heard, JobNews | HeartbeatNews), "no run tells of these"
     return heard.run.key if isinstance(heard, RunStarted | RunEnded) else heard.key

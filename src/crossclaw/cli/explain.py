@@ -5,9 +5,9 @@ from textwrap import fill
 from typing import Any
 
 from crossclaw.cli.exits import Exit
-from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, json_option
+from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options, json_option
 from crossclaw.cli.naming import mean_session
-from crossclaw.cli.peer import READ, Peer
+from crossclaw.cli.peer import READ, GatewayPeer
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import cleaned, out, out_json
 from crossclaw.display.columns import padded, width
@@ -26,7 +26,7 @@ def _arguments(parser: Parser) -> None:
 
 
 def _explain(arguments: Arguments) -> int:
-    async def work(peer: Peer) -> int:
+    async def work(peer: GatewayPeer) -> int:
         is_agent = arguments.verb == "spawn"
         params = {
             "from": await mean_session(peer, arguments.source),
@@ -62,4 +62,4 @@ def _reason(each: dict[str, Any], wide: int) -> str:
     )
 
 
-COMMANDS = {"explain": Command(_arguments, _explain)}
+COMMANDS = {"explain": CommandSpec(_arguments, _explain)}

@@ -9,15 +9,15 @@ from typing import IO, Any, NamedTuple
 
 from crossclaw.cli.bars import Counted, counted
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
-from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options
+from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options
 from crossclaw.cli.naming import find_transcript
 from crossclaw.cli.past import plain_text
-from crossclaw.cli.peer import READ, Peer
+from crossclaw.cli.peer import READ, GatewayPeer
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import json_text, out, out_json_text
 from crossclaw.disk.private import make_folder, new_file
 from crossclaw.display.cleaning import Clean
-from crossclaw.display.conversation import Said, conversation
+from crossclaw.display.conversation import ShownMessage, conversation
 from crossclaw.transcripts.jsonl import VERSION, iso_time
 
 _WINDOW = 200  # entries of one read; a window that weighs too much comes in several
@@ -65,7 +65,7 @@ def _export(arguments: Arguments) -> int:
             hint=f"Example: --out {Path(arguments.out) / 'session.jsonl'}",
         )
 
-    async def work(peer: Peer) -> int:
+    async def work(peer: GatewayPeer) -> int:
         export = _Export(peer, arguments)
         if arguments.all:
             return await export.all(Path(arguments.out))
@@ -93,7 +93,7 @@ class _Transcript(NamedTuple):
 
 
 class _Export:
-    def __init__(self, peer: Peer, arguments: Arguments) -> None:
+    def __init__(self, peer: GatewayPeer, arguments: Arguments) -> None:
         self._peer = peer
         self._format: str = arguments.format
         self._out = Path(arguments.out) if arguments.out else None
@@ -243,7 +243,7 @@ def _conversation(entries: list[dict[str, Any]]) -> str:
     return "".join(_section(said) for said in conversation(messages, results=True))
 
 
-def _section(said: Said) -> str:
+def _section(said: ShownMessage) -> str:
     head, _, words = plain_text(said).partition("\n")
     return f"\n## {head}\n\n{words}\n"
 
@@ -273,4 +273,4 @@ def _made(folder: Path) -> None:
         raise CommandFailed(f"{folder} is no folder to write to: {error.strerror}") from None
 
 
-COMMANDS = {"export": Command(_arguments, _export, _MORE)}
+COMMANDS = {"export": CommandSpec(_arguments, _export, _MORE)}

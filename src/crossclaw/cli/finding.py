@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from crossclaw.cli.exits import UsageError
-from crossclaw.cli.place import Place
+from crossclaw.cli.place import StateLocation
 from crossclaw.config.token import TOKEN_VARIABLE, gateway_token
 from crossclaw.domain.secret import Secret
 
@@ -44,7 +44,7 @@ class Wanted(msgspec.Struct, frozen=True):
     password: str | None = None
 
 
-class Address(msgspec.Struct, frozen=True):
+class GatewayAddress(msgspec.Struct, frozen=True):
     url: str
     token: Secret | None = None
     password: Secret | None = None
@@ -59,8 +59,8 @@ class Address(msgspec.Struct, frozen=True):
         return self.url.startswith("ws://") and not _is_loopback(self.url)
 
 
-def find_gateway(wanted: Wanted, place: Place) -> Address:
-    own = Address("", _secret(wanted.token), _secret(wanted.password))
+def find_gateway(wanted: Wanted, place: StateLocation) -> GatewayAddress:
+    own = GatewayAddress("", _secret(wanted.token), _secret(wanted.password))
     if wanted.url:
         return _elsewhere(wanted.url, own, place, "--url needs its own --token-file")
     if url := place.environ.get(URL_VARIABLE, "").strip():
@@ -68,16 +68,18 @@ def find_gateway(wanted: Wanted, place: Place) -> Address:
         return _elsewhere(url, given, place, f"{URL_VARIABLE} needs {TOKEN_VARIABLE} beside it")
     remote = place.config.gateway.remote
     if place.config.gateway.mode == "remote" and remote.url:
-        return Address(
+        return GatewayAddress(
             clean_url(remote.url), own.token or remote.token, own.password or remote.password
         )
     return _local(own, place)
 
 
-def _elsewhere(url: str, given: Address, place: Place, refusal: str) -> Address:
+def _elsewhere(
+    url: str, given: GatewayAddress, place: StateLocation, refusal: str
+) -> GatewayAddress:
     address = clean_url(url)
     if given.token or given.password:
-        return Address(address, given.token, given.password, _is_ours(address, place))
+        return GatewayAddress(address, given.token, given.password, _is_ours(address, place))
     if _is_ours(address, place):
         return _local(given, place)
     raise UsageError(
@@ -86,7 +88,7 @@ def _elsewhere(url: str, given: Address, place: Place, refusal: str) -> Address:
     )
 
 
-def _local(given: Address, place: Place) -> Address:
+def _local(given: GatewayAddress, place: StateLocation) -> GatewayAddress:
     auth, environ = place.config.gateway.auth, place.environ
     if not (given.token or given.password):
         given = _or(given, environ.get(TOKEN_VARIABLE), environ.get(PASSWORD_VARIABLE))
@@ -94,15 +96,15 @@ def _local(given: Address, place: Place) -> Address:
     scheme = "wss" if place.config.gateway.tls.enabled else "ws"
     url = f"{scheme}://127.0.0.1:{local_port(place)}"
     unnamed = named_port(place) is None and not (given.token or given.password)
-    return Address(url, token, given.password or auth.password, True, unnamed)
+    return GatewayAddress(url, token, given.password or auth.password, True, unnamed)
 
 
-def local_port(place: Place) -> int:
+def local_port(place: StateLocation) -> int:
     """Where to look for the gateway of this state folder."""
     return named_port(place) or served_port(place) or place.config.gateway.port
 
 
-def named_port(place: Place) -> int | None:
+def named_port(place: StateLocation) -> int | None:
     """The one in the environment, which goes before the config's."""
     text = place.environ.get(PORT_VARIABLE, "").strip()
     if not text:
@@ -112,7 +114,7 @@ def named_port(place: Place) -> int | None:
     return int(text)
 
 
-def served_port(place: Place) -> int | None:
+def served_port(place: StateLocation) -> int | None:
     """Where a gateway of this very state folder says that it listens. One that was killed may have
     left it behind; then nobody answers there."""
     try:
@@ -140,7 +142,7 @@ def clean_url(text: str) -> str:
     return parts._replace(scheme=_SCHEMES[parts.scheme], fragment="").geturl()
 
 
-def _is_ours(url: str, place: Place) -> bool:
+def _is_ours(url: str, place: StateLocation) -> bool:
     """The local gateway by another spelling: its port on loopback, while none is configured away."""
     port = urlsplit(url).port
     return _is_loopback(url) and port == local_port(place) and place.config.gateway.mode != "remote"
@@ -150,17 +152,17 @@ def _is_loopback(url: str) -> bool:
     return urlsplit(url).hostname in _LOOPBACK
 
 
-def _kept(place: Place) -> Secret | None:
+def _kept(place: StateLocation) -> Secret | None:
     """The token that the gateway keeps, if it has ever been started."""
     if not os.path.lexists(place.paths.token_path):
         return None
     return gateway_token(place.config, place.paths, {})
 
 
-def _or(own: Address, token: str | None, password: str | None) -> Address:
+def _or(own: GatewayAddress, token: str | None, password: str | None) -> GatewayAddress:
     if own.token or own.password:
         return own
-    return Address("", _secret(token), _secret(password))
+    return GatewayAddress("", _secret(token), _secret(password))
 
 
 def _secret(text: str | None) -> Secret | None:

@@ -11,9 +11,9 @@ from anyio.abc import TaskStatus
 
 from crossclaw.cli.exits import CommandFailed, Exit
 from crossclaw.cli.finding import PASSWORD_VARIABLE, named_port
-from crossclaw.cli.grammar import Arguments, Command, Parser, port, secret_options
+from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, port, secret_options
 from crossclaw.cli.log import Log
-from crossclaw.cli.place import Place, find_place
+from crossclaw.cli.place import StateLocation, find_place
 from crossclaw.cli.running import run_async
 from crossclaw.cli.say import note
 from crossclaw.config.token import TOKEN_VARIABLE
@@ -110,9 +110,9 @@ def host_of(bind: str | None) -> str | None:
     return None if bind is None else _HOSTS.get(bind, bind)
 
 
-def warn(place: Place) -> None:
+def warn(place: StateLocation) -> None:
     for text in place.loaded.warnings:
         note(f"{place.loaded.path.name}: {text}")
 
 
-COMMANDS = {"run": Command(run_options, _run)}
+COMMANDS = {"run": CommandSpec(run_options, _run)}

@@ -35,7 +35,7 @@ class Parser(argparse.ArgumentParser):
         self.error(f"there is no option {name}" + (f"; did you mean {meant}?" if meant else ""))
 
 
-class Command(NamedTuple):
+class CommandSpec(NamedTuple):
     arguments: Callable[[Parser], None]
     run: Callable[[Arguments], int]
     more: str = ""

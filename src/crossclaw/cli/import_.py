@@ -10,13 +10,13 @@ import msgspec
 
 from crossclaw.cli.bars import at_work
 from crossclaw.cli.exits import Exit
-from crossclaw.cli.grammar import Arguments, Command, Parser, json_option
-from crossclaw.cli.place import Place, find_place
+from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, json_option
+from crossclaw.cli.place import StateLocation, find_place
 from crossclaw.cli.running import run_async
 from crossclaw.cli.say import console, note, out, out_json
 from crossclaw.domain.clock import SystemClock
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
-from crossclaw.sessions.importing import Import, Progress, Report
+from crossclaw.sessions.importing import Import, ImportReport, Progress
 from crossclaw.transcripts.exporter import Exporter
 
 _MORE = """The gateway must not run meanwhile; --dry-run may be done at any time. Nothing is changed in that
@@ -49,7 +49,7 @@ def _import(arguments: Arguments) -> int:
     return run_async(work)
 
 
-async def _into_store(place: Place, folder: Path) -> Report:
+async def _into_store(place: StateLocation, folder: Path) -> ImportReport:
     clock = SystemClock()
     with at_work("opening the store"):  # one of an older release is brought up to date first
         ledger = SqliteLedger(place.paths.ledger_path)
@@ -80,14 +80,14 @@ def _shown_progress() -> Generator[Progress]:
     with Bar(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
         task = bar.add_task("", total=None)
 
-        def show(done: int, total: int, report: Report) -> None:
+        def show(done: int, total: int, report: ImportReport) -> None:
             words = f"{report.messages:,} messages"
             bar.update(task, completed=done, total=total, description=words)
 
         yield show
 
 
-def _tell(report: Report, place: Place, arguments: Arguments, took_s: float) -> None:
+def _tell(report: ImportReport, place: StateLocation, arguments: Arguments, took_s: float) -> None:
     missing = [each for each in report.agents if place.config.agents.find(each) is None]
     if arguments.json:
         told: dict[str, Any] = msgspec.to_builtins(report)
@@ -113,4 +113,4 @@ def _tell(report: Report, place: Place, arguments: Arguments, took_s: float) -> 
             out(f"  crossclaw agents add {agent_id}")
 
 
-COMMANDS = {"import": Command(_arguments, _import, _MORE)}
+COMMANDS = {"import": CommandSpec(_arguments, _import, _MORE)}

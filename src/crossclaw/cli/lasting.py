@@ -11,7 +11,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 
 from crossclaw.cli.finding import Wanted
 from crossclaw.cli.grammar import Arguments
-from crossclaw.cli.peer import Event, Peer, Unreachable, connect_peer
+from crossclaw.cli.peer import Event, GatewayPeer, Unreachable, connect_peer
 from crossclaw.cli.place import find_served_place
 from crossclaw.cli.running import run_async
 from crossclaw.cli.say import note
@@ -51,7 +51,7 @@ class LastingPeer:
     async def _open(self, *, embed: bool) -> None:
         # Found anew each time: another config may say another port or token.
         opening = connect_peer(self._wanted, find_served_place(), *self._scopes, embed=embed)
-        self._peer: Peer = await self._stack.enter_async_context(opening)
+        self._peer: GatewayPeer = await self._stack.enter_async_context(opening)
         self.place, self.embedded = self._peer.place, self._peer.embedded
         self.defaults = self._peer.defaults
 

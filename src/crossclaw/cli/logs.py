@@ -3,7 +3,7 @@
 import time
 
 from crossclaw.cli.exits import CommandFailed, Exit
-from crossclaw.cli.grammar import Arguments, Command, Parser, positive
+from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, positive
 from crossclaw.cli.place import find_served_place
 from crossclaw.cli.say import cleaned, out
 
@@ -38,4 +38,4 @@ def _logs(arguments: Arguments) -> int:
     return Exit.OK
 
 
-COMMANDS = {"logs": Command(_arguments, _logs)}
+COMMANDS = {"logs": CommandSpec(_arguments, _logs)}

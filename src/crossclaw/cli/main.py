@@ -15,7 +15,7 @@ from crossclaw.cli.exits import CommandFailed, Exit, UsageError, exit_table
 from crossclaw.cli.say import out, problem, write_what_can_be
 
 if TYPE_CHECKING:
-    from crossclaw.cli.grammar import Command, Parser
+    from crossclaw.cli.grammar import CommandSpec, Parser
 
 
 # New objects before the collector looks for garbage. What is imported is none, and looking through it
@@ -52,7 +52,7 @@ def _run(arguments: list[str]) -> int:
 
 def _command(chosen: Chosen) -> int:
     module = import_module(f"crossclaw.cli.{chosen.leaf.module}")
-    command: Command = module.COMMANDS[chosen.words[-1]]
+    command: CommandSpec = module.COMMANDS[chosen.words[-1]]
     parser = _parser(chosen, command)
     if set(chosen.rest) & {"-h", "--help"}:
         out(parser.format_help(), end="")
@@ -60,7 +60,7 @@ def _command(chosen: Chosen) -> int:
     return _guarded(command, parser, chosen.rest)
 
 
-def _guarded(command: "Command", parser: "Parser", rest: list[str]) -> int:
+def _guarded(command: "CommandSpec", parser: "Parser", rest: list[str]) -> int:
     from crossclaw.domain.errors import ConfigInvalid, CrossclawError  # noqa: PLC0415  not for help
 
     try:
@@ -71,7 +71,7 @@ def _guarded(command: "Command", parser: "Parser", rest: list[str]) -> int:
         raise CommandFailed(str(error)) from error
 
 
-def _parser(chosen: Chosen, command: "Command") -> "Parser":
+def _parser(chosen: Chosen, command: "CommandSpec") -> "Parser":
     from crossclaw.cli.grammar import Parser  # noqa: PLC0415  argparse takes 10 ms of the 75
 
     parser = Parser(

@@ -4,8 +4,8 @@ themselves. It passes every call on to the gateway, and keeps nothing: the gatew
 from typing import TYPE_CHECKING
 
 from crossclaw.cli.exits import CommandFailed, Exit
-from crossclaw.cli.finding import TOKEN_HINT, Address, Wanted, find_gateway
-from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options
+from crossclaw.cli.finding import TOKEN_HINT, GatewayAddress, Wanted, find_gateway
+from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options
 from crossclaw.cli.peer import NobodyListens, Unreachable, how_to_start, refuse_stranger
 from crossclaw.cli.place import find_place
 from crossclaw.cli.running import run_async
@@ -38,7 +38,7 @@ def _serve(arguments: Arguments) -> int:
     return run_async(whole)
 
 
-def _bridge(address: Address, name: str | None) -> "Bridge":
+def _bridge(address: GatewayAddress, name: str | None) -> "Bridge":
     try:
         from crossclaw.cli.mcp_bridge import Bridge  # noqa: PLC0415  an extra, and slow to import
     except ModuleNotFoundError as error:
@@ -51,7 +51,7 @@ def _bridge(address: Address, name: str | None) -> "Bridge":
     return Bridge(f"{base}/mcp", secret.reveal() if secret else "", name)
 
 
-async def _greet(bridge: "Bridge", address: Address) -> None:
+async def _greet(bridge: "Bridge", address: GatewayAddress) -> None:
     """Better a sentence now than a client that shows no tools and nobody knows why."""
     match await bridge.look():
         case None:
@@ -74,7 +74,7 @@ async def _greet(bridge: "Bridge", address: Address) -> None:
 
 
 COMMANDS = {
-    "serve": Command(
+    "serve": CommandSpec(
         _arguments,
         _serve,
         "examples\n"

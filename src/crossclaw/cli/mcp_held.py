@@ -4,8 +4,8 @@ import shlex
 from typing import Any
 
 from crossclaw.cli.exits import CommandFailed, Exit
-from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, json_option
-from crossclaw.cli.peer import ADMIN, READ, Peer
+from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options, json_option
+from crossclaw.cli.peer import ADMIN, READ, GatewayPeer
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import out, out_json
 
@@ -18,7 +18,7 @@ def _held_arguments(parser: Parser) -> None:
 
 
 def _held(arguments: Arguments) -> int:
-    async def work(peer: Peer) -> int:
+    async def work(peer: GatewayPeer) -> int:
         answer = await peer.call("mcp.held", {}, timeout_s=arguments.timeout)
         if arguments.json:
             out_json(answer)
@@ -59,7 +59,7 @@ def _agree_arguments(parser: Parser) -> None:
 
 
 def _agree(arguments: Arguments) -> int:
-    async def work(peer: Peer) -> int:
+    async def work(peer: GatewayPeer) -> int:
         answer = await peer.call("mcp.held", {}, timeout_s=arguments.timeout)
         tool = _meant(answer["tools"], arguments)
         params = {"tool": tool["tool"], "digest": tool["digest"]}
@@ -86,6 +86,8 @@ def _meant(held: list[dict[str, Any]], arguments: Arguments) -> dict[str, Any]:
 
 
 COMMANDS = {
-    "held": Command(_held_arguments, _held),
-    "agree": Command(_agree_arguments, _agree, "example\n  crossclaw mcp agree files files__read"),
+    "held": CommandSpec(_held_arguments, _held),
+    "agree": CommandSpec(
+        _agree_arguments, _agree, "example\n  crossclaw mcp agree files files__read"
+    ),
 }

@@ -6,10 +6,17 @@ from uuid import uuid4
 
 from crossclaw.cli.context import ALL_BYTES_MAX, FILE_BYTES_MAX, with_context
 from crossclaw.cli.exits import Exit, UsageError
-from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, json_option, seconds
+from crossclaw.cli.grammar import (
+    Arguments,
+    CommandSpec,
+    Parser,
+    gateway_options,
+    json_option,
+    seconds,
+)
 from crossclaw.cli.lasting import LastingPeer, ask_lasting
 from crossclaw.cli.naming import name_session
-from crossclaw.cli.peer import ADMIN, READ, WRITE, Peer
+from crossclaw.cli.peer import ADMIN, READ, WRITE, GatewayPeer
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import out, out_json, problem
 from crossclaw.cli.screens import choose_screen
@@ -95,7 +102,7 @@ async def _to_agent(peer: LastingPeer, arguments: Arguments, message: str) -> in
     return told.exit_code
 
 
-async def _to_chat(peer: Peer, arguments: Arguments, text: str) -> int:
+async def _to_chat(peer: GatewayPeer, arguments: Arguments, text: str) -> int:
     params: dict[str, Any] = {"to": arguments.target, "message": text}
     params |= {"channel": arguments.channel} if arguments.channel else {}
     params |= {"accountId": arguments.account} if arguments.account else {}
@@ -131,6 +138,6 @@ def _refuse_mixture(arguments: Arguments) -> None:
 
 
 COMMANDS = {
-    "send": Command(_arguments, _send, _MORE),
-    "agent": Command(_word_of_openclaw, _send, _TO_MORE),
+    "send": CommandSpec(_arguments, _send, _MORE),
+    "agent": CommandSpec(_word_of_openclaw, _send, _TO_MORE),
 }

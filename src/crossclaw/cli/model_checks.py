@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from crossclaw.app import Outside
 from crossclaw.app.model_settings import make_providers
 from crossclaw.cli.checks import Finding
-from crossclaw.cli.place import Place
+from crossclaw.cli.place import StateLocation
 from crossclaw.domain.errors import ProviderError
 from crossclaw.domain.models import ListedModel, ModelFacts
 from crossclaw.providers.registry import Providers
@@ -14,7 +14,7 @@ from crossclaw.providers.registry import Providers
 _OWN = ("rehearsal", "local")
 
 
-async def look_at_models(place: Place) -> list[Finding]:
+async def look_at_models(place: StateLocation) -> list[Finding]:
     providers = make_providers(place.config, place.paths, Outside(environ=place.environ))
     try:
         return [finding async for finding in _look(place, providers)]
@@ -22,7 +22,7 @@ async def look_at_models(place: Place) -> list[Finding]:
         await providers.close()
 
 
-async def _look(place: Place, providers: Providers) -> AsyncIterator[Finding]:
+async def _look(place: StateLocation, providers: Providers) -> AsyncIterator[Finding]:
     lists: dict[str, list[ListedModel] | ProviderError] = {}
     for reference in _used(place):
         name, _, model = reference.partition("/")
@@ -37,7 +37,7 @@ async def _look(place: Place, providers: Providers) -> AsyncIterator[Finding]:
             yield _finding(reference, model, found, place.config.facts_for(reference))
 
 
-def _used(place: Place) -> list[str]:
+def _used(place: StateLocation) -> list[str]:
     chosen = [place.config.model_for(each, place.environ) for each in place.config.agents.ids()]
     return list(dict.fromkeys(name for each in chosen for name in (each.primary, *each.fallbacks)))
 

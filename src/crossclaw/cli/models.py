@@ -1,8 +1,8 @@
 """`models`: what the agents may think with, and what they do."""
 
 from crossclaw.cli.exits import Exit
-from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, json_option
-from crossclaw.cli.peer import READ, Peer
+from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options, json_option
+from crossclaw.cli.peer import READ, GatewayPeer
 from crossclaw.cli.place import find_served_place
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import out, out_json
@@ -15,7 +15,7 @@ def _arguments(parser: Parser) -> None:
 
 
 def _list(arguments: Arguments) -> int:
-    async def work(peer: Peer) -> int:
+    async def work(peer: GatewayPeer) -> int:
         answer = await peer.call("models.list", {}, timeout_s=arguments.timeout)
         rows = [
             (f"{model['provider']}/{model['id']}", model.get("name"), model.get("contextWindow"))
@@ -35,4 +35,4 @@ def _status(arguments: Arguments) -> int:
     return Exit.OK
 
 
-COMMANDS = {"list": Command(_arguments, _list), "status": Command(json_option, _status)}
+COMMANDS = {"list": CommandSpec(_arguments, _list), "status": CommandSpec(json_option, _status)}

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from crossclaw.cli.exits import CommandFailed, UsageError
-from crossclaw.cli.peer import Peer, Refusal
+from crossclaw.cli.peer import CallRefused, GatewayPeer
 from crossclaw.cli.place import find_served_place
 from crossclaw.cli.say import cleaned, note
 from crossclaw.domain.agents import normalize_agent_id
@@ -20,7 +20,7 @@ _PIECE_CHARS = 3  # of a name, to be taken for it: less is in all of them
 _SESSION_ID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.I)
 
 
-async def name_session(peer: Peer, session: str | None, agent: str | None) -> str:
+async def name_session(peer: GatewayPeer, session: str | None, agent: str | None) -> str:
     """The full key for `--session` and `--agent`; both may be left out. A word that is no session's
     name, but somebody's label, means that one."""
     agent_id = await _configured(peer, agent) if agent else None
@@ -44,7 +44,7 @@ async def name_session(peer: Peer, session: str | None, agent: str | None) -> st
     return labelled or await _main_of(peer, text, agent_id) or key.text
 
 
-async def find_session(peer: Peer, reference: str) -> str:
+async def find_session(peer: GatewayPeer, reference: str) -> str:
     """The full key of a session that must exist, by key, name, session id or label."""
     text = reference.strip()
     if _SESSION_ID.fullmatch(text):
@@ -52,8 +52,8 @@ async def find_session(peer: Peer, reference: str) -> str:
     try:
         key = parse_reference(text, peer.defaults.agent_id)
         return await _resolve(peer, {"key": key.text})
-    except (UsageError, Refusal) as error:
-        if isinstance(error, Refusal) and not _is_unknown(error):
+    except (UsageError, CallRefused) as error:
+        if isinstance(error, CallRefused) and not _is_unknown(error):
             raise
         if meant := await _labelled(peer, text, None) or await _main_of(peer, text, None):
             return meant
@@ -62,7 +62,7 @@ async def find_session(peer: Peer, reference: str) -> str:
         ) from None
 
 
-async def mean_session(peer: Peer, reference: str) -> str:
+async def mean_session(peer: GatewayPeer, reference: str) -> str:
     """As `find_session`; but what is not there yet stays as it was said, with a hint at what is."""
     try:
         return await find_session(peer, reference)
@@ -72,13 +72,13 @@ async def mean_session(peer: Peer, reference: str) -> str:
         return reference
 
 
-async def _near(peer: Peer, text: str) -> str:
+async def _near(peer: GatewayPeer, text: str) -> str:
     """What was meant, perhaps: of the sessions that the caller may list, and of no others."""
     everywhere = "crossclaw sessions list shows them"
     word = (text.removesuffix(f":{MAIN}").rpartition(":")[2] or text).strip().lower()
     try:
         rows = (await peer.call("sessions.list", {"limit": _LISTED}))["sessions"]
-    except Refusal:
+    except CallRefused:
         return everywhere
     names = {str(row["key"]): _names_of(row) for row in rows}
     inside = [key for key, those in names.items() if _has(those, word)]
@@ -103,40 +103,40 @@ def _names_of(row: dict[str, Any]) -> list[str]:
     return [word.lower() for word in [*words, *(text for text in said if text)]]
 
 
-async def find_transcript(peer: Peer, reference: str) -> str:
+async def find_transcript(peer: GatewayPeer, reference: str) -> str:
     """As `find_session`; but the id of a transcript that a reset has closed stays what it is."""
     text = reference.strip()
     if not _SESSION_ID.fullmatch(text):
         return await find_session(peer, text)
     try:
         await peer.call("sessions.entries", {"key": text, "limit": 1})
-    except Refusal as refusal:
+    except CallRefused as refusal:
         raise _no_such_id(refusal, text) from None
     return text.lower()
 
 
-async def is_there(peer: Peer, key: str) -> bool:
+async def is_there(peer: GatewayPeer, key: str) -> bool:
     try:
         return bool(await _resolve(peer, {"key": key}))
-    except Refusal as refusal:
+    except CallRefused as refusal:
         if _is_unknown(refusal):
             return False
         raise
 
 
-async def _labelled(peer: Peer, text: str, agent_id: str | None) -> str | None:
+async def _labelled(peer: GatewayPeer, text: str, agent_id: str | None) -> str | None:
     """The session with this label; None where there is none."""
     if not 0 < len(text) <= _LABEL_CHARS_MAX:
         return None
     try:
         return await _resolve(peer, {"label": text} | ({"agentId": agent_id} if agent_id else {}))
-    except Refusal as refusal:
+    except CallRefused as refusal:
         if _is_unknown(refusal):
             return None
         raise
 
 
-async def _main_of(peer: Peer, text: str, agent_id: str | None) -> str | None:
+async def _main_of(peer: GatewayPeer, text: str, agent_id: str | None) -> str | None:
     """The main session of the agent that is called so; None where there is none."""
     wanted = text.lower()
     if agent_id is not None or wanted == MAIN or ":" in text:
@@ -146,11 +146,11 @@ async def _main_of(peer: Peer, text: str, agent_id: str | None) -> str | None:
     return SessionKey.main(wanted).text if wanted in known else None
 
 
-async def _resolve(peer: Peer, by: dict[str, Any]) -> str:
+async def _resolve(peer: GatewayPeer, by: dict[str, Any]) -> str:
     return str((await peer.call("sessions.resolve", by))["key"])
 
 
-def _is_unknown(refusal: Refusal) -> bool:
+def _is_unknown(refusal: CallRefused) -> bool:
     """Also refused, and not this: several sessions with one label."""
     return str(refusal).startswith("No session found")
 
@@ -167,10 +167,10 @@ def parse_reference(text: str, agent_id: str) -> SessionKey:
         raise UsageError(str(error)) from None
 
 
-async def _of_id(peer: Peer, session_id: str, agent_id: str | None) -> str:
+async def _of_id(peer: GatewayPeer, session_id: str, agent_id: str | None) -> str:
     try:
         found = await peer.call("sessions.resolve", {"sessionId": session_id.lower()})
-    except Refusal as refusal:
+    except CallRefused as refusal:
         raise _no_such_id(refusal, session_id) from None
     key = str(found["key"])
     if key.startswith("agent:"):
@@ -178,7 +178,7 @@ async def _of_id(peer: Peer, session_id: str, agent_id: str | None) -> str:
     return key
 
 
-def _no_such_id(refusal: Refusal, session_id: str) -> CommandFailed:
+def _no_such_id(refusal: CallRefused, session_id: str) -> CommandFailed:
     if refusal.code != "INVALID_REQUEST":
         return refusal
     return CommandFailed(
@@ -187,7 +187,7 @@ def _no_such_id(refusal: Refusal, session_id: str) -> CommandFailed:
     )
 
 
-async def _configured(peer: Peer, agent: str) -> str:
+async def _configured(peer: GatewayPeer, agent: str) -> str:
     wanted = normalize_agent_id(agent)
     listed: dict[str, Any] = await peer.call("agents.list", {})
     known = [str(entry["id"]) for entry in listed["agents"]]

@@ -14,7 +14,7 @@ from crossclaw.cli.agents import ENTRIES, LIST, put_agent
 from crossclaw.cli.asking import ask_text, ask_yes, is_somebody_there
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
 from crossclaw.cli.finding import served_port
-from crossclaw.cli.grammar import Arguments, Command, Parser, json_option, port, text_of
+from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, json_option, port, text_of
 from crossclaw.cli.onboard_model import (
     COMPATIBILITY,
     KEY_OPTIONS,
@@ -23,12 +23,12 @@ from crossclaw.cli.onboard_model import (
     choose_by_flags,
     put_model,
 )
-from crossclaw.cli.place import Place, find_place
+from crossclaw.cli.place import StateLocation, find_place
 from crossclaw.cli.run import prepare
 from crossclaw.cli.say import note, out, out_json
 from crossclaw.cli.tables import pairs
 from crossclaw.cli.trying import Tried
-from crossclaw.config.agents import Agent
+from crossclaw.config.agents import AgentConfig
 from crossclaw.config.file import ConfigFile
 from crossclaw.config.positions import KeyPath
 from crossclaw.config.profiles import keep_key
@@ -125,7 +125,7 @@ def _onboard(arguments: Arguments) -> int:
     return _end(arguments, place, report)
 
 
-def _show(place: Place) -> None:
+def _show(place: StateLocation) -> None:
     out(tr("Crossclaw, step by step. Enter takes what stands in brackets; Ctrl-C leaves.") + "\n")
     rows: list[tuple[str, object]] = [
         (tr("config"), str(place.paths.config_path)),
@@ -136,14 +136,16 @@ def _show(place: Place) -> None:
     out(pairs(rows) + "\n")
 
 
-def _model_of(place: Place) -> str:
+def _model_of(place: StateLocation) -> str:
     return place.config.model_for(place.config.agents.default_id, place.environ).primary
 
 
 # ── the steps ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _model(arguments: Arguments, place: Place, report: Report, *, asks: bool) -> Place:
+def _model(
+    arguments: Arguments, place: StateLocation, report: Report, *, asks: bool
+) -> StateLocation:
     chosen = choose_by_flags(arguments, place)
     if chosen is None and asks and arguments.auth_choice != "skip":
         out(tr("1. Which model answers?"))
@@ -188,7 +190,9 @@ def spent(tried: Tried) -> str:
     return f"{counts}; ${tried.cost:.6f}"
 
 
-def _agent(arguments: Arguments, place: Place, report: Report, *, asks: bool) -> Place:
+def _agent(
+    arguments: Arguments, place: StateLocation, report: Report, *, asks: bool
+) -> StateLocation:
     agent = place.config.agents.get(place.config.agents.default_id)
     wanted = {
         "name": arguments.agent_name,
@@ -210,7 +214,7 @@ def _agent(arguments: Arguments, place: Place, report: Report, *, asks: bool) ->
 
 
 def _put_agent_values(
-    file: ConfigFile, place: Place, agent: Agent, wanted: dict[str, str | None]
+    file: ConfigFile, place: StateLocation, agent: AgentConfig, wanted: dict[str, str | None]
 ) -> None:
     fresh = {name: value for name, value in wanted.items() if value}
     fresh = {name: value for name, value in fresh.items() if getattr(agent, name) != value}
@@ -223,7 +227,7 @@ def _put_agent_values(
         file.put((*where, name), value)
 
 
-def _place_of(place: Place, agent_id: str) -> KeyPath | None:
+def _place_of(place: StateLocation, agent_id: str) -> KeyPath | None:
     agents = place.config.agents
     for index, agent in enumerate(agents.listed):
         if agent.id == agent_id:
@@ -233,7 +237,7 @@ def _place_of(place: Place, agent_id: str) -> KeyPath | None:
     return (*ENTRIES, name) if name else None
 
 
-def _second_agent(place: Place, report: Report) -> Place:
+def _second_agent(place: StateLocation, report: Report) -> StateLocation:
     """Two make what this is about: one can ask the other."""
     if len(place.config.agents.ids()) > 1:
         return place
@@ -251,7 +255,7 @@ def _second_agent(place: Place, report: Report) -> Place:
     return _save(file, place, report)
 
 
-def _gateway(arguments: Arguments, place: Place, report: Report) -> Place:
+def _gateway(arguments: Arguments, place: StateLocation, report: Report) -> StateLocation:
     wanted = {"port": arguments.gateway_port, "bind": arguments.gateway_bind}
     file = _file(place)
     for name, value in wanted.items():
@@ -288,7 +292,7 @@ def _service(arguments: Arguments, report: Report, *, asks: bool) -> None:
         note(f"{failed}\n{failed.hint or ''}")
 
 
-def _end(arguments: Arguments, place: Place, report: Report) -> int:
+def _end(arguments: Arguments, place: StateLocation, report: Report) -> int:
     report.model, report.agents = _model_of(place), list(place.config.agents.ids())
     if arguments.json:
         out_json(msgspec.to_builtins(report))
@@ -308,11 +312,11 @@ def _end(arguments: Arguments, place: Place, report: Report) -> int:
 # ── the file ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _file(place: Place) -> ConfigFile:
+def _file(place: StateLocation) -> ConfigFile:
     return ConfigFile(place.paths.config_path, place.environ)
 
 
-def _save(file: ConfigFile, place: Place, report: Report) -> Place:
+def _save(file: ConfigFile, place: StateLocation, report: Report) -> StateLocation:
     """Only where something has changed: whoever only looks leaves no trace."""
     if file.text == _file(place).text:
         return place
@@ -322,7 +326,7 @@ def _save(file: ConfigFile, place: Place, report: Report) -> Place:
 
 
 COMMANDS = {
-    "onboard": Command(
+    "onboard": CommandSpec(
         _arguments,
         _onboard,
         more="In English, Spanish, Portuguese and Italian, as LC_ALL, LC_MESSAGES or LANG say.\n"

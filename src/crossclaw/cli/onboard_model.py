@@ -11,7 +11,7 @@ from crossclaw.cli.asking import ask_choice, ask_secret, ask_text, ask_yes
 from crossclaw.cli.exits import CommandFailed, UsageError
 from crossclaw.cli.grammar import Arguments
 from crossclaw.cli.offers import SERVICES, Offer, custom, find_local, find_service, ollama_at
-from crossclaw.cli.place import Place
+from crossclaw.cli.place import StateLocation
 from crossclaw.cli.say import note
 from crossclaw.cli.trying import Tried, list_names, try_model
 from crossclaw.config.agents import ModelChoice
@@ -52,7 +52,7 @@ class Chosen(NamedTuple):
         return f"{self.offer.provider}/{self.model}"
 
 
-def choose_by_flags(arguments: Arguments, place: Place) -> Chosen | None:
+def choose_by_flags(arguments: Arguments, place: StateLocation) -> Chosen | None:
     """What the options say; None where they say nothing about a model."""
     name = _named(arguments)
     if name is None:
@@ -94,7 +94,7 @@ def _named(arguments: Arguments) -> str | None:
 KEY_OPTIONS = ("anthropic", "openai", "gemini", "openrouter", "custom")
 
 
-def _flagged_offer(name: str, arguments: Arguments, place: Place) -> Offer:
+def _flagged_offer(name: str, arguments: Arguments, place: StateLocation) -> Offer:
     if name == "custom":
         if not arguments.custom_base_url:
             raise UsageError("--custom-base-url is missing: where is it reached?")
@@ -116,7 +116,7 @@ def _flagged_offer(name: str, arguments: Arguments, place: Place) -> Offer:
     return Offer(name, name, entry.api, entry.base_url)
 
 
-def _with_flags(offer: Offer, arguments: Arguments, place: Place) -> Offer:
+def _with_flags(offer: Offer, arguments: Arguments, place: StateLocation) -> Offer:
     """With the key of the options. `--secret-input-mode ref` keeps none: the variable is read at every start."""
     option = "gemini" if offer.provider == "google" else offer.provider
     option = option if option in KEY_OPTIONS else "custom"
@@ -143,7 +143,7 @@ def _listed(offer: Offer, environ: Mapping[str, str]) -> tuple[str, ...]:
         return ()
 
 
-def choose_by_asking(place: Place, current: str) -> Chosen | None:
+def choose_by_asking(place: StateLocation, current: str) -> Chosen | None:
     """From the list of what is here; None: all stays as it is."""
     while True:
         offer = _ask_offer(place, current)
@@ -165,7 +165,7 @@ def _keeps(offer: Offer, model: str, tried: Tried) -> bool:
     return ask_yes(tr("Keep it all the same?"))
 
 
-def _ask_offer(place: Place, current: str) -> Offer | None:
+def _ask_offer(place: StateLocation, current: str) -> Offer | None:
     is_real = not current.startswith("rehearsal/")
     rehearsal = tr("no model for now: the scripted rehearsal answers, without a key")
     lines = [tr("keep {model}").format(model=current) if is_real else rehearsal]
@@ -203,7 +203,7 @@ def _ask_custom() -> Offer:
         note(tr("It begins with http:// or https://."))
 
 
-def _ask_key(offer: Offer, place: Place) -> Offer | None:
+def _ask_key(offer: Offer, place: StateLocation) -> Offer | None:
     """With a key that the service takes; None: choose another one."""
     if offer.is_local:
         return offer
@@ -250,7 +250,7 @@ def _is_listed_elsewhere(model: str, names: tuple[str, ...]) -> bool:
 # ── into the config ────────────────────────────────────────────────────────────────────────────
 
 
-def put_model(file: ConfigFile, place: Place, chosen: Chosen) -> None:
+def put_model(file: ConfigFile, place: StateLocation, chosen: Chosen) -> None:
     """The provider where it is not known by itself, and the model where the default agent's is said."""
     offer, base = chosen.offer, ("models", "providers", chosen.offer.provider)
     if offer.base_url:
@@ -273,7 +273,7 @@ def _put_new(file: ConfigFile, path: KeyPath, value: Any) -> None:
         file.put(path, value)
 
 
-def _put_listed(file: ConfigFile, place: Place, chosen: Chosen, path: KeyPath) -> None:
+def _put_listed(file: ConfigFile, place: StateLocation, chosen: Chosen, path: KeyPath) -> None:
     """A provider with a list has no other models; one whose window is known gets a list for that."""
     entry = place.config.models.providers.get(chosen.offer.provider)
     if entry and entry.find_model(chosen.model):
@@ -286,7 +286,7 @@ def _put_listed(file: ConfigFile, place: Place, chosen: Chosen, path: KeyPath) -
         file.put(path, [row])
 
 
-def _model_path(place: Place) -> KeyPath:
+def _model_path(place: StateLocation) -> KeyPath:
     """The default agent's own setting where it has one, else everybody's."""
     config = place.config
     for path, agent in each_agent(config):

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from crossclaw.cli.say import cleaned, console, on_terminal, out
 from crossclaw.display.conversation import (
     Part,
-    Progress,
-    Said,
+    ShownMessage,
     Silence,
+    ToolLine,
     Trouble,
     Words,
     conversation,
@@ -41,7 +41,7 @@ def show_words(markdown: str) -> None:
     console(highlight=False).print(to_terminal(cleaned(markdown)))
 
 
-def plain_text(said: Said) -> str:
+def plain_text(said: ShownMessage) -> str:
     return "\n".join([_head(said), *(line for part in said.parts for line in _plain(part))])
 
 
@@ -49,7 +49,7 @@ def _plain(part: Part) -> Iterator[str]:
     match part:
         case Words(markdown=markdown):
             yield cleaned(markdown).strip()  # as it was said: a pipe may want its Markdown
-        case Progress(line=line, result=result):
+        case ToolLine(line=line, result=result):
             yield cleaned(line)
             if result:
                 yield _indented(PLAIN.write(read(cleaned(result))))
@@ -59,7 +59,7 @@ def _plain(part: Part) -> Iterator[str]:
             yield _SILENCE
 
 
-def draw(said: Sequence[Said], console: "Console") -> None:
+def draw(said: Sequence[ShownMessage], console: "Console") -> None:
     for number, each in enumerate(said):
         if number:
             console.print()
@@ -72,7 +72,7 @@ def _draw_part(part: Part, console: "Console") -> None:
     match part:
         case Words(markdown=markdown):
             console.print(to_terminal(cleaned(markdown)))
-        case Progress(line=line, result=result):
+        case ToolLine(line=line, result=result):
             console.print(cleaned(line), style="dim", markup=False)
             if result:
                 console.print(to_terminal(cleaned(result)))
@@ -82,7 +82,7 @@ def _draw_part(part: Part, console: "Console") -> None:
             console.print(_SILENCE, style="dim", markup=False)
 
 
-def _head(said: Said) -> str:
+def _head(said: ShownMessage) -> str:
     who = cleaned(said.who)
     if said.at is None:
         return who

@@ -19,8 +19,8 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from crossclaw.cli.exits import CommandFailed, Exit
-from crossclaw.cli.finding import Address, Wanted, find_gateway, is_taken, served_port
-from crossclaw.cli.place import Place
+from crossclaw.cli.finding import GatewayAddress, Wanted, find_gateway, is_taken, served_port
+from crossclaw.cli.place import StateLocation
 from crossclaw.cli.say import note
 from crossclaw.domain.errors import StoreLocked
 
@@ -35,7 +35,7 @@ class Event(NamedTuple):
     payload: dict[str, Any]
 
 
-class Refusal(CommandFailed):
+class CallRefused(CommandFailed):
     """The gateway said no to a call."""
 
     def __init__(self, message: str, code: str, details: Any = None) -> None:
@@ -61,7 +61,7 @@ class Defaults(NamedTuple):
     main_key: str
 
 
-class Peer(Protocol):
+class GatewayPeer(Protocol):
     place: str
     """An address, or that it is embedded: for people."""
     embedded: bool
@@ -110,8 +110,8 @@ class Listeners:
 
 @asynccontextmanager
 async def connect_peer(
-    wanted: Wanted, place: Place, *scopes: str, embed: bool = True
-) -> AsyncGenerator[Peer]:
+    wanted: Wanted, place: StateLocation, *scopes: str, embed: bool = True
+) -> AsyncGenerator[GatewayPeer]:
     """The gateway that was asked for. When the local one does not run and `embed` allows it, a
     house is opened for this call, in this process."""
     address = find_gateway(wanted, place)
@@ -123,8 +123,12 @@ async def connect_peer(
 
 
 async def _reach(
-    stack: AsyncExitStack, wanted: Wanted, place: Place, scopes: tuple[str, ...], embed: bool
-) -> Peer:
+    stack: AsyncExitStack,
+    wanted: Wanted,
+    place: StateLocation,
+    scopes: tuple[str, ...],
+    embed: bool,
+) -> GatewayPeer:
     locked_until = anyio.current_time() + LOCKED_S_MAX
     while True:
         address = find_gateway(wanted, place)
@@ -150,27 +154,29 @@ async def _reach(
 
 
 def _open_wire(
-    address: Address, place: Place, scopes: tuple[str, ...]
-) -> AbstractAsyncContextManager[Peer]:
+    address: GatewayAddress, place: StateLocation, scopes: tuple[str, ...]
+) -> AbstractAsyncContextManager[GatewayPeer]:
     refuse_stranger(address, place)
     from crossclaw.cli.wire import open_wire  # noqa: PLC0415  brings websockets, 100 ms
 
     return open_wire(address, scopes)
 
 
-def refuse_stranger(address: Address, place: Place) -> None:
+def refuse_stranger(address: GatewayAddress, place: StateLocation) -> None:
     """A gateway of this folder would say where it listens. Whoever else does is not to get our token."""
     if address.is_unnamed and served_port(place) is None:
         raise NobodyListens(_nobody(address) or f"no gateway answers at {address.url}")
 
 
-def _open_embedded(place: Place, address: Address) -> AbstractAsyncContextManager[Peer]:
+def _open_embedded(
+    place: StateLocation, address: GatewayAddress
+) -> AbstractAsyncContextManager[GatewayPeer]:
     from crossclaw.cli.embedded import open_embedded  # noqa: PLC0415  brings the whole house
 
     return open_embedded(place, _nobody(address))
 
 
-def _nobody(address: Address) -> str | None:
+def _nobody(address: GatewayAddress) -> str | None:
     """Of the port where a gateway of this folder would be, when another has it."""
     number = urlsplit(address.url).port
     if not (address.is_unnamed and number and is_taken(number)):
@@ -178,7 +184,7 @@ def _nobody(address: Address) -> str | None:
     return f"no gateway of this state folder runs, and another program has port {number}"
 
 
-def how_to_start(address: Address) -> str | None:
+def how_to_start(address: GatewayAddress) -> str | None:
     if not address.is_local:
         return None
     elsewhere = " --port 0 (a free one; or set gateway.port)" if _nobody(address) else ""

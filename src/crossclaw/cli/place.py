@@ -12,7 +12,7 @@ from crossclaw.display.languages import tr
 from crossclaw.domain.errors import ConfigInvalid
 
 
-class Place(msgspec.Struct, frozen=True):
+class StateLocation(msgspec.Struct, frozen=True):
     environ: Mapping[str, str]
     paths: Paths
     loaded: Loaded
@@ -30,13 +30,13 @@ class Place(msgspec.Struct, frozen=True):
         return tr("A gateway that is running takes it over in a moment, when no run is under way.")
 
 
-def find_place(environ: Mapping[str, str] | None = None) -> Place:
+def find_place(environ: Mapping[str, str] | None = None) -> StateLocation:
     given = os.environ if environ is None else environ
     paths = find_paths(given, Path(given.get("HOME") or Path.home()))
-    return Place(given, paths, load(paths.config_path, given))
+    return StateLocation(given, paths, load(paths.config_path, given))
 
 
-def find_served_place() -> Place:
+def find_served_place() -> StateLocation:
     """For whoever asks the gateway: a config that does not load is no reason not to, where one runs. It
     holds on to the config before."""
     try:
@@ -49,11 +49,11 @@ def find_served_place() -> Place:
         return find_unread_place()
 
 
-def find_unread_place() -> Place:
+def find_unread_place() -> StateLocation:
     """As far as it can be known without the config."""
     paths = find_paths(os.environ, Path(os.environ.get("HOME") or Path.home()))
     nothing = Loaded(Config(), paths.config_path, True, {}, (), ())
-    return Place(os.environ, paths, nothing, unread=True)
+    return StateLocation(os.environ, paths, nothing, unread=True)
 
 
 def told_whole(error: ConfigInvalid) -> str:

@@ -8,7 +8,7 @@ import msgspec
 
 from crossclaw import __version__
 from crossclaw.cli.exits import Exit
-from crossclaw.cli.grammar import Arguments, Command, Parser
+from crossclaw.cli.grammar import Arguments, CommandSpec, Parser
 from crossclaw.cli.running import run_async
 from crossclaw.cli.say import out_json
 from crossclaw.door.registry import Method
@@ -169,7 +169,7 @@ def _frame(kind: str, fields: Schema, *, optional: tuple[str, ...]) -> Schema:
 
 
 COMMANDS = {
-    "schema": Command(
+    "schema": CommandSpec(
         _arguments,
         _schema,
         "example\n  crossclaw protocol schema --asyncapi > asyncapi.json",

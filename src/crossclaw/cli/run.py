@@ -15,9 +15,9 @@ from crossclaw.cli.gateway import (
     serve_until_stopped,
     warn,
 )
-from crossclaw.cli.grammar import Arguments, Command
+from crossclaw.cli.grammar import Arguments, CommandSpec
 from crossclaw.cli.log import Log
-from crossclaw.cli.place import Place, find_place
+from crossclaw.cli.place import StateLocation, find_place
 from crossclaw.cli.say import out
 from crossclaw.config.file import ConfigFile
 from crossclaw.config.token import gateway_token
@@ -56,7 +56,7 @@ def _as_wanted(port: int | None, running: int) -> int:
     )
 
 
-def _serve(arguments: Arguments, place: Place, number: int | None) -> int:
+def _serve(arguments: Arguments, place: StateLocation, number: int | None) -> int:
     from crossclaw.app import run_gateway  # noqa: PLC0415  brings the whole house
 
     log = Log(place.paths, verbose=arguments.verbose, quiet=not arguments.verbose)
@@ -78,7 +78,7 @@ def _serve(arguments: Arguments, place: Place, number: int | None) -> int:
     return code
 
 
-def prepare(place: Place) -> Place:
+def prepare(place: StateLocation) -> StateLocation:
     """A config file to begin with, where there is none."""
     if place.loaded.exists:
         return place
@@ -88,7 +88,7 @@ def prepare(place: Place) -> Place:
     return find_place(place.environ)
 
 
-def greeting(place: Place, url: str, token: str) -> str:
+def greeting(place: StateLocation, url: str, token: str) -> str:
     agents = place.config.agents
     model = place.config.model_for(agents.default_id, place.environ).primary
     rows: list[tuple[str, object]] = [
@@ -123,7 +123,7 @@ def _activation() -> list[str]:
     return [] if shutil.which("crossclaw") or not script.exists() else [f"  . {script}"]
 
 
-def _elsewhere(place: Place) -> list[str]:
+def _elsewhere(place: StateLocation) -> list[str]:
     """Another state folder than the usual one has to be named in every terminal."""
     folder = place.environ.get("OPENCLAW_STATE_DIR")
     return (
@@ -149,4 +149,4 @@ def link(url: str, token: str) -> str:
     return f"{here}/#token={token}"
 
 
-COMMANDS = {"run": Command(run_options, _run)}
+COMMANDS = {"run": CommandSpec(run_options, _run)}

@@ -7,12 +7,15 @@ import anyio
 
 from crossclaw.cli.finding import Wanted
 from crossclaw.cli.grammar import Arguments
-from crossclaw.cli.peer import Peer, connect_peer, plain_errors
+from crossclaw.cli.peer import GatewayPeer, connect_peer, plain_errors
 from crossclaw.cli.place import find_served_place
 
 
 def ask(
-    arguments: Arguments, *scopes: str, work: Callable[[Peer], Awaitable[int]], embed: bool = True
+    arguments: Arguments,
+    *scopes: str,
+    work: Callable[[GatewayPeer], Awaitable[int]],
+    embed: bool = True,
 ) -> int:
     """Find the gateway that the options name, or embed one, and do the work with it."""
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from crossclaw.cli.exits import CommandFailed, Exit
-from crossclaw.cli.grammar import Arguments, Command, Parser, no_arguments, port
+from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, no_arguments, port
 from crossclaw.cli.place import find_place
 from crossclaw.cli.say import note, out
 from crossclaw.disk.private import make_folder, write_file
@@ -25,7 +25,7 @@ STOP_S = 30  # a gateway that is stopped finishes what it is writing; seconds ar
 TOLD_MAX = 400  # characters of what the service manager said
 
 
-class Service(NamedTuple):
+class SystemService(NamedTuple):
     """What runs: the command, the variables it needs, and the folder it starts in."""
 
     command: tuple[str, ...]
@@ -139,7 +139,7 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
 def _manager(number: int | None) -> Manager:
     place = find_place()
     command = (sys.executable, "-m", "crossclaw", "gateway", "run")
-    service = Service(
+    service = SystemService(
         command + (("--port", str(number)) if number is not None else ()),
         _environ(
             place.environ.get("OPENCLAW_STATE_DIR"), place.environ.get("OPENCLAW_CONFIG_PATH")
@@ -157,7 +157,7 @@ def _environ(state: str | None, config: str | None) -> dict[str, str]:
     return given | {"PATH": os.environ.get("PATH", os.defpath)}
 
 
-def _systemd(service: Service) -> Manager:
+def _systemd(service: SystemService) -> Manager:
     text = systemd_unit(service)
     folder = Path(os.environ.get("XDG_CONFIG_HOME") or service.folder / ".config")
     user = ("systemctl", "--user")
@@ -170,7 +170,7 @@ def _systemd(service: Service) -> Manager:
     )
 
 
-def systemd_unit(service: Service) -> str:
+def systemd_unit(service: SystemService) -> str:
     # A $ begins a variable in a command, and is itself in an assignment.
     command = " ".join(_systemd_word(word).replace("$", "$$") for word in service.command)
     environ = "\n".join(
@@ -203,7 +203,7 @@ def _systemd_word(text: str) -> str:
     return f'"{plain}"'
 
 
-def _launchd(service: Service) -> Manager:
+def _launchd(service: SystemService) -> Manager:
     path = service.folder / "Library" / "LaunchAgents" / f"{LABEL}.plist"
     domain = f"gui/{os.getuid()}"
     return Manager(
@@ -215,7 +215,7 @@ def _launchd(service: Service) -> Manager:
     )
 
 
-def launchd_plist(service: Service) -> bytes:
+def launchd_plist(service: SystemService) -> bytes:
     return plistlib.dumps(
         {
             "Label": LABEL,
@@ -231,12 +231,12 @@ def launchd_plist(service: Service) -> bytes:
 
 
 COMMANDS = {
-    "install": Command(
+    "install": CommandSpec(
         _install_arguments,
         _install,
         more="Keys of model services go into ~/.config/crossclaw/environment (Linux), one NAME=value a line, "
         "or into the config.",
     ),
-    "status": Command(no_arguments, _status),
-    "uninstall": Command(no_arguments, _uninstall),
+    "status": CommandSpec(no_arguments, _status),
+    "uninstall": CommandSpec(no_arguments, _uninstall),
 }

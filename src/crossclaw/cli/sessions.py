@@ -11,7 +11,7 @@ from crossclaw.cli.bars import at_work
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
 from crossclaw.cli.grammar import (
     Arguments,
-    Command,
+    CommandSpec,
     Parser,
     gateway_options,
     json_option,
@@ -20,7 +20,7 @@ from crossclaw.cli.grammar import (
 )
 from crossclaw.cli.naming import find_session
 from crossclaw.cli.past import show_past, show_words
-from crossclaw.cli.peer import ADMIN, READ, WRITE, Peer
+from crossclaw.cli.peer import ADMIN, READ, WRITE, GatewayPeer
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import ask_for_line, cleaned, note, out, out_json, problem
 from crossclaw.cli.sheets import sheet
@@ -46,7 +46,7 @@ def _list_arguments(parser: Parser) -> None:
 
 
 def _list(arguments: Arguments) -> int:
-    async def work(peer: Peer) -> int:
+    async def work(peer: GatewayPeer) -> int:
         params = {
             "limit": arguments.limit,
             "agentId": arguments.agent,
@@ -65,7 +65,7 @@ def _list(arguments: Arguments) -> int:
     return ask(arguments, READ, work=work)
 
 
-async def _list_archived(peer: Peer, given: dict[str, Any], arguments: Arguments) -> int:
+async def _list_archived(peer: GatewayPeer, given: dict[str, Any], arguments: Arguments) -> int:
     if arguments.active:
         raise UsageError("--archived and --active exclude each other")
     answer = await _table(peer, given | {"archived": True}, arguments.timeout)
@@ -80,7 +80,7 @@ async def _list_archived(peer: Peer, given: dict[str, Any], arguments: Arguments
     return Exit.OK
 
 
-async def _table(peer: Peer, wanted: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+async def _table(peer: GatewayPeer, wanted: dict[str, Any], timeout_s: float) -> dict[str, Any]:
     """Page by page until there are as many rows as wanted."""
     rows: list[dict[str, Any]] = []
     while True:
@@ -141,7 +141,7 @@ def _one_arguments(parser: Parser) -> None:
 
 
 def _show(arguments: Arguments) -> int:
-    async def work(peer: Peer) -> int:
+    async def work(peer: GatewayPeer) -> int:
         key = await find_session(peer, arguments.session)
         answer = await peer.call("sessions.describe", {"key": key}, timeout_s=arguments.timeout)
         row = answer.get("session") or {"key": key}
@@ -167,7 +167,7 @@ def _history_arguments(parser: Parser) -> None:
 
 
 def _history(arguments: Arguments) -> int:
-    async def work(peer: Peer) -> int:
+    async def work(peer: GatewayPeer) -> int:
         key = await find_session(peer, arguments.session)
         answer = await _past(peer, key, arguments)
         if arguments.json:
@@ -182,7 +182,7 @@ def _history(arguments: Arguments) -> int:
     return ask(arguments, READ, work=work)
 
 
-async def _past(peer: Peer, key: str, arguments: Arguments) -> dict[str, Any]:
+async def _past(peer: GatewayPeer, key: str, arguments: Arguments) -> dict[str, Any]:
     """Page by page, from the newest backwards, until there is as much as wanted."""
     messages: list[Any] = []
     before: int | None = arguments.before
@@ -212,7 +212,7 @@ def _send_arguments(parser: Parser) -> None:
 
 
 def _send(arguments: Arguments) -> int:
-    async def work(peer: Peer) -> int:
+    async def work(peer: GatewayPeer) -> int:
         params = await _target(peer, arguments) | {"timeoutSeconds": arguments.timeout}
         answer = await peer.call("sessions.send", params, timeout_s=arguments.timeout + 15)
         if arguments.json:
@@ -228,7 +228,7 @@ def _send(arguments: Arguments) -> int:
     return ask(arguments, READ, WRITE, work=work)
 
 
-async def _target(peer: Peer, arguments: Arguments) -> dict[str, Any]:
+async def _target(peer: GatewayPeer, arguments: Arguments) -> dict[str, Any]:
     words = [word for word in (arguments.session, arguments.text) if word is not None]
     by_option = {"label": arguments.label, "agentId": arguments.agent}
     given = {name: value for name, value in by_option.items() if value}
@@ -277,7 +277,7 @@ async def _sure(key: str) -> None:
 
 
 def _compact(arguments: Arguments) -> int:
-    async def work(peer: Peer) -> int:
+    async def work(peer: GatewayPeer) -> int:
         key = await find_session(peer, arguments.session)
         with at_work(f"summarising older turns of {cleaned(key)}"):
             answer = await peer.call(
@@ -301,7 +301,7 @@ def _change(
     done: Callable[[str], str],
     before: Callable[[str], Awaitable[None]] | None = None,
 ) -> int:
-    async def work(peer: Peer) -> int:
+    async def work(peer: GatewayPeer) -> int:
         key = await find_session(peer, arguments.session)
         if before is not None:
             await before(key)
@@ -313,11 +313,11 @@ def _change(
 
 
 COMMANDS = {
-    "list": Command(_list_arguments, _list),
-    "show": Command(_one_arguments, _show),
-    "history": Command(_history_arguments, _history),
-    "send": Command(_send_arguments, _send),
-    "compact": Command(_one_arguments, _compact),
-    "reset": Command(_one_arguments, _reset),
-    "delete": Command(_delete_arguments, _delete),
+    "list": CommandSpec(_list_arguments, _list),
+    "show": CommandSpec(_one_arguments, _show),
+    "history": CommandSpec(_history_arguments, _history),
+    "send": CommandSpec(_send_arguments, _send),
+    "compact": CommandSpec(_one_arguments, _compact),
+    "reset": CommandSpec(_one_arguments, _reset),
+    "delete": CommandSpec(_delete_arguments, _delete),
 }

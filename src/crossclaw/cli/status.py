@@ -3,8 +3,8 @@
 from typing import Any
 
 from crossclaw.cli.exits import Exit
-from crossclaw.cli.grammar import Arguments, Command, Parser, gateway_options, json_option
-from crossclaw.cli.peer import READ, Peer, Refusal
+from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options, json_option
+from crossclaw.cli.peer import READ, CallRefused, GatewayPeer
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import out, out_json
 from crossclaw.cli.tables import ago, pairs, table
@@ -18,7 +18,7 @@ def _arguments(parser: Parser) -> None:
 
 
 def _status(arguments: Arguments) -> int:
-    async def work(peer: Peer) -> int:
+    async def work(peer: GatewayPeer) -> int:
         status = await peer.call("status", {}, timeout_s=arguments.timeout)
         if arguments.json:
             out_json(status)
@@ -34,7 +34,9 @@ def _status(arguments: Arguments) -> int:
     return ask(arguments, READ, work=work)
 
 
-def _glance(peer: Peer, status: dict[str, Any], agents: dict[str, Any]) -> list[tuple[str, object]]:
+def _glance(
+    peer: GatewayPeer, status: dict[str, Any], agents: dict[str, Any]
+) -> list[tuple[str, object]]:
     sessions = status.get("sessions") or {}
     model = (sessions.get("defaults") or {}).get("model")
     if str(model).startswith("rehearsal"):
@@ -48,11 +50,11 @@ def _glance(peer: Peer, status: dict[str, Any], agents: dict[str, Any]) -> list[
     ]
 
 
-async def _held(peer: Peer, timeout_s: float) -> list[tuple[str, object]]:
+async def _held(peer: GatewayPeer, timeout_s: float) -> list[tuple[str, object]]:
     """A gateway of another age does not know the question; its status is shown all the same."""
     try:
         answer = await peer.call("mcp.held", {}, timeout_s=timeout_s)
-    except Refusal:
+    except CallRefused:
         return []
     names = ", ".join(each["tool"] for each in answer["tools"])
     return (
@@ -67,7 +69,7 @@ def _recent(sessions: dict[str, Any]) -> str:
 
 
 def _health(arguments: Arguments) -> int:
-    async def work(peer: Peer) -> int:
+    async def work(peer: GatewayPeer) -> int:
         health = await peer.call("health", {}, timeout_s=arguments.timeout)
         well = bool(health.get("ok"))
         words = "is well" if well else "is not well"
@@ -77,4 +79,4 @@ def _health(arguments: Arguments) -> int:
     return ask(arguments, READ, work=work, embed=False)
 
 
-COMMANDS = {"status": Command(_arguments, _status), "health": Command(_arguments, _health)}
+COMMANDS = {"status": CommandSpec(_arguments, _status), "health": CommandSpec(_arguments, _health)}

@@ -12,7 +12,7 @@ from anyio.abc import TaskStatus
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from crossclaw.cli.exits import Exit
-from crossclaw.cli.peer import Event, Peer, Unreachable, plain_errors
+from crossclaw.cli.peer import Event, GatewayPeer, Unreachable, plain_errors
 from crossclaw.cli.say import problem
 from crossclaw.cli.screens import Screen
 from crossclaw.display.conversation import Words, conversation, message_text, progress_line
@@ -35,7 +35,7 @@ _SIGNALLED = {signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.TERMINATED}
 
 
 @dataclass(slots=True)
-class Told:
+class MessageOutcome:
     """What came of a message."""
 
     session_key: str
@@ -68,17 +68,17 @@ class Told:
 
 
 async def talk(
-    peer: Peer,
+    peer: GatewayPeer,
     key: str,
     message: str,
     screen: Screen,
     timeout_s: float,
     *,
     renew: Renew | None = None,
-) -> Told:
+) -> MessageOutcome:
     """With `renew` a lost connection is taken up again. The message goes once more under its key: one
     that had arrived is not said twice, and its run is listened to again."""
-    told = Told(key, str(uuid4()))
+    told = MessageOutcome(key, str(uuid4()))
     words = {"sessionKey": key, "message": message, "idempotencyKey": told.run_id, "deliver": False}
     until = anyio.current_time() + timeout_s
     for left in reversed(range(LOST_MAX)):
@@ -95,7 +95,7 @@ async def talk(
     return told
 
 
-async def _taken_up(renew: Renew, within_s: float, told: Told) -> None:
+async def _taken_up(renew: Renew, within_s: float, told: MessageOutcome) -> None:
     """What the message became is in the gateway's ledger: whoever gives up here is told where to look."""
     try:
         await renew(within_s)
@@ -107,7 +107,7 @@ async def _taken_up(renew: Renew, within_s: float, told: Told) -> None:
     told.resumed = True
 
 
-def _later(told: Told) -> str:
+def _later(told: MessageOutcome) -> str:
     return (
         f"Read the reply then: crossclaw sessions history {told.session_key}\n"
         f"Or stop the run then: crossclaw sessions abort {told.session_key}"
@@ -115,7 +115,7 @@ def _later(told: Told) -> str:
 
 
 async def _say(
-    peer: Peer, words: dict[str, Any], told: Told, screen: Screen, timeout_s: float
+    peer: GatewayPeer, words: dict[str, Any], told: MessageOutcome, screen: Screen, timeout_s: float
 ) -> None:
     with peer.listen() as events:
         answer = await peer.call("chat.send", words)
@@ -130,7 +130,7 @@ async def _say(
             tasks.cancel_scope.cancel()
 
 
-async def _ended_unheard(peer: Peer, told: Told, screen: Screen) -> bool:
+async def _ended_unheard(peer: GatewayPeer, told: MessageOutcome, screen: Screen) -> bool:
     """Whether the run ended while the connection was lost; its reply is in the transcript then."""
     if told.signalled is not None:
         await _abort(peer, told)  # the first may have been lost
@@ -149,7 +149,7 @@ async def _ended_unheard(peer: Peer, told: Told, screen: Screen) -> bool:
     return True
 
 
-async def _written(peer: Peer, told: Told) -> str:
+async def _written(peer: GatewayPeer, told: MessageOutcome) -> str:
     """The last words of the run in its transcript."""
     answer = await peer.call("chat.history", {"sessionKey": told.session_key})
     own = [m for m in answer["messages"] if m.get("__openclaw", {}).get("runId") == told.run_id]
@@ -158,7 +158,7 @@ async def _written(peer: Peer, told: Told) -> str:
 
 
 async def _follow(
-    events: MemoryObjectReceiveStream[Event], told: Told, screen: Screen, timeout_s: float
+    events: MemoryObjectReceiveStream[Event], told: MessageOutcome, screen: Screen, timeout_s: float
 ) -> None:
     try:
         with anyio.fail_after(timeout_s):
@@ -176,12 +176,12 @@ async def _follow(
     )
 
 
-def _not_in_time(peer: Peer, timeout_s: float) -> str:
+def _not_in_time(peer: GatewayPeer, timeout_s: float) -> str:
     then = "the next call or gateway goes on with it" if peer.embedded else "the run goes on"
     return f"no reply within {timeout_s:g} s; {then}"
 
 
-def _hear(event: Event, told: Told, screen: Screen) -> bool:
+def _hear(event: Event, told: MessageOutcome, screen: Screen) -> bool:
     """Whether the run has ended with this."""
     if event.name == "agent":
         _hear_agent(event.payload.get("stream"), event.payload.get("data") or {}, told, screen)
@@ -206,7 +206,7 @@ def _bad_end(payload: dict[str, Any]) -> tuple[Status, str]:
     return "aborted", "the run was aborted"
 
 
-def _hear_agent(stream: Any, data: dict[str, Any], told: Told, screen: Screen) -> None:
+def _hear_agent(stream: Any, data: dict[str, Any], told: MessageOutcome, screen: Screen) -> None:
     if stream == "tool":
         _hear_tool(data, told, screen)
     elif stream == "model":
@@ -218,7 +218,7 @@ def _hear_agent(stream: Any, data: dict[str, Any], told: Told, screen: Screen) -
         screen.words(told.reply)
 
 
-def _hear_tool(data: dict[str, Any], told: Told, screen: Screen) -> None:
+def _hear_tool(data: dict[str, Any], told: MessageOutcome, screen: Screen) -> None:
     name = str(data.get("name") or "tool")
     if data.get("phase") == "start":
         told.tools.append({"name": name, "arguments": data.get("args")})
@@ -234,7 +234,10 @@ def _trouble_line(data: dict[str, Any]) -> str:
 
 
 async def _heed_signals(
-    peer: Peer, told: Told, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    peer: GatewayPeer,
+    told: MessageOutcome,
+    *,
+    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     """The first Ctrl-C aborts the run, which then ends as any other; a second one ends the wait."""
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
@@ -246,6 +249,6 @@ async def _heed_signals(
             await _abort(peer, told)
 
 
-async def _abort(peer: Peer, told: Told) -> None:
+async def _abort(peer: GatewayPeer, told: MessageOutcome) -> None:
     params = {"sessionKey": told.session_key, "runId": told.run_id}
     await peer.call("chat.abort", params, timeout_s=ABORT_S_MAX)

@@ -14,13 +14,13 @@ from crossclaw.domain.errors import ProviderError
 from crossclaw.domain.messages import Text
 from crossclaw.providers.contract import ModelRequest, Piece, UserTurn
 from crossclaw.providers.registry import Providers, ProviderSettings
-from crossclaw.providers.retry import Patience
+from crossclaw.providers.retry import RetryLimits
 
 TRY_S = 90.0  # a large local model is read from the disk first
 LIST_S = 10.0
 ANSWER_TOKENS = 64  # a sentence; some models think first, and get room for that beside it
 REPLY_CHARS = 200
-ONCE = Patience(attempts_max=1)
+ONCE = RetryLimits(attempts_max=1)
 
 
 class Tried(NamedTuple):

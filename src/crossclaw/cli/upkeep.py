@@ -5,14 +5,14 @@ from typing import Any
 from crossclaw.cli.exits import Exit
 from crossclaw.cli.grammar import (
     Arguments,
-    Command,
+    CommandSpec,
     Parser,
     gateway_options,
     json_option,
     seconds,
 )
 from crossclaw.cli.naming import find_session, name_session
-from crossclaw.cli.peer import ADMIN, READ, WRITE, Peer
+from crossclaw.cli.peer import ADMIN, READ, WRITE, GatewayPeer
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import out, out_json, problem
 
@@ -33,7 +33,7 @@ def _spawn_arguments(parser: Parser) -> None:
 
 
 def _spawn(arguments: Arguments) -> int:
-    async def work(peer: Peer) -> int:
+    async def work(peer: GatewayPeer) -> int:
         params = {
             "task": arguments.task,
             "sessionKey": await name_session(peer, arguments.session, None),
@@ -86,7 +86,7 @@ def _unarchive(arguments: Arguments) -> int:
 
 
 def _change(arguments: Arguments, method: str, shown: Any) -> int:
-    async def work(peer: Peer) -> int:
+    async def work(peer: GatewayPeer) -> int:
         key = await find_session(peer, arguments.session)
         answer = await peer.call(method, {"key": key}, timeout_s=arguments.timeout)
         out_json(answer) if arguments.json else out(shown(key, answer))
@@ -104,7 +104,7 @@ def _cleanup_arguments(parser: Parser) -> None:
 
 
 def _cleanup(arguments: Arguments) -> int:
-    async def work(peer: Peer) -> int:
+    async def work(peer: GatewayPeer) -> int:
         params = {"enforce": arguments.enforce, "olderThanDays": arguments.older_than_days}
         if arguments.agent:
             params["agent"] = arguments.agent
@@ -120,9 +120,9 @@ def _cleanup(arguments: Arguments) -> int:
 
 
 COMMANDS = {
-    "spawn": Command(_spawn_arguments, _spawn),
-    "abort": Command(_one_arguments, _abort),
-    "archive": Command(_one_arguments, _archive),
-    "unarchive": Command(_one_arguments, _unarchive),
-    "cleanup": Command(_cleanup_arguments, _cleanup),
+    "spawn": CommandSpec(_spawn_arguments, _spawn),
+    "abort": CommandSpec(_one_arguments, _abort),
+    "archive": CommandSpec(_one_arguments, _archive),
+    "unarchive": CommandSpec(_one_arguments, _unarchive),
+    "cleanup": CommandSpec(_cleanup_arguments, _cleanup),
 }

@@ -2,7 +2,7 @@
 
 from crossclaw import __version__
 from crossclaw.cli.exits import Exit
-from crossclaw.cli.grammar import Arguments, Command, no_arguments
+from crossclaw.cli.grammar import Arguments, CommandSpec, no_arguments
 from crossclaw.cli.say import out
 
 
@@ -11,4 +11,4 @@ def _version(arguments: Arguments) -> int:
     return Exit.OK
 
 
-COMMANDS = {"version": Command(no_arguments, _version)}
+COMMANDS = {"version": CommandSpec(no_arguments, _version)}

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 from crossclaw.cli.exits import Exit
 from crossclaw.cli.grammar import (
     Arguments,
-    Command,
+    CommandSpec,
     Parser,
     gateway_options,
     json_option,
     positive,
 )
 from crossclaw.cli.lasting import LastingPeer, ask_lasting
-from crossclaw.cli.peer import READ, Event, Peer, Unreachable
+from crossclaw.cli.peer import READ, Event, GatewayPeer, Unreachable
 from crossclaw.cli.say import cleaned, dimmed, json_text, note, out, out_json_text
 from crossclaw.display.conversation import message_text, progress_line
 from crossclaw.domain.exchanges import is_silent
@@ -28,7 +28,7 @@ _MORE = """  crossclaw watch                  everything
 A gateway that is started again is followed again. Ctrl-C ends it."""
 
 
-class Line(NamedTuple):
+class WatchLine(NamedTuple):
     """What happened, in the words that people read, and beside them the fields that programs want."""
 
     at: int
@@ -87,7 +87,7 @@ async def _watch_on(peer: LastingPeer, arguments: Arguments) -> int:
     return Exit.OK
 
 
-async def _follow(peer: Peer, watcher: "Watcher", shower: "Shower") -> bool:
+async def _follow(peer: GatewayPeer, watcher: "Watcher", shower: "Shower") -> bool:
     """Whether all that was wanted has been shown; else the connection was lost."""
     with contextlib.suppress(Unreachable), peer.listen() as events:
         await peer.call("sessions.subscribe", {})
@@ -115,7 +115,7 @@ class Shower:
         self._left: int | None = arguments.lines
         self._latest = 0
 
-    def show(self, lines: list[Line]) -> bool:
+    def show(self, lines: list[WatchLine]) -> bool:
         """Whether that was the last one."""
         for line in lines:
             if not line.has(self._words):
@@ -127,7 +127,7 @@ class Shower:
                     return True
         return False
 
-    def _show(self, line: Line) -> None:
+    def _show(self, line: WatchLine) -> None:
         if self._as_json:
             out_json_text(json_text(line.as_json()))
             return
@@ -139,7 +139,7 @@ class Shower:
 class Watcher:
     """Turns events into lines. Who brought a run about is asked of the map: events do not say."""
 
-    def __init__(self, peer: Peer) -> None:
+    def __init__(self, peer: GatewayPeer) -> None:
         self._peer = peer
         self._cursor = 0
         self._began: dict[str, int] = {}
@@ -147,13 +147,13 @@ class Watcher:
         self._names: dict[str, str] = {}
         self.has_begun = False
 
-    async def begin(self) -> list[Line]:
+    async def begin(self) -> list[WatchLine]:
         """What is under way already."""
         seen = await self._peer.call("map.get", {})
         self._cursor, self.has_begun = seen["cursor"], True
         return self._learn(seen, seen["open"])
 
-    async def hear(self, event: Event) -> list[Line]:
+    async def hear(self, event: Event) -> list[WatchLine]:
         payload = event.payload
         if event.name == "agent" and payload.get("stream") == "lifecycle":
             return await self._lifecycle(payload)
@@ -163,20 +163,20 @@ class Watcher:
             return [*await self.arrived(), self._ended(payload)]
         return []
 
-    async def _lifecycle(self, payload: dict[str, Any]) -> list[Line]:
+    async def _lifecycle(self, payload: dict[str, Any]) -> list[WatchLine]:
         if payload["data"].get("phase") == "start":
             began = payload["data"].get("startedAt") or payload["ts"]
             _remember(self._began, payload["runId"], began)
             return await self.arrived()
         return []
 
-    async def arrived(self) -> list[Line]:
+    async def arrived(self) -> list[WatchLine]:
         """The runs that came since the last look, also those of a time without a connection."""
         seen = await self._peer.call("map.get", {"after": self._cursor})
         self._cursor = seen["cursor"]
         return self._learn(seen, seen["runs"])
 
-    def _learn(self, seen: dict[str, Any], runs: list[dict[str, Any]]) -> list[Line]:
+    def _learn(self, seen: dict[str, Any], runs: list[dict[str, Any]]) -> list[WatchLine]:
         for row in seen["nodes"]:
             if name := row.get("label") or row.get("displayName"):
                 _remember(self._names, row["key"], cleaned(name))
@@ -189,18 +189,18 @@ class Watcher:
         name = self._names.get(key)
         return _ID.sub(lambda _: name, short_key(key), 1) if name else short_key(key)
 
-    def _ended(self, payload: dict[str, Any]) -> Line:
+    def _ended(self, payload: dict[str, Any]) -> WatchLine:
         state, run_id, key = payload["state"], payload["runId"], payload["sessionKey"]
         words = message_text(payload.get("message"))
         at = (payload.get("message") or {}).get("timestamp") or _now_ms()
         told = payload.get("errorMessage") or ("(silence)" if is_silent(words) else f"“{words}”")
         if run_id.startswith(_WITHOUT_RUN):
             quoted = _one_line(told)
-            return Line(at, self._short(key), "is told", quoted, "told", key, text=words)
+            return WatchLine(at, self._short(key), "is told", quoted, "told", key, text=words)
         began = self._began.pop(run_id, None)
         took_ms = None if began is None else at - began
         took = "" if took_ms is None else f"{took_ms / 1000:.1f} s  "
-        return Line(
+        return WatchLine(
             at,
             self._short(key),
             _STATES[state],
@@ -214,12 +214,12 @@ class Watcher:
             text=payload.get("errorMessage") or words,
         )
 
-    def _arrived(self, run: dict[str, Any]) -> Line:
+    def _arrived(self, run: dict[str, Any]) -> WatchLine:
         kind, source, own = run["kind"], run.get("source"), self._short(run["key"])
         begun_by = kind if kind in ("cron", "hook", "node") else "person"
         route = f"{self._short(source) if source else _BEGUN.get(begun_by, begun_by)} → {own}"
         announces = kind == "announce"  # asked by nobody: the session tells its own chat
-        return Line(
+        return WatchLine(
             run["createdAt"],
             own if announces else route,
             "announces" if announces else kind,
@@ -231,7 +231,7 @@ class Watcher:
             status=run["status"],
         )
 
-    def _tool(self, payload: dict[str, Any]) -> list[Line]:
+    def _tool(self, payload: dict[str, Any]) -> list[WatchLine]:
         data, key = payload["data"], payload["sessionKey"]
         failed = data.get("phase") == "result"
         if data.get("phase") == "update" or (failed and not data.get("isError")):
@@ -239,7 +239,7 @@ class Watcher:
         name = data["name"]
         words = f"{name} failed" if failed else progress_line(name, data.get("args"))
         return [
-            Line(
+            WatchLine(
                 payload["ts"],
                 self._short(key),
                 "tool",
@@ -289,4 +289,4 @@ def _now_ms() -> int:
     return int(datetime.now().astimezone().timestamp() * 1000)
 
 
-COMMANDS = {"watch": Command(_arguments, _watch, _MORE)}
+COMMANDS = {"watch": CommandSpec(_arguments, _watch, _MORE)}

@@ -14,8 +14,8 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 
 from crossclaw import __version__
 from crossclaw.cli.exits import CommandFailed, Exit
-from crossclaw.cli.finding import TOKEN_HINT, Address
-from crossclaw.cli.peer import Defaults, Event, Listeners, NobodyListens, Refusal, Unreachable
+from crossclaw.cli.finding import TOKEN_HINT, GatewayAddress
+from crossclaw.cli.peer import CallRefused, Defaults, Event, Listeners, NobodyListens, Unreachable
 
 PROTOCOL = 4
 HANDSHAKE_S_MAX = (
@@ -28,7 +28,7 @@ Frame = dict[str, Any]
 
 
 @asynccontextmanager
-async def open_wire(address: Address, scopes: Sequence[str]) -> AsyncGenerator["WirePeer"]:
+async def open_wire(address: GatewayAddress, scopes: Sequence[str]) -> AsyncGenerator["WirePeer"]:
     socket = await _open_socket(address)
     peer = WirePeer(socket, address)
     try:
@@ -42,7 +42,7 @@ async def open_wire(address: Address, scopes: Sequence[str]) -> AsyncGenerator["
             await socket.close()
 
 
-async def _open_socket(address: Address) -> ClientConnection:
+async def _open_socket(address: GatewayAddress) -> ClientConnection:
     try:
         return await connect(
             address.url,
@@ -63,7 +63,7 @@ async def _open_socket(address: Address) -> ClientConnection:
 
 
 class WirePeer:
-    def __init__(self, socket: ClientConnection, address: Address) -> None:
+    def __init__(self, socket: ClientConnection, address: GatewayAddress) -> None:
         self.place = address.url
         self.embedded = False
         self.defaults = Defaults("main", "agent:main:main")
@@ -150,7 +150,7 @@ class WirePeer:
             raise Unreachable(f"{self.place} does not greet as a gateway does")
         try:
             self.hello = await self.call("connect", self._introduction(scopes), timeout_s=15)
-        except Refusal as refusal:
+        except CallRefused as refusal:
             raise _not_let_in(refusal, self._address) from None
         self._learn()
 
@@ -183,12 +183,12 @@ class WirePeer:
         return Unreachable(f"lost the gateway at {self.place}: {self._gone or 'it closed'}")
 
 
-def _refused(error: Frame) -> Refusal:
+def _refused(error: Frame) -> CallRefused:
     message = str(error.get("message") or "the gateway refused without a reason")
-    return Refusal(message, str(error.get("code") or ""), error.get("details"))
+    return CallRefused(message, str(error.get("code") or ""), error.get("details"))
 
 
-def _not_let_in(refusal: Refusal, address: Address) -> CommandFailed:
+def _not_let_in(refusal: CallRefused, address: GatewayAddress) -> CommandFailed:
     text = str(refusal)
     if "unauthorized" in text or refusal.code == "NOT_PAIRED":
         # What stands in brackets is the gateway's hint, for clients that have none of their own.

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from crossclaw.config.heartbeat import Heartbeat
+from crossclaw.config.heartbeat import HeartbeatConfig
 from crossclaw.config.section import Count, Loose, Positive, Section, Share, names
 from crossclaw.config.tools import AgentTools, ExecTool
 from crossclaw.domain.agents import DEFAULT_AGENT_ID, ThinkingLevel, normalize_agent_id
@@ -96,7 +96,7 @@ class SandboxLimits(Section, frozen=True):
     """What must stay free on the workspace's disk: a command is ended before it takes that, so that the gateway can go on writing."""
 
 
-class Sandbox(Section, frozen=True):
+class SandboxConfig(Section, frozen=True):
     mode: SandboxMode = "off"
     """Which sessions work in a sandbox: none, all but main ones, or all."""
     workspace_access: WorkspaceAccess = "rw"
@@ -169,7 +169,7 @@ class MemoryFlush(Section, frozen=True):
     unused = names("softThresholdTokens forceFlushTranscriptBytes systemPrompt model")
 
 
-class Compaction(Section, frozen=True):
+class CompactionConfig(Section, frozen=True):
     mode: Literal["default", "safeguard"] = "safeguard"
     """Both mean the same here."""
     reserve_tokens: Count | None = None
@@ -194,7 +194,7 @@ class Compaction(Section, frozen=True):
     )
 
 
-class Budget(Section, frozen=True):
+class BudgetConfig(Section, frozen=True):
     """What a run and everything it causes may spend. What is not set has no limit."""
 
     tokens: Positive | None = None
@@ -204,7 +204,7 @@ class Budget(Section, frozen=True):
     minutes: Annotated[float, msgspec.Meta(gt=0)] | None = None
     """Minutes from the first run's begin."""
 
-    def over(self, shared: "Budget") -> "Budget":
+    def over(self, shared: "BudgetConfig") -> "BudgetConfig":
         own = {name: v for name, v in msgspec.structs.asdict(self).items() if v is not None}
         return msgspec.structs.replace(shared, **own)
 
@@ -244,15 +244,15 @@ class AgentDefaults(Section, frozen=True):
     """No effect yet."""
     subagents: SubagentDefaults = SubagentDefaults()
     """Children that agents spawn."""
-    sandbox: Sandbox = Sandbox()
+    sandbox: SandboxConfig = SandboxConfig()
     """Where tools may reach."""
-    compaction: Compaction = Compaction()
+    compaction: CompactionConfig = CompactionConfig()
     """What happens when a conversation outgrows the window."""
     context_pruning: Loose = msgspec.field(default_factory=Loose)
     """No effect yet."""
-    heartbeat: Heartbeat | None = None
+    heartbeat: HeartbeatConfig | None = None
     """Looking around by itself."""
-    budget: Budget = Budget()
+    budget: BudgetConfig = BudgetConfig()
     """What a run and all it causes may spend."""
     local = names("workspace")
     cache_retention: CacheRetention = "auto"
@@ -286,7 +286,7 @@ class Identity(Section, frozen=True):
     unused = names("creature vibe")
 
 
-class Agent(Section, frozen=True):
+class AgentConfig(Section, frozen=True):
     """One entry of `agents.list`. The id is normalised when the entry is made."""
 
     id: str = ""
@@ -319,9 +319,9 @@ class Agent(Section, frozen=True):
     """In place of the default's."""
     group_chat: Loose = msgspec.field(default_factory=Loose)
     """No effect yet."""
-    heartbeat: Heartbeat | None = None
+    heartbeat: HeartbeatConfig | None = None
     """Its own heartbeat."""
-    budget: Budget | None = None
+    budget: BudgetConfig | None = None
     """Its own budget; what is not set is the default's."""
     local = names("workspace agentDir")
     unused = names(
@@ -339,26 +339,26 @@ class Agent(Section, frozen=True):
 class Agents(Section, frozen=True, dict=True):
     defaults: AgentDefaults = AgentDefaults()
     """What holds for every agent that does not say otherwise."""
-    listed: tuple[Agent, ...] = msgspec.field(default=(), name="list")
+    listed: tuple[AgentConfig, ...] = msgspec.field(default=(), name="list")
     """The agents, one entry each."""
-    named: dict[str, Agent] = msgspec.field(default_factory=dict, name="entries")
+    named: dict[str, AgentConfig] = msgspec.field(default_factory=dict, name="entries")
     """The newer spelling: a map from id to agent. Both may be used side by side."""
 
-    def all(self) -> tuple[Agent, ...]:
+    def all(self) -> tuple[AgentConfig, ...]:
         """Never empty: without a list there is the agent `main`."""
         return self._all
 
     # Every turn asks for its agent some ten times, so these are made once.
 
     @cached_property
-    def _all(self) -> tuple[Agent, ...]:
+    def _all(self) -> tuple[AgentConfig, ...]:
         by_name = tuple(
             msgspec.structs.replace(agent, id=name) for name, agent in self.named.items()
         )
-        return self.listed + by_name or (Agent(id=DEFAULT_AGENT_ID),)
+        return self.listed + by_name or (AgentConfig(id=DEFAULT_AGENT_ID),)
 
     @cached_property
-    def _by_id(self) -> dict[str, Agent]:
+    def _by_id(self) -> dict[str, AgentConfig]:
         """Of two with the same id the first."""
         return {agent.id: agent for agent in reversed(self._all)}
 
@@ -374,10 +374,10 @@ class Agents(Section, frozen=True, dict=True):
         """As keys spell it; asked of every row of a list."""
         return agent_id in self._by_id
 
-    def find(self, agent_id: str) -> Agent | None:
+    def find(self, agent_id: str) -> AgentConfig | None:
         return self._by_id.get(normalize_agent_id(agent_id))
 
-    def get(self, agent_id: str) -> Agent:
+    def get(self, agent_id: str) -> AgentConfig:
         agent = self.find(agent_id)
         if agent is None:
             wanted = normalize_agent_id(agent_id)
@@ -387,7 +387,7 @@ class Agents(Section, frozen=True, dict=True):
             )
         return agent
 
-    def sandbox_for(self, agent_id: str) -> Sandbox:
+    def sandbox_for(self, agent_id: str) -> SandboxConfig:
         own = self.get(agent_id).sandbox
         changes = {
             name: value for name, value in msgspec.structs.asdict(own).items() if value is not None
@@ -404,7 +404,7 @@ class Agents(Section, frozen=True, dict=True):
         agent = self.find(agent_id)
         own = agent.budget if agent else None
         budget = own.over(self.defaults.budget) if own else self.defaults.budget
-        if budget == Budget():
+        if budget == BudgetConfig():
             return None
         return Allowance(budget.tokens, budget.cost_usd, budget.minutes, own=own is not None)
 
@@ -421,7 +421,7 @@ class Agents(Section, frozen=True, dict=True):
             for name in map(str.strip, allowed or ())
         )
 
-    def heartbeats(self) -> dict[str, Heartbeat]:
+    def heartbeats(self) -> dict[str, HeartbeatConfig]:
         """Who has one: the agents that say so themselves, or else the default agent when the
         defaults say so. Nobody is set to work, and nothing is spent, by silence."""
         shared = self.defaults.heartbeat

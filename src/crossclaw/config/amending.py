@@ -137,7 +137,7 @@ def _same(one: Any, other: Any) -> bool:
 # ── the text of a person ───────────────────────────────────────────────────────────────────────
 
 
-class Fault(NamedTuple):
+class ConfigFault(NamedTuple):
     """What is wrong in the text that was sent: where, and what would work."""
 
     line: int
@@ -148,7 +148,7 @@ class Fault(NamedTuple):
 class Amended(NamedTuple):
     keys: tuple[str, ...]
     """Of the places that change."""
-    faults: tuple[Fault, ...]
+    faults: tuple[ConfigFault, ...]
     warnings: tuple[str, ...] = ()
 
 
@@ -159,7 +159,7 @@ def amend(file: ConfigFile, text: str, *, save: bool) -> Amended:
     except ConfigInvalid as error:
         return Amended((), (_unread(str(error)),))
     if not isinstance(sent, dict):
-        return Amended((), (Fault(1, "", "the config is one object: { … }"),))
+        return Amended((), (ConfigFault(1, "", "the config is one object: { … }"),))
     try:
         made = list(changes(Version(without_secrets(file.value), file.value), sent))
         for change in made:
@@ -181,16 +181,16 @@ COMMENTS_STAY_OUT = (
 _SENT = Path("text")  # its name in the parser's words
 
 
-def _unread(why: str) -> Fault:
+def _unread(why: str) -> ConfigFault:
     named = re.match(rf"{_SENT}:(\d+)(?::\d+)?: (.*)", why, re.DOTALL)
-    return Fault(int(named[1]), "", named[2]) if named else Fault(1, "", why)
+    return ConfigFault(int(named[1]), "", named[2]) if named else ConfigFault(1, "", why)
 
 
-def _fault(text: str, path: KeyPath, why: str) -> Fault:
+def _fault(text: str, path: KeyPath, why: str) -> ConfigFault:
     lines, here = lines_of(text), path
     while here and here not in lines:
         here = here[:-1]
-    return Fault(lines.get(here, 1), dotted(path), why)
+    return ConfigFault(lines.get(here, 1), dotted(path), why)
 
 
 def _apply(file: ConfigFile, change: Change) -> None:

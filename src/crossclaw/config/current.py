@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from crossclaw.config.agents import Agent, Agents
-from crossclaw.config.gateway import Gateway
-from crossclaw.config.hooks import Hooks
+from crossclaw.config.agents import AgentConfig, Agents
+from crossclaw.config.gateway import GatewayConfig
+from crossclaw.config.hooks import HooksConfig
 from crossclaw.config.model import Config
-from crossclaw.config.session import Session
+from crossclaw.config.session import SessionConfig
 
 
 class CurrentConfig(Config, frozen=False):  # type: ignore[misc]
@@ -63,19 +63,19 @@ def rules_of(fresh: Config, before: Config) -> dict[str, Any]:
     }
 
 
-def _session(fresh: Session, before: Session) -> Session:
+def _session(fresh: SessionConfig, before: SessionConfig) -> SessionConfig:
     return msgspec.structs.replace(
         before, send_policy=fresh.send_policy, agent_to_agent=fresh.agent_to_agent
     )
 
 
-def _gateway(fresh: Gateway, before: Gateway) -> Gateway:
+def _gateway(fresh: GatewayConfig, before: GatewayConfig) -> GatewayConfig:
     return msgspec.structs.replace(
         before, auth=fresh.auth, tools=fresh.tools, nodes=fresh.nodes, guests=fresh.guests
     )
 
 
-def _hooks(fresh: Hooks, before: Hooks) -> Hooks:
+def _hooks(fresh: HooksConfig, before: HooksConfig) -> HooksConfig:
     """Where they are served and what a mapping makes of a request wait; who may call them does not."""
     return msgspec.structs.replace(fresh, path=before.path, mappings=before.mappings)
 
@@ -98,7 +98,7 @@ def _agents(fresh: Agents, before: Agents) -> Agents:
     )
 
 
-def _agent(before: Agent, agents: Agents, name: str | None = None) -> Agent:
+def _agent(before: AgentConfig, agents: Agents, name: str | None = None) -> AgentConfig:
     fresh = agents.find(before.id or name or "")
     if fresh is None:
         return before

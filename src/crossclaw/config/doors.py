@@ -51,7 +51,7 @@ class Messages(Section, frozen=True):
     )
 
 
-class Peer(Section, frozen=True):
+class BindingPeer(Section, frozen=True):
     kind: Literal["direct", "dm", "group", "channel"]
     """A person, a group or a channel."""
     id: str
@@ -63,7 +63,7 @@ class BindingMatch(Section, frozen=True):
     """The channel it came by."""
     account_id: str | None = None
     """Which of our accounts there; `*`: any."""
-    peer: Peer | None = None
+    peer: BindingPeer | None = None
     """The chat."""
     guild_id: str | None = None
     """Not told apart here: a binding with it fits nobody."""
@@ -73,7 +73,7 @@ class BindingMatch(Section, frozen=True):
     """Not told apart here: a binding with it fits nobody."""
 
 
-class Auth(Section, frozen=True):
+class AuthProfiles(Section, frozen=True):
     profiles: Loose = msgspec.field(default_factory=Loose)
     """OpenClaw's list of profiles; their keys lie in `agents/<id>/agent/auth-profiles.json`."""
     order: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
@@ -89,7 +89,7 @@ class Binding(Section, frozen=True):
     unused = names("type comment acp session sessionKey sessionScope")
 
 
-class Cron(Section, frozen=True):
+class CronConfig(Section, frozen=True):
     enabled: bool = True
     """Whether jobs run by themselves."""
     store: str | None = None
@@ -103,7 +103,7 @@ class Cron(Section, frozen=True):
     )
 
 
-class Commands(Section, frozen=True):
+class CommandsConfig(Section, frozen=True):
     text: bool = True
     """No effect: slash commands are always understood."""
     config: bool = False

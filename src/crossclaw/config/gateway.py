@@ -10,7 +10,7 @@ from crossclaw.domain.secret import Secret
 Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
 
 
-class Auth(Section, frozen=True):
+class GatewayAuth(Section, frozen=True):
     mode: Literal["token", "password", "none", "trusted-proxy"] = "token"
     """What opens the gateway; the token always does, and `password` lets a password do so too."""
     token: Secret | None = None
@@ -38,7 +38,7 @@ class ControlUi(Section, frozen=True):
     )
 
 
-class Endpoint(Section, frozen=True):
+class EndpointConfig(Section, frozen=True):
     enabled: bool = True
     """Whether it is served."""
     max_body_bytes: Positive | None = None
@@ -47,9 +47,9 @@ class Endpoint(Section, frozen=True):
 
 
 class Endpoints(Section, frozen=True):
-    chat_completions: Endpoint = Endpoint()
+    chat_completions: EndpointConfig = EndpointConfig()
     """`/v1/chat/completions`."""
-    responses: Endpoint = Endpoint()
+    responses: EndpointConfig = EndpointConfig()
     """`/v1/responses`."""
 
 
@@ -111,12 +111,12 @@ class NodeCommands(Section, frozen=True):
     unused = names("allowCommands browser")
 
 
-class Guests(Section, frozen=True):
+class GuestsConfig(Section, frozen=True):
     sessions: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     """Sessions that an MCP guest, by its name (`*`: every guest), sees beside itself and who has sent to it; `*`: all that a session of the default agent sees."""
 
 
-class Gateway(Section, frozen=True):
+class GatewayConfig(Section, frozen=True):
     mode: Literal["local", "remote"] = "local"
     """`remote`: the command line asks a gateway elsewhere."""
     port: Port = 18_789
@@ -125,7 +125,7 @@ class Gateway(Section, frozen=True):
     """The address it listens at: this machine only, the network, or `customBindHost`."""
     custom_bind_host: str | None = None
     """The address of `bind: custom`."""
-    auth: Auth = Auth()
+    auth: GatewayAuth = GatewayAuth()
     """Who may come in."""
     control_ui: ControlUi = ControlUi()
     """The page."""
@@ -143,7 +143,7 @@ class Gateway(Section, frozen=True):
     """Tools over `/tools/invoke`."""
     nodes: NodeCommands = NodeCommands()
     """What nodes may be asked, and what they see."""
-    guests: Guests = Guests()
+    guests: GuestsConfig = GuestsConfig()
     """What MCP guests see."""
     trust_group: bool = False
     """Whether members of a group may write the state folder and the config, as on a mounted volume; they can then do all that the owner can."""

@@ -22,7 +22,7 @@ class ActiveHours(Section, frozen=True):
     """`user`, `local`, or a name like Europe/Vienna."""
 
 
-class Heartbeat(Section, frozen=True):
+class HeartbeatConfig(Section, frozen=True):
     """What is not set is as in `agents.defaults.heartbeat`, and then as said here."""
 
     every: str | None = None
@@ -44,7 +44,7 @@ class Heartbeat(Section, frozen=True):
         " suppressToolErrorWarnings directPolicy timeoutSeconds skipWhenBusy"
     )
 
-    def over(self, base: "Heartbeat | None") -> "Heartbeat":
+    def over(self, base: "HeartbeatConfig | None") -> "HeartbeatConfig":
         if base is None:
             return self
         mine = {name: v for name, v in msgspec.structs.asdict(self).items() if v is not None}

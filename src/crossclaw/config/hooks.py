@@ -65,7 +65,7 @@ class HookMapping(Section, frozen=True):
     unused = names("comment")
 
 
-class Hooks(Section, frozen=True):
+class HooksConfig(Section, frozen=True):
     enabled: bool = False
     """Whether hooks are served."""
     token: Secret | None = None

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from crossclaw.config.check import Finding, Note, Problem, examine, found, near_miss, sort_of
-from crossclaw.config.doubts import doubts
+from crossclaw.config.lint import lint
 from crossclaw.config.model import Config
 from crossclaw.config.positions import KeyPath
 from crossclaw.config.providers import APIS
@@ -154,7 +154,7 @@ def _contradictions(config: Config) -> Iterator[Finding]:
                 ("bindings", index, "agentId"),
                 f'no agent "{binding.agent_id}" is configured ({known}); the binding is not used',
             )
-    yield from doubts(config)
+    yield from lint(config)
     for name, provider in config.models.providers.items():
         if provider.api is not None and provider.api not in APIS:
             yield _foreign_api(("models", "providers", name, "api"), provider.api)

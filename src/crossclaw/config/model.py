@@ -8,13 +8,22 @@ import msgspec
 
 from crossclaw.config.agents import Agents, fallbacks_of, primary_of, thinking_level
 from crossclaw.config.catalogue import known_facts
-from crossclaw.config.doors import Auth, Binding, Commands, Cron, Env, Logging, Mcp, Messages
-from crossclaw.config.gateway import Gateway
-from crossclaw.config.hooks import Hooks
+from crossclaw.config.doors import (
+    AuthProfiles,
+    Binding,
+    CommandsConfig,
+    CronConfig,
+    Env,
+    Logging,
+    Mcp,
+    Messages,
+)
+from crossclaw.config.gateway import GatewayConfig
+from crossclaw.config.hooks import HooksConfig
 from crossclaw.config.providers import Models, ProviderModel, spoken_api
 from crossclaw.config.section import Loose, Section, names
-from crossclaw.config.session import Session
-from crossclaw.config.tools import Tools
+from crossclaw.config.session import SessionConfig
+from crossclaw.config.tools import ToolsConfig
 from crossclaw.domain.agents import ThinkingLevel
 from crossclaw.domain.models import ModelFacts
 
@@ -36,25 +45,25 @@ class ChosenModel(NamedTuple):
 class Config(Section, frozen=True):
     agents: Agents = Agents()
     """Who there is."""
-    auth: Auth = Auth()
+    auth: AuthProfiles = AuthProfiles()
     """Which of several keys of a provider is used first."""
-    session: Session = Session()
+    session: SessionConfig = SessionConfig()
     """How chats become sessions."""
-    tools: Tools = Tools()
+    tools: ToolsConfig = ToolsConfig()
     """What agents may use."""
     models: Models = Models()
     """Where models live."""
-    gateway: Gateway = Gateway()
+    gateway: GatewayConfig = GatewayConfig()
     """Where the gateway listens and whom it lets in."""
     messages: Messages = Messages()
     """How messages are taken."""
     bindings: tuple[Binding, ...] = ()
     """Which agent answers which chat; the closest fit counts."""
-    hooks: Hooks = Hooks()
+    hooks: HooksConfig = HooksConfig()
     """Programs elsewhere that may speak."""
-    cron: Cron = Cron()
+    cron: CronConfig = CronConfig()
     """Jobs."""
-    commands: Commands = Commands()
+    commands: CommandsConfig = CommandsConfig()
     """Slash commands and who is the owner."""
     mcp: Mcp = Mcp()
     """Tools of other programs."""

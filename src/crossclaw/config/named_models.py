@@ -3,7 +3,7 @@ nobody answers to is a doubt. A setting with a model in it belongs here, and now
 
 from collections.abc import Iterator
 
-from crossclaw.config.agents import Agent, Model, ModelChoice
+from crossclaw.config.agents import AgentConfig, Model, ModelChoice
 from crossclaw.config.model import Config
 from crossclaw.config.positions import KeyPath
 
@@ -28,7 +28,7 @@ def named_models(config: Config) -> Iterator[tuple[KeyPath, str]]:
         yield from _references(path, model)
 
 
-def each_agent(config: Config) -> Iterator[tuple[KeyPath, Agent]]:
+def each_agent(config: Config) -> Iterator[tuple[KeyPath, AgentConfig]]:
     for index, agent in enumerate(config.agents.listed):
         yield ("agents", "list", index), agent
     for name, agent in config.agents.named.items():

@@ -82,7 +82,7 @@ class SendPolicy(Section, frozen=True):
     """Of those that fit, one that denies wins."""
 
 
-class Exchange(Section, frozen=True):
+class AgentToAgentConfig(Section, frozen=True):
     max_ping_pong_turns: Annotated[int, msgspec.Meta(ge=0, le=5)] = 5
     """Rounds after a send; 0: none."""
     max_hops: Positive = 12
@@ -91,7 +91,7 @@ class Exchange(Section, frozen=True):
     """How many runs one message may cause in all, itself included; a send or a spawn beyond it is refused."""
 
 
-class Session(Section, frozen=True):
+class SessionConfig(Section, frozen=True):
     scope: Literal["per-sender", "global"] = "per-sender"
     """`global`: one shared session stands for all main ones."""
     dm_scope: DmScope = "main"
@@ -110,7 +110,7 @@ class Session(Section, frozen=True):
     """Words that begin a session anew."""
     send_policy: SendPolicy = SendPolicy()
     """Where replies may go."""
-    agent_to_agent: Exchange = Exchange()
+    agent_to_agent: AgentToAgentConfig = AgentToAgentConfig()
     """Exchanges between agents."""
     compress_after_days: Annotated[float, msgspec.Meta(ge=0)] | None = 30
     """Transcripts that were not written to for so long are compressed; null: never."""

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import pyjson5
 
-from crossclaw.config.broken import Fault, excerpt, find_fault, place_of
 from crossclaw.config.positions import KeyPath, keys_twice, lines_of
+from crossclaw.config.syntax_errors import SyntaxFault, excerpt, find_fault, place_of
 from crossclaw.domain.errors import ConfigInvalid
 
 INCLUDE = "$include"
@@ -236,7 +236,9 @@ def parse(text: str, file: Path) -> Any:
 def _explained(text: str, file: Path, error: Exception) -> ConfigInvalid:
     if not text.strip():
         return ConfigInvalid(f"{file} is empty; write {{}} into it or remove it")
-    fault = find_fault(text) or Fault(_near(error), "it is not clear to the parser either why")
+    fault = find_fault(text) or SyntaxFault(
+        _near(error), "it is not clear to the parser either why"
+    )
     line, column = place_of(text, fault.at)
     explained = ConfigInvalid(f"{file}:{line}:{column}: this is not JSON5: {fault.why}")
     explained.excerpt = excerpt(text, fault.at)

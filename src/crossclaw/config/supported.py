@@ -1,7 +1,7 @@
 """Settings of OpenClaw that this release cannot keep yet. A lock that is asked for and missing is
 refused; ignoring it would let something run free that was meant to be locked in."""
 
-from crossclaw.config.heartbeat import EVERY, Heartbeat
+from crossclaw.config.heartbeat import EVERY, HeartbeatConfig
 from crossclaw.config.model import Config
 from crossclaw.config.tools import ExecTool
 from crossclaw.domain.durations import parse_duration
@@ -24,7 +24,7 @@ def refuse_unsupported(config: Config) -> None:
         )
 
 
-def _refuse_odd_heartbeat(agent_id: str, settings: Heartbeat) -> None:
+def _refuse_odd_heartbeat(agent_id: str, settings: HeartbeatConfig) -> None:
     try:
         parse_duration(settings.every or EVERY, default_unit="m")
     except Invalid as error:

@@ -28,14 +28,14 @@ class _Token(NamedTuple):
     end: int
 
 
-class Span(NamedTuple):
+class TextSpan(NamedTuple):
     start: int
     end: int
 
 
-def spans_of(text: str) -> dict[KeyPath, Span]:
+def spans_of(text: str) -> dict[KeyPath, TextSpan]:
     """Where every value stands in a text that is known to be well formed."""
-    spans: dict[KeyPath, Span] = {}
+    spans: dict[KeyPath, TextSpan] = {}
     tokens = _tokens(text)
     _value((), next(tokens), tokens, spans)
     return spans
@@ -48,16 +48,16 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 def _value(
-    path: KeyPath, token: _Token, tokens: Iterator[_Token], spans: dict[KeyPath, Span]
+    path: KeyPath, token: _Token, tokens: Iterator[_Token], spans: dict[KeyPath, TextSpan]
 ) -> None:
     end = token.end
     if token.text in "{[":
         inside = _members if token.text == "{" else _items
         end = inside(path, tokens, spans)
-    spans[path] = Span(token.start, end)
+    spans[path] = TextSpan(token.start, end)
 
 
-def _members(path: KeyPath, tokens: Iterator[_Token], spans: dict[KeyPath, Span]) -> int:
+def _members(path: KeyPath, tokens: Iterator[_Token], spans: dict[KeyPath, TextSpan]) -> int:
     for token in tokens:
         if token.text == "}":
             return token.end
@@ -67,7 +67,7 @@ def _members(path: KeyPath, tokens: Iterator[_Token], spans: dict[KeyPath, Span]
     raise ValueError("an object without its end")
 
 
-def _items(path: KeyPath, tokens: Iterator[_Token], spans: dict[KeyPath, Span]) -> int:
+def _items(path: KeyPath, tokens: Iterator[_Token], spans: dict[KeyPath, TextSpan]) -> int:
     index = 0
     for token in tokens:
         if token.text == "]":
@@ -137,7 +137,7 @@ def _without_empty_line(text: str, start: int, end: int) -> str:
     return text[:start].rstrip(" ") + text[end:]
 
 
-def _inserted_in_line(text: str, span: Span, value: Any, key: str | None) -> str | None:
+def _inserted_in_line(text: str, span: TextSpan, value: Any, key: str | None) -> str | None:
     """What stands on one line stays on it, as long as there is room."""
     before, close = text[: span.end - 1].rstrip(), text[span.end - 1 :]
     new = ("" if key is None else f"{json.dumps(key)}: ") + json.dumps(value, ensure_ascii=False)

@@ -119,7 +119,7 @@ class AgentTools(Section, frozen=True):
     unused = _FOREIGN_TOOLS
 
 
-class Tools(AgentTools, frozen=True):
+class ToolsConfig(AgentTools, frozen=True):
     agent_to_agent: AgentToAgent = AgentToAgent()
     """Sessions of other agents."""
     sessions: SessionTools = SessionTools()

@@ -6,8 +6,17 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from crossclaw.display.dialects import Dialect, as_items
-from crossclaw.display.document import Block, Code, Heading, Items, Line, Paragraph, Quote, Table
+from crossclaw.display.dialects import ChatDialect, as_items
+from crossclaw.display.document import (
+    Block,
+    Code,
+    Heading,
+    Items,
+    Line,
+    Paragraph,
+    Quote,
+    TableBlock,
+)
 from crossclaw.display.reading import read
 
 CHARS_MIN = 64  # below this the marks of a fence would leave no room for its words
@@ -16,7 +25,7 @@ _GAP = "\n\n"
 Fits = Callable[[Block], bool]
 
 
-def chunks(markdown: str, dialect: Dialect, chars_max: int | None = None) -> list[str]:
+def chunks(markdown: str, dialect: ChatDialect, chars_max: int | None = None) -> list[str]:
     """The messages in their order; none of them is empty."""
     room = max(chars_max or dialect.chars_max, CHARS_MIN)
     made: list[str] = []
@@ -29,7 +38,7 @@ def chunks(markdown: str, dialect: Dialect, chars_max: int | None = None) -> lis
     return made
 
 
-def _pieces(blocks: tuple[Block, ...], dialect: Dialect, room: int) -> Iterator[str]:
+def _pieces(blocks: tuple[Block, ...], dialect: ChatDialect, room: int) -> Iterator[str]:
     def fits(block: Block) -> bool:
         return dialect.length(dialect.block(block)) <= room
 
@@ -55,7 +64,7 @@ def _cut(block: Block, fits: Fits) -> Iterator[Block]:
             for inner in blocks:
                 quoted = _cut(inner, lambda piece: fits(Quote((piece,))))
                 yield from (Quote((piece,)) for piece in quoted)
-        case Table():
+        case TableBlock():
             yield from _cut_table(block, fits)
         case _:
             yield block
@@ -148,13 +157,13 @@ def _cut_item(single: Items, fits: Fits) -> Iterator[Block]:
         yield piece if at else with_bullet(piece)
 
 
-def _cut_table(table: Table, fits: Fits) -> Iterator[Block]:
+def _cut_table(table: TableBlock, fits: Fits) -> Iterator[Block]:
     at = 0
     while at < len(table.rows):
         take = _most(
             len(table.rows) - at,
-            lambda n: fits(Table(table.head, table.rows[at : at + n])),  # noqa: B023
+            lambda n: fits(TableBlock(table.head, table.rows[at : at + n])),  # noqa: B023
         )
-        some = Table(table.head, table.rows[at : at + take])
+        some = TableBlock(table.head, table.rows[at : at + take])
         yield from [some] if fits(some) else _cut(as_items(some), fits)
         at += take

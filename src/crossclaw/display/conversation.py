@@ -26,7 +26,7 @@ class Words(msgspec.Struct, frozen=True):
     markdown: str
 
 
-class Progress(msgspec.Struct, frozen=True):
+class ToolLine(msgspec.Struct, frozen=True):
     line: str
     result: str = ""
     """Markdown; empty when there is none yet, or nobody wants to see it."""
@@ -40,19 +40,19 @@ class Silence(msgspec.Struct, frozen=True):
     """A reply that was a control token and nothing else: an agent's way to say nothing."""
 
 
-Part = Words | Progress | Trouble | Silence
+Part = Words | ToolLine | Trouble | Silence
 
 
-class Said(msgspec.Struct, frozen=True):
+class ShownMessage(msgspec.Struct, frozen=True):
     who: str
     at: float | None
     parts: tuple[Part, ...]
 
 
-def conversation(messages: Sequence[Json], *, results: bool = False) -> list[Said]:
+def conversation(messages: Sequence[Json], *, results: bool = False) -> list[ShownMessage]:
     """Messages as the wire or a transcript has them, oldest first."""
     answers = dict(_answers(messages))
-    said: list[Said] = []
+    said: list[ShownMessage] = []
     was_cut, before = False, ""
     for message in messages:
         role = str(message.get("role") or "?")
@@ -65,7 +65,9 @@ def conversation(messages: Sequence[Json], *, results: bool = False) -> list[Sai
                 said[-1], parts=_joined(said[-1].parts, parts, was_cut)
             )
         elif parts:
-            said.append(Said(_speaker(role, message.get("provenance")), _time(message), parts))
+            said.append(
+                ShownMessage(_speaker(role, message.get("provenance")), _time(message), parts)
+            )
         before = role if parts or continues else before
         was_cut = message.get("stopReason") in _CUT
     return said
@@ -140,7 +142,7 @@ def _said_nothing(message: Json) -> bool:
     return ended and not words and not message_text(message).strip()
 
 
-def _progress(call: Json, shown: Answers, answers: Answers) -> Progress:
+def _progress(call: Json, shown: Answers, answers: Answers) -> ToolLine:
     call_id = call.get("id")
     answer = answers.get(call_id) or {}
     line = progress_line(
@@ -149,7 +151,7 @@ def _progress(call: Json, shown: Answers, answers: Answers) -> Progress:
         "failed" if answer.get("isError") or answer.get("is_error") else "",
     )
     result = result_markdown(shown[call_id].get("content")) if call_id in shown else ""
-    return Progress(line, result)
+    return ToolLine(line, result)
 
 
 def _answers(messages: Iterable[Json]) -> Iterator[tuple[Any, Json]]:

@@ -15,17 +15,17 @@ from crossclaw.display.document import (
     Items,
     Paragraph,
     Quote,
-    Rule,
-    Span,
     Style,
-    Table,
+    StyledText,
+    TableBlock,
+    ThematicBreak,
     words_in,
 )
 
 COLUMNS_MAX = 56  # a table wider than a phone wraps into nonsense; it is written as a list instead
 
 
-class Dialect:
+class ChatDialect:
     """Plain text, and what the others change."""
 
     name = "plain"
@@ -51,9 +51,9 @@ class Dialect:
                 return self._items(block)
             case Quote(blocks=blocks):
                 return self.quote(self.write(blocks))
-            case Table():
+            case TableBlock():
                 return self._table(block)
-            case Rule():
+            case ThematicBreak():
                 return self.escape("———")
 
     # ── what a dialect may say in its own way ──────────────────────────────────────────────────
@@ -72,7 +72,7 @@ class Dialect:
         bare = href.removeprefix("mailto:")
         return text if words in (href, bare) else f"{text} ({self.escape(bare)})"
 
-    def heading(self, level: int, words: Sequence[Span]) -> str:
+    def heading(self, level: int, words: Sequence[StyledText]) -> str:
         return self.line([_bold(span) for span in words])
 
     def quote(self, text: str) -> str:
@@ -83,7 +83,7 @@ class Dialect:
 
     # ── the common ground ──────────────────────────────────────────────────────────────────────
 
-    def line(self, spans: Sequence[Span]) -> str:
+    def line(self, spans: Sequence[StyledText]) -> str:
         written: list[str] = []
         for href, group in groupby(spans, key=lambda span: span.href):
             inside = list(group)
@@ -91,7 +91,7 @@ class Dialect:
             written.append(self.link(text, words_in(inside), href) if href else text)
         return "".join(written)
 
-    def _styled(self, spans: Iterable[Span]) -> str:
+    def _styled(self, spans: Iterable[StyledText]) -> str:
         written: list[str] = []
         opened: list[Style] = []
         for span in spans:
@@ -115,35 +115,37 @@ class Dialect:
             written.append(f"{bullet} {inner}".replace("\n", "\n  ").rstrip())
         return ("\n" if items.tight else "\n\n").join(written)
 
-    def _table(self, table: Table) -> str:
+    def _table(self, table: TableBlock) -> str:
         lines = columns([[words_in(cell) for cell in row] for row in (table.head, *table.rows)])
         if max(map(width, lines)) > COLUMNS_MAX:
             return self._items(as_items(table))
         return self.fence(Code("\n".join(lines)))
 
 
-def as_items(table: Table) -> Items:
+def as_items(table: TableBlock) -> Items:
     """A table as a list: each row says what its cells are."""
     return Items(tuple((Paragraph(tuple(_row(table, row))),) for row in table.rows))
 
 
-def _row(table: Table, row: Sequence[Sequence[Span]]) -> Iterable[Span]:
+def _row(table: TableBlock, row: Sequence[Sequence[StyledText]]) -> Iterable[StyledText]:
     for at, (head, cell) in enumerate(zip(table.head, row, strict=False)):
-        yield from [Span(", ")] if at else []
-        yield from [*map(_bold, head), Span(": ")] if words_in(head) else []
+        yield from [StyledText(", ")] if at else []
+        yield from [*map(_bold, head), StyledText(": ")] if words_in(head) else []
         yield from cell
 
 
-def _bold(span: Span) -> Span:
-    return span if "bold" in span.styles else Span(span.text, ("bold", *span.styles), span.href)
+def _bold(span: StyledText) -> StyledText:
+    return (
+        span if "bold" in span.styles else StyledText(span.text, ("bold", *span.styles), span.href)
+    )
 
 
-def _styles_of(span: Span) -> tuple[Style, ...]:
+def _styles_of(span: StyledText) -> tuple[Style, ...]:
     """Code is code and nothing else: some platforms refuse a message that mixes them."""
     return () if "code" in span.styles else span.styles
 
 
-class TelegramHtml(Dialect):
+class TelegramHtml(ChatDialect):
     """Bot API, `parse_mode: HTML`. It refuses a message with a tag that is not closed."""
 
     name = "telegram"
@@ -175,7 +177,7 @@ class TelegramHtml(Dialect):
         return f"<blockquote>{inner}</blockquote>"
 
 
-class TelegramMarkdown(Dialect):
+class TelegramMarkdown(ChatDialect):
     """Bot API, `parse_mode: MarkdownV2`: every mark that is meant as itself carries a backslash."""
 
     name = "telegram-markdown"
@@ -206,7 +208,7 @@ class TelegramMarkdown(Dialect):
         return "•" if number is None else f"{number}\\."
 
 
-class Discord(Dialect):
+class Discord(ChatDialect):
     """Its own Markdown. What is not meant as a mark or a mention carries a backslash."""
 
     name = "discord"
@@ -233,14 +235,14 @@ class Discord(Dialect):
             return words
         return f"[{text}]({href.replace(')', '%29')})"
 
-    def heading(self, level: int, words: Sequence[Span]) -> str:
+    def heading(self, level: int, words: Sequence[StyledText]) -> str:
         return f"{'#' * min(level, 3)} {self.line(words)}"
 
     def bullet(self, number: int | None) -> str:
         return "-" if number is None else f"{number}."
 
 
-class WhatsApp(Dialect):
+class WhatsApp(ChatDialect):
     """Few marks and no way to escape them: a lone star of the text stays a star."""
 
     name = "whatsapp"
@@ -261,11 +263,11 @@ class WhatsApp(Dialect):
         return "-" if number is None else f"{number}."
 
 
-class Signal(Dialect):
+class Signal(ChatDialect):
     name = "signal"
 
 
-class IMessage(Dialect):
+class IMessage(ChatDialect):
     name = "imessage"
 
 
@@ -278,8 +280,8 @@ def _unfenced(text: str) -> str:
     return text.replace("```", "`\u200b``")
 
 
-PLAIN = Dialect()
-DIALECTS: dict[str, Dialect] = {
+PLAIN = ChatDialect()
+DIALECTS: dict[str, ChatDialect] = {
     dialect.name: dialect
     for dialect in (
         PLAIN, TelegramHtml(), TelegramMarkdown(), Discord(), WhatsApp(), Signal(), IMessage(),

@@ -8,7 +8,7 @@ import msgspec
 Style = Literal["bold", "italic", "strike", "code"]
 
 
-class Span(msgspec.Struct, frozen=True):
+class StyledText(msgspec.Struct, frozen=True):
     """A stretch of words in one style. `styles` are in the order in which they were opened."""
 
     text: str
@@ -16,7 +16,7 @@ class Span(msgspec.Struct, frozen=True):
     href: str | None = None
 
 
-Line = tuple[Span, ...]
+Line = tuple[StyledText, ...]
 
 
 class Paragraph(msgspec.Struct, frozen=True):
@@ -44,17 +44,17 @@ class Quote(msgspec.Struct, frozen=True):
     blocks: tuple["Block", ...]
 
 
-class Table(msgspec.Struct, frozen=True):
+class TableBlock(msgspec.Struct, frozen=True):
     head: tuple[Line, ...]
     rows: tuple[tuple[Line, ...], ...]
 
 
-class Rule(msgspec.Struct, frozen=True):
+class ThematicBreak(msgspec.Struct, frozen=True):
     pass
 
 
-Block = Paragraph | Heading | Code | Items | Quote | Table | Rule
+Block = Paragraph | Heading | Code | Items | Quote | TableBlock | ThematicBreak
 
 
-def words_in(line: Sequence[Span]) -> str:
+def words_in(line: Sequence[StyledText]) -> str:
     return "".join(span.text for span in line)

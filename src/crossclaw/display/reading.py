@@ -17,10 +17,10 @@ from crossclaw.display.document import (
     Line,
     Paragraph,
     Quote,
-    Rule,
-    Span,
     Style,
-    Table,
+    StyledText,
+    TableBlock,
+    ThematicBreak,
 )
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def find_tokens(markdown: str) -> "list[Token] | None":
 def read(markdown: str) -> tuple[Block, ...]:
     tokens = find_tokens(markdown)
     if tokens is None:
-        return (Paragraph((Span(markdown),)),)
+        return (Paragraph((StyledText(markdown),)),)
     return tuple(_Reader(tokens).blocks())
 
 
@@ -104,7 +104,7 @@ class _Reader:
             case "table_open":
                 return self._table()
             case "hr":
-                return Rule()
+                return ThematicBreak()
             case _:
                 return None
 
@@ -125,29 +125,29 @@ class _Reader:
         first = int(opening.attrs.get("start", 1)) if opening.tag == "ol" else None
         return Items(tuple(items), first, all(each.hidden for each in paragraphs))
 
-    def _table(self) -> Table:
+    def _table(self) -> TableBlock:
         rows: list[tuple[Line, ...]] = []
         while (token := self._next()).type != "table_close":
             if token.type == "tr_open":
                 rows.append(tuple(self._cells()))
-        return Table(rows[0], tuple(rows[1:]))
+        return TableBlock(rows[0], tuple(rows[1:]))
 
     def _cells(self) -> Iterator[Line]:
         while self._next().type != "tr_close":
             yield self._line()
 
 
-def _spans(tokens: "Sequence[Token]") -> Iterator[Span]:
+def _spans(tokens: "Sequence[Token]") -> Iterator[StyledText]:
     styles: list[Style] = []
     href: str | None = None
     for token in tokens:
         match token.type:
             case "text" if token.content:
-                yield Span(token.content, tuple(styles), href)
+                yield StyledText(token.content, tuple(styles), href)
             case "code_inline":
-                yield Span(token.content, (*styles, "code"), href)
+                yield StyledText(token.content, (*styles, "code"), href)
             case "softbreak" | "hardbreak":
-                yield Span("\n", tuple(styles), href)
+                yield StyledText("\n", tuple(styles), href)
             case "image":
                 yield _picture(token, tuple(styles), href)
             case "link_open":
@@ -160,11 +160,11 @@ def _spans(tokens: "Sequence[Token]") -> Iterator[Span]:
                 styles.remove(_STYLES[token.tag])
 
 
-def _picture(token: "Token", styles: tuple[Style, ...], href: str | None) -> Span:
+def _picture(token: "Token", styles: tuple[Style, ...], href: str | None) -> StyledText:
     """A picture is a link to it. Fetching it would tell its host who reads this, and whatever a
     tricked model has written into the address."""
     source = str(token.attrs.get("src", ""))
-    return Span(token.content or source or "picture", styles, href or source or None)
+    return StyledText(token.content or source or "picture", styles, href or source or None)
 
 
 def _language(info: str) -> str:

@@ -99,7 +99,7 @@ class SpeechAllowed(msgspec.Struct, frozen=True):
     allowed: bool
 
 
-class Compacting(msgspec.Struct, frozen=True):
+class CompactionPhase(msgspec.Struct, frozen=True):
     """A run makes room in its model's window. `retries`: it asks the model again afterwards."""
 
     run_id: str
@@ -153,7 +153,7 @@ Event = (
     | Injected
     | SessionChanged
     | SpeechAllowed
-    | Compacting
+    | CompactionPhase
     | RunEnded
     | JobNews
     | HeartbeatNews

@@ -39,12 +39,12 @@ class Every(Wired, frozen=True, tag_field="kind", tag="every"):
     """The ticks are counted from here; else from when the job was made."""
 
 
-class Cron(Wired, frozen=True, tag_field="kind", tag="cron"):
+class CronSchedule(Wired, frozen=True, tag_field="kind", tag="cron"):
     expr: Filled
     tz: str | None = None
 
 
-Schedule = At | Every | Cron
+Schedule = At | Every | CronSchedule
 
 
 class SystemEvent(Wired, frozen=True, tag_field="kind", tag="systemEvent"):

@@ -72,7 +72,7 @@ class AskToAnnounce(msgspec.Struct, frozen=True):
     pass
 
 
-class Report(msgspec.Struct, frozen=True):
+class SpawnReport(msgspec.Struct, frozen=True):
     """What the parent is told. `posted` is False when the child asked for silence."""
 
     result: str
@@ -80,27 +80,29 @@ class Report(msgspec.Struct, frozen=True):
     posted: bool = True
 
 
-def next_step(spawn: Spawn, run: Run, outcome: Outcome) -> tuple[Spawn, AskToAnnounce | Report]:
+def next_step(
+    spawn: Spawn, run: Run, outcome: Outcome
+) -> tuple[Spawn, AskToAnnounce | SpawnReport]:
     """What follows from the end of one of its runs, and the spawn as it is then."""
     if run.kind == "spawn":
         spawn = msgspec.structs.replace(spawn, outcome=outcome)
         if outcome.status != "aborted":
             return msgspec.structs.replace(spawn, state="announcing"), AskToAnnounce()
-        return _over(spawn), Report(_words(outcome), outcome.error or "")
+        return _over(spawn), SpawnReport(_words(outcome), outcome.error or "")
     return _over(spawn), _announced(spawn, outcome)
 
 
-def _announced(spawn: Spawn, outcome: Outcome) -> Report:
+def _announced(spawn: Spawn, outcome: Outcome) -> SpawnReport:
     task = spawn.outcome or Outcome("error", error="its end was not seen")
     reply = (outcome.reply or "").strip() if outcome.status == "ok" else ""
     if not reply:
         why = f"no announce: {outcome.error}" if outcome.error else ""
-        return Report(_words(task), "; ".join(filter(None, [task.error, why])))
+        return SpawnReport(_words(task), "; ".join(filter(None, [task.error, why])))
     sections = split_sections(reply)
     result, notes = ("" if words in CONTROL_TOKENS else words for words in sections)
     if any(sections) and not (result or notes):
-        return Report("", posted=False)  # a token, be it under a heading
-    return Report(result or _words(task), "; ".join(filter(None, [notes, task.error])))
+        return SpawnReport("", posted=False)  # a token, be it under a heading
+    return SpawnReport(result or _words(task), "; ".join(filter(None, [notes, task.error])))
 
 
 def _words(outcome: Outcome) -> str:
@@ -132,7 +134,7 @@ def split_sections(reply: str) -> tuple[str, str]:
     return "\n".join(sections["result"]).strip(), "\n".join(sections["notes"]).strip()
 
 
-def report_text(status: SpawnStatus, report: Report, stats: str) -> str:
+def report_text(status: SpawnStatus, report: SpawnReport, stats: str) -> str:
     lines = [
         f"Status: {status}",
         f"Result: {report.result.strip() or NO_OUTPUT}",

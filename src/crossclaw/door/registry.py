@@ -31,6 +31,10 @@ class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Parameters of a method: a closed object with OpenClaw's names."""
 
 
+class NoParams(Params, frozen=True):
+    """For methods that take nothing."""
+
+
 class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The answer of a method, with OpenClaw's names; what is left at its default is left out."""
 

@@ -13,12 +13,12 @@ from ipaddress import ip_address
 
 import msgspec
 
-from crossclaw.config.gateway import Auth
+from crossclaw.config.gateway import GatewayAuth
 from crossclaw.domain.authority import Maker
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import ConfigInvalid, Invalid
 from crossclaw.domain.secret import Secret
-from crossclaw.gateway.limits import Limits
+from crossclaw.gateway.limits import GatewayLimits
 from crossclaw.gateway.pauses import Pauses
 from crossclaw.policy.credentials import Credentials
 
@@ -72,7 +72,9 @@ class Lock(msgspec.Struct, frozen=True):
         return found
 
 
-def gateway_lock(auth: Auth, token: Secret, host: str, limits: Limits | None = None) -> Lock:
+def gateway_lock(
+    auth: GatewayAuth, token: Secret, host: str, limits: GatewayLimits | None = None
+) -> Lock:
     """The gateway's own lock. The token always opens it; in password mode the password as well.
     What could be guessed is accepted on loopback only, where existing configs have it."""
     secrets = [token]
@@ -86,7 +88,7 @@ def gateway_lock(auth: Auth, token: Secret, host: str, limits: Limits | None = N
         log.warning(
             "gateway.auth.mode %s is not supported: the gateway's token is needed", auth.mode
         )
-    _refuse_weak(auth, secrets, host, limits or Limits())
+    _refuse_weak(auth, secrets, host, limits or GatewayLimits())
     kind = "password" if auth.mode == "password" else "token"
     return Lock(tuple(_digest(secret.reveal()) for secret in secrets), kind)
 
@@ -116,12 +118,12 @@ class Gatekeeper:
         self,
         locks: Mapping[str, Lock],
         clock: Clock,
-        limits: Limits | None = None,
+        limits: GatewayLimits | None = None,
         credentials: Credentials | None = None,
     ) -> None:
         self._locks = dict(locks)
         self._clock = clock
-        self._pauses = Pauses(clock, limits or Limits())
+        self._pauses = Pauses(clock, limits or GatewayLimits())
         self.credentials = credentials or Credentials()
         for door in locks:
             if self.credentials.epoch_of(door) is None:
@@ -177,7 +179,7 @@ class Gatekeeper:
         return changed
 
 
-class Budget:
+class RateBudget:
     """So many at once, then one every `refill_s`."""
 
     __slots__ = ("_at_s", "_left", "_most", "_refill_s")
@@ -203,7 +205,9 @@ def _digest(value: str) -> bytes:
     return sha256(value.encode("utf-8", "surrogatepass")).digest()
 
 
-def _refuse_weak(auth: Auth, secrets: list[Secret], host: str, limits: Limits) -> None:
+def _refuse_weak(
+    auth: GatewayAuth, secrets: list[Secret], host: str, limits: GatewayLimits
+) -> None:
     weak = [s for s in secrets if len(s.reveal()) < limits.secret_chars_min]
     if not weak and auth.mode != "password":
         return

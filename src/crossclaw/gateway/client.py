@@ -12,20 +12,19 @@ from crossclaw.domain.errors import Busy, CrossclawError, Stopped
 from crossclaw.door.dispatch import Door
 from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller, TwoAnswers
-from crossclaw.gateway.around import Around
-from crossclaw.gateway.audience import Ears
-from crossclaw.gateway.auth import Budget
+from crossclaw.gateway.auth import RateBudget
 from crossclaw.gateway.connection import (
     Action,
     Close,
     Connection,
+    ConnectRequested,
     Dispatch,
     Drop,
-    Knock,
-    Refusal,
+    RequestRefused,
     Send,
     Welcome,
 )
+from crossclaw.gateway.context import GatewayContext
 from crossclaw.gateway.frames import (
     EventFrame,
     Request,
@@ -35,6 +34,7 @@ from crossclaw.gateway.frames import (
     response,
 )
 from crossclaw.gateway.handshake import POLICY_VIOLATION, Admitted
+from crossclaw.gateway.subscribers import Subscription
 
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 
@@ -58,14 +58,14 @@ class Socket(Protocol):
     def allow_frames(self, bytes_max: int) -> None: ...
 
 
-class Reception(Protocol):
+class ClientGreeter(Protocol):
     """Who is told that a client came in or went away."""
 
     def stands(self, principal: Principal) -> bool:
         """Whether the credential that somebody came in with still opens the door."""
         ...
 
-    def welcome(self, client: "Client", admitted: Admitted) -> Ears: ...
+    def welcome(self, client: "Client", admitted: Admitted) -> Subscription: ...
 
     def farewell(self, client: "Client") -> None: ...
 
@@ -77,23 +77,23 @@ class Client:
         connection: Connection,
         socket: Socket,
         door: Door,
-        reception: Reception,
-        around: Around,
+        reception: ClientGreeter,
+        context: GatewayContext,
     ) -> None:
         self.conn_id = conn_id
         self._connection = connection
         self._socket = socket
         self._door = door
         self._reception = reception
-        self._clock = around.clock
-        self._limits = around.limits
+        self._clock = context.clock
+        self._limits = context.limits
         self._seq = 0
         self._at_work = 0
         self._closing = False
         self._leaving = ""
-        self._refusals: Budget | None = None
+        self._refusals: RateBudget | None = None
         self._caller: Caller | None = None
-        self.ears: Ears | None = None
+        self.subscription: Subscription | None = None
         self.protocol = 4
         self.hears_tools = False
 
@@ -139,7 +139,7 @@ class Client:
             data = message.get("bytes") or b""
         actions = self._connection.receive(data)
         match actions:
-            case [Knock(request=request)]:  # what comes behind it waits in the socket
+            case [ConnectRequested(request=request)]:  # what comes behind it waits in the socket
                 actions = await self._connection.admit(request, self._socket.secret_shown)
         self._act(actions, requests, hearing)
         return True
@@ -154,14 +154,14 @@ class Client:
                 case Welcome(admitted=admitted):
                     hearing.deadline = math.inf
                     self._welcome(admitted)
-                case Refusal(frame=frame):
+                case RequestRefused(frame=frame):
                     self._write(frame)
                     self._count_refusal()
                 case Close(code=code, reason=reason):
                     self._socket.close(code, reason)
                 case Drop():
                     self._socket.drop()
-                case Knock():
+                case ConnectRequested():
                     pass
 
     def _welcome(self, admitted: Admitted) -> None:
@@ -169,10 +169,10 @@ class Client:
         self.hears_tools = "tool-events" in admitted.caps
         self._socket.known()
         self._socket.allow_frames(self._limits.payload_bytes_max(admitted.protocol))
-        self.ears = self._reception.welcome(self, admitted)
+        self.subscription = self._reception.welcome(self, admitted)
         self._caller = Caller(
             principal=admitted.principal,
-            listening=self.ears,
+            listening=self.subscription,
             protocol=admitted.protocol,
             client_id=admitted.client.id,
         )
@@ -231,7 +231,7 @@ class Client:
 
     def _count_refusal(self) -> None:
         if self._refusals is None:
-            self._refusals = Budget(self._limits.refusals, self._limits.refusal_refill_s)
+            self._refusals = RateBudget(self._limits.refusals, self._limits.refusal_refill_s)
         if not self._refusals.take(self._clock.now_ms() / 1000):
             self.close(POLICY_VIOLATION, "too many refused requests")
 

@@ -27,10 +27,10 @@ from crossclaw.gateway.handshake import (
     POLICY_VIOLATION,
     Admitted,
     Circumstances,
+    ConnectRefused,
     Handshake,
-    Refused,
 )
-from crossclaw.gateway.limits import Limits
+from crossclaw.gateway.limits import GatewayLimits
 from crossclaw.gateway.pauses import TooManyGuesses
 
 State = Literal["challenged", "connected", "closed"]
@@ -48,7 +48,7 @@ class Welcome(msgspec.Struct, frozen=True):
     admitted: Admitted
 
 
-class Knock(msgspec.Struct, frozen=True):
+class ConnectRequested(msgspec.Struct, frozen=True):
     """`connect` was asked: `admit` decides it before anything else is read."""
 
     request: Request
@@ -58,7 +58,7 @@ class Dispatch(msgspec.Struct, frozen=True):
     request: Request
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class RequestRefused(msgspec.Struct, frozen=True):
     """A request that came to nothing; its owner counts them."""
 
     frame: bytes
@@ -73,7 +73,7 @@ class Drop(msgspec.Struct, frozen=True):
     """The connection ends at once and without an answer."""
 
 
-Action = Send | Welcome | Knock | Dispatch | Refusal | Close | Drop
+Action = Send | Welcome | ConnectRequested | Dispatch | RequestRefused | Close | Drop
 Greet = Callable[[Admitted], Any]
 """Makes the payload of hello-ok."""
 
@@ -98,7 +98,7 @@ class Connection:
         *,
         nonce: str,
         clock: Clock,
-        limits: Limits,
+        limits: GatewayLimits,
     ) -> None:
         self._handshake = handshake
         self._greet = greet
@@ -145,8 +145,8 @@ class Connection:
             return self.close(POLICY_VIOLATION, "invalid request frame")
         if request.method != "connect":
             error = Invalid("invalid handshake: first request must be connect")
-            return self._refuse(request, Refused(error))
-        return [Knock(request)]
+            return self._refuse(request, ConnectRefused(error))
+        return [ConnectRequested(request)]
 
     async def admit(
         self, request: Request, on_secret: Callable[[], None] = lambda: None
@@ -158,7 +158,7 @@ class Connection:
         except TooManyGuesses:
             self.state = "closed"
             return [Drop()]
-        except Refused as refused:
+        except ConnectRefused as refused:
             return self._refuse(request, refused)
         if self.state != "challenged":
             return []  # closed meanwhile
@@ -167,7 +167,7 @@ class Connection:
         hello = response(request.id, self._greet(self.admitted))
         return [Send(hello), Welcome(self.admitted)]
 
-    def _refuse(self, request: Request, refused: Refused) -> list[Action]:
+    def _refuse(self, request: Request, refused: ConnectRefused) -> list[Action]:
         answer = Send(refusal(request.id, error_body(refused.error, 4)))
         return [answer, *self.close(refused.close_code, str(refused.error))]
 
@@ -175,10 +175,10 @@ class Connection:
         try:
             request = decode_request(data)
         except InvalidFrame as error:
-            return [Refusal(refusal(error.request_id or "invalid", error_body(error, 4)))]
+            return [RequestRefused(refusal(error.request_id or "invalid", error_body(error, 4)))]
         if request.method == "connect":
             again = Invalid("connect is only valid as the first request")
-            return [Refusal(refusal(request.id, error_body(again, 4)))]
+            return [RequestRefused(refusal(request.id, error_body(again, 4)))]
         return [Dispatch(request)]
 
 

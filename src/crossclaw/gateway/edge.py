@@ -23,7 +23,7 @@ from crossclaw.door.principal import Principal, person_principal
 from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Offer, Unauthorized
 from crossclaw.gateway.handshake import OPERATOR_SCOPES
 from crossclaw.gateway.http.answers import invalid, too_large, unauthorized
-from crossclaw.gateway.limits import Limits
+from crossclaw.gateway.limits import GatewayLimits
 from crossclaw.gateway.origins import Origins
 from crossclaw.gateway.pauses import TooManyGuesses
 
@@ -58,7 +58,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     body_bytes_max: int | None = None
 
 
-class Refusal(Exception):
+class EdgeRefusal(Exception):
     """A request that ends at the edge, with its answer."""
 
     def __init__(self, response: Response) -> None:
@@ -75,7 +75,7 @@ class Edge:
         upgrade: ASGIApp,
         gatekeeper: Gatekeeper,
         origins: Origins,
-        limits: Limits,
+        limits: GatewayLimits,
         proxies: Iterable[str] = (),
     ) -> None:
         self._routes: dict[str, dict[str, Endpoint]] = {}
@@ -99,7 +99,7 @@ class Edge:
         except TooManyGuesses:
             await _drop(scope, receive)
             return
-        except Refusal as refused:
+        except EdgeRefusal as refused:
             answer = refused.response
             if scope["type"] == "websocket":
                 await receive()  # the upgrade itself; it is answered like any other request
@@ -118,12 +118,12 @@ class Edge:
     def _check_source(self, scope: Scope, headers: Mapping[str, str]) -> None:
         host, local = headers.get("host"), (scope.get("server") or (None,))[0]
         if not self._origins.host_allowed(host, local):
-            raise Refusal(PlainTextResponse("this gateway has another name", 421))
+            raise EdgeRefusal(PlainTextResponse("this gateway has another name", 421))
         if not self._origins.origin_allowed(headers.get("origin"), host):
-            raise Refusal(PlainTextResponse("origin not allowed", 403))
+            raise EdgeRefusal(PlainTextResponse("origin not allowed", 403))
         changing = scope["type"] == "websocket" or scope["method"] in _CHANGING
         if changing and headers.get("sec-fetch-site", "none") == "cross-site":
-            raise Refusal(PlainTextResponse("requests of other sites are not allowed", 403))
+            raise EdgeRefusal(PlainTextResponse("requests of other sites are not allowed", 403))
 
     async def _serve(
         self, scope: Scope, headers: Mapping[str, str], receive: Receive, send: Send
@@ -137,7 +137,7 @@ class Edge:
             answer = await self._answer(endpoint, principal, scope, headers, receive)
             await answer(scope, receive, saying)
         if held.cancelled_caught and not saying.begun:
-            raise Refusal(unauthorized())
+            raise EdgeRefusal(unauthorized())
 
     async def _answer(
         self,
@@ -168,7 +168,7 @@ class Edge:
         try:
             await self._gatekeeper.check(scope["crossclaw.address"], offer, endpoint.door)
         except Unauthorized:
-            raise Refusal(unauthorized()) from None
+            raise EdgeRefusal(unauthorized()) from None
         _make_known(scope)
         if endpoint.door == GATEWAY:
             return person_principal(f"http:{GATEWAY}", OPERATOR_SCOPES, [maker])
@@ -197,7 +197,7 @@ def read_headers(scope: Scope) -> Mapping[str, str]:
         name = raw_name.decode("latin-1").lower()
         value = raw_value.decode("latin-1").strip()
         if name in found and name in ("host", "origin", "authorization", "content-type"):
-            raise Refusal(PlainTextResponse(f"two headers {name}", 400))
+            raise EdgeRefusal(PlainTextResponse(f"two headers {name}", 400))
         found[name] = f"{found[name]}, {value}" if name in found else value
     return found
 
@@ -205,17 +205,17 @@ def read_headers(scope: Scope) -> Mapping[str, str]:
 def check_path(scope: Scope) -> None:
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     if not raw.startswith(b"/") or _ODD_PATH.search(raw):
-        raise Refusal(PlainTextResponse("odd path", 400))
+        raise EdgeRefusal(PlainTextResponse("odd path", 400))
 
 
 def find_endpoint(routes: Mapping[str, Mapping[str, Endpoint]], method: str, path: str) -> Endpoint:
     methods = routes.get(path) or _above(routes, path)
     if methods is None:
-        raise Refusal(PlainTextResponse("Not Found", 404))
+        raise EdgeRefusal(PlainTextResponse("Not Found", 404))
     endpoint = methods.get("GET" if method == "HEAD" else method)
     if endpoint is None:
         allow = {"Allow": ", ".join(sorted(methods))}
-        raise Refusal(PlainTextResponse("Method Not Allowed", 405, headers=allow))
+        raise EdgeRefusal(PlainTextResponse("Method Not Allowed", 405, headers=allow))
     return endpoint
 
 
@@ -239,7 +239,7 @@ def check_json(headers: Mapping[str, str]) -> None:
     not held to it: many senders name no type, and no page can add the header with their secret."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        raise Refusal(invalid("content-type must be application/json", 415))
+        raise EdgeRefusal(invalid("content-type must be application/json", 415))
 
 
 async def read_body(
@@ -247,20 +247,20 @@ async def read_body(
 ) -> bytes:
     length = headers.get("content-length", "")
     if length.isdecimal() and int(length[:20]) > bytes_max:
-        raise Refusal(too_large(bytes_max))
+        raise EdgeRefusal(too_large(bytes_max))
     body = bytearray()
     more = True
     with anyio.move_on_after(time_s) as waiting:
         while more:
             message = await receive()
             if message["type"] != "http.request":
-                raise Refusal(invalid("the body ended early"))
+                raise EdgeRefusal(invalid("the body ended early"))
             body += message.get("body", b"")
             more = message.get("more_body", False)
             if len(body) > bytes_max:
-                raise Refusal(too_large(bytes_max))
+                raise EdgeRefusal(too_large(bytes_max))
     if waiting.cancelled_caught:
-        raise Refusal(invalid("the body took too long", 408))
+        raise EdgeRefusal(invalid("the body took too long", 408))
     return _weighed(bytes(body))
 
 
@@ -269,7 +269,7 @@ def _weighed(body: bytes) -> bytes:
     try:
         untrusted.check(body)
     except untrusted.TooHeavy as error:
-        raise Refusal(invalid(str(error), 413)) from None
+        raise EdgeRefusal(invalid(str(error), 413)) from None
     return body
 
 

@@ -12,36 +12,36 @@ import msgspec
 from crossclaw.domain.events import HeartbeatNews, JobNews
 
 
-class Payload(
+class EventPayload(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
 ):
     """A closed object with OpenClaw's names."""
 
 
-class Server(Payload, frozen=True):
+class Server(EventPayload, frozen=True):
     version: str
     conn_id: str
 
 
-class Features(Payload, frozen=True):
+class Features(EventPayload, frozen=True):
     methods: list[str]
     events: list[str]
     capabilities: list[str] | None = None
 
 
-class SessionDefaults(Payload, frozen=True):
+class SessionDefaults(EventPayload, frozen=True):
     default_agent_id: str
     main_key: str
     main_session_key: str
     scope: str
 
 
-class StateVersion(Payload, frozen=True):
+class StateVersion(EventPayload, frozen=True):
     presence: int
     health: int
 
 
-class Snapshot(Payload, frozen=True):
+class Snapshot(EventPayload, frozen=True):
     presence: list[dict[str, Any]]
     health: dict[str, Any]
     state_version: StateVersion
@@ -49,7 +49,7 @@ class Snapshot(Payload, frozen=True):
     session_defaults: SessionDefaults
 
 
-class Granted(Payload, frozen=True):
+class Granted(EventPayload, frozen=True):
     role: str
     scopes: list[str]
     method: str | None = None
@@ -57,13 +57,13 @@ class Granted(Payload, frozen=True):
     issued_at_ms: int | None = None
 
 
-class Rules(Payload, frozen=True):
+class ConnectionPolicy(EventPayload, frozen=True):
     max_payload: int
     max_buffered_bytes: int
     tick_interval_ms: int
 
 
-class HelloOk(Payload, frozen=True):
+class HelloOk(EventPayload, frozen=True):
     """The answer to `connect`. `auth` comes on protocol 4, and on 3 with a device's new token."""
 
     type: Literal["hello-ok"]
@@ -71,16 +71,16 @@ class HelloOk(Payload, frozen=True):
     server: Server
     features: Features
     snapshot: Snapshot
-    policy: Rules
+    policy: ConnectionPolicy
     auth: Granted | None = None
 
 
-class Challenge(Payload, frozen=True):
+class Challenge(EventPayload, frozen=True):
     nonce: str
     ts: int
 
 
-class AgentEvent(Payload, frozen=True):
+class AgentEvent(EventPayload, frozen=True):
     """`data` by `stream`: lifecycle `{phase: start | end | error}`, assistant `{text, delta}` with the
     text so far, tool (for clients with the cap `tool-events`) `{phase: start | update | result, name,
     toolCallId}`, compaction `{phase}`, model `{phase: retry | fallback}`."""
@@ -93,7 +93,7 @@ class AgentEvent(Payload, frozen=True):
     session_key: str
 
 
-class ChatEvent(Payload, frozen=True):
+class ChatEvent(EventPayload, frozen=True):
     """`message` is the text so far; `deltaText` (protocol 4) the new piece, or all with `replace`."""
 
     run_id: str
@@ -107,7 +107,7 @@ class ChatEvent(Payload, frozen=True):
     stop_reason: str | None = None
 
 
-class SessionMessage(Payload, frozen=True):
+class SessionMessage(EventPayload, frozen=True):
     session_key: str
     agent_id: str
     message: dict[str, Any]
@@ -117,22 +117,22 @@ class SessionMessage(Payload, frozen=True):
     run_id: str | None = None
 
 
-class SessionsChanged(Payload, frozen=True):
+class SessionsChanged(EventPayload, frozen=True):
     session_key: str
     agent_id: str
     reason: str
     ts: int
 
 
-class PresenceEvent(Payload, frozen=True):
+class PresenceEvent(EventPayload, frozen=True):
     presence: list[dict[str, Any]]
 
 
-class Tick(Payload, frozen=True):
+class TickEvent(EventPayload, frozen=True):
     ts: int
 
 
-class NodeRequest(Payload, frozen=True):
+class NodeRequest(EventPayload, frozen=True):
     id: str
     node_id: str
     command: str
@@ -141,7 +141,7 @@ class NodeRequest(Payload, frozen=True):
     params_json: str | None = msgspec.field(default=None, name="paramsJSON")
 
 
-class PairRequested(Payload, frozen=True):
+class PairRequested(EventPayload, frozen=True):
     request_id: str
     device_id: str
     public_key: str
@@ -157,14 +157,14 @@ class PairRequested(Payload, frozen=True):
     remote_ip: str | None = None
 
 
-class PairResolved(Payload, frozen=True):
+class PairResolved(EventPayload, frozen=True):
     request_id: str
     device_id: str
     decision: Literal["approved", "rejected"]
     ts: int
 
 
-class Shutdown(Payload, frozen=True):
+class Shutdown(EventPayload, frozen=True):
     reason: str
 
 
@@ -175,7 +175,7 @@ EVENT_TYPES: dict[str, tuple[Any, str]] = {
     "session.message": (SessionMessage, "A message entered a transcript."),
     "sessions.changed": (SessionsChanged, "A session is not as it was."),
     "presence": (PresenceEvent, "Who is connected."),
-    "tick": (Tick, "The gateway lives."),
+    "tick": (TickEvent, "The gateway lives."),
     "health": (dict[str, Any], "How the house is; the answer of the method `health`."),
     "cron": (JobNews, "Something happened to a job."),
     "heartbeat": (HeartbeatNews, "An agent looked around, or did not."),

@@ -17,7 +17,7 @@ from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Offer, Unauthorized
 from crossclaw.gateway.devices import Device, DeviceRefused, Statement, check_device
 from crossclaw.gateway.event_types import HelloOk
 from crossclaw.gateway.origins import Origins
-from crossclaw.gateway.pairing import Paired, PairingRequired, Pairings, Wish
+from crossclaw.gateway.pairing import Paired, PairingRequest, PairingRequired, Pairings
 
 PROTOCOLS = (4, 3)  # the highest that both know is spoken
 OPERATOR_SCOPES = frozenset(
@@ -87,7 +87,7 @@ class ProtocolMismatch(Invalid):
         self.details = {"expectedProtocol": PROTOCOLS[0]}
 
 
-class Refused(CrossclawError):
+class ConnectRefused(CrossclawError):
     """The connection ends here: an answer to `connect`, then a close."""
 
     def __init__(self, error: CrossclawError, close_code: int = POLICY_VIOLATION) -> None:
@@ -168,7 +168,7 @@ class Handshake:
         try:
             params = read_params(CONNECT, raw)
         except Invalid as error:
-            raise Refused(error) from None
+            raise ConnectRefused(error) from None
         protocol = _common_protocol(params)
         role = _role(params)
         self._check_origin(params, known)
@@ -195,7 +195,7 @@ class Handshake:
     def _check_origin(self, params: ConnectParams, known: Circumstances) -> None:
         if self._origins.origin_allowed(known.origin, known.host):
             return
-        raise Refused(
+        raise ConnectRefused(
             Invalid(
                 "origin not allowed (open the page from the gateway's own address, "
                 "or add its origin to gateway.controlUi.allowedOrigins)"
@@ -219,7 +219,7 @@ class Handshake:
                 return credential.maker
             return gateway
         except Unauthorized as error:
-            raise Refused(_with_hint(error, params.client)) from None
+            raise ConnectRefused(_with_hint(error, params.client)) from None
 
     def _check_device(self, params: ConnectParams, protocol: int, role: str, nonce: str) -> None:
         if params.device is None:
@@ -243,7 +243,7 @@ class Handshake:
                 now_ms=self._clock.now_ms(),
             )
         except DeviceRefused as error:
-            raise Refused(error) from None
+            raise ConnectRefused(error) from None
 
     async def _pair(
         self,
@@ -256,7 +256,7 @@ class Handshake:
         if params.device is None:
             return None
         by_secret = shown.credential_id == GATEWAY
-        wish = Wish(
+        wish = PairingRequest(
             device_id=params.device.id,
             role=role,
             scopes=tuple(sorted(OPERATOR_SCOPES & scopes)),
@@ -267,12 +267,12 @@ class Handshake:
         try:
             return await self._pairings.admit(wish)
         except (PairingRequired, Unauthorized, Busy) as error:
-            raise Refused(error) from None
+            raise ConnectRefused(error) from None
 
     def _check_still(self, made_by: frozenset[Maker]) -> None:
         """Secrets may have changed while the device was written down."""
         if not self._gatekeeper.credentials.stands(made_by):
-            raise Refused(Unauthorized("token", missing=False))
+            raise ConnectRefused(Unauthorized("token", missing=False))
 
 
 def _principal(
@@ -322,7 +322,7 @@ def _common_protocol(params: ConnectParams) -> int:
     for protocol in PROTOCOLS:
         if params.min_protocol <= protocol <= params.max_protocol:
             return protocol
-    raise Refused(ProtocolMismatch(), PROTOCOL_ERROR)
+    raise ConnectRefused(ProtocolMismatch(), PROTOCOL_ERROR)
 
 
 def _role(params: ConnectParams) -> Literal["operator", "node"]:
@@ -331,7 +331,7 @@ def _role(params: ConnectParams) -> Literal["operator", "node"]:
         return "operator"
     if role == "node":
         return "node"
-    raise Refused(Invalid("invalid role"))
+    raise ConnectRefused(Invalid("invalid role"))
 
 
 def _with_hint(error: Unauthorized, client: ClientSays) -> Unauthorized:

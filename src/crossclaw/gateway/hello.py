@@ -8,15 +8,15 @@ import msgspec
 
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.keys import MAIN, SessionKey
-from crossclaw.gateway.events import EVENT_NAMES
 from crossclaw.gateway.handshake import Admitted
-from crossclaw.gateway.limits import Limits
+from crossclaw.gateway.limits import GatewayLimits
+from crossclaw.gateway.publisher import EVENT_NAMES
 
 CAPABILITIES = ("published-model-catalog",)
 """What clients of 2026.9 ask for by name: that `models.list` tells the models that can be used."""
 
 
-class About(msgspec.Struct, frozen=True, kw_only=True):
+class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What the gateway tells of its house."""
 
     version: str
@@ -27,7 +27,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
 class Presence:
     """Who is connected, newest first. `version` grows with every change."""
 
-    def __init__(self, about: About, clock: Clock, limits: Limits) -> None:
+    def __init__(self, about: ServerFacts, clock: Clock, limits: GatewayLimits) -> None:
         self._about = about
         self._clock = clock
         self._limits = limits
@@ -99,7 +99,12 @@ class Health:
 
 class Hello:
     def __init__(
-        self, about: About, presence: Presence, health: Health, clock: Clock, limits: Limits
+        self,
+        about: ServerFacts,
+        presence: Presence,
+        health: Health,
+        clock: Clock,
+        limits: GatewayLimits,
     ) -> None:
         self._about = about
         self._presence = presence

@@ -6,7 +6,7 @@ KIB = 1024
 MIB = 1024 * KIB
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class GatewayLimits(msgspec.Struct, frozen=True, kw_only=True):
     # ── before somebody is known ───────────────────────────────────────────────────────────────
     strangers_max: int = 1024
     """Sockets of nobody known yet; for one more the oldest goes. At about 20 KiB each this is 20 MiB

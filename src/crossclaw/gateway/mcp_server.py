@@ -38,7 +38,7 @@ INSTRUCTIONS = (
 )
 
 
-class Tools(Protocol):
+class McpTools(Protocol):
     async def list(self, principal: Principal, name: str) -> list[ToolSpec]: ...
 
     async def call(
@@ -52,7 +52,7 @@ class Tools(Protocol):
 
 
 def mcp_application(
-    tools: Tools, principal: Principal, name: str | None, client_id: str | None, receive: Receive
+    tools: McpTools, principal: Principal, name: str | None, client_id: str | None, receive: Receive
 ) -> ASGIApp:
     """Answers one request, whose body comes from `receive`. `name` is what the address says; else the
     client's own word counts."""

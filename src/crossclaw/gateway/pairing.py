@@ -56,7 +56,7 @@ class PairingRequired(CrossclawError):
         self.details = {"code": "PAIRING_REQUIRED", "requestId": request_id, "reason": reason}
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
+class PairingRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A device that has proved its key, and what it wants to come in as."""
 
     device_id: str
@@ -137,7 +137,7 @@ class Pairings:
 
     # ── coming in ──────────────────────────────────────────────────────────────────────────────
 
-    async def admit(self, wish: Wish) -> Paired:
+    async def admit(self, wish: PairingRequest) -> Paired:
         async with self._changing:
             found = self.find(wish.device_id, wish.role)
             if wish.token_epoch is not None and (found is None or found.epoch != wish.token_epoch):
@@ -148,7 +148,7 @@ class Pairings:
                 return await self._let_in(found, wish)
             raise PairingRequired(await self._ask(wish), self._why(found, wish))
 
-    async def _welcome_back(self, found: Credential, wish: Wish) -> Paired:
+    async def _welcome_back(self, found: Credential, wish: PairingRequest) -> Paired:
         """A token that nobody has shown yet may have been lost on its way: another one is given."""
         now, used_at = self._clock.now_ms(), found.used_at
         if wish.token_epoch is None:
@@ -158,7 +158,7 @@ class Pairings:
             await self._put(found)
         return Paired(found)
 
-    async def _let_in(self, found: Credential | None, wish: Wish) -> Paired:
+    async def _let_in(self, found: Credential | None, wish: PairingRequest) -> Paired:
         particulars = msgspec.structs.replace(wish.particulars, silent=True)
         credential = self._credential(found, wish.device_id, wish.role, wish.scopes, particulars)
         gone = self._crowded()
@@ -209,7 +209,7 @@ class Pairings:
 
     # ── asking ─────────────────────────────────────────────────────────────────────────────────
 
-    async def _ask(self, wish: Wish) -> str:
+    async def _ask(self, wish: PairingRequest) -> str:
         """One request a device and role. The same wish again is the same request."""
         known = [each for each in self.pending if each.subject == wish.device_id]
         former = next((each for each in known if each.role == wish.role), None)
@@ -241,7 +241,7 @@ class Pairings:
         current = {each.credential_id for each in self.pending}
         return [each for name, each in self._pending.items() if name not in current]
 
-    def _why(self, found: Credential | None, wish: Wish) -> Reason:
+    def _why(self, found: Credential | None, wish: PairingRequest) -> Reason:
         if found is not None and found.revoked_at is None:
             return "scope-upgrade"
         others = [each for each in self.of(wish.device_id) if each.role != wish.role]

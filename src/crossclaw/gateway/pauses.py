@@ -15,7 +15,7 @@ import anyio
 
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Busy
-from crossclaw.gateway.limits import Limits
+from crossclaw.gateway.limits import GatewayLimits
 
 
 class TooManyGuesses(Busy):
@@ -26,7 +26,7 @@ class TooManyGuesses(Busy):
 
 
 class Pauses:
-    def __init__(self, clock: Clock, limits: Limits) -> None:
+    def __init__(self, clock: Clock, limits: GatewayLimits) -> None:
         self._clock = clock
         self._limits = limits
         self._waiting: Counter[str] = Counter()
@@ -70,7 +70,7 @@ class Pauses:
         return wrong + 1
 
 
-def pause_s(wrong: int, limits: Limits) -> float:
+def pause_s(wrong: int, limits: GatewayLimits) -> float:
     """After so many wrong secrets in a row: twice as long each time, up to the longest."""
     doublings = min(wrong - 1, 16)
     return min(limits.pause_s_max, limits.pause_s_first * float(1 << doublings))

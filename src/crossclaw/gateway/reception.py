@@ -10,14 +10,14 @@ import anyio.lowlevel
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.door.dispatch import call_under_way
 from crossclaw.door.principal import Principal
-from crossclaw.gateway.around import Around
-from crossclaw.gateway.audience import Audience, Ears
 from crossclaw.gateway.auth import Gatekeeper
 from crossclaw.gateway.client import Client
+from crossclaw.gateway.context import GatewayContext
 from crossclaw.gateway.frames import EventFrame, event
 from crossclaw.gateway.handshake import POLICY_VIOLATION, Admitted
-from crossclaw.gateway.hello import About, Health, Hello, Presence
+from crossclaw.gateway.hello import Health, Hello, Presence, ServerFacts
 from crossclaw.gateway.pairing import Pairings
+from crossclaw.gateway.subscribers import Audience, Subscription
 
 log = logging.getLogger(__name__)
 
@@ -34,16 +34,16 @@ class Reception:
         self,
         gatekeeper: Gatekeeper,
         pairings: Pairings,
-        about: About,
-        around: Around,
+        about: ServerFacts,
+        context: GatewayContext,
         look: LookAtHealth,
     ) -> None:
         self._gatekeeper = gatekeeper
         self._pairings = pairings
-        self._around = around
+        self._context = context
         self._look = look
         gatekeeper.credentials.listen(self._send_away)
-        clock, limits = around.clock, around.limits
+        clock, limits = context.clock, context.limits
         self.audience = Audience(limits)
         self.presence = Presence(about, clock, limits)
         self._health = Health()
@@ -71,7 +71,7 @@ class Reception:
 
     # ── who comes and goes ─────────────────────────────────────────────────────────────────────
 
-    def welcome(self, client: Client, admitted: Admitted) -> Ears:
+    def welcome(self, client: Client, admitted: Admitted) -> Subscription:
         self._clients.add(client)
         self.presence.came(client.conn_id, admitted, client.address)
         self._newcomers.append(client)
@@ -82,8 +82,8 @@ class Reception:
         self._clients.discard(client)
         if not self._clients:
             self._empty.set()
-        if client.ears is not None:
-            self.audience.leave(client.ears)
+        if client.subscription is not None:
+            self.audience.leave(client.subscription)
         if self.presence.went(client.conn_id):
             self._changed.set()
 
@@ -93,7 +93,7 @@ class Reception:
         for client in list(self._clients):
             if client.admitted is None or self.stands(client.admitted.principal):
                 continue
-            if call is not None and call.listening is client.ears:
+            if call is not None and call.listening is client.subscription:
                 client.leave(ENDED)
             else:
                 client.close(POLICY_VIOLATION, ENDED)
@@ -108,13 +108,13 @@ class Reception:
 
     async def _tick(self) -> None:
         while True:
-            await anyio.sleep(self._around.limits.tick_s)
-            tick = event("tick", {"ts": self._around.clock.now_ms()}, droppable=True)
+            await anyio.sleep(self._context.limits.tick_s)
+            tick = event("tick", {"ts": self._context.clock.now_ms()}, droppable=True)
             await self._tell_everyone(tick, tick)
 
     async def _tell_health(self) -> None:
         while True:
-            await anyio.sleep(self._around.limits.health_s)
+            await anyio.sleep(self._context.limits.health_s)
             await self.look_at_health()
             await self._tell_everyone(self._health_frame(True), self._health_frame(False))
 
@@ -130,9 +130,9 @@ class Reception:
             payload = {"presence": self.presence.entries()}
             version = self._hello.state_version()
             presence = event("presence", payload, droppable=True, state_version=version)
-            for hearer in self.audience.watchers():
-                hearer.push(presence)
-            await anyio.sleep(self._around.limits.presence_s)
+            for subscriber in self.audience.watchers():
+                subscriber.push(presence)
+            await anyio.sleep(self._context.limits.presence_s)
 
     def _health_frame(self, may_read: bool) -> EventFrame:
         version = self._hello.state_version()
@@ -148,7 +148,7 @@ class Reception:
 
     async def close(self, reason: str) -> None:
         """Tell everybody, let nearly finished answers out, then close."""
-        limits = self._around.limits
+        limits = self._context.limits
         frame = event("shutdown", {"reason": reason})
         for client in list(self._clients):
             client.stop_accepting()

@@ -12,20 +12,20 @@ from anyio.abc import TaskStatus
 from starlette.types import Receive, Scope, Send
 from uvicorn import Server
 
-from crossclaw.config.gateway import Gateway as Settings
+from crossclaw.config.gateway import GatewayConfig as Settings
 from crossclaw.domain.errors import ConfigInvalid, CrossclawError
 from crossclaw.door.dispatch import Door
-from crossclaw.gateway.around import Around
 from crossclaw.gateway.auth import Gatekeeper, Lock, is_loopback
 from crossclaw.gateway.client import Client
 from crossclaw.gateway.connection import Connection
+from crossclaw.gateway.context import GatewayContext
 from crossclaw.gateway.edge import Edge, Endpoint
-from crossclaw.gateway.events import Newsroom
 from crossclaw.gateway.handshake import Circumstances, Handshake
-from crossclaw.gateway.hello import About
+from crossclaw.gateway.hello import ServerFacts
 from crossclaw.gateway.http.page import health_endpoint, page_endpoints
 from crossclaw.gateway.origins import Origins, is_loopback_name
 from crossclaw.gateway.pairing import Pairings
+from crossclaw.gateway.publisher import EventPublisher
 from crossclaw.gateway.reception import LookAtHealth, Reception
 from crossclaw.gateway.sockets import WireConfig
 from crossclaw.runs.feed import Feed
@@ -48,8 +48,8 @@ class Gateway:
         gatekeeper: Gatekeeper,
         pairings: Pairings,
         settings: Settings,
-        about: About,
-        around: Around,
+        about: ServerFacts,
+        context: GatewayContext,
         *,
         health: LookAtHealth,
         endpoints: Iterable[Endpoint] = (),
@@ -59,10 +59,10 @@ class Gateway:
         self._gatekeeper = gatekeeper
         self._pairings = pairings
         self._settings = settings
-        self._around = around
+        self._context = context
         self._endpoints = list(endpoints)
-        self._reception = Reception(gatekeeper, pairings, about, around, health)
-        self._newsroom = Newsroom(self._reception.audience, around.clock, around.limits)
+        self._reception = Reception(gatekeeper, pairings, about, context, health)
+        self._publisher = EventPublisher(self._reception.audience, context.clock, context.limits)
 
     # ── what others may ask ────────────────────────────────────────────────────────────────────
 
@@ -94,15 +94,15 @@ class Gateway:
     ) -> None:
         """Until cancelled; then everybody is told, and the doors are closed within two seconds. The
         listener stays open: who comes afterwards waits for the next one who serves it."""
-        limits = self._around.limits
+        limits = self._context.limits
         server = _Server(WireConfig(self._application(host), limits), listener)
         with ExitStack() as until_closed:
-            until_closed.callback(self._feed.subscribe(self._newsroom.hear))
-            until_closed.enter_context(self._around.watchdog.watching())
+            until_closed.callback(self._feed.subscribe(self._publisher.hear))
+            until_closed.enter_context(self._context.watchdog.watching())
             await self._reception.look_at_health()
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(server.serve_shielded, name="uvicorn")
-                tasks.start_soon(self._newsroom.serve, name="newsroom")
+                tasks.start_soon(self._publisher.serve, name="event publisher")
                 tasks.start_soon(self._reception.serve, name="reception")
                 await server.listening.wait()
                 task_status.started()
@@ -117,7 +117,7 @@ class Gateway:
     def _application(self, host: str) -> Edge:
         settings = self._settings
         origins = Origins(host, settings.control_ui.allowed_origins)
-        handshake = Handshake(self._gatekeeper, self._pairings, origins, self._around.clock)
+        handshake = Handshake(self._gatekeeper, self._pairings, origins, self._context.clock)
 
         async def upgrade(scope: Scope, receive: Receive, send: Send) -> None:
             await self._serve_client(handshake, scope, receive, send)
@@ -127,24 +127,24 @@ class Gateway:
             upgrade,
             self._gatekeeper,
             origins,
-            self._around.limits,
+            self._context.limits,
             settings.trusted_proxies,
         )
 
     async def _serve_client(
         self, handshake: Handshake, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        around = self._around
+        context = self._context
         await receive()
         await send({"type": "websocket.accept"})
-        conn_id = around.ids.new()
+        conn_id = context.ids.new()
         connection = Connection(
             handshake,
             lambda admitted: self._reception.hello(conn_id, admitted, self._door.registry.names),
             _circumstances(scope),
-            nonce=around.ids.new(),
-            clock=around.clock,
-            limits=around.limits,
+            nonce=context.ids.new(),
+            clock=context.clock,
+            limits=context.limits,
         )
         client = Client(
             conn_id,
@@ -152,7 +152,7 @@ class Gateway:
             scope["crossclaw.socket"],
             self._door,
             self._reception,
-            around,
+            context,
         )
         await client.serve(receive)
 

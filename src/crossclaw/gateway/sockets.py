@@ -22,7 +22,7 @@ from websockets.frames import Frame
 from websockets.http11 import Request
 from websockets.protocol import State
 
-from crossclaw.gateway.limits import Limits
+from crossclaw.gateway.limits import GatewayLimits
 from crossclaw.gateway.pauses import network_of
 
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
@@ -33,7 +33,7 @@ class Turnstile:
     it is known. When all places of an address are taken, its oldest goes for the next; when all are, the
     oldest of the address that has the most."""
 
-    def __init__(self, limits: Limits, files_max: int | None = None) -> None:
+    def __init__(self, limits: GatewayLimits, files_max: int | None = None) -> None:
         if files_max is None:
             files_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.limits = limits
@@ -110,7 +110,7 @@ class Ticket:
 class WireConfig(Config):
     """uvicorn's config, and with it what our protocols need."""
 
-    def __init__(self, app: Any, limits: Limits) -> None:
+    def __init__(self, app: Any, limits: GatewayLimits) -> None:
         self.limits = limits
         self.turnstile = Turnstile(limits)
         super().__init__(

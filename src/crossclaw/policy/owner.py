@@ -1,10 +1,10 @@
 """The owner: whose words on a chat channel count as those of the person who runs the gateway."""
 
-from crossclaw.config.doors import Commands
+from crossclaw.config.doors import CommandsConfig
 from crossclaw.policy.decision import Decision
 
 
-def decide_commands(settings: Commands, channel: str, sender: str) -> Decision:
+def decide_commands(settings: CommandsConfig, channel: str, sender: str) -> Decision:
     """May this sender use slash commands? `commands.allowFrom`, where it is given, is the whole list; the
     owner may always."""
     if not settings.allow_from or decide_owner(settings, channel, sender).allowed:
@@ -17,7 +17,7 @@ def decide_commands(settings: Commands, channel: str, sender: str) -> Decision:
     )
 
 
-def decide_owner(settings: Commands, channel: str, sender: str) -> Decision:
+def decide_owner(settings: CommandsConfig, channel: str, sender: str) -> Decision:
     """`commands.ownerAllowFrom` names senders, with or without their channel. An empty list: nobody."""
     for entry in map(str, settings.owner_allow_from):
         place, colon, name = entry.partition(":")

@@ -1,6 +1,6 @@
 """The sandbox: is a run locked in? One answer for session tools, for files and for programs."""
 
-from crossclaw.config.agents import Agents, Sandbox
+from crossclaw.config.agents import Agents, SandboxConfig
 from crossclaw.domain.authority import Arm, Authority
 from crossclaw.domain.keys import SessionKey
 from crossclaw.policy.decision import Decision
@@ -8,7 +8,7 @@ from crossclaw.policy.decision import Decision
 _LOCKED_IN = Authority(owner=True, sandboxed=True)  # takes nothing else away
 
 
-def decide_sandbox(settings: Sandbox, key: SessionKey, authority: Authority) -> Decision:
+def decide_sandbox(settings: SandboxConfig, key: SessionKey, authority: Authority) -> Decision:
     """`allowed` says that the session is sandboxed. What came from a sandboxed session stays so,
     whatever the mode: authority only shrinks."""
     if authority.sandboxed:
@@ -50,7 +50,7 @@ def as_arm(agents: Agents, key: SessionKey, authority: Authority, model: str) ->
     return mine.meet(Authority(owner=True, arms=frozenset({arm})))
 
 
-def sandbox_of(agents: Agents, key: SessionKey) -> Sandbox:
+def sandbox_of(agents: Agents, key: SessionKey) -> SandboxConfig:
     """A session may outlive its agent's place in the config; then the defaults hold."""
     known = agents.find(key.agent_id) is not None
     return agents.sandbox_for(key.agent_id) if known else agents.defaults.sandbox

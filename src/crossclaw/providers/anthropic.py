@@ -21,9 +21,9 @@ from crossclaw.providers.calls import parse_arguments, plain_letters, plain_sche
 from crossclaw.providers.contract import (
     AssistantTurn,
     CacheMarks,
+    LostSpending,
     ModelRequest,
     Piece,
-    Spent,
     Tell,
     TextPiece,
     ThinkingPiece,
@@ -40,8 +40,8 @@ from crossclaw.providers.service import (
     CONNECT_S,
     RETRIES,
     SILENCE_S,
-    Patience,
-    Service,
+    CallLimits,
+    ModelService,
     clean_key,
     host_of,
 )
@@ -82,11 +82,11 @@ class AnthropicProvider:
         key = clean_key(name, api_key)
         self._failures = Failures(name, host_of(name, address), WIRE, key)
         self._address = address
-        self._service = Service(
+        self._service = ModelService(
             self._failures,
             f"{address}/v1/messages",
             _headers(key, is_anthropic=address == BASE_URL),
-            Patience(retries, connect_timeout_s, silence_timeout_s, options.timeout_s),
+            CallLimits(retries, connect_timeout_s, silence_timeout_s, options.timeout_s),
         )
 
     async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
@@ -95,7 +95,7 @@ class AnthropicProvider:
         params = with_params(message_params(request, facts), options.params, request.params)
         await self._service.ask(params, answer, tell, headers=options.headers)
         if answer.refusal is not None:
-            tell(Spent(answer.usage or Usage()))
+            tell(LostSpending(answer.usage or Usage()))
             raise self._failures.declined(answer.refusal)
         return answer.message(self.name, request.model)
 

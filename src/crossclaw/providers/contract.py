@@ -114,13 +114,13 @@ class Again(msgspec.Struct, frozen=True):
     """`provider/model`, when another one is asked instead."""
 
 
-class Spent(msgspec.Struct, frozen=True):
+class LostSpending(msgspec.Struct, frozen=True):
     """What a call has cost that brought no answer: it failed in the middle, or was stopped."""
 
     usage: Usage
 
 
-Piece = TextPiece | ThinkingPiece | ToolPiece | Again | Spent
+Piece = TextPiece | ThinkingPiece | ToolPiece | Again | LostSpending
 Tell = Callable[[Piece], None]
 
 

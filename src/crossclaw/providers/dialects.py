@@ -27,7 +27,7 @@ _WANT_REASONING = ("deepseek", "kimi")
 _NEW_LIMIT = ("gpt-5", "gpt-6", "o1", "o3", "o4")
 
 
-class Dialect(msgspec.Struct, frozen=True):
+class WireDialect(msgspec.Struct, frozen=True):
     limit_name: str = "max_tokens"
     thinking: ThinkingFormat = "openai"
     usage_in_stream: bool = True
@@ -47,7 +47,7 @@ class Dialect(msgspec.Struct, frozen=True):
 
 def dialect_of(
     base_url: str, model: str, facts: ModelFacts, compat: dict[str, Any], *, is_openai: bool
-) -> Dialect:
+) -> WireDialect:
     name, host = plain_name(model), base_url.lower()
     mistral = "mistral.ai" in host or name.startswith(_MISTRAL)
     known: dict[str, Any] = {
@@ -66,7 +66,7 @@ def dialect_of(
     }
     if facts.thinking == "none":
         known["thinking"] = "none"
-    return Dialect(**{**known, **_written(compat)})
+    return WireDialect(**{**known, **_written(compat)})
 
 
 _NAMES = {

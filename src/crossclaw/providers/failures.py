@@ -105,7 +105,7 @@ def part_at(params: Mapping[str, Any], place: str) -> object:
     return None if part is params else part
 
 
-def _status_of(answer: "Answer") -> int:
+def _status_of(answer: "ErrorAnswer") -> int:
     """Of an error inside a stream, whose own status is 200: what its kinds stand for."""
     if answer.status != 200:
         return answer.status
@@ -121,7 +121,7 @@ def _may_pass(status: int, kinds: frozenset[str]) -> bool:
     return status == 200 and bool(kinds & _LATER_KINDS)
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ErrorAnswer(msgspec.Struct, frozen=True):
     """An error as it came over the wire. Inside a stream the status is still 200."""
 
     status: int
@@ -183,14 +183,14 @@ class Failures:
         self._wire = wire
         self._api_key = api_key
 
-    def answered(self, answer: Answer) -> ProviderError:
+    def answered(self, answer: ErrorAnswer) -> ProviderError:
         error = self._answered(answer)
         named = _PLACE.search(f"{answer.param} {answer.message}")
         if named and isinstance(error, ProviderRefused):
             error.place = named.group()
         return error
 
-    def _answered(self, answer: Answer) -> ProviderError:
+    def _answered(self, answer: ErrorAnswer) -> ProviderError:
         said = self._quote(answer.message)
         if self._overflows(answer):
             return ContextOverflow(
@@ -257,7 +257,7 @@ class Failures:
             f" models.providers.{self._name}.api and its baseUrl"
         )
 
-    def _overflows(self, answer: Answer) -> bool:
+    def _overflows(self, answer: ErrorAnswer) -> bool:
         """A 429 is mostly a rate limit, whose texts speak of tokens too: only OpenAI's counts."""
         text = " ".join([*answer.kinds, answer.message])
         if answer.status == 429:
@@ -266,7 +266,7 @@ class Failures:
             return False
         return answer.status == 413 or _OVERFLOW.search(text) is not None
 
-    def _later(self, answer: Answer, said: str) -> ProviderError:
+    def _later(self, answer: ErrorAnswer, said: str) -> ProviderError:
         wait_s = retry_after_s(answer.headers)
         when = f"in {wait_s:g} s" if wait_s is not None else "later"
         limited = answer.status == 429 or answer.kinds & _LIMIT_KINDS

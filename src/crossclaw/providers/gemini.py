@@ -16,9 +16,9 @@ from crossclaw.domain.models import ListedModel, ModelFacts
 from crossclaw.providers.calls import call_ids, make_call_id, plain_schema
 from crossclaw.providers.contract import (
     AssistantTurn,
+    LostSpending,
     ModelRequest,
     Piece,
-    Spent,
     Tell,
     TextPiece,
     ThinkingPiece,
@@ -33,8 +33,8 @@ from crossclaw.providers.service import (
     CONNECT_S,
     RETRIES,
     SILENCE_S,
-    Patience,
-    Service,
+    CallLimits,
+    ModelService,
     clean_key,
     host_of,
 )
@@ -66,11 +66,11 @@ class GeminiProvider:
         self._base_url = (base_url or BASE_URL).rstrip("/")
         key = clean_key(name, api_key)
         self._failures = Failures(name, host_of(name, self._base_url), WIRE, key)
-        self._service = Service(
+        self._service = ModelService(
             self._failures,
             self._base_url,
             {"x-goog-api-key": key},
-            Patience(retries, connect_timeout_s, silence_timeout_s, options.timeout_s),
+            CallLimits(retries, connect_timeout_s, silence_timeout_s, options.timeout_s),
         )
 
     async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
@@ -81,7 +81,7 @@ class GeminiProvider:
         url = f"{self._base_url}/models/{model}:streamGenerateContent?alt=sse"
         await self._service.ask(params, answer, tell, headers=options.headers, url=url)
         if (why := answer.declined) is not None:
-            tell(Spent(answer.usage or Usage()))
+            tell(LostSpending(answer.usage or Usage()))
             raise self._failures.declined(why)
         return answer.message(self.name, request.model)
 

@@ -31,7 +31,7 @@ class _Idle(NamedTuple):
     client: "httpx2.AsyncClient"
 
 
-class Lines:
+class KeptConnections:
     """As many as there are calls at once, which the caller limits."""
 
     def __init__(self, connect_s: float, silence_s: float) -> None:

@@ -28,7 +28,7 @@ from crossclaw.providers.contract import (
     Turn,
     UserTurn,
 )
-from crossclaw.providers.failures import Answer, Failures, error_parts
+from crossclaw.providers.failures import ErrorAnswer, Failures, error_parts
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +65,9 @@ class LocalProvider:
             stopped.set()
         if answer.error is not None:
             kinds, message = error_parts(answer.error)
-            raise self._failures.answered(Answer(400, kinds, message or "it does not say why", {}))
+            raise self._failures.answered(
+                ErrorAnswer(400, kinds, message or "it does not say why", {})
+            )
         if answer.stop is None:
             raise self._failures.cut()
         return answer.message(self.name, request.output_tokens_max)

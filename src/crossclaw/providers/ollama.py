@@ -37,8 +37,8 @@ from crossclaw.providers.service import (
     CONNECT_S,
     RETRIES,
     SILENCE_S,
-    Patience,
-    Service,
+    CallLimits,
+    ModelService,
     clean_key,
     host_of,
 )
@@ -74,11 +74,11 @@ class OllamaProvider:
             else silence_timeout_s
         )
         self._failures = Failures(name, host_of(name, self._base_url), WIRE, key)
-        self._service = Service(
+        self._service = ModelService(
             self._failures,
             f"{self._base_url}/api/chat",
             {"Authorization": f"Bearer {key}", "Accept": "application/x-ndjson"},
-            Patience(retries, connect_timeout_s, silence_s, options.timeout_s),
+            CallLimits(retries, connect_timeout_s, silence_s, options.timeout_s),
         )
 
     async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:

@@ -24,15 +24,15 @@ from crossclaw.providers.chat_reading import ChatAnswer
 from crossclaw.providers.contract import (
     AssistantTurn,
     CacheMarks,
+    LostSpending,
     ModelRequest,
-    Spent,
     Tell,
     ToolReturn,
     ToolSpec,
     Turn,
     UserTurn,
 )
-from crossclaw.providers.dialects import Dialect, dialect_of
+from crossclaw.providers.dialects import WireDialect, dialect_of
 from crossclaw.providers.failures import Failures
 from crossclaw.providers.options import DEFAULTS, WireOptions, with_params
 from crossclaw.providers.room import answer_limit
@@ -40,8 +40,8 @@ from crossclaw.providers.service import (
     CONNECT_S,
     RETRIES,
     SILENCE_S,
-    Patience,
-    Service,
+    CallLimits,
+    ModelService,
     clean_key,
     host_of,
 )
@@ -71,11 +71,11 @@ class OpenAIProvider:
         self._base_url = (base_url or BASE_URL).rstrip("/")
         key = clean_key(name, api_key)
         self._failures = Failures(name, host_of(name, self._base_url), WIRE, key)
-        self._service = Service(
+        self._service = ModelService(
             self._failures,
             f"{self._base_url}/chat/completions",
             {"Authorization": f"Bearer {key}"},
-            Patience(retries, connect_timeout_s, silence_timeout_s, options.timeout_s),
+            CallLimits(retries, connect_timeout_s, silence_timeout_s, options.timeout_s),
         )
 
     async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
@@ -97,7 +97,7 @@ class OpenAIProvider:
         params = with_params(params, options.params, request.params)
         await self._service.ask(params, answer, tell, headers=options.headers)
         if (why := answer.declined) is not None:
-            tell(Spent(answer.usage or Usage()))
+            tell(LostSpending(answer.usage or Usage()))
             raise self._failures.declined(why)
         return answer.message(self.name, request.model)
 
@@ -130,11 +130,11 @@ def _listed(model: Any) -> ListedModel:
 
 
 def completion_params(
-    request: ModelRequest, facts: ModelFacts | None = None, dialect: Dialect | None = None
+    request: ModelRequest, facts: ModelFacts | None = None, dialect: WireDialect | None = None
 ) -> dict[str, Any]:
     """The body of a request."""
     facts = facts or known_facts(request.model)
-    dialect = dialect or Dialect()
+    dialect = dialect or WireDialect()
     messages = [*_system(request), *_conversation(request.turns, dialect)]
     params: dict[str, Any] = {
         "model": request.model,
@@ -154,7 +154,7 @@ def completion_params(
     return params
 
 
-def _thinking(request: ModelRequest, facts: ModelFacts, dialect: Dialect) -> dict[str, Any]:
+def _thinking(request: ModelRequest, facts: ModelFacts, dialect: WireDialect) -> dict[str, Any]:
     """Each service has its own word for it."""
     on = request.thinking != "off"
     level = _level(request, facts)
@@ -178,7 +178,7 @@ def _thinking(request: ModelRequest, facts: ModelFacts, dialect: Dialect) -> dic
     return {}
 
 
-def _thinks_not_with_tools(request: ModelRequest, facts: ModelFacts, dialect: Dialect) -> bool:
+def _thinks_not_with_tools(request: ModelRequest, facts: ModelFacts, dialect: WireDialect) -> bool:
     return bool(request.tools) and facts.chat_tools == "unthinking" and dialect.is_openai
 
 
@@ -226,7 +226,7 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-def _conversation(turns: list[Turn], dialect: Dialect) -> list[dict[str, Any]]:
+def _conversation(turns: list[Turn], dialect: WireDialect) -> list[dict[str, Any]]:
     names = {
         block.id: block.name
         for turn in turns
@@ -243,7 +243,9 @@ def _conversation(turns: list[Turn], dialect: Dialect) -> list[dict[str, Any]]:
     return messages
 
 
-def _user_messages(turn: UserTurn, names: dict[str, str], dialect: Dialect) -> list[dict[str, Any]]:
+def _user_messages(
+    turn: UserTurn, names: dict[str, str], dialect: WireDialect
+) -> list[dict[str, Any]]:
     # A tool message holds words only: pictures follow in the user message after all results.
     pictures = [part for result in turn.results for part in _pictures(result)]
     told = [*pictures, *(p for p in turn.content if not isinstance(p, Text) or p.text.strip())]
@@ -255,7 +257,7 @@ def _user_messages(turn: UserTurn, names: dict[str, str], dialect: Dialect) -> l
     return [*results, *bridge, *_user(told)]
 
 
-def _assistant(content: list[AssistantBlock], dialect: Dialect) -> dict[str, Any]:
+def _assistant(content: list[AssistantBlock], dialect: WireDialect) -> dict[str, Any]:
     """Thinking stays behind, but for a server that wants its own back."""
     text = "".join(block.text for block in content if isinstance(block, Text))
     calls = [_tool_call(block, dialect) for block in content if isinstance(block, ToolUse)]
@@ -281,7 +283,7 @@ def _state(content: list[AssistantBlock]) -> dict[str, Any]:
     return state
 
 
-def _tool_call(call: ToolUse, dialect: Dialect) -> dict[str, Any]:
+def _tool_call(call: ToolUse, dialect: WireDialect) -> dict[str, Any]:
     arguments = msgspec.json.encode(call.input).decode()
     wire: dict[str, Any] = {
         "id": _id(call.id, dialect),
@@ -295,11 +297,13 @@ def _tool_call(call: ToolUse, dialect: Dialect) -> dict[str, Any]:
     return wire
 
 
-def _id(call_id: str, dialect: Dialect) -> str:
+def _id(call_id: str, dialect: WireDialect) -> str:
     return nine_letters(call_id) if dialect.nine_letter_ids else call_id
 
 
-def _tool_message(result: ToolReturn, names: dict[str, str], dialect: Dialect) -> dict[str, Any]:
+def _tool_message(
+    result: ToolReturn, names: dict[str, str], dialect: WireDialect
+) -> dict[str, Any]:
     text = "\n".join(part.text for part in result.content if isinstance(part, Text))
     if result.is_error:
         text = f"Error: {text}"  # the wire has no field for it

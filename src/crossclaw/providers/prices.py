@@ -13,7 +13,7 @@ import msgspec
 from crossclaw.config.providers import Cost, Models
 from crossclaw.domain.messages import AssistantMessage, Usage
 from crossclaw.domain.models import ListedModel
-from crossclaw.providers.contract import ModelRequest, Piece, Provider, Spent, Tell
+from crossclaw.providers.contract import LostSpending, ModelRequest, Piece, Provider, Tell
 
 PACKAGE = "genai_prices"
 UNLISTED_MAX = 1_000  # more models than anybody names; further ones are looked up each time
@@ -58,7 +58,7 @@ class Priced:
         lost: list[Usage] = []
 
         def keep(piece: Piece) -> None:
-            lost.append(piece.usage) if isinstance(piece, Spent) else tell(piece)
+            lost.append(piece.usage) if isinstance(piece, LostSpending) else tell(piece)
 
         try:
             answer = await self._provider.complete(request, keep)
@@ -66,7 +66,7 @@ class Priced:
             # It has been spent, whatever becomes of whoever asked.
             with anyio.CancelScope(shield=True):
                 for usage in lost:
-                    tell(Spent(await self._priced(request.model, usage)))
+                    tell(LostSpending(await self._priced(request.model, usage)))
             raise
         if answer.usage is None:
             return answer

@@ -29,7 +29,7 @@ from crossclaw.providers.options import DEFAULTS, WireOptions
 from crossclaw.providers.prices import Priced, Prices
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.providers.responses import ResponsesProvider
-from crossclaw.providers.retry import Patience, Retrying
+from crossclaw.providers.retry import Retrying, RetryLimits
 from crossclaw.providers.service import SILENCE_S
 
 Api = Literal[
@@ -88,7 +88,7 @@ class Providers:
         *,
         extra: Mapping[str, Provider] | None = None,
         prices: Prices | None = None,
-        patience: Patience | None = None,
+        patience: RetryLimits | None = None,
         calls_max: int = CALLS_MAX,
     ) -> None:
         self._settings = {**_BUILT_IN, **settings}

@@ -62,7 +62,7 @@ _REPORT = "`Result:`"
 _SILENCE = ("ANNOUNCE_SKIP", "REPLY_SKIP")
 
 
-class Step(msgspec.Struct):
+class RehearsalStep(msgspec.Struct):
     say: list[str] = []
     tools: list[tuple[str, str]] = []
     think: list[str] = []
@@ -106,26 +106,26 @@ class RehearsalProvider:
                 await anyio.lowlevel.checkpoint()
 
 
-def next_step(request: ModelRequest) -> Step:
+def next_step(request: ModelRequest) -> RehearsalStep:
     script, played = _find_script(request)
     if played < len(script):
         return script[played]
-    return Step(say=[_plain_answer(request)])
+    return RehearsalStep(say=[_plain_answer(request)])
 
 
-def parse_script(text: str) -> list[Step]:
+def parse_script(text: str) -> list[RehearsalStep]:
     """The steps that a text asks for; none when it has no directive."""
     directives = [(match[1].lower(), match[2]) for match in _DIRECTIVE.finditer(text)]
-    steps = [Step()] if directives else []
+    steps = [RehearsalStep()] if directives else []
     for verb, argument in directives:
         if verb == "then":
-            steps.append(Step())
+            steps.append(RehearsalStep())
         else:
             _add(steps[-1], verb, argument)
     return steps
 
 
-def _add(step: Step, verb: str, argument: str) -> None:
+def _add(step: RehearsalStep, verb: str, argument: str) -> None:
     match verb:
         case "say":
             step.say.append(argument)
@@ -150,7 +150,7 @@ def _number(verb: str, argument: str) -> float:
     return float(argument)
 
 
-def _find_script(request: ModelRequest) -> tuple[list[Step], int]:
+def _find_script(request: ModelRequest) -> tuple[list[RehearsalStep], int]:
     """The script that is being played and how many of its steps were. Words without a directive
     end a script, with two exceptions: words that came along with tool results (an announce may
     arrive in the middle of a run), and those that ask for the rest of an answer that was cut."""
@@ -165,7 +165,7 @@ def _find_script(request: ModelRequest) -> tuple[list[Step], int]:
     return script, played
 
 
-def _latest_script(turns: list[Turn]) -> tuple[list[Step], list[Turn]]:
+def _latest_script(turns: list[Turn]) -> tuple[list[RehearsalStep], list[Turn]]:
     for place in reversed(range(len(turns))):
         turn = turns[place]
         if isinstance(turn, UserTurn) and (script := _script_of(turn)):
@@ -173,12 +173,12 @@ def _latest_script(turns: list[Turn]) -> tuple[list[Step], list[Turn]]:
     return [], []
 
 
-def _was_cut(played: list[Step], answer: str) -> bool:
+def _was_cut(played: list[RehearsalStep], answer: str) -> bool:
     """An answer that was continued is stored as one and no longer equals its first half."""
     return bool(played) and bool(played[-1].cut) and answer == _text(played[-1])
 
 
-def _script_of(turn: UserTurn) -> list[Step]:
+def _script_of(turn: UserTurn) -> list[RehearsalStep]:
     return parse_script(_words(turn))
 
 
@@ -246,7 +246,7 @@ def _shorten(text: str) -> str:
     return text if len(text) <= QUOTE_CHARS else text[:QUOTE_CHARS] + "…"
 
 
-def _blocks(request: ModelRequest, step: Step) -> list[AssistantBlock]:
+def _blocks(request: ModelRequest, step: RehearsalStep) -> list[AssistantBlock]:
     blocks: list[AssistantBlock] = [Thinking("\n".join(step.think))] if step.think else []
     if text := _text(step):
         blocks.append(Text(text))
@@ -257,12 +257,12 @@ def _blocks(request: ModelRequest, step: Step) -> list[AssistantBlock]:
     return [*blocks, *calls]
 
 
-def _text(step: Step) -> str:
+def _text(step: RehearsalStep) -> str:
     counted = [" ".join(f"word{n}" for n in range(1, step.words + 1))] if step.words else []
     return "\n".join([*step.say, *counted, *step.cut])
 
 
-def _stop_reason(step: Step) -> StopReason:
+def _stop_reason(step: RehearsalStep) -> StopReason:
     if step.tools:
         return "tool_use"
     return "max_tokens" if step.cut else "end_turn"

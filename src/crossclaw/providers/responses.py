@@ -23,8 +23,8 @@ from crossclaw.domain.models import ListedModel, ModelFacts
 from crossclaw.providers.calls import plain_schema
 from crossclaw.providers.contract import (
     AssistantTurn,
+    LostSpending,
     ModelRequest,
-    Spent,
     Tell,
     ToolReturn,
     ToolSpec,
@@ -38,8 +38,8 @@ from crossclaw.providers.service import (
     CONNECT_S,
     RETRIES,
     SILENCE_S,
-    Patience,
-    Service,
+    CallLimits,
+    ModelService,
     clean_key,
     host_of,
 )
@@ -66,11 +66,11 @@ class ResponsesProvider:
         self._base_url = (base_url or BASE_URL).rstrip("/")
         key = clean_key(name, api_key)
         self._failures = Failures(name, host_of(name, self._base_url), WIRE, key)
-        self._service = Service(
+        self._service = ModelService(
             self._failures,
             f"{self._base_url}/responses",
             {"Authorization": f"Bearer {key}"},
-            Patience(retries, connect_timeout_s, silence_timeout_s, options.timeout_s),
+            CallLimits(retries, connect_timeout_s, silence_timeout_s, options.timeout_s),
         )
         self._summaries = True
         """Summaries of reasoning need a verified organisation; without one the request is refused."""
@@ -91,7 +91,7 @@ class ResponsesProvider:
         answer = ResponsesAnswer(request)
         await self._service.ask(params, answer, tell, headers=options.headers)
         if (why := answer.declined) is not None:
-            tell(Spent(answer.usage or Usage()))
+            tell(LostSpending(answer.usage or Usage()))
             raise self._failures.declined(why)
         return answer.message(self.name, request.model)
 

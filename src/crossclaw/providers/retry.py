@@ -13,12 +13,12 @@ import msgspec
 
 from crossclaw.domain.errors import ProviderError, ProviderOverloaded, RateLimited
 from crossclaw.domain.messages import AssistantMessage
-from crossclaw.providers.contract import Again, ModelRequest, Piece, Provider, Spent, Tell
+from crossclaw.providers.contract import Again, LostSpending, ModelRequest, Piece, Provider, Tell
 
 log = logging.getLogger(__name__)
 
 
-class Patience(msgspec.Struct, frozen=True):
+class RetryLimits(msgspec.Struct, frozen=True):
     """How long one call is tried."""
 
     attempts_max: int = 4
@@ -62,12 +62,12 @@ class Retrying:
     def __init__(
         self,
         provider: Provider,
-        patience: Patience | None = None,
+        patience: RetryLimits | None = None,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self.name = provider.name
         self._provider = provider
-        self._patience = patience or Patience()
+        self._patience = patience or RetryLimits()
         self._jitter = jitter
         self._budget = RetryBudget()
 
@@ -95,7 +95,7 @@ class Retrying:
 
     def _wait_s(
         self,
-        patience: Patience,
+        patience: RetryLimits,
         error: ProviderError,
         attempt: int,
         began_s: float,
@@ -131,11 +131,11 @@ class _Telling:
         self.spoke = False
 
     def __call__(self, piece: Piece) -> None:
-        self.spoke = self.spoke or not isinstance(piece, Spent)
+        self.spoke = self.spoke or not isinstance(piece, LostSpending)
         self._tell(piece)
 
 
-def _patience(usual: Patience, request: ModelRequest, error: ProviderError) -> Patience:
+def _patience(usual: RetryLimits, request: ModelRequest, error: ProviderError) -> RetryLimits:
     """A rate limit that says when it ends is waited for, by whoever has the time."""
     if not request.patient or not isinstance(error, RateLimited) or not error.retry_after_s:
         return usual

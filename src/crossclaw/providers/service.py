@@ -18,15 +18,15 @@ from crossclaw.domain import untrusted
 from crossclaw.domain.errors import ProviderError, ProviderRefused
 from crossclaw.domain.messages import Usage
 from crossclaw.providers.contract import (
+    LostSpending,
     Piece,
-    Spent,
     Tell,
     TextPiece,
     ThinkingPiece,
     ToolPiece,
 )
 from crossclaw.providers.failures import (
-    Answer,
+    ErrorAnswer,
     Failures,
     error_param,
     error_parts,
@@ -34,7 +34,7 @@ from crossclaw.providers.failures import (
     retry_after_s,
     where_the_key_goes,
 )
-from crossclaw.providers.lines import Lines
+from crossclaw.providers.lines import KeptConnections
 
 if TYPE_CHECKING:
     import httpx2
@@ -68,7 +68,7 @@ PICTURE_CHARS = 6_400  # as much as the 1,600 tokens that a picture of the usual
 _encode = msgspec.json.Encoder().encode
 
 
-class Patience(NamedTuple):
+class CallLimits(NamedTuple):
     retries: int = RETRIES
     connect_s: float = CONNECT_S
     silence_s: float = SILENCE_S
@@ -80,7 +80,7 @@ class ServiceSaid(Exception):
     """An error that came as a part of the answer: its body, as the service wrote it."""
 
 
-class Reading(Protocol):
+class AnswerBuilder(Protocol):
     """An answer under construction. A wrong shape may raise what reading it raises."""
 
     @property
@@ -102,11 +102,11 @@ class Reading(Protocol):
         ...
 
 
-class Service:
+class ModelService:
     """One address of one provider."""
 
     def __init__(
-        self, failures: Failures, url: str, headers: Mapping[str, str], patience: Patience
+        self, failures: Failures, url: str, headers: Mapping[str, str], patience: CallLimits
     ) -> None:
         self._failures = failures
         self._url = url
@@ -119,12 +119,12 @@ class Service:
             **headers,
         }
         self._patience = patience
-        self._lines = Lines(patience.connect_s, patience.silence_s)
+        self._lines = KeptConnections(patience.connect_s, patience.silence_s)
 
     async def ask(
         self,
         params: Mapping[str, Any],
-        answer: Reading,
+        answer: AnswerBuilder,
         tell: Tell,
         *,
         headers: Mapping[str, str] | None = None,
@@ -143,7 +143,7 @@ class Service:
             if isinstance(error, ProviderRefused) and error.place:
                 error.part = part_at(params, error.place)
             if heard.said or answer.usage is not None:
-                tell(Spent(answer.usage or _estimated(params, heard.said)))
+                tell(LostSpending(answer.usage or _estimated(params, heard.said)))
             raise
 
     async def _ask(self, asked: "_Asked", answer: "_Noting", tell: Tell) -> None:
@@ -343,7 +343,7 @@ class _Noting:
     """An answer under construction, and whether it has begun as it should: then what is nonsense after
     that was garbled on the way, be it before the first word."""
 
-    def __init__(self, answer: Reading) -> None:
+    def __init__(self, answer: AnswerBuilder) -> None:
         self._answer = answer
         self.begun = False
 
@@ -406,14 +406,14 @@ def _asked_wait_s(response: "httpx2.Response") -> float | None:
     return retry_after_s(response.headers)
 
 
-def _answer_of(response: "httpx2.Response", text: str) -> Answer:
+def _answer_of(response: "httpx2.Response", text: str) -> ErrorAnswer:
     try:
         body = _parse(text)
     except ValueError:
         body = text
     kinds, message = error_parts(body)
     said = message or text or f"status {response.status_code}"
-    return Answer(response.status_code, kinds, said, response.headers, error_param(body))
+    return ErrorAnswer(response.status_code, kinds, said, response.headers, error_param(body))
 
 
 def _parse(text: str) -> Any:

@@ -35,7 +35,7 @@ from crossclaw.ledger.jobs import SettleTick
 from crossclaw.ledger.operations import Claimed, NotYet
 from crossclaw.policy.budget import time_is_over
 from crossclaw.policy.credentials import ENDED, Credentials
-from crossclaw.runs.book import NOTHING, Book, Follow, Take
+from crossclaw.runs.run_store import NOTHING, Follow, RunStore, Take
 from crossclaw.runs.slots import Slots
 from crossclaw.runs.suspects import Suspects
 
@@ -61,22 +61,26 @@ class Ending(msgspec.Struct, frozen=True):
     entries: Sequence[NewEntry] = ()
 
 
-class Progress:
+class WordsSoFar:
     """What a run has said so far in the turn under way: kept when it is cut off."""
 
     def __init__(self) -> None:
         self.rescue: Callable[[EndStatus, str], Sequence[NewEntry]] = lambda status, error: ()
 
 
-Execute = Callable[[Run, Progress], Awaitable[Ending]]
+Execute = Callable[[Run, WordsSoFar], Awaitable[Ending]]
 Finished = Callable[[Run, Outcome], Awaitable[Follow]]
 
 
 class Lanes:
     def __init__(
-        self, book: Book, slots: Slots, clock: Clock, credentials: Credentials | None = None
+        self,
+        run_store: RunStore,
+        slots: Slots,
+        clock: Clock,
+        credentials: Credentials | None = None,
     ) -> None:
-        self._book = book
+        self._run_store = run_store
         self._credentials = credentials or Credentials()
         self._credentials.listen(self._stop_fallen)
         self._slots = slots
@@ -89,7 +93,7 @@ class Lanes:
         self._suspects = Suspects()
         self._interrupted: set[SessionKey] = set()
         """Lanes in which a message came that will not wait for the run under way."""
-        book.on_work(self.wake, self._taking, self._interrupt)
+        run_store.on_work(self.wake, self._taking, self._interrupt)
 
     def wake(self, key: SessionKey) -> None:
         """There may be work for this session. Cheap, and never wrong to call."""
@@ -144,18 +148,18 @@ class Lanes:
                 await under_way.over.wait()
                 return under_way.ended_as == "aborted"
         outcome = Outcome("aborted", error=reason)
-        run = await self._book.find(run_id)
+        run = await self._run_store.find(run_id)
         if run is not None and run.merged_into is not None and not run.ended:
             return await self.abort(run.merged_into, reason)  # there is one answer to stop
         follow = NOTHING if run is None or run.ended else await self._finished(run, outcome)
-        ended = await self._book.end_open(run_id, outcome, follow)
+        ended = await self._run_store.end_open(run_id, outcome, follow)
         if ended is not None and (begun := self._under_way.get(run_id)) is not None:
             begun.stop(outcome)
         return ended is not None
 
     async def abort_session(self, key: SessionKey, reason: str) -> list[str]:
         """Stop all of a session's runs, the queued ones first, so that none begins meanwhile."""
-        open_runs = await self._book.list_open(key)
+        open_runs = await self._run_store.list_open(key)
         stopped = [
             run.run_id
             for run in reversed(open_runs)
@@ -166,7 +170,7 @@ class Lanes:
     # ── inside ─────────────────────────────────────────────────────────────────────────────────
 
     async def _recover(self) -> None:
-        recovered = await self._book.recover()
+        recovered = await self._run_store.recover()
         for run in recovered.given_up:
             log.warning("run %s is given up: the gateway ended each time with it", run.run_id)
             await self._give_up(run)
@@ -183,7 +187,7 @@ class Lanes:
 
     async def _let_suspects_begin(self) -> None:
         if self._suspects:
-            with self._book.listening_to(self._suspects.hear, EntryAppended, RunEnded):
+            with self._run_store.listening_to(self._suspects.hear, EntryAppended, RunEnded):
                 await self._suspects.serve()
 
     async def _give_up(self, run: Run) -> None:
@@ -197,12 +201,14 @@ class Lanes:
         entry = NewEntry(entry_id=entry_id_of("end", run.run_id), message=last_words)
         try:
             follow = await self._finished(run, outcome)
-            await self._book.end_open(run.run_id, outcome, follow, [entry])
+            await self._run_store.end_open(run.run_id, outcome, follow, [entry])
         except STORE_TROUBLE:
             raise
         except Exception:
             log.exception("run %s ends, and what should follow from it is lost", run.run_id)
-            await self._book.end_open(run.run_id, outcome, self._tick_over(run, error), [entry])
+            await self._run_store.end_open(
+                run.run_id, outcome, self._tick_over(run, error), [entry]
+            )
 
     def _tick_over(self, run: Run, error: str) -> Follow:
         """A job is never left without the end of its tick: it would not run again."""
@@ -256,7 +262,7 @@ class Lanes:
     async def _may_have_more(self, key: SessionKey) -> bool:
         """To look is cheaper than a claim that finds nothing."""
         try:
-            return await self._book.has_open(key)
+            return await self._run_store.has_open(key)
         except STORE_TROUBLE as error:
             log.error("lane %s stands still: %s", key, error)
             await anyio.sleep(STORE_PATIENCE_S)
@@ -266,7 +272,7 @@ class Lanes:
         try:
             # Whoever submitted it is answered first. Not to be stopped here: nobody would release it.
             await anyio.lowlevel.cancel_shielded_checkpoint()
-            self._book.tell_start(claimed)
+            self._run_store.tell_start(claimed)
             await self._keep_going(claimed.run)
         finally:
             self._slots.give(key)
@@ -283,12 +289,12 @@ class Lanes:
     async def _take_next(self, key: SessionKey) -> bool | NotYet:
         try:
             with anyio.CancelScope(shield=True):  # a claim that nobody hears of is never given back
-                claimed = await self._book.claim(key)
+                claimed = await self._run_store.claim(key)
         except STORE_TROUBLE as error:
             await self._stand_still(key, error)
             return True
         if isinstance(claimed, Claimed):
-            self._book.tell_start(claimed)
+            self._run_store.tell_start(claimed)
             await self._keep_going(claimed.run)
             return True
         return claimed or False
@@ -303,13 +309,13 @@ class Lanes:
         if not isinstance(error, StoreDamaged):
             return False
         try:
-            found = await self._book.set_aside_damaged(key)
+            found = await self._run_store.set_aside_damaged(key)
             for run in found:
                 log.error("run %s of %s cannot be read and ends; the lane goes on", run.run_id, key)
                 if not run.ended:
                     await self._end_in_error(run, DAMAGED_MESSAGE)
                 elif over := self._tick_over(run, run.error or "").ops:
-                    await self._book.follow_up(over)
+                    await self._run_store.follow_up(over)
         except STORE_TROUBLE as trouble:
             log.error("lane %s cannot pass what is damaged in it: %s", key, trouble)
             return False
@@ -340,7 +346,7 @@ class Lanes:
         while True:
             await anyio.sleep(STORE_PATIENCE_S)
             try:
-                return await self._book.release(run)
+                return await self._run_store.release(run)
             except STORE_TROUBLE as error:
                 log.warning("run %s waits for the ledger: %s", run.run_id, error)
 
@@ -357,7 +363,7 @@ class Lanes:
             under_way.ended_as = ending.outcome.status
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
-                await self._book.release(run)
+                await self._run_store.release(run)
             raise
         finally:
             del self._under_way[run.run_id]
@@ -380,7 +386,7 @@ class Lanes:
         """Only what answers a person in the chat gives way to the person's next message."""
         run = under_way.run
         self._interrupted.discard(run.key)
-        behind = (await self._book.list_open(run.key))[1:] if run.kind == "chat" else []
+        behind = (await self._run_store.list_open(run.key))[1:] if run.kind == "chat" else []
         if any(_interrupts(other) for other in behind):
             under_way.stop(Outcome("aborted", error=INTERRUPTED))
 
@@ -388,7 +394,7 @@ class Lanes:
         for tries_left in reversed(range(END_TRIES)):
             follow = await self._finished(run, ending.outcome)
             try:
-                await self._book.end(run, ending.outcome, ending.entries, follow)
+                await self._run_store.end(run, ending.outcome, ending.entries, follow)
                 return
             except NotFound:  # a session was deleted since it was asked what follows: ask again
                 if not tries_left:
@@ -399,7 +405,7 @@ class Lanes:
                 await anyio.sleep(STORE_PATIENCE_S)
 
     async def _run_to_its_end(self, run: Run, under_way: "_UnderWay") -> Ending:
-        progress = Progress()
+        progress = WordsSoFar()
         if under_way.stopped_as is not None:
             return _cut_off(progress, under_way.stopped_as)
         with under_way.scope:
@@ -445,7 +451,7 @@ def _interrupts(run: Run) -> bool:
     return run.status == "queued" and queue is not None and queue.mode == "interrupt"
 
 
-def _cut_off(progress: Progress, outcome: Outcome) -> Ending:
+def _cut_off(progress: WordsSoFar, outcome: Outcome) -> Ending:
     entries = progress.rescue(outcome.status, outcome.error or outcome.status)
     said = [e.message.text for e in entries if isinstance(e.message, AssistantMessage)]
     return Ending(msgspec.structs.replace(outcome, reply="".join(said) or None), entries)

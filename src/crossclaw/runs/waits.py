@@ -10,7 +10,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Run
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import BeginWait, EndWait
-from crossclaw.runs.book import Book
+from crossclaw.runs.run_store import RunStore
 from crossclaw.runs.slots import Slots
 
 
@@ -22,9 +22,9 @@ class Waited(msgspec.Struct, frozen=True):
 
 
 class Waits:
-    def __init__(self, ledger: Ledger, book: Book, slots: Slots, clock: Clock) -> None:
+    def __init__(self, ledger: Ledger, run_store: RunStore, slots: Slots, clock: Clock) -> None:
         self._ledger = ledger
-        self._book = book
+        self._run_store = run_store
         self._slots = slots
         self._clock = clock
 
@@ -45,7 +45,7 @@ class Waits:
             return Waited(run)
         async with self._slots.given_back(waiter.key):
             try:
-                return Waited(await self._book.wait(target_run_id, timeout_s))
+                return Waited(await self._run_store.wait(target_run_id, timeout_s))
             finally:
                 # Before the slot is taken again, which may last: nobody waits for the target now.
                 await self._end(waiter, target_run_id)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from crossclaw.domain.errors import SandboxMissing
-from crossclaw.sandbox.contract import PROMPT_FILES, Limits, Place, Wrapped
+from crossclaw.sandbox.contract import PROMPT_FILES, CommandLimits, WorkPlace, Wrapped
 from crossclaw.sandbox.environment import PATH, sandbox_environment
 from crossclaw.sandbox.files import keep_prompt_files
 from crossclaw.sandbox.host import shell
@@ -38,7 +38,7 @@ class Bubblewrap:
         program: str | None,
         environ: Mapping[str, str],
         pass_env: tuple[str, ...] = (),
-        limits: Limits | None = None,
+        limits: CommandLimits | None = None,
     ) -> None:
         self._program = program
         self._limits = limits
@@ -66,7 +66,7 @@ class Bubblewrap:
                 "(kernel settings user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns)"
             )
 
-    def wrap(self, place: Place, command: str, folder: str) -> Wrapped:
+    def wrap(self, place: WorkPlace, command: str, folder: str) -> Wrapped:
         binding = "--bind" if place.writable else "--ro-bind"
         argv = (
             self._found(),
@@ -92,7 +92,7 @@ class Bubblewrap:
         return self._program
 
 
-def _owners_words(place: Place) -> list[str]:
+def _owners_words(place: WorkPlace) -> list[str]:
     """Each of them a mount of its own that can only be read: it can be neither written, removed nor renamed
     inside, and because it is there it cannot be made."""
     words: list[str] = []

@@ -11,7 +11,7 @@ from typing import Protocol
 import msgspec
 
 
-class Limits(msgspec.Struct, frozen=True):
+class CommandLimits(msgspec.Struct, frozen=True):
     """What one command and everything it starts may take."""
 
     memory_bytes: int
@@ -38,7 +38,7 @@ class Wrapped(msgspec.Struct, frozen=True):
     argv: Sequence[str]
     environ: Mapping[str, str]
     folder: Path
-    limits: Limits | None = None
+    limits: CommandLimits | None = None
     seccomp: bytes = b""
     """The filter of system calls, for bubblewrap."""
     disk: Path = Path("/")
@@ -48,7 +48,7 @@ class Wrapped(msgspec.Struct, frozen=True):
 class Sandbox(Protocol):
     name: str
 
-    def wrap(self, place: "Place", command: str, folder: str) -> Wrapped:
+    def wrap(self, place: "WorkPlace", command: str, folder: str) -> Wrapped:
         """`folder` is where to begin, relative to the place's own."""
         ...
 
@@ -60,7 +60,7 @@ PROMPT_FILES = (
 session writes them. MEMORY.md and memory/ are the agent's own notes and are shown as such."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class WorkPlace(msgspec.Struct, frozen=True):
     """Where the tools of one session work."""
 
     folder: Path

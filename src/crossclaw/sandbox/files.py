@@ -20,7 +20,7 @@ from typing import BinaryIO
 from crossclaw.disk.private import make_folder
 from crossclaw.domain.errors import CrossclawError, Forbidden, Invalid, NotFound
 from crossclaw.sandbox import keeper
-from crossclaw.sandbox.contract import PROMPT_FILES, Beneath, Place
+from crossclaw.sandbox.contract import PROMPT_FILES, Beneath, WorkPlace
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class LeadsOut(Forbidden):
     """A path, or a link on its way, does not stay in the folder."""
 
 
-Root = Place | Beneath
+Root = WorkPlace | Beneath
 Identity = tuple[int, int]
 """Device and number of a file."""
 
@@ -100,7 +100,7 @@ def list_folder(folder: Path, path: str, names_max: int) -> list[str]:
         os.close(opened)
 
 
-def replace_file(place: Place, path: str, data: bytes) -> bool:
+def replace_file(place: WorkPlace, path: str, data: bytes) -> bool:
     """Put a whole file in place at once; folders on the way are made. True: it was not there."""
     if not place.writable:
         raise Forbidden("your workspace is read-only here (sandbox.workspaceAccess)")
@@ -141,7 +141,7 @@ def _write_in_place(folder: int, name: str, data: bytes, path: str) -> None:
         raise _refusal(error, path) from None
 
 
-def refuse_full_disk(place: Place) -> None:
+def refuse_full_disk(place: WorkPlace) -> None:
     if place.free_bytes and keeper.free_bytes(str(place.folder)) < place.free_bytes:
         raise Forbidden(
             f"less than {place.free_bytes // 2**20} MB of the disk are left, which the gateway needs "
@@ -149,7 +149,7 @@ def refuse_full_disk(place: Place) -> None:
         )
 
 
-def check_folder(place: Place, path: str) -> str:
+def check_folder(place: WorkPlace, path: str) -> str:
     """The path of a folder relative to the place's own, when there is one."""
     with _walk(place, path) as (folder, name, _at_root):
         try:
@@ -376,7 +376,7 @@ def _regular(descriptor: int, place: Root, path: str) -> Generator[BinaryIO]:
         os.close(descriptor)
 
 
-def _mode_of(folder: int, name: str, place: Place, path: str) -> int | None:
+def _mode_of(folder: int, name: str, place: WorkPlace, path: str) -> int | None:
     try:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from crossclaw.sandbox.contract import Place, Wrapped
+from crossclaw.sandbox.contract import WorkPlace, Wrapped
 from crossclaw.sandbox.environment import host_environment
 
 
@@ -13,7 +13,7 @@ class Host:
     def __init__(self, environ: Mapping[str, str], pass_env: tuple[str, ...] = ()) -> None:
         self._environ = host_environment(environ, pass_env)
 
-    def wrap(self, place: Place, command: str, folder: str) -> Wrapped:
+    def wrap(self, place: WorkPlace, command: str, folder: str) -> Wrapped:
         return Wrapped((shell(), "-c", command), self._environ, place.folder / folder)
 
 

@@ -18,7 +18,7 @@ import msgspec
 import crossclaw
 from crossclaw.disk.private import make_folder, write_file
 from crossclaw.domain.errors import SandboxMissing
-from crossclaw.sandbox.contract import Place, Wrapped
+from crossclaw.sandbox.contract import WorkPlace, Wrapped
 from crossclaw.sandbox.environment import PATH, host_environment
 from crossclaw.sandbox.host import shell
 
@@ -118,7 +118,7 @@ class Masked:
         self._hidden.make_workspaces()
         return [self._program, *self._walls(), "--", *command]
 
-    def wrap(self, place: Place, command: str, folder: str) -> Wrapped:
+    def wrap(self, place: WorkPlace, command: str, folder: str) -> Wrapped:
         where = os.path.normpath(place.folder / folder)
         argv = [self._program, *self._walls(), *_helpers(), "--chdir", where]
         return Wrapped([*argv, "--", shell(), "-c", command], self._environ, Path(where))

@@ -10,14 +10,14 @@ import anyio
 import anyio.to_thread
 
 from crossclaw.config import Config
-from crossclaw.config.agents import Agents, Sandbox
+from crossclaw.config.agents import Agents, SandboxConfig
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import ConfigInvalid, SandboxMissing
 from crossclaw.domain.keys import SessionKey
 from crossclaw.policy.decision import Decision
 from crossclaw.policy.sandbox import decide_sandbox
 from crossclaw.sandbox.bubblewrap import WORKSPACE, Bubblewrap
-from crossclaw.sandbox.contract import Limits, Place
+from crossclaw.sandbox.contract import CommandLimits, WorkPlace
 from crossclaw.sandbox.host import Host
 from crossclaw.sandbox.masked import Hidden, Masked
 from crossclaw.sandbox.reach import refuse_config_within, refuse_nested
@@ -49,7 +49,7 @@ class Places:
         self._open_state: dict[str, bool] = {}
         """By agent: whether its workspace holds the gateway's own folder."""
         self._writing: dict[Path, anyio.Lock] = {}
-        self._settings: tuple[Agents, dict[str, Sandbox]] = (config.agents, {})
+        self._settings: tuple[Agents, dict[str, SandboxConfig]] = (config.agents, {})
         """By agent, as long as the config has these; asked for in every run."""
 
     @property
@@ -92,20 +92,20 @@ class Places:
     def decide(self, key: SessionKey, authority: Authority) -> Decision:
         return decide_sandbox(self._settings_of(key.agent_id), key, authority)
 
-    async def of(self, key: SessionKey, authority: Authority) -> Place:
+    async def of(self, key: SessionKey, authority: Authority) -> WorkPlace:
         passed = self._agents.exec_for(key.agent_id, self._config.tools.exec).pass_env or ()
         folder = self._workspace_of(key.agent_id)
         if not self.decide(key, authority).allowed:
             host = await self._host(passed)
             closed = (self._state_dir, *self._config_files)
-            return Place(folder, str(folder), True, True, False, host, closed)
+            return WorkPlace(folder, str(folder), True, True, False, host, closed)
         settings = self._settings_of(key.agent_id)
         self._refuse_open_state(key.agent_id)
         await self._check()
         here = Authority(owner=True, workspace=settings.workspace_access)
         access = authority.meet(here).workspace
         folder = self._among(authority.workspaces, folder)
-        return Place(
+        return WorkPlace(
             folder=self._scratch(settings, key) if access == "none" else folder,
             seen_as=WORKSPACE,
             writable=access != "ro",
@@ -169,12 +169,12 @@ class Places:
                 why,
             )
 
-    def writing(self, place: Place) -> anyio.Lock:
+    def writing(self, place: WorkPlace) -> anyio.Lock:
         """One writer at a time in a folder: two edits of one file must not lose one of them. As many
         locks as folders are in use, which are as many as agents (or sessions, by sandbox.scope)."""
         return self._writing.setdefault(place.folder, anyio.Lock())
 
-    def _settings_of(self, agent_id: str) -> Sandbox:
+    def _settings_of(self, agent_id: str) -> SandboxConfig:
         agents, known = self._settings
         if agents is not self._agents:
             agents, known = self._settings = (self._agents, {})
@@ -188,7 +188,7 @@ class Places:
             await anyio.to_thread.run_sync(probe.check)
             self._checked = True
 
-    def _scratch(self, settings: Sandbox, key: SessionKey) -> Path:
+    def _scratch(self, settings: SandboxConfig, key: SessionKey) -> Path:
         """The folder of those who may not see the workspace."""
         name = {
             "session": f"session-{sha256(key.text.encode()).hexdigest()[:16]}",
@@ -209,7 +209,7 @@ class Places:
             )
 
 
-def _limits(settings: Sandbox) -> Limits:
+def _limits(settings: SandboxConfig) -> CommandLimits:
     limits = settings.bounds
     free = limits.keep_free_mb * 2**20
-    return Limits(limits.memory_mb * 2**20, limits.processes, limits.file_mb * 2**20, free)
+    return CommandLimits(limits.memory_mb * 2**20, limits.processes, limits.file_mb * 2**20, free)

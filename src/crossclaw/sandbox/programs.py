@@ -18,7 +18,7 @@ import msgspec
 
 from crossclaw.domain.errors import ToolFailed
 from crossclaw.sandbox import keeper
-from crossclaw.sandbox.contract import Limits, Wrapped
+from crossclaw.sandbox.contract import CommandLimits, Wrapped
 from crossclaw.sandbox.seccomp import with_filter
 
 KEPT_BYTES = 100_000  # of a command's output, half from its beginning: what a model can use
@@ -51,7 +51,9 @@ async def run_program(wrapped: Wrapped, timeout_s: float, tell: Tell) -> Finishe
     return Finished(heard.text(), code, because)
 
 
-def kept(command: Sequence[str], limits: Limits | None = None, disk: Path = Path("/")) -> list[str]:
+def kept(
+    command: Sequence[str], limits: CommandLimits | None = None, disk: Path = Path("/")
+) -> list[str]:
     """The command below a keeper, which ends it should this process be gone."""
     # -S: nothing of an environment's packages is needed, and looking for them takes time.
     python = [sys.executable, "-I", "-S", keeper.__file__]

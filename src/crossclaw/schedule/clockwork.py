@@ -30,8 +30,8 @@ from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.jobs import MoveJob, SettleTick, SwitchOffJob, TakeTick
 from crossclaw.ledger.operations import UnarchiveSession
 from crossclaw.policy.credentials import Credentials
-from crossclaw.runs.book import Book
 from crossclaw.runs.feed import Feed
+from crossclaw.runs.run_store import RunStore
 from crossclaw.schedule.heartbeats import PREFIX, Heartbeats
 from crossclaw.schedule.times import Due, due_since, next_after
 from crossclaw.schedule.work import Work
@@ -54,7 +54,7 @@ class Clockwork:
     def __init__(
         self,
         ledger: Ledger,
-        book: Book,
+        run_store: RunStore,
         feed: Feed,
         work: Work,
         heartbeats: Heartbeats,
@@ -66,7 +66,7 @@ class Clockwork:
         runs_at_once: int | None = None,
     ) -> None:
         self._ledger = ledger
-        self._book = book
+        self._run_store = run_store
         self._feed = feed
         self._work = work
         self._heartbeats = heartbeats
@@ -217,7 +217,7 @@ class Clockwork:
             # A job that is switched on is meant to run, also when its session was put away.
             back = UnarchiveSession(key=new.key, at=self._clock.now_ms())
             # The tick first: of two that begin at one moment, the other one hears that it is taken.
-            await self._book.submit(new, begun.session, before=[taken, back], also=begun.also)
+            await self._run_store.submit(new, begun.session, before=[taken, back], also=begun.also)
         if not job.built_in:
             self._feed.publish(JobNews(job_id=job.job_id, action="started", run_at_ms=at))
             if begun.waits:
@@ -254,7 +254,7 @@ class Clockwork:
         """Whether a run of this job is open. A tick whose run has ended without it is settled."""
         running = False
         for tick in await self._ledger.list_ticks(job.job_id, limit=10, status="running"):
-            run = await self._book.find(tick.run_id or "")
+            run = await self._run_store.find(tick.run_id or "")
             if run is not None and not run.ended:
                 running = True
                 continue

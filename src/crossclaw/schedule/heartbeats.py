@@ -9,7 +9,7 @@ import msgspec
 
 from crossclaw.config import Config
 from crossclaw.config.heartbeat import EVERY, ActiveHours
-from crossclaw.config.heartbeat import Heartbeat as Settings
+from crossclaw.config.heartbeat import HeartbeatConfig as Settings
 from crossclaw.disk.threads import Disk
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.authority import Authority

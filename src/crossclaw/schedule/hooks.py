@@ -21,10 +21,10 @@ from crossclaw.door.registry import Caller, Method, Params, Result
 from crossclaw.door.resolver import Resolver
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Dedupe, Inject, Op, UnarchiveSession
-from crossclaw.runs.book import Book
+from crossclaw.runs.run_store import RunStore
 from crossclaw.schedule.notices import Notices
 from crossclaw.schedule.work import find_address, told_of_run
-from crossclaw.sessions.desk import digest
+from crossclaw.sessions.intake import digest
 
 NAME_CHARS_MAX = 64  # it stands in the line that says where the words come from
 Once = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
@@ -33,14 +33,14 @@ KeyFrom = Literal["request", "template", "config"]
 Filled = Annotated[str, msgspec.Meta(min_length=1)]
 
 
-class WakeParams(Params, frozen=True):
+class HookWakeParams(Params, frozen=True):
     text: Filled
     mode: WakeMode = "now"
     name: str = "Hook"
     idempotency_key: Once | None = None
 
 
-class AgentParams(Params, frozen=True):
+class HookAgentParams(Params, frozen=True):
     message: Filled
     name: str = "Hook"
     agent_id: str | None = None
@@ -72,7 +72,7 @@ class Hooks:
         config: Config,
         ledger: Ledger,
         resolver: Resolver,
-        book: Book,
+        run_store: RunStore,
         notices: Notices,
         check_model: Callable[[str], str],
         clock: Clock,
@@ -81,13 +81,13 @@ class Hooks:
         self._config = config
         self._ledger = ledger
         self._resolver = resolver
-        self._book = book
+        self._run_store = run_store
         self._notices = notices
         self._check_model = check_model
         self._clock = clock
         self._ids = ids
 
-    async def wake(self, caller: Caller, params: WakeParams) -> Woken:
+    async def wake(self, caller: Caller, params: HookWakeParams) -> Woken:
         await self._notices.give(
             self._config.agents.default_id,
             _filled(params.text, "text"),
@@ -99,7 +99,7 @@ class Hooks:
         )
         return Woken(ok=True, mode=params.mode)
 
-    async def agent(self, caller: Caller, params: AgentParams) -> Accepted:
+    async def agent(self, caller: Caller, params: HookAgentParams) -> Accepted:
         text, name = _filled(params.message, "message"), plain_name(params.name)
         agent_id = self._agent(params.agent_id)
         key = self._key(params, agent_id)
@@ -124,7 +124,7 @@ class Hooks:
         once = _once(params.idempotency_key, "agent", text, params.session_key or "", name)
         # Who calls knows nothing of archives, and would not call again.
         back = UnarchiveSession(key=handle.key, at=self._clock.now_ms())
-        submitted = await self._book.submit(new, session, dedupe=once, before=[back])
+        submitted = await self._run_store.submit(new, session, dedupe=once, before=[back])
         return Accepted(ok=True, run_id=submitted.run_id)
 
     def _agent(self, asked: str | None) -> str:
@@ -145,7 +145,7 @@ class Hooks:
                 f"hooks may not use agent {agent_id}; hooks.allowedAgentIds would allow it"
             )
 
-    def _key(self, params: AgentParams, agent_id: str) -> SessionKey:
+    def _key(self, params: HookAgentParams, agent_id: str) -> SessionKey:
         hooks, asked = self._config.hooks, (params.session_key or "").strip()
         if not asked:
             fixed = hooks.default_session_key
@@ -163,7 +163,7 @@ class Hooks:
             raise Forbidden("this sessionKey has none of hooks.allowedSessionKeyPrefixes")
         return key
 
-    async def _plan(self, params: AgentParams, agent_id: str) -> RunPlan:
+    async def _plan(self, params: HookAgentParams, agent_id: str) -> RunPlan:
         main = await self._ledger.find_session(self._notices.main_of(agent_id))
         address = find_address(params.channel, params.to, main) if params.deliver else None
         default_ms = self._config.agents.defaults.timeout_ms
@@ -198,7 +198,7 @@ class Hooks:
         return [
             Method(
                 name="hooks.wake",
-                params=WakeParams,
+                params=HookWakeParams,
                 result=Woken,
                 scope="hook",
                 effect="run",
@@ -208,7 +208,7 @@ class Hooks:
             ),
             Method(
                 name="hooks.agent",
-                params=AgentParams,
+                params=HookAgentParams,
                 result=Accepted,
                 scope="hook",
                 effect="run",

@@ -18,17 +18,19 @@ from crossclaw.domain.runs import NewRun, Outcome, RunKind, RunPlan
 from crossclaw.domain.sessions import NewSession
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Dedupe, EndOpenRun, EnsureSession, Op, Submit
-from crossclaw.runs.book import Book
+from crossclaw.runs.run_store import RunStore
 from crossclaw.schedule.lengths import WORDS_CHARS_MAX
 
 NOTICE_CHARS_MAX = 2_000  # of a run's reply, told to the main session; the whole is in its own
 
 
 class Notices:
-    def __init__(self, config: Config, ledger: Ledger, book: Book, clock: Clock, ids: Ids) -> None:
+    def __init__(
+        self, config: Config, ledger: Ledger, run_store: RunStore, clock: Clock, ids: Ids
+    ) -> None:
         self._config = config
         self._ledger = ledger
-        self._book = book
+        self._run_store = run_store
         self._clock = clock
         self._ids = ids
 
@@ -53,7 +55,7 @@ class Notices:
         run_id = self._ids.new()
         new = await self.waking(agent_id, text, kind, provenance, authority, run_id)
         if mode == "now":
-            return (await self._book.submit(new, self.session(new.key), dedupe=dedupe)).run_id
+            return (await self._run_store.submit(new, self.session(new.key), dedupe=dedupe)).run_id
         _, submitted, *_ = await self._ledger.commit(*self.waiting(new, dedupe))
         known: str = submitted.run_id
         return known

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zoneinfo import ZoneInfo
 
 from crossclaw.domain.errors import Invalid
-from crossclaw.domain.jobs import At, Cron, Every, Schedule
+from crossclaw.domain.jobs import At, CronSchedule, Every, Schedule
 from crossclaw.schedule.lengths import EXPRESSION_CHARS_MAX
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def check(schedule: Schedule, local: tzinfo) -> None:
         case Every(every_ms=every_ms):
             if every_ms < EVERY_MS_MIN:
                 raise Invalid(f"everyMs must be at least {EVERY_MS_MIN}")
-        case Cron():
+        case CronSchedule():
             next(_cron_ticks(schedule, 0, local), None)
 
 
@@ -74,7 +74,7 @@ def next_after(schedule: Schedule, after: int, made_at: int, local: tzinfo) -> i
                 return anchor_ms
             anchor = made_at if anchor_ms is None else anchor_ms
             return anchor + every_ms * ((after - anchor) // every_ms + 1)
-        case Cron():
+        case CronSchedule():
             return next(_cron_ticks(schedule, after, local), None)
 
 
@@ -94,7 +94,7 @@ def due_since(schedule: Schedule, first: int, now: int, made_at: int, local: tzi
 
 def _after(schedule: Schedule, after: int, made_at: int, local: tzinfo) -> Iterator[int]:
     """All ticks later than `after`. An expression is parsed once for all of them."""
-    if isinstance(schedule, Cron):
+    if isinstance(schedule, CronSchedule):
         yield from _cron_ticks(schedule, after, local)
         return
     while (tick := next_after(schedule, after, made_at, local)) is not None:
@@ -125,14 +125,14 @@ def find_zone(name: str) -> tzinfo:
         ) from None
 
 
-def _cron_ticks(schedule: Cron, after: int, local: tzinfo) -> Iterator[int]:
+def _cron_ticks(schedule: CronSchedule, after: int, local: tzinfo) -> Iterator[int]:
     try:
         yield from _walked(schedule, after, local)
     except (OverflowError, ValueError):
         return  # the calendar ends with the year 9999
 
 
-def _walked(schedule: Cron, after: int, local: tzinfo) -> Iterator[int]:
+def _walked(schedule: CronSchedule, after: int, local: tzinfo) -> Iterator[int]:
     if len(schedule.expr) > EXPRESSION_CHARS_MAX:
         raise Invalid(f"a cron expression has at most {EXPRESSION_CHARS_MAX} characters")
     zone = find_zone(schedule.tz) if schedule.tz else local

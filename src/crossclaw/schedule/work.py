@@ -37,7 +37,7 @@ NO_ADDRESS = (
 )
 
 
-class Begun(msgspec.Struct, frozen=True):
+class TickRun(msgspec.Struct, frozen=True):
     """The run of a tick. One that waits for the next heartbeat ends in the same step."""
 
     new: NewRun
@@ -65,7 +65,7 @@ class Work:
         self._clock = clock
         self._ids = ids
 
-    async def begin(self, job: Job, tick: TickId) -> Begun:
+    async def begin(self, job: Job, tick: TickId) -> TickRun:
         run_id = f"{job.job_id if job.built_in else f'cron:{job.job_id}'}:{tick.at}"
         match job.spec.payload:
             case AgentTurn() as turn:
@@ -75,12 +75,12 @@ class Work:
                     job.agent_id, text, "cron", _provenance(job), _authority(job), run_id, tick=tick
                 )  # fmt: skip
                 waits = job.spec.wake_mode == "next-heartbeat"
-                return Begun(new, self._notices.session(new.key), waits=waits)
+                return TickRun(new, self._notices.session(new.key), waits=waits)
             case _:
                 new = await self._heartbeats.beat(job, tick, run_id)
-                return Begun(new, self._notices.session(new.key))
+                return TickRun(new, self._notices.session(new.key))
 
-    async def _isolated(self, job: Job, turn: AgentTurn, tick: TickId, run_id: str) -> Begun:
+    async def _isolated(self, job: Job, turn: AgentTurn, tick: TickId, run_id: str) -> TickRun:
         """Every tick begins a transcript of its own under the job's key, as in OpenClaw; the ones
         before stay readable."""
         key = SessionKey.cron(job.agent_id, job.job_id)
@@ -105,9 +105,9 @@ class Work:
             ),
             authority=_authority(job),
         )
-        return Begun(new, self._notices.session(key, job.spec.name), also=fresh)
+        return TickRun(new, self._notices.session(key, job.spec.name), also=fresh)
 
-    def waiting(self, begun: Begun) -> list[Op[Any]]:
+    def waiting(self, begun: TickRun) -> list[Op[Any]]:
         return self._notices.waiting(begun.new)
 
     async def _address(self, job: Job) -> Address | None:

@@ -24,7 +24,7 @@ from crossclaw.door.registry import Caller
 from crossclaw.ledger.operations import Dedupe, NewDelivery, PutDelivery, Submitted
 from crossclaw.policy.models import LISTED_MAX
 from crossclaw.policy.send import channel_of
-from crossclaw.runs.book import Book
+from crossclaw.runs.run_store import RunStore
 from crossclaw.sessions.queueing import queueing_for, read_queue
 
 Dispatch = Callable[[Caller, str, Any], Awaitable[Any]]
@@ -43,7 +43,7 @@ QUEUE_FIELDS = ("queueMode", "queueDebounceMs", "queueCap", "queueDrop")
 CLEARING = ("default", "inherit", "reset")
 
 
-class Command(msgspec.Struct, frozen=True):
+class SlashCommand(msgspec.Struct, frozen=True):
     name: str
     argument: str = ""
 
@@ -83,10 +83,10 @@ COMMANDS: dict[str, Known] = {
 _COMMAND = re.compile(r"/([a-z]+)(?:\s*:)?(?:\s+(.*?))?\s*", re.I | re.S)
 
 
-def find_command(text: str) -> Command | None:
+def find_command(text: str) -> SlashCommand | None:
     """The command that a message is; None for words to the model, which may begin with a slash."""
     if text.strip().lower() in STOP_WORDS:
-        return Command("stop")
+        return SlashCommand("stop")
     found = _COMMAND.fullmatch(text.strip())
     known = found and COMMANDS.get(found[1].lower())
     if not found or not known:
@@ -94,10 +94,10 @@ def find_command(text: str) -> Command | None:
     argument = found[2] or ""
     if not known.text and "\n" in argument:
         return None  # more than a command
-    return Command(found[1].lower(), argument)
+    return SlashCommand(found[1].lower(), argument)
 
 
-class Answer(msgspec.Struct, frozen=True):
+class CommandAnswer(msgspec.Struct, frozen=True):
     text: str
     stopped: list[str] | None = None
     """Of `/stop`: the runs that were."""
@@ -107,39 +107,39 @@ class Answer(msgspec.Struct, frozen=True):
 
 class Commands:
     def __init__(
-        self, config: Config, book: Book, dispatch: Dispatch, clock: Clock, ids: Ids
+        self, config: Config, run_store: RunStore, dispatch: Dispatch, clock: Clock, ids: Ids
     ) -> None:
         self._config = config
-        self._book = book
+        self._run_store = run_store
         self._dispatch = dispatch
         self._clock = clock
         self._ids = ids
 
-    def find(self, text: str) -> Command | None:
+    def find(self, text: str) -> SlashCommand | None:
         command = find_command(text)
         if command is not None and command.name in ("new", "reset"):
             triggers = [word.lower() for word in self._config.session.reset_triggers]
             return command if f"/{command.name}" in triggers else None
         return command
 
-    async def run(self, caller: Caller, key: SessionKey, command: Command) -> Answer:
+    async def run(self, caller: Caller, key: SessionKey, command: SlashCommand) -> CommandAnswer:
         """Do it, with the rights of whoever said it. A refusal is an answer as well."""
         if COMMANDS[command.name].owner and not caller.principal.authority.owner:
-            return Answer(f"Only the owner can say /{command.name}.")
-        act: Callable[[Caller, SessionKey, str], Awaitable[Answer]] = getattr(
+            return CommandAnswer(f"Only the owner can say /{command.name}.")
+        act: Callable[[Caller, SessionKey, str], Awaitable[CommandAnswer]] = getattr(
             self, f"_{command.name}"
         )
         try:
             return await act(caller, key, command.argument.strip())
         except CrossclawError as error:
-            return Answer(f"⚠️ {error}")
+            return CommandAnswer(f"⚠️ {error}")
 
     async def record(
         self,
         caller: Caller,
         session: NewSession,
         message: UserMessage,
-        answer: Answer,
+        answer: CommandAnswer,
         dedupe: Dedupe,
     ) -> Submitted:
         """Remember it as a run that has ended; where the chat has an address, answer there."""
@@ -153,11 +153,11 @@ class Commands:
         told = {"about": "command", "text": words_of(message), "answer": answer.text}
         note = NewEntry(entry_id=self._ids.short(), type="note", note=dict(told))
         reply = [] if session.address is None else [self._reply(new, session.address, answer)]
-        return await self._book.record_command(
+        return await self._run_store.record_command(
             new, session, answer.text, note, dedupe=dedupe, also=reply
         )
 
-    def _reply(self, new: NewRun, address: Address, answer: Answer) -> PutDelivery:
+    def _reply(self, new: NewRun, address: Address, answer: CommandAnswer) -> PutDelivery:
         delivery = NewDelivery(
             delivery_key=f"reply:{new.run_id}",
             key=new.key,
@@ -170,67 +170,67 @@ class Commands:
 
     # ── what each does ─────────────────────────────────────────────────────────────────────────
 
-    async def _help(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
+    async def _help(self, caller: Caller, key: SessionKey, argument: str) -> CommandAnswer:
         lines = [
             f"- {known.usage} — {known.summary}" + (" (owner)" if known.owner else "")
             for known in COMMANDS.values()
         ]
-        return Answer("\n".join(lines))
+        return CommandAnswer("\n".join(lines))
 
-    async def _status(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
+    async def _status(self, caller: Caller, key: SessionKey, argument: str) -> CommandAnswer:
         told = await self._call(caller, "tool.session_status", sessionKey=_named(key))
-        return Answer(told["statusText"])
+        return CommandAnswer(told["statusText"])
 
-    async def _usage(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
+    async def _usage(self, caller: Caller, key: SessionKey, argument: str) -> CommandAnswer:
         row = (await self._call(caller, "sessions.describe", key=_named(key)))["session"]
         if row is None:
-            return Answer("Nothing has been used yet.")
+            return CommandAnswer("Nothing has been used yet.")
         spent = f"{row['inputTokens']} tokens in, {row['outputTokens']} out"
         cost = f", ${row['costUsd']:.4f}" if row.get("costUsd") else ""
         budget = f"\nBudget: {row['budget']['text']}." if row.get("budget") else ""
-        return Answer(f"{spent}{cost}; {row['totalTokens']} fill the window now.{budget}")
+        return CommandAnswer(f"{spent}{cost}; {row['totalTokens']} fill the window now.{budget}")
 
-    async def _stop(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
+    async def _stop(self, caller: Caller, key: SessionKey, argument: str) -> CommandAnswer:
         stopped = (await self._call(caller, "chat.abort", sessionKey=_named(key)))["runIds"]
-        return Answer("Stopped." if stopped else "Nothing was running.", stopped=stopped)
+        return CommandAnswer("Stopped." if stopped else "Nothing was running.", stopped=stopped)
 
-    async def _new(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
+    async def _new(self, caller: Caller, key: SessionKey, argument: str) -> CommandAnswer:
         await self._call(caller, "sessions.reset", key=_named(key))
-        return Answer("A new session has begun.", go_on_with=argument or None)
+        return CommandAnswer("A new session has begun.", go_on_with=argument or None)
 
     _reset = _new
 
-    async def _model(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
+    async def _model(self, caller: Caller, key: SessionKey, argument: str) -> CommandAnswer:
         if not argument:
             told = await self._call(caller, "tool.session_status", sessionKey=_named(key))
             line = next(line for line in told["statusText"].splitlines() if "Model:" in line)
             listed = (await self._call(caller, "models.list"))["models"]
             names = ", ".join(f"{each['provider']}/{each['id']}" for each in listed[:LISTED_MAX])
-            return Answer(f"{line}. {COMMANDS['model'].usage}\nTo choose from: {names}")
+            return CommandAnswer(f"{line}. {COMMANDS['model'].usage}\nTo choose from: {names}")
         told = await self._call(
             caller, "tool.session_status", sessionKey=_named(key), model=argument
         )
         line = next(line for line in told["statusText"].splitlines() if "Model:" in line)
-        return Answer(f"{line}.")
+        return CommandAnswer(f"{line}.")
 
-    async def _think(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
+    async def _think(self, caller: Caller, key: SessionKey, argument: str) -> CommandAnswer:
         return await self._set(caller, key, "think", "thinkingLevel", "Thinking", argument)
 
-    async def _verbose(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
+    async def _verbose(self, caller: Caller, key: SessionKey, argument: str) -> CommandAnswer:
         return await self._set(caller, key, "verbose", "verboseLevel", "Verbose", argument)
 
-    async def _queue(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
+    async def _queue(self, caller: Caller, key: SessionKey, argument: str) -> CommandAnswer:
         word = argument.lower()
         if not word:
-            return Answer(f"{await self._queue_now(key)} Usage: {COMMANDS['queue'].usage}")
+            return CommandAnswer(f"{await self._queue_now(key)} Usage: {COMMANDS['queue'].usage}")
         changes = dict.fromkeys(QUEUE_FIELDS) if word in CLEARING else read_queue(word)
         await self._call(caller, "sessions.patch", key=_named(key), **changes)
         if word in CLEARING:
-            return Answer(f"Queue mode set to {word}.")
-        return Answer(f"Queue mode set to {word}. {await self._queue_now(key)}")
+            return CommandAnswer(f"Queue mode set to {word}.")
+        return CommandAnswer(f"Queue mode set to {word}. {await self._queue_now(key)}")
 
     async def _queue_now(self, key: SessionKey) -> str:
-        session = await self._book.session(key)
+        session = await self._run_store.session(key)
         channel = channel_of(key, session) or "webchat"
         now = queueing_for(self._config.messages.queue, key, session, channel) or Queueing()
         pause = f"{now.debounce_ms / 1000:g} s"
@@ -238,33 +238,37 @@ class Commands:
 
     async def _set(
         self, caller: Caller, key: SessionKey, command: str, field: str, name: str, argument: str
-    ) -> Answer:
+    ) -> CommandAnswer:
         if not argument:
-            return Answer(f"Usage: {COMMANDS[command].usage}")
+            return CommandAnswer(f"Usage: {COMMANDS[command].usage}")
         word = argument.lower()
         value = None if word in CLEARING else word
         await self._call(caller, "sessions.patch", key=_named(key), **{field: value})
-        return Answer(f"{name} set to {word}.")
+        return CommandAnswer(f"{name} set to {word}.")
 
-    async def _send(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
+    async def _send(self, caller: Caller, key: SessionKey, argument: str) -> CommandAnswer:
         word = argument.lower()
         if word not in ON_OFF:
-            return Answer("⚙️ Usage: /send on|off|inherit")
+            return CommandAnswer("⚙️ Usage: /send on|off|inherit")
         value = ON_OFF[word]
         await self._call(caller, "sessions.patch", key=_named(key), sendPolicy=value)
         said = {"allow": "on", "deny": "off", None: "inherit"}[value]
-        return Answer(f"⚙️ Send policy set to {said}.")
+        return CommandAnswer(f"⚙️ Send policy set to {said}.")
 
-    async def _compact(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
+    async def _compact(self, caller: Caller, key: SessionKey, argument: str) -> CommandAnswer:
         asked = {"instructions": argument} if argument else {}
         told = await self._call(caller, "sessions.compact", key=_named(key), **asked)
         if told.get("compacted"):
-            return Answer("Compacted: older turns are a summary now; the history stays whole.")
-        return Answer(f"Not compacted: {told.get('reason') or 'there is nothing to shorten'}.")
+            return CommandAnswer(
+                "Compacted: older turns are a summary now; the history stays whole."
+            )
+        return CommandAnswer(
+            f"Not compacted: {told.get('reason') or 'there is nothing to shorten'}."
+        )
 
-    async def _pin(self, caller: Caller, key: SessionKey, argument: str) -> Answer:
+    async def _pin(self, caller: Caller, key: SessionKey, argument: str) -> CommandAnswer:
         await self._call(caller, "sessions.pin", key=_named(key))
-        return Answer("Pinned.")
+        return CommandAnswer("Pinned.")
 
     async def _call(self, caller: Caller, method: str, **params: Any) -> dict[str, Any]:
         answer = await self._dispatch(caller, method, params)

@@ -18,8 +18,8 @@ from crossclaw.domain.sessions import Entry, NewSession, Session
 from crossclaw.door.resolver import SessionHandle
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import PinEntry
-from crossclaw.runs.book import Book
 from crossclaw.runs.feed import Feed
+from crossclaw.runs.run_store import RunStore
 
 WAIT_S = 25.0  # clients give up on an answer after thirty
 RUN_MS = 10 * 60_000  # a summary that takes longer helps nobody
@@ -40,9 +40,11 @@ class Compacted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Compacting:
-    def __init__(self, ledger: Ledger, book: Book, feed: Feed, clock: Clock, ids: Ids) -> None:
+    def __init__(
+        self, ledger: Ledger, run_store: RunStore, feed: Feed, clock: Clock, ids: Ids
+    ) -> None:
         self._ledger = ledger
-        self._book = book
+        self._run_store = run_store
         self._feed = feed
         self._clock = clock
         self._ids = ids
@@ -70,7 +72,9 @@ class Compacting:
             plan=RunPlan(context=instructions, keep_messages=keep_messages, timeout_ms=RUN_MS),
             authority=authority or Authority(),
         )
-        await self._book.submit(new, NewSession(key=session.key, session_id=session.session_id))
+        await self._run_store.submit(
+            new, NewSession(key=session.key, session_id=session.session_id)
+        )
         return await self._outcome(new.run_id, session, wait_s)
 
     async def pin(
@@ -100,7 +104,7 @@ class Compacting:
         raise NotFound("none of the newest messages was written by a person; say which one to pin")
 
     async def _outcome(self, run_id: str, session: Session, wait_s: float) -> Compacted:
-        run = await self._book.wait(run_id, wait_s)
+        run = await self._run_store.wait(run_id, wait_s)
         if run is None or not run.ended:
             reason = "the session is busy; it will be compacted when its turn comes"
             return Compacted(compacted=False, reason=reason, run_id=run_id)

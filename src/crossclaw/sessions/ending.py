@@ -12,9 +12,9 @@ from crossclaw.domain.sessions import Session
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import NewDelivery, Op, PutDelivery
 from crossclaw.policy.send import decide_send
-from crossclaw.runs.book import Follow
-from crossclaw.sessions.announce import Announces
+from crossclaw.runs.run_store import Follow
 from crossclaw.sessions.exchange import Exchanges
+from crossclaw.sessions.spawn_report import Announces
 
 # A reply of these is said to whoever sits at the session's chat. The others answer an agent, or the
 # client that asked.

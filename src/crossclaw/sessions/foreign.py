@@ -10,7 +10,7 @@ import msgspec
 from crossclaw.domain.errors import Invalid, InvalidKey
 from crossclaw.domain.keys import RESERVED, SHARED, SessionKey
 from crossclaw.sandbox.files import find_file
-from crossclaw.transcripts.foreign import Line, mend_halves, parse_time
+from crossclaw.transcripts.foreign import ForeignLine, mend_halves, parse_time
 
 SUFFIX, TOPIC = ".jsonl", "-topic-"
 HEADER_BYTES_MAX = 64_000  # an id, a time and a folder
@@ -155,7 +155,7 @@ def begun_at(path: Path | None) -> int:
     with find_file(path.parent, path.name) as file:
         raw = b"" if file is None else file.readline(HEADER_BYTES_MAX)
     try:
-        return parse_time(msgspec.json.decode(raw, type=Line).timestamp)
+        return parse_time(msgspec.json.decode(raw, type=ForeignLine).timestamp)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return 0
 

@@ -12,7 +12,7 @@ import anyio
 
 from crossclaw.domain.errors import Busy
 from crossclaw.domain.keys import SessionKey
-from crossclaw.sessions.asked import AT_WORK_S, AWAY_S
+from crossclaw.sessions.guest_run import AT_WORK_S, AWAY_S
 
 CLIENT_ID_CHARS_MAX = 128
 

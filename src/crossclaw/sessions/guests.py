@@ -29,11 +29,11 @@ from crossclaw.domain.sessions import NewEntry, NewSession
 from crossclaw.door.registry import Caller, Params, Result
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import EnsureSession
-from crossclaw.runs.book import Book
-from crossclaw.runs.lanes import Ending, Progress
+from crossclaw.runs.lanes import Ending, WordsSoFar
+from crossclaw.runs.run_store import RunStore
 from crossclaw.runs.slots import Slots
-from crossclaw.sessions.asked import Asked, Presence, WaitResult
 from crossclaw.sessions.guest_clients import GuestClients
+from crossclaw.sessions.guest_run import GuestPresence, GuestRun, GuestWaitResult
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ SETTLE_S = 30.0  # for an answer to become durable; a ledger that needs longer i
 ENTRIES_AT_ONCE = 200  # when the run's message is looked for in its transcript
 
 
-class WaitParams(Params, frozen=True):
+class GuestWaitParams(Params, frozen=True):
     timeout_seconds: float | None = None
 
 
@@ -58,16 +58,18 @@ class ReplyResult(Result, frozen=True):
 
 
 class Guests:
-    def __init__(self, ledger: Ledger, book: Book, slots: Slots, clock: Clock, ids: Ids) -> None:
+    def __init__(
+        self, ledger: Ledger, run_store: RunStore, slots: Slots, clock: Clock, ids: Ids
+    ) -> None:
         self._ledger = ledger
-        self._book = book
+        self._run_store = run_store
         self._slots = slots
         self._clock = clock
         self._ids = ids
-        self._asked: dict[SessionKey, Asked] = {}
+        self._asked: dict[SessionKey, GuestRun] = {}
         """One at most for a session: its lane has one run under way."""
         self._waiting: dict[SessionKey, _Waiting] = {}
-        self._presence = Presence(clock)
+        self._presence = GuestPresence(clock)
         self.clients = GuestClients()
 
     async def join(self, key: SessionKey, name: str) -> None:
@@ -86,12 +88,12 @@ class Guests:
 
     # ── the run's side ─────────────────────────────────────────────────────────────────────────
 
-    async def execute(self, run: Run, progress: Progress) -> Ending:
+    async def execute(self, run: Run, progress: WordsSoFar) -> Ending:
         """In place of the agent loop. While the guest thinks, others may have its slot."""
         if run.kind == "announce":
             return self._said(ANNOUNCE_SKIP)  # a guest has no chat in this house to tell anything
         progress.rescue = self._last_words
-        asked = Asked(run, await self._message_of(run))
+        asked = GuestRun(run, await self._message_of(run))
         self._asked[run.key] = asked
         try:
             if (waiting := self._waiting.get(run.key)) is not None:
@@ -128,13 +130,13 @@ class Guests:
 
     # ── the guest's side ───────────────────────────────────────────────────────────────────────
 
-    async def wait(self, caller: Caller, params: WaitParams) -> WaitResult:
+    async def wait(self, caller: Caller, params: GuestWaitParams) -> GuestWaitResult:
         """The message that the guest has to answer next; the same one until it has."""
         key = _own_key(caller)
         with self._presence.heard_of(key):
             return await self._wait(key, _seconds(params.timeout_seconds))
 
-    async def _wait(self, key: SessionKey, timeout_s: float) -> WaitResult:
+    async def _wait(self, key: SessionKey, timeout_s: float) -> GuestWaitResult:
         mine = _Waiting()
         if (other := self._waiting.get(key)) is not None:
             other.replace()
@@ -148,14 +150,14 @@ class Guests:
             if self._waiting.get(key) is mine:
                 del self._waiting[key]
         if mine.replaced:
-            return WaitResult(
+            return GuestWaitResult(
                 status="replaced",
                 hint="you wait once more elsewhere; only the newer call hears",
             )
         asked = self._open(key)
-        return WaitResult(status="nothing") if asked is None else asked.hand_over()
+        return GuestWaitResult(status="nothing") if asked is None else asked.hand_over()
 
-    def _open(self, key: SessionKey) -> "Asked | None":
+    def _open(self, key: SessionKey) -> "GuestRun | None":
         asked = self._asked.get(key)
         return None if asked is None or asked.answered else asked
 
@@ -165,7 +167,7 @@ class Guests:
         key, text = _own_key(caller), well_formed_text(params.reply.strip())
         if not text:
             raise Invalid("reply must not be empty")
-        run = await self._book.find(params.run_id)
+        run = await self._run_store.find(params.run_id)
         if run is None or run.key != key:
             raise NotFound(f"there is no message {params.run_id} for you; sessions_wait tells")
         asked = self._asked.get(key)
@@ -173,7 +175,7 @@ class Guests:
             asked.take(text)
         elif not run.ended:
             raise Busy("this message is not yet your turn; call sessions_wait and answer that one")
-        ended = await self._book.wait(run.run_id, SETTLE_S)
+        ended = await self._run_store.wait(run.run_id, SETTLE_S)
         if ended is None or not ended.ended:
             raise Busy("the answer could not be stored yet; send it again")
         if (ended.status, ended.reply) != ("ok", text):

@@ -33,7 +33,7 @@ from crossclaw.sessions.foreign import (
     number_of,
     read_store,
 )
-from crossclaw.transcripts.foreign import Read, read_transcript
+from crossclaw.transcripts.foreign import LineRead, read_transcript
 
 BATCH_ENTRIES = 2_000  # one fsync for so many; a cut-off import repeats none of them
 BATCH_BYTES = 8_000_000
@@ -46,7 +46,7 @@ NEWER_STORES = "agents/*/agent/openclaw-agent.sqlite"
 """Where OpenClaw 2026.9 keeps its sessions."""
 
 
-class Report(msgspec.Struct, kw_only=True, rename="camel"):
+class ImportReport(msgspec.Struct, kw_only=True, rename="camel"):
     """What an import has found and done."""
 
     sessions: int = 0
@@ -71,11 +71,11 @@ class Report(msgspec.Struct, kw_only=True, rename="camel"):
             self.remarks.append(text)
 
 
-Progress = Callable[[int, int, Report], None]
+Progress = Callable[[int, int, ImportReport], None]
 """(bytes done, bytes in all, the report so far)"""
 
 
-class Found(NamedTuple):
+class FoundTranscript(NamedTuple):
     session: ImportedSession
     path: Path | None
     size: int
@@ -91,9 +91,9 @@ class Import:
         self._progress = progress
         self._done = self._all = 0
         self._folder = Path()
-        self.report = Report()
+        self.report = ImportReport()
 
-    async def run(self, folder: Path) -> Report:
+    async def run(self, folder: Path) -> ImportReport:
         self._folder = folder
         found = list(self._find(folder))
         newer = _newer(folder)
@@ -109,14 +109,14 @@ class Import:
 
     # ── finding ────────────────────────────────────────────────────────────────────────────────
 
-    def _find(self, folder: Path) -> Iterator[Found]:
+    def _find(self, folder: Path) -> Iterator[FoundTranscript]:
         stores = [(each.parent.parent.name, each) for each in folder.glob("agents/*/sessions/sessions.json")]  # fmt: skip
         if (shared := folder / "sessions" / "sessions.json").is_file():
             stores.append(("main", shared))
         for agent_name, store in sorted(stores):
             yield from self._of_store(normalize_agent_id(agent_name), store)
 
-    def _of_store(self, agent_id: str, store: Path) -> Iterator[Found]:
+    def _of_store(self, agent_id: str, store: Path) -> Iterator[FoundTranscript]:
         entries, shelf = self._read_store(store), Shelf(store.parent)
         used: set[str] = set()
         files: set[str] = set()
@@ -144,7 +144,7 @@ class Import:
 
     def _try_session(
         self, agent_id: str, name: str, entry: Any, store: Path, shelf: Shelf
-    ) -> Found | None:
+    ) -> FoundTranscript | None:
         """One that nobody can read does not keep the others out."""
         try:
             return self._session(agent_id, name, entry, store, shelf)
@@ -154,7 +154,7 @@ class Import:
 
     def _session(
         self, agent_id: str, name: str, entry: Any, store: Path, shelf: Shelf
-    ) -> Found | None:
+    ) -> FoundTranscript | None:
         session_id = entry.get("sessionId") if isinstance(entry, dict) else None
         if not isinstance(session_id, str) or not is_file_name(session_id):
             self.report.problem(f"{store}: session {name!r} has no usable sessionId")
@@ -178,11 +178,11 @@ class Import:
             columns=columns_of(entry),
             past=past,
         )
-        return Found(session, path, about.st_size if path else 0)
+        return FoundTranscript(session, path, about.st_size if path else 0)
 
     # ── bringing ───────────────────────────────────────────────────────────────────────────────
 
-    async def _bring(self, group: Sequence[Found]) -> None:
+    async def _bring(self, group: Sequence[FoundTranscript]) -> None:
         """Some sessions, in a few commits: one each would be a wait for the disk each."""
         parcel = _Parcel(self._ledger)
         for found, state in zip(group, await self._begin(group), strict=True):
@@ -192,7 +192,7 @@ class Import:
             self._progress(self._done, self._all, self.report)
         await parcel.send()
 
-    async def _begin(self, group: Sequence[Found]) -> Sequence[ImportState | None]:
+    async def _begin(self, group: Sequence[FoundTranscript]) -> Sequence[ImportState | None]:
         self.report.sessions += len(group)
         if self._ledger is None:
             return [ImportState()] * len(group)
@@ -205,7 +205,7 @@ class Import:
         return states
 
     async def _bring_one(
-        self, found: Found, path: Path, state: ImportState, parcel: "_Parcel"
+        self, found: FoundTranscript, path: Path, state: ImportState, parcel: "_Parcel"
     ) -> None:
         for remark in state.remarks:
             self.report.remark(remark)
@@ -217,7 +217,7 @@ class Import:
             await self._try_entries(found, path, state, parcel)
 
     async def _try_entries(
-        self, found: Found, path: Path, state: ImportState, parcel: "_Parcel"
+        self, found: FoundTranscript, path: Path, state: ImportState, parcel: "_Parcel"
     ) -> None:
         """What has become something else than a file since it was found does not keep the others out."""
         try:
@@ -226,7 +226,7 @@ class Import:
             self.report.problem(f"{path}: {error}")
 
     async def _bring_entries(
-        self, found: Found, path: Path, state: ImportState, parcel: "_Parcel"
+        self, found: FoundTranscript, path: Path, state: ImportState, parcel: "_Parcel"
     ) -> None:
         batch = _Batch(found.session.session_id, state)
         with open_file(Beneath(path.parent), path.name) as file:
@@ -260,7 +260,7 @@ class _Batch:
         self._entries: list[ImportedEntry] = []
         self._end, self._lines = before.bytes, before.lines
 
-    def add(self, read: Read) -> None:
+    def add(self, read: LineRead) -> None:
         if read.torn:
             return  # it is read again when it has its end
         self._end, self._lines = read.end, read.number

@@ -25,14 +25,14 @@ HISTORY_DEFAULT, HISTORY_MAX = 200, 1_000
 SEQ_MAX = 2**53  # what JSON carries exactly
 
 
-class ListParams(Params, frozen=True):
+class SessionsListParams(Params, frozen=True):
     kinds: list[str] | str | None = None
     limit: float | None = None
     active_minutes: float | None = None
     message_limit: float | None = None
 
 
-class ListResult(Result, frozen=True):
+class SessionsListResult(Result, frozen=True):
     count: int
     sessions: list[Row]
     clamped: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ TranscriptPath = Callable[[str, str, bool], Path]
 """Of an agent's session id, compressed or not."""
 
 
-class Reading:
+class SessionReading:
     def __init__(
         self,
         ledger: Ledger,
@@ -83,7 +83,7 @@ class Reading:
         self._window_of = window_of
         self._transcript_of = transcript_of
 
-    async def list(self, caller: Caller, params: ListParams) -> ListResult:
+    async def list(self, caller: Caller, params: SessionsListParams) -> SessionsListResult:
         clamped: list[str] = []
         limit = _clamp("limit", params.limit, LIST_DEFAULT, 1, LIST_MAX, clamped)
         tail = _clamp("messageLimit", params.message_limit, 0, 0, TAIL_MAX, clamped)
@@ -109,7 +109,7 @@ class Reading:
             )
             for session in sessions
         ]
-        return ListResult(count=len(rows), sessions=rows, clamped=tuple(clamped))
+        return SessionsListResult(count=len(rows), sessions=rows, clamped=tuple(clamped))
 
     async def history(self, caller: Caller, params: HistoryParams) -> HistoryResult:
         handle = await self._resolver.resolve(caller.principal, params.session_key, "read")

@@ -18,16 +18,16 @@ from crossclaw.door.registry import Caller, Params, Result
 from crossclaw.door.resolver import Resolver, SessionHandle
 from crossclaw.ledger.operations import Dedupe, PutExchange
 from crossclaw.policy.send import BLOCKED, decide_send
-from crossclaw.runs.book import Book
+from crossclaw.runs.run_store import RunStore
 from crossclaw.runs.waits import Waits
-from crossclaw.sessions.desk import digest
+from crossclaw.sessions.intake import digest
 from crossclaw.sessions.origins import from_session
 
 WAIT_DEFAULT_S = 30.0
 WAIT_MAX_S = 24 * 3600.0  # nobody waits longer with profit; the run goes on anyway
 
 
-class SendParams(Params, frozen=True):
+class SendToolParams(Params, frozen=True):
     message: str
     session_key: str | None = None
     label: str | None = None
@@ -35,7 +35,7 @@ class SendParams(Params, frozen=True):
     timeout_seconds: float | None = None
 
 
-class SendResult(Result, frozen=True):
+class SendToolResult(Result, frozen=True):
     run_id: str
     status: str
     reply: str | None = None
@@ -45,18 +45,24 @@ class SendResult(Result, frozen=True):
 
 class Sends:
     def __init__(
-        self, resolver: Resolver, book: Book, waits: Waits, config: Config, clock: Clock, ids: Ids
+        self,
+        resolver: Resolver,
+        run_store: RunStore,
+        waits: Waits,
+        config: Config,
+        clock: Clock,
+        ids: Ids,
     ) -> None:
         self._resolver = resolver
-        self._book = book
+        self._run_store = run_store
         self._waits = waits
         self._config = config
         self._clock = clock
         self._ids = ids
 
     async def send(
-        self, caller: Caller, params: SendParams, request_id: str | None = None
-    ) -> SendResult:
+        self, caller: Caller, params: SendToolParams, request_id: str | None = None
+    ) -> SendToolResult:
         """With a request id of a client's, the same request again is the same send."""
         timeout_s = _timeout(params.timeout_seconds)
         if not params.message.strip():
@@ -65,20 +71,22 @@ class Sends:
         run_id = request_id or await self._run_id(caller)
         shown = handle.key.display(caller.principal.agent_id)
         if not decide_send(self._config.session.send_policy, handle.key, handle.session).allowed:
-            return SendResult(run_id=run_id, status="error", error=BLOCKED, session_key=shown)
+            return SendToolResult(run_id=run_id, status="error", error=BLOCKED, session_key=shown)
         if caller.principal.authority.hops_left <= 0:
             hops = self._config.session.agent_to_agent.max_hops
             text = f"this chain of sends has used its {hops} hops (session.agentToAgent.maxHops)"
-            return SendResult(run_id=run_id, status="error", error=text, session_key=shown)
+            return SendToolResult(run_id=run_id, status="error", error=text, session_key=shown)
         try:
             run_id = await self._submit(caller, handle, run_id, params.message)
         except TooMuchFollows as error:
-            return SendResult(run_id=run_id, status="error", error=str(error), session_key=shown)
+            return SendToolResult(
+                run_id=run_id, status="error", error=str(error), session_key=shown
+            )
         if timeout_s == 0:
-            return SendResult(run_id=run_id, status="accepted", session_key=shown)
+            return SendToolResult(run_id=run_id, status="accepted", session_key=shown)
         return await self._outcome(caller, run_id, timeout_s, shown)
 
-    async def _target(self, caller: Caller, params: SendParams) -> SessionHandle:
+    async def _target(self, caller: Caller, params: SendToolParams) -> SessionHandle:
         principal = caller.principal
         given = [name for name in (params.session_key, params.label) if name]
         if len(given) > 1:
@@ -105,7 +113,7 @@ class Sends:
     async def _run_id(self, caller: Caller) -> str:
         """The same tool call of the same run is the same send, however often it is executed."""
         if caller.run is not None and caller.call_id is not None:
-            return await self._book.follower(caller.run, caller.call_id)
+            return await self._run_store.follower(caller.run, caller.call_id)
         return self._ids.new()
 
     async def _submit(
@@ -132,7 +140,7 @@ class Sends:
         session = NewSession(key=handle.key, session_id=self._ids.new())
         once = Dedupe("run", run_id, digest("send", handle.key.text, message))
         begin = self._begin(requester, new) if requester else []
-        return (await self._book.submit(new, session, dedupe=once, also=begin)).run_id
+        return (await self._run_store.submit(new, session, dedupe=once, also=begin)).run_id
 
     async def _provenance(self, caller: Caller) -> Provenance:
         requester = caller.principal.session
@@ -159,14 +167,14 @@ class Sends:
 
     async def _outcome(
         self, caller: Caller, run_id: str, timeout_s: float, shown: str
-    ) -> SendResult:
+    ) -> SendToolResult:
         """Waiting reads the ledger, so a restart or a reconnect changes nothing of the answer."""
         circle: Sequence[SessionKey] = ()
         if caller.run is not None:
             waited = await self._waits.wait(caller.run, run_id, timeout_s)
             run, circle = waited.run, waited.circle
         else:
-            run = await self._book.wait(run_id, timeout_s)
+            run = await self._run_store.wait(run_id, timeout_s)
         if run is None or not run.ended:
             names = " → ".join([await self._name(caller, key, shown) for key in circle])
             error = (
@@ -174,7 +182,7 @@ class Sends:
                 if circle
                 else f"no answer within {timeout_s:g} s; the run goes on, read sessions_history later"
             )
-            return SendResult(run_id=run_id, status="timeout", error=error, session_key=shown)
+            return SendToolResult(run_id=run_id, status="timeout", error=error, session_key=shown)
         return _ended(run, shown)
 
     async def _name(self, caller: Caller, key: SessionKey, target: str) -> str:
@@ -184,11 +192,13 @@ class Sends:
         return name if known else "another session"
 
 
-def _ended(run: Run, shown: str) -> SendResult:
+def _ended(run: Run, shown: str) -> SendToolResult:
     if run.status == "ok":
-        return SendResult(run_id=run.run_id, status="ok", reply=run.reply or "", session_key=shown)
+        return SendToolResult(
+            run_id=run.run_id, status="ok", reply=run.reply or "", session_key=shown
+        )
     error = run.error or f"the run ended as {run.status}"
-    return SendResult(run_id=run.run_id, status="error", error=error, session_key=shown)
+    return SendToolResult(run_id=run.run_id, status="error", error=error, session_key=shown)
 
 
 def _timeout(seconds: float | None) -> float:

@@ -23,9 +23,9 @@ from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Dedupe, EnsureSession, Op, PatchSession, PutSpawn
 from crossclaw.policy.sandbox import as_arm
 from crossclaw.policy.subagents import decide_spawn
-from crossclaw.runs.book import Book
+from crossclaw.runs.run_store import RunStore
 from crossclaw.sessions.choosing import ModelChoices
-from crossclaw.sessions.desk import digest
+from crossclaw.sessions.intake import digest
 from crossclaw.sessions.origins import from_session
 from crossclaw.sessions.where import address_of
 
@@ -75,7 +75,7 @@ class Spawns:
         self,
         ledger: Ledger,
         resolver: Resolver,
-        book: Book,
+        run_store: RunStore,
         config: Config,
         models: ModelChoices,
         clock: Clock,
@@ -83,7 +83,7 @@ class Spawns:
     ) -> None:
         self._ledger = ledger
         self._resolver = resolver
-        self._book = book
+        self._run_store = run_store
         self._config = config
         self._models = models
         self._clock = clock
@@ -105,7 +105,7 @@ class Spawns:
     async def _run_id(self, caller: Caller) -> str:
         """The same tool call of the same run is the same spawn, however often it is executed."""
         if caller.run is not None and caller.call_id is not None:
-            return await self._book.follower(caller.run, caller.call_id)
+            return await self._run_store.follower(caller.run, caller.call_id)
         return self._ids.new()
 
     async def _spawn(
@@ -209,7 +209,7 @@ class Spawns:
             await self._record(caller, parent, new, task),
         ]
         try:
-            accepted = await self._book.submit(new, session, dedupe=once, also=also)
+            accepted = await self._run_store.submit(new, session, dedupe=once, also=also)
         except TooMuchFollows as error:
             return SpawnResult(status="error", error=str(error))
         return SpawnResult(status="accepted", run_id=accepted.run_id, child_session_key=child.text)

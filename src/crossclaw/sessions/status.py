@@ -1,7 +1,7 @@
 """Who may be spawned, and how a session stands: the two small tools beside the four."""
 
 from crossclaw.config import Config
-from crossclaw.config.agents import Agent
+from crossclaw.config.agents import AgentConfig
 from crossclaw.domain.errors import Forbidden, Invalid
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import Session
@@ -44,19 +44,19 @@ class AgentsResult(Result, frozen=True):
     agents: list[AgentRow]
 
 
-class StatusParams(Params, frozen=True):
+class SessionStatusParams(Params, frozen=True):
     session_key: str | None = None
     model: str | None = None
 
 
-class StatusResult(Result, frozen=True):
+class SessionStatusResult(Result, frozen=True):
     ok: bool
     session_key: str
     changed_model: bool
     status_text: str
 
 
-class Standing:
+class SessionStatus:
     def __init__(
         self,
         config: Config,
@@ -106,19 +106,19 @@ class Standing:
             can_spawn=is_own or agent is None or bool(found and found.may_spawn),
         )
 
-    async def status(self, caller: Caller, params: StatusParams) -> StatusResult:
+    async def status(self, caller: Caller, params: SessionStatusParams) -> SessionStatusResult:
         session = await self._resolver.find_own(caller.principal, params.session_key)
         session = session or await self._other(caller, params)
         if params.model is not None:
             session = await self._set_model(caller, session, params.model.strip())
-        return StatusResult(
+        return SessionStatusResult(
             ok=True,
             session_key=session.key.display(caller.principal.agent_id),
             changed_model=params.model is not None,
             status_text=await self.text(session, caller.principal.agent_id),
         )
 
-    async def _other(self, caller: Caller, params: StatusParams) -> Session:
+    async def _other(self, caller: Caller, params: SessionStatusParams) -> Session:
         own = caller.principal.session
         reference = params.session_key or (own.display(own.agent_id) if own else "main")
         right: Right = "see" if params.model is None else "change"
@@ -170,7 +170,7 @@ class Standing:
         return "\n".join(f"{name}: {value}" for name, value in lines.items() if value)
 
 
-def _description(agent: Agent | None, known: Introduction | None) -> str | None:
+def _description(agent: AgentConfig | None, known: Introduction | None) -> str | None:
     """What stands in its name's column anyway is not said twice."""
     if agent is None or known is None or known.text in ("", agent.name):
         return None

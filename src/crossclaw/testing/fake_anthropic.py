@@ -13,7 +13,7 @@ from crossclaw.testing.fake_anthropic_rules import (
     bound_signature,
     thinks,
 )
-from crossclaw.testing.fake_rules import Rules
+from crossclaw.testing.fake_rules import ServiceRules
 from crossclaw.testing.fake_shapes import Json, Reply, Trouble, halves, sse, within
 
 
@@ -33,7 +33,7 @@ class AnthropicWire:
     }  # fmt: skip
 
     def complaint(
-        self, headers: Mapping[str, str], body: Json, rules: Rules
+        self, headers: Mapping[str, str], body: Json, rules: ServiceRules
     ) -> tuple[Trouble, str] | None:
         if not headers.get("x-api-key") and not headers.get("authorization"):
             return "unauthorized", "authorization header is required"

@@ -9,11 +9,11 @@ import msgspec
 from crossclaw.testing.fake_cache import blocks_of, unmarked
 from crossclaw.testing.fake_facts import Claude, claude
 from crossclaw.testing.fake_pictures import claude_complaints
-from crossclaw.testing.fake_rules import ALL, Rules
+from crossclaw.testing.fake_rules import ALL, ServiceRules
 from crossclaw.testing.fake_shapes import Json
 
 
-def anthropic_complaints(body: Json, rules: Rules = ALL) -> Iterator[str]:
+def anthropic_complaints(body: Json, rules: ServiceRules = ALL) -> Iterator[str]:
     if not isinstance(body.get("max_tokens"), int) or body["max_tokens"] < 1:
         yield "max_tokens: Field required"
     if not body.get("model"):
@@ -46,7 +46,7 @@ def _ends_with_assistant(body: Json) -> bool:
     return bool(knows and knows.efforts) and messages[-1].get("role") == "assistant"
 
 
-def _limit_complaints(body: Json, rules: Rules) -> Iterator[str]:
+def _limit_complaints(body: Json, rules: ServiceRules) -> Iterator[str]:
     knows, wanted = _knows(body), body.get("max_tokens")
     most = knows.output if knows else 0
     if "anthropic.max_output" in rules and most and isinstance(wanted, int) and wanted > most:
@@ -56,7 +56,7 @@ def _limit_complaints(body: Json, rules: Rules) -> Iterator[str]:
         )
 
 
-def _thinking_complaints(body: Json, rules: Rules) -> Iterator[str]:
+def _thinking_complaints(body: Json, rules: ServiceRules) -> Iterator[str]:
     thinking, knows = body.get("thinking") or {}, _knows(body)
     kind = thinking.get("type")
     if kind == "enabled":
@@ -172,7 +172,7 @@ def _mark_complaints(body: Json) -> Iterator[str]:
         yield "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block."
 
 
-def _tool_complaints(body: Json, rules: Rules) -> Iterator[str]:
+def _tool_complaints(body: Json, rules: ServiceRules) -> Iterator[str]:
     for place, tool in enumerate(body.get("tools") or []):
         if not re.fullmatch(r"[a-zA-Z0-9_-]{1,128}", tool.get("name", "")):
             yield f"tools.{place}.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'"

@@ -6,7 +6,7 @@ from typing import ClassVar
 from crossclaw.domain.messages import Text, Thinking, ToolUse, Usage
 from crossclaw.providers.pieces import split_words
 from crossclaw.testing.fake_chat_rules import chat_complaints, chat_thinks, service_of
-from crossclaw.testing.fake_rules import Rules
+from crossclaw.testing.fake_rules import ServiceRules
 from crossclaw.testing.fake_shapes import Json, Reply, Trouble, halves, sse, within
 
 
@@ -28,7 +28,7 @@ class ChatWire:
     }  # fmt: skip
 
     def complaint(
-        self, headers: Mapping[str, str], body: Json, rules: Rules
+        self, headers: Mapping[str, str], body: Json, rules: ServiceRules
     ) -> tuple[Trouble, str] | None:
         if not headers.get("authorization", "").startswith("Bearer "):
             return "unauthorized", "You didn't provide an API key."

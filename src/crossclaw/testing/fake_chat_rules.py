@@ -6,11 +6,11 @@ from itertools import pairwise
 
 from crossclaw.testing.fake_facts import gpt
 from crossclaw.testing.fake_pictures import openai_complaint
-from crossclaw.testing.fake_rules import ALL, Rules
+from crossclaw.testing.fake_rules import ALL, ServiceRules
 from crossclaw.testing.fake_shapes import Json
 
 
-def chat_complaints(body: Json, rules: Rules = ALL) -> Iterator[str]:
+def chat_complaints(body: Json, rules: ServiceRules = ALL) -> Iterator[str]:
     if not body.get("model"):
         yield "you must provide a model parameter"
     if not body.get("messages"):
@@ -42,7 +42,7 @@ def _unanswered(calls: set[str]) -> str:
     )
 
 
-def _message_complaints(place: int, message: Json, rules: Rules) -> Iterator[str]:
+def _message_complaints(place: int, message: Json, rules: ServiceRules) -> Iterator[str]:
     role, content = message.get("role"), message.get("content")
     if role not in ("system", "developer", "user", "assistant", "tool"):
         yield f"Invalid value: '{role}' (messages[{place}].role)"
@@ -80,7 +80,7 @@ def chat_thinks(body: Json) -> bool:
     return bool(effort != "none")
 
 
-def _model_complaints(body: Json, rules: Rules) -> Iterator[str]:
+def _model_complaints(body: Json, rules: ServiceRules) -> Iterator[str]:
     model = str(body.get("model"))
     for tool in body.get("tools") or []:
         yield from tool_complaints(tool["function"], rules)
@@ -112,7 +112,7 @@ def _chat_tool_complaints(body: Json, taken: str) -> Iterator[str]:
         )
 
 
-def effort_complaints(model: str, effort: str | None, rules: Rules) -> Iterator[str]:
+def effort_complaints(model: str, effort: str | None, rules: ServiceRules) -> Iterator[str]:
     taken = gpt(model).efforts
     if effort is None or "openai.levels" not in rules:
         return
@@ -126,7 +126,7 @@ def effort_complaints(model: str, effort: str | None, rules: Rules) -> Iterator[
         )
 
 
-def tool_complaints(function: Json, rules: Rules) -> Iterator[str]:
+def tool_complaints(function: Json, rules: ServiceRules) -> Iterator[str]:
     name, schema = function.get("name") or "", function.get("parameters") or {}
     if "openai.names" in rules and not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name):
         yield f"Invalid 'tools[].function.name': string does not match pattern: '{name}'"
@@ -139,7 +139,7 @@ def tool_complaints(function: Json, rules: Rules) -> Iterator[str]:
         )
 
 
-def _service_complaints(body: Json, rules: Rules) -> Iterator[str]:
+def _service_complaints(body: Json, rules: ServiceRules) -> Iterator[str]:
     messages = body.get("messages") or []
     calls = [call for message in messages for call in message.get("tool_calls") or []]
     match service_of(str(body.get("model"))):
@@ -192,7 +192,9 @@ def _without_details(messages: list[Json]) -> Iterator[str]:
             yield "reasoning_details of an assistant message with tool calls must be preserved"
 
 
-def _mistral_complaints(messages: list[Json], calls: list[Json], rules: Rules) -> Iterator[str]:
+def _mistral_complaints(
+    messages: list[Json], calls: list[Json], rules: ServiceRules
+) -> Iterator[str]:
     for call in calls if "mistral.ids" in rules else []:
         if not re.fullmatch("[a-zA-Z0-9]{9}", call["id"]):
             yield f"Tool call id was {call['id']} but must be a-z, A-Z, 0-9, with a length of 9."

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from crossclaw.domain.messages import Text, Thinking, ToolUse, Usage
 from crossclaw.providers.pieces import split_words
-from crossclaw.testing.fake_rules import ALL, Rules
+from crossclaw.testing.fake_rules import ALL, ServiceRules
 from crossclaw.testing.fake_shapes import Json, Reply, Trouble, sse, within
 
 _LEVELS = {
@@ -39,7 +39,7 @@ class GeminiWire:
     }  # fmt: skip
 
     def complaint(
-        self, headers: Mapping[str, str], body: Json, rules: Rules
+        self, headers: Mapping[str, str], body: Json, rules: ServiceRules
     ) -> tuple[Trouble, str] | None:
         if not headers.get("x-goog-api-key"):
             return "unauthorized", "API key not valid. Please pass a valid API key."
@@ -112,7 +112,7 @@ def _thinks(body: Json) -> bool:
     return bool(config.get("thinkingBudget", -1) != 0)
 
 
-def gemini_complaints(body: Json, rules: Rules = ALL) -> Iterator[str]:
+def gemini_complaints(body: Json, rules: ServiceRules = ALL) -> Iterator[str]:
     if unknown := body.keys() - {
         "model", "contents", "systemInstruction", "tools", "toolConfig", "generationConfig",
         "safetySettings", "cachedContent",
@@ -147,7 +147,7 @@ def _content_complaints(place: int, content: Json, contents: list[Json]) -> Iter
         )
 
 
-def _schema_complaints(declared: Json, rules: Rules) -> Iterator[str]:
+def _schema_complaints(declared: Json, rules: ServiceRules) -> Iterator[str]:
     schema: Any = declared.get("parameters")
     if schema is None or "gemini.schema" not in rules:
         return

@@ -21,7 +21,7 @@ import msgspec
 from crossclaw.domain.messages import AssistantBlock, Text
 from crossclaw.testing.fake_cache import PromptCache
 from crossclaw.testing.fake_listing import listing, shown
-from crossclaw.testing.fake_rules import ALL, Rules
+from crossclaw.testing.fake_rules import ALL, ServiceRules
 from crossclaw.testing.fake_wires import WIRES, Json, Reply, Trouble, Wire, wire_at
 
 CONNECTIONS_WAITING = 1024
@@ -98,7 +98,7 @@ class FakeModelServer:
         *,
         default: Answer = "Hello from the fake model.",
         delay_s: float = 0.0,
-        rules: Rules = ALL,
+        rules: ServiceRules = ALL,
     ) -> None:
         self.rules = rules
         self.cache = PromptCache()

@@ -6,7 +6,7 @@ import msgspec
 
 from crossclaw.domain.messages import Text, Thinking, ToolUse
 from crossclaw.providers.pieces import split_words
-from crossclaw.testing.fake_rules import ALL, Rules
+from crossclaw.testing.fake_rules import ALL, ServiceRules
 from crossclaw.testing.fake_shapes import Json, Reply, Trouble, within
 
 CAN: dict[str, list[str]] = {
@@ -22,7 +22,7 @@ class OllamaWire:
     path = "/api/chat"
 
     def complaint(
-        self, headers: Mapping[str, str], body: Json, rules: Rules
+        self, headers: Mapping[str, str], body: Json, rules: ServiceRules
     ) -> tuple[Trouble, str] | None:
         text = next(ollama_complaints(body, rules), None)
         return ("invalid", text) if text else None
@@ -78,7 +78,7 @@ def _parts(reply: Reply) -> Iterator[Json]:
                 yield {"content": "", "tool_calls": [call]}
 
 
-def ollama_complaints(body: Json, rules: Rules = ALL) -> Iterator[str]:
+def ollama_complaints(body: Json, rules: ServiceRules = ALL) -> Iterator[str]:
     model = str(body.get("model") or "")
     if not model:
         yield "model is required"

@@ -10,7 +10,7 @@ from crossclaw.testing.fake_chat import ChatWire
 from crossclaw.testing.fake_chat_rules import effort_complaints, tool_complaints
 from crossclaw.testing.fake_facts import gpt
 from crossclaw.testing.fake_pictures import openai_complaint
-from crossclaw.testing.fake_rules import ALL, Rules
+from crossclaw.testing.fake_rules import ALL, ServiceRules
 from crossclaw.testing.fake_shapes import Json, Reply, Trouble, halves, sse, within
 
 _STOPS = {"max_tokens": "max_output_tokens", "content_filter": "content_filter"}
@@ -20,7 +20,7 @@ class ResponsesWire:
     path = "/v1/responses"
 
     def complaint(
-        self, headers: Mapping[str, str], body: Json, rules: Rules
+        self, headers: Mapping[str, str], body: Json, rules: ServiceRules
     ) -> tuple[Trouble, str] | None:
         if not headers.get("authorization", "").startswith("Bearer "):
             return "unauthorized", "You didn't provide an API key."
@@ -162,7 +162,7 @@ def _thinks(body: Json) -> bool:
     return bool(effort != "none")
 
 
-def responses_complaints(body: Json, rules: Rules = ALL) -> Iterator[str]:
+def responses_complaints(body: Json, rules: ServiceRules = ALL) -> Iterator[str]:
     model = str(body.get("model") or "")
     if not model:
         yield "you must provide a model parameter"
@@ -186,7 +186,7 @@ def responses_complaints(body: Json, rules: Rules = ALL) -> Iterator[str]:
     yield from _input_complaints(body, rules)
 
 
-def _input_complaints(body: Json, rules: Rules) -> Iterator[str]:
+def _input_complaints(body: Json, rules: ServiceRules) -> Iterator[str]:
     items = body.get("input") or []
     called: set[str] = set()
     for place, item in enumerate(items if isinstance(items, list) else []):
@@ -212,7 +212,7 @@ def _input_complaints(body: Json, rules: Rules) -> Iterator[str]:
         yield f"No tool output found for function call {sorted(called)[0]}."
 
 
-def _message_complaints(place: int, item: Json, rules: Rules) -> Iterator[str]:
+def _message_complaints(place: int, item: Json, rules: ServiceRules) -> Iterator[str]:
     role, content = item.get("role"), item.get("content")
     if role not in ("user", "assistant", "system", "developer"):
         yield f"Invalid value: '{role}' (input[{place}].role)"

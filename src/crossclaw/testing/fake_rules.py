@@ -13,7 +13,7 @@ import msgspec
 READ = "2026-11-15"
 
 
-class Rule(msgspec.Struct, frozen=True):
+class ServiceRule(msgspec.Struct, frozen=True):
     refuses: str
     source: str
     read: str = READ
@@ -22,127 +22,127 @@ class Rule(msgspec.Struct, frozen=True):
 _CLAUDE_DOCS = "platform.claude.com/docs/en/"
 _OPENAI_SDK = "openai SDK 3.49.0: "
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, ServiceRule] = {
     # ── Anthropic Messages ──────────────────────────────────────────────────────────────────────
-    "anthropic.max_output": Rule(
+    "anthropic.max_output": ServiceRule(
         "a max_tokens above what the model can say",
         _CLAUDE_DOCS + "about-claude/models/overview (128K from Opus 4.6 on)",
     ),
-    "anthropic.thinking_mode": Rule(
+    "anthropic.thinking_mode": ServiceRule(
         "a thinking.type that the model does not take: a budget from Claude 4.7 on, `adaptive` before 4.6,"
         " `disabled` where thinking is always on, `between_tools` anywhere but on Sonnet 5.5",
         _CLAUDE_DOCS + "build-with-claude/thinking-troubleshooting",
     ),
-    "anthropic.effort": Rule(
+    "anthropic.effort": ServiceRule(
         "an effort that the model does not know, or one above high while thinking is off",
         _CLAUDE_DOCS + "build-with-claude/effort; anthropic SDK 2.8.0: thinking_types.py",
     ),
-    "anthropic.bound_thinking": Rule(
+    "anthropic.bound_thinking": ServiceRule(
         "a thinking block before which the system prompt, a tool or a message has changed",
         _CLAUDE_DOCS + "models/opus-5-5/whats-new-opus-5-5, build-with-claude/preserved-thinking",
     ),
-    "anthropic.thinking_first": Rule(
+    "anthropic.thinking_first": ServiceRule(
         "under a thinking budget, results of calls that came without thinking",
         "github.com/anthropics/claude-code/issues/20692 (the service's words)",
     ),
-    "anthropic.schema": Rule(
+    "anthropic.schema": ServiceRule(
         "oneOf, anyOf or allOf at the top of a tool's schema",
         "github.com/anthropics/claude-code/issues/40075 (the service's words)",
     ),
-    "anthropic.pictures": Rule(
+    "anthropic.pictures": ServiceRule(
         "pictures of another type than they say, of a type that is none of four, above 5 MB of base64 or"
         " 8,000 pixels, or 2,000 where there are more than 20",
         "anthropic SDK 2.8.0: base64_image_source_param.py; "
         + _CLAUDE_DOCS
         + "build-with-claude/vision",
     ),
-    "anthropic.prefill": Rule(
+    "anthropic.prefill": ServiceRule(
         "a conversation that ends with the assistant's words, from Claude 4.6 on",
         "openrouter.ai/docs: model-migrations/claude-5-5 (prefill is removed)",
     ),
-    "anthropic.marks": Rule(
+    "anthropic.marks": ServiceRule(
         "more than four cache marks, or one of an hour after one of five minutes",
         _CLAUDE_DOCS + "build-with-claude/prompt-caching",
     ),
     # ── OpenAI, chat completions and responses ──────────────────────────────────────────────────
-    "openai.limit_name": Rule(
+    "openai.limit_name": ServiceRule(
         "max_tokens for models that reason: they want max_completion_tokens",
         "docs.litellm.ai/blog/gpt_6_astra (the service's words)",
     ),
-    "openai.max_output": Rule(
+    "openai.max_output": ServiceRule(
         "a limit above what the model can say", "vercel.com/ai-gateway/models/gpt-6-astra.md"
     ),
-    "openai.chat_tools": Rule(
+    "openai.chat_tools": ServiceRule(
         "function tools on chat completions: never for gpt-6-astra and gpt-6.1-sol, only with"
         " reasoning_effort none from gpt-5.4 on",
         "developers.openai.com/api/docs/guides/deployment-checklist;"
         " github.com/BerriAI/litellm/pull/34569",
     ),
-    "openai.levels": Rule(
+    "openai.levels": ServiceRule(
         "a reasoning effort that the model does not know",
         _OPENAI_SDK + "shared/reasoning.py (not every model takes every value)",
     ),
-    "openai.schema": Rule(
+    "openai.schema": ServiceRule(
         "oneOf, anyOf, allOf, enum or not at the top of a tool's schema",
         "github.com/anomalyco/opencode/issues/35516 (same restriction)",
     ),
-    "openai.names": Rule(
+    "openai.names": ServiceRule(
         "names of tools with other signs or above 64; ids of calls above 40 signs (64 in responses)",
         "the service's words: string too long. Expected a string with maximum length 40",
     ),
-    "openai.pictures": Rule(
+    "openai.pictures": ServiceRule(
         "pictures that are no PNG, JPEG, GIF or WebP",
         _OPENAI_SDK + "responses/response_error.py (unsupported_image_media_type)",
     ),
-    "openai.reasoning_items": Rule(
+    "openai.reasoning_items": ServiceRule(
         "with store: false, reasoning without its encrypted content, or without the item that followed it",
         _OPENAI_SDK + "responses/response_reasoning_item_param.py",
     ),
-    "openai.min_output": Rule(
+    "openai.min_output": ServiceRule(
         "a max_output_tokens below 16", "the service's words: integer below minimum value"
     ),
     # ── services that speak chat completions ────────────────────────────────────────────────────
-    "deepseek.reasoning": Rule(
+    "deepseek.reasoning": ServiceRule(
         "an assistant message with calls, since the last user message, without its reasoning_content",
         "api-docs.deepseek.com/guides/thinking_mode#tool-calls",
     ),
-    "gemini.signature": Rule(
+    "gemini.signature": ServiceRule(
         "a function call of the current turn without its thought_signature (Gemini 3 and later)",
         "ai.google.dev/gemini-api/docs/thought-signatures; google-genai SDK 3.1.0: types.Part",
     ),
-    "openrouter.reasoning": Rule(
+    "openrouter.reasoning": ServiceRule(
         "calls that were made with reasoning_details and come back without them",
         "openrouter.ai/docs/use-cases/reasoning-tokens (preserving reasoning blocks)",
     ),
-    "mistral.ids": Rule(
+    "mistral.ids": ServiceRule(
         "ids of calls that are not nine letters and digits",
         "github.com/mistralai/mistral-vibe/issues/1075 (the service's words)",
     ),
-    "mistral.order": Rule(
+    "mistral.order": ServiceRule(
         "a user message straight after a tool's result",
         "the service's words: Unexpected role 'user' after role 'tool'",
     ),
     # ── native Gemini and Ollama ────────────────────────────────────────────────────────────────
-    "gemini.schema": Rule(
+    "gemini.schema": ServiceRule(
         "keywords that its function declarations do not know in `parameters`",
         "google-genai SDK 3.1.0: types.Schema (parameters_json_schema takes the rest)",
     ),
-    "gemini.level": Rule(
+    "gemini.level": ServiceRule(
         "a thinking level and a budget together, or a level that the model does not know",
         "google-genai SDK 3.1.0: types.ThinkingConfig",
     ),
-    "ollama.think": Rule(
+    "ollama.think": ServiceRule(
         "`think` for a model that cannot",
         "docs.ollama.com/capabilities/thinking (“does not support thinking”)",
     ),
-    "ollama.tools": Rule(
+    "ollama.tools": ServiceRule(
         "tools for a model that cannot call any",
         "docs.ollama.com/capabilities/tool-calling (“does not support tools”)",
     ),
 }
 
 
-class Rules:
+class ServiceRules:
     """Which of them hold; all, unless some are switched off."""
 
     def __init__(self, off: Iterable[str] = ()) -> None:
@@ -155,5 +155,5 @@ class Rules:
         return name not in self._off
 
 
-ALL = Rules()
-NONE = Rules(off=RULES)
+ALL = ServiceRules()
+NONE = ServiceRules(off=RULES)

@@ -6,7 +6,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from crossclaw.domain.messages import AssistantBlock, Text, Thinking, ToolUse, Usage
-from crossclaw.testing.fake_rules import Rules
+from crossclaw.testing.fake_rules import ServiceRules
 
 Json = dict[str, Any]
 Trouble = Literal[
@@ -45,7 +45,7 @@ class Wire(Protocol):
     path: str
 
     def complaint(
-        self, headers: Mapping[str, str], body: Json, rules: Rules
+        self, headers: Mapping[str, str], body: Json, rules: ServiceRules
     ) -> tuple[Trouble, str] | None:
         """What a real service would refuse this request for."""
         ...

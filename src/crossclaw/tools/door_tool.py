@@ -42,7 +42,7 @@ def tool_method(
     )
 
 
-class Refused(Result, frozen=True):
+class ToolRefusal(Result, frozen=True):
     """What a policy refuses, as every session tool answers it."""
 
     status: str
@@ -72,7 +72,7 @@ class DoorTool(Tool[P]):
         except MissingScope:
             raise
         except Forbidden as refusal:
-            return Refused(status="forbidden", error=str(refusal))
+            return ToolRefusal(status="forbidden", error=str(refusal))
 
 
 def door_tool(door: Door, name: str) -> DoorTool[Any]:

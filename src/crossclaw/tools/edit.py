@@ -7,7 +7,7 @@ import msgspec
 
 from crossclaw.domain.errors import Invalid, NotFound
 from crossclaw.domain.tools import built_in
-from crossclaw.sandbox.contract import Place
+from crossclaw.sandbox.contract import WorkPlace
 from crossclaw.sandbox.files import open_file, replace_file
 from crossclaw.sandbox.places import Places
 from crossclaw.tools.contract import Tool, ToolContext
@@ -48,7 +48,7 @@ class Edit(Tool[EditParams]):
         return f"replaced {count} place{'' if count == 1 else 's'} in {params.path}"
 
 
-def _edit(place: Place, params: EditParams) -> int:
+def _edit(place: WorkPlace, params: EditParams) -> int:
     with open_file(place, params.path) as file:
         data = file.read(BYTES_MAX + 1)
     if len(data) > BYTES_MAX:

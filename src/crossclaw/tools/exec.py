@@ -11,7 +11,7 @@ from crossclaw.config.tools import ExecTool
 from crossclaw.disk.private import make_folder
 from crossclaw.domain.errors import Forbidden, Invalid, ToolFailed
 from crossclaw.domain.tools import built_in
-from crossclaw.sandbox.contract import Place, Wrapped
+from crossclaw.sandbox.contract import WorkPlace, Wrapped
 from crossclaw.sandbox.files import check_folder, note_prompt_files, set_replaced_aside
 from crossclaw.sandbox.places import Places
 from crossclaw.sandbox.programs import Finished, run_program
@@ -61,7 +61,7 @@ class Exec(Tool[ExecParams]):
 
 
 @asynccontextmanager
-async def _owners_words_kept(place: Place) -> AsyncGenerator[None]:
+async def _owners_words_kept(place: WorkPlace) -> AsyncGenerator[None]:
     """Also when the run is stopped meanwhile."""
     if not place.keeps_prompt:
         yield
@@ -74,7 +74,7 @@ async def _owners_words_kept(place: Place) -> AsyncGenerator[None]:
             await anyio.to_thread.run_sync(set_replaced_aside, place.folder, noted)
 
 
-def _wrap(place: Place, params: ExecParams) -> Wrapped:
+def _wrap(place: WorkPlace, params: ExecParams) -> Wrapped:
     if "\0" in params.command or not params.command.strip():
         raise Invalid("command is empty, or has NUL characters")
     if len(params.command.encode("utf-8", "replace")) > COMMAND_BYTES_MAX:

@@ -16,9 +16,9 @@ from crossclaw.door.registry import Method
 from crossclaw.policy.sandbox import confined
 from crossclaw.policy.tools import Layer, decide_tool
 from crossclaw.providers.contract import ToolSpec
-from crossclaw.sessions.asked import WaitResult
 from crossclaw.sessions.guest_names import GuestNames, guest_name
-from crossclaw.sessions.guests import Guests, ReplyParams, ReplyResult, WaitParams
+from crossclaw.sessions.guest_run import GuestWaitResult
+from crossclaw.sessions.guests import Guests, GuestWaitParams, ReplyParams, ReplyResult
 from crossclaw.tools.contract import Tool, ToolContext
 from crossclaw.tools.door_tool import DoorTool, door_tool, tool_method
 from crossclaw.tools.invoke import ToolNotAvailable
@@ -31,8 +31,8 @@ def guest_methods(guests: Guests) -> list[Method[Any]]:
     return [
         tool_method(
             WAIT,
-            WaitParams,
-            WaitResult,
+            GuestWaitParams,
+            GuestWaitResult,
             "read",
             guests.wait,
             "Wait for the next message that others send to you. timeoutSeconds: how long. "

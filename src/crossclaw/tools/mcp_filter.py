@@ -23,7 +23,7 @@ _OBJECT = re.compile(rb'\{\s*["}]')
 _ID = re.compile(rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{0,200}")')
 
 
-class Filter:
+class MessageFilter:
     """Bytes in, whole messages out."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ def main(command: list[str]) -> int:
         return NO_SUCH_PROGRAM
     signal.signal(signal.SIGTERM, lambda *_: server.terminate())
     assert server.stdout is not None
-    sieve = Filter()
+    sieve = MessageFilter()
     try:
         while data := os.read(server.stdout.fileno(), READ_BYTES):
             if passed := sieve.take(data):

@@ -42,7 +42,7 @@ async def over_stdio(name: str, settings: McpServer, command: Sequence[str]) -> 
     os.set_blocking(reading, False)
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_listen, Lines(name), reading, name=f"stderr of {name}")
+            tasks.start_soon(_listen, ServerLog(name), reading, name=f"stderr of {name}")
             with os.fdopen(writing, "w", encoding="utf-8") as errlog:
                 async with stdio_client(parameters, errlog=errlog) as streams:
                     yield streams
@@ -51,7 +51,7 @@ async def over_stdio(name: str, settings: McpServer, command: Sequence[str]) -> 
         os.close(reading)
 
 
-async def _listen(lines: "Lines", descriptor: int) -> None:
+async def _listen(lines: "ServerLog", descriptor: int) -> None:
     while True:
         await anyio.wait_readable(descriptor)
         try:
@@ -63,7 +63,7 @@ async def _listen(lines: "Lines", descriptor: int) -> None:
         lines.take(data, anyio.current_time())
 
 
-class Lines:
+class ServerLog:
     """What a server writes, as lines of the log: with its name, cleaned, and not too many."""
 
     def __init__(self, name: str) -> None:

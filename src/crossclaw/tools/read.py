@@ -16,7 +16,7 @@ import msgspec
 from crossclaw.domain.errors import Invalid, ToolFailed
 from crossclaw.domain.messages import Image, ImageSource, Text
 from crossclaw.domain.tools import built_in
-from crossclaw.sandbox.contract import Place
+from crossclaw.sandbox.contract import WorkPlace
 from crossclaw.sandbox.environment import host_environment
 from crossclaw.sandbox.files import open_file
 from crossclaw.sandbox.places import Places
@@ -46,7 +46,7 @@ class ReadParams(msgspec.Struct, forbid_unknown_fields=True):
     limit: int = LINES_DEFAULT
 
 
-class Read(Tool[ReadParams]):
+class ReadTool(Tool[ReadParams]):
     declared = built_in("read")
     description = (
         "Read a text file or a PDF, or look at a picture, in your workspace. Use it rather than exec with cat. A "
@@ -96,7 +96,7 @@ class Read(Tool[ReadParams]):
         return read.stdout
 
 
-def _read(place: Place, params: ReadParams) -> str | list[Text | Image] | bytes:
+def _read(place: WorkPlace, params: ReadParams) -> str | list[Text | Image] | bytes:
     """A PDF comes as its bytes."""
     with open_file(place, params.path) as file:
         beginning = file.read(16)

@@ -8,18 +8,18 @@ from crossclaw.door.registry import Method
 from crossclaw.sessions.reading import (
     HistoryParams,
     HistoryResult,
-    ListParams,
-    ListResult,
-    Reading,
+    SessionReading,
+    SessionsListParams,
+    SessionsListResult,
 )
-from crossclaw.sessions.send import SendParams, SendResult, Sends
+from crossclaw.sessions.send import Sends, SendToolParams, SendToolResult
 from crossclaw.sessions.spawn import SpawnParams, SpawnResult, Spawns
 from crossclaw.sessions.status import (
     AgentsParams,
     AgentsResult,
-    Standing,
-    StatusParams,
-    StatusResult,
+    SessionStatus,
+    SessionStatusParams,
+    SessionStatusResult,
 )
 from crossclaw.tools.contract import Tool
 from crossclaw.tools.door_tool import door_tool, tool_method
@@ -27,13 +27,13 @@ from crossclaw.tools.texts import TEXTS
 
 
 def session_methods(
-    reading: Reading, sends: Sends, spawns: Spawns, standing: Standing
+    reading: SessionReading, sends: Sends, spawns: Spawns, standing: SessionStatus
 ) -> list[Method[Any]]:
     return [
         tool_method(
             "sessions_list",
-            ListParams,
-            ListResult,
+            SessionsListParams,
+            SessionsListResult,
             "read",
             reading.list,
             TEXTS["sessions_list"].description,
@@ -48,8 +48,8 @@ def session_methods(
         ),
         tool_method(
             "sessions_send",
-            SendParams,
-            SendResult,
+            SendToolParams,
+            SendToolResult,
             "run",
             sends.send,
             TEXTS["sessions_send"].description,
@@ -72,8 +72,8 @@ def session_methods(
         ),
         tool_method(
             "session_status",
-            StatusParams,
-            StatusResult,
+            SessionStatusParams,
+            SessionStatusResult,
             "change",
             standing.status,
             TEXTS["session_status"].description,

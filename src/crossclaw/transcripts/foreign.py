@@ -46,7 +46,7 @@ _STOPS: dict[str, StopReason] = {
 }
 
 
-class Line(msgspec.Struct, frozen=True):
+class ForeignLine(msgspec.Struct, frozen=True):
     """Only what every line has; the rest is read by its type."""
 
     type: str
@@ -105,13 +105,13 @@ class _Result(msgspec.Struct, frozen=True):
     content: Any = ""
 
 
-_lines = msgspec.json.Decoder(Line)
+_lines = msgspec.json.Decoder(ForeignLine)
 _messages = msgspec.json.Decoder(_Message)
 _results = msgspec.json.Decoder(_Result)
 _anything = msgspec.json.Decoder(dict[str, Any])
 
 
-class Read(NamedTuple):
+class LineRead(NamedTuple):
     """One line: what it became, or what is wrong with it; and where the next one begins."""
 
     number: int
@@ -126,7 +126,7 @@ class UnreadableLine(ValueError):
     pass
 
 
-def read_transcript(file: BinaryIO, *, begin: int = 0, lines: int = 0) -> Iterator[Read]:
+def read_transcript(file: BinaryIO, *, begin: int = 0, lines: int = 0) -> Iterator[LineRead]:
     """From the byte `begin`, before which there were so many lines. Holds one line at a time."""
     file.seek(begin)
     number, end = lines, begin
@@ -138,7 +138,7 @@ def read_transcript(file: BinaryIO, *, begin: int = 0, lines: int = 0) -> Iterat
                 yield _last_line(raw, number, end)
                 return
             end += skipped
-            yield Read(number, end, problem=f"longer than {LINE_BYTES_MAX} bytes")
+            yield LineRead(number, end, problem=f"longer than {LINE_BYTES_MAX} bytes")
             continue
         yield _read(raw, number, end)
 
@@ -153,7 +153,7 @@ def _skip_line(file: BinaryIO) -> int | None:
     return skipped or None
 
 
-def _last_line(raw: bytes, number: int, end: int) -> Read:
+def _last_line(raw: bytes, number: int, end: int) -> LineRead:
     read = _read(raw, number, end)
     return read if read.problem is None else read._replace(torn=True, end=end - len(raw))
 
@@ -170,16 +170,16 @@ def mend_halves(raw: bytes) -> bytes:
     return _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], raw)
 
 
-def _read(raw: bytes, number: int, end: int) -> Read:
+def _read(raw: bytes, number: int, end: int) -> LineRead:
     if not raw.strip():
-        return Read(number, end)
+        return LineRead(number, end)
     try:
         try:
-            return Read(number, end, entry=read_line(raw, number))
+            return LineRead(number, end, entry=read_line(raw, number))
         except msgspec.DecodeError:
-            return Read(number, end, entry=read_line(mend_halves(raw), number))
+            return LineRead(number, end, entry=read_line(mend_halves(raw), number))
     except UnreadableLine as error:
-        return Read(number, end, problem=str(error))
+        return LineRead(number, end, problem=str(error))
     except (
         msgspec.MsgspecError,
         UnicodeDecodeError,
@@ -187,7 +187,7 @@ def _read(raw: bytes, number: int, end: int) -> Read:
         OverflowError,
         ValueError,
     ) as error:
-        return Read(number, end, problem=f"{error}")
+        return LineRead(number, end, problem=f"{error}")
 
 
 def read_line(raw: bytes, number: int) -> ImportedEntry | None:

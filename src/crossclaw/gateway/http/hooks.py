@@ -9,7 +9,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from crossclaw.config.hooks import HookMapping, Hooks
+from crossclaw.config.hooks import HookMapping, HooksConfig
 from crossclaw.domain.authority import HOOKS
 from crossclaw.domain.errors import Busy, ConfigInvalid, CrossclawError, Forbidden
 from crossclaw.domain.secret import Secret
@@ -17,7 +17,7 @@ from crossclaw.door.principal import Principal
 from crossclaw.gateway.auth import Lock, is_loopback, lock_for
 from crossclaw.gateway.edge import Endpoint
 from crossclaw.gateway.http.answers import json_answer
-from crossclaw.gateway.limits import Limits
+from crossclaw.gateway.limits import GatewayLimits
 from crossclaw.schedule.hooks import KeyFrom
 
 # Where senders put the id of a delivery; the same one again is the same delivery.
@@ -47,7 +47,7 @@ class HookRefused(Exception):
     """What is wrong with a request, for its sender."""
 
 
-def hook_lock(hooks: Hooks, gateway_token: Secret, host: str) -> Lock | None:
+def hook_lock(hooks: HooksConfig, gateway_token: Secret, host: str) -> Lock | None:
     """The hooks' own secret. It opens nothing else, and nothing else opens the hooks."""
     if not hooks.enabled:
         return None
@@ -56,7 +56,7 @@ def hook_lock(hooks: Hooks, gateway_token: Secret, host: str) -> Lock | None:
         raise ConfigInvalid(
             "hooks.token must not be the gateway's own token, which opens everything"
         )
-    short = len(hooks.token.reveal()) < Limits().secret_chars_min
+    short = len(hooks.token.reveal()) < GatewayLimits().secret_chars_min
     if short and not is_loopback(host):
         raise ConfigInvalid(
             f"hooks.token could be guessed from the network, and the gateway listens on {host}; use a "
@@ -65,7 +65,7 @@ def hook_lock(hooks: Hooks, gateway_token: Secret, host: str) -> Lock | None:
     return lock_for(hooks.token)
 
 
-def hook_endpoints(hooks: Hooks, dispatch: Dispatch) -> list[Endpoint]:
+def hook_endpoints(hooks: HooksConfig, dispatch: Dispatch) -> list[Endpoint]:
     if not hooks.enabled:
         return []
 
@@ -110,7 +110,7 @@ def _body(raw: bytes) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _call(hooks: Hooks, request: Request, body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def _call(hooks: HooksConfig, request: Request, body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """Which method, with which parameters."""
     where = request.url.path.removeprefix(hooks.base_path).strip("/")
     once = _once(request.headers, body)

@@ -23,7 +23,7 @@ from crossclaw.runs.feed import Feed
 Number = Callable[[], int]
 
 
-class Meter:
+class EventCounter:
     """Listens from the start; costs an addition an event."""
 
     def __init__(
@@ -58,7 +58,7 @@ class Meter:
                 pass
 
 
-def metrics_endpoint(meter: Meter, door: Door) -> Endpoint:
+def metrics_endpoint(meter: EventCounter, door: Door) -> Endpoint:
     async def handle(_request: Request, principal: Principal) -> Response:
         try:
             health = await door.dispatch(Caller(principal=principal), "health", {})
@@ -75,7 +75,7 @@ def metrics_endpoint(meter: Meter, door: Door) -> Endpoint:
     return Endpoint(method="GET", path="/metrics", handle=handle)
 
 
-def _exposition(meter: Meter, health: dict[str, Any]) -> tuple[bytes, str]:
+def _exposition(meter: EventCounter, health: dict[str, Any]) -> tuple[bytes, str]:
     from prometheus_client import (  # noqa: PLC0415  an extra
         CONTENT_TYPE_LATEST,
         CollectorRegistry,

@@ -38,7 +38,7 @@ class UnknownModel(NotFound):
     pass
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
+class OpenAiRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What a request asks for, whichever way it came."""
 
     model: str
@@ -52,14 +52,14 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     """The name of a session that an earlier answer began."""
 
 
-class Begun(msgspec.Struct, frozen=True):
+class RunUnderWay(msgspec.Struct, frozen=True):
     run_id: str
     key: str
     answers: TwoAnswers
     following: Following
 
 
-class Said(msgspec.Struct, frozen=True):
+class RunOutcome(msgspec.Struct, frozen=True):
     """How a run ended: its reply and what it cost."""
 
     reply: str
@@ -67,7 +67,7 @@ class Said(msgspec.Struct, frozen=True):
     output_tokens: int = 0
 
 
-class Asking:
+class OpenAiRuns:
     def __init__(self, door: Door, followers: Followers, config: Config, ids: Ids) -> None:
         self._door = door
         self._followers = followers
@@ -83,8 +83,8 @@ class Asking:
         return request.headers.get("idempotency-key") or self._ids.new()
 
     async def begin(
-        self, request: Request, principal: Principal, wish: Wish, run_id: str, prefix: str
-    ) -> Begun:
+        self, request: Request, principal: Principal, wish: OpenAiRequest, run_id: str, prefix: str
+    ) -> RunUnderWay:
         if not wish.words.strip() and not wish.pictures:
             raise Invalid("there is no user message to answer")
         key = self._key(request.headers, wish, run_id, prefix)
@@ -109,9 +109,11 @@ class Asking:
         except BaseException:
             self._followers.leave(run_id, following)
             raise
-        return Begun(run_id, key, answers, following)
+        return RunUnderWay(run_id, key, answers, following)
 
-    def _key(self, headers: Mapping[str, str], wish: Wish, run_id: str, prefix: str) -> str:
+    def _key(
+        self, headers: Mapping[str, str], wish: OpenAiRequest, run_id: str, prefix: str
+    ) -> str:
         if named := headers.get("x-openclaw-session-key", "").strip():
             return named
         agent_id = self._agent_id(headers, wish.model)
@@ -137,22 +139,24 @@ class Asking:
             raise UnknownModel(f"there is no agent {wanted!r}; the models are {known}")
         return found.id
 
-    async def said(self, begun: Begun) -> Said:
+    async def said(self, begun: RunUnderWay) -> RunOutcome:
         try:
             done = await begun.answers.later()
         except Exception as error:
-            raise RunFailed from error
+            raise HttpRunFailed from error
         finally:
             self._followers.leave(begun.run_id, begun.following)
         payloads = done.result["payloads"]
         usage = done.result["meta"]["agentMeta"]["usage"]
-        return Said(
+        return RunOutcome(
             "\n\n".join(payload.text for payload in payloads),
             usage["input"] + usage["cacheRead"] + usage["cacheWrite"],
             usage["output"],
         )
 
-    async def words(self, principal: Principal, begun: Begun) -> AsyncGenerator[str | Said]:
+    async def words(
+        self, principal: Principal, begun: RunUnderWay
+    ) -> AsyncGenerator[str | RunOutcome]:
         """Pieces as they are said (an empty one: it goes on), at last what became of it."""
         spoken = False
         try:
@@ -193,7 +197,7 @@ def data_picture(url: str) -> dict[str, str]:
     return {"mimeType": head.removeprefix("data:"), "content": data}
 
 
-class RunFailed(Exception):
+class HttpRunFailed(Exception):
     """What became of a run that had begun, as its cause."""
 
 
@@ -205,7 +209,7 @@ def failed(error: Exception) -> Response:
     """A failure in OpenAI's shape. Of one that nobody foresaw only that it happened is told. To be
     repeated is only what was refused before a run began and may be taken later."""
     match error:
-        case RunFailed(__cause__=Exception() as cause):
+        case HttpRunFailed(__cause__=Exception() as cause):
             answer = failed(cause)
             answer.headers.update(_ONCE)
             return answer

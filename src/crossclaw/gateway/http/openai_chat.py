@@ -16,10 +16,10 @@ from crossclaw.gateway.http.openai import (
     DONE,
     MODEL,
     STILL_HERE,
-    Asking,
-    Begun,
-    Said,
-    Wish,
+    OpenAiRequest,
+    OpenAiRuns,
+    RunOutcome,
+    RunUnderWay,
     data_picture,
     event_stream,
     failed,
@@ -52,7 +52,7 @@ class ChatAsked(msgspec.Struct, frozen=True):
     user: str | None = None
 
 
-def chat_endpoints(asking: Asking, clock: Clock, body_bytes_max: int | None) -> list[Endpoint]:
+def chat_endpoints(asking: OpenAiRuns, clock: Clock, body_bytes_max: int | None) -> list[Endpoint]:
     door = _ChatDoor(asking, clock)
     return [
         Endpoint(
@@ -66,7 +66,7 @@ def chat_endpoints(asking: Asking, clock: Clock, body_bytes_max: int | None) -> 
 
 
 class _ChatDoor:
-    def __init__(self, asking: Asking, clock: Clock) -> None:
+    def __init__(self, asking: OpenAiRuns, clock: Clock) -> None:
         self._asking = asking
         self._clock = clock
 
@@ -94,7 +94,7 @@ class _ChatDoor:
         except Exception as error:  # noqa: BLE001  `failed` tells it, and logs what nobody foresaw
             return failed(error)
 
-    def _head(self, begun: Begun, asked: ChatAsked, kind: str) -> dict[str, Any]:
+    def _head(self, begun: RunUnderWay, asked: ChatAsked, kind: str) -> dict[str, Any]:
         return {
             "id": f"chatcmpl_{begun.run_id}",
             "object": kind,
@@ -102,14 +102,14 @@ class _ChatDoor:
             "model": asked.model,
         }
 
-    def _completion(self, begun: Begun, asked: ChatAsked, said: Said) -> dict[str, Any]:
+    def _completion(self, begun: RunUnderWay, asked: ChatAsked, said: RunOutcome) -> dict[str, Any]:
         message = {"role": "assistant", "content": said.reply}
         choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
         head = self._head(begun, asked, "chat.completion")
         return {**head, "choices": [choice], "usage": _usage(said)}
 
     async def _stream(
-        self, principal: Principal, begun: Begun, asked: ChatAsked
+        self, principal: Principal, begun: RunUnderWay, asked: ChatAsked
     ) -> AsyncGenerator[bytes]:
         head = self._head(begun, asked, "chat.completion.chunk")
 
@@ -120,7 +120,7 @@ class _ChatDoor:
         yield chunk({"role": "assistant", "content": ""})
         try:
             async for piece in self._asking.words(principal, begun):
-                if isinstance(piece, Said):
+                if isinstance(piece, RunOutcome):
                     yield chunk({}, "stop")
                     if asked.stream_options and asked.stream_options.include_usage:
                         yield sse({**head, "choices": [], "usage": _usage(piece)})
@@ -131,7 +131,7 @@ class _ChatDoor:
         yield DONE
 
 
-def _usage(said: Said) -> dict[str, int]:
+def _usage(said: RunOutcome) -> dict[str, int]:
     return {
         "prompt_tokens": said.input_tokens,
         "completion_tokens": said.output_tokens,
@@ -139,14 +139,14 @@ def _usage(said: Said) -> dict[str, int]:
     }
 
 
-def wish_of(asked: ChatAsked) -> Wish:
+def wish_of(asked: ChatAsked) -> OpenAiRequest:
     """The last message is what is asked; what an agent should know beside is its system prompt."""
     system = [text_of(m.content) for m in asked.messages if m.role in ("system", "developer")]
     spoken = [m for m in asked.messages if m.role not in ("system", "developer")]
     if not spoken or spoken[-1].role not in ("user", "tool", "function"):
         raise Invalid("the last message must be the user's")
     earlier = "\n".join(f"{m.name or m.role}: {text_of(m.content)}" for m in spoken[:-1])
-    return Wish(
+    return OpenAiRequest(
         model=asked.model,
         words=text_of(spoken[-1].content),
         system="\n\n".join(system),

@@ -16,10 +16,10 @@ from crossclaw.gateway.http.openai import (
     DONE,
     MODEL,
     STILL_HERE,
-    Asking,
-    Begun,
-    Said,
-    Wish,
+    OpenAiRequest,
+    OpenAiRuns,
+    RunOutcome,
+    RunUnderWay,
     data_picture,
     event_stream,
     failed,
@@ -31,7 +31,7 @@ from crossclaw.gateway.http.openai_chat import BODY_BYTES_MAX, Part, text_of
 _TOLD = ("function_call_output", "reasoning", "item_reference", "function_call")
 
 
-class Asked(msgspec.Struct, frozen=True):
+class ResponsesRequest(msgspec.Struct, frozen=True):
     input: str | list[Part]
     model: str = MODEL
     instructions: str | None = None
@@ -40,7 +40,7 @@ class Asked(msgspec.Struct, frozen=True):
     previous_response_id: str | None = None
 
 
-def responses_endpoint(asking: Asking, clock: Clock, body_bytes_max: int | None) -> Endpoint:
+def responses_endpoint(asking: OpenAiRuns, clock: Clock, body_bytes_max: int | None) -> Endpoint:
     return Endpoint(
         method="POST",
         path="/v1/responses",
@@ -50,13 +50,13 @@ def responses_endpoint(asking: Asking, clock: Clock, body_bytes_max: int | None)
 
 
 class _ResponsesDoor:
-    def __init__(self, asking: Asking, clock: Clock) -> None:
+    def __init__(self, asking: OpenAiRuns, clock: Clock) -> None:
         self._asking = asking
         self._clock = clock
 
     async def respond(self, request: Request, principal: Principal) -> Response:
         try:
-            asked = msgspec.json.decode(await request.body(), type=Asked)
+            asked = msgspec.json.decode(await request.body(), type=ResponsesRequest)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return invalid(f"invalid body: {error}")
         try:
@@ -71,7 +71,11 @@ class _ResponsesDoor:
             return failed(error)
 
     def _response(
-        self, begun: Begun, asked: Asked, status: str, said: Said | None = None
+        self,
+        begun: RunUnderWay,
+        asked: ResponsesRequest,
+        status: str,
+        said: RunOutcome | None = None,
     ) -> dict[str, Any]:
         # The id names the session too, so that `previous_response_id` finds it again.
         session = begun.key.rpartition(":")[2]
@@ -96,7 +100,7 @@ class _ResponsesDoor:
         }
 
     async def _stream(
-        self, principal: Principal, begun: Begun, asked: Asked
+        self, principal: Principal, begun: RunUnderWay, asked: ResponsesRequest
     ) -> AsyncGenerator[bytes]:
         telling = _Telling()
         response = self._response(begun, asked, "in_progress")
@@ -109,7 +113,7 @@ class _ResponsesDoor:
         text = ""
         try:
             async for piece in self._asking.words(principal, begun):
-                if isinstance(piece, Said):
+                if isinstance(piece, RunOutcome):
                     for line in self._ended(telling, begun, asked, place, text, piece):
                         yield line
                 elif piece:
@@ -125,9 +129,15 @@ class _ResponsesDoor:
         yield DONE
 
     def _ended(
-        self, telling: "_Telling", begun: Begun, asked: Asked, place: Part, text: str, said: Said
+        self,
+        telling: "_Telling",
+        begun: RunUnderWay,
+        asked: ResponsesRequest,
+        place: Part,
+        text: str,
+        said: RunOutcome,
     ) -> list[bytes]:
-        whole = Said(text, said.input_tokens, said.output_tokens)
+        whole = RunOutcome(text, said.input_tokens, said.output_tokens)
         item = _item(begun, "completed", text)
         response = self._response(begun, asked, "completed", whole)
         return [
@@ -147,7 +157,7 @@ class _Telling:
         return sse({"type": event, "sequence_number": self._number, **payload}, event)
 
 
-def _item(begun: Begun, status: str, text: str | None) -> dict[str, Any]:
+def _item(begun: RunUnderWay, status: str, text: str | None) -> dict[str, Any]:
     return {
         "id": f"msg_{begun.run_id}",
         "type": "message",
@@ -161,7 +171,7 @@ def _part(text: str) -> dict[str, Any]:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def _usage(said: Said) -> dict[str, Any]:
+def _usage(said: RunOutcome) -> dict[str, Any]:
     return {
         "input_tokens": said.input_tokens,
         "input_tokens_details": {"cached_tokens": 0},
@@ -171,10 +181,10 @@ def _usage(said: Said) -> dict[str, Any]:
     }
 
 
-def wish_of(asked: Asked) -> Wish:
+def wish_of(asked: ResponsesRequest) -> OpenAiRequest:
     session = _session_of(asked.previous_response_id)
     if isinstance(asked.input, str):
-        return Wish(
+        return OpenAiRequest(
             model=asked.model,
             words=asked.input,
             system=asked.instructions or "",
@@ -195,8 +205,8 @@ def wish_of(asked: Asked) -> Wish:
 
 
 def _wish_of_items(
-    asked: Asked, spoken: list[tuple[str, Part]], system: str, session: str | None
-) -> Wish:
+    asked: ResponsesRequest, spoken: list[tuple[str, Part]], system: str, session: str | None
+) -> OpenAiRequest:
     if not spoken or spoken[-1][0] not in ("user", "function_call_output"):
         raise Invalid("the last item of input must be the user's")
     _role, last = spoken[-1]
@@ -208,7 +218,7 @@ def _wish_of_items(
         for part in (content if isinstance(content, list) else [])
         if part.get("type") == "input_image"
     ]
-    return Wish(
+    return OpenAiRequest(
         model=asked.model,
         words=_text(last),
         system=system,

@@ -10,8 +10,8 @@ from crossclaw.domain.clock import Clock
 from crossclaw.domain.durations import parse_duration
 from crossclaw.domain.sessions import Session
 from crossclaw.domain.sight import EVERYTHING
-from crossclaw.door.registry import Caller, Method, Params, Result
-from crossclaw.gateway.events import shown_key
+from crossclaw.door.registry import Caller, Method, NoParams, Params, Result
+from crossclaw.gateway.publisher import shown_key
 from crossclaw.ledger.contract import Ledger
 from crossclaw.sessions.choosing import ModelChoices
 
@@ -23,16 +23,12 @@ class HealthParams(Params, frozen=True):
     probe: bool | None = None
 
 
-class Nothing(Params, frozen=True):
-    pass
-
-
-class StatusParams(Params, frozen=True):
+class HealthStatusParams(Params, frozen=True):
     include_channel_summary: bool | None = None
     """The summary is always there."""
 
 
-class AgentsResult(Result, frozen=True):
+class AgentListing(Result, frozen=True):
     default_id: str
     main_key: str
     scope: str
@@ -144,7 +140,7 @@ class About:
         age = max(0, now - session.updated_at)
         return {"key": shown_key(session.key), "updatedAt": session.updated_at, "age": age}
 
-    async def status(self, caller: Caller, params: StatusParams) -> dict[str, Any]:
+    async def status(self, caller: Caller, params: HealthStatusParams) -> dict[str, Any]:
         now = self._clock.now_ms()
         recent = await self._ledger.list_sessions(limit=RECENT, sight=EVERYTHING)
         model = self._config.model_for(self._config.agents.default_id, self._environ).primary
@@ -181,9 +177,9 @@ class About:
             },
         }
 
-    async def agents(self, caller: Caller, params: Nothing) -> AgentsResult:
+    async def agents(self, caller: Caller, params: NoParams) -> AgentListing:
         agents = self._config.agents
-        return AgentsResult(
+        return AgentListing(
             default_id=agents.default_id,
             main_key="main",
             scope=self._config.session.scope,
@@ -234,14 +230,20 @@ class About:
             "channelDefaultAccountId": dict.fromkeys(names, "default"),
         }
 
-    async def system_presence(self, caller: Caller, params: Nothing) -> list[dict[str, Any]]:
+    async def system_presence(self, caller: Caller, params: NoParams) -> list[dict[str, Any]]:
         return self._presence()
 
     def methods(self) -> list[Method[Any]]:
         table: list[tuple[str, Any, Any, Any, str]] = [
             ("health", HealthParams, dict, self.health, "Is the house well?"),
-            ("status", StatusParams, dict, self.status, "Model, channels and recent sessions."),
-            ("agents.list", Nothing, AgentsResult, self.agents, "The configured agents."),
+            (
+                "status",
+                HealthStatusParams,
+                dict,
+                self.status,
+                "Model, channels and recent sessions.",
+            ),
+            ("agents.list", NoParams, AgentListing, self.agents, "The configured agents."),
             (
                 "models.list",
                 ModelsParams,
@@ -256,7 +258,7 @@ class About:
                 self.channels,
                 "The channels and their state.",
             ),
-            ("system-presence", Nothing, list, self.system_presence, "Who is connected."),
+            ("system-presence", NoParams, list, self.system_presence, "Who is connected."),
         ]
         return [
             Method(

@@ -6,15 +6,11 @@ import msgspec
 
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import NotFound
-from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.door.registry import Caller, Method, NoParams, Params, Result
 from crossclaw.ledger.agreed import AgreeTool
 from crossclaw.ledger.contract import Ledger
 
 Filled = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
-
-
-class Nothing(Params, frozen=True):
-    pass
 
 
 class Held(Result, frozen=True):
@@ -47,7 +43,7 @@ class Agreeing:
         self._ledger = ledger
         self._clock = clock
 
-    async def held(self, caller: Caller, params: Nothing) -> HeldResult:
+    async def held(self, caller: Caller, params: NoParams) -> HeldResult:
         found = await self._ledger.list_held_tools()
         return HeldResult(
             tools=[
@@ -80,7 +76,7 @@ class Agreeing:
         return [
             Method(
                 name="mcp.held",
-                params=Nothing,
+                params=NoParams,
                 result=HeldResult,
                 scope="operator.read",
                 effect="read",

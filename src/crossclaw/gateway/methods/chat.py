@@ -22,12 +22,12 @@ from crossclaw.gateway.messages import entry_message, short_message
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Dedupe
 from crossclaw.policy.send import BLOCKED, decide_send
-from crossclaw.runs.book import Book
+from crossclaw.runs.run_store import RunStore
 from crossclaw.sessions.changing import Changing
-from crossclaw.sessions.commands import Answer, Command, Commands
-from crossclaw.sessions.desk import digest
+from crossclaw.sessions.commands import CommandAnswer, Commands, SlashCommand
 from crossclaw.sessions.fitting import fitting
 from crossclaw.sessions.freshness import Freshness
+from crossclaw.sessions.intake import digest
 from crossclaw.sessions.queueing import queueing_for
 from crossclaw.sessions.rows import is_unreadable
 from crossclaw.sessions.stopping import Stopping
@@ -47,7 +47,7 @@ class Attachment(Params, frozen=True):
     file_name: str | None = None
 
 
-class SendParams(Params, frozen=True):
+class ChatSendParams(Params, frozen=True):
     session_key: Filled
     message: str
     idempotency_key: RequestKey
@@ -58,7 +58,7 @@ class SendParams(Params, frozen=True):
     session_id: str | None = None
 
 
-class SendResult(Result, frozen=True):
+class ChatSendResult(Result, frozen=True):
     run_id: str | None = None
     status: str | None = None
     ok: bool | None = None
@@ -66,7 +66,7 @@ class SendResult(Result, frozen=True):
     run_ids: list[str] | None = None
 
 
-class HistoryParams(Params, frozen=True):
+class ChatHistoryParams(Params, frozen=True):
     session_key: Filled
     limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 200
     max_chars: int | None = None
@@ -74,7 +74,7 @@ class HistoryParams(Params, frozen=True):
     """Ours: only entries before this one, by its number in the transcript."""
 
 
-class HistoryResult(Result, frozen=True):
+class ChatHistoryResult(Result, frozen=True):
     session_key: str
     messages: list[dict[str, Any]]
     session_id: str | None = None
@@ -84,14 +84,14 @@ class HistoryResult(Result, frozen=True):
     """Ours: how many entries of the transcript come before these; `before: older + 1` reads on."""
 
 
-class AbortParams(Params, frozen=True):
+class ChatAbortParams(Params, frozen=True):
     session_key: Filled
     run_id: str | None = None
     preserve_side_runs: bool | None = None
     """OpenClaw's terminal page says it with every abort; there are no side runs here."""
 
 
-class AbortResult(Result, frozen=True):
+class ChatAbortResult(Result, frozen=True):
     ok: bool
     aborted: bool
     run_ids: list[str]
@@ -108,7 +108,7 @@ class InjectResult(Result, frozen=True):
     message_id: str
 
 
-class Talk(msgspec.Struct, frozen=True):
+class ChatServices(msgspec.Struct, frozen=True):
     """What a chat can do beside accepting a message."""
 
     commands: Commands
@@ -123,24 +123,24 @@ class Chat:
         config: Config,
         ledger: Ledger,
         resolver: Resolver,
-        book: Book,
-        talk: Talk,
+        run_store: RunStore,
+        services: ChatServices,
         clock: Clock,
         ids: Ids,
     ) -> None:
         self._config = config
         self._ledger = ledger
         self._resolver = resolver
-        self._book = book
-        self._talk = talk
+        self._run_store = run_store
+        self._services = services
         self._clock = clock
         self._ids = ids
 
-    async def send(self, caller: Caller, params: SendParams) -> SendResult:
+    async def send(self, caller: Caller, params: ChatSendParams) -> ChatSendResult:
         handle = await self._resolver.resolve(caller.principal, params.session_key, "talk")
         if not params.message.strip() and not params.attachments:
             raise Invalid("message or attachment required")
-        command = None if params.attachments else self._talk.commands.find(params.message)
+        command = None if params.attachments else self._services.commands.find(params.message)
         if command is not None:
             return await self._command(caller, handle, params, command)
         require_send(self._config, handle)
@@ -148,19 +148,21 @@ class Chat:
         self._listen(caller, params)
         return result
 
-    def _listen(self, caller: Caller, params: SendParams) -> None:
+    def _listen(self, caller: Caller, params: ChatSendParams) -> None:
         if caller.listening is not None:
             caller.listening.runs[params.idempotency_key] = params.session_key
 
     async def _command(
-        self, caller: Caller, handle: SessionHandle, params: SendParams, command: Command
-    ) -> SendResult:
+        self, caller: Caller, handle: SessionHandle, params: ChatSendParams, command: SlashCommand
+    ) -> ChatSendResult:
         """Asked again under the same key it is not done again."""
         key, run_id = handle.key, params.idempotency_key
         if command.name == "stop" and handle.session is None:
-            return SendResult(ok=True, aborted=False, run_ids=[])
-        known = await self._book.find(run_id)
-        answer = Answer("") if known else await self._talk.commands.run(caller, key, command)
+            return ChatSendResult(ok=True, aborted=False, run_ids=[])
+        known = await self._run_store.find(run_id)
+        answer = (
+            CommandAnswer("") if known else await self._services.commands.run(caller, key, command)
+        )
         rest = command.argument.strip() if command.name in ("new", "reset") else ""
         if answer.go_on_with or (known and known.kind == "chat" and rest):
             words = msgspec.structs.replace(params, message=rest)
@@ -172,15 +174,15 @@ class Chat:
         session = NewSession(key=key, session_id=self._ids.new(), channel="webchat")
         said = UserMessage(params.message, self._clock.now_ms(), Provenance("person"))
         once = Dedupe("run", run_id, digest("command", key.text, params.message))
-        await self._talk.commands.record(caller, session, said, answer, once)
+        await self._services.commands.record(caller, session, said, answer, once)
         if command.name == "stop":
             stopped = answer.stopped or []
-            return SendResult(ok=True, aborted=bool(stopped), run_ids=stopped)
-        return SendResult(run_id=run_id, status=status_word(known) if known else "started")
+            return ChatSendResult(ok=True, aborted=bool(stopped), run_ids=stopped)
+        return ChatSendResult(run_id=run_id, status=status_word(known) if known else "started")
 
     async def _submit(
-        self, caller: Caller, handle: SessionHandle, params: SendParams
-    ) -> SendResult:
+        self, caller: Caller, handle: SessionHandle, params: ChatSendParams
+    ) -> ChatSendResult:
         default_ms = self._config.agents.defaults.timeout_ms
         new = NewRun(
             run_id=params.idempotency_key,
@@ -204,25 +206,25 @@ class Chat:
         # One scope for chat, agent and send: a run id is unique in the store.
         pictures = [attachment.content for attachment in params.attachments]
         once = Dedupe("run", new.run_id, digest("chat", handle.key.text, params.message, *pictures))
-        before = self._talk.freshness.before_message(handle.session)
-        submitted = await self._book.submit(new, session, dedupe=once, before=before)
+        before = self._services.freshness.before_message(handle.session)
+        submitted = await self._run_store.submit(new, session, dedupe=once, before=before)
         if not submitted.duplicate:
-            return SendResult(run_id=submitted.run_id, status="started")
-        run = await self._book.find(submitted.run_id)
-        return SendResult(run_id=submitted.run_id, status=status_word(run))
+            return ChatSendResult(run_id=submitted.run_id, status="started")
+        run = await self._run_store.find(submitted.run_id)
+        return ChatSendResult(run_id=submitted.run_id, status=status_word(run))
 
-    async def history(self, caller: Caller, params: HistoryParams) -> HistoryResult:
+    async def history(self, caller: Caller, params: ChatHistoryParams) -> ChatHistoryResult:
         handle = await self._resolver.resolve(caller.principal, params.session_key, "create")
         session = handle.session
         if session is None:
-            return HistoryResult(session_key=params.session_key, messages=[])
+            return ChatHistoryResult(session_key=params.session_key, messages=[])
         entries = await self._ledger.list_entries(
             session.session_id, limit=params.limit, before=params.before, notes=False
         )
         said = [entry for entry in entries if entry.message is not None or is_unreadable(entry)]
         newest = fitting(said, HISTORY_BYTES_MAX, entry_message, short_message)
         first = said[-len(newest)] if newest else next(iter(entries), None)
-        return HistoryResult(
+        return ChatHistoryResult(
             session_key=params.session_key,
             session_id=session.session_id,
             messages=newest,
@@ -231,30 +233,30 @@ class Chat:
             older=first.seq - 1 if first else 0,
         )
 
-    async def abort(self, caller: Caller, params: AbortParams) -> AbortResult:
+    async def abort(self, caller: Caller, params: ChatAbortParams) -> ChatAbortResult:
         handle = await self._resolver.resolve(caller.principal, params.session_key, "create")
         if params.run_id is None:
-            stopped = await self._talk.stopping.stop(handle.key, "stopped by the client")
-            return AbortResult(ok=True, aborted=bool(stopped), run_ids=stopped)
-        run = await self._book.find(params.run_id)
+            stopped = await self._services.stopping.stop(handle.key, "stopped by the client")
+            return ChatAbortResult(ok=True, aborted=bool(stopped), run_ids=stopped)
+        run = await self._run_store.find(params.run_id)
         if run is not None and run.key != handle.key:
             raise Invalid("runId does not match sessionKey")
-        done = run is not None and await self._talk.stopping.stop_run(
+        done = run is not None and await self._services.stopping.stop_run(
             params.run_id, "stopped by the client"
         )
-        return AbortResult(ok=True, aborted=done, run_ids=[params.run_id] if done else [])
+        return ChatAbortResult(ok=True, aborted=done, run_ids=[params.run_id] if done else [])
 
     async def inject(self, caller: Caller, params: InjectParams) -> InjectResult:
         handle = await self._resolver.resolve(caller.principal, params.session_key, "change")
-        entry_id = await self._talk.changing.inject(handle.key, params.message, params.label)
+        entry_id = await self._services.changing.inject(handle.key, params.message, params.label)
         return InjectResult(ok=True, message_id=entry_id)
 
     def methods(self) -> list[Method[Any]]:
         return [
             Method(
                 name="chat.send",
-                params=SendParams,
-                result=SendResult,
+                params=ChatSendParams,
+                result=ChatSendResult,
                 scope="operator.write",
                 effect="run",
                 handle=self.send,
@@ -262,8 +264,8 @@ class Chat:
             ),
             Method(
                 name="chat.history",
-                params=HistoryParams,
-                result=HistoryResult,
+                params=ChatHistoryParams,
+                result=ChatHistoryResult,
                 scope="operator.read",
                 effect="read",
                 handle=self.history,
@@ -271,8 +273,8 @@ class Chat:
             ),
             Method(
                 name="chat.abort",
-                params=AbortParams,
-                result=AbortResult,
+                params=ChatAbortParams,
+                result=ChatAbortResult,
                 scope="operator.write",
                 effect="change",
                 handle=self.abort,

@@ -15,12 +15,12 @@ from crossclaw.door.registry import Caller, Method, Params, Result
 from crossclaw.gateway.methods.chat import (
     Attachment,
     Chat,
+    ChatSendParams,
     Filled,
     RequestKey,
 )
-from crossclaw.gateway.methods.chat import SendParams as ChatSendParams
 from crossclaw.sessions.commands import COMMANDS, STOP_WORDS
-from crossclaw.sessions.send import SendParams, Sends
+from crossclaw.sessions.send import Sends, SendToolParams
 from crossclaw.sessions.spawn import ClientSpawnParams, SpawnResult, Spawns
 
 LINES_DEFAULT, LINES_MAX = 500, 5_000  # OpenClaw's; a page shows no more
@@ -35,7 +35,7 @@ class CommandsParams(Params, frozen=True):
     include_args: bool | None = None
 
 
-class Command(Result, frozen=True):
+class CommandInfo(Result, frozen=True):
     name: str
     description: str
     source: str
@@ -46,7 +46,7 @@ class Command(Result, frozen=True):
 
 
 class CommandsResult(Result, frozen=True):
-    commands: list[Command]
+    commands: list[CommandInfo]
 
 
 class IdentityParams(Params, frozen=True):
@@ -74,7 +74,7 @@ class TailResult(Result, frozen=True):
     reset: bool | None = None
 
 
-class SessionsSendParams(SendParams, frozen=True):
+class SessionsSendParams(SendToolParams, frozen=True):
     """With `key`, as OpenClaw's clients have it: the run is begun and events bring the reply. With
     `sessionKey`, `label` or `agentId` the answer is the reply itself."""
 
@@ -116,8 +116,8 @@ class Clients:
 
     async def send(self, caller: Caller, params: SessionsSendParams) -> Any:
         if params.key is None:
-            plain = {name: getattr(params, name) for name in SendParams.__struct_fields__}
-            return await self._sends.send(caller, SendParams(**plain), params.idempotency_key)
+            plain = {name: getattr(params, name) for name in SendToolParams.__struct_fields__}
+            return await self._sends.send(caller, SendToolParams(**plain), params.idempotency_key)
         if params.session_key or params.label:
             raise Invalid("Provide either key or sessionKey or label (not several).")
         wanted = ChatSendParams(
@@ -149,10 +149,10 @@ class Clients:
         ]
 
 
-def _command(name: str) -> Command:
+def _command(name: str) -> CommandInfo:
     known = COMMANDS[name]
     aliases = sorted(STOP_WORDS) if name == "stop" else [f"/{name}"]
-    return Command(
+    return CommandInfo(
         name=name,
         description=known.summary,
         source="native",

@@ -25,7 +25,7 @@ from crossclaw.domain.jobs import (
     Tick,
     WakeMode,
 )
-from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.door.registry import Caller, Method, NoParams, Params, Result
 from crossclaw.gateway.methods.chat import begin_authority
 from crossclaw.schedule.jobs import Jobs
 
@@ -35,7 +35,7 @@ LIST_MAX = 200
 Times = Annotated[int, msgspec.Meta(ge=1)]
 
 
-class ListParams(Params, frozen=True):
+class CronListParams(Params, frozen=True):
     include_disabled: bool | None = None
     enabled: Literal["all", "enabled", "disabled"] | None = None
     agent_id: str | None = None
@@ -49,7 +49,7 @@ class ListParams(Params, frozen=True):
     include_delivery_previews: bool | None = None
 
 
-class ListResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class CronListResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     jobs: list[dict[str, Any]]
     total: int
     offset: int
@@ -60,11 +60,7 @@ class ListResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Of all that was found, in its order: pages that name the same one belong together."""
 
 
-class Nothing(Params, frozen=True):
-    pass
-
-
-class StatusResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class CronStatusResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     enabled: bool
     store_path: str
     jobs: int
@@ -137,7 +133,7 @@ class UpdateParams(JobParams, frozen=True):
     patch: JobPatch = JobPatch()
 
 
-class RunParams(JobParams, frozen=True):
+class CronRunParams(JobParams, frozen=True):
     mode: Literal["due", "force"] = "force"
 
 
@@ -178,13 +174,13 @@ class CronMethods:
         self._jobs = jobs
         self._store = store
 
-    async def list_jobs(self, caller: Caller, params: ListParams) -> ListResult:
+    async def list_jobs(self, caller: Caller, params: CronListParams) -> CronListResult:
         found = [job for job in await self._jobs.all() if _wanted(job, params)]
         found.sort(key=_SORTS[params.sort_by], reverse=params.sort_dir == "desc")
         limit = params.limit or max(1, len(found))
         page = found[params.offset : params.offset + limit]
         rest = len(found) - params.offset - len(page)
-        return ListResult(
+        return CronListResult(
             jobs=[await self._wire(job) for job in page],
             total=len(found),
             offset=params.offset,
@@ -194,10 +190,10 @@ class CronMethods:
             snapshot_revision=_revision(found),
         )
 
-    async def status(self, caller: Caller, params: Nothing) -> StatusResult:
+    async def status(self, caller: Caller, params: NoParams) -> CronStatusResult:
         jobs = await self._jobs.all()
         due = [job.next_at for job in jobs if job.enabled and job.next_at is not None]
-        return StatusResult(
+        return CronStatusResult(
             enabled=self._config.cron.enabled,
             store_path=str(self._store),
             jobs=len(jobs),
@@ -236,7 +232,7 @@ class CronMethods:
     async def remove(self, caller: Caller, params: JobParams) -> RemoveResult:
         return RemoveResult(ok=True, removed=await self._jobs.remove(params.which))
 
-    async def run(self, caller: Caller, params: RunParams) -> RunResult:
+    async def run(self, caller: Caller, params: CronRunParams) -> RunResult:
         run_id, reason = await self._jobs.run(params.which, force=params.mode == "force")
         return RunResult(ok=True, ran=run_id is not None, reason=reason, run_id=run_id)
 
@@ -275,11 +271,19 @@ class CronMethods:
     def methods(self) -> list[Method[Any]]:
         read, admin = "operator.read", "operator.admin"
         table: list[tuple[str, Any, Any, Any, Any, Any, str]] = [
-            ("cron.list", ListParams, ListResult, read, "read", self.list_jobs, "The jobs."),
+            (
+                "cron.list",
+                CronListParams,
+                CronListResult,
+                read,
+                "read",
+                self.list_jobs,
+                "The jobs.",
+            ),
             (
                 "cron.status",
-                Nothing,
-                StatusResult,
+                NoParams,
+                CronStatusResult,
                 read,
                 "read",
                 self.status,
@@ -299,7 +303,7 @@ class CronMethods:
             ("cron.remove", JobParams, RemoveResult, admin, "change", self.remove, "Remove a job."),
             (
                 "cron.run",
-                RunParams,
+                CronRunParams,
                 RunResult,
                 admin,
                 "run",
@@ -325,7 +329,7 @@ def _revision(jobs: Sequence[Job]) -> str:
     return sha256(msgspec.json.encode(seen)).hexdigest()[:16]
 
 
-def _wanted(job: Job, params: ListParams) -> bool:
+def _wanted(job: Job, params: CronListParams) -> bool:
     shown = params.enabled or ("all" if params.include_disabled else "enabled")
     kind = job.spec.schedule.__struct_config__.tag
     words = f"{job.job_id} {job.spec.name} {job.spec.description or ''}".casefold()

@@ -13,7 +13,7 @@ from crossclaw.domain.credentials import Credential
 from crossclaw.domain.errors import Forbidden, NotFound
 from crossclaw.door.dispatch import MissingScope
 from crossclaw.door.principal import Principal
-from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.door.registry import Caller, Method, NoParams, Params, Result
 from crossclaw.gateway.client import Client
 from crossclaw.gateway.frames import event
 from crossclaw.gateway.handshake import POLICY_VIOLATION
@@ -23,10 +23,6 @@ Filled = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
 Clients = Callable[[], Sequence[Client]]
 EndRuns = Callable[[], Awaitable[Sequence[str]]]
 """Ends the runs whose credentials have ended; answers which."""
-
-
-class Nothing(Params, frozen=True):
-    pass
 
 
 class RequestParams(Params, frozen=True):
@@ -110,7 +106,7 @@ class Devices:
         self._clients = clients
         self._clock = clock
 
-    async def list_devices(self, caller: Caller, params: Nothing) -> PairList:
+    async def list_devices(self, caller: Caller, params: NoParams) -> PairList:
         mine = _bound_to(caller.principal)
         known = {each.subject: self._pairings.of(each.subject) for each in self._pairings.devices}
         return PairList(
@@ -202,7 +198,7 @@ class Devices:
                 continue
             if role is not None and admitted.role != role:
                 continue
-            if client.ears is caller.listening:
+            if client.subscription is caller.listening:
                 client.leave(why)
             else:
                 client.close(POLICY_VIOLATION, why)
@@ -236,7 +232,7 @@ class Devices:
 
     def methods(self) -> list[Method[Any]]:
         table: list[tuple[str, Any, Any, Any, Any, str]] = [
-            ("device.pair.list", Nothing, PairList, "read", self.list_devices, "The devices that may come in, and those that wait."),
+            ("device.pair.list", NoParams, PairList, "read", self.list_devices, "The devices that may come in, and those that wait."),
             ("device.pair.approve", RequestParams, Approved, "change", self.approve, "Let a waiting device in."),
             ("device.pair.reject", RequestParams, Rejected, "change", self.reject, "Do not let a waiting device in."),
             ("device.pair.remove", DeviceParams, Removed, "change", self.remove, "Forget a device and close its connections."),

@@ -5,15 +5,11 @@ from typing import Annotated, Any
 
 import msgspec
 
-from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.door.registry import Caller, Method, NoParams, Params, Result
 from crossclaw.sessions.guest_names import NAME_CHARS_MAX, GuestNames, described, guest_name
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_CHARS_MAX)]
 EndRuns = Callable[[], Awaitable[Sequence[str]]]
-
-
-class Nothing(Params, frozen=True):
-    pass
 
 
 class NameParams(Params, frozen=True):
@@ -41,7 +37,7 @@ class GuestMethods:
         self._names = names
         self._end_runs = end_runs
 
-    async def list(self, caller: Caller, params: Nothing) -> GuestList:
+    async def list(self, caller: Caller, params: NoParams) -> GuestList:
         return GuestList(guests=[dict(described(each)) for each in self._names.all])
 
     async def add(self, caller: Caller, params: NameParams) -> GuestAdded:
@@ -56,7 +52,7 @@ class GuestMethods:
 
     def methods(self) -> Sequence[Method[Any]]:
         table: tuple[tuple[str, Any, Any, Any, Any, Any, str], ...] = (
-            ("guests.list", Nothing, GuestList, "operator.read", "read", self.list, "Ours: the names of MCP guests, and who holds each."),
+            ("guests.list", NoParams, GuestList, "operator.read", "read", self.list, "Ours: the names of MCP guests, and who holds each."),
             ("guests.add", NameParams, GuestAdded, "operator.admin", "change", self.add, "Ours: a token for an MCP guest of this name, in place of any before."),
             ("guests.remove", NameParams, GuestRemoved, "operator.admin", "change", self.remove, "Ours: take a guest's token and name away; what it began ends."),
         )  # fmt: skip

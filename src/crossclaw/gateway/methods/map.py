@@ -16,7 +16,7 @@ from crossclaw.domain.keys import SHARED, SessionKey
 from crossclaw.domain.sight import EVERYTHING
 from crossclaw.door.registry import Caller, Method, Params, Result
 from crossclaw.door.resolver import Resolver
-from crossclaw.gateway.methods.table import Table, TableRow
+from crossclaw.gateway.methods.table import SessionTable, TableRow
 from crossclaw.ledger.watching import RUNS_MAX, SeenRun, SeenSpawn, SeenWait, Watching
 
 HOUR_MS = 3_600_000
@@ -43,7 +43,9 @@ class MapResult(Result, frozen=True):
 
 
 class Map:
-    def __init__(self, watching: Watching, resolver: Resolver, table: Table, clock: Clock) -> None:
+    def __init__(
+        self, watching: Watching, resolver: Resolver, table: SessionTable, clock: Clock
+    ) -> None:
         self._watching = watching
         self._resolver = resolver
         self._table = table

@@ -7,8 +7,8 @@ import msgspec
 from crossclaw.config import Config
 from crossclaw.door.registry import Caller, Method, Params, Result
 from crossclaw.door.resolver import Resolver
-from crossclaw.gateway.events import shown_key
 from crossclaw.gateway.methods.chat import Filled, begin_authority
+from crossclaw.gateway.publisher import shown_key
 from crossclaw.sessions.compacting import Compacting
 
 MESSAGES_MAX = 1_000_000
@@ -48,7 +48,7 @@ class PinResult(Result, frozen=True):
     pinned: bool
 
 
-class Memory:
+class MemoryMethods:
     def __init__(self, config: Config, resolver: Resolver, compacting: Compacting) -> None:
         self._config = config
         self._resolver = resolver

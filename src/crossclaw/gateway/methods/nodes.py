@@ -20,13 +20,13 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Provenance, UserMessage
 from crossclaw.domain.runs import NewRun, RunPlan
 from crossclaw.domain.sessions import NewSession
-from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.door.registry import Caller, Method, NoParams, Params, Result
 from crossclaw.door.resolver import Resolver
-from crossclaw.gateway.audience import Ears
 from crossclaw.gateway.client import Client
 from crossclaw.gateway.frames import event
+from crossclaw.gateway.subscribers import Subscription
 from crossclaw.policy.visibility import given_to_node
-from crossclaw.runs.book import Book
+from crossclaw.runs.run_store import RunStore
 from crossclaw.schedule.notices import Notices
 
 INVOKE_DEFAULT_MS, INVOKE_MAX_MS = 30_000, 10 * 60_000  # a person may have to say yes on the device
@@ -36,10 +36,6 @@ TEXT_CHARS_MAX = 100_000  # of what a node says; a long dictation has a tenth of
 NOT_BOUND = "the main session is not bound to this node (gateway.nodes.sessions)"
 
 Filled = Annotated[str, msgspec.Meta(min_length=1)]
-
-
-class Nothing(Params, frozen=True):
-    pass
 
 
 class NodeParams(Params, frozen=True):
@@ -63,13 +59,13 @@ class ResultParams(Params, frozen=True):
     error: dict[str, Any] | None = None
 
 
-class EventParams(Params, frozen=True):
+class NodeEventParams(Params, frozen=True):
     event: Filled
     payload: Any = None
     payload_json: str | None = msgspec.field(default=None, name="payloadJSON")
 
 
-class Done(Result, frozen=True):
+class NodeEventResult(Result, frozen=True):
     ok: bool
     ignored: bool = False
 
@@ -105,7 +101,7 @@ class Nodes:
         self,
         config: CurrentConfig,
         resolver: Resolver,
-        book: Book,
+        run_store: RunStore,
         notices: Notices,
         clients: Callable[[], Sequence[Client]],
         clock: Clock,
@@ -113,7 +109,7 @@ class Nodes:
     ) -> None:
         self._config = config
         self._resolver = resolver
-        self._book = book
+        self._run_store = run_store
         self._notices = notices
         self._clients = clients
         self._clock = clock
@@ -123,7 +119,7 @@ class Nodes:
 
     # ── asked by operators ─────────────────────────────────────────────────────────────────────
 
-    async def list_nodes(self, caller: Caller, params: Nothing) -> dict[str, Any]:
+    async def list_nodes(self, caller: Caller, params: NoParams) -> dict[str, Any]:
         nodes = [_described(client) for client in self._connected().values()]
         return {"ts": self._clock.now_ms(), "nodes": nodes}
 
@@ -183,17 +179,19 @@ class Nodes:
 
     # ── told by nodes ──────────────────────────────────────────────────────────────────────────
 
-    async def result(self, caller: Caller, params: ResultParams) -> Done:
+    async def result(self, caller: Caller, params: ResultParams) -> NodeEventResult:
         pending = self._pending.get(params.id)
         if pending is None:
-            return Done(ok=True, ignored=True)  # too late; whoever asked has been told so
+            return NodeEventResult(
+                ok=True, ignored=True
+            )  # too late; whoever asked has been told so
         if not pending.node_id == params.node_id == _own_id(caller):
             raise Invalid("nodeId mismatch")
         pending.result = params
         pending.done.set()
-        return Done(ok=True)
+        return NodeEventResult(ok=True)
 
-    async def event(self, caller: Caller, params: EventParams) -> Heard:
+    async def event(self, caller: Caller, params: NodeEventParams) -> Heard:
         payload = _payload(params)
         body = payload if isinstance(payload, dict) else {}
         match params.event:
@@ -228,7 +226,7 @@ class Nodes:
             plan=RunPlan(timeout_ms=self._config.agents.defaults.timeout_ms),
             authority=self._authority(caller),
         )
-        await self._book.submit(new, NewSession(key=key, session_id=self._ids.new()))
+        await self._run_store.submit(new, NewSession(key=key, session_id=self._ids.new()))
 
     async def _subscribe(self, caller: Caller, body: dict[str, Any], *, wanted: bool) -> None:
         key = await self._key(caller, body.get("sessionKey"), "read")
@@ -266,9 +264,9 @@ class Nodes:
         """A node hears no more of a session that is not bound to it any longer."""
         for name, client in self._connected().items():
             given = given_to_node(self._config, name)
-            if (ears := client.ears) is not None:
-                for key in [each for each in ears.sessions if each.text not in given]:
-                    ears.sessions.discard(key)
+            if (subscription := client.subscription) is not None:
+                for key in [each for each in subscription.sessions if each.text not in given]:
+                    subscription.sessions.discard(key)
 
     def _connected(self) -> dict[str, Client]:
         return {
@@ -279,11 +277,11 @@ class Nodes:
 
     def methods(self) -> list[Method[Any]]:
         table: list[tuple[str, Any, Any, Any, Any, Any, str]] = [
-            ("node.list", Nothing, dict, "operator.read", "read", self.list_nodes, "The nodes that are connected."),
+            ("node.list", NoParams, dict, "operator.read", "read", self.list_nodes, "The nodes that are connected."),
             ("node.describe", NodeParams, dict, "operator.read", "read", self.describe, "One node and what it offers."),
             ("node.invoke", InvokeParams, dict, "operator.write", "change", self.invoke, "Have a node do something, and wait for it."),
-            ("node.invoke.result", ResultParams, Done, "node", "change", self.result, "What became of a call, told by the node."),
-            ("node.event", EventParams, Heard, "node", "run", self.event, "Something that a node tells by itself."),
+            ("node.invoke.result", ResultParams, NodeEventResult, "node", "change", self.result, "What became of a call, told by the node."),
+            ("node.event", NodeEventParams, Heard, "node", "run", self.event, "Something that a node tells by itself."),
         ]  # fmt: skip
         return [
             Method(name=n, params=p, result=r, scope=s, effect=e, handle=h, summary=t)
@@ -298,9 +296,11 @@ def node_id(client: Client) -> str:
 
 
 def _own_id(caller: Caller) -> str:
-    if not isinstance(caller.listening, Ears) or not isinstance(caller.listening.hearer, Client):
+    if not isinstance(caller.listening, Subscription) or not isinstance(
+        caller.listening.subscriber, Client
+    ):
         raise Invalid("only a node that is connected may say this")
-    return node_id(caller.listening.hearer)
+    return node_id(caller.listening.subscriber)
 
 
 def _described(client: Client) -> dict[str, Any]:
@@ -323,7 +323,7 @@ def _described(client: Client) -> dict[str, Any]:
     return {name: value for name, value in shown.items() if value is not None}
 
 
-def _payload(params: ResultParams | EventParams) -> Any:
+def _payload(params: ResultParams | NodeEventParams) -> Any:
     if params.payload_json is None:
         return params.payload
     try:

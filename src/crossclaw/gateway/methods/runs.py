@@ -25,16 +25,16 @@ from crossclaw.gateway.methods.chat import (
 from crossclaw.gateway.methods.sessions import Label
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Dedupe
-from crossclaw.runs.book import Book
+from crossclaw.runs.run_store import RunStore
 from crossclaw.sessions.choosing import ModelChoices
-from crossclaw.sessions.desk import digest
 from crossclaw.sessions.freshness import Freshness
+from crossclaw.sessions.intake import digest
 
 WAIT_DEFAULT_MS = 30_000
 WAIT_MAX_MS = 24 * 3600 * 1000  # a client that waits longer asks again; the answer is in the ledger
 
 
-class AgentParams(Params, frozen=True):
+class AgentCallParams(Params, frozen=True):
     message: Filled
     idempotency_key: RequestKey
     agent_id: str | None = None
@@ -60,12 +60,12 @@ class AgentParams(Params, frozen=True):
     label: Label | None = None
 
 
-class WaitParams(Params, frozen=True):
+class AgentWaitParams(Params, frozen=True):
     run_id: Filled
     timeout_ms: Annotated[int, msgspec.Meta(ge=0)] = WAIT_DEFAULT_MS
 
 
-class WaitResult(Result, frozen=True):
+class AgentWaitResult(Result, frozen=True):
     run_id: str
     status: str
     started_at: int | None = None
@@ -74,7 +74,7 @@ class WaitResult(Result, frozen=True):
     stop_reason: str | None = None
 
 
-class Payload(msgspec.Struct, frozen=True, rename="camel"):
+class ReplyPayload(msgspec.Struct, frozen=True, rename="camel"):
     text: str
     media_url: str | None = None
 
@@ -99,7 +99,7 @@ class Runs:
         config: Config,
         ledger: Ledger,
         resolver: Resolver,
-        book: Book,
+        run_store: RunStore,
         freshness: Freshness,
         models: ModelChoices,
         clock: Clock,
@@ -110,11 +110,11 @@ class Runs:
         self._config = config
         self._ledger = ledger
         self._resolver = resolver
-        self._book = book
+        self._run_store = run_store
         self._clock = clock
         self._ids = ids
 
-    async def agent(self, caller: Caller, params: AgentParams) -> TwoAnswers:
+    async def agent(self, caller: Caller, params: AgentCallParams) -> TwoAnswers:
         handle = await self._resolver.resolve(
             caller.principal, self._target(params), "talk", params.agent_id
         )
@@ -125,13 +125,13 @@ class Runs:
         once = Dedupe("run", run_id, digest("agent", handle.key.text, payload))
         session = NewSession(key=handle.key, session_id=self._ids.new(), label=params.label)
         before = self._freshness.before_message(handle.session)
-        await self._book.submit(new, session, dedupe=once, before=before)
+        await self._run_store.submit(new, session, dedupe=once, before=before)
         if caller.listening is not None:
             caller.listening.runs[run_id] = params.session_key or handle.key.text
         first = AgentResult(run_id=run_id, status="accepted", accepted_at=self._clock.now_ms())
         return TwoAnswers(first, lambda: self._final(run_id))
 
-    def _target(self, params: AgentParams) -> str:
+    def _target(self, params: AgentCallParams) -> str:
         agents = self._config.agents
         if params.agent_id is not None and agents.find(params.agent_id) is None:
             known = ", ".join(agents.ids())
@@ -140,7 +140,7 @@ class Runs:
             )
         return params.session_key or params.session_id or "main"
 
-    def _new_run(self, caller: Caller, handle: SessionHandle, params: AgentParams) -> NewRun:
+    def _new_run(self, caller: Caller, handle: SessionHandle, params: AgentCallParams) -> NewRun:
         timeout_ms = params.timeout * 1000 if params.timeout else None
         address = handle.session.last_address if handle.session else None
         deliver = bool(params.deliver) and address is not None
@@ -165,7 +165,7 @@ class Runs:
         )
 
     async def _final(self, run_id: str) -> AgentResult:
-        run = await self._book.wait(run_id)
+        run = await self._run_store.wait(run_id)
         if run is None:
             raise NotFound(f"there is no run {run_id}")
         if run.status != "ok":
@@ -175,7 +175,7 @@ class Runs:
             status="ok",
             summary="completed",
             result={
-                "payloads": [Payload(run.reply)] if run.reply else [],
+                "payloads": [ReplyPayload(run.reply)] if run.reply else [],
                 "meta": await self._meta(run),
             },
         )
@@ -206,11 +206,11 @@ class Runs:
             },
         }
 
-    async def wait(self, caller: Caller, params: WaitParams) -> WaitResult:
-        run = await self._book.wait(params.run_id, min(params.timeout_ms, WAIT_MAX_MS) / 1000)
+    async def wait(self, caller: Caller, params: AgentWaitParams) -> AgentWaitResult:
+        run = await self._run_store.wait(params.run_id, min(params.timeout_ms, WAIT_MAX_MS) / 1000)
         if run is None or not run.ended:
-            return WaitResult(run_id=params.run_id, status="timeout")
-        return WaitResult(
+            return AgentWaitResult(run_id=params.run_id, status="timeout")
+        return AgentWaitResult(
             run_id=params.run_id,
             status="ok" if run.status == "ok" else "error",
             started_at=run.started_at,
@@ -223,7 +223,7 @@ class Runs:
         return [
             Method(
                 name="agent",
-                params=AgentParams,
+                params=AgentCallParams,
                 result=AgentResult,
                 scope="operator.write",
                 effect="run",
@@ -232,8 +232,8 @@ class Runs:
             ),
             Method(
                 name="agent.wait",
-                params=WaitParams,
-                result=WaitResult,
+                params=AgentWaitParams,
+                result=AgentWaitResult,
                 scope="operator.write",
                 effect="read",
                 handle=self.wait,

@@ -13,8 +13,8 @@ from crossclaw.domain.messages import words_of
 from crossclaw.domain.sessions import Entry
 from crossclaw.door.registry import Caller, Method, Params, Result
 from crossclaw.door.resolver import Resolver
-from crossclaw.gateway.events import shown_key
 from crossclaw.gateway.messages import short_wire_message, waiting_message, wire_message
+from crossclaw.gateway.publisher import shown_key
 from crossclaw.ledger.contract import Hit, Ledger
 from crossclaw.sessions.fitting import fitting
 
@@ -60,7 +60,7 @@ class SearchHits(Result, frozen=True):
     truncated: bool
 
 
-class Found(Result, frozen=True):
+class MessageHit(Result, frozen=True):
     key: str
     session_id: str
     entry_id: str
@@ -74,7 +74,7 @@ class Found(Result, frozen=True):
 
 class SearchResult(Result, frozen=True):
     query: str
-    hits: list[Found]
+    hits: list[MessageHit]
 
 
 class EntriesParams(Params, frozen=True):
@@ -273,21 +273,21 @@ class Search:
         ]
 
 
-def _found(hit: Hit, query: str) -> Found:
+def _found(hit: Hit, query: str) -> MessageHit:
     entry, message = hit.entry, hit.entry.message
-    return Found(
+    return MessageHit(
         key=shown_key(hit.key),
         session_id=entry.session_id,
         entry_id=entry.entry_id,
         seq=entry.seq,
         at=entry.at,
         role=wire_message(message, entry.at)["role"] if message else entry.type,
-        text=_around(words_of(message) if message else "", query),
+        text=_context(words_of(message) if message else "", query),
         run_id=entry.run_id,
     )
 
 
-def _hit(found: Found, place: int) -> SearchHit:
+def _hit(found: MessageHit, place: int) -> SearchHit:
     return SearchHit(
         session_key=found.key,
         session_id=found.session_id,
@@ -299,7 +299,7 @@ def _hit(found: Found, place: int) -> SearchHit:
     )
 
 
-def _around(text: str, query: str) -> str:
+def _context(text: str, query: str) -> str:
     lower = text.lower()
     places = [place for word in query.lower().split() if (place := lower.find(word)) >= 0]
     begin = max(0, min(places, default=0) - AROUND_CHARS)

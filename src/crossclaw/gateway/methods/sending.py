@@ -19,7 +19,7 @@ from crossclaw.policy.send import BLOCKED, decide_send
 from crossclaw.sessions.route import find_chats
 
 
-class SendParams(Params, frozen=True):
+class MessageSendParams(Params, frozen=True):
     to: Filled
     message: Filled
     idempotency_key: RequestKey
@@ -31,7 +31,7 @@ class SendParams(Params, frozen=True):
     gif_playback: bool | None = None
 
 
-class SendResult(Result, frozen=True):
+class MessageSendResult(Result, frozen=True):
     run_id: str
     message_id: str
     channel: str
@@ -56,7 +56,7 @@ class Sending:
         self._clock = clock
         self._ids = ids
 
-    async def send(self, caller: Caller, params: SendParams) -> SendResult:
+    async def send(self, caller: Caller, params: MessageSendParams) -> MessageSendResult:
         """Into the outbox, durably; the worker does the rest. The same key twice is one message."""
         channel = params.channel or (self._channels[0] if len(self._channels) == 1 else "")
         if channel not in self._channels:
@@ -69,9 +69,11 @@ class Sending:
         if not await self._put(caller, key, where, params):
             await self._refuse_another(key, where, params.message)
         self._wake()
-        return SendResult(run_id=params.idempotency_key, message_id=key, channel=channel)
+        return MessageSendResult(run_id=params.idempotency_key, message_id=key, channel=channel)
 
-    async def _put(self, caller: Caller, key: str, where: Address, params: SendParams) -> bool:
+    async def _put(
+        self, caller: Caller, key: str, where: Address, params: MessageSendParams
+    ) -> bool:
         """In the name of the session that the caller says, else of the one whose chat it is."""
         at, mirror = self._clock.now_ms(), None
         chats = await find_chats(self._config, self._ledger, where)
@@ -106,8 +108,8 @@ class Sending:
         return [
             Method(
                 name="send",
-                params=SendParams,
-                result=SendResult,
+                params=MessageSendParams,
+                result=MessageSendResult,
                 scope="operator.write",
                 effect="change",
                 handle=self.send,

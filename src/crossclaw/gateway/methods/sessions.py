@@ -19,8 +19,8 @@ from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, words
 from crossclaw.domain.sessions import Entry, Session
 from crossclaw.door.registry import Caller, Method, Params, Result
 from crossclaw.door.resolver import Resolver
-from crossclaw.gateway.events import shown_key
 from crossclaw.gateway.methods.chat import Filled
+from crossclaw.gateway.publisher import shown_key
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import LANE_RUNS_MAX
 from crossclaw.policy.answering import is_gone
@@ -46,7 +46,7 @@ Table = list[tuple[str, Any, Any, Any, Any, Any, str]]
 Methods = list[Method[Any]]
 
 
-class ListParams(Params, frozen=True):
+class SessionListParams(Params, frozen=True):
     limit: Count | None = None
     active_minutes: Count | None = None
     include_global: bool = False
@@ -99,7 +99,7 @@ class SessionRow(Result, frozen=True):
     """Ours: its agent is no longer configured; it is read and deleted, not talked to."""
 
 
-class ListResult(Result, frozen=True):
+class SessionListResult(Result, frozen=True):
     ts: int
     path: str
     count: int
@@ -146,7 +146,7 @@ DebounceMs = Annotated[int, msgspec.Meta(ge=0, le=DEBOUNCE_MS_MAX)]
 QueueCap = Annotated[int, msgspec.Meta(ge=1, le=LANE_RUNS_MAX)]
 
 
-class PatchParams(Params, frozen=True):
+class SessionPatchParams(Params, frozen=True):
     key: Filled
     label: Label | UnsetType | None = UNSET
     thinking_level: str | UnsetType | None = UNSET
@@ -239,7 +239,7 @@ class Sessions:
         # The same for every row of an agent, and worth a third of a long list's time.
         self._window = lru_cache(AGENTS_REMEMBERED)(self._find_window)
 
-    async def list(self, caller: Caller, params: ListParams) -> ListResult:
+    async def list(self, caller: Caller, params: SessionListParams) -> SessionListResult:
         now = self._clock.now_ms()
         after = None if params.active_minutes is None else now - params.active_minutes * 60_000
         found = await self._ledger.list_sessions(
@@ -254,7 +254,7 @@ class Sessions:
         )
         budgets = await self._budgets.of([session.key for session in found])
         rows = [self.row(session, budgets.get(session.key)) for session in found]
-        return ListResult(
+        return SessionListResult(
             ts=now,
             path=str(self._store),
             count=len(rows),
@@ -364,7 +364,7 @@ class Sessions:
         budgets = await self._budgets.of([session.key])
         return DescribeResult(self.row(session, budgets.get(session.key)))
 
-    async def patch(self, caller: Caller, params: PatchParams) -> PatchResult:
+    async def patch(self, caller: Caller, params: SessionPatchParams) -> PatchResult:
         handle = await self._resolver.resolve(caller.principal, params.key, "create")
         session = await self._changing.patch(handle.key, self._checked(_changes(params)))
         provider, model = self._model(session)
@@ -407,7 +407,7 @@ class Sessions:
 
     def methods(self) -> Methods:
         table: Table = [
-            ("sessions.list", ListParams, ListResult, "operator.read", "read", self.list,
+            ("sessions.list", SessionListParams, SessionListResult, "operator.read", "read", self.list,
              "Sessions, newest first."),
             ("sessions.resolve", ResolveParams, ResolveResult, "operator.read", "read", self.resolve,
              "The key behind a key, a session id or a label."),
@@ -415,7 +415,7 @@ class Sessions:
              "The last words of several sessions."),
             ("sessions.describe", KeyParams, DescribeResult, "operator.read", "read", self.describe,
              "One session's row."),
-            ("sessions.patch", PatchParams, PatchResult, "operator.admin", "change", self.patch,
+            ("sessions.patch", SessionPatchParams, PatchResult, "operator.admin", "change", self.patch,
              "Change a session's settings; null clears. Makes the session if need be."),
             ("sessions.create", CreateParams, CreateResult, "operator.write", "change", self.create,
              "Make a session, by a name of yours or one of ours."),
@@ -444,7 +444,7 @@ _COLUMNS = {
 }
 
 
-def _changes(params: PatchParams) -> dict[str, Any]:
+def _changes(params: SessionPatchParams) -> dict[str, Any]:
     given = msgspec.to_builtins(params)
     given.pop("key")
     for name, words in _ALLOWED.items():

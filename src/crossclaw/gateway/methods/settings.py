@@ -28,7 +28,7 @@ from crossclaw.config.source import dotted, read_text
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import ConfigInvalid, Invalid
 from crossclaw.domain.secret import Secret
-from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.door.registry import Caller, Method, NoParams, Params, Result
 
 BY_ITSELF = {
     "ok": True,
@@ -49,16 +49,12 @@ Raw = Annotated[str, msgspec.Meta(min_length=1, max_length=2**20)]
 Filled = Annotated[str, msgspec.Meta(min_length=1)]
 
 
-class Nothing(Params, frozen=True):
-    pass
-
-
-class SetParams(Params, frozen=True):
+class ConfigSetParams(Params, frozen=True):
     raw: Raw
     base_hash: Filled | None = None
 
 
-class PatchParams(SetParams, frozen=True):
+class ConfigPatchParams(ConfigSetParams, frozen=True):
     """What OpenClaw's clients add about the restart that follows is accepted, and not used: a house
     that opens again goes on with everything, and has nobody to be told."""
 
@@ -69,7 +65,7 @@ class PatchParams(SetParams, frozen=True):
     restart_delay_ms: int | None = None
 
 
-class EditParams(SetParams, frozen=True):
+class ConfigEditParams(ConfigSetParams, frozen=True):
     """`raw` is the text that config.get gave as `written`, changed."""
 
     dry_run: bool = False
@@ -107,18 +103,18 @@ class Settings:
         self._take_rules = take_rules
         self._way = BY_HAND if loaded.config.gateway.reload.mode == "off" else BY_ITSELF
 
-    async def get(self, caller: Caller, params: Nothing) -> dict[str, Any]:
+    async def get(self, caller: Caller, params: NoParams) -> dict[str, Any]:
         return await anyio.to_thread.run_sync(self._snapshot)
 
-    async def set(self, caller: Caller, params: SetParams) -> dict[str, Any]:
+    async def set(self, caller: Caller, params: ConfigSetParams) -> dict[str, Any]:
         async with self._writing:
             return await self._in_force(await anyio.to_thread.run_sync(self._set, params))
 
-    async def patch(self, caller: Caller, params: PatchParams) -> dict[str, Any]:
+    async def patch(self, caller: Caller, params: ConfigPatchParams) -> dict[str, Any]:
         async with self._writing:
             return await self._in_force(await anyio.to_thread.run_sync(self._patch, params))
 
-    async def edit(self, caller: Caller, params: EditParams) -> EditResult:
+    async def edit(self, caller: Caller, params: ConfigEditParams) -> EditResult:
         async with self._writing:
             edited = await anyio.to_thread.run_sync(self._edit, params)
             if not edited.ok or params.dry_run:
@@ -136,7 +132,7 @@ class Settings:
         reason = f"the config before holds on: {why_not}"
         return {**answer, "restart": {"ok": False, "required": False, "reason": reason}}
 
-    async def schema(self, caller: Caller, params: Nothing) -> dict[str, Any]:
+    async def schema(self, caller: Caller, params: NoParams) -> dict[str, Any]:
         made = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
         return {
             "schema": config_schema(),
@@ -197,7 +193,7 @@ class Settings:
 
     # ── changing ───────────────────────────────────────────────────────────────────────────────
 
-    def _open(self, params: SetParams) -> ConfigFile:
+    def _open(self, params: ConfigSetParams) -> ConfigFile:
         text = _text_of(self._loaded.path)
         begun = text is not None and text.strip() != "{}"  # as the start makes a missing one
         if begun and params.base_hash is None:
@@ -209,7 +205,7 @@ class Settings:
     def _file(self) -> ConfigFile:
         return ConfigFile(self._loaded.path, self._environ, from_wire=True)
 
-    def _set(self, params: SetParams) -> dict[str, Any]:
+    def _set(self, params: ConfigSetParams) -> dict[str, Any]:
         file = self._open(params)
         before, shown = file.value, self._shown()
         file.replace(params.raw)
@@ -219,7 +215,7 @@ class Settings:
             file.put(path, value)
         return self._saved(file)
 
-    def _patch(self, params: PatchParams) -> dict[str, Any]:
+    def _patch(self, params: ConfigPatchParams) -> dict[str, Any]:
         file = self._open(params)
         try:
             changes = pyjson5.decode(params.raw)
@@ -238,7 +234,7 @@ class Settings:
             return {"ok": True, "noop": True, "path": str(file.path), "config": shown}
         return self._saved(file)
 
-    def _edit(self, params: EditParams) -> EditResult:
+    def _edit(self, params: ConfigEditParams) -> EditResult:
         now = _hash(_text_of(self._loaded.path))
         if params.base_hash != now:
             return EditResult(ok=False, stale=True, hash=now)
@@ -268,17 +264,17 @@ class Settings:
 
     def methods(self) -> list[Method[Any]]:
         table: list[tuple[str, Any, Any, Any, Any, str]] = [
-            ("config.get", Nothing, "operator.read", "read", self.get, "The config file, without secrets."),
-            ("config.schema", Nothing, "operator.read", "read", self.schema, "What may stand in the config file, as JSON Schema."),
-            ("config.set", SetParams, "operator.admin", "change", self.set, "Another text in place of the config file."),
-            ("config.patch", PatchParams, "operator.admin", "change", self.patch, "Change some of the config file; null takes a key out."),
-            ("config.edit", EditParams, "operator.admin", "change", self.edit, "The config file as a person edited it; tells what is wrong by line, and keeps comments and secrets."),
+            ("config.get", NoParams, "operator.read", "read", self.get, "The config file, without secrets."),
+            ("config.schema", NoParams, "operator.read", "read", self.schema, "What may stand in the config file, as JSON Schema."),
+            ("config.set", ConfigSetParams, "operator.admin", "change", self.set, "Another text in place of the config file."),
+            ("config.patch", ConfigPatchParams, "operator.admin", "change", self.patch, "Change some of the config file; null takes a key out."),
+            ("config.edit", ConfigEditParams, "operator.admin", "change", self.edit, "The config file as a person edited it; tells what is wrong by line, and keeps comments and secrets."),
         ]  # fmt: skip
         return [
             Method(
                 name=n,
                 params=p,
-                result=EditResult if p is EditParams else dict,
+                result=EditResult if p is ConfigEditParams else dict,
                 scope=s,
                 effect=e,
                 handle=h,

@@ -5,8 +5,8 @@ from typing import Any
 from crossclaw.domain.errors import Invalid
 from crossclaw.door.registry import Caller, Listening, Method, Params, Result
 from crossclaw.door.resolver import Resolver
-from crossclaw.gateway.events import shown_key
 from crossclaw.gateway.methods.sessions import KeyParams
+from crossclaw.gateway.publisher import shown_key
 
 
 class SubscribeParams(Params, frozen=True):
@@ -23,7 +23,7 @@ class Subscribing:
         self._resolver = resolver
 
     async def subscribe(self, caller: Caller, params: SubscribeParams) -> SubscribeResult:
-        _ears(caller).all_sessions = True
+        _subscription(caller).all_sessions = True
         return SubscribeResult(subscribed=True)
 
     async def unsubscribe(self, caller: Caller, params: SubscribeParams) -> SubscribeResult:
@@ -32,9 +32,9 @@ class Subscribing:
         return SubscribeResult(subscribed=False)
 
     async def subscribe_messages(self, caller: Caller, params: KeyParams) -> SubscribeResult:
-        ears = _ears(caller)
+        subscription = _subscription(caller)
         handle = await self._resolver.resolve(caller.principal, params.key, "create")
-        ears.sessions.add(handle.key)
+        subscription.sessions.add(handle.key)
         return SubscribeResult(subscribed=True, key=shown_key(handle.key))
 
     async def unsubscribe_messages(self, caller: Caller, params: KeyParams) -> SubscribeResult:
@@ -68,7 +68,7 @@ class Subscribing:
         ]
 
 
-def _ears(caller: Caller) -> Listening:
+def _subscription(caller: Caller) -> Listening:
     if caller.listening is None:
         raise Invalid("only a WebSocket connection can subscribe")
     return caller.listening

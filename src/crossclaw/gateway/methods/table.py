@@ -12,8 +12,8 @@ from crossclaw.domain.keys import KINDS, SessionKey
 from crossclaw.domain.sessions import Session
 from crossclaw.door.registry import Caller, Method, Params, Result
 from crossclaw.door.resolver import Resolver
-from crossclaw.gateway.events import shown_key
 from crossclaw.gateway.methods.sessions import SEARCH_CHARS_MAX
+from crossclaw.gateway.publisher import shown_key
 from crossclaw.ledger.watching import Lane, Order, Page, Watching
 from crossclaw.sessions.rows import channel_field
 
@@ -70,7 +70,7 @@ class TableResult(Result, frozen=True):
     rows: list[TableRow]
 
 
-class Table:
+class SessionTable:
     def __init__(
         self,
         watching: Watching,

@@ -30,7 +30,7 @@ Methods = list[Method[Any]]
 Entries = list[Entry]
 
 
-class RunParams(Params, frozen=True):
+class RunTraceParams(Params, frozen=True):
     run_id: Filled
 
 
@@ -39,11 +39,11 @@ class ExchangeParams(Params, frozen=True):
     """An exchange, a run that belongs to one, or the key of a child session."""
 
 
-class ListParams(Params, frozen=True):
+class ExchangeListParams(Params, frozen=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=LIST_MAX)] = 50
 
 
-class ListResult(Result, frozen=True):
+class ExchangeListResult(Result, frozen=True):
     exchanges: list[SeenExchange]
 
 
@@ -55,7 +55,7 @@ class TraceEntry(Result, frozen=True):
     note: dict[str, Any] | None = None
 
 
-class Spent(Result, frozen=True):
+class RunSpending(Result, frozen=True):
     """What a run has used so far."""
 
     turns: int
@@ -71,7 +71,7 @@ class RunTrace(Result, frozen=True):
     asked: dict[str, Any] | None
     """The message it answers, with where that came from."""
     entries: list[TraceEntry]
-    spent: Spent
+    spent: RunSpending
     chain: list[SeenRun]
     """The runs that led to it, first the one that began it all."""
     caused: list[SeenRun]
@@ -80,12 +80,12 @@ class RunTrace(Result, frozen=True):
     model: str | None = None
 
 
-class Step(Result, frozen=True):
+class TraceStep(Result, frozen=True):
     """One run of an exchange or a spawn."""
 
     run: SeenRun
     text: str
-    spent: Spent
+    spent: RunSpending
     deliveries: list[SeenDelivery]
     reply: str | None = None
 
@@ -93,7 +93,7 @@ class Step(Result, frozen=True):
 class ExchangeTrace(Result, frozen=True):
     requester: str
     target: str
-    steps: list[Step]
+    steps: list[TraceStep]
     kind: str
     state: str
     request: str
@@ -112,7 +112,7 @@ class Trace:
         self._watching = ledger.watching
         self._resolver = resolver
 
-    async def run(self, caller: Caller, params: RunParams) -> RunTrace:
+    async def run(self, caller: Caller, params: RunTraceParams) -> RunTrace:
         require_person(self._resolver, caller)
         run, seen = await self._get(caller, params.run_id)
         entries = await self._watching.entries_of_run(run.session_id, run.run_id)
@@ -130,9 +130,9 @@ class Trace:
             model=run.plan.model or _model(entries),
         )
 
-    async def list(self, caller: Caller, params: ListParams) -> ListResult:
+    async def list(self, caller: Caller, params: ExchangeListParams) -> ExchangeListResult:
         require_person(self._resolver, caller)
-        return ListResult(exchanges=await self._watching.exchanges(limit=params.limit))
+        return ExchangeListResult(exchanges=await self._watching.exchanges(limit=params.limit))
 
     async def exchange(self, caller: Caller, params: ExchangeParams) -> ExchangeTrace:
         require_person(self._resolver, caller)
@@ -164,11 +164,11 @@ class Trace:
         run = await self._ledger.find_run(name)
         return await self._ledger.find_exchange(run.plan.exchange_id or "") if run else None
 
-    async def _step(self, seen: SeenRun) -> Step:
+    async def _step(self, seen: SeenRun) -> TraceStep:
         run = await self._ledger.find_run(seen.run_id)
         assert run is not None  # runs are never deleted
         entries = await self._watching.entries_of_run(run.session_id, run.run_id)
-        return Step(
+        return TraceStep(
             run=seen,
             text=await self._words(run, entries),
             spent=_spent(entries),
@@ -192,7 +192,7 @@ class Trace:
         return [
             Method(
                 name="runs.trace",
-                params=RunParams,
+                params=RunTraceParams,
                 result=RunTrace,
                 scope="operator.read",
                 effect="read",
@@ -201,8 +201,8 @@ class Trace:
             ),
             Method(
                 name="exchanges.list",
-                params=ListParams,
-                result=ListResult,
+                params=ExchangeListParams,
+                result=ExchangeListResult,
                 scope="operator.read",
                 effect="read",
                 handle=self.list,
@@ -240,10 +240,10 @@ def _short_entry(entry: Entry, size: int) -> TraceEntry:
     return msgspec.structs.replace(_entry(entry), message=short_wire_message(entry, size))
 
 
-def _spent(entries: list[Entry]) -> Spent:
+def _spent(entries: list[Entry]) -> RunSpending:
     answers = [each.message for each in entries if isinstance(each.message, AssistantMessage)]
     total = sum((answer.usage for answer in answers if answer.usage), Usage())
-    return Spent(
+    return RunSpending(
         turns=len(answers),
         input_tokens=total.prompt,
         output_tokens=total.output,
@@ -259,7 +259,7 @@ def _model(entries: list[Entry]) -> str | None:
     return None
 
 
-def _of_exchange(exchange: Exchange, steps: list[Step]) -> ExchangeTrace:
+def _of_exchange(exchange: Exchange, steps: list[TraceStep]) -> ExchangeTrace:
     return ExchangeTrace(
         kind="send",
         exchange_id=exchange.exchange_id,
@@ -276,7 +276,7 @@ def _of_exchange(exchange: Exchange, steps: list[Step]) -> ExchangeTrace:
     )
 
 
-def _of_spawn(spawn: SeenSpawn, steps: list[Step]) -> ExchangeTrace:
+def _of_spawn(spawn: SeenSpawn, steps: list[TraceStep]) -> ExchangeTrace:
     return ExchangeTrace(
         kind="spawn",
         requester=spawn.parent_key,

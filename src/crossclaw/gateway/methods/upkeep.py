@@ -11,7 +11,7 @@ from crossclaw.domain.errors import Invalid
 from crossclaw.domain.keys import SessionKey
 from crossclaw.door.registry import Caller, Method, Params, Result
 from crossclaw.door.resolver import Resolver
-from crossclaw.gateway.events import shown_key
+from crossclaw.gateway.publisher import shown_key
 from crossclaw.ledger.contract import Ledger
 from crossclaw.policy.answering import is_lasting
 from crossclaw.sessions.archive import Archive
@@ -25,14 +25,14 @@ CLEANUP_MAX = 1_000  # sessions of one call: each is a commit of its own
 DAY_MS = 24 * 3600 * 1000
 
 
-class AbortParams(Params, frozen=True):
+class SessionAbortParams(Params, frozen=True):
     key: str | None = None
     run_id: str | None = None
     agent_id: str | None = None
     clear_queued: bool = True
 
 
-class AbortResult(Result, frozen=True):
+class SessionAbortResult(Result, frozen=True):
     ok: bool
     status: str
     aborted_run_id: str | None = None
@@ -93,7 +93,7 @@ class Upkeep:
         self._changing = changing
         self._clock = clock
 
-    async def abort(self, caller: Caller, params: AbortParams) -> AbortResult:
+    async def abort(self, caller: Caller, params: SessionAbortParams) -> SessionAbortResult:
         """One run by its id, or what a session has running and, unless told otherwise, queued."""
         if params.run_id:
             return await self._abort_run(caller, params.run_id, params.key)
@@ -107,7 +107,7 @@ class Upkeep:
             stopped = await self._stopping.stop_running(handle.key, reason)
         return _aborted(stopped)
 
-    async def _abort_run(self, caller: Caller, run_id: str, key: str | None) -> AbortResult:
+    async def _abort_run(self, caller: Caller, run_id: str, key: str | None) -> SessionAbortResult:
         run = await self._ledger.find_run(run_id)
         if run is None:
             return _aborted([])
@@ -148,8 +148,8 @@ class Upkeep:
         return [
             Method(
                 name="sessions.abort",
-                params=AbortParams,
-                result=AbortResult,
+                params=SessionAbortParams,
+                result=SessionAbortResult,
                 scope="operator.write",
                 effect="change",
                 handle=self.abort,
@@ -185,8 +185,8 @@ class Upkeep:
         ]
 
 
-def _aborted(stopped: list[str]) -> AbortResult:
-    return AbortResult(
+def _aborted(stopped: list[str]) -> SessionAbortResult:
+    return SessionAbortResult(
         ok=True,
         status="aborted" if stopped else "no-active-run",
         aborted_run_id=stopped[-1] if stopped else None,

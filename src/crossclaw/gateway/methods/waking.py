@@ -6,19 +6,19 @@ from crossclaw.config import Config
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.jobs import Filled, WakeMode
 from crossclaw.domain.messages import Provenance
-from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.door.registry import Caller, Method, NoParams, Params, Result
 from crossclaw.gateway.methods.chat import begin_authority
 from crossclaw.ledger.contract import Ledger
 from crossclaw.schedule.heartbeats import PREFIX, Heartbeats
 from crossclaw.schedule.notices import Notices
 
 
-class WakeParams(Params, frozen=True):
+class WakeCallParams(Params, frozen=True):
     mode: WakeMode
     text: Filled
 
 
-class EventParams(Params, frozen=True):
+class SystemEventParams(Params, frozen=True):
     """What devices tell of themselves beside the text is for presence and not kept."""
 
     text: Filled
@@ -38,15 +38,11 @@ class EventParams(Params, frozen=True):
     tags: list[str] | None = None
 
 
-class SetParams(Params, frozen=True):
+class HeartbeatSetParams(Params, frozen=True):
     enabled: bool
 
 
-class Nothing(Params, frozen=True):
-    pass
-
-
-class Done(Result, frozen=True):
+class Acknowledged(Result, frozen=True):
     ok: bool
 
 
@@ -70,14 +66,14 @@ class Waking:
         self._heartbeats = heartbeats
         self._clock = clock
 
-    async def wake(self, caller: Caller, params: WakeParams) -> Done:
+    async def wake(self, caller: Caller, params: WakeCallParams) -> Acknowledged:
         await self._give(caller, params.text, params.mode)
-        return Done(ok=True)
+        return Acknowledged(ok=True)
 
-    async def system_event(self, caller: Caller, params: EventParams) -> Done:
+    async def system_event(self, caller: Caller, params: SystemEventParams) -> Acknowledged:
         if not params.text.startswith("Node:"):  # OpenClaw's devices tell their presence so
             await self._give(caller, params.text, "next-heartbeat")
-        return Done(ok=True)
+        return Acknowledged(ok=True)
 
     async def _give(self, caller: Caller, text: str, mode: WakeMode) -> None:
         await self._notices.give(
@@ -89,7 +85,7 @@ class Waking:
             begin_authority(caller, self._config),
         )
 
-    async def last(self, caller: Caller, params: Nothing) -> dict[str, Any] | None:
+    async def last(self, caller: Caller, params: NoParams) -> dict[str, Any] | None:
         ticks = await self._ledger.list_ticks(f"{PREFIX}{self._config.agents.default_id}", limit=5)
         over = next((tick for tick in ticks if tick.status in ("ok", "error", "skipped")), None)
         if over is None:
@@ -98,7 +94,7 @@ class Waking:
         found = {"ts": over.ended_at or over.at, "status": status, "preview": over.summary}
         return {name: value for name, value in found.items() if value is not None}
 
-    async def set(self, caller: Caller, params: SetParams) -> SetResult:
+    async def set(self, caller: Caller, params: HeartbeatSetParams) -> SetResult:
         self._heartbeats.enabled = params.enabled
         return SetResult(ok=True, enabled=params.enabled)
 
@@ -106,8 +102,8 @@ class Waking:
         return [
             Method(
                 name="wake",
-                params=WakeParams,
-                result=Done,
+                params=WakeCallParams,
+                result=Acknowledged,
                 scope="operator.write",
                 effect="run",
                 handle=self.wake,
@@ -115,8 +111,8 @@ class Waking:
             ),
             Method(
                 name="system-event",
-                params=EventParams,
-                result=Done,
+                params=SystemEventParams,
+                result=Acknowledged,
                 scope="operator.admin",
                 effect="change",
                 handle=self.system_event,
@@ -124,7 +120,7 @@ class Waking:
             ),
             Method(
                 name="last-heartbeat",
-                params=Nothing,
+                params=NoParams,
                 result=Any,
                 scope="operator.read",
                 effect="read",
@@ -133,7 +129,7 @@ class Waking:
             ),
             Method(
                 name="set-heartbeats",
-                params=SetParams,
+                params=HeartbeatSetParams,
                 result=SetResult,
                 scope="operator.admin",
                 effect="change",

@@ -168,7 +168,7 @@ class SqliteLedger:
     async def find_sessions_by_label(
         self, label: str, *, agent_id: str | None = None, sight: Sight
     ) -> list[Session]:
-        only = sessions.Filter(agent_id, label=label, sight=sight)
+        only = sessions.SessionFilter(agent_id, label=label, sight=sight)
         return sessions.list_sessions(self._reader, SAME_LABEL_MAX, only, shown=False)
 
     async def list_line(self, key: SessionKey) -> frozenset[str]:
@@ -187,13 +187,15 @@ class SqliteLedger:
         search: str | None = None,
         offset: int = 0,
     ) -> list[Session]:
-        only = sessions.Filter(agent_id, updated_after, kinds, label, spawned_by, search, sight)
+        only = sessions.SessionFilter(
+            agent_id, updated_after, kinds, label, spawned_by, search, sight
+        )
         if search or kinds:  # no index answers these: they may look at every row
             return await self._scan(lambda db: sessions.list_sessions(db, limit, only, offset))
         return sessions.list_sessions(self._reader, limit, only, offset)
 
     async def count_sessions(self, *, agent_id: str | None = None, sight: Sight) -> int:
-        only = sessions.Filter(agent_id, sight=sight)
+        only = sessions.SessionFilter(agent_id, sight=sight)
         return await self._scan(lambda db: sessions.count_sessions(db, only))
 
     async def count_sessions_of_agents(self) -> dict[str, int]:

@@ -29,7 +29,7 @@ from crossclaw.ledger.sqlite.accounts import open_account
 from crossclaw.ledger.sqlite.entries import hold, put_entry, session_of_key
 from crossclaw.ledger.sqlite.memory import list_obligations
 from crossclaw.ledger.sqlite.rows import RUN, run_of, to_json
-from crossclaw.ledger.sqlite.runs import end, open_letter
+from crossclaw.ledger.sqlite.runs import end, take_inbox_message
 from crossclaw.ledger.sqlite.writer import Transaction
 
 _LANE = "FROM runs INDEXED BY runs_open WHERE key = ? AND ended_at IS NULL"
@@ -59,7 +59,7 @@ def _take(transaction: Transaction, op: Claim, number: int) -> Claimed:
     """One run, and its message if it has not begun before."""
     agent_id, session_id = session_of_key(transaction, op.key)
     run = _begin(transaction, op, number, session_id)
-    letter = open_letter(transaction, run.run_id)
+    letter = take_inbox_message(transaction, run.run_id)
     if letter is None:
         _follow_epoch(transaction, run)
         return Claimed(run, None)
@@ -167,7 +167,7 @@ class _Where(NamedTuple):
     def enter(self, waiting: Sequence[_Waiting], carrier: Run | None = None) -> list[Entry]:
         entries: list[Entry] = []
         for each in waiting:
-            letter = open_letter(self.transaction, each.run.run_id)
+            letter = take_inbox_message(self.transaction, each.run.run_id)
             if letter is not None:
                 first = carrier is not None and each.run.run_id == carrier.run_id
                 entries.append(
@@ -186,7 +186,7 @@ class _Where(NamedTuple):
 
     def drop(self, run: Run, settings: Queueing) -> Run:
         """People still find the message in the transcript; no model does."""
-        self._keep_for_people(run.run_id, open_letter(self.transaction, run.run_id))
+        self._keep_for_people(run.run_id, take_inbox_message(self.transaction, run.run_id))
         outcome = Outcome("error", error=dropped_because(settings))
         over = EndOpenRun(run_id=run.run_id, outcome=outcome, at=self.at)
         return end(self.transaction, run.run_id, run.epoch, over)[0]
@@ -195,7 +195,7 @@ class _Where(NamedTuple):
         """One message stands for those that were too many; people still find them whole."""
         if not short:
             return []
-        letters = [open_letter(self.transaction, each.run.run_id) for each in short]
+        letters = [take_inbox_message(self.transaction, each.run.run_id) for each in short]
         messages = [_message_of(letter) for letter in letters if letter is not None]
         summary = summary_of(messages, settings.cap, self.at)
         new = NewEntry(entry_id=entry_id_of("summary", carrier.run_id), message=summary)

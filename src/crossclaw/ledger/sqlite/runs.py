@@ -129,7 +129,7 @@ def _find_duplicate(transaction: Transaction, op: Submit) -> str | None:
     return run_id
 
 
-def open_letter(transaction: Transaction, run_id: str) -> NewEntry | None:
+def take_inbox_message(transaction: Transaction, run_id: str) -> NewEntry | None:
     """Take a run's message out of the inbox. Its entry is named after the run, and never by a number: that
     would count everybody's messages."""
     letter = transaction.db.execute(
@@ -156,7 +156,7 @@ def _last_letter(transaction: Transaction, run_id: str) -> NewEntry | None:
         meet(transaction.db, "inbox")
         note: dict[str, object] = {"kind": UNREADABLE_NOTE, "was": "message", "why": why_of(error)}
         return NewEntry(entry_id=entry_id_of("message", run_id), note=note, type="note")
-    return open_letter(transaction, run_id) if is_readable else None
+    return take_inbox_message(transaction, run_id) if is_readable else None
 
 
 def end_run(transaction: Transaction, op: EndRun) -> list[Run]:

@@ -101,7 +101,7 @@ def list_line(db: apsw.Connection, key: SessionKey) -> frozenset[str]:
     return frozenset(row[0] for row in db.execute(LINE, (key.text,)))
 
 
-class Filter(NamedTuple):
+class SessionFilter(NamedTuple):
     """Which sessions are listed. Each part is a fixed text; values are bound."""
 
     agent_id: str | None = None
@@ -140,7 +140,7 @@ def _escaped(words: str) -> str:
 
 
 def list_sessions(
-    db: apsw.Connection, limit: int, only: Filter, offset: int = 0, *, shown: bool = True
+    db: apsw.Connection, limit: int, only: SessionFilter, offset: int = 0, *, shown: bool = True
 ) -> list[Session]:
     """`shown` to somebody: then one that cannot be read is shown as such."""
     clauses, values = only.clauses()
@@ -155,7 +155,7 @@ def list_sessions(
     )
 
 
-def count_sessions(db: apsw.Connection, only: Filter) -> int:
+def count_sessions(db: apsw.Connection, only: SessionFilter) -> int:
     clauses, values = only.clauses()
     row = db.execute(
         f"SELECT count(*) FROM sessions WHERE archived_at IS NULL{clauses}", tuple(values)

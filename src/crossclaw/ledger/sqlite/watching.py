@@ -18,7 +18,7 @@ from crossclaw.ledger.sqlite.rows import (
     session_of,
     to_json,
 )
-from crossclaw.ledger.sqlite.sessions import Filter
+from crossclaw.ledger.sqlite.sessions import SessionFilter
 from crossclaw.ledger.watching import (
     CAUSED_WITHIN,
     REQUEST_CHARS,
@@ -89,7 +89,7 @@ class SqliteWatching:
         updated_after: int | None = None,
         archived: bool = False,
     ) -> Page:
-        only = Filter(agent_id, updated_after, kinds=kinds, search=search, sight=sight)
+        only = SessionFilter(agent_id, updated_after, kinds=kinds, search=search, sight=sight)
         return await self._scan(lambda db: _page(db, only, order, archived, limit, offset))
 
     async def sessions(self, keys: Sequence[str]) -> list[Session]:
@@ -193,7 +193,7 @@ def _seen_damaged(row: tuple[Any, ...]) -> SeenRun:
 
 
 def _page(
-    db: apsw.Connection, only: Filter, order: Order, archived: bool, limit: int, offset: int
+    db: apsw.Connection, only: SessionFilter, order: Order, archived: bool, limit: int, offset: int
 ) -> Page:
     clauses, values = only.clauses()
     where = f"archived_at IS {'NOT NULL' if archived else 'NULL'}{clauses}"

@@ -51,7 +51,7 @@ class Transaction:
 Handle = Callable[[Transaction, Any], Any]
 
 
-class Done(Protocol):
+class StepSignal(Protocol):
     """How a caller waits for its step, and how it is told."""
 
     def set(self) -> None: ...
@@ -75,19 +75,21 @@ class _Future:
         await self._future
 
 
-class Step:
+class WriterStep:
     """A caller's operations, and where its answer goes."""
 
     __slots__ = ("done", "error", "ops", "results")
 
-    def __init__(self, ops: Sequence[Op[Any]], done: Done) -> None:
+    def __init__(self, ops: Sequence[Op[Any]], done: StepSignal) -> None:
         self.ops = ops
         self.done = done
         self.results: list[Any] = []
         self.error: Exception | None = None
 
 
-def run_batch(db: apsw.Connection, handlers: dict[type, Handle], steps: Sequence[Step]) -> set[str]:
+def run_batch(
+    db: apsw.Connection, handlers: dict[type, Handle], steps: Sequence[WriterStep]
+) -> set[str]:
     """One transaction for all these steps. Answers the session ids that got entries."""
     transaction = Transaction(db)
     try:
@@ -108,7 +110,7 @@ def run_batch(db: apsw.Connection, handlers: dict[type, Handle], steps: Sequence
     return transaction.appended
 
 
-def _run_step(transaction: Transaction, handlers: dict[type, Handle], step: Step) -> None:
+def _run_step(transaction: Transaction, handlers: dict[type, Handle], step: WriterStep) -> None:
     db, words_before = transaction.db, len(transaction.words)
     db.execute("SAVEPOINT step")
     try:
@@ -142,7 +144,7 @@ class InlineWriter:
 
     async def commit(self, ops: Sequence[Op[Any]]) -> list[Any]:
         await anyio.lowlevel.checkpoint()
-        step = Step(ops, anyio.Event())
+        step = WriterStep(ops, anyio.Event())
         appended = run_batch(self._db, self._handlers, [step])
         if appended:
             self._told(appended)
@@ -159,7 +161,7 @@ class ThreadWriter:
 
     def __init__(self, db: apsw.Connection, handlers: dict[type, Handle], told: Told) -> None:
         self._db, self._handlers, self._told = db, handlers, told
-        self._queue: SimpleQueue[Step | None] = SimpleQueue()
+        self._queue: SimpleQueue[WriterStep | None] = SimpleQueue()
         self._post = _poster()
         self._done = _done_maker()
         self._closed = False
@@ -171,7 +173,7 @@ class ThreadWriter:
             raise Stopped("the ledger is closed")
         if self._queue.qsize() >= QUEUE_STEPS_MAX:
             raise Busy("the ledger has too much to write; try again in a moment")
-        step = Step(ops, self._done())
+        step = WriterStep(ops, self._done())
         self._queue.put(step)
         await step.done.wait()
         if step.error is not None:
@@ -196,7 +198,7 @@ class ThreadWriter:
             log.critical("the ledger's writer failed; the gateway ends now", exc_info=True)
             os._exit(70)
 
-    def _take(self) -> list[Step]:
+    def _take(self) -> list[WriterStep]:
         """The waiting steps, at least one; none when closed."""
         first = self._queue.get()
         if first is None:
@@ -211,7 +213,7 @@ class ThreadWriter:
         return steps
 
 
-def _end_process_if_disk_lies(steps: Sequence[Step]) -> None:
+def _end_process_if_disk_lies(steps: Sequence[WriterStep]) -> None:
     """After a failed write or fsync nobody knows what is on disk: only a restart reads the truth.
     A full disk is different: SQLite rolls back cleanly, and space may return."""
     error = steps[0].error
@@ -225,7 +227,7 @@ class _Telling:
 
     __slots__ = ("_appended", "_steps", "_told")
 
-    def __init__(self, steps: Sequence[Step], appended: set[str], told: Told) -> None:
+    def __init__(self, steps: Sequence[WriterStep], appended: set[str], told: Told) -> None:
         self._steps, self._appended, self._told = steps, appended, told
 
     def __call__(self) -> None:
@@ -235,7 +237,7 @@ class _Telling:
             self._told(self._appended)
 
 
-def _done_maker() -> Callable[[], Done]:
+def _done_maker() -> Callable[[], StepSignal]:
     loop: Any = anyio.lowlevel.current_token().native_token
     return partial(_Future, loop) if hasattr(loop, "create_future") else anyio.Event
 

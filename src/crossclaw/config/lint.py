@@ -1,4 +1,4 @@
-"""Doubts: what a config may say and hardly means. A list that names nobody locks nothing, silently; so
+"""Lint: what a config may say and hardly means. A list that names nobody locks nothing, silently; so
 it is told. Nothing here keeps a gateway from starting: OpenClaw starts with it too."""
 
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ from crossclaw.domain.agents import normalize_agent_id
 TOKEN_CHARS_MIN = 32  # of hooks.token: shorter ones can be guessed by who tries long enough
 
 
-def doubts(config: Config) -> Iterator[Note]:
+def lint(config: Config) -> Iterator[Note]:
     yield from _of_agents(config)
     yield from _of_tools(config)
     yield from _of_models(config)

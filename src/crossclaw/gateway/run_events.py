@@ -1,4 +1,4 @@
-"""Stories: what is told of one run on the wire, from its start to its end.
+"""The events of one run on the wire, from its start to its end.
 
 `agent` events count from 1 in each run; `chat` events carry the number of the `agent` event before
 them. Both say the text so far. Payloads are made without the session's key, which is spelled as
@@ -11,7 +11,7 @@ import msgspec
 
 from crossclaw.domain.events import (
     CallRepeated,
-    Compacting,
+    CompactionPhase,
     ReplyPiece,
     ToolEnded,
     ToolProgress,
@@ -31,7 +31,7 @@ CHARS_A_MS = 1_000  # of one kind of event
 _CLOSED_KINDS = frozenset({"round", "announce", "cron", "hook", "node"})
 
 
-class Told(msgspec.Struct, frozen=True):
+class RunEvent(msgspec.Struct, frozen=True):
     """One event of a run, to be spelled for its listeners."""
 
     name: str
@@ -60,7 +60,7 @@ class Told(msgspec.Struct, frozen=True):
         return text
 
 
-class Story:
+class RunEvents:
     __slots__ = (
         "_chat_at_ms",
         "_chat_text",
@@ -92,7 +92,7 @@ class Story:
 
     # ── what happens ───────────────────────────────────────────────────────────────────────────
 
-    def started(self, run: Run, now_ms: int) -> list[Told]:
+    def started(self, run: Run, now_ms: int) -> list[RunEvent]:
         self._open = run.kind not in _CLOSED_KINDS and run.plan.ack_chars_max is None
         self.key, self.kind = run.key, run.kind
         self._count_on(run)
@@ -103,11 +103,11 @@ class Story:
         asked for them, and nobody's chat, are not its concern."""
         self._silenced = self.kind == "chat" and not allowed
 
-    def said(self, piece: ReplyPiece, now_ms: int) -> list[Told]:
+    def said(self, piece: ReplyPiece, now_ms: int) -> list[RunEvent]:
         """A new turn, or the same one begun anew, starts from an empty text."""
         if not self._open:
             return []
-        told: list[Told] = []
+        told: list[RunEvent] = []
         begins = piece.restarted or len(piece.text) == len(piece.piece)
         if begins and self._text:
             told = self._pieces(now_ms)
@@ -116,14 +116,14 @@ class Story:
         self._text = piece.text
         return told
 
-    def call_repeated(self, event: CallRepeated, now_ms: int) -> list[Told]:
+    def call_repeated(self, event: CallRepeated, now_ms: int) -> list[RunEvent]:
         """Ours, not OpenClaw's: its clients pass over streams that they do not know."""
         data = {"phase": "retry", "reason": event.reason, "waitMs": round(event.wait_s * 1000)}
         if event.model is not None:
             data = {**data, "phase": "fallback", "model": event.model}
         return [self._agent("model", data, now_ms)]
 
-    def tool_started(self, event: ToolStarted, arguments: Any, now_ms: int) -> list[Told]:
+    def tool_started(self, event: ToolStarted, arguments: Any, now_ms: int) -> list[RunEvent]:
         data = {
             "phase": "start",
             "name": event.name,
@@ -132,7 +132,7 @@ class Story:
         }
         return [*self._pieces(now_ms), self._agent("tool", data, now_ms, tools_only=True)]
 
-    def tool_progress(self, event: ToolProgress, now_ms: int) -> list[Told]:
+    def tool_progress(self, event: ToolProgress, now_ms: int) -> list[RunEvent]:
         data = {
             "phase": "update",
             "name": event.name,
@@ -141,7 +141,7 @@ class Story:
         }
         return [self._agent("tool", data, now_ms, tools_only=True)]
 
-    def tool_ended(self, event: ToolEnded, now_ms: int) -> list[Told]:
+    def tool_ended(self, event: ToolEnded, now_ms: int) -> list[RunEvent]:
         data = {
             "phase": "result",
             "name": event.name,
@@ -151,16 +151,16 @@ class Story:
         }
         return [self._agent("tool", data, now_ms, tools_only=True)]
 
-    def compacting(self, event: Compacting, now_ms: int) -> list[Told]:
+    def compacting(self, event: CompactionPhase, now_ms: int) -> list[RunEvent]:
         data: dict[str, Any] = {"phase": event.phase}
         if event.phase == "end":
             data["willRetry"] = event.retries
         return [*self._pieces(now_ms), self._agent("compaction", data, now_ms)]
 
-    def ended(self, run: Run, now_ms: int, *, withheld: bool = False) -> list[Told]:
+    def ended(self, run: Run, now_ms: int, *, withheld: bool = False) -> list[RunEvent]:
         self._count_on(run)
         self._silenced = withheld
-        told: list[Told] = []
+        told: list[RunEvent] = []
         if run.kind != "command":
             told += self._last_pieces(run, now_ms)
             told.append(self._agent("lifecycle", _end_data(run), now_ms))
@@ -185,18 +185,18 @@ class Story:
         words = self._text.strip()
         return any(token.startswith(words) for token in CONTROL_TOKENS)
 
-    def due(self, now_ms: int, piece_ms: float, delta_ms: float) -> list[Told]:
+    def due(self, now_ms: int, piece_ms: float, delta_ms: float) -> list[RunEvent]:
         """Each telling repeats the whole text, so a long one is told more rarely: a client's line
         carries about two megabytes a second of it, however long it gets."""
         slower = len(self._text) / CHARS_A_MS
-        told: list[Told] = []
+        told: list[RunEvent] = []
         if now_ms - self._piece_at_ms >= max(piece_ms, slower):
             told += self._pieces(now_ms)
         if now_ms - self._chat_at_ms >= max(delta_ms, slower) and not self._may_be_token:
             told += self._delta(now_ms)
         return told
 
-    def _last_pieces(self, run: Run, now_ms: int) -> list[Told]:
+    def _last_pieces(self, run: Run, now_ms: int) -> list[RunEvent]:
         """Clients expect some text before the end, also of a model that does not stream."""
         if is_silent(run.reply) if run.status == "ok" else self._may_be_token:
             return []
@@ -205,23 +205,23 @@ class Story:
             self._text = run.reply or ""
         return [*self._all_pieces(now_ms), *(self._delta(now_ms) if silent else ())]
 
-    def _pieces(self, now_ms: int) -> list[Told]:
+    def _pieces(self, now_ms: int) -> list[RunEvent]:
         return [] if self._may_be_token else self._all_pieces(now_ms)
 
-    def _all_pieces(self, now_ms: int) -> list[Told]:
+    def _all_pieces(self, now_ms: int) -> list[RunEvent]:
         if not self._open or self._silenced or self._piece_chars >= len(self._text):
             return []
         data = {"text": self._text, "delta": self._text[self._piece_chars :]}
         self._piece_chars, self._piece_at_ms = len(self._text), now_ms
         return [self._agent("assistant", data, now_ms)]
 
-    def _delta(self, now_ms: int) -> list[Told]:
+    def _delta(self, now_ms: int) -> list[RunEvent]:
         if not self._open or self._silenced or self._text == self._chat_text or not self._text:
             return []
         follows = self._text.startswith(self._chat_text)
         new = self._text[len(self._chat_text) :] if follows else self._text
         message = text_message(self._text, now_ms)
-        told = Told(
+        told = RunEvent(
             "chat",
             {"runId": self._run_id, "seq": self.seq, "state": "delta", "message": message},
             delta_text=new,
@@ -234,7 +234,7 @@ class Story:
 
     def _agent(
         self, stream: str, data: dict[str, Any], now_ms: int, *, tools_only: bool = False
-    ) -> Told:
+    ) -> RunEvent:
         self.seq += 1
         payload = {
             "runId": self._run_id,
@@ -243,10 +243,10 @@ class Story:
             "ts": now_ms,
             "data": data,
         }
-        return Told("agent", payload, tools_only=tools_only)
+        return RunEvent("agent", payload, tools_only=tools_only)
 
-    def _chat(self, fields: dict[str, Any]) -> Told:
-        return Told("chat", {"runId": self._run_id, "seq": self.seq, **fields})
+    def _chat(self, fields: dict[str, Any]) -> RunEvent:
+        return RunEvent("chat", {"runId": self._run_id, "seq": self.seq, **fields})
 
 
 def _end_data(run: Run) -> dict[str, Any]:

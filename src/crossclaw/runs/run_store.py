@@ -1,4 +1,4 @@
-"""The book of runs: accept, wait, write, end. What it says has happened is on disk."""
+"""The store of runs: accept, wait, write, end. What it says has happened is on disk."""
 
 import logging
 from collections.abc import Callable, Generator, Sequence
@@ -81,7 +81,7 @@ def _will_not_wait(new: NewRun) -> bool:
     return new.plan.queue is not None and new.plan.queue.mode == "interrupt"
 
 
-class Book:
+class RunStore:
     def __init__(
         self,
         ledger: Ledger,

@@ -31,7 +31,7 @@ _SPELT = {"true": "true", "yes": "true", "on": "true"} | {"false": "false", "no"
 _SPELT |= {"off": "false", "none": "null", "nil": "null", "null": "null", "undefined": "null"}
 
 
-class Fault(NamedTuple):
+class SyntaxFault(NamedTuple):
     at: int
     """The character where it shows, counted from 0."""
     why: str
@@ -47,10 +47,10 @@ class _Token(NamedTuple):
 class _Broken(Exception):
     def __init__(self, at: int, why: str) -> None:
         super().__init__(why)
-        self.fault = Fault(at, why)
+        self.fault = SyntaxFault(at, why)
 
 
-def find_fault(text: str) -> Fault | None:
+def find_fault(text: str) -> SyntaxFault | None:
     """The first place at which the text cannot go on as JSON5; None where it can all the way."""
     try:
         _Reader(text).read()
@@ -265,15 +265,15 @@ _LONG = re.compile(r"""[\w+/=.~-]{16,}+(?!["']?\s*:)""")
 """As long as secrets are, and no key: the word before it may be what is broken."""
 
 
-class Place(NamedTuple):
+class TextPosition(NamedTuple):
     line: int
     column: int
 
 
-def place_of(text: str, at: int) -> Place:
+def place_of(text: str, at: int) -> TextPosition:
     """Both are counted from 1, as editors do."""
     begin = text.rfind("\n", 0, at) + 1
-    return Place(text.count("\n", 0, at) + 1, at - begin + 1)
+    return TextPosition(text.count("\n", 0, at) + 1, at - begin + 1)
 
 
 def excerpt(text: str, at: int) -> str:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from crossclaw.agent.compaction import RESERVE_TOKENS, CompactionSettings
 from crossclaw.agent.meter import RoomOf
-from crossclaw.agent.mind import OUTPUT_TOKENS_MAX
 from crossclaw.agent.permission import RequireModel
 from crossclaw.agent.prompt import Prompts, PromptSettings
+from crossclaw.agent.run_setup import OUTPUT_TOKENS_MAX
 from crossclaw.agent.summary import TIMEOUT_S
-from crossclaw.app.parts import Site
+from crossclaw.app.parts import Resources
 from crossclaw.config import Config
 from crossclaw.config.current import CurrentConfig
 from crossclaw.config.model import ChosenModel
@@ -28,7 +28,7 @@ from crossclaw.policy.models import ModelNotAllowed
 from crossclaw.policy.sandbox import sandboxes_write
 from crossclaw.policy.send import decide_send
 from crossclaw.providers.room import room_to_think
-from crossclaw.runs.book import BudgetOf, SayTime
+from crossclaw.runs.run_store import BudgetOf, SayTime
 from crossclaw.schedule.zones import local_zone, user_zone
 from crossclaw.sessions.introductions import THREADS as INTRODUCING_THREADS
 from crossclaw.sessions.introductions import Introductions
@@ -64,42 +64,44 @@ def budget_of(config: CurrentConfig) -> BudgetOf:
     return lambda agent_id: looked_up(agent_id, config.epoch)
 
 
-def models_of(site: Site) -> Callable[[str], ChosenModel]:
-    environ = site.outside.environ
-    return lru_cache(AGENTS_REMEMBERED)(lambda agent_id: site.config.model_for(agent_id, environ))
+def models_of(resources: Resources) -> Callable[[str], ChosenModel]:
+    environ = resources.outside.environ
+    return lru_cache(AGENTS_REMEMBERED)(
+        lambda agent_id: resources.config.model_for(agent_id, environ)
+    )
 
 
-def workspace_of(site: Site) -> Callable[[str], Path]:
-    return lru_cache(AGENTS_REMEMBERED)(site.workspace_of)
+def workspace_of(resources: Resources) -> Callable[[str], Path]:
+    return lru_cache(AGENTS_REMEMBERED)(resources.workspace_of)
 
 
 def days_ms(days: float | None) -> int | None:
     return None if days is None else int(days * 86_400_000)
 
 
-def introductions(site: Site) -> Introductions:
-    disk = Disk(inline=site.outside.inline, threads=INTRODUCING_THREADS)
-    return Introductions(site.config, workspace_of(site), disk)
+def introductions(resources: Resources) -> Introductions:
+    disk = Disk(inline=resources.outside.inline, threads=INTRODUCING_THREADS)
+    return Introductions(resources.config, workspace_of(resources), disk)
 
 
-def prompts(site: Site) -> Prompts:
-    defaults = site.config.agents.defaults
+def prompts(resources: Resources) -> Prompts:
+    defaults = resources.config.agents.defaults
     settings = PromptSettings(defaults.bootstrap_max_chars, defaults.bootstrap_total_max_chars)
     return Prompts(
-        workspace_of(site),
+        workspace_of(resources),
         settings,
-        Disk(inline=site.outside.inline, threads=PROMPT_THREADS),
-        lambda run: colleagues(site.config, run.key, run.authority),
-        lambda: sandboxes_write(site.config.agents),
-        introductions(site).of,
+        Disk(inline=resources.outside.inline, threads=PROMPT_THREADS),
+        lambda run: colleagues(resources.config, run.key, run.authority),
+        lambda: sandboxes_write(resources.config.agents),
+        introductions(resources).of,
     )
 
 
-def say_time(site: Site) -> SayTime:
+def say_time(resources: Resources) -> SayTime:
     """Weekday, date, time and zone, as the owner's clock shows them. Asked with every claim, so the
     words of a minute are kept."""
-    written = site.config.agents.defaults.user_timezone
-    zone = user_zone(written, local_zone(site.outside.environ))
+    written = resources.config.agents.defaults.user_timezone
+    zone = user_zone(written, local_zone(resources.outside.environ))
 
     @lru_cache(2)
     def of_minute(minute: int) -> str:
@@ -115,9 +117,9 @@ def _name_of(zone: tzinfo, here: datetime) -> str:
     return name.removeprefix("Etc/")
 
 
-def require_model(site: Site) -> RequireModel:
+def require_model(resources: Resources) -> RequireModel:
     def require(run: Run, address: str) -> None:
-        site.models.require(address)
+        resources.models.require(address)
         if not run.authority.allows_model(address):
             allowed = ", ".join(sorted(run.authority.models or ()))
             raise ModelNotAllowed(f"model not allowed: {address}; this run was given: {allowed}")

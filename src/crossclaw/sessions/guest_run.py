@@ -20,7 +20,7 @@ AWAY_S = 120.0  # without a call: twice the time that a guest waits unless it as
 AT_WORK_S = 300.0  # the same with a message in its hands: it may think, or use tools of its own
 
 
-class WaitResult(Result, frozen=True):
+class GuestWaitResult(Result, frozen=True):
     """`message`: one to answer. `nothing`: the time is over. `replaced`: the same client waits
     anew."""
 
@@ -41,7 +41,7 @@ class _Heard:
         self.last = anyio.current_time()
 
 
-class Presence:
+class GuestPresence:
     """A guest keeps no connection: it is there as long as it calls."""
 
     def __init__(self, clock: Clock) -> None:
@@ -60,7 +60,7 @@ class Presence:
             heard.calls -= 1
             heard.last = anyio.current_time()
 
-    async def watch_over(self, asked: "Asked") -> None:
+    async def watch_over(self, asked: "GuestRun") -> None:
         """Give a run up whose guest is away. Every message gets the time, and also that which it has
         waited behind others counts: so all senders are told when the guest has left, not one by one."""
         waited_s = max(0, self._clock.now_ms() - asked.run.created_at) / 1000
@@ -74,7 +74,7 @@ class Presence:
             await anyio.sleep(left_s if left_s > 0 else patience_s)
 
 
-class Asked:
+class GuestRun:
     """A run that waits for its guest."""
 
     def __init__(self, run: Run, message: UserMessage) -> None:
@@ -95,7 +95,7 @@ class Asked:
     def answered(self) -> bool:
         return self._answered.is_set()
 
-    async def answer(self, presence: Presence) -> str:
+    async def answer(self, presence: GuestPresence) -> str:
         """Its guest's words, unless the guest is away."""
         async with anyio.create_task_group() as self._work:
             self._work.start_soon(presence.watch_over, self, name=f"who answers {self.run.run_id}")
@@ -116,11 +116,11 @@ class Asked:
             self._silent_s = silent_s
             self._answered.set()
 
-    def hand_over(self) -> WaitResult:
+    def hand_over(self) -> GuestWaitResult:
         self.handed_over = True
         origin = self._message.provenance
         sender = origin and (origin.source_session_key or origin.sender or origin.source_channel)
-        return WaitResult(
+        return GuestWaitResult(
             status="message",
             run_id=self.run.run_id,
             kind=self.run.kind,

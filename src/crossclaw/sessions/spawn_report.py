@@ -20,8 +20,8 @@ from crossclaw.domain.runs import NewRun, Outcome, Run, RunPlan
 from crossclaw.domain.sessions import NewEntry, Session
 from crossclaw.domain.spawns import (
     AskToAnnounce,
-    Report,
     Spawn,
+    SpawnReport,
     SpawnStatus,
     Stats,
     next_step,
@@ -110,7 +110,7 @@ class Announces:
 
     # ── the report ─────────────────────────────────────────────────────────────────────────────
 
-    async def _report(self, spawn: Spawn, report: Report, run: Run) -> list[Op[Any]]:
+    async def _report(self, spawn: Spawn, report: SpawnReport, run: Run) -> list[Op[Any]]:
         at = self._clock.now_ms()
         told = msgspec.structs.replace(spawn, announced_at=at)
         ops: list[Op[Any]] = [SetSpawn(spawn=told), *self._put_away(spawn, run.key, at)]
@@ -127,7 +127,7 @@ class Announces:
             return [*ops, self._wake(spawn, parent, words, run)]
         return [*ops, *self._post(spawn, parent, words, run)]
 
-    async def _words(self, spawn: Spawn, status: SpawnStatus, report: Report, run: Run) -> str:
+    async def _words(self, spawn: Spawn, status: SpawnStatus, report: SpawnReport, run: Run) -> str:
         child = await self._ledger.find_session(run.key)
         task = await self._ledger.find_run(spawn.run_id)
         began = task and task.started_at

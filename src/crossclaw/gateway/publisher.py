@@ -1,4 +1,4 @@
-"""Events: from the feed of the house to the frames of those who listen.
+"""The event publisher: from the feed of the gateway to the frames of those who subscribed.
 
 Every event is encoded once for all listeners that see it alike, whatever their number. Text of a
 reply goes out at once when it begins and then at a steady pace; the end always says the whole.
@@ -13,7 +13,7 @@ import anyio
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.events import (
     CallRepeated,
-    Compacting,
+    CompactionPhase,
     EntryAppended,
     Event,
     HeartbeatNews,
@@ -32,34 +32,34 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Message, UserMessage, words_of
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Entry
-from crossclaw.gateway.audience import Audience, Hearer
 from crossclaw.gateway.event_types import EVENT_TYPES
 from crossclaw.gateway.frames import EventFrame, event
-from crossclaw.gateway.limits import Limits
+from crossclaw.gateway.limits import GatewayLimits
 from crossclaw.gateway.messages import entry_message, text_message, wire_message
-from crossclaw.gateway.stories import Story, Told
+from crossclaw.gateway.run_events import RunEvent, RunEvents
+from crossclaw.gateway.subscribers import Audience, Subscriber
 
 EVENT_NAMES = tuple(EVENT_TYPES)
 
 
-Listeners = list[tuple[Hearer, str | None]]
-Step = CallRepeated | ToolStarted | ToolProgress | ToolEnded | Compacting
+Listeners = list[tuple[Subscriber, str | None]]
+Step = CallRepeated | ToolStarted | ToolProgress | ToolEnded | CompactionPhase
 
 
-class Newsroom:
+class EventPublisher:
     """Hears everything (`hear` is a listener of the feed) and tells each client its part."""
 
-    def __init__(self, audience: Audience, clock: Clock, limits: Limits) -> None:
+    def __init__(self, audience: Audience, clock: Clock, limits: GatewayLimits) -> None:
         self._audience = audience
         self._clock = clock
         self._limits = limits
-        self._stories: OrderedDict[str, Story] = OrderedDict()
+        self._open_runs: OrderedDict[str, RunEvents] = OrderedDict()
         self._unfinished: dict[str, SessionKey] = {}
         """Runs with text that waits for its time."""
         self._silenced: set[SessionKey] = set()
         """Sessions whose run under way may not be heard: a message that joins it is not either."""
         self._work = anyio.Event()
-        self._gaps: set[tuple[Hearer, str]] = set()
+        self._gaps: set[tuple[Subscriber, str]] = set()
         """Listeners that missed a delta of a run: the next one tells them all."""
 
     def hear(self, heard: Event) -> None:
@@ -68,14 +68,14 @@ class Newsroom:
             case ReplyPiece():
                 self._piece(heard, now_ms)
             case RunStarted(run=run):
-                story = self._story(run.run_id)
-                self._tell(run.run_id, run.key, story.started(run, now_ms))
-                story.may_speak(run.key not in self._silenced)
+                run_events = self._run_events(run.run_id)
+                self._tell(run.run_id, run.key, run_events.started(run, now_ms))
+                run_events.may_speak(run.key not in self._silenced)
                 self._changed(run.key, "agent.run.started", now_ms)
             case RunEnded(run=run):
                 self._ended(heard, now_ms)
                 self._changed(run.key, "agent.run.ended", now_ms)
-            case CallRepeated() | ToolStarted() | ToolProgress() | ToolEnded() | Compacting():
+            case CallRepeated() | ToolStarted() | ToolProgress() | ToolEnded() | CompactionPhase():
                 self._tell(heard.run_id, heard.key, self._within(heard, now_ms))
             case EntryAppended(key=key, entry=entry):
                 self._entry(key, entry)
@@ -104,48 +104,48 @@ class Newsroom:
 
     # ── runs ───────────────────────────────────────────────────────────────────────────────────
 
-    def _within(self, heard: Step, now_ms: int) -> list[Told]:
+    def _within(self, heard: Step, now_ms: int) -> list[RunEvent]:
         """What happens between a run's words."""
-        story = self._story(heard.run_id)
+        run_events = self._run_events(heard.run_id)
         match heard:
             case CallRepeated():
-                return story.call_repeated(heard, now_ms)
+                return run_events.call_repeated(heard, now_ms)
             case ToolStarted():
                 arguments = _shortened(heard.arguments, self._limits.tool_text_chars_max)
-                return story.tool_started(heard, arguments, now_ms)
+                return run_events.tool_started(heard, arguments, now_ms)
             case ToolProgress():
-                return story.tool_progress(heard, now_ms)
+                return run_events.tool_progress(heard, now_ms)
             case ToolEnded():
-                return story.tool_ended(heard, now_ms)
-            case Compacting():
-                return story.compacting(heard, now_ms)
+                return run_events.tool_ended(heard, now_ms)
+            case CompactionPhase():
+                return run_events.compacting(heard, now_ms)
 
     def _piece(self, piece: ReplyPiece, now_ms: int) -> None:
-        story = self._story(piece.run_id)
-        if told := story.said(piece, now_ms):
+        run_events = self._run_events(piece.run_id)
+        if told := run_events.said(piece, now_ms):
             self._tell(piece.run_id, piece.key, told)
         if piece.run_id in self._unfinished:
             return  # it goes out with the text that waits already
-        self._tell(piece.run_id, piece.key, self._due(story, now_ms))
-        if story.waiting:
+        self._tell(piece.run_id, piece.key, self._due(run_events, now_ms))
+        if run_events.waiting:
             self._unfinished[piece.run_id] = piece.key
             self._work.set()
 
     def _send_due(self) -> None:
         now_ms = self._clock.now_ms()
         for run_id, key in list(self._unfinished.items()):
-            story = self._stories.get(run_id)
-            if story is not None:
-                self._tell(run_id, key, self._due(story, now_ms))
-            if story is None or not story.waiting:
+            run_events = self._open_runs.get(run_id)
+            if run_events is not None:
+                self._tell(run_id, key, self._due(run_events, now_ms))
+            if run_events is None or not run_events.waiting:
                 self._unfinished.pop(run_id, None)
 
-    def _due(self, story: Story, now_ms: int) -> list[Told]:
-        return story.due(now_ms, self._limits.piece_s * 1000, self._limits.delta_s * 1000)
+    def _due(self, run_events: RunEvents, now_ms: int) -> list[RunEvent]:
+        return run_events.due(now_ms, self._limits.piece_s * 1000, self._limits.delta_s * 1000)
 
     def _ended(self, heard: RunEnded, now_ms: int) -> None:
         run = heard.run
-        story = self._stories.pop(run.run_id, None) or Story(run.run_id)
+        run_events = self._open_runs.pop(run.run_id, None) or RunEvents(run.run_id)
         self._unfinished.pop(run.run_id, None)
         self._silenced.discard(run.key)
         listeners = self._audience.of_run(run.run_id, run.key)
@@ -154,35 +154,35 @@ class Newsroom:
             # show them twice. Who follows this run alone has not.
             followers = self._audience.of_session(run.key)
             served = [each for each in listeners if each[0] in followers]
-            self._tell_all(run, copy(story).ended(run, now_ms, withheld=True), served)
+            self._tell_all(run, copy(run_events).ended(run, now_ms, withheld=True), served)
             listeners = [each for each in listeners if each[0] not in followers]
-        self._tell_all(run, story.ended(run, now_ms, withheld=heard.withheld), listeners)
+        self._tell_all(run, run_events.ended(run, now_ms, withheld=heard.withheld), listeners)
         self._audience.ended(run.run_id)
         self._gaps = {gap for gap in self._gaps if gap[1] != run.run_id}
 
     def _let_speak(self, key: SessionKey, allowed: bool) -> None:
-        told = [story for story in self._stories.values() if story.key == key]
-        for story in told:
-            story.may_speak(allowed)
+        told = [run_events for run_events in self._open_runs.values() if run_events.key == key]
+        for run_events in told:
+            run_events.may_speak(allowed)
         self._silenced.discard(key)
         if told and not allowed:
             self._silenced.add(key)
 
-    def _story(self, run_id: str) -> Story:
-        story = self._stories.get(run_id)
-        if story is None:
-            story = self._stories[run_id] = Story(run_id)
-            if len(self._stories) > self._limits.runs_told_max:
-                self._stories.popitem(last=False)
-        return story
+    def _run_events(self, run_id: str) -> RunEvents:
+        run_events = self._open_runs.get(run_id)
+        if run_events is None:
+            run_events = self._open_runs[run_id] = RunEvents(run_id)
+            if len(self._open_runs) > self._limits.runs_told_max:
+                self._open_runs.popitem(last=False)
+        return run_events
 
-    def _tell(self, run_id: str, key: SessionKey, told: list[Told]) -> None:
+    def _tell(self, run_id: str, key: SessionKey, told: list[RunEvent]) -> None:
         if told:
             listeners = self._audience.of_run(run_id, key)
             for each in told:
                 self._tell_one(run_id, key, each, listeners)
 
-    def _tell_all(self, run: Run, told: list[Told], listeners: Listeners) -> None:
+    def _tell_all(self, run: Run, told: list[RunEvent], listeners: Listeners) -> None:
         for each in told:
             self._tell_one(run.run_id, run.key, each, listeners)
 
@@ -190,29 +190,29 @@ class Newsroom:
         self,
         run_id: str,
         key: SessionKey,
-        told: Told,
+        told: RunEvent,
         listeners: Listeners,
     ) -> None:
         frames: dict[tuple[int, str, bool], EventFrame] = {}
         canonical = shown_key(key)
-        for hearer, spelled in listeners:
-            if told.tools_only and not hearer.hears_tools:
+        for subscriber, spelled in listeners:
+            if told.tools_only and not subscriber.hears_tools:
                 continue
-            whole = told.is_delta and (hearer, run_id) in self._gaps
-            look = (hearer.protocol, spelled or canonical, whole)
+            whole = told.is_delta and (subscriber, run_id) in self._gaps
+            look = (subscriber.protocol, spelled or canonical, whole)
             frame = frames.get(look)
             if frame is None:
-                body = told.body(hearer.protocol, spelled or canonical, whole=whole)
+                body = told.body(subscriber.protocol, spelled or canonical, whole=whole)
                 frame = frames[look] = event(told.name, body, droppable=told.is_delta)
-            sent = hearer.push(frame)
+            sent = subscriber.push(frame)
             if told.is_delta and sent == whole:
-                self._mark_gap(hearer, run_id, missed=not sent)
+                self._mark_gap(subscriber, run_id, missed=not sent)
 
-    def _mark_gap(self, hearer: Hearer, run_id: str, *, missed: bool) -> None:
+    def _mark_gap(self, subscriber: Subscriber, run_id: str, *, missed: bool) -> None:
         if missed:
-            self._gaps.add((hearer, run_id))
+            self._gaps.add((subscriber, run_id))
         else:
-            self._gaps.discard((hearer, run_id))
+            self._gaps.discard((subscriber, run_id))
 
     # ── sessions ───────────────────────────────────────────────────────────────────────────────
 
@@ -231,8 +231,8 @@ class Newsroom:
         if entry.run_id is not None:
             payload["runId"] = entry.run_id
         frame = event("session.message", payload)
-        for ears in tuple(listeners):
-            ears.hearer.push(frame)
+        for subscription in tuple(listeners):
+            subscription.subscriber.push(frame)
 
     def _injected(self, key: SessionKey, entry: Entry) -> None:
         """Words without a run reach chats as a `final` of their own."""
@@ -244,13 +244,13 @@ class Newsroom:
             "state": "final",
             "message": _as_said(entry.message, entry.at),
         }
-        self._tell(f"inject-{entry.entry_id}", key, [Told("chat", payload)])
+        self._tell(f"inject-{entry.entry_id}", key, [RunEvent("chat", payload)])
 
     def _tell_watchers(self, name: str, payload: Any) -> None:
         if watchers := self._audience.watchers():
             frame = event(name, payload, droppable=True)
-            for hearer in watchers:
-                hearer.push(frame)
+            for subscriber in watchers:
+                subscriber.push(frame)
 
     def _changed(self, key: SessionKey, reason: str, now_ms: int) -> None:
         listeners = self._audience.of_all_sessions
@@ -263,8 +263,8 @@ class Newsroom:
             "ts": now_ms,
         }
         frame = event("sessions.changed", payload)
-        for ears in tuple(listeners):
-            ears.hearer.push(frame)
+        for subscription in tuple(listeners):
+            subscription.subscriber.push(frame)
 
 
 def _as_said(message: Message, at: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The desk: messages come in and become runs."""
+"""The intake: messages come in and become runs."""
 
 from hashlib import sha256
 
@@ -17,7 +17,7 @@ from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller
 from crossclaw.ledger.operations import Dedupe, Submitted
 from crossclaw.policy.owner import decide_commands, decide_owner
-from crossclaw.runs.book import Book
+from crossclaw.runs.run_store import RunStore
 from crossclaw.sessions.archive import Archive
 from crossclaw.sessions.commands import Commands
 from crossclaw.sessions.freshness import Freshness
@@ -25,11 +25,11 @@ from crossclaw.sessions.queueing import queueing_for
 from crossclaw.sessions.route import route
 
 
-class Desk:
+class Intake:
     def __init__(
         self,
         config: Config,
-        book: Book,
+        run_store: RunStore,
         archive: Archive,
         commands: Commands,
         freshness: Freshness,
@@ -37,7 +37,7 @@ class Desk:
         ids: Ids,
     ) -> None:
         self._config = config
-        self._book = book
+        self._run_store = run_store
         self._archive = archive
         self._commands = commands
         self._freshness = freshness
@@ -56,7 +56,7 @@ class Desk:
         )
         # The platform's id says that it is the same message; its words may have been edited since.
         once = Dedupe("inbound", inbound.dedupe_key, "")
-        if (known := await self._book.find_accepted(once.scope, once.key)) is not None:
+        if (known := await self._run_store.find_accepted(once.scope, once.key)) is not None:
             return known
         known_session = await self._session(key)
         text, caller = inbound.text, self._sender(inbound, key)
@@ -81,15 +81,15 @@ class Desk:
             ),
         )
         before = self._freshness.before_message(known_session)
-        return (await self._book.submit(new, session, dedupe=once, before=before)).run_id
+        return (await self._run_store.submit(new, session, dedupe=once, before=before)).run_id
 
     async def _session(self, key: SessionKey) -> Session | None:
         """As it stands. People know nothing of archives: who writes to a chat is heard there."""
-        found = await self._book.session(key)
+        found = await self._run_store.session(key)
         if found is None or found.archived_at is None:
             return found
         await self._archive.bring_back(key)
-        return await self._book.session(key)
+        return await self._run_store.session(key)
 
     def _sender(self, inbound: Inbound, key: SessionKey) -> Caller:
         """A person on a chat may what a message may; the owner may all. Both see the session that they
@@ -121,7 +121,7 @@ class Desk:
             plan=plan or RunPlan(timeout_ms=self._config.agents.defaults.timeout_ms),
         )
         dedupe = None if run_id is None else Dedupe("run", run_id, digest(key.text, text))
-        return await self._book.submit(
+        return await self._run_store.submit(
             new, NewSession(key=key, session_id=self._ids.new()), dedupe=dedupe
         )
 

@@ -1,4 +1,4 @@
-"""A mind: what a run thinks with. Model, system prompt and tools, chosen anew for each run."""
+"""What a run works with: model, system prompt and tools, chosen anew for each run."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -29,7 +29,7 @@ LEVELS = get_args(ThinkingLevel)
 OUTPUT_TOKENS_MAX = 8_192  # where the model's own limit is not known
 
 
-class Mind(msgspec.Struct, frozen=True):
+class RunSetup(msgspec.Struct, frozen=True):
     provider: Provider
     model: str
     system: str
@@ -74,7 +74,7 @@ class FindProvider(Protocol):
     def get(self, ref: str) -> tuple[Provider, str]: ...
 
 
-class Minds:
+class RunSetups:
     """`model_of` answers the configured models of an agent, `choices` which others may be
     chosen, `thinking_of` an agent's level of thinking,
     `output_tokens_of` how much a model, named as `provider/model`, says at most, `facts_of` what else is
@@ -110,7 +110,7 @@ class Minds:
         self._params_of = params_of
         self._rests = Rests()
 
-    async def choose(self, run: Run, session: Session | None) -> Mind:
+    async def choose(self, run: Run, session: Session | None) -> RunSetup:
         configured = self._model_of(run.key.agent_id)
         wished = run.plan.model or (session.model if session else None)
         refused = self._choices.fault(wished)
@@ -122,7 +122,7 @@ class Minds:
         provider, model = self._provider(find, chosen, configured.fallbacks, allowed)
         system = await self._prompts.system(run, session, allowed)
         specs = [tool.spec for tool in allowed.values()]
-        return Mind(
+        return RunSetup(
             provider,
             model,
             system,

@@ -1,4 +1,4 @@
-"""The audience: which client hears of which run and session, without asking all of them."""
+"""Subscribers: which client hears of which run and session, without asking all of them."""
 
 from collections.abc import Iterator, MutableMapping, MutableSet
 from typing import Generic, Protocol, TypeVar
@@ -7,12 +7,12 @@ from crossclaw.domain.errors import Busy
 from crossclaw.domain.keys import SessionKey
 from crossclaw.door.registry import Listening
 from crossclaw.gateway.frames import EventFrame
-from crossclaw.gateway.limits import Limits
+from crossclaw.gateway.limits import GatewayLimits
 
 K = TypeVar("K")
 
 
-class Hearer(Protocol):
+class Subscriber(Protocol):
     """A client as the events see it."""
 
     @property
@@ -30,72 +30,75 @@ class _Index(Generic[K]):
     """From a run or a session to those who listen to it."""
 
     def __init__(self) -> None:
-        self._ears: dict[K, set[Ears]] = {}
+        self._subscription: dict[K, set[Subscription]] = {}
 
-    def get(self, key: K) -> set["Ears"] | tuple[()]:
-        return self._ears.get(key, ())
+    def get(self, key: K) -> set["Subscription"] | tuple[()]:
+        return self._subscription.get(key, ())
 
-    def add(self, key: K, ears: "Ears") -> None:
-        self._ears.setdefault(key, set()).add(ears)
+    def add(self, key: K, subscription: "Subscription") -> None:
+        self._subscription.setdefault(key, set()).add(subscription)
 
-    def drop(self, key: K, ears: "Ears") -> None:
-        listening = self._ears.get(key)
+    def drop(self, key: K, subscription: "Subscription") -> None:
+        listening = self._subscription.get(key)
         if listening is not None:
-            listening.discard(ears)
+            listening.discard(subscription)
             if not listening:
-                del self._ears[key]
+                del self._subscription[key]
 
 
 class Audience:
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: GatewayLimits) -> None:
         self.limits = limits
         self.runs: _Index[str] = _Index()
         self.sessions: _Index[SessionKey] = _Index()
-        self.of_all_sessions: set[Ears] = set()
-        self._pages: set[Ears] = set()
+        self.of_all_sessions: set[Subscription] = set()
+        self._pages: set[Subscription] = set()
 
-    def join(self, hearer: Hearer, *, is_page: bool) -> "Ears":
-        ears = Ears(self, hearer)
+    def join(self, subscriber: Subscriber, *, is_page: bool) -> "Subscription":
+        subscription = Subscription(self, subscriber)
         if is_page:
-            self._pages.add(ears)
-        return ears
+            self._pages.add(subscription)
+        return subscription
 
-    def leave(self, ears: "Ears") -> None:
-        ears.forget()
-        self._pages.discard(ears)
+    def leave(self, subscription: "Subscription") -> None:
+        subscription.forget()
+        self._pages.discard(subscription)
 
-    def watchers(self) -> list[Hearer]:
+    def watchers(self) -> list[Subscriber]:
         """Whoever shows the whole house: pages, and those who follow all sessions."""
-        return [ears.hearer for ears in self._pages | self.of_all_sessions]
+        return [subscription.subscriber for subscription in self._pages | self.of_all_sessions]
 
-    def of_run(self, run_id: str, key: SessionKey) -> list[tuple[Hearer, str | None]]:
+    def of_run(self, run_id: str, key: SessionKey) -> list[tuple[Subscriber, str | None]]:
         """With the session key as each one spelled it, for those who began the run."""
         began = self.runs.get(run_id)
-        found = [(ears.hearer, ears.runs.get(run_id)) for ears in began]
-        found += [(ears.hearer, None) for ears in self._followers(key).difference(began)]
+        found = [(subscription.subscriber, subscription.runs.get(run_id)) for subscription in began]
+        found += [
+            (subscription.subscriber, None)
+            for subscription in self._followers(key).difference(began)
+        ]
         return found
 
-    def of_session(self, key: SessionKey) -> set[Hearer]:
+    def of_session(self, key: SessionKey) -> set[Subscriber]:
         """Whoever hears all of its runs."""
-        return {ears.hearer for ears in self._followers(key)}
+        return {subscription.subscriber for subscription in self._followers(key)}
 
-    def _followers(self, key: SessionKey) -> set["Ears"]:
+    def _followers(self, key: SessionKey) -> set["Subscription"]:
         return {*self.sessions.get(key), *self.of_all_sessions, *self._pages}
 
     def ended(self, run_id: str) -> None:
         """Nothing follows of this run: those who began it need not be remembered."""
-        for ears in tuple(self.runs.get(run_id)):
-            ears.runs.pop(run_id, None)
+        for subscription in tuple(self.runs.get(run_id)):
+            subscription.runs.pop(run_id, None)
 
 
-class Ears(Listening):
+class Subscription(Listening):
     """What one client listens to, known to the audience as soon as it changes."""
 
     sessions: MutableSet[SessionKey]
     runs: MutableMapping[str, str]
 
-    def __init__(self, audience: Audience, hearer: Hearer) -> None:
-        self.hearer = hearer
+    def __init__(self, audience: Audience, subscriber: Subscriber) -> None:
+        self.subscriber = subscriber
         self._audience = audience
         self.sessions = _Sessions(audience, self)
         self.runs = _Runs(audience, self)
@@ -118,10 +121,10 @@ class Ears(Listening):
 
 
 class _Sessions(MutableSet[SessionKey]):
-    __slots__ = ("_audience", "_ears", "_own")
+    __slots__ = ("_audience", "_own", "_subscription")
 
-    def __init__(self, audience: Audience, ears: Ears) -> None:
-        self._audience, self._ears = audience, ears
+    def __init__(self, audience: Audience, subscription: Subscription) -> None:
+        self._audience, self._subscription = audience, subscription
         self._own: set[SessionKey] = set()
 
     def add(self, value: SessionKey) -> None:
@@ -131,11 +134,11 @@ class _Sessions(MutableSet[SessionKey]):
                 f"a connection subscribes to at most {most} sessions; sessions.subscribe is for all"
             )
         self._own.add(value)
-        self._audience.sessions.add(value, self._ears)
+        self._audience.sessions.add(value, self._subscription)
 
     def discard(self, value: SessionKey) -> None:
         self._own.discard(value)
-        self._audience.sessions.drop(value, self._ears)
+        self._audience.sessions.drop(value, self._subscription)
 
     def __contains__(self, value: object) -> bool:
         return value in self._own
@@ -148,21 +151,21 @@ class _Sessions(MutableSet[SessionKey]):
 
 
 class _Runs(MutableMapping[str, str]):
-    __slots__ = ("_audience", "_ears", "_own")
+    __slots__ = ("_audience", "_own", "_subscription")
 
-    def __init__(self, audience: Audience, ears: Ears) -> None:
-        self._audience, self._ears = audience, ears
+    def __init__(self, audience: Audience, subscription: Subscription) -> None:
+        self._audience, self._subscription = audience, subscription
         self._own: dict[str, str] = {}
 
     def __setitem__(self, run_id: str, spelled: str) -> None:
         self._own[run_id] = spelled
-        self._audience.runs.add(run_id, self._ears)
+        self._audience.runs.add(run_id, self._subscription)
         if len(self._own) > self._audience.limits.followed_runs_max:
             del self[next(iter(self._own))]
 
     def __delitem__(self, run_id: str) -> None:
         del self._own[run_id]
-        self._audience.runs.drop(run_id, self._ears)
+        self._audience.runs.drop(run_id, self._subscription)
 
     def __getitem__(self, run_id: str) -> str:
         return self._own[run_id]
