@@ -1,4 +1,4 @@
-"""Told: what the config tells each room, in the room's own words."""
+"""Settings: what the config says to each room, in the room's own types."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, tzinfo

@@ -16,7 +16,7 @@ ANSWER_BYTES_MAX = 1_000_000  # a list of models; what says more is no model ser
 OLLAMA, LLAMA_CPP = ("127.0.0.1", 11434), ("127.0.0.1", 8080)
 
 
-class Offer(msgspec.Struct, frozen=True):
+class ServiceOffer(msgspec.Struct, frozen=True):
     """A provider that can be chosen, and as much as is known of it before anybody asks."""
 
     provider: str
@@ -35,11 +35,11 @@ class Offer(msgspec.Struct, frozen=True):
     key: Secret | None = None
 
 
-SERVICES: tuple[Offer, ...] = (
-    Offer("anthropic", "Anthropic", variable="ANTHROPIC_API_KEY", model="claude-opus-5-5"),
-    Offer("openai", "OpenAI", variable="OPENAI_API_KEY", model="gpt-6-astra"),
-    Offer("google", "Google Gemini", variable="GEMINI_API_KEY"),
-    Offer(
+SERVICES: tuple[ServiceOffer, ...] = (
+    ServiceOffer("anthropic", "Anthropic", variable="ANTHROPIC_API_KEY", model="claude-opus-5-5"),
+    ServiceOffer("openai", "OpenAI", variable="OPENAI_API_KEY", model="gpt-6-astra"),
+    ServiceOffer("google", "Google Gemini", variable="GEMINI_API_KEY"),
+    ServiceOffer(
         "openrouter",
         "OpenRouter",
         api="openai-completions",
@@ -49,11 +49,11 @@ SERVICES: tuple[Offer, ...] = (
 )
 
 
-def find_service(provider: str) -> Offer | None:
+def find_service(provider: str) -> ServiceOffer | None:
     return next((each for each in SERVICES if each.provider == provider), None)
 
 
-def find_local(environ: Mapping[str, str]) -> list[Offer]:
+def find_local(environ: Mapping[str, str]) -> list[ServiceOffer]:
     """Ollama and llama.cpp where they usually listen, or where their own variables say."""
     found = [_ollama(*_address(environ.get("OLLAMA_HOST", ""), OLLAMA))]
     host = environ.get("LLAMA_ARG_HOST") or LLAMA_CPP[0]
@@ -62,16 +62,16 @@ def find_local(environ: Mapping[str, str]) -> list[Offer]:
     return [each for each in found if each is not None]
 
 
-def custom(base_url: str, *, provider: str | None = None, api: str | None = None) -> Offer:
+def custom(base_url: str, *, provider: str | None = None, api: str | None = None) -> ServiceOffer:
     """Any server that speaks one of the known languages, by its address."""
     host = urlsplit(base_url).netloc.rpartition("@")[2]
     name = provider or "".join(sign if sign.isalnum() else "-" for sign in host.lower())
     api = api or "openai-completions"
-    return Offer(name.strip("-") or "custom", host, api, base_url.rstrip("/"))
+    return ServiceOffer(name.strip("-") or "custom", host, api, base_url.rstrip("/"))
 
 
-def ollama_at(base_url: str) -> Offer:
-    return Offer("ollama", "Ollama", base_url=base_url.rstrip("/"), is_local=True)
+def ollama_at(base_url: str) -> ServiceOffer:
+    return ServiceOffer("ollama", "Ollama", base_url=base_url.rstrip("/"), is_local=True)
 
 
 def _address(written: str, usual: tuple[str, int]) -> tuple[str, int]:
@@ -91,24 +91,24 @@ def _reachable(host: str) -> str:
     return "127.0.0.1" if host in ("0.0.0.0", "::", "localhost") else host
 
 
-def _ollama(host: str, port: int) -> Offer | None:
+def _ollama(host: str, port: int) -> ServiceOffer | None:
     told = _get(host, port, "/api/tags")
     if not isinstance(told, dict) or not isinstance(told.get("models"), list):
         return None
     names = _names(told["models"], "name")
     elsewhere = None if (host, port) == OLLAMA else f"http://{host}:{port}"
-    offer = Offer("ollama", "Ollama", base_url=elsewhere, models=names, is_local=True)
+    offer = ServiceOffer("ollama", "Ollama", base_url=elsewhere, models=names, is_local=True)
     return msgspec.structs.replace(offer, model=names[0] if names else None)
 
 
-def _llama_cpp(host: str, port: int) -> Offer | None:
+def _llama_cpp(host: str, port: int) -> ServiceOffer | None:
     told = _get(host, port, "/v1/models")
     if not isinstance(told, dict) or not isinstance(told.get("data"), list):
         return None
     names = _names(told["data"], "id")
     if not names:
         return None
-    return Offer(
+    return ServiceOffer(
         "llamacpp",
         "llama.cpp",
         api="openai-completions",

@@ -18,7 +18,7 @@ from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, json_option, p
 from crossclaw.cli.onboard_model import (
     COMPATIBILITY,
     KEY_OPTIONS,
-    Chosen,
+    ChosenService,
     choose_by_asking,
     choose_by_flags,
     put_model,
@@ -165,7 +165,7 @@ def _model(
     return place
 
 
-def _tell_test(chosen: Chosen, report: Report, *, speaks: bool) -> None:
+def _tell_test(chosen: ChosenService, report: Report, *, speaks: bool) -> None:
     tried = chosen.tried
     if tried is None:
         return

@@ -10,7 +10,7 @@ import msgspec
 from crossclaw.cli.asking import ask_choice, ask_secret, ask_text, ask_yes
 from crossclaw.cli.exits import CommandFailed, UsageError
 from crossclaw.cli.grammar import Arguments
-from crossclaw.cli.offers import SERVICES, Offer, custom, find_local, find_service, ollama_at
+from crossclaw.cli.offers import SERVICES, ServiceOffer, custom, find_local, find_service, ollama_at
 from crossclaw.cli.place import StateLocation
 from crossclaw.cli.say import note
 from crossclaw.cli.trying import Tried, list_names, try_model
@@ -41,8 +41,8 @@ AUTH_CHOICES = {
 COMPATIBILITY = {"openai": "openai-completions", "anthropic": "anthropic-messages"}
 
 
-class Chosen(NamedTuple):
-    offer: Offer
+class ChosenService(NamedTuple):
+    offer: ServiceOffer
     model: str
     tried: Tried | None
     """None: it was not asked."""
@@ -52,7 +52,7 @@ class Chosen(NamedTuple):
         return f"{self.offer.provider}/{self.model}"
 
 
-def choose_by_flags(arguments: Arguments, place: StateLocation) -> Chosen | None:
+def choose_by_flags(arguments: Arguments, place: StateLocation) -> ChosenService | None:
     """What the options say; None where they say nothing about a model."""
     name = _named(arguments)
     if name is None:
@@ -69,7 +69,7 @@ def choose_by_flags(arguments: Arguments, place: StateLocation) -> Chosen | None
             ),
             hint=tr("Nothing was changed. --skip-health leaves the test call out."),
         )
-    return Chosen(offer, model, tried)
+    return ChosenService(offer, model, tried)
 
 
 def _named(arguments: Arguments) -> str | None:
@@ -94,7 +94,7 @@ def _named(arguments: Arguments) -> str | None:
 KEY_OPTIONS = ("anthropic", "openai", "gemini", "openrouter", "custom")
 
 
-def _flagged_offer(name: str, arguments: Arguments, place: StateLocation) -> Offer:
+def _flagged_offer(name: str, arguments: Arguments, place: StateLocation) -> ServiceOffer:
     if name == "custom":
         if not arguments.custom_base_url:
             raise UsageError("--custom-base-url is missing: where is it reached?")
@@ -113,10 +113,10 @@ def _flagged_offer(name: str, arguments: Arguments, place: StateLocation) -> Off
             tr("No {name} was found on this machine.").format(name=name),
             hint=tr("Start it first, or say where it is: --custom-base-url"),
         )
-    return Offer(name, name, entry.api, entry.base_url)
+    return ServiceOffer(name, name, entry.api, entry.base_url)
 
 
-def _with_flags(offer: Offer, arguments: Arguments, place: StateLocation) -> Offer:
+def _with_flags(offer: ServiceOffer, arguments: Arguments, place: StateLocation) -> ServiceOffer:
     """With the key of the options. `--secret-input-mode ref` keeps none: the variable is read at every start."""
     option = "gemini" if offer.provider == "google" else offer.provider
     option = option if option in KEY_OPTIONS else "custom"
@@ -132,18 +132,18 @@ def _with_flags(offer: Offer, arguments: Arguments, place: StateLocation) -> Off
     return msgspec.structs.replace(offer, key=Secret(key) if key else None)
 
 
-def _usual(offer: Offer, environ: Mapping[str, str]) -> str | None:
+def _usual(offer: ServiceOffer, environ: Mapping[str, str]) -> str | None:
     return offer.model or next(iter(_listed(offer, environ)), None)
 
 
-def _listed(offer: Offer, environ: Mapping[str, str]) -> tuple[str, ...]:
+def _listed(offer: ServiceOffer, environ: Mapping[str, str]) -> tuple[str, ...]:
     try:
         return offer.models or anyio.run(list_names, offer, environ)
     except ProviderError:
         return ()
 
 
-def choose_by_asking(place: StateLocation, current: str) -> Chosen | None:
+def choose_by_asking(place: StateLocation, current: str) -> ChosenService | None:
     """From the list of what is here; None: all stays as it is."""
     while True:
         offer = _ask_offer(place, current)
@@ -156,20 +156,20 @@ def choose_by_asking(place: StateLocation, current: str) -> Chosen | None:
         note(tr("Asking {model} …").format(model=f"{offer.provider}/{model}"))
         tried = anyio.run(try_model, offer, model, place.environ)
         if tried.ok or _keeps(offer, model, tried):
-            return Chosen(offer, model, tried)
+            return ChosenService(offer, model, tried)
 
 
-def _keeps(offer: Offer, model: str, tried: Tried) -> bool:
+def _keeps(offer: ServiceOffer, model: str, tried: Tried) -> bool:
     name = f"{offer.provider}/{model}"
     note(tr("{model} does not answer: {why}").format(model=name, why=tried.text))
     return ask_yes(tr("Keep it all the same?"))
 
 
-def _ask_offer(place: StateLocation, current: str) -> Offer | None:
+def _ask_offer(place: StateLocation, current: str) -> ServiceOffer | None:
     is_real = not current.startswith("rehearsal/")
     rehearsal = tr("no model for now: the scripted rehearsal answers, without a key")
     lines = [tr("keep {model}").format(model=current) if is_real else rehearsal]
-    offers: list[Offer | None] = [None]
+    offers: list[ServiceOffer | None] = [None]
     for offer in find_local(place.environ):
         names = ", ".join(offer.models[:4]) or tr("no model installed yet")
         lines.append(tr("{name} on this machine: {models}").format(name=offer.title, models=names))
@@ -187,7 +187,7 @@ def _ask_offer(place: StateLocation, current: str) -> Offer | None:
     return _ask_custom() if picked == len(offers) else offers[picked]
 
 
-def _first_ready(offers: list[Offer | None], environ: Mapping[str, str]) -> int:
+def _first_ready(offers: list[ServiceOffer | None], environ: Mapping[str, str]) -> int:
     """What works without a word more: a server here, or a key that is set; else the first service."""
     for index, offer in enumerate(offers):
         if offer and (offer.models or (offer.variable and environ.get(offer.variable))):
@@ -195,7 +195,7 @@ def _first_ready(offers: list[Offer | None], environ: Mapping[str, str]) -> int:
     return 1
 
 
-def _ask_custom() -> Offer:
+def _ask_custom() -> ServiceOffer:
     while True:
         url = ask_text(tr("Base URL, for example http://127.0.0.1:1234/v1"))
         if url.startswith(("http://", "https://")):
@@ -203,7 +203,7 @@ def _ask_custom() -> Offer:
         note(tr("It begins with http:// or https://."))
 
 
-def _ask_key(offer: Offer, place: StateLocation) -> Offer | None:
+def _ask_key(offer: ServiceOffer, place: StateLocation) -> ServiceOffer | None:
     """With a key that the service takes; None: choose another one."""
     if offer.is_local:
         return offer
@@ -227,7 +227,7 @@ def _ask_key(offer: Offer, place: StateLocation) -> Offer | None:
     return None
 
 
-def _ask_model(offer: Offer, environ: Mapping[str, str]) -> str:
+def _ask_model(offer: ServiceOffer, environ: Mapping[str, str]) -> str:
     names = _listed(offer, environ)
     if len(names) == 1:
         return names[0]
@@ -250,7 +250,7 @@ def _is_listed_elsewhere(model: str, names: tuple[str, ...]) -> bool:
 # ── into the config ────────────────────────────────────────────────────────────────────────────
 
 
-def put_model(file: ConfigFile, place: StateLocation, chosen: Chosen) -> None:
+def put_model(file: ConfigFile, place: StateLocation, chosen: ChosenService) -> None:
     """The provider where it is not known by itself, and the model where the default agent's is said."""
     offer, base = chosen.offer, ("models", "providers", chosen.offer.provider)
     if offer.base_url:
@@ -273,7 +273,9 @@ def _put_new(file: ConfigFile, path: KeyPath, value: Any) -> None:
         file.put(path, value)
 
 
-def _put_listed(file: ConfigFile, place: StateLocation, chosen: Chosen, path: KeyPath) -> None:
+def _put_listed(
+    file: ConfigFile, place: StateLocation, chosen: ChosenService, path: KeyPath
+) -> None:
     """A provider with a list has no other models; one whose window is known gets a list for that."""
     entry = place.config.models.providers.get(chosen.offer.provider)
     if entry and entry.find_model(chosen.model):

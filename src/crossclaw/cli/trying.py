@@ -8,7 +8,7 @@ from typing import NamedTuple
 import anyio
 import msgspec
 
-from crossclaw.cli.offers import Offer
+from crossclaw.cli.offers import ServiceOffer
 from crossclaw.display.languages import tr
 from crossclaw.domain.errors import ProviderError
 from crossclaw.domain.messages import Text
@@ -33,7 +33,7 @@ class Tried(NamedTuple):
     cost: float | None = None
 
 
-async def list_names(offer: Offer, environ: Mapping[str, str]) -> tuple[str, ...]:
+async def list_names(offer: ServiceOffer, environ: Mapping[str, str]) -> tuple[str, ...]:
     """What the service offers; nothing where it does not say. Raises where it refuses the key."""
     async with _providers(offer, environ) as providers:
         with anyio.move_on_after(LIST_S):
@@ -41,7 +41,7 @@ async def list_names(offer: Offer, environ: Mapping[str, str]) -> tuple[str, ...
     return ()
 
 
-async def try_model(offer: Offer, model: str, environ: Mapping[str, str]) -> Tried:
+async def try_model(offer: ServiceOffer, model: str, environ: Mapping[str, str]) -> Tried:
     async with _providers(offer, environ) as providers:
         began = anyio.current_time()
         try:
@@ -65,7 +65,7 @@ async def try_model(offer: Offer, model: str, environ: Mapping[str, str]) -> Tri
 
 
 @asynccontextmanager
-async def _providers(offer: Offer, environ: Mapping[str, str]) -> AsyncIterator[Providers]:
+async def _providers(offer: ServiceOffer, environ: Mapping[str, str]) -> AsyncIterator[Providers]:
     """This one alone, with the key that was just given and no other."""
     settings = msgspec.convert(
         {
