@@ -7,6 +7,7 @@ left out. The most that one can cost is worked out before the first call, and wh
 
 import os
 import sys
+from collections.abc import Mapping
 
 import anyio
 
@@ -50,6 +51,12 @@ LOOK = ToolSpec(
 QUESTION = "Look up the value of `crab` with the tool, then answer with that value alone."
 
 
+NO_KEY = (
+    "The self-test asks real services and needs a key of one of them: set ANTHROPIC_API_KEY, OPENAI_API_KEY or"
+    " GEMINI_API_KEY. It costs less than one cent a service. Without a key nothing was asked."
+)
+
+
 def _ask(name: str, model: str, turns: list[Turn]) -> ModelRequest:
     return ModelRequest(
         model=model,
@@ -84,19 +91,23 @@ def _ignore(_piece: Piece) -> None:
     pass
 
 
-async def main() -> int:
-    providers = Providers({}, os.environ)
-    failed = False
+async def main(environ: Mapping[str, str] = os.environ) -> int:
+    if not any(keys_of(name, [], environ) for name in CHEAPEST):
+        print(NO_KEY)
+        return 2
+    providers = Providers({}, environ)
+    failed, tried = False, 0
     try:
         for name, model in CHEAPEST.items():
             address = f"{name}/{model}"
-            if not keys_of(name, [], os.environ):
+            if not keys_of(name, [], environ):
                 print(f"- {address}: no key, left out")
                 continue
             most = await providers.price(address, ROOM)
             if most is None or 2 * most > COST_MAX_USD:
                 print(f"- {address}: its price is not known or too high, left out")
                 continue
+            tried += 1
             try:
                 usage = await try_service(providers, address)
             except ProviderError as error:
@@ -107,6 +118,9 @@ async def main() -> int:
             print(f"✓ {address}: {usage.prompt} tokens in, {usage.output} out, {cost}")
     finally:
         await providers.close()
+    if not tried:
+        print("Nothing was asked.")
+        return 2
     return 1 if failed else 0
 
 

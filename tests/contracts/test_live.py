@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from crossclaw.domain.errors import ProviderError
+from crossclaw.domain.errors import KeyRefused, ProviderError
 from crossclaw.domain.messages import Thinking, ToolUse, Usage
 from crossclaw.providers.registry import Providers
 from crossclaw.testing import FakeModelServer
-from tests.live import CHEAPEST, COST_MAX_USD, ROOM, try_service
+from tests.live import CHEAPEST, COST_MAX_USD, NO_KEY, ROOM, main, try_service
 
 
 @pytest.fixture
@@ -55,3 +55,30 @@ async def test_it_costs_less_than_a_cent(name: str) -> None:
     most = await Providers({}, {}).price(f"{name}/{CHEAPEST[name]}", ROOM)
     assert most is not None
     assert 2 * most < COST_MAX_USD
+
+
+async def test_without_a_key_it_refuses_and_says_what_it_needs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert await main({}) == 2
+    assert capsys.readouterr().out.strip() == NO_KEY
+    assert all(name in NO_KEY for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"))
+
+
+async def test_what_has_no_known_price_is_not_asked_and_nothing_tried_is_no_success(
+    server: FakeModelServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    elsewhere = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "sk-good-0123456789"}
+    assert await main(elsewhere) == 2
+    said = capsys.readouterr().out
+    assert "- anthropic/claude-haiku-5-5: its price is not known" in said
+    assert "- openai/gpt-6-luna: no key" in said
+    assert server.requests == []
+
+
+async def test_a_wrong_key_is_noticed(server: FakeModelServer) -> None:
+    server.key = "sk-another"
+    providers = providers_at(server)
+    with pytest.raises(KeyRefused):
+        await try_service(providers, f"anthropic/{CHEAPEST['anthropic']}")
+    await providers.close()

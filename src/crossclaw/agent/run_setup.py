@@ -1,6 +1,6 @@
 """What a run works with: model, system prompt and tools, chosen anew for each run."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from hashlib import blake2s
 from typing import Any, Protocol, get_args
@@ -73,6 +73,10 @@ class RunSetup(msgspec.Struct, frozen=True):
 class FindProvider(Protocol):
     def get(self, ref: str) -> tuple[Provider, str]: ...
 
+    async def discover(self, addresses: Iterable[str]) -> None:
+        """Afterwards what is known about these models is as true as their servers tell."""
+        ...
+
 
 class RunSetups:
     """`model_of` answers the configured models of an agent, `choices` which others may be
@@ -115,6 +119,7 @@ class RunSetups:
         wished = run.plan.model or (session.model if session else None)
         refused = self._choices.fault(wished)
         chosen = configured.primary if not wished or refused else self._choices.reference(wished)
+        await self._providers.discover((chosen, *configured.fallbacks))
         meter = self._meters.of(run)
         permission = self._permissions.of(run)
         find = permission.on(meter.on(self._providers.get) if meter else self._providers.get)

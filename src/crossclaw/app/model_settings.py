@@ -7,6 +7,7 @@ import msgspec
 
 from crossclaw.app.parts import Outside
 from crossclaw.config import Config, Paths
+from crossclaw.config.current import CurrentConfig
 from crossclaw.config.profiles import NamedKey, find_profiles
 from crossclaw.config.providers import APIS, ProviderEntry
 from crossclaw.config.section import Secrets
@@ -33,6 +34,8 @@ def make_providers(config: Config, paths: Paths | None, outside: Outside) -> Pro
         config.environment(outside.environ),
         extra=outside.providers,
         prices=Prices(config.models),
+        listed=config.listed if isinstance(config, CurrentConfig) else None,
+        is_told=config.has_own_window,
     )
 
 

@@ -72,9 +72,10 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
     async with AsyncExitStack() as closing:
         ledger = SqliteLedger(paths.ledger_path, inline=outside.inline)
         closing.push_async_callback(_shielded, ledger.close)
-        providers = make_providers(config, paths, outside)
+        current = CurrentConfig.of(config)
+        providers = make_providers(current, paths, outside)
         closing.push_async_callback(_shielded, providers.close)
-        resources = Resources(CurrentConfig.of(config), paths, outside, ledger, providers)
+        resources = Resources(current, paths, outside, ledger, providers)
         house = build(resources)
         await house.places.prepare()
         await house.pairings.load()

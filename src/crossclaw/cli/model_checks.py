@@ -2,30 +2,36 @@
 asked anything."""
 
 from collections.abc import AsyncIterator
+from difflib import get_close_matches
 
 from crossclaw.app import Outside
 from crossclaw.app.model_settings import make_providers
 from crossclaw.cli.checks import Finding
 from crossclaw.cli.place import StateLocation
+from crossclaw.config.current import CurrentConfig
 from crossclaw.domain.errors import ProviderError
 from crossclaw.domain.models import ListedModel, ModelFacts
+from crossclaw.providers.listing import named
 from crossclaw.providers.registry import Providers
 
 _OWN = ("rehearsal", "local")
 
 
 async def look_at_models(place: StateLocation) -> list[Finding]:
-    providers = make_providers(place.config, place.paths, Outside(environ=place.environ))
+    config = CurrentConfig.of(place.config)
+    providers = make_providers(config, place.paths, Outside(environ=place.environ))
     try:
-        return [finding async for finding in _look(place, providers)]
+        return [finding async for finding in _look(place, config, providers)]
     finally:
         await providers.close()
 
 
-async def _look(place: StateLocation, providers: Providers) -> AsyncIterator[Finding]:
+async def _look(
+    place: StateLocation, config: CurrentConfig, providers: Providers
+) -> AsyncIterator[Finding]:
     lists: dict[str, list[ListedModel] | ProviderError] = {}
     for reference in _used(place):
-        name, _, model = reference.partition("/")
+        name = reference.partition("/")[0]
         if name in _OWN:
             continue
         if name not in lists:
@@ -33,8 +39,9 @@ async def _look(place: StateLocation, providers: Providers) -> AsyncIterator[Fin
         found = lists[name]
         if isinstance(found, ProviderError):
             yield Finding(reference, "error", str(found))
-        else:
-            yield _finding(reference, model, found, place.config.facts_for(reference))
+            continue
+        await providers.discover([reference])
+        yield _finding(reference, found, config.facts_for(reference))
 
 
 def _used(place: StateLocation) -> list[str]:
@@ -49,10 +56,13 @@ async def _listed(providers: Providers, name: str) -> list[ListedModel] | Provid
         return error
 
 
-def _finding(reference: str, model: str, listed: list[ListedModel], facts: ModelFacts) -> Finding:
-    found = next((each for each in listed if each.id == model), None)
+def _finding(reference: str, listed: list[ListedModel], facts: ModelFacts) -> Finding:
+    """`facts` are what the gateway would go by: the config's words, what the server says, the catalogue."""
+    model, names = reference.partition("/")[2], [each.id for each in listed]
+    found = named(listed, model)
     if found is None and listed:
-        some = ", ".join(each.id for each in listed[:10])
+        near = get_close_matches(model, names, n=5, cutoff=0.5)
+        some = ", ".join(list(dict.fromkeys([*near, *names]))[:10])
         return Finding(reference, "warning", f"the service does not list it; it has {some}")
     if found and found.window and found.window < facts.window:
         return Finding(

@@ -15,6 +15,7 @@ from crossclaw.config.gateway import GatewayConfig
 from crossclaw.config.hooks import HooksConfig
 from crossclaw.config.model import Config
 from crossclaw.config.session import SessionConfig
+from crossclaw.domain.models import ListedModel, ModelFacts
 
 
 class CurrentConfig(Config, frozen=False):  # type: ignore[misc]
@@ -24,12 +25,17 @@ class CurrentConfig(Config, frozen=False):  # type: ignore[misc]
     """Grows with every change of the rules: what was worked out from older ones is worked out anew."""
     listeners: list[Callable[[], None]] = msgspec.field(default_factory=list)
     """Called after every change, for what is under way by the older ones."""
+    listed: dict[str, ListedModel] = msgspec.field(default_factory=dict)
+    """What servers have told about their models, by `provider/model`, as far as they were asked."""
 
     @classmethod
     def of(cls, config: Config) -> "CurrentConfig":
         if isinstance(config, cls):
             return config
         return cls(**_fields(config))
+
+    def facts_for(self, model: str) -> ModelFacts:
+        return self.facts_with(model, self.listed.get(model))
 
     def redacted(self) -> dict[str, Any]:
         return Config(**_fields(self)).redacted()

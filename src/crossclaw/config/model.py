@@ -25,7 +25,7 @@ from crossclaw.config.section import Loose, Section, names
 from crossclaw.config.session import SessionConfig
 from crossclaw.config.tools import ToolsConfig
 from crossclaw.domain.agents import ThinkingLevel
-from crossclaw.domain.models import ModelFacts
+from crossclaw.domain.models import ListedModel, ModelFacts
 
 ANTHROPIC_MODEL = "anthropic/claude-opus-5-5"
 OPENAI_MODEL = "openai/gpt-6-astra"
@@ -112,13 +112,28 @@ class Config(Section, frozen=True):
     def facts_for(self, model: str) -> ModelFacts:
         """What is known about a model, named as `provider/model`: the config's own words first, then the
         catalogue's."""
+        return self.facts_with(model, None)
+
+    def facts_with(self, model: str, listed: ListedModel | None) -> ModelFacts:
+        """The same where its server has told something: that counts more than the catalogue, and less than the
+        config."""
         provider, _, model_id = model.partition("/")
         entry = self.models.providers.get(provider)
         written = entry.find_model(model_id) if entry else None
         known = known_facts(model_id)
+        if listed is not None:
+            known = _with_listed_facts(known, listed)
         if spoken_api(provider, entry.api if entry else None, None) == "ollama":
-            known = msgspec.structs.replace(known, window=min(known.window, OLLAMA_WINDOW))
+            given = (listed.given if listed else None) or OLLAMA_WINDOW
+            known = msgspec.structs.replace(known, window=min(known.window, given))
         return _with_own_facts(known, written)
+
+    def has_own_window(self, model: str) -> bool:
+        """Whether the config says how large a model's window is."""
+        provider, _, model_id = model.partition("/")
+        entry = self.models.providers.get(provider)
+        written = entry.find_model(model_id) if entry else None
+        return bool(written and (written.context_window or written.params.get("num_ctx")))
 
     def params_for(self, agent_id: str, model: str) -> dict[str, Any]:
         """What is added to an agent's requests to a model: the defaults', the model's, then its own. Names
@@ -159,6 +174,18 @@ class Config(Section, frozen=True):
 _OUR_PARAMS = frozenset(
     {"maxTokens", "cacheRetention", "cacheControlTtl", "transport", "fastMode", "thinking"}
 )
+
+
+def _with_listed_facts(known: ModelFacts, listed: ListedModel) -> ModelFacts:
+    told: dict[str, Any] = {
+        "window": listed.window,
+        "output": listed.output,
+        "pictures": listed.pictures,
+        "tools": listed.tools,
+    }
+    if listed.thinks is False:
+        told |= {"thinking": "none", "thinks_unasked": False, "off": "omit"}
+    return msgspec.structs.replace(known, **{n: v for n, v in told.items() if v is not None})
 
 
 def _with_own_facts(known: ModelFacts, written: ProviderModel | None) -> ModelFacts:

@@ -69,3 +69,5 @@ class ListedModel(msgspec.Struct, frozen=True, omit_defaults=True):
     pictures: bool | None = None
     tools: bool | None = None
     thinks: bool | None = None
+    given: int | None = None
+    """The window that its server gives it unasked, where that is not all that it could have."""

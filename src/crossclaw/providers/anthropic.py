@@ -34,6 +34,7 @@ from crossclaw.providers.contract import (
     UserTurn,
 )
 from crossclaw.providers.failures import Failures
+from crossclaw.providers.listing import size
 from crossclaw.providers.options import DEFAULTS, WireOptions, with_params
 from crossclaw.providers.room import answer_limit, thinking_budget
 from crossclaw.providers.service import (
@@ -100,8 +101,10 @@ class AnthropicProvider:
         return answer.message(self.name, request.model)
 
     async def list_models(self) -> list[ListedModel]:
-        found = await self._service.get(f"{self._address}/v1/models?limit=1000")
-        return [_listed(model) for model in found.get("data") or []]
+        return await self._service.get(
+            f"{self._address}/v1/models?limit=1000",
+            lambda found: [_listed(model) for model in found.get("data") or []],
+        )
 
     async def close(self) -> None:
         await self._service.close()
@@ -111,8 +114,8 @@ def _listed(model: Any) -> ListedModel:
     return ListedModel(
         id=model["id"],
         name=model.get("display_name"),
-        window=model.get("max_input_tokens"),
-        output=model.get("max_tokens"),
+        window=size(model.get("max_input_tokens")),
+        output=size(model.get("max_tokens")),
     )
 
 

@@ -27,6 +27,7 @@ from crossclaw.providers.contract import (
     Turn,
 )
 from crossclaw.providers.failures import Failures
+from crossclaw.providers.listing import size
 from crossclaw.providers.options import DEFAULTS, WireOptions, with_params
 from crossclaw.providers.room import answer_limit, thinking_budget
 from crossclaw.providers.service import (
@@ -86,21 +87,24 @@ class GeminiProvider:
         return answer.message(self.name, request.model)
 
     async def list_models(self) -> list[ListedModel]:
-        found = await self._service.get(f"{self._base_url}/models?pageSize=1000")
-        return [
-            ListedModel(
-                id=model["name"].removeprefix("models/"),
-                name=model.get("displayName"),
-                window=model.get("inputTokenLimit"),
-                output=model.get("outputTokenLimit"),
-                thinks=model.get("thinking"),
-            )
-            for model in found.get("models") or []
-            if "generateContent" in (model.get("supportedGenerationMethods") or ["generateContent"])
-        ]
+        return await self._service.get(f"{self._base_url}/models?pageSize=1000", _listed)
 
     async def close(self) -> None:
         await self._service.close()
+
+
+def _listed(found: Any) -> list[ListedModel]:
+    return [
+        ListedModel(
+            id=model["name"].removeprefix("models/"),
+            name=model.get("displayName"),
+            window=size(model.get("inputTokenLimit")),
+            output=size(model.get("outputTokenLimit")),
+            thinks=model.get("thinking"),
+        )
+        for model in found.get("models") or []
+        if "generateContent" in (model.get("supportedGenerationMethods") or ["generateContent"])
+    ]
 
 
 class _Answer:

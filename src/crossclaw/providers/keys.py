@@ -16,6 +16,7 @@ from crossclaw.domain.messages import AssistantMessage
 from crossclaw.domain.models import ListedModel
 from crossclaw.providers.contract import Again, ModelRequest, Provider, Tell
 from crossclaw.providers.failures import key_variable
+from crossclaw.providers.listing import describe, list_models
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +89,9 @@ class Rotating:
     async def list_models(self) -> list[ListedModel]:
         return await list_models(self._awake_first()[0].provider)
 
+    async def describe(self, model: str) -> ListedModel | None:
+        return await describe(self._awake_first()[0].provider, model)
+
     def _awake_first(self) -> list[Key]:
         """All of them: should every one rest, the first to wake is tried all the same."""
         now_s = anyio.current_time()
@@ -100,9 +104,3 @@ class Rotating:
         asked_s = error.retry_after_s if isinstance(error, RateLimited) else None
         wait_s = REFUSED_S if isinstance(error, KeyRefused) else max(own_s, asked_s or 0.0)
         rest.until = anyio.current_time() + wait_s
-
-
-async def list_models(provider: object) -> list[ListedModel]:
-    """What the service offers; nothing where it does not say."""
-    lister = getattr(provider, "list_models", None)
-    return await lister() if lister is not None else []

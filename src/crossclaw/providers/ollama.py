@@ -5,6 +5,8 @@ request says `num_ctx`, the same window that the conversation is compacted for, 
 not fit is refused, and the conversation is compacted.
 """
 
+import re
+from functools import partial
 from typing import Any
 
 from crossclaw.domain.errors import ProviderError
@@ -31,6 +33,7 @@ from crossclaw.providers.contract import (
     Turn,
 )
 from crossclaw.providers.failures import Failures
+from crossclaw.providers.listing import size
 from crossclaw.providers.options import DEFAULTS, WireOptions, with_params
 from crossclaw.providers.room import answer_limit
 from crossclaw.providers.service import (
@@ -95,17 +98,22 @@ class OllamaProvider:
 
     async def list_models(self) -> list[ListedModel]:
         """What is installed, and what each can: nothing of it has to be written down by hand."""
-        found = await self._service.get(f"{self._base_url}/api/tags")
+        names = await self._service.get(
+            f"{self._base_url}/api/tags",
+            lambda found: [str(model["name"]) for model in found.get("models") or []],
+        )
         listed = []
-        for model in found.get("models") or []:
+        for name in names:
             try:
-                shown = await self._service.post(
-                    f"{self._base_url}/api/show", {"model": model["name"]}
-                )
+                listed.append(await self.describe(name))
             except ProviderError:
-                shown = {}
-            listed.append(_listed(model["name"], shown))
+                listed.append(ListedModel(id=name))
         return listed
+
+    async def describe(self, model: str) -> ListedModel:
+        return await self._service.post(
+            f"{self._base_url}/api/show", {"model": model}, partial(_listed, model)
+        )
 
     async def close(self) -> None:
         await self._service.close()
@@ -115,6 +123,8 @@ _OPTIONS = frozenset({"num_ctx", "num_predict", "num_gpu", "temperature", "top_p
 
 
 def _listed(name: str, shown: Any) -> ListedModel:
+    """What the model was trained for, and what its Modelfile gives it (docs.ollama.com/api-reference/
+    show-model-details; 2026-11-16)."""
     can = shown.get("capabilities")
     windows = [
         value
@@ -122,12 +132,14 @@ def _listed(name: str, shown: Any) -> ListedModel:
         if key.endswith(".context_length")
     ]
     known = isinstance(can, list)
+    given = re.search(r"^num_ctx\s+(\d+)", str(shown.get("parameters") or ""), re.MULTILINE)
     return ListedModel(
         id=name,
-        window=windows[0] if windows else None,
+        window=size(*windows),
         pictures="vision" in can if known else None,
         tools="tools" in can if known else None,
         thinks="thinking" in can if known else None,
+        given=int(given.group(1)) if given else None,
     )
 
 

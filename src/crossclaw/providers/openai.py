@@ -3,12 +3,15 @@
 How the services differ is in `dialects.py`, how an answer is read in `chat_reading.py`.
 """
 
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from crossclaw.config.catalogue import known_facts
-from crossclaw.domain.errors import ProviderRefused
+from crossclaw.domain.errors import ProviderError, ProviderRefused
 from crossclaw.domain.messages import (
     AssistantBlock,
     AssistantMessage,
@@ -34,6 +37,7 @@ from crossclaw.providers.contract import (
 )
 from crossclaw.providers.dialects import WireDialect, dialect_of
 from crossclaw.providers.failures import Failures
+from crossclaw.providers.listing import named, size
 from crossclaw.providers.options import DEFAULTS, WireOptions, with_params
 from crossclaw.providers.room import answer_limit
 from crossclaw.providers.service import (
@@ -102,31 +106,56 @@ class OpenAIProvider:
         return answer.message(self.name, request.model)
 
     async def list_models(self) -> list[ListedModel]:
-        found = await self._service.get(f"{self._base_url}/models")
-        return [_listed(model) for model in found.get("data") or []]
+        return await self._service.get(
+            f"{self._base_url}/models",
+            lambda found: [chat_listed(model) for model in found.get("data") or []],
+        )
+
+    async def describe(self, model: str) -> ListedModel | None:
+        """By its list; where that has no window, by what llama.cpp and LM Studio have beside it."""
+        found = named(await self.list_models(), model)
+        if found is None or found.window:
+            return found
+        root = self._base_url.removesuffix("/v1")
+        for path, read in _BESIDE.items():
+            with suppress(ProviderError):
+                if window := await self._service.get(f"{root}{path}", partial(read, model)):
+                    return msgspec.structs.replace(found, window=window)
+        return found
 
     async def close(self) -> None:
         await self._service.close()
 
 
-def _listed(model: Any) -> ListedModel:
-    """OpenAI says only names; OpenRouter, vLLM, llama.cpp and others say more, each in its words."""
+def chat_listed(model: Any) -> ListedModel:
+    """OpenAI says only names. More is said by OpenRouter, Together (context_length), vLLM, SGLang
+    (max_model_len), Mistral (max_context_length), Groq (context_window) and llama.cpp (meta.n_ctx, a slot's share;
+    n_ctx_train is what the model could, not what it has). Their API references; 2026-11-16."""
     top, meta = model.get("top_provider") or {}, model.get("meta") or {}
     shape = (model.get("architecture") or {}).get("input_modalities")
-    window = (
-        model.get("context_length")
-        or model.get("max_model_len")
-        or model.get("max_context_length")
-        or meta.get("n_ctx")
-        or meta.get("n_ctx_train")
-    )
+    names = ("context_length", "max_model_len", "max_context_length", "context_window")
     return ListedModel(
         id=model["id"],
         name=model.get("name"),
-        window=window,
-        output=top.get("max_completion_tokens"),
+        window=size(*map(model.get, names), meta.get("n_ctx")),
+        output=size(top.get("max_completion_tokens")),
         pictures="image" in shape if isinstance(shape, list) else None,
     )
+
+
+def _slot_window(_model: str, props: Any) -> int | None:
+    return size((props.get("default_generation_settings") or {}).get("n_ctx"))
+
+
+def _loaded_window(model: str, listed: Any) -> int | None:
+    found: Any = next((m for m in listed.get("data") or [] if m.get("id") == model), {})
+    return size(found.get("loaded_context_length"), found.get("max_context_length"))
+
+
+_BESIDE: dict[str, Callable[[str, Any], int | None]] = {
+    "/props": _slot_window,  # llama.cpp: tools/server/README.md, GET /props; 2026-11-16
+    "/api/v0/models": _loaded_window,  # LM Studio: lmstudio.ai/docs/api/rest-api; 2026-11-16
+}
 
 
 def completion_params(

@@ -14,6 +14,7 @@ from crossclaw.config.providers import Cost, Models
 from crossclaw.domain.messages import AssistantMessage, Usage
 from crossclaw.domain.models import ListedModel
 from crossclaw.providers.contract import LostSpending, ModelRequest, Piece, Provider, Tell
+from crossclaw.providers.listing import describe, list_models
 
 PACKAGE = "genai_prices"
 UNLISTED_MAX = 1_000  # more models than anybody names; further ones are looked up each time
@@ -80,8 +81,10 @@ class Priced:
         return msgspec.structs.replace(usage, cost=cost)
 
     async def list_models(self) -> list[ListedModel]:
-        found: list[ListedModel] = await self._provider.list_models()  # type: ignore[attr-defined]
-        return found
+        return await list_models(self._provider)
+
+    async def describe(self, model: str) -> ListedModel | None:
+        return await describe(self._provider, model)
 
     async def close(self) -> None:
         await self._provider.close()

@@ -5,7 +5,7 @@ then retries, whose waits take no place under the cap.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from typing import Literal, NamedTuple
 
@@ -19,9 +19,11 @@ from crossclaw.domain.models import ListedModel
 from crossclaw.providers.adapting import Adapting
 from crossclaw.providers.anthropic import AnthropicProvider
 from crossclaw.providers.contract import ModelRequest, Provider, Tell
+from crossclaw.providers.discovery import Discovery
 from crossclaw.providers.failures import where_the_key_goes
 from crossclaw.providers.gemini import GeminiProvider
-from crossclaw.providers.keys import Key, Rotating, keys_of, list_models
+from crossclaw.providers.keys import Key, Rotating, keys_of
+from crossclaw.providers.listing import describe, list_models
 from crossclaw.providers.local import LocalProvider
 from crossclaw.providers.ollama import OllamaProvider
 from crossclaw.providers.openai import OpenAIProvider
@@ -90,7 +92,12 @@ class Providers:
         prices: Prices | None = None,
         patience: RetryLimits | None = None,
         calls_max: int = CALLS_MAX,
+        listed: dict[str, ListedModel] | None = None,
+        is_told: Callable[[str], bool] = lambda address: False,
     ) -> None:
+        """`listed` is filled with what servers say of their models, for those of which the config does not say
+        all (`is_told`)."""
+        self._discovery = Discovery(self.describe, {} if listed is None else listed, is_told)
         self._settings = {**_BUILT_IN, **settings}
         self._environ = environ
         own: dict[str, Provider] = {"rehearsal": RehearsalProvider(), "local": LocalProvider()}
@@ -112,6 +119,10 @@ class Providers:
         name, _, model = address.partition("/")
         return self._found(name, self._api(name, model)).asked, model
 
+    async def discover(self, addresses: Iterable[str]) -> None:
+        """Ask servers of one's own about these models, unless they were asked before."""
+        await self._discovery.look(addresses)
+
     async def price(self, address: str, usage: Usage) -> float | None:
         """What so much would cost, or has; None where nobody knows."""
         name, _, model = address.partition("/")
@@ -124,6 +135,16 @@ class Providers:
         if fault := reference_fault(f"{name}/any", self.names):
             raise ProviderMissing(fault)
         return await list_models(self._found(name, self._api(name, "")).bare)
+
+    async def describe(self, address: str) -> ListedModel | None:
+        """What a server of one's own says about a model; the services at their own addresses are known."""
+        name, _, model = address.partition("/")
+        if name in self._extra or name not in self._settings:
+            return None
+        api = self._api(name, model)
+        if api != "ollama" and self._base_url(name) is None:
+            return None
+        return await describe(self._found(name, api).bare, model)
 
     async def close(self) -> None:
         made, self._made = self._made, {}

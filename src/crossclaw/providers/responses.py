@@ -31,6 +31,7 @@ from crossclaw.providers.contract import (
     Turn,
 )
 from crossclaw.providers.failures import Failures
+from crossclaw.providers.openai import chat_listed
 from crossclaw.providers.options import DEFAULTS, WireOptions, with_params
 from crossclaw.providers.responses_reading import ResponsesAnswer
 from crossclaw.providers.room import answer_limit
@@ -96,8 +97,10 @@ class ResponsesProvider:
         return answer.message(self.name, request.model)
 
     async def list_models(self) -> list[ListedModel]:
-        found = await self._service.get(f"{self._base_url}/models")
-        return [ListedModel(id=model["id"]) for model in found.get("data") or []]
+        return await self._service.get(
+            f"{self._base_url}/models",
+            lambda found: [chat_listed(model) for model in found.get("data") or []],
+        )
 
     async def close(self) -> None:
         await self._service.close()

@@ -8,7 +8,7 @@ nothing here depends on it.
 import random
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 import anyio
@@ -66,6 +66,8 @@ CHARS_A_TOKEN = 4
 PICTURE_CHARS = 6_400  # as much as the 1,600 tokens that a picture of the usual size counts
 
 _encode = msgspec.json.Encoder().encode
+
+T = TypeVar("T")
 
 
 class CallLimits(NamedTuple):
@@ -170,14 +172,15 @@ class ModelService:
         except TimeoutError:
             raise self._failures.too_slow(timeout_s or 0.0) from None
 
-    async def get(self, url: str) -> Any:
-        """What a service answers to a plain question, such as for its list of models."""
-        return await self._plain("GET", url, b"")
+    async def get(self, url: str, read: Callable[[Any], T]) -> T:
+        """What a service answers to a plain question, such as for its list of models. `read` may raise what
+        reading a wrong shape raises."""
+        return await self._plain("GET", url, b"", read)
 
-    async def post(self, url: str, params: Mapping[str, Any]) -> Any:
-        return await self._plain("POST", url, _encode(params))
+    async def post(self, url: str, params: Mapping[str, Any], read: Callable[[Any], T]) -> T:
+        return await self._plain("POST", url, _encode(params), read)
 
-    async def _plain(self, method: str, url: str, body: bytes) -> Any:
+    async def _plain(self, method: str, url: str, body: bytes, read: Callable[[Any], T]) -> T:
         async with self._lines.hold() as client:
             import httpx2  # noqa: PLC0415  # loaded by now
 
@@ -186,8 +189,8 @@ class ModelService:
                 request = httpx2.Request(method, url, headers=headers, content=body)
                 response = await self._accepted(await client.send(request, stream=True))
                 try:
-                    return _parse(await _beginning(response, EVENT_BYTES_MAX))
-                except ValueError:
+                    return read(_parse(await _beginning(response, EVENT_BYTES_MAX)))
+                except (ValueError, AttributeError, KeyError, TypeError):
                     raise self._failures.garbled() from None
                 finally:
                     await response.aclose()

@@ -27,6 +27,8 @@ from crossclaw.testing.fake_wires import WIRES, Json, Reply, Trouble, Wire, wire
 CONNECTIONS_WAITING = 1024
 """A load test opens many connections at once; the standard backlog of 5 would reset some."""
 
+SHOW = "/api/show"
+
 POLL_S = 0.02
 """How long closing may wait for the accepting thread."""
 
@@ -99,8 +101,15 @@ class FakeModelServer:
         default: Answer = "Hello from the fake model.",
         delay_s: float = 0.0,
         rules: ServiceRules = ALL,
+        key: str | None = None,
     ) -> None:
         self.rules = rules
+        self.key = key
+        """The one key that it takes; None: any."""
+        self.plain: dict[str, Any] = {}
+        """Answers to plain questions by their path, in place of the usual ones; None: there is no such path."""
+        self.asked: list[str] = []
+        """Plain questions so far, such as for the list of models."""
         self.cache = PromptCache()
         self.requests: list[FakeRequest] = []
         self.hung_up = 0
@@ -155,6 +164,8 @@ class FakeModelServer:
         """Called by the serving threads: remembers the request and finds what to say."""
         with self._lock:
             self.requests.append(request)
+        if not self.takes_key(request.headers):
+            return Refuse("unauthorized")
         complaint = WIRES[request.path].complaint(request.headers, request.body, self.rules)
         if complaint:
             return Refuse(complaint[0], message=complaint[1])
@@ -165,6 +176,23 @@ class FakeModelServer:
     def _next_line(self) -> Answer | Answerer:
         with self._lock:
             return self._lines.popleft() if self._lines else self._default
+
+    def answer_plainly(self, path: str, headers: dict[str, str], body: Json) -> tuple[int, Json]:
+        with self._lock:
+            self.asked.append(path)
+        if not self.takes_key(headers):
+            return 401, {"error": {"message": "invalid key", "type": "authentication_error"}}
+        name = path.partition("?")[0]
+        if name in self.plain:
+            found = self.plain[name]
+        else:
+            found = shown(str(body.get("model"))) if name == SHOW else listing(path, headers)
+        missing = {"error": {"message": f"no such path or model: {path}"}}
+        return (200, found) if found else (404, missing)
+
+    def takes_key(self, headers: dict[str, str]) -> bool:
+        given = [headers.get(name, "") for name in ("authorization", "x-api-key", "x-goog-api-key")]
+        return self.key is None or any(each.endswith(self.key) for each in given)
 
     def note_hang_up(self) -> None:
         with self._lock:
@@ -219,22 +247,19 @@ class _Handler(BaseHTTPRequestHandler):
         except msgspec.DecodeError as error:
             self._send_json(400, {"error": {"message": f"the body is no JSON object: {error}"}})
             return
-        if self.path == "/api/show":
-            found = shown(str(body.get("model")))
-            self._send_json(200 if found else 404, found or {"error": "model not found"})
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        if self.path == SHOW:
+            self._send_json(*self.house.answer_plainly(self.path, headers, body))
             return
         wire = wire_at(self.path, body)
         if wire is None:
             self._send_json(404, {"error": {"message": f"no such path: {self.path}"}})
             return
-        headers = {name.lower(): value for name, value in self.headers.items()}
         self._play(wire, body, self.house.answer(FakeRequest(wire.path, headers, body)))
 
     def do_GET(self) -> None:
         headers = {name.lower(): value for name, value in self.headers.items()}
-        found = listing(self.path, headers)
-        missing = {"error": {"message": f"no such path: {self.path}"}}
-        self._send_json(200 if found else 404, found or missing)
+        self._send_json(*self.house.answer_plainly(self.path, headers, {}))
 
     def _play(self, wire: Wire, body: Json, answer: Answer) -> None:
         if isinstance(answer, Refuse):
