@@ -11,6 +11,7 @@ from crossclaw.app import House, Outside, open_house
 from crossclaw.config import Config, Paths
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.tools import ToolDeclaration
+from crossclaw.testing import submit
 from crossclaw.tools.contract import Tool, ToolContext
 
 PLAIN = "say: It is a fine day for a walk."
@@ -41,7 +42,7 @@ async def opened(paths: Paths) -> AsyncGenerator[House]:
 
 
 async def turn(house: House, key: SessionKey, text: str) -> None:
-    submitted = await house.intake.submit(key, text)
+    submitted = await submit(house, key, text)
     run = await house.run_store.wait(submitted.run_id)
     if run is None or run.status != "ok":
         raise RuntimeError(f"a turn failed, and none may: {run}")

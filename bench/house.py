@@ -1,4 +1,4 @@
-"""The whole house in this process: from `desk.submit` to the end of the run, with the scripted model."""
+"""The whole house in this process: from a message to the end of the run, with the scripted model."""
 
 from collections.abc import Sequence
 from functools import partial

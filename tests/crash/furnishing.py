@@ -14,6 +14,7 @@ from crossclaw.channels.contract import Receive
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.tools import Effect
+from crossclaw.testing import submit
 from crossclaw.tools.contract import Tool, ToolContext
 from tests.flows.tools import declared
 
@@ -111,7 +112,7 @@ class Ask(Tool[Question]):
         await self._moved_in.wait()
         key, run_id = SessionKey.named("main", params.session), f"ask-{params.token}"
         words = f"wait: {params.wait_s}\nsay: re {params.token}"
-        await self._house.intake.submit(key, words, run_id=run_id)
+        await submit(self._house, key, words, run_id=run_id)
         waited = await self._house.waits.wait(context.run, run_id, timeout_s=None)
         if waited.run is None or waited.circle:
             return f"no answer: {waited.circle}"

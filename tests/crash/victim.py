@@ -49,6 +49,7 @@ from crossclaw.ledger.sqlite import recovering
 from crossclaw.providers.contract import ModelRequest, Tell
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.sessions.spawn_report import Announces
+from crossclaw.testing import submit
 from tests.crash.furnishing import Ask, Chat, Fall, Look, Stamp, tell
 
 ONE_BY_ONE = {"queue": {"mode": "followup", "debounceMs": 0, "cap": LANE_RUNS_MAX}}
@@ -194,7 +195,7 @@ class Victim:
         chat = self._chats.get(place["channel"])
         if chat is None:
             key = SessionKey.named("main", place["chat"])
-            return (await house.intake.submit(key, text, run_id=f"run-{name}")).run_id
+            return (await submit(house, key, text, run_id=f"run-{name}")).run_id
         inbound = Inbound(
             address=Address(chat.name, place["chat"]),
             sender="ana",

@@ -16,7 +16,7 @@ from crossclaw.domain.messages import (
     ToolUse,
     UserMessage,
 )
-from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_house
+from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_house, submit
 from tests.flows.tools import Counting, Strict
 
 MAIN = SessionKey.main("main")
@@ -78,7 +78,7 @@ async def test_listeners_hear_a_run_from_its_start_to_its_end(tmp_path: Path) ->
 
     async with open_house(tmp_path, model, tools=[Counting("count")]) as house:
         house.feed.subscribe(heard.append)
-        await house.run_store.wait((await house.intake.submit(MAIN, "go")).run_id)
+        await house.run_store.wait((await submit(house, MAIN, "go")).run_id)
 
     kinds = [type(event) for event in heard if not type(event).__name__.startswith("Entry")]
     assert kinds[1] is RunStarted
@@ -119,7 +119,7 @@ async def test_the_model_remembers_what_was_said_before(tmp_path: Path) -> None:
     model = ScriptedProvider(["first answer", "second answer"])
     async with open_house(tmp_path, model) as house:
         for text in ("one", "two"):
-            await house.run_store.wait((await house.intake.submit(MAIN, text)).run_id)
+            await house.run_store.wait((await submit(house, MAIN, text)).run_id)
 
     words = [text for turn in model.seen[1].turns for text in heard(turn)]
     assert words == ["one", "first answer", "two"]
@@ -129,7 +129,7 @@ async def test_sessions_do_not_see_each_other(tmp_path: Path) -> None:
     model = ScriptedProvider(lambda request: f"{len(request.turns)} turns")
     async with open_house(tmp_path, model) as house:
         for name in ("one", "two", "one"):
-            run_id = (await house.intake.submit(SessionKey.named("main", name), "hi")).run_id
+            run_id = (await submit(house, SessionKey.named("main", name), "hi")).run_id
             last = await house.run_store.wait(run_id)
 
     assert last is not None
@@ -145,7 +145,7 @@ async def test_an_unknown_tool_and_wrong_arguments_are_answers_to_the_model(tmp_
     )  # fmt: skip
 
     async with open_house(tmp_path, model, tools=[Strict()]) as house:
-        run = await house.run_store.wait((await house.intake.submit(MAIN, "go")).run_id)
+        run = await house.run_store.wait((await submit(house, MAIN, "go")).run_id)
         entries = await house.ledger.list_entries(run.session_id, limit=9)  # type: ignore[union-attr]
 
     assert run is not None

@@ -9,7 +9,7 @@ import pytest
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, ToolUse, UserMessage
 from crossclaw.domain.suspects import SUSPECT_AFTER
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
+from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house, submit
 from tests.flows.crashing import crashed_copy
 from tests.flows.test_runs_keep_their_order import Recording
 from tests.flows.tools import Counting, Hanging
@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.spec("B1")
 async def test_messages_that_were_accepted_are_answered_after_the_restart(folder: Path) -> None:
     async with open_house(folder, Recording(1000.0)) as house:
-        ids = [(await house.intake.submit(ANA, f"m{n}")).run_id for n in range(3)]
+        ids = [(await submit(house, ANA, f"m{n}")).run_id for n in range(3)]
         await anyio.sleep(1)
         left = crashed_copy(folder)
 
@@ -45,7 +45,7 @@ async def test_a_run_goes_on_from_its_last_stored_step(folder: Path) -> None:
     hang = Hanging()
     first = ScriptedProvider([[ToolUse("c1", "count", {})], [ToolUse("c2", "hang", {})]])
     async with open_house(folder, first, tools=[Counting("count", "effects"), hang]) as house:
-        run_id = (await house.intake.submit(ANA, "work")).run_id
+        run_id = (await submit(house, ANA, "work")).run_id
         await hang.begun.wait()
         left = crashed_copy(folder)
 
@@ -74,7 +74,7 @@ async def test_a_pure_tool_that_was_cut_off_runs_again(folder: Path) -> None:
 
     model = ScriptedProvider([[ToolUse("c1", "look", {})]])
     async with open_house(folder, model, tools=[Counting("look", before=hang)]) as house:
-        run_id = (await house.intake.submit(ANA, "look")).run_id
+        run_id = (await submit(house, ANA, "look")).run_id
         await cut.wait()
         left = crashed_copy(folder)
 
@@ -130,7 +130,7 @@ async def test_progress_between_crashes_is_no_reason_to_give_up(folder: Path) ->
             left, ScriptedProvider(steps), tools=[Counting("count"), hang]
         ) as house:
             if not run_id:
-                run_id = (await house.intake.submit(ANA, "long work")).run_id
+                run_id = (await submit(house, ANA, "long work")).run_id
             await hang.begun.wait()
             left = crashed_copy(left, f"crash {crash}")
 
@@ -146,7 +146,7 @@ async def test_a_house_that_is_stopped_properly_counts_no_attempt(folder: Path) 
     run_id = ""
     for _ in range(SUSPECT_AFTER + 3):
         async with open_house(folder, Recording(1000.0)) as house:
-            run_id = run_id or (await house.intake.submit(ANA, "patience")).run_id
+            run_id = run_id or (await submit(house, ANA, "patience")).run_id
             await anyio.sleep(1)
 
     async with open_house(folder, Recording()) as house:
@@ -193,7 +193,7 @@ async def test_a_crash_loop_is_blamed_on_one_run_at_a_time(
     for crash in range(SUSPECT_AFTER + 1):
         async with open_house(left, Recording(1000.0)) as house:
             if not ids:
-                ids = [(await house.intake.submit(key, "hi")).run_id for key in keys]
+                ids = [(await submit(house, key, "hi")).run_id for key in keys]
             await anyio.sleep(1)
             left = crashed_copy(left, f"crash {crash}")
 

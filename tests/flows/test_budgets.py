@@ -21,7 +21,7 @@ from crossclaw.domain.messages import AssistantMessage, Text, ToolUse, Usage
 from crossclaw.domain.runs import Run
 from crossclaw.ledger.operations import Reserve
 from crossclaw.providers.contract import ModelRequest, Tell, UserTurn
-from crossclaw.testing import ScriptedProvider, VirtualClock, heard, open_house, told
+from crossclaw.testing import ScriptedProvider, VirtualClock, heard, open_house, submit, told
 from tests.flows.crashing import crashed_copy
 from tests.flows.spawning import announces_in, family, reported
 from tests.flows.spending import account_of, config_with, costing, ended
@@ -400,9 +400,9 @@ async def test_what_is_still_queued_when_the_time_is_over_asks_no_model(tmp_path
 
     model = Slow(answer)
     async with open_house(tmp_path, model, config=config_with({"minutes": 1})) as house:
-        await house.intake.submit(SessionKey.main("librarian"), "busy", run_id="first")
+        await submit(house, SessionKey.main("librarian"), "busy", run_id="first")
         await anyio.sleep(30)
-        await house.intake.submit(SessionKey.main("librarian"), "busy", run_id="second")
+        await submit(house, SessionKey.main("librarian"), "busy", run_id="second")
         await say(house, "main", "go", "r1")
         sent = await ended(house, "r1::c1")
 

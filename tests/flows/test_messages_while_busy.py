@@ -14,7 +14,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, ToolUse, UserMessage, words_of
 from crossclaw.domain.runs import Run
 from crossclaw.providers.contract import ModelRequest, Tell, TextPiece
-from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_house
+from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_house, submit
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call, say
 from tests.flows.tools import Counting
@@ -141,7 +141,7 @@ async def test_only_chat_messages_are_collected(tmp_path: Path) -> None:
     model = Slow()
     async with open_house(tmp_path, model) as house:
         await send(house, "a", "b")
-        agent = (await house.intake.submit(MAIN, "an agent's")).run_id
+        agent = (await submit(house, MAIN, "an agent's")).run_id
         await send(house, "c", "d")
         await ends(house, "a", "b", agent, "c", "d")
 
@@ -403,7 +403,7 @@ async def test_a_message_does_not_steer_what_answers_somebody_else(tmp_path: Pat
     async with open_house(
         tmp_path, model, config=queue("steer"), tools=[Counting("count")]
     ) as house:
-        agent = (await house.intake.submit(MAIN, "an agent's")).run_id
+        agent = (await submit(house, MAIN, "an agent's")).run_id
         await send(house, "b")
         await ends(house, agent, "b")
 
@@ -455,7 +455,7 @@ async def test_a_message_that_is_sent_again_does_not_interrupt_its_own_run(tmp_p
 
 async def test_a_person_does_not_interrupt_what_answers_somebody_else(tmp_path: Path) -> None:
     async with open_house(tmp_path, Slow(), config=queue("interrupt")) as house:
-        agent = (await house.intake.submit(MAIN, "an agent's")).run_id
+        agent = (await submit(house, MAIN, "an agent's")).run_id
         await send(house, "b", "c")
         runs = await ends(house, agent, "b", "c")
 

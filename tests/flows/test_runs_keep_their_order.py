@@ -11,9 +11,9 @@ from crossclaw.config import Config
 from crossclaw.domain.errors import KeyReused
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, ToolUse, UserMessage
-from crossclaw.domain.runs import Run, RunPlan
+from crossclaw.domain.runs import Run
 from crossclaw.providers.contract import ModelRequest, Tell, TextPiece
-from crossclaw.testing import ScriptedProvider, open_house
+from crossclaw.testing import ScriptedProvider, open_house, submit
 from tests.flows.tools import Hanging
 
 ANA = SessionKey.named("main", "ana")
@@ -47,7 +47,7 @@ class Recording:
 
 
 async def ask(house: House, key: SessionKey, text: str) -> Run:
-    run = await house.run_store.wait((await house.intake.submit(key, text)).run_id)
+    run = await house.run_store.wait((await submit(house, key, text)).run_id)
     assert run is not None
     return run
 
@@ -56,7 +56,7 @@ async def ask(house: House, key: SessionKey, text: str) -> Run:
 async def test_a_session_answers_one_message_after_the_other(tmp_path: Path) -> None:
     model = Recording()
     async with open_house(tmp_path, model) as house:
-        ids = [(await house.intake.submit(ANA, f"m{n}")).run_id for n in range(5)]
+        ids = [(await submit(house, ANA, f"m{n}")).run_id for n in range(5)]
         last = await house.run_store.wait(ids[-1])
 
     assert last is not None
@@ -94,10 +94,10 @@ async def test_the_configured_number_of_runs_is_honoured(tmp_path: Path) -> None
 
 async def test_the_same_run_id_is_one_run_and_another_message_is_refused(tmp_path: Path) -> None:
     async with open_house(tmp_path, ScriptedProvider(["once"])) as house:
-        first = await house.intake.submit(ANA, "hi", run_id="mine")
-        again = await house.intake.submit(ANA, "hi", run_id="mine")
+        first = await submit(house, ANA, "hi", run_id="mine")
+        again = await submit(house, ANA, "hi", run_id="mine")
         with pytest.raises(KeyReused):
-            await house.intake.submit(ANA, "something else", run_id="mine")
+            await submit(house, ANA, "something else", run_id="mine")
         run = await house.run_store.wait("mine")
 
     assert (first.run_id, again.run_id, again.duplicate) == ("mine", "mine", True)
@@ -107,7 +107,7 @@ async def test_the_same_run_id_is_one_run_and_another_message_is_refused(tmp_pat
 
 async def test_waiting_ends_when_its_time_is_over_and_the_run_goes_on(tmp_path: Path) -> None:
     async with open_house(tmp_path, Recording(100.0)) as house:
-        run_id = (await house.intake.submit(ANA, "slow")).run_id
+        run_id = (await submit(house, ANA, "slow")).run_id
         early = await house.run_store.wait(run_id, timeout_s=10)
         late = await house.run_store.wait(run_id, timeout_s=200)
 
@@ -124,8 +124,8 @@ async def test_waiting_for_nobody_ends_with_nothing(tmp_path: Path) -> None:
 async def test_a_run_over_its_time_is_stopped_and_the_next_one_runs(tmp_path: Path) -> None:
     model = Recording(100.0)
     async with open_house(tmp_path, model) as house:
-        slow = await house.intake.submit(ANA, "slow", plan=RunPlan(timeout_ms=30_000))
-        fine = await house.intake.submit(ANA, "fine", plan=RunPlan(timeout_ms=130_000))
+        slow = await submit(house, ANA, "slow", timeout_ms=30_000)
+        fine = await submit(house, ANA, "fine", timeout_ms=130_000)
         stopped, ended = (
             await house.run_store.wait(slow.run_id),
             await house.run_store.wait(fine.run_id),
@@ -145,7 +145,7 @@ async def test_an_aborted_run_keeps_the_words_it_had_said(tmp_path: Path) -> Non
             return await super().complete(request, tell)
 
     async with open_house(tmp_path, Halfway(1000.0)) as house:
-        run_id = (await house.intake.submit(ANA, "tell me a story")).run_id
+        run_id = (await submit(house, ANA, "tell me a story")).run_id
         await anyio.sleep(1)
         assert await house.lanes.abort(run_id, "enough") is True
         run = await house.run_store.wait(run_id)
@@ -165,7 +165,7 @@ async def test_aborting_a_session_stops_the_running_and_the_queued(tmp_path: Pat
     hang = Hanging()
     model = ScriptedProvider([[ToolUse("c", "hang", {})]])
     async with open_house(tmp_path, model, tools=[hang]) as house:
-        ids = [(await house.intake.submit(ANA, f"m{n}")).run_id for n in range(3)]
+        ids = [(await submit(house, ANA, f"m{n}")).run_id for n in range(3)]
         await hang.begun.wait()
         aborted = await house.lanes.abort_session(ANA, "stop")
         runs = [await house.run_store.wait(run_id) for run_id in ids]
@@ -186,12 +186,12 @@ async def test_a_message_to_an_idle_session_begins_in_the_step_that_accepts_it(
     tmp_path: Path,
 ) -> None:
     async with open_house(tmp_path, Recording()) as house:
-        first = await house.intake.submit(ANA, "m0")
+        first = await submit(house, ANA, "m0")
         assert await status_of(house, first.run_id) == "running"
-        second = await house.intake.submit(ANA, "m1")
+        second = await submit(house, ANA, "m1")
         assert await status_of(house, second.run_id) == "queued"
         assert await house.run_store.wait(second.run_id)
-        third = await house.intake.submit(ANA, "m2")  # while the lane looks whether there is more
+        third = await submit(house, ANA, "m2")  # while the lane looks whether there is more
         last = await house.run_store.wait(third.run_id)
 
     assert last is not None
@@ -204,7 +204,7 @@ async def test_a_message_begins_after_it_was_accepted_in_the_words_of_the_feed(
     told: list[str] = []
     async with open_house(tmp_path, Recording()) as house:
         house.feed.subscribe(lambda event: told.append(type(event).__name__))
-        submitted = await house.intake.submit(ANA, "hi")
+        submitted = await submit(house, ANA, "hi")
         assert told == ["RunAccepted"]  # whoever submits may say that it listens before more comes
         await house.run_store.wait(submitted.run_id)
 
@@ -217,8 +217,8 @@ async def test_without_a_free_slot_a_message_is_accepted_and_waits(tmp_path: Pat
     agents = msgspec.structs.replace(config.agents, defaults=defaults)
     config = msgspec.structs.replace(config, agents=agents)
     async with open_house(tmp_path, Recording(), config=config) as house:
-        first = await house.intake.submit(ANA, "first")
-        second = await house.intake.submit(SessionKey.named("main", "ben"), "second")
+        first = await submit(house, ANA, "first")
+        second = await submit(house, SessionKey.named("main", "ben"), "second")
         assert await status_of(house, first.run_id) == "running"
         assert await status_of(house, second.run_id) == "queued"
         ended = await house.run_store.wait(second.run_id)
@@ -230,10 +230,10 @@ async def test_without_a_free_slot_a_message_is_accepted_and_waits(tmp_path: Pat
 
 async def test_a_message_that_is_refused_leaves_its_lane_free(tmp_path: Path) -> None:
     async with open_house(tmp_path, Recording()) as house:
-        await house.run_store.wait((await house.intake.submit(ANA, "hi", run_id="mine")).run_id)
+        await house.run_store.wait((await submit(house, ANA, "hi", run_id="mine")).run_id)
         await anyio.sleep(1)
         with pytest.raises(KeyReused):
-            await house.intake.submit(ANA, "something else", run_id="mine")
+            await submit(house, ANA, "something else", run_id="mine")
         assert house.slots.taken == 0
         run = await ask(house, ANA, "and now?")
 
@@ -246,7 +246,7 @@ async def test_a_caller_who_leaves_while_its_message_is_accepted_is_answered_all
     async with open_house(tmp_path, Recording()) as house:
         with anyio.CancelScope() as gone:
             gone.cancel()
-            await house.intake.submit(ANA, "hi", run_id="mine")
+            await submit(house, ANA, "hi", run_id="mine")
         run = await house.run_store.wait("mine", timeout_s=30)
         after = await ask(house, ANA, "and me?")
 

@@ -13,7 +13,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Text, ToolUse
 from crossclaw.domain.runs import Run
 from crossclaw.providers.contract import ModelRequest, UserTurn
-from crossclaw.testing import ScriptedProvider, open_house
+from crossclaw.testing import ScriptedProvider, open_house, submit
 from crossclaw.tools.contract import Tool, ToolContext
 from tests.flows.tools import declared
 
@@ -36,7 +36,7 @@ class Ask(Tool[Question]):
         assert self.house is not None
         run_id = f"{context.run.run_id}/{context.tool_use_id}"
         key = SessionKey.named("main", params.session)
-        await self.house.intake.submit(key, params.text, run_id=run_id)
+        await submit(self.house, key, params.text, run_id=run_id)
         waited = await self.house.waits.wait(context.run, run_id, params.timeout_s)
         if waited.circle:
             return "circle " + " → ".join(key.name for key in waited.circle)
@@ -73,7 +73,7 @@ async def run_story(
     async with open_house(folder, model, tools=[ask], config=config) as house:
         ask.house = house
         ids = [
-            (await house.intake.submit(SessionKey.named("main", name), text)).run_id
+            (await submit(house, SessionKey.named("main", name), text)).run_id
             for name, text in messages
         ]
         runs = [await house.run_store.wait(run_id) for run_id in ids]

@@ -12,11 +12,12 @@ from crossclaw.domain.suspects import SUSPECT_AFTER
 from crossclaw.ledger.operations import Append, BeginWait, Recover
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.providers.contract import ModelRequest, Tell, UserTurn
-from crossclaw.testing import open_house
+from crossclaw.testing import open_house, submit
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import two_agents
 from tests.flows.test_runs_keep_their_order import Recording
-from tests.ledger.making import ANA, BEN, begun, claim, submit
+from tests.ledger import making
+from tests.ledger.making import ANA, BEN, begun, claim
 
 SUSPECTS = 300
 TURN_S = 4.0
@@ -39,7 +40,7 @@ async def crash_twice(folder: Path, sessions: int) -> tuple[Path, list[str]]:
         async with open_house(left, Recording(1000.0)) as house:
             if not ids:
                 keys = map(session_number, range(sessions))
-                ids = [(await house.intake.submit(key, "hi")).run_id for key in keys]
+                ids = [(await submit(house, key, "hi")).run_id for key in keys]
             await anyio.sleep(1)
             left = crashed_copy(left, f"crash {crash}")
     return left, ids
@@ -53,10 +54,10 @@ async def test_three_hundred_suspects_are_all_under_way_within_fifteen_seconds(
 
     async with open_house(left, Recording(TURN_S)) as house:
         began = anyio.current_time()
-        new = await house.intake.submit(ANA, "no suspect")
+        new = await submit(house, ANA, "no suspect")
         answered = await house.run_store.wait(new.run_id)
         waited_s = anyio.current_time() - began
-        behind = await house.intake.submit(session_number(SUSPECTS - 1), "behind the last suspect")
+        behind = await submit(house, session_number(SUSPECTS - 1), "behind the last suspect")
         await anyio.sleep(BAR_S - waited_s)
         runs = [await house.run_store.find(run_id) for run_id in ids]
         with anyio.fail_after(60):  # a provider takes 64 calls at once
@@ -125,7 +126,7 @@ async def crashes_until_given_up(folder: Path, sessions: int, kills_after_s: flo
         async with open_house(left, model) as house:
             for number in range(sessions if not ids else 0):
                 text = "poison" if number == place else "hi"
-                ids.append((await house.intake.submit(session_number(number), text)).run_id)
+                ids.append((await submit(house, session_number(number), text)).run_id)
             poison = await house.run_store.find(ids[place])
             if poison is None or poison.ended:
                 break
@@ -177,7 +178,7 @@ async def test_runs_that_only_wait_are_never_given_up(folder: Path) -> None:
     for crash in range(SUSPECT_AFTER + 4):
         async with open_house(left, Model(silent=True), config=config) as house:
             for key in requesters if not ids else ():
-                ids.append((await house.intake.submit(key, "send")).run_id)
+                ids.append((await submit(house, key, "send")).run_id)
             await anyio.sleep(20)
             left = crashed_copy(left, f"crash {crash}")
 
@@ -194,7 +195,7 @@ async def test_who_waits_and_does_something_else_beside_it_is_counted(
 ) -> None:
     ledger = SqliteLedger(folder / "l.sqlite", inline=True)
     run = await begun(ledger, "r1", ANA)
-    await submit(ledger, "r2", BEN)
+    await making.submit(ledger, "r2", BEN)
     asked = AssistantMessage([ToolUse(f"c{n}", "ask", {}) for n in range(calls)])
     entry = NewEntry(entry_id="e1", message=asked)
     await ledger.do(Append(fence=run.fence, entries=[entry], at=4))

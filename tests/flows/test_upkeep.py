@@ -125,11 +125,11 @@ async def test_who_writes_to_a_chat_that_was_put_away_is_heard(tmp_path: Path, w
 
     provider = ScriptedProvider(lambda request: "ok")
     async with open_house(tmp_path, provider, channels=(chat,)) as house:
-        await house.run_store.wait(await house.intake.receive(inbound(1, "hi")))
+        await house.run_store.wait(await house.intake.receive_inbound(inbound(1, "hi")))
         await call(house, "sessions.patch", key=group, label="The owners")
         await call(house, "sessions.archive", key=group)
         await call(house, "sessions.create", key="agent:main:other", label="The owners")
-        run = await house.run_store.wait(await house.intake.receive(inbound(2, words)))
+        run = await house.run_store.wait(await house.intake.receive_inbound(inbound(2, words)))
         rows = (await call(house, "sessions.list"))["sessions"]
         session = await house.ledger.find_session(SessionKey.parse(group))
 

@@ -60,7 +60,7 @@ async def everybody_speaks(house: House, chat: MemoryChannel) -> None:
         address=where, sender=f"{MARK} ana", sender_name=f"{MARK} Ana", text=f"{MARK} hello",
         message_id="1", chat_type="group", chat_id="g1", chat_name=f"{MARK} the owners",
     )  # fmt: skip
-    await house.run_store.wait(await house.intake.receive(inbound))
+    await house.run_store.wait(await house.intake.receive_inbound(inbound))
     await say(house, "main", f"go {MARK}", "r1")
     await settled(house)
     await reported(house)

@@ -25,7 +25,7 @@ from crossclaw.door.principal import session_principal
 from crossclaw.door.registry import Caller
 from crossclaw.ledger.operations import EnsureSession
 from crossclaw.providers.contract import ModelRequest, UserTurn
-from crossclaw.sessions.send import _one_hop_less
+from crossclaw.sessions.intake import one_hop_less
 from crossclaw.testing import ScriptedProvider, VirtualLoop, open_house, told
 from tests.flows.talking import call, results_of
 from tests.proof.size import share
@@ -189,7 +189,7 @@ def a_hop_costs_nothing(caller: Caller, hops_max: int) -> Authority:
 
 def only_the_first_hop_costs(caller: Caller, hops_max: int) -> Authority:
     first = caller.run is not None and not caller.run.cause.hops
-    return _one_hop_less(caller, hops_max) if first else caller.principal.authority
+    return one_hop_less(caller, hops_max) if first else caller.principal.authority
 
 
 @pytest.mark.parametrize("rule", [a_hop_costs_nothing, only_the_first_hop_costs])
@@ -197,7 +197,7 @@ async def test_hops_that_are_not_counted_are_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: Any
 ) -> None:
     """The control: the proof can fail."""
-    monkeypatch.setattr("crossclaw.sessions.send._one_hop_less", rule)
+    monkeypatch.setattr("crossclaw.sessions.intake.one_hop_less", rule)
     mesh = Mesh(("b", "a"), hops=2, turns=0, waits=False, armed=False)
 
     assert complaint(mesh, await play(tmp_path, mesh)) is not None

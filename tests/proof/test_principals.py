@@ -23,6 +23,7 @@ from crossclaw.gateway.handshake import ClientSays, ConnectParams, _principal
 from crossclaw.ledger.operations import EnsureSession, PutExchange
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.sessions.intake import Intake
+from crossclaw.sessions.run_builder import RunBuilder
 
 MAIN, NOTES, HELPER = "agent:main:main", "agent:main:notes", "agent:helper:main"
 PHONE, WATCH, BELL = "node-phone", "node-watch", "hook:bell"
@@ -50,8 +51,9 @@ def chat(config: Config) -> Principal:
         chat_type="group", chat_id="g1",
     )  # fmt: skip
     nothing: Any = None
-    intake = Intake(config, nothing, nothing, nothing, nothing, nothing, nothing)
-    return intake._sender(inbound, SessionKey.parse(CHAT)).principal
+    builder = RunBuilder(config, nothing, nothing)
+    intake = Intake(builder, nothing, nothing, nothing, nothing, nothing)
+    return intake.sender(inbound, SessionKey.parse(CHAT)).principal
 
 
 def hook(resolver: Resolver) -> Principal:

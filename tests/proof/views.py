@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -21,7 +21,9 @@ from crossclaw.runs.feed import Feed
 from crossclaw.runs.run_store import RunStore
 from crossclaw.runs.slots import Slots
 from crossclaw.runs.waits import Waits
+from crossclaw.sessions.intake import Intake
 from crossclaw.sessions.reading import HistoryParams, SessionReading, SessionsListParams
+from crossclaw.sessions.run_builder import RunBuilder
 from crossclaw.sessions.send import Sends, SendToolParams
 from tests.proof.oracle import Node, may_reach, may_see
 from tests.proof.worlds import ABSENT, NOWHERE, Place, Setting
@@ -41,10 +43,13 @@ class Forgetful:
 
 
 def open_door(ledger: Any, setting: Setting) -> Door:
-    config, clock, ids = setting.config(), SystemClock(), RandomIds()
+    config, clock = setting.config(), SystemClock()
     resolver = Resolver(ledger, config)
     run_store = RunStore(ledger, Feed(), clock, "nobody")
-    sends = Sends(resolver, run_store, Waits(ledger, run_store, Slots(), clock), config, clock, ids)
+    builder, nothing = RunBuilder(config, clock, RandomIds()), cast(Any, None)
+    intake = Intake(builder, ledger, resolver, run_store, nothing, nothing)
+    waits = Waits(ledger, run_store, Slots(), clock)
+    sends = Sends(intake, resolver, run_store, waits, builder)
     reading = SessionReading(
         ledger,
         resolver,

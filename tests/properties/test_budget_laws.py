@@ -21,7 +21,7 @@ from crossclaw.domain.budgets import Amount
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantBlock, AssistantMessage, Text, ToolUse, Usage
 from crossclaw.providers.contract import ModelRequest, Tell
-from crossclaw.testing import open_house
+from crossclaw.testing import open_house, submit
 
 ROOT = "root"
 OTHERS = ("ben", "cho")
@@ -127,7 +127,7 @@ async def spend(script: list[Step], tokens: int, inner: int, crash_after_s: int 
         folder = Path(temporary) / "house"
         model = Spender(script)
         async with open_house(folder, model, config=config) as house:
-            await house.intake.submit(SessionKey.main("main"), "begin", run_id=ROOT)
+            await submit(house, SessionKey.main("main"), "begin", run_id=ROOT)
             if crash_after_s is None:
                 await _quiet(house)
                 await check(house, tokens, model.overdraft)

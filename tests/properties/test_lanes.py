@@ -14,7 +14,7 @@ from trio.testing import MockClock
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text
 from crossclaw.providers.contract import ModelRequest, Tell
-from crossclaw.testing import open_house
+from crossclaw.testing import open_house, submit
 
 KEYS = [SessionKey.named("main", name) for name in ("ana", "ben", "cho")]
 plans = st.lists(
@@ -51,7 +51,7 @@ async def carry_out(plan: list[tuple[SessionKey, int, int]], model: Slow) -> dic
             ids = []
             for number, (key, seconds, pause) in enumerate(plan):
                 text = f"{key.name} {number} {seconds}"
-                ids.append((await house.intake.submit(key, text)).run_id)
+                ids.append((await submit(house, key, text)).run_id)
                 begins = max(earliest.get(key.name, 0.0), anyio.current_time())
                 earliest[key.name] = begins + seconds
                 await anyio.sleep(pause)

@@ -14,7 +14,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage
 from crossclaw.gateway.limits import GatewayLimits
 from crossclaw.providers.contract import ModelRequest, Tell
-from crossclaw.testing import ScriptedProvider, open_house
+from crossclaw.testing import ScriptedProvider, open_house, submit
 from tests.flows.talking import call
 from tests.wire.serving import Peer, Served, dial, guest, open_gateway
 
@@ -31,7 +31,7 @@ async def test_a_run_of_the_house_is_heard_from_start_to_end(tmp_path: Path, pro
         guest(served, protocol) as peer,
     ):
         await peer.ask("subscribe", {"key": "agent:main:main"})
-        run_id = (await house.intake.submit(MAIN, "hello")).run_id
+        run_id = (await submit(house, MAIN, "hello")).run_id
         final = await _final(peer)
         session = await house.ledger.find_session(MAIN)
         assert session is not None

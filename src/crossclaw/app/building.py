@@ -26,7 +26,7 @@ from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.methods import display
 from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.methods.agreeing import Agreeing
-from crossclaw.gateway.methods.chat import Chat, ChatServices
+from crossclaw.gateway.methods.chat import Chat
 from crossclaw.gateway.methods.clients import Clients
 from crossclaw.gateway.methods.cron import CronMethods, NameMaker
 from crossclaw.gateway.methods.devices import Devices, telling
@@ -69,12 +69,12 @@ from crossclaw.sessions.compacting import Compacting
 from crossclaw.sessions.ending import Endings
 from crossclaw.sessions.exchange import Exchanges
 from crossclaw.sessions.explain import Explaining
-from crossclaw.sessions.freshness import Freshness
 from crossclaw.sessions.guest_names import GuestNames
 from crossclaw.sessions.guests import Guests
 from crossclaw.sessions.intake import Intake
 from crossclaw.sessions.reading import SessionReading
 from crossclaw.sessions.revoking import Revoking
+from crossclaw.sessions.run_builder import RunBuilder
 from crossclaw.sessions.send import Sends
 from crossclaw.sessions.spawn import Spawns
 from crossclaw.sessions.spawn_report import ARCHIVE, Announces
@@ -107,7 +107,7 @@ def build(resources: Resources) -> House:
         return await doors[0].dispatch(caller, method, params)
 
     session_services = _session_services(resources, run_services, dispatch)
-    schedule = _schedule(resources, run_services)
+    schedule = _schedule(resources, run_services, session_services.intake)
     about = _about(resources)
     methods = [
         *about.methods(),
@@ -151,15 +151,7 @@ def _furnished(
         lanes=run_services.lanes,
         waits=run_services.waits,
         slots=run_services.slots,
-        intake=Intake(
-            config,
-            run_services.run_store,
-            session_services.archive,
-            session_services.commands,
-            session_services.freshness,
-            resources.clock,
-            resources.ids,
-        ),
+        intake=session_services.intake,
         endings=session_services.endings,
         archive=session_services.archive,
         feed=run_services.feed,
@@ -229,13 +221,19 @@ def _session_services(
     stopping = Stopping(ledger, run_services.lanes)
     changing = Changing(config, ledger, stopping, exporter, feed, clock, ids)
     budgets = Budgets(ledger, config, clock)
-    announces = Announces(ledger, config, exporter.path_of, clock, ids)
+    archive = Archive(ledger, changing, feed, clock)
+    builder = RunBuilder(config, clock, ids)
+    commands = Commands(config, run_store, dispatch, clock, ids)
+    intake = Intake(builder, ledger, resolver, run_store, archive, commands)
+    announces = Announces(ledger, exporter.path_of, builder)
     return SessionServices(
         stopping=stopping,
         changing=changing,
-        archive=Archive(ledger, changing, feed, clock),
-        sends=Sends(resolver, run_store, run_services.waits, config, clock, ids),
-        spawns=Spawns(ledger, resolver, run_store, config, resources.models, clock, ids),
+        archive=archive,
+        builder=builder,
+        intake=intake,
+        sends=Sends(intake, resolver, run_store, run_services.waits, builder),
+        spawns=Spawns(intake, ledger, resolver, run_store, resources.models, builder),
         budgets=budgets,
         session_status=SessionStatus(
             config,
@@ -247,9 +245,7 @@ def _session_services(
             settings.introductions(resources),
         ),
         reading=_reading(resources, run_services, budgets),
-        endings=Endings(config, ledger, Exchanges(ledger, clock, ids), announces, clock),
-        freshness=Freshness(config, clock, ids),
-        commands=Commands(config, run_store, dispatch, clock, ids),
+        endings=Endings(config, ledger, Exchanges(ledger, builder), announces, clock),
         guest_names=GuestNames(ledger, resources.credentials, clock),
         guests=Guests(ledger, run_store, run_services.slots, clock, ids),
         pairings=Pairings(
@@ -272,17 +268,17 @@ def _reading(resources: Resources, run_services: RunServices, budgets: Budgets) 
     )
 
 
-def _schedule(resources: Resources, run_services: RunServices) -> Schedule:
+def _schedule(resources: Resources, run_services: RunServices, intake: Intake) -> Schedule:
     config, ledger, clock, ids = resources.config, resources.ledger, resources.clock, resources.ids
-    run_store, feed = run_services.run_store, run_services.feed
+    feed = run_services.feed
     local = user_zone(config.agents.defaults.user_timezone, local_zone(resources.outside.environ))
-    notices = Notices(config, ledger, run_store, clock, ids)
+    notices = Notices(config, intake)
     disk = Disk(inline=resources.outside.inline)
     heartbeats = Heartbeats(config, ledger, notices, resources.workspace_of, clock, local, disk)
     work = Work(config, ledger, notices, heartbeats, resources.channels, clock, ids)
     clockwork = Clockwork(
         ledger,
-        run_store,
+        intake,
         feed,
         work,
         heartbeats,
@@ -309,7 +305,7 @@ def _schedule(resources: Resources, run_services: RunServices) -> Schedule:
         config,
         ledger,
         run_services.resolver,
-        run_store,
+        intake,
         notices,
         resources.models.check,
         clock,
@@ -393,29 +389,15 @@ def _talking(
 ) -> list[Method[Any]]:
     config, ledger, clock, ids = resources.config, resources.ledger, resources.clock, resources.ids
     run_store, resolver = run_services.run_store, run_services.resolver
-    services = ChatServices(
-        session_services.commands,
-        session_services.freshness,
-        session_services.stopping,
-        session_services.changing,
-    )
-    chat = Chat(config, ledger, resolver, run_store, services, clock, ids)
+    intake, stopping = session_services.intake, session_services.stopping
+    chat = Chat(intake, ledger, resolver, run_store, stopping, session_services.changing)
     log_path = resources.paths.log_path(config.logging)
     return [
         *chat.methods(),
         *Clients(
             config, chat, session_services.sends, session_services.spawns, log_path, ids
         ).methods(),
-        *AgentRuns(
-            config,
-            ledger,
-            resolver,
-            run_store,
-            session_services.freshness,
-            resources.models,
-            clock,
-            ids,
-        ).methods(),
+        *AgentRuns(config, intake, ledger, run_store, resources.models, clock).methods(),
         *Sending(
             config, ledger, resolver, resources.channels, run_services.outbox.wake, clock, ids
         ).methods(),
@@ -427,7 +409,9 @@ def _of_sessions(
 ) -> list[Method[Any]]:
     config, ledger, clock, ids = resources.config, resources.ledger, resources.clock, resources.ids
     resolver, changing = run_services.resolver, session_services.changing
-    compacting = Compacting(ledger, run_services.run_store, run_services.feed, clock, ids)
+    compacting = Compacting(
+        ledger, run_services.run_store, run_services.feed, session_services.builder
+    )
     return [
         *SessionMethods(
             config,
@@ -492,7 +476,13 @@ def _around(
         resources.outside.clients,
     )
     nodes = Nodes(
-        config, run_services.resolver, run_services.run_store, schedule.notices, clients, clock, ids
+        config,
+        run_services.resolver,
+        session_services.intake,
+        schedule.notices,
+        clients,
+        clock,
+        ids,
     )
     return [
         *Settings(

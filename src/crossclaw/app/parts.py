@@ -43,14 +43,13 @@ from crossclaw.sessions.archive import Archive
 from crossclaw.sessions.budgets import Budgets
 from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.choosing import ModelChoices
-from crossclaw.sessions.commands import Commands
 from crossclaw.sessions.ending import Endings
-from crossclaw.sessions.freshness import Freshness
 from crossclaw.sessions.guest_names import GuestNames
 from crossclaw.sessions.guests import Guests
 from crossclaw.sessions.intake import Intake
 from crossclaw.sessions.reading import SessionReading
 from crossclaw.sessions.revoking import Revoking
+from crossclaw.sessions.run_builder import RunBuilder
 from crossclaw.sessions.send import Sends
 from crossclaw.sessions.spawn import Spawns
 from crossclaw.sessions.status import SessionStatus
@@ -151,8 +150,8 @@ class SessionServices(msgspec.Struct, frozen=True):
     session_status: SessionStatus
     reading: SessionReading
     endings: Endings
-    freshness: Freshness
-    commands: Commands
+    builder: RunBuilder
+    intake: Intake
     guests: Guests
     guest_names: GuestNames
     pairings: Pairings

@@ -95,7 +95,7 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
             await tasks.start(house.outbox.serve)
             tasks.start_soon(house.sweep.serve, _timers(outside, house), name="sweep")
             for channel in outside.channels:
-                await tasks.start(serve_channel, channel, house.intake.receive)
+                await tasks.start(serve_channel, channel, house.intake.receive_inbound)
             if outside.keeps_time and config.cron.enabled:
                 await tasks.start(house.schedule.clockwork.serve)
             yield house

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from crossclaw.domain.messages import UserBlock
+
 
 class Address(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """One chat on one account of one channel; on the wire it is called deliveryContext."""
@@ -32,6 +34,8 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     chat_id: str | None = None
     """The group's id, when it is a group."""
     sender_name: str | None = None
+    attachments: tuple[UserBlock, ...] = ()
+    """Beside the text: what a model can look at."""
 
     @property
     def dedupe_key(self) -> str:

@@ -12,6 +12,7 @@ from datetime import tzinfo
 
 import anyio
 import anyio.abc
+import msgspec
 
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import (
@@ -28,13 +29,12 @@ from crossclaw.domain.jobs import Job, Tick, TickId, beyond_heartbeat
 from crossclaw.domain.runs import Run
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.jobs import MoveJob, SettleTick, SwitchOffJob, TakeTick
-from crossclaw.ledger.operations import UnarchiveSession
 from crossclaw.policy.credentials import Credentials
 from crossclaw.runs.feed import Feed
-from crossclaw.runs.run_store import RunStore
 from crossclaw.schedule.heartbeats import PREFIX, Heartbeats
 from crossclaw.schedule.times import Due, due_since, next_after
 from crossclaw.schedule.work import Work
+from crossclaw.sessions.intake import Intake
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class Clockwork:
     def __init__(
         self,
         ledger: Ledger,
-        run_store: RunStore,
+        intake: Intake,
         feed: Feed,
         work: Work,
         heartbeats: Heartbeats,
@@ -66,7 +66,7 @@ class Clockwork:
         runs_at_once: int | None = None,
     ) -> None:
         self._ledger = ledger
-        self._run_store = run_store
+        self._intake = intake
         self._feed = feed
         self._work = work
         self._heartbeats = heartbeats
@@ -199,28 +199,26 @@ class Clockwork:
         *,
         moves: bool = True,
     ) -> str:
-        begun = await self._work.begin(job, TickId(job.job_id, at))
-        new = begun.new
-        ended_at = self._clock.now_ms() if begun.waits else None
+        tick_id = TickId(job.job_id, at)
+        arrival, now = await self._work.begin(job, tick_id), self._clock.now_ms()
         tick = Tick(
             job_id=job.job_id,
             at=at,
-            status="ok" if begun.waits else "running",
-            run_id=new.run_id,
-            ended_at=ended_at,
+            status="ok" if arrival.waits else "running",
+            run_id=arrival.run_id,
+            ended_at=now if arrival.waits else None,
         )
+        # The tick first: of two that begin at one moment, the other one hears that it is taken.
         taken = TakeTick(job=job, tick=tick, next_at=next_at, moves=moves, missed=missed)
-        if begun.waits:
-            done = SettleTick(tick=TickId(job.job_id, at), status="ok", at=ended_at or 0)
-            await self._ledger.commit(taken, *self._work.waiting(begun), done)
-        else:
-            # A job that is switched on is meant to run, also when its session was put away.
-            back = UnarchiveSession(key=new.key, at=self._clock.now_ms())
-            # The tick first: of two that begin at one moment, the other one hears that it is taken.
-            await self._run_store.submit(new, begun.session, before=[taken, back], also=begun.also)
+        done = [SettleTick(tick=tick_id, status="ok", at=now)] if arrival.waits else []
+        received = await self._intake.require(
+            msgspec.structs.replace(
+                arrival, before=[taken], also=lambda new: [*arrival.also(new), *done]
+            )
+        )
         if not job.built_in:
             self._feed.publish(JobNews(job_id=job.job_id, action="started", run_at_ms=at))
-            if begun.waits:
+            if arrival.waits:
                 self._feed.publish(
                     JobNews(
                         job_id=job.job_id,
@@ -230,7 +228,7 @@ class Clockwork:
                         next_run_at_ms=next_at,
                     )
                 )
-        return new.run_id
+        return received.run_id
 
     async def _skip(self, job: Job, at: int, next_at: int | None, reason: str) -> None:
         now = self._clock.now_ms()
@@ -254,7 +252,7 @@ class Clockwork:
         """Whether a run of this job is open. A tick whose run has ended without it is settled."""
         running = False
         for tick in await self._ledger.list_ticks(job.job_id, limit=10, status="running"):
-            run = await self._run_store.find(tick.run_id or "")
+            run = await self._ledger.find_run(tick.run_id or "")
             if run is not None and not run.ended:
                 running = True
                 continue

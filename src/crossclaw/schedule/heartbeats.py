@@ -5,8 +5,6 @@ from collections.abc import Callable
 from datetime import datetime, tzinfo
 from pathlib import Path
 
-import msgspec
-
 from crossclaw.config import Config
 from crossclaw.config.heartbeat import EVERY, ActiveHours
 from crossclaw.config.heartbeat import HeartbeatConfig as Settings
@@ -18,13 +16,15 @@ from crossclaw.domain.durations import parse_duration
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.jobs import HEARTBEAT_OK, Every, Heartbeat, Job, JobSpec, TickId
 from crossclaw.domain.messages import Provenance
-from crossclaw.domain.runs import NewRun
+from crossclaw.domain.runs import RunPlan
+from crossclaw.door.resolver import SessionHandle
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.jobs import DeleteJob, PutJob
 from crossclaw.sandbox.files import PLACEHOLDER, find_file
 from crossclaw.schedule.notices import Notices
 from crossclaw.schedule.times import find_zone, next_after
 from crossclaw.schedule.zones import user_zone
+from crossclaw.sessions.arrivals import Arrival
 
 log = logging.getLogger(__name__)
 
@@ -139,22 +139,25 @@ class Heartbeats:
         text = await self._disk.run(_beginning, self._workspace(agent_id))
         return text is not None and not any(map(_says_something, text.splitlines()))
 
-    async def beat(self, job: Job, tick: TickId, run_id: str) -> NewRun:
-        settings = self._settings(job)
-        new = await self._notices.waking(
-            job.agent_id,
-            settings.prompt or PROMPT,
-            "cron",
-            Provenance("system", sender="heartbeat"),
-            job.spec.authority,
-            run_id,
-            tick=tick,
-            model=settings.model,
-            ack_chars_max=settings.ack_chars_max,
+    async def beat(self, job: Job, tick: TickId, run_id: str) -> Arrival:
+        settings, key = self._settings(job), self._notices.main_of(job.agent_id)
+        session = await self._ledger.find_session(key)
+        address = _target(settings, session.last_address if session else None)
+        return Arrival(
+            road="cron",
+            to=SessionHandle(key, session, "talk"),
+            text=settings.prompt or PROMPT,
+            origin=Provenance("system", sender="heartbeat"),
+            run_id=run_id,
+            plan=RunPlan(
+                deliver=address is not None,
+                reply_to=address,
+                model=settings.model,
+                tick=tick,
+                ack_chars_max=settings.ack_chars_max,
+            ),
+            authority=job.spec.authority,
         )
-        address = _target(settings, new.plan.reply_to)
-        plan = msgspec.structs.replace(new.plan, reply_to=address, deliver=address is not None)
-        return msgspec.structs.replace(new, plan=plan)
 
 
 def _target(settings: Settings, last: Address | None) -> Address | None:

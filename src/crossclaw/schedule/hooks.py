@@ -8,23 +8,27 @@ import msgspec
 
 from crossclaw.config import Config
 from crossclaw.domain.agents import ThinkingLevel, normalize_agent_id
-from crossclaw.domain.authority import Authority
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Forbidden, Invalid
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.jobs import ACK_CHARS_MAX, WakeMode, beyond_heartbeat
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.messages import Provenance, UserMessage
-from crossclaw.domain.runs import NewRun, Outcome, Run, RunPlan
-from crossclaw.domain.sessions import NewEntry, NewSession
+from crossclaw.domain.messages import Provenance
+from crossclaw.domain.runs import Outcome, Run, RunPlan
+from crossclaw.domain.sessions import NewEntry
 from crossclaw.door.registry import Caller, Method, Params, Result
 from crossclaw.door.resolver import Resolver
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.operations import Dedupe, Inject, Op, UnarchiveSession
-from crossclaw.runs.run_store import RunStore
+from crossclaw.ledger.operations import Inject, Op
 from crossclaw.schedule.notices import Notices
 from crossclaw.schedule.work import find_address, told_of_run
-from crossclaw.sessions.intake import digest
+from crossclaw.sessions.arrivals import (
+    Arrival,
+    RequestId,
+    SessionFacts,
+    begin_authority,
+)
+from crossclaw.sessions.intake import Intake
 
 NAME_CHARS_MAX = 64  # it stands in the line that says where the words come from
 Once = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
@@ -61,7 +65,7 @@ class Woken(Result, frozen=True):
     mode: str
 
 
-class Accepted(Result, frozen=True):
+class HookAccepted(Result, frozen=True):
     ok: bool
     run_id: str
 
@@ -72,7 +76,7 @@ class Hooks:
         config: Config,
         ledger: Ledger,
         resolver: Resolver,
-        run_store: RunStore,
+        intake: Intake,
         notices: Notices,
         check_model: Callable[[str], str],
         clock: Clock,
@@ -81,7 +85,7 @@ class Hooks:
         self._config = config
         self._ledger = ledger
         self._resolver = resolver
-        self._run_store = run_store
+        self._intake = intake
         self._notices = notices
         self._check_model = check_model
         self._clock = clock
@@ -94,12 +98,12 @@ class Hooks:
             params.mode,
             "hook",
             Provenance("hook", sender=plain_name(params.name)),
-            self._authority(caller),
+            begin_authority(caller, self._config, owner=False),
             _once(params.idempotency_key, "wake", params.text, params.mode),
         )
         return Woken(ok=True, mode=params.mode)
 
-    async def agent(self, caller: Caller, params: HookAgentParams) -> Accepted:
+    async def agent(self, caller: Caller, params: HookAgentParams) -> HookAccepted:
         text, name = _filled(params.message, "message"), plain_name(params.name)
         agent_id = self._agent(params.agent_id)
         key = self._key(params, agent_id)
@@ -112,20 +116,21 @@ class Hooks:
         )
         if params.session_key and params.key_from != "config":
             self._refuse_agent(handle.key.agent_id)
-        new = NewRun(
-            run_id=self._ids.new(),
-            key=handle.key,
-            kind="hook",
-            message=UserMessage(text, self._clock.now_ms(), Provenance("hook", sender=name)),
-            plan=await self._plan(params, handle.key.agent_id),
-            authority=self._authority(caller),
+        received = await self._intake.require(
+            Arrival(
+                road="hook",
+                to=handle,
+                text=text,
+                origin=Provenance("hook", sender=name),
+                caller=caller,
+                request=_once(
+                    params.idempotency_key, "agent", text, params.session_key or "", name
+                ),
+                plan=await self._plan(params, handle.key.agent_id),
+                facts=SessionFacts(display_name=name),
+            )
         )
-        session = NewSession(key=handle.key, session_id=self._ids.new(), display_name=name)
-        once = _once(params.idempotency_key, "agent", text, params.session_key or "", name)
-        # Who calls knows nothing of archives, and would not call again.
-        back = UnarchiveSession(key=handle.key, at=self._clock.now_ms())
-        submitted = await self._run_store.submit(new, session, dedupe=once, before=[back])
-        return Accepted(ok=True, run_id=submitted.run_id)
+        return HookAccepted(ok=True, run_id=received.run_id)
 
     def _agent(self, asked: str | None) -> str:
         agents = self._config.agents
@@ -166,19 +171,14 @@ class Hooks:
     async def _plan(self, params: HookAgentParams, agent_id: str) -> RunPlan:
         main = await self._ledger.find_session(self._notices.main_of(agent_id))
         address = find_address(params.channel, params.to, main) if params.deliver else None
-        default_ms = self._config.agents.defaults.timeout_ms
         return RunPlan(
             deliver=address is not None,
             reply_to=address,
             model=self._check_model(params.model) if params.model else None,
             thinking=params.thinking,
-            timeout_ms=params.timeout_seconds * 1000 if params.timeout_seconds else default_ms,
+            timeout_ms=params.timeout_seconds * 1000 if params.timeout_seconds else None,
             ack_chars_max=ACK_CHARS_MAX,
         )
-
-    def _authority(self, caller: Caller) -> Authority:
-        hops = self._config.session.agent_to_agent.max_hops
-        return caller.principal.authority.meet(Authority(hops_left=hops))
 
     async def follow(self, run: Run, outcome: Outcome) -> list[Op[Any]]:
         """The agent's main session knows what a hook's run has said; the words stay another's."""
@@ -209,7 +209,7 @@ class Hooks:
             Method(
                 name="hooks.agent",
                 params=HookAgentParams,
-                result=Accepted,
+                result=HookAccepted,
                 scope="hook",
                 effect="run",
                 handle=self.agent,
@@ -231,8 +231,8 @@ def _filled(text: str, name: str) -> str:
     return text.strip()
 
 
-def _once(key: str | None, *parts: str) -> Dedupe | None:
-    return Dedupe("hook", key, digest(*parts)) if key else None
+def _once(key: str | None, *words: str) -> RequestId | None:
+    return RequestId(scope="hook", id=key, words=words, of_session=False) if key else None
 
 
 def _parsed(text: str, agent_id: str) -> SessionKey:

@@ -1,6 +1,6 @@
 """Work: what a tick brings about, and what follows from the end of its run."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -23,27 +23,20 @@ from crossclaw.domain.jobs import (
 )
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Provenance, UserMessage
-from crossclaw.domain.runs import NewRun, Outcome, Run, RunPlan
-from crossclaw.domain.sessions import NewEntry, NewSession, Session
+from crossclaw.domain.runs import Outcome, Run, RunPlan
+from crossclaw.domain.sessions import NewEntry, Session
+from crossclaw.door.resolver import SessionHandle
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.jobs import DeleteJob, SettleTick
 from crossclaw.ledger.operations import Inject, Op, ResetSession
 from crossclaw.schedule.heartbeats import Heartbeats
 from crossclaw.schedule.notices import NOTICE_CHARS_MAX, Notices
+from crossclaw.sessions.arrivals import Arrival, SessionFacts
 
 NO_ADDRESS = (
     "the run is done, but its reply has no address: set delivery.channel and delivery.to, "
     "or delivery.bestEffort to do without"
 )
-
-
-class TickRun(msgspec.Struct, frozen=True):
-    """The run of a tick. One that waits for the next heartbeat ends in the same step."""
-
-    new: NewRun
-    session: NewSession
-    also: Sequence[Op[Any]] = ()
-    waits: bool = False
 
 
 class Work:
@@ -65,50 +58,54 @@ class Work:
         self._clock = clock
         self._ids = ids
 
-    async def begin(self, job: Job, tick: TickId) -> TickRun:
+    async def begin(self, job: Job, tick: TickId) -> Arrival:
+        """What a tick has to say. What waits for the next heartbeat ends in the step that accepts it."""
         run_id = f"{job.job_id if job.built_in else f'cron:{job.job_id}'}:{tick.at}"
         match job.spec.payload:
             case AgentTurn() as turn:
                 return await self._isolated(job, turn, tick, run_id)
             case SystemEvent(text=text):
-                new = await self._notices.waking(
-                    job.agent_id, text, "cron", _provenance(job), _authority(job), run_id, tick=tick
-                )  # fmt: skip
-                waits = job.spec.wake_mode == "next-heartbeat"
-                return TickRun(new, self._notices.session(new.key), waits=waits)
+                return Arrival(
+                    road="cron",
+                    to=self._notices.main_of(job.agent_id),
+                    text=text,
+                    origin=_provenance(job),
+                    run_id=run_id,
+                    plan=RunPlan(tick=tick, ack_chars_max=ACK_CHARS_MAX),
+                    authority=_authority(job),
+                    replies_to_last=True,
+                    waits=job.spec.wake_mode == "next-heartbeat",
+                )
             case _:
-                new = await self._heartbeats.beat(job, tick, run_id)
-                return TickRun(new, self._notices.session(new.key))
+                return await self._heartbeats.beat(job, tick, run_id)
 
-    async def _isolated(self, job: Job, turn: AgentTurn, tick: TickId, run_id: str) -> TickRun:
+    async def _isolated(self, job: Job, turn: AgentTurn, tick: TickId, run_id: str) -> Arrival:
         """Every tick begins a transcript of its own under the job's key, as in OpenClaw; the ones
         before stay readable."""
         key = SessionKey.cron(job.agent_id, job.job_id)
         at, known = self._clock.now_ms(), await self._ledger.find_session(key)
         used = known is not None and await self._ledger.last_seq(known.session_id) > 0
         fresh = [ResetSession(key=key, session_id=self._ids.new(), at=at)] if used else []
-        default_ms = self._config.agents.defaults.timeout_ms
         address = await self._address(job)
-        new = NewRun(
+        return Arrival(
+            road="cron",
+            to=SessionHandle(key, known, "talk"),
+            text=turn.message,
+            origin=_provenance(job),
             run_id=run_id,
-            key=key,
-            kind="cron",
-            message=UserMessage(turn.message, at, _provenance(job)),
             plan=RunPlan(
                 deliver=address is not None,
                 reply_to=address,
                 model=turn.model or None,
                 thinking=turn.thinking,
-                timeout_ms=turn.timeout_seconds * 1000 if turn.timeout_seconds else default_ms,
+                timeout_ms=turn.timeout_seconds * 1000 if turn.timeout_seconds else None,
                 tick=tick,
                 ack_chars_max=ACK_CHARS_MAX,
             ),
             authority=_authority(job),
+            facts=SessionFacts(display_name=job.spec.name),
+            also=lambda new: fresh,
         )
-        return TickRun(new, self._notices.session(key, job.spec.name), also=fresh)
-
-    def waiting(self, begun: TickRun) -> list[Op[Any]]:
-        return self._notices.waiting(begun.new)
 
     async def _address(self, job: Job) -> Address | None:
         """Where its reply goes; nowhere when the channel is not set up (any more)."""

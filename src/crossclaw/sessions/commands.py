@@ -16,7 +16,7 @@ from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SHARED, SessionKey
-from crossclaw.domain.messages import UserMessage, words_of
+from crossclaw.domain.messages import words_of
 from crossclaw.domain.queueing import Queueing
 from crossclaw.domain.runs import NewRun
 from crossclaw.domain.sessions import NewEntry, NewSession
@@ -135,22 +135,11 @@ class Commands:
             return CommandAnswer(f"⚠️ {error}")
 
     async def record(
-        self,
-        caller: Caller,
-        session: NewSession,
-        message: UserMessage,
-        answer: CommandAnswer,
-        dedupe: Dedupe,
+        self, new: NewRun, session: NewSession, answer: CommandAnswer, dedupe: Dedupe
     ) -> Submitted:
         """Remember it as a run that has ended; where the chat has an address, answer there."""
-        new = NewRun(
-            run_id=dedupe.key if dedupe.scope == "run" else self._ids.new(),
-            key=session.key,
-            kind="command",
-            message=message,
-            authority=caller.principal.authority,
-        )
-        told = {"about": "command", "text": words_of(message), "answer": answer.text}
+        asked = words_of(new.message) if new.message else ""
+        told = {"about": "command", "text": asked, "answer": answer.text}
         note = NewEntry(entry_id=self._ids.short(), type="note", note=dict(told))
         reply = [] if session.address is None else [self._reply(new, session.address, answer)]
         return await self._run_store.record_command(

@@ -7,19 +7,18 @@ repeats it, and a message that comes meanwhile waits for it. It has no message i
 import msgspec
 
 from crossclaw.domain.authority import Authority
-from crossclaw.domain.clock import Clock
 from crossclaw.domain.compactions import compaction_of
 from crossclaw.domain.errors import NotFound
 from crossclaw.domain.events import SessionChanged
-from crossclaw.domain.ids import Ids
 from crossclaw.domain.messages import UserMessage
-from crossclaw.domain.runs import NewRun, RunPlan
+from crossclaw.domain.runs import RunPlan
 from crossclaw.domain.sessions import Entry, NewSession, Session
 from crossclaw.door.resolver import SessionHandle
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import PinEntry
 from crossclaw.runs.feed import Feed
 from crossclaw.runs.run_store import RunStore
+from crossclaw.sessions.run_builder import RunBuilder
 
 WAIT_S = 25.0  # clients give up on an answer after thirty
 RUN_MS = 10 * 60_000  # a summary that takes longer helps nobody
@@ -41,13 +40,12 @@ class Compacted(msgspec.Struct, frozen=True, kw_only=True):
 
 class Compacting:
     def __init__(
-        self, ledger: Ledger, run_store: RunStore, feed: Feed, clock: Clock, ids: Ids
+        self, ledger: Ledger, run_store: RunStore, feed: Feed, builder: RunBuilder
     ) -> None:
         self._ledger = ledger
         self._run_store = run_store
         self._feed = feed
-        self._clock = clock
-        self._ids = ids
+        self._builder = builder
 
     async def compact(
         self,
@@ -64,11 +62,10 @@ class Compacting:
             return Compacted(compacted=False, reason="no sessionId")
         if not await self._ledger.last_seq(session.session_id):
             return Compacted(compacted=False, reason="no transcript")
-        new = NewRun(
-            run_id=self._ids.new(),
-            key=session.key,
-            kind="compact",
-            message=None,
+        new = self._builder.new(
+            "compact",
+            session.key,
+            None,
             plan=RunPlan(context=instructions, keep_messages=keep_messages, timeout_ms=RUN_MS),
             authority=authority or Authority(),
         )

@@ -5,7 +5,6 @@ from typing import Any
 import msgspec
 
 from crossclaw.domain.addresses import Address
-from crossclaw.domain.clock import Clock
 from crossclaw.domain.exchanges import (
     ANNOUNCE_SKIP,
     ANNOUNCE_STEP,
@@ -17,24 +16,24 @@ from crossclaw.domain.exchanges import (
     Round,
     next_step,
 )
-from crossclaw.domain.ids import Ids, follower_id
+from crossclaw.domain.ids import follower_id
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.messages import Text, UserBlock, UserMessage
-from crossclaw.domain.runs import NewRun, Outcome, Run, RunKind, RunPlan
+from crossclaw.domain.messages import Text, UserBlock
+from crossclaw.domain.runs import Outcome, Run, RunKind, RunPlan
 from crossclaw.domain.sessions import NewEntry, Session
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Inject, NewDelivery, Op, PutDelivery, SetExchange, Submit
 from crossclaw.sessions.origins import from_session
+from crossclaw.sessions.run_builder import RunBuilder
 from crossclaw.sessions.where import address_of
 
 STEP_MS = 10 * 60_000  # a round or an announce that takes longer helps nobody any more
 
 
 class Exchanges:
-    def __init__(self, ledger: Ledger, clock: Clock, ids: Ids) -> None:
+    def __init__(self, ledger: Ledger, builder: RunBuilder) -> None:
         self._ledger = ledger
-        self._clock = clock
-        self._ids = ids
+        self._builder = builder
 
     async def follow(self, run: Run, outcome: Outcome) -> list[Op[Any]]:
         """What the end of one of its runs brings about, to be stored with that end."""
@@ -61,7 +60,7 @@ class Exchanges:
 
     async def _round(self, exchange: Exchange, step: Round, run: Run) -> Submit:
         speaker, listener = exchange.speaker(step.turn), exchange.listener(step.turn)
-        return await self._submit(
+        return await self._follow(
             exchange,
             run,
             kind="round",
@@ -73,7 +72,7 @@ class Exchanges:
         )
 
     async def _announce(self, exchange: Exchange, run: Run) -> Submit:
-        return await self._submit(
+        return await self._follow(
             exchange,
             run,
             kind="announce",
@@ -84,7 +83,7 @@ class Exchanges:
             context=_announce_context(exchange),
         )
 
-    async def _submit(
+    async def _follow(
         self,
         exchange: Exchange,
         run: Run,
@@ -96,25 +95,22 @@ class Exchanges:
         words: str | list[UserBlock],
         context: str,
     ) -> Submit:
-        """Rounds and announces belong to their send: no hop further, and no more authority."""
-        at = self._clock.now_ms()
         from_key = SessionKey.stored(source)
         asker = await self._ledger.find_session(from_key)
-        new = NewRun(
+        return self._builder.following(
+            run,
+            kind,
+            key,
+            words,
+            from_session(from_key, asker, "sessions_send"),
             run_id=run_id,
-            key=key,
-            kind=kind,
-            message=UserMessage(words, at, from_session(from_key, asker, "sessions_send")),
             plan=RunPlan(
                 deliver=False,
                 context=context,
                 timeout_ms=STEP_MS,
                 exchange_id=exchange.exchange_id,
             ),
-            authority=run.authority,
-            cause=run.cause.followed_by(run.run_id),
         )
-        return Submit(new=new, at=at)
 
     def _end(
         self,
@@ -124,7 +120,7 @@ class Exchanges:
         outcome: Outcome,
         target: Session | None,
     ) -> list[Op[Any]]:
-        at = self._clock.now_ms()
+        at = self._builder.clock.now_ms()
         where = address_of(target) if step.words else None
         announced = _announced(run, outcome, step, target, where)
         ended = msgspec.structs.replace(exchange, announce=announced, ended_at=at)
@@ -141,7 +137,7 @@ class Exchanges:
             ops.append(PutDelivery(new=delivery, at=at))
         if announced == "no address":
             note = {"about": "announce", "delivered": False, "reason": "the session has no address"}
-            entry = NewEntry(entry_id=self._ids.short(), type="note", note=dict(note))
+            entry = NewEntry(entry_id=self._builder.ids.short(), type="note", note=dict(note))
             ops.append(Inject(key=run.key, entries=[entry], at=at))
         return ops
 

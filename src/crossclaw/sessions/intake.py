@@ -1,132 +1,340 @@
-"""The intake: messages come in and become runs."""
+"""The intake: whatever arrives becomes an accepted run here, or an answer, or a refusal, and nowhere else.
+
+chat.send, agent and `/v1`, the session tools, hooks, nodes, jobs and channels hand over an `Arrival`; `ROADS` says
+what is asked of each. What follows from the end of a run was accepted with it, and comes from `RunBuilder` alone.
+"""
 
 from hashlib import sha256
+from typing import Any
 
 import msgspec
 
-from crossclaw.config import Config
 from crossclaw.domain.addresses import Inbound
 from crossclaw.domain.authority import Authority
-from crossclaw.domain.clock import Clock
-from crossclaw.domain.ids import Ids
+from crossclaw.domain.errors import Invalid, TooMuchFollows
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.messages import Provenance, UserMessage
-from crossclaw.domain.runs import NewRun, RunPlan
+from crossclaw.domain.messages import Provenance
+from crossclaw.domain.runs import NewRun, Outcome, RunPlan
 from crossclaw.domain.sessions import NewSession, Session
 from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller
-from crossclaw.ledger.operations import Dedupe, Submitted
+from crossclaw.door.resolver import Resolver, SessionHandle
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import (
+    Dedupe,
+    EndOpenRun,
+    EnsureSession,
+    Op,
+    Submit,
+    Submitted,
+    UnarchiveSession,
+)
 from crossclaw.policy.owner import decide_commands, decide_owner
+from crossclaw.policy.send import BLOCKED, decide_send
 from crossclaw.runs.run_store import RunStore
 from crossclaw.sessions.archive import Archive
-from crossclaw.sessions.commands import Commands
-from crossclaw.sessions.freshness import Freshness
+from crossclaw.sessions.arrivals import (
+    ROADS,
+    Accepted,
+    Arrival,
+    Refused,
+    Replied,
+    RequestId,
+    SessionFacts,
+    SessionNamed,
+    begin_authority,
+)
+from crossclaw.sessions.commands import CommandAnswer, Commands, SlashCommand
+from crossclaw.sessions.freshness import begins_anew
 from crossclaw.sessions.queueing import queueing_for
 from crossclaw.sessions.route import route
+from crossclaw.sessions.run_builder import RunBuilder, content_of
+
+CHAT_CHANNEL = "webchat"
 
 
 class Intake:
     def __init__(
         self,
-        config: Config,
+        builder: RunBuilder,
+        ledger: Ledger,
+        resolver: Resolver,
         run_store: RunStore,
         archive: Archive,
         commands: Commands,
-        freshness: Freshness,
-        clock: Clock,
-        ids: Ids,
     ) -> None:
-        self._config = config
+        self._builder = builder
+        self._config = builder.config
+        self._ledger = ledger
+        self._resolver = resolver
         self._run_store = run_store
         self._archive = archive
         self._commands = commands
-        self._freshness = freshness
-        self._clock = clock
-        self._ids = ids
 
-    async def receive(self, inbound: Inbound) -> str:
-        """A message from a channel becomes a run. The same platform message twice is one run."""
-        key, where = route(self._config, inbound), inbound.address
-        session = NewSession(
-            key=key,
-            session_id=self._ids.new(),
-            channel=where.channel,
-            display_name=inbound.chat_name,
-            address=where,
-        )
-        # The platform's id says that it is the same message; its words may have been edited since.
-        once = Dedupe("inbound", inbound.dedupe_key, "")
-        if (known := await self._run_store.find_accepted(once.scope, once.key)) is not None:
+    async def receive(self, arrival: Arrival) -> Accepted | Replied | Refused:
+        """All decisions about what arrives, in their order: is it known already; whose session is it, and is that
+        put away; is it a command; may it be said here, and may it lead so far; then what it may do, whether its
+        session begins anew, and what becomes of it should that be busy. What is accepted is durable on return."""
+        rules = ROADS[arrival.road]
+        if rules.redelivered and (known := await self._find_known(arrival)) is not None:
             return known
-        known_session = await self._session(key)
-        text, caller = inbound.text, self._sender(inbound, key)
-        provenance = Provenance("person", source_channel=where.channel, sender=inbound.sender)
-        may_command = decide_commands(self._config.commands, where.channel, inbound.sender).allowed
-        if may_command and (command := self._commands.find(text)) is not None:
-            answer = await self._commands.run(caller, key, command)
-            if answer.go_on_with is None:
-                said = UserMessage(text, self._clock.now_ms(), provenance)
-                return (await self._commands.record(caller, session, said, answer, once)).run_id
-            text, known_session = answer.go_on_with, await self._session(key)
-        new = NewRun(
-            run_id=self._ids.new(),
-            key=key,
-            kind="chat",
-            message=UserMessage(text, self._clock.now_ms(), provenance),
-            authority=caller.principal.authority,
-            plan=RunPlan(
-                reply_to=where,
-                timeout_ms=self._config.agents.defaults.timeout_ms,
-                queue=queueing_for(self._config.messages.queue, key, known_session, where.channel),
-            ),
+        key, session = await self._route(arrival)
+        if rules.archived == "brought back" and session is not None and session.archived_at:
+            await self._archive.bring_back(key)
+            session = await self._ledger.find_session(key)
+        if rules.commands and (command := self._find_command(arrival)) is not None:
+            replied = await self._obey(arrival, key, session, command)
+            if not isinstance(replied, str):
+                return replied
+            arrival = _saying(arrival, replied)
+            session = await self._ledger.find_session(key)
+        if (refused := self._refusal(arrival, key, session)) is not None:
+            return refused
+        new = self._new_run(arrival, key, session)
+        before = list(arrival.before)
+        if rules.archived == "brought back":  # also when it was put away this very moment
+            before.append(UnarchiveSession(key=key, at=self._builder.clock.now_ms()))
+        if rules.begins_anew and session is not None:
+            before += begins_anew(self._config, session, self._builder)
+        try:
+            submitted = await self._accept(arrival, new, before)
+        except TooMuchFollows as error:
+            return Refused(str(error))
+        self._listen(arrival, submitted.run_id, key)
+        return Accepted(submitted.run_id, key, submitted.duplicate)
+
+    async def require(self, arrival: Arrival) -> Accepted | Replied:
+        """As `receive`; a refusal is an error to whoever asked."""
+        received = await self.receive(arrival)
+        if isinstance(received, Refused):
+            raise Invalid(received.reason)
+        return received
+
+    async def receive_inbound(self, inbound: Inbound) -> str:
+        """From a channel. Answers the run once the message is durable; only then may the platform be told so."""
+        key, where, sender = route(self._config, inbound), inbound.address, inbound.sender
+        received = await self.require(
+            Arrival(
+                road="channel",
+                to=key,
+                text=inbound.text,
+                attachments=inbound.attachments,
+                origin=Provenance("person", source_channel=where.channel, sender=sender),
+                caller=self.sender(inbound, key),
+                may_command=decide_commands(self._config.commands, where.channel, sender).allowed,
+                # The platform's id says that it is the same message; its words may have been edited since.
+                request=RequestId(scope="inbound", id=inbound.dedupe_key, of_session=False),
+                plan=RunPlan(reply_to=where),
+                facts=SessionFacts(
+                    channel=where.channel, display_name=inbound.chat_name, address=where
+                ),
+            )
         )
-        before = self._freshness.before_message(known_session)
-        return (await self._run_store.submit(new, session, dedupe=once, before=before)).run_id
+        return received.run_id
 
-    async def _session(self, key: SessionKey) -> Session | None:
-        """As it stands. People know nothing of archives: who writes to a chat is heard there."""
-        found = await self._run_store.session(key)
-        if found is None or found.archived_at is None:
-            return found
-        await self._archive.bring_back(key)
-        return await self._run_store.session(key)
+    # ── whose it is ────────────────────────────────────────────────────────────────────────────
 
-    def _sender(self, inbound: Inbound, key: SessionKey) -> Caller:
+    async def _find_known(self, arrival: Arrival) -> Accepted | None:
+        request = arrival.request
+        found = request and await self._run_store.find_accepted(request.scope, request.id)
+        if not found:
+            return None
+        key, _ = await self._route(arrival)
+        return Accepted(found, key, duplicate=True)
+
+    async def _route(self, arrival: Arrival) -> tuple[SessionKey, Session | None]:
+        """The session that is meant, as it stands."""
+        match arrival.to:
+            case SessionHandle(key=key, session=session):
+                return key, session
+            case SessionNamed(reference=reference, agent_id=agent_id):
+                assert arrival.caller is not None
+                principal = arrival.caller.principal
+                handle = await self._resolver.resolve(principal, reference, "talk", agent_id)
+                return handle.key, handle.session
+            case SessionKey() as key:
+                return key, await self._ledger.find_session(key)
+
+    def sender(self, inbound: Inbound, key: SessionKey) -> Caller:
         """A person on a chat may what a message may; the owner may all. Both see the session that they
         speak in."""
         channel = inbound.address.channel
         owner = decide_owner(self._config.commands, channel, inbound.sender).allowed
-        scope = "operator.admin" if owner else "operator.write"
         principal = Principal(
             name=f"{channel}:{inbound.sender}",
             role="operator",
-            scopes=frozenset({scope}),
+            scopes=frozenset({"operator.admin" if owner else "operator.write"}),
             sight="named",
             sees=frozenset({key.text}),
-            authority=msgspec.structs.replace(self._authority(), owner=owner),
+            authority=Authority(
+                owner=owner, hops_left=self._config.session.agent_to_agent.max_hops
+            ),
         )
         return Caller(principal=principal)
 
-    async def submit(
-        self, key: SessionKey, text: str, *, run_id: str | None = None, plan: RunPlan | None = None
+    # ── what may be said ───────────────────────────────────────────────────────────────────────
+
+    def _refusal(
+        self, arrival: Arrival, key: SessionKey, session: Session | None
+    ) -> Refused | None:
+        rules = ROADS[arrival.road]
+        if rules.archived == "refused" and session is not None and session.archived_at is not None:
+            return Refused(
+                f"session {key} is archived: it can be read, not written to; "
+                f"crossclaw sessions unarchive {key} brings it back"
+            )
+        if rules.send_policy:
+            decision = decide_send(self._config.session.send_policy, key, session)
+            if not decision.allowed:
+                return Refused(BLOCKED)
+        caller = arrival.caller
+        if rules.hop and caller is not None and caller.principal.authority.hops_left <= 0:
+            hops = self._config.session.agent_to_agent.max_hops
+            return Refused(
+                f"this chain of sends has used its {hops} hops (session.agentToAgent.maxHops)"
+            )
+        return None
+
+    # ── commands ───────────────────────────────────────────────────────────────────────────────
+
+    def _find_command(self, arrival: Arrival) -> SlashCommand | None:
+        if arrival.attachments or not arrival.may_command:
+            return None
+        return self._commands.find(arrival.text)
+
+    async def _obey(
+        self, arrival: Arrival, key: SessionKey, session: Session | None, command: SlashCommand
+    ) -> Replied | str:
+        """What the command answers, or the words with which its new session begins. Asked again under the same
+        id it is not done again."""
+        caller, request = arrival.caller, arrival.request
+        assert caller is not None
+        assert request is not None  # who can say a command can repeat it
+        if command.name == "stop" and session is None and arrival.facts.address is None:
+            return Replied(request.id, key, "", stopped=[])
+        known = await self._run_store.find(request.id) if request.scope == "run" else None
+        answer = CommandAnswer("") if known else await self._commands.run(caller, key, command)
+        rest = command.argument.strip() if command.name in ("new", "reset") else ""
+        if answer.go_on_with or (known and known.kind == "chat" and rest):
+            return rest
+        self._listen(arrival, request.id, key)
+        submitted = await self._record(caller, request, arrival, key, answer)
+        return Replied(submitted.run_id, key, answer.text, stopped=answer.stopped, known=known)
+
+    async def _record(
+        self,
+        caller: Caller,
+        request: RequestId,
+        arrival: Arrival,
+        key: SessionKey,
+        answer: CommandAnswer,
     ) -> Submitted:
-        """A message from inside the house. With a run id of the caller's, the same call twice is
-        one run, and another message under that id is refused."""
-        new = NewRun(
-            run_id=run_id or self._ids.new(),
-            key=key,
-            kind="agent",
-            message=UserMessage(text, self._clock.now_ms(), Provenance("person")),
-            authority=self._authority(),
-            plan=plan or RunPlan(timeout_ms=self._config.agents.defaults.timeout_ms),
+        """As a run that has ended."""
+        named = request.scope == "run"
+        once = Dedupe(
+            request.scope, request.id, digest("command", key.text, arrival.text) if named else ""
         )
-        dedupe = None if run_id is None else Dedupe("run", run_id, digest(key.text, text))
-        return await self._run_store.submit(
-            new, NewSession(key=key, session_id=self._ids.new()), dedupe=dedupe
+        new = self._builder.new(
+            "command",
+            key,
+            self._builder.said(arrival.text, arrival.origin),
+            run_id=request.id if named else None,
+            authority=caller.principal.authority,
+        )
+        return await self._commands.record(new, self._session(arrival, key), answer, once)
+
+    # ── accepting ──────────────────────────────────────────────────────────────────────────────
+
+    def _new_run(self, arrival: Arrival, key: SessionKey, session: Session | None) -> NewRun:
+        return self._builder.new(
+            arrival.kind or ROADS[arrival.road].kind,
+            key,
+            self._builder.said(content_of(arrival.text, arrival.attachments), arrival.origin),
+            run_id=arrival.run_id,
+            plan=self._plan(arrival, key, session),
+            authority=arrival.authority or self._authority(arrival),
+            cause=arrival.cause,
         )
 
-    def _authority(self) -> Authority:
-        return Authority(hops_left=self._config.session.agent_to_agent.max_hops)
+    def _plan(self, arrival: Arrival, key: SessionKey, session: Session | None) -> RunPlan:
+        rules, plan = ROADS[arrival.road], arrival.plan
+        settled: dict[str, Any] = {}
+        if not plan.timeout_ms and not rules.lasts:
+            settled["timeout_ms"] = self._config.agents.defaults.timeout_ms
+        if arrival.replies_to_last and session is not None and session.last_address is not None:
+            settled |= {"deliver": True, "reply_to": session.last_address}
+        if rules.queues:
+            channel = arrival.facts.channel or CHAT_CHANNEL
+            queue = queueing_for(self._config.messages.queue, key, session, channel)
+            settled["queue"] = queue
+        return msgspec.structs.replace(plan, **settled)
+
+    def _authority(self, arrival: Arrival) -> Authority:
+        """What its caller may, within the config's hops."""
+        assert arrival.caller is not None
+        rules, hops = ROADS[arrival.road], self._config.session.agent_to_agent.max_hops
+        if rules.hop:
+            return one_hop_less(arrival.caller, hops)
+        return begin_authority(arrival.caller, self._config, owner=rules.owner)
+
+    async def _accept(self, arrival: Arrival, new: NewRun, before: list[Op[Any]]) -> Submitted:
+        session, once = self._session(arrival, new.key), _dedupe(arrival, new.key)
+        also = arrival.also(new)
+        if not arrival.waits:
+            return await self._run_store.submit(new, session, dedupe=once, before=before, also=also)
+        at = self._builder.clock.now_ms()
+        answers = await self._ledger.commit(
+            EnsureSession(new=session, at=at),
+            *before,
+            Submit(new=new, at=at, dedupe=once),
+            EndOpenRun(run_id=new.run_id, outcome=Outcome("ok"), at=at),
+            *also,
+        )
+        submitted: Submitted = answers[1 + len(before)]
+        return submitted
+
+    def _session(self, arrival: Arrival, key: SessionKey) -> NewSession:
+        facts = arrival.facts
+        return NewSession(
+            key=key,
+            session_id=self._builder.ids.new(),
+            channel=facts.channel,
+            display_name=facts.display_name,
+            label=facts.label,
+            spawned_by=facts.spawned_by,
+            address=facts.address,
+            authority=facts.authority,
+        )
+
+    def _listen(self, arrival: Arrival, run_id: str, key: SessionKey) -> None:
+        """Whoever begins a run over a connection hears of it there."""
+        caller = arrival.caller
+        if arrival.spelled is not None and caller is not None and caller.listening is not None:
+            caller.listening.runs[run_id] = arrival.spelled or key.text
+
+
+def one_hop_less(caller: Caller, hops_max: int) -> Authority:
+    """Also of a client's, whose own authority knows no end."""
+    authority = caller.principal.authority
+    hops = min(authority.hops_left, hops_max)
+    return msgspec.structs.replace(authority, hops_left=hops - 1)
+
+
+def _saying(arrival: Arrival, words: str) -> Arrival:
+    """What is left of it when its command is done."""
+    request = arrival.request
+    if request is not None and request.words:
+        request = msgspec.structs.replace(request, words=(request.words[0], words))
+    return msgspec.structs.replace(arrival, text=words, request=request)
+
+
+def _dedupe(arrival: Arrival, key: SessionKey) -> Dedupe | None:
+    request = arrival.request
+    if request is None:
+        return None
+    what, *rest = request.words or ("",)
+    parts = [what, key.text, *rest] if request.of_session else [what, *rest]
+    return Dedupe(request.scope, request.id, digest(*parts) if request.words else "")
 
 
 def digest(*parts: str) -> str:

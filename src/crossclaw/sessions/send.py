@@ -1,27 +1,22 @@
 """Sends: a message from one session into another, waited for or not."""
 
 from collections.abc import Sequence
+from functools import partial
 
-import msgspec
-
-from crossclaw.config import Config
-from crossclaw.domain.authority import Authority
-from crossclaw.domain.clock import Clock
-from crossclaw.domain.errors import Invalid, TooMuchFollows
+from crossclaw.domain.errors import Invalid
 from crossclaw.domain.exchanges import Exchange
-from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.messages import Provenance, UserMessage, words_of
+from crossclaw.domain.messages import Provenance, words_of
 from crossclaw.domain.runs import Cause, NewRun, Run, RunPlan
-from crossclaw.domain.sessions import NewSession
 from crossclaw.door.registry import Caller, Params, Result
 from crossclaw.door.resolver import Resolver, SessionHandle
-from crossclaw.ledger.operations import Dedupe, PutExchange
-from crossclaw.policy.send import BLOCKED, decide_send
+from crossclaw.ledger.operations import PutExchange
 from crossclaw.runs.run_store import RunStore
 from crossclaw.runs.waits import Waits
-from crossclaw.sessions.intake import digest
+from crossclaw.sessions.arrivals import Arrival, Refused, RequestId, nothing_else
+from crossclaw.sessions.intake import Intake
 from crossclaw.sessions.origins import from_session
+from crossclaw.sessions.run_builder import RunBuilder
 
 WAIT_DEFAULT_S = 30.0
 WAIT_MAX_S = 24 * 3600.0  # nobody waits longer with profit; the run goes on anyway
@@ -46,19 +41,17 @@ class SendToolResult(Result, frozen=True):
 class Sends:
     def __init__(
         self,
+        intake: Intake,
         resolver: Resolver,
         run_store: RunStore,
         waits: Waits,
-        config: Config,
-        clock: Clock,
-        ids: Ids,
+        builder: RunBuilder,
     ) -> None:
+        self._intake = intake
         self._resolver = resolver
         self._run_store = run_store
         self._waits = waits
-        self._config = config
-        self._clock = clock
-        self._ids = ids
+        self._builder = builder
 
     async def send(
         self, caller: Caller, params: SendToolParams, request_id: str | None = None
@@ -70,17 +63,10 @@ class Sends:
         handle = await self._target(caller, params)
         run_id = request_id or await self._run_id(caller)
         shown = handle.key.display(caller.principal.agent_id)
-        if not decide_send(self._config.session.send_policy, handle.key, handle.session).allowed:
-            return SendToolResult(run_id=run_id, status="error", error=BLOCKED, session_key=shown)
-        if caller.principal.authority.hops_left <= 0:
-            hops = self._config.session.agent_to_agent.max_hops
-            text = f"this chain of sends has used its {hops} hops (session.agentToAgent.maxHops)"
-            return SendToolResult(run_id=run_id, status="error", error=text, session_key=shown)
-        try:
-            run_id = await self._submit(caller, handle, run_id, params.message)
-        except TooMuchFollows as error:
+        received = await self._intake.receive(await self._arrival(caller, handle, run_id, params))
+        if isinstance(received, Refused):
             return SendToolResult(
-                run_id=run_id, status="error", error=str(error), session_key=shown
+                run_id=run_id, status="error", error=received.reason, session_key=shown
             )
         if timeout_s == 0:
             return SendToolResult(run_id=run_id, status="accepted", session_key=shown)
@@ -114,33 +100,29 @@ class Sends:
         """The same tool call of the same run is the same send, however often it is executed."""
         if caller.run is not None and caller.call_id is not None:
             return await self._run_store.follower(caller.run, caller.call_id)
-        return self._ids.new()
+        return self._builder.ids.new()
 
-    async def _submit(
-        self, caller: Caller, handle: SessionHandle, run_id: str, message: str
-    ) -> str:
-        requester = caller.principal.session
-        provenance = await self._provenance(caller)
-        new = NewRun(
+    async def _arrival(
+        self, caller: Caller, handle: SessionHandle, run_id: str, params: SendToolParams
+    ) -> Arrival:
+        """A send between agents begins an exchange; a person who sends gets the reply and that is all."""
+        requester, run = caller.principal.session, caller.run
+        return Arrival(
+            road="send",
+            to=handle,
+            text=params.message,
+            origin=await self._provenance(caller),
+            caller=caller,
+            request=RequestId(id=run_id, words=("send", params.message)),
             run_id=run_id,
-            key=handle.key,
-            kind="send",
-            message=UserMessage(message, self._clock.now_ms(), provenance),
             plan=RunPlan(
                 deliver=False,
                 context=_context(requester, handle),
-                timeout_ms=self._config.agents.defaults.timeout_ms,
                 exchange_id=run_id if requester else None,
             ),
-            authority=_one_hop_less(caller, self._config.session.agent_to_agent.max_hops),
-            cause=caller.run.cause.followed_by(caller.run.run_id, hops=1)
-            if caller.run
-            else Cause(),
+            cause=run.cause.followed_by(run.run_id, hops=1) if run else Cause(),
+            also=partial(self._begin, requester) if requester else nothing_else,
         )
-        session = NewSession(key=handle.key, session_id=self._ids.new())
-        once = Dedupe("run", run_id, digest("send", handle.key.text, message))
-        begin = self._begin(requester, new) if requester else []
-        return (await self._run_store.submit(new, session, dedupe=once, also=begin)).run_id
 
     async def _provenance(self, caller: Caller) -> Provenance:
         requester = caller.principal.session
@@ -150,8 +132,7 @@ class Sends:
         return from_session(requester, own, "sessions_send")
 
     def _begin(self, requester: SessionKey, new: NewRun) -> list[PutExchange]:
-        """A send between agents begins an exchange; a person who sends gets the reply and that is all."""
-        limits = self._config.session.agent_to_agent
+        limits = self._builder.config.session.agent_to_agent
         exchange = Exchange(
             exchange_id=new.run_id,
             agent_id=new.key.agent_id,
@@ -160,7 +141,7 @@ class Sends:
             run_id=new.run_id,
             request=words_of(new.message) if new.message else "",
             turns_max=limits.max_ping_pong_turns,
-            created_at=self._clock.now_ms(),
+            created_at=self._builder.clock.now_ms(),
             root=new.cause.root(new.run_id),
         )
         return [PutExchange(exchange=exchange, runs_max=limits.max_runs)]
@@ -207,13 +188,6 @@ def _timeout(seconds: float | None) -> float:
     if seconds != seconds or seconds < 0:
         raise Invalid("timeoutSeconds must be 0 (do not wait) or more")
     return min(seconds, WAIT_MAX_S)
-
-
-def _one_hop_less(caller: Caller, hops_max: int) -> Authority:
-    """Also of a client's, whose own authority knows no end."""
-    authority = caller.principal.authority
-    hops = min(authority.hops_left, hops_max)
-    return authority.meet(msgspec.structs.replace(authority, hops_left=hops - 1))
 
 
 def _context(requester: SessionKey | None, handle: SessionHandle) -> str:

@@ -5,14 +5,12 @@ from uuid import NAMESPACE_URL, uuid5
 
 import msgspec
 
-from crossclaw.config import Config
+from crossclaw.domain.addresses import Address
 from crossclaw.domain.agents import ThinkingLevel, normalize_agent_id
 from crossclaw.domain.authority import Authority
-from crossclaw.domain.clock import Clock
-from crossclaw.domain.errors import Invalid, KeyReused, NotFound, TooMuchFollows
-from crossclaw.domain.ids import Ids
+from crossclaw.domain.errors import Invalid, KeyReused, NotFound
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.messages import AssistantMessage, UserMessage
+from crossclaw.domain.messages import AssistantMessage
 from crossclaw.domain.runs import Cause, NewRun, RunPlan
 from crossclaw.domain.sessions import NewSession, Session
 from crossclaw.domain.spawns import Cleanup, Spawn
@@ -20,13 +18,15 @@ from crossclaw.domain.tools import SESSION_TOOLS
 from crossclaw.door.registry import Caller, Params, Result
 from crossclaw.door.resolver import Resolver
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.operations import Dedupe, EnsureSession, Op, PatchSession, PutSpawn
+from crossclaw.ledger.operations import EnsureSession, Op, PatchSession, PutSpawn
 from crossclaw.policy.sandbox import as_arm
 from crossclaw.policy.subagents import decide_spawn
 from crossclaw.runs.run_store import RunStore
+from crossclaw.sessions.arrivals import Arrival, Refused, RequestId, SessionFacts
 from crossclaw.sessions.choosing import ModelChoices
-from crossclaw.sessions.intake import digest
+from crossclaw.sessions.intake import Intake
 from crossclaw.sessions.origins import from_session
+from crossclaw.sessions.run_builder import RunBuilder
 from crossclaw.sessions.where import address_of
 
 LABEL_CHARS_MAX = 64
@@ -73,21 +73,20 @@ class _Task(msgspec.Struct, frozen=True, kw_only=True):
 class Spawns:
     def __init__(
         self,
+        intake: Intake,
         ledger: Ledger,
         resolver: Resolver,
         run_store: RunStore,
-        config: Config,
         models: ModelChoices,
-        clock: Clock,
-        ids: Ids,
+        builder: RunBuilder,
     ) -> None:
+        self._intake = intake
         self._ledger = ledger
         self._resolver = resolver
         self._run_store = run_store
-        self._config = config
         self._models = models
-        self._clock = clock
-        self._ids = ids
+        self._builder = builder
+        self._config = builder.config
 
     async def spawn(self, caller: Caller, params: SpawnParams) -> SpawnResult:
         """By a session's own tool: the caller is the parent."""
@@ -99,14 +98,14 @@ class Spawns:
     async def spawn_for(self, caller: Caller, params: ClientSpawnParams) -> SpawnResult:
         """By a client, in the name of a session that it may change."""
         handle = await self._resolver.resolve(caller.principal, params.session_key, "talk")
-        run_id = params.idempotency_key or self._ids.new()
+        run_id = params.idempotency_key or self._builder.ids.new()
         return await self._spawn(caller, handle.key, params, run_id)
 
     async def _run_id(self, caller: Caller) -> str:
         """The same tool call of the same run is the same spawn, however often it is executed."""
         if caller.run is not None and caller.call_id is not None:
             return await self._run_store.follower(caller.run, caller.call_id)
-        return self._ids.new()
+        return self._builder.ids.new()
 
     async def _spawn(
         self, caller: Caller, parent: SessionKey, params: SpawnParams, run_id: str
@@ -118,10 +117,6 @@ class Spawns:
             return SpawnResult(status="forbidden", error=reason)
         self._config.agents.get(agent_id)  # raises, and says which agents there are
         task = self._checked(agent_id, params)
-        if caller.principal.authority.hops_left <= 0:
-            hops = self._config.session.agent_to_agent.max_hops
-            text = f"this chain of sends has used its {hops} hops (session.agentToAgent.maxHops)"
-            return SpawnResult(status="error", error=text)
         return await self._submit(caller, parent, task, run_id)
 
     # ── what was asked for ─────────────────────────────────────────────────────────────────────
@@ -170,49 +165,43 @@ class Spawns:
     async def _submit(
         self, caller: Caller, parent: SessionKey, task: _Task, run_id: str
     ) -> SpawnResult:
-        at = self._clock.now_ms()
         # The child is named after the call, so that a call executed again finds the same child.
         child = SessionKey.subagent(task.agent_id, str(uuid5(NAMESPACE_URL, f"spawn:{run_id}")))
         if await self._is_known(child, parent, task):
             return SpawnResult(status="accepted", run_id=run_id, child_session_key=child.text)
         known = await self._ledger.find_session(parent)
         authority = self._authority(caller, parent, known, await self._asking(caller))
-        origin = from_session(parent, known, "sessions_spawn")
-        new = NewRun(
-            run_id=run_id,
-            key=child,
-            kind="spawn",
-            message=UserMessage(task.words, at, origin),
-            plan=RunPlan(
-                deliver=False,
-                context=_context(parent, child),
-                timeout_ms=task.timeout_ms,
-                spawned=True,
-            ),
-            authority=authority,
-            cause=caller.run.cause.followed_by(caller.run.run_id, hops=1)
-            if caller.run
-            else Cause(hops=1),
+        run, where = caller.run, await self._reports_to(caller, parent)
+        received = await self._intake.receive(
+            Arrival(
+                road="spawn",
+                to=child,
+                text=task.words,
+                origin=from_session(parent, known, "sessions_spawn"),
+                caller=caller,
+                request=RequestId(
+                    id=run_id,
+                    words=("spawn", parent.text, msgspec.json.encode(task).decode()),
+                    of_session=False,
+                ),
+                run_id=run_id,
+                plan=RunPlan(
+                    deliver=False,
+                    context=_context(parent, child),
+                    timeout_ms=task.timeout_ms,
+                    spawned=True,
+                ),
+                authority=authority,
+                cause=run.cause.followed_by(run.run_id, hops=1) if run else Cause(hops=1),
+                facts=SessionFacts(
+                    label=task.label, spawned_by=parent.text, authority=_bound(authority)
+                ),
+                also=lambda new: self._begin(parent, new, task, where),
+            )
         )
-        session = NewSession(
-            key=child,
-            session_id=self._ids.new(),
-            label=task.label,
-            spawned_by=parent.text,
-            authority=_bound(authority),
-        )
-        once = Dedupe(
-            "run", run_id, digest("spawn", parent.text, msgspec.json.encode(task).decode())
-        )
-        also = [
-            *self._begin(parent, child, task, at),
-            await self._record(caller, parent, new, task),
-        ]
-        try:
-            accepted = await self._run_store.submit(new, session, dedupe=once, also=also)
-        except TooMuchFollows as error:
-            return SpawnResult(status="error", error=str(error))
-        return SpawnResult(status="accepted", run_id=accepted.run_id, child_session_key=child.text)
+        if isinstance(received, Refused):
+            return SpawnResult(status="error", error=received.reason)
+        return SpawnResult(status="accepted", run_id=received.run_id, child_session_key=child.text)
 
     async def _is_known(self, child: SessionKey, parent: SessionKey, task: _Task) -> bool:
         """A child that was deleted after its announce is not begun again by a repeated call."""
@@ -255,21 +244,29 @@ class Spawns:
         hops = min(mine.hops_left, self._config.session.agent_to_agent.max_hops)
         return mine.meet(Authority(may_spawn=False, hops_left=hops - 1))
 
-    def _begin(self, parent: SessionKey, child: SessionKey, task: _Task, at: int) -> list[Op[Any]]:
+    def _begin(
+        self, parent: SessionKey, new: NewRun, task: _Task, where: Address | None
+    ) -> list[Op[Any]]:
         """A client may spawn for a main session that nobody has talked to yet."""
+        at, ids = self._builder.clock.now_ms(), self._builder.ids
         changes = {"model": task.model, "thinking": task.thinking}
         chosen = {name: value for name, value in changes.items() if value is not None}
         ops: list[Op[Any]] = [
-            EnsureSession(new=NewSession(key=parent, session_id=self._ids.new()), at=at)
+            EnsureSession(new=NewSession(key=parent, session_id=ids.new()), at=at)
         ]
         if chosen:
-            ops.append(PatchSession(key=child, changes=chosen, at=at))
-        return ops
+            ops.append(PatchSession(key=new.key, changes=chosen, at=at))
+        return [*ops, self._record(parent, new, task, where, at)]
 
-    async def _record(
-        self, caller: Caller, parent: SessionKey, new: NewRun, task: _Task
-    ) -> PutSpawn:
+    async def _reports_to(self, caller: Caller, parent: SessionKey) -> Address | None:
+        """The chat that it was asked for in, else the parent's."""
+        found = await self._find_parent(parent)
         asked_in = caller.run.plan.reply_to if caller.run else None
+        return asked_in or address_of(found)
+
+    def _record(
+        self, parent: SessionKey, new: NewRun, task: _Task, where: Address | None, at: int
+    ) -> PutSpawn:
         subagents = self._config.agents.defaults.subagents
         spawn = Spawn(
             child_key=new.key.text,
@@ -278,9 +275,9 @@ class Spawns:
             run_id=new.run_id,
             task=task.words,
             cleanup=task.cleanup,
-            created_at=self._clock.now_ms(),
+            created_at=at,
             label=task.label,
-            reply_to=asked_in or address_of(await self._find_parent(parent)),
+            reply_to=where,
             root=new.cause.root(new.run_id),
             wakes=subagents.wake_parent,
         )

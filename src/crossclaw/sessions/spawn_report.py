@@ -11,12 +11,10 @@ from typing import Any
 
 import msgspec
 
-from crossclaw.config import Config
-from crossclaw.domain.clock import Clock
-from crossclaw.domain.ids import Ids, follower_id
+from crossclaw.domain.ids import follower_id
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Provenance, Text, UserMessage
-from crossclaw.domain.runs import NewRun, Outcome, Run, RunPlan
+from crossclaw.domain.runs import Outcome, Run, RunPlan
 from crossclaw.domain.sessions import NewEntry, Session
 from crossclaw.domain.spawns import (
     AskToAnnounce,
@@ -41,6 +39,7 @@ from crossclaw.ledger.operations import (
 )
 from crossclaw.policy.send import decide_send
 from crossclaw.sessions.origins import from_session
+from crossclaw.sessions.run_builder import RunBuilder
 from crossclaw.sessions.where import address_of
 
 STEP_MS = 10 * 60_000  # an announce that takes longer helps nobody any more
@@ -57,16 +56,13 @@ class Announces:
     def __init__(
         self,
         ledger: Ledger,
-        config: Config,
         transcript_of: TranscriptPath,
-        clock: Clock,
-        ids: Ids,
+        builder: RunBuilder,
     ) -> None:
         self._ledger = ledger
-        self._config = config
         self._transcript_of = transcript_of
-        self._clock = clock
-        self._ids = ids
+        self._builder = builder
+        self._config = builder.config
 
     async def follow(self, run: Run, outcome: Outcome) -> list[Op[Any]]:
         """What the end of one of a child's runs brings about, to be stored with that end."""
@@ -78,7 +74,7 @@ class Announces:
             outcome = msgspec.structs.replace(outcome, reply=said)
         moved, step = next_step(spawn, run, outcome)
         if run.kind == "spawn":
-            moved = msgspec.structs.replace(moved, ended_at=self._clock.now_ms())
+            moved = msgspec.structs.replace(moved, ended_at=self._builder.clock.now_ms())
         if isinstance(step, AskToAnnounce):
             return [SetSpawn(spawn=moved), await self._ask(moved, run)]
         return await self._report(moved, step, run)
@@ -89,29 +85,25 @@ class Announces:
         return next((text for text in reversed(said) if text.strip()), None)
 
     async def _ask(self, spawn: Spawn, run: Run) -> Submit:
-        at = self._clock.now_ms()
         key = SessionKey.stored(spawn.parent_key)
         parent = await self._ledger.find_session(key)
         origin = from_session(key, parent, "sessions_spawn", "announce")
-        new = NewRun(
+        return self._builder.following(
+            run,
+            "announce",
+            run.key,
+            [Text(f"Your task was:\n{spawn.task}\n\n"), Text(ANNOUNCE_STEP)],
+            origin,
             run_id=follower_id(spawn.run_id, "announce"),
-            key=run.key,
-            kind="announce",
-            message=UserMessage(
-                [Text(f"Your task was:\n{spawn.task}\n\n"), Text(ANNOUNCE_STEP)], at, origin
-            ),
             plan=RunPlan(
                 deliver=False, context=_ask_context(spawn), timeout_ms=STEP_MS, spawned=True
             ),
-            authority=run.authority,
-            cause=run.cause.followed_by(run.run_id),
         )
-        return Submit(new=new, at=at)
 
     # ── the report ─────────────────────────────────────────────────────────────────────────────
 
     async def _report(self, spawn: Spawn, report: SpawnReport, run: Run) -> list[Op[Any]]:
-        at = self._clock.now_ms()
+        at = self._builder.clock.now_ms()
         told = msgspec.structs.replace(spawn, announced_at=at)
         ops: list[Op[Any]] = [SetSpawn(spawn=told), *self._put_away(spawn, run.key, at)]
         parent = await self._ledger.find_session(SessionKey.stored(spawn.parent_key))
@@ -147,7 +139,7 @@ class Announces:
     def _post(self, spawn: Spawn, parent: Session, words: str, run: Run) -> list[Op[Any]]:
         """Into the parent's transcript and to its chat: the one it asked in, else the one it has.
         Chats on the page hear the words as an event, if the send policy lets them."""
-        at = self._clock.now_ms()
+        at = self._builder.clock.now_ms()
         where = spawn.reply_to or address_of(parent)
         may_say = decide_send(self._config.session.send_policy, parent.key, parent).allowed
         told = self._tell(spawn, parent, words, at, shown=where is None and may_say)
@@ -165,24 +157,22 @@ class Announces:
 
     def _tell(self, spawn: Spawn, parent: Session, words: str, at: int, *, shown: bool) -> Inject:
         entry = NewEntry(
-            entry_id=self._ids.short(), message=UserMessage(words, at, _from_child(spawn))
+            entry_id=self._builder.ids.short(), message=UserMessage(words, at, _from_child(spawn))
         )
         return Inject(key=parent.key, entries=[entry], at=at, if_there=True, shown=shown)
 
     def _wake(self, spawn: Spawn, parent: Session, words: str, run: Run) -> Submit:
         """The parent answers it in a run of its own, with no more authority than the child had."""
-        at = self._clock.now_ms()
         where = spawn.reply_to or address_of(parent)
-        new = NewRun(
+        return self._builder.following(
+            run,
+            "announce",
+            parent.key,
+            words,
+            _from_child(spawn),
             run_id=follower_id(spawn.run_id, "wake"),
-            key=parent.key,
-            kind="announce",
-            message=UserMessage(words, at, _from_child(spawn)),
             plan=RunPlan(reply_to=where, timeout_ms=self._config.agents.defaults.timeout_ms),
-            authority=run.authority,
-            cause=run.cause.followed_by(run.run_id),
         )
-        return Submit(new=new, at=at)
 
     def _put_away(self, spawn: Spawn, child: SessionKey, at: int) -> list[Op[Any]]:
         """Counted from the child's end. Minutes of 0 keep it for ever."""

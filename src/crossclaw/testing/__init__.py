@@ -4,6 +4,7 @@ from crossclaw.testing.channel import MemoryChannel
 from crossclaw.testing.fake_models import FakeModelServer
 from crossclaw.testing.house import open_house
 from crossclaw.testing.scripted import ScriptedProvider, heard, told
+from crossclaw.testing.submitting import submit
 from crossclaw.testing.time import VirtualClock, VirtualLoop
 
 __all__ = [
@@ -14,5 +15,6 @@ __all__ = [
     "VirtualLoop",
     "heard",
     "open_house",
+    "submit",
     "told",
 ]

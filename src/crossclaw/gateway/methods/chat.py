@@ -7,28 +7,26 @@ from typing import Annotated, Any
 
 import msgspec
 
-from crossclaw.config import Config
 from crossclaw.domain.agents import ThinkingLevel
-from crossclaw.domain.authority import Authority
-from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Invalid
-from crossclaw.domain.ids import Ids
-from crossclaw.domain.messages import Image, ImageSource, Provenance, Text, UserMessage
-from crossclaw.domain.runs import NewRun, Run, RunPlan
-from crossclaw.domain.sessions import NewSession
+from crossclaw.domain.messages import Image, ImageSource, Provenance
+from crossclaw.domain.runs import Run, RunPlan
 from crossclaw.door.registry import Caller, Method, Params, Result
-from crossclaw.door.resolver import Resolver, SessionHandle
+from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.messages import entry_message, short_message
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.operations import Dedupe
-from crossclaw.policy.send import BLOCKED, decide_send
 from crossclaw.runs.run_store import RunStore
+from crossclaw.sessions.arrivals import (
+    Accepted,
+    Arrival,
+    Replied,
+    RequestId,
+    SessionFacts,
+    SessionNamed,
+)
 from crossclaw.sessions.changing import Changing
-from crossclaw.sessions.commands import CommandAnswer, Commands, SlashCommand
 from crossclaw.sessions.fitting import fitting
-from crossclaw.sessions.freshness import Freshness
-from crossclaw.sessions.intake import digest
-from crossclaw.sessions.queueing import queueing_for
+from crossclaw.sessions.intake import Intake
 from crossclaw.sessions.rows import is_unreadable
 from crossclaw.sessions.stopping import Stopping
 
@@ -108,110 +106,51 @@ class InjectResult(Result, frozen=True):
     message_id: str
 
 
-class ChatServices(msgspec.Struct, frozen=True):
-    """What a chat can do beside accepting a message."""
-
-    commands: Commands
-    freshness: Freshness
-    stopping: Stopping
-    changing: Changing
-
-
 class Chat:
     def __init__(
         self,
-        config: Config,
+        intake: Intake,
         ledger: Ledger,
         resolver: Resolver,
         run_store: RunStore,
-        services: ChatServices,
-        clock: Clock,
-        ids: Ids,
+        stopping: Stopping,
+        changing: Changing,
     ) -> None:
-        self._config = config
+        self._intake = intake
         self._ledger = ledger
         self._resolver = resolver
         self._run_store = run_store
-        self._services = services
-        self._clock = clock
-        self._ids = ids
+        self._stopping = stopping
+        self._changing = changing
 
     async def send(self, caller: Caller, params: ChatSendParams) -> ChatSendResult:
-        handle = await self._resolver.resolve(caller.principal, params.session_key, "talk")
         if not params.message.strip() and not params.attachments:
             raise Invalid("message or attachment required")
-        command = None if params.attachments else self._services.commands.find(params.message)
-        if command is not None:
-            return await self._command(caller, handle, params, command)
-        require_send(self._config, handle)
-        result = await self._submit(caller, handle, params)
-        self._listen(caller, params)
-        return result
-
-    def _listen(self, caller: Caller, params: ChatSendParams) -> None:
-        if caller.listening is not None:
-            caller.listening.runs[params.idempotency_key] = params.session_key
-
-    async def _command(
-        self, caller: Caller, handle: SessionHandle, params: ChatSendParams, command: SlashCommand
-    ) -> ChatSendResult:
-        """Asked again under the same key it is not done again."""
-        key, run_id = handle.key, params.idempotency_key
-        if command.name == "stop" and handle.session is None:
-            return ChatSendResult(ok=True, aborted=False, run_ids=[])
-        known = await self._run_store.find(run_id)
-        answer = (
-            CommandAnswer("") if known else await self._services.commands.run(caller, key, command)
+        run_id, pictures = params.idempotency_key, [each.content for each in params.attachments]
+        received = await self._intake.require(
+            Arrival(
+                road="chat",
+                to=SessionNamed(params.session_key),
+                text=params.message,
+                attachments=pictures_of(params.attachments),
+                origin=Provenance("person", source_channel="webchat"),
+                caller=caller,
+                request=RequestId(id=run_id, words=("chat", params.message, *pictures)),
+                run_id=run_id,
+                plan=RunPlan(thinking=params.thinking, timeout_ms=params.timeout_ms),
+                facts=SessionFacts(channel="webchat"),
+                spelled=params.session_key,
+            )
         )
-        rest = command.argument.strip() if command.name in ("new", "reset") else ""
-        if answer.go_on_with or (known and known.kind == "chat" and rest):
-            words = msgspec.structs.replace(params, message=rest)
-            fresh = await self._resolver.resolve(caller.principal, key.text, "talk")
-            require_send(self._config, fresh)
-            self._listen(caller, params)
-            return await self._submit(caller, fresh, words)
-        self._listen(caller, params)
-        session = NewSession(key=key, session_id=self._ids.new(), channel="webchat")
-        said = UserMessage(params.message, self._clock.now_ms(), Provenance("person"))
-        once = Dedupe("run", run_id, digest("command", key.text, params.message))
-        await self._services.commands.record(caller, session, said, answer, once)
-        if command.name == "stop":
-            stopped = answer.stopped or []
-            return ChatSendResult(ok=True, aborted=bool(stopped), run_ids=stopped)
-        return ChatSendResult(run_id=run_id, status=status_word(known) if known else "started")
-
-    async def _submit(
-        self, caller: Caller, handle: SessionHandle, params: ChatSendParams
-    ) -> ChatSendResult:
-        default_ms = self._config.agents.defaults.timeout_ms
-        new = NewRun(
-            run_id=params.idempotency_key,
-            key=handle.key,
-            kind="chat",
-            message=UserMessage(
-                content_of(params.message, params.attachments),
-                self._clock.now_ms(),
-                Provenance("person", source_channel="webchat"),
-            ),
-            plan=RunPlan(
-                thinking=params.thinking,
-                timeout_ms=params.timeout_ms or default_ms,
-                queue=queueing_for(
-                    self._config.messages.queue, handle.key, handle.session, "webchat"
-                ),
-            ),
-            authority=begin_authority(caller, self._config),
-        )
-        session = NewSession(key=handle.key, session_id=self._ids.new(), channel="webchat")
-        # One scope for chat, agent and send: a run id is unique in the store.
-        pictures = [attachment.content for attachment in params.attachments]
-        once = Dedupe("run", new.run_id, digest("chat", handle.key.text, params.message, *pictures))
-        before = self._services.freshness.before_message(handle.session)
-        submitted = await self._run_store.submit(new, session, dedupe=once, before=before)
-        if not submitted.duplicate:
-            return ChatSendResult(run_id=submitted.run_id, status="started")
-        run = await self._run_store.find(submitted.run_id)
-        return ChatSendResult(run_id=submitted.run_id, status=status_word(run))
+        match received:
+            case Replied(stopped=list() as stopped):
+                return ChatSendResult(ok=True, aborted=bool(stopped), run_ids=stopped)
+            case Replied(known=Run() as known):
+                return ChatSendResult(run_id=run_id, status=status_word(known))
+            case Accepted(duplicate=True):
+                before = await self._run_store.find(received.run_id)
+                return ChatSendResult(run_id=received.run_id, status=status_word(before))
+        return ChatSendResult(run_id=received.run_id, status="started")
 
     async def history(self, caller: Caller, params: ChatHistoryParams) -> ChatHistoryResult:
         handle = await self._resolver.resolve(caller.principal, params.session_key, "create")
@@ -236,19 +175,19 @@ class Chat:
     async def abort(self, caller: Caller, params: ChatAbortParams) -> ChatAbortResult:
         handle = await self._resolver.resolve(caller.principal, params.session_key, "create")
         if params.run_id is None:
-            stopped = await self._services.stopping.stop(handle.key, "stopped by the client")
+            stopped = await self._stopping.stop(handle.key, "stopped by the client")
             return ChatAbortResult(ok=True, aborted=bool(stopped), run_ids=stopped)
         run = await self._run_store.find(params.run_id)
         if run is not None and run.key != handle.key:
             raise Invalid("runId does not match sessionKey")
-        done = run is not None and await self._services.stopping.stop_run(
+        done = run is not None and await self._stopping.stop_run(
             params.run_id, "stopped by the client"
         )
         return ChatAbortResult(ok=True, aborted=done, run_ids=[params.run_id] if done else [])
 
     async def inject(self, caller: Caller, params: InjectParams) -> InjectResult:
         handle = await self._resolver.resolve(caller.principal, params.session_key, "change")
-        entry_id = await self._services.changing.inject(handle.key, params.message, params.label)
+        entry_id = await self._changing.inject(handle.key, params.message, params.label)
         return InjectResult(ok=True, message_id=entry_id)
 
     def methods(self) -> list[Method[Any]]:
@@ -292,22 +231,6 @@ class Chat:
         ]
 
 
-def begin_authority(caller: Caller, config: Config) -> Authority:
-    """What a run may do that this caller begins: what the caller may, within the config's hops."""
-    hops = config.session.agent_to_agent.max_hops
-    return caller.principal.authority.meet(Authority(owner=True, hops_left=hops))
-
-
-def require_send(config: Config, handle: SessionHandle) -> None:
-    if handle.session is not None and handle.session.archived_at is not None:
-        raise Invalid(
-            f"session {handle.key} is archived: it can be read, not written to; "
-            f"crossclaw sessions unarchive {handle.key} brings it back"
-        )
-    if not decide_send(config.session.send_policy, handle.key, handle.session).allowed:
-        raise Invalid(BLOCKED)
-
-
 def status_word(run: Run | None) -> str:
     """What a repeated request hears about its run."""
     if run is None or not run.ended:
@@ -315,11 +238,8 @@ def status_word(run: Run | None) -> str:
     return "ok" if run.status == "ok" else "error"
 
 
-def content_of(message: str, attachments: Sequence[Attachment]) -> str | list[Any]:
-    if not attachments:
-        return message
-    pictures = [_picture(attachment) for attachment in attachments]
-    return [*([Text(message)] if message.strip() else []), *pictures]
+def pictures_of(attachments: Sequence[Attachment]) -> tuple[Image, ...]:
+    return tuple(_picture(attachment) for attachment in attachments)
 
 
 def _picture(attachment: Attachment) -> Image:

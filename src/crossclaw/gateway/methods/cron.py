@@ -26,8 +26,8 @@ from crossclaw.domain.jobs import (
     WakeMode,
 )
 from crossclaw.door.registry import Caller, Method, NoParams, Params, Result
-from crossclaw.gateway.methods.chat import begin_authority
 from crossclaw.schedule.jobs import Jobs
+from crossclaw.sessions.arrivals import begin_authority
 
 RUNS_DEFAULT, RUNS_MAX = 200, 5_000  # OpenClaw's
 LIST_MAX = 200

@@ -7,8 +7,9 @@ import msgspec
 from crossclaw.config import Config
 from crossclaw.door.registry import Caller, Method, Params, Result
 from crossclaw.door.resolver import Resolver
-from crossclaw.gateway.methods.chat import Filled, begin_authority
+from crossclaw.gateway.methods.chat import Filled
 from crossclaw.gateway.publisher import shown_key
+from crossclaw.sessions.arrivals import begin_authority
 from crossclaw.sessions.compacting import Compacting
 
 MESSAGES_MAX = 1_000_000

@@ -12,22 +12,20 @@ import msgspec
 
 from crossclaw.config.current import CurrentConfig
 from crossclaw.domain import untrusted
-from crossclaw.domain.authority import Authority
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Busy, CrossclawError, Forbidden, Invalid
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.messages import Provenance, UserMessage
-from crossclaw.domain.runs import NewRun, RunPlan
-from crossclaw.domain.sessions import NewSession
+from crossclaw.domain.messages import Provenance
 from crossclaw.door.registry import Caller, Method, NoParams, Params, Result
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.client import Client
 from crossclaw.gateway.frames import event
 from crossclaw.gateway.subscribers import Subscription
 from crossclaw.policy.visibility import given_to_node
-from crossclaw.runs.run_store import RunStore
 from crossclaw.schedule.notices import Notices
+from crossclaw.sessions.arrivals import Arrival, begin_authority
+from crossclaw.sessions.intake import Intake
 
 INVOKE_DEFAULT_MS, INVOKE_MAX_MS = 30_000, 10 * 60_000  # a person may have to say yes on the device
 INVOCATIONS_MAX = 1_000  # each holds a task; devices are few
@@ -101,7 +99,7 @@ class Nodes:
         self,
         config: CurrentConfig,
         resolver: Resolver,
-        run_store: RunStore,
+        intake: Intake,
         notices: Notices,
         clients: Callable[[], Sequence[Client]],
         clock: Clock,
@@ -109,7 +107,7 @@ class Nodes:
     ) -> None:
         self._config = config
         self._resolver = resolver
-        self._run_store = run_store
+        self._intake = intake
         self._notices = notices
         self._clients = clients
         self._clock = clock
@@ -214,19 +212,15 @@ class Nodes:
         if not isinstance(text, str) or not text.strip():
             raise Invalid("message required")
         key = await self._key(caller, body.get("sessionKey"), "send")
-        new = NewRun(
-            run_id=self._ids.new(),
-            key=key,
-            kind="node",
-            message=UserMessage(
-                text.strip()[:TEXT_CHARS_MAX],
-                self._clock.now_ms(),
-                Provenance("node", source_channel="node", sender=_own_id(caller)),
-            ),
-            plan=RunPlan(timeout_ms=self._config.agents.defaults.timeout_ms),
-            authority=self._authority(caller),
+        await self._intake.require(
+            Arrival(
+                road="node",
+                to=key,
+                text=text.strip()[:TEXT_CHARS_MAX],
+                origin=Provenance("node", source_channel="node", sender=_own_id(caller)),
+                caller=caller,
+            )
         )
-        await self._run_store.submit(new, NewSession(key=key, session_id=self._ids.new()))
 
     async def _subscribe(self, caller: Caller, body: dict[str, Any], *, wanted: bool) -> None:
         key = await self._key(caller, body.get("sessionKey"), "read")
@@ -247,7 +241,7 @@ class Nodes:
             "next-heartbeat",
             "node",
             Provenance("node", sender=_own_id(caller)[:64]),
-            self._authority(caller),
+            begin_authority(caller, self._config, owner=False),
         )
 
     async def _key(self, caller: Caller, asked: Any, right: Any) -> SessionKey:
@@ -255,10 +249,6 @@ class Nodes:
         if not isinstance(asked, str) or not asked.strip() or asked.strip() == own.text:
             return own
         return (await self._resolver.resolve(caller.principal, asked, right)).key
-
-    def _authority(self, caller: Caller) -> Authority:
-        hops = self._config.session.agent_to_agent.max_hops
-        return caller.principal.authority.meet(Authority(hops_left=hops))
 
     def _heed_rules(self) -> None:
         """A node hears no more of a session that is not bound to it any longer."""

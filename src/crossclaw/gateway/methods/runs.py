@@ -8,27 +8,16 @@ from crossclaw.config import Config
 from crossclaw.domain.agents import ThinkingLevel
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import CrossclawError, Invalid, NotFound
-from crossclaw.domain.ids import Ids
-from crossclaw.domain.messages import AssistantMessage, Provenance, Usage, UserMessage
-from crossclaw.domain.runs import NewRun, Run, RunPlan
-from crossclaw.domain.sessions import NewSession
+from crossclaw.domain.messages import AssistantMessage, Provenance, Usage
+from crossclaw.domain.runs import Run, RunPlan
 from crossclaw.door.registry import Caller, Method, Params, Result, TwoAnswers
-from crossclaw.door.resolver import Resolver, SessionHandle
-from crossclaw.gateway.methods.chat import (
-    Attachment,
-    Filled,
-    RequestKey,
-    begin_authority,
-    content_of,
-    require_send,
-)
+from crossclaw.gateway.methods.chat import Attachment, Filled, RequestKey, pictures_of
 from crossclaw.gateway.methods.sessions import Label
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.operations import Dedupe
 from crossclaw.runs.run_store import RunStore
+from crossclaw.sessions.arrivals import Arrival, RequestId, SessionFacts, SessionNamed
 from crossclaw.sessions.choosing import ModelChoices
-from crossclaw.sessions.freshness import Freshness
-from crossclaw.sessions.intake import digest
+from crossclaw.sessions.intake import Intake
 
 WAIT_DEFAULT_MS = 30_000
 WAIT_MAX_MS = 24 * 3600 * 1000  # a client that waits longer asks again; the answer is in the ledger
@@ -97,71 +86,56 @@ class Runs:
     def __init__(
         self,
         config: Config,
+        intake: Intake,
         ledger: Ledger,
-        resolver: Resolver,
         run_store: RunStore,
-        freshness: Freshness,
         models: ModelChoices,
         clock: Clock,
-        ids: Ids,
     ) -> None:
-        self._freshness = freshness
-        self._models = models
         self._config = config
+        self._intake = intake
         self._ledger = ledger
-        self._resolver = resolver
         self._run_store = run_store
+        self._models = models
         self._clock = clock
-        self._ids = ids
 
     async def agent(self, caller: Caller, params: AgentCallParams) -> TwoAnswers:
-        handle = await self._resolver.resolve(
-            caller.principal, self._target(params), "talk", params.agent_id
+        run_id, payload = params.idempotency_key, msgspec.json.encode(params).decode()
+        await self._intake.require(
+            Arrival(
+                road="agent",
+                to=self._target(params),
+                text=params.message,
+                attachments=pictures_of(params.attachments),
+                origin=Provenance("person", source_channel=params.channel or "webchat"),
+                caller=caller,
+                request=RequestId(id=run_id, words=("agent", payload)),
+                run_id=run_id,
+                plan=self._plan(params),
+                facts=SessionFacts(label=params.label),
+                replies_to_last=bool(params.deliver),
+                spelled=params.session_key or "",
+            )
         )
-        require_send(self._config, handle)
-        run_id = params.idempotency_key
-        new = self._new_run(caller, handle, params)
-        payload = msgspec.json.encode(params).decode()
-        once = Dedupe("run", run_id, digest("agent", handle.key.text, payload))
-        session = NewSession(key=handle.key, session_id=self._ids.new(), label=params.label)
-        before = self._freshness.before_message(handle.session)
-        await self._run_store.submit(new, session, dedupe=once, before=before)
-        if caller.listening is not None:
-            caller.listening.runs[run_id] = params.session_key or handle.key.text
         first = AgentResult(run_id=run_id, status="accepted", accepted_at=self._clock.now_ms())
         return TwoAnswers(first, lambda: self._final(run_id))
 
-    def _target(self, params: AgentCallParams) -> str:
+    def _target(self, params: AgentCallParams) -> SessionNamed:
         agents = self._config.agents
         if params.agent_id is not None and agents.find(params.agent_id) is None:
             known = ", ".join(agents.ids())
             raise Invalid(
                 f'invalid agent params: unknown agent id "{params.agent_id}"; there are {known}'
             )
-        return params.session_key or params.session_id or "main"
+        return SessionNamed(params.session_key or params.session_id or "main", params.agent_id)
 
-    def _new_run(self, caller: Caller, handle: SessionHandle, params: AgentCallParams) -> NewRun:
-        timeout_ms = params.timeout * 1000 if params.timeout else None
-        address = handle.session.last_address if handle.session else None
-        deliver = bool(params.deliver) and address is not None
-        return NewRun(
-            run_id=params.idempotency_key,
-            key=handle.key,
-            kind="agent",
-            message=UserMessage(
-                content_of(params.message, params.attachments),
-                self._clock.now_ms(),
-                Provenance("person", source_channel=params.channel or "webchat"),
-            ),
-            plan=RunPlan(
-                deliver=deliver,
-                reply_to=address if deliver else None,
-                context=params.extra_system_prompt,
-                model=self._models.check(params.model) if params.model else None,
-                thinking=params.thinking,
-                timeout_ms=timeout_ms or self._config.agents.defaults.timeout_ms,
-            ),
-            authority=begin_authority(caller, self._config),
+    def _plan(self, params: AgentCallParams) -> RunPlan:
+        return RunPlan(
+            deliver=False,
+            context=params.extra_system_prompt,
+            model=self._models.check(params.model) if params.model else None,
+            thinking=params.thinking,
+            timeout_ms=params.timeout * 1000 if params.timeout else None,
         )
 
     async def _final(self, run_id: str) -> AgentResult:

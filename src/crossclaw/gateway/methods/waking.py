@@ -7,10 +7,10 @@ from crossclaw.domain.clock import Clock
 from crossclaw.domain.jobs import Filled, WakeMode
 from crossclaw.domain.messages import Provenance
 from crossclaw.door.registry import Caller, Method, NoParams, Params, Result
-from crossclaw.gateway.methods.chat import begin_authority
 from crossclaw.ledger.contract import Ledger
 from crossclaw.schedule.heartbeats import PREFIX, Heartbeats
 from crossclaw.schedule.notices import Notices
+from crossclaw.sessions.arrivals import begin_authority
 
 
 class WakeCallParams(Params, frozen=True):

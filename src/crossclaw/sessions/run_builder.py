@@ -1,0 +1,82 @@
+"""The one builder of runs: whatever is to be carried out in a session is put together here."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from crossclaw.config import Config
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.ids import Ids
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import Provenance, Text, UserBlock, UserMessage
+from crossclaw.domain.runs import Cause, NewRun, Run, RunKind, RunPlan
+from crossclaw.ledger.operations import Submit
+
+Content = str | list[UserBlock]
+
+PLAIN = RunPlan()
+FIRST = Cause()
+"""Of a run that nothing led to but whoever asked for it."""
+
+
+class RunBuilder:
+    def __init__(self, config: Config, clock: Clock, ids: Ids) -> None:
+        self.config = config
+        self.clock = clock
+        self.ids = ids
+
+    def new(
+        self,
+        kind: RunKind,
+        key: SessionKey,
+        said: UserMessage | None,
+        *,
+        run_id: str | None = None,
+        plan: RunPlan = PLAIN,
+        authority: Authority,
+        cause: Cause = FIRST,
+    ) -> NewRun:
+        """Only a compaction has nothing that was said."""
+        return NewRun(
+            run_id=run_id or self.ids.new(),
+            key=key,
+            kind=kind,
+            message=said,
+            plan=plan,
+            authority=authority,
+            cause=cause,
+        )
+
+    def said(self, content: Content, origin: Provenance) -> UserMessage:
+        return UserMessage(content, self.clock.now_ms(), origin)
+
+    def following(
+        self,
+        run: Run,
+        kind: RunKind,
+        key: SessionKey,
+        content: Content,
+        origin: Provenance,
+        *,
+        run_id: str,
+        plan: RunPlan,
+    ) -> Submit:
+        """What the end of a run brings about, to be stored with that end. It belongs to the run: no hop
+        further, and no more authority."""
+        said = self.said(content, origin)
+        new = self.new(
+            kind,
+            key,
+            said,
+            run_id=run_id,
+            plan=plan,
+            authority=run.authority,
+            cause=run.cause.followed_by(run.run_id),
+        )
+        return Submit(new=new, at=said.timestamp)
+
+
+def content_of(text: str, attachments: Sequence[UserBlock]) -> Any:
+    if not attachments:
+        return text
+    return [*([Text(text)] if text.strip() else []), *attachments]
