@@ -145,16 +145,27 @@ def test_the_gateways_own_program_cannot_be_changed(home: Home) -> None:
     assert told.count("Read-only file system") == 2
 
 
+@pytest.mark.spec("V2")
+def test_no_command_reads_what_was_said_in_sessions(home: Home) -> None:
+    """An agent that sees only its own sessions would see everybody's in the transcripts for people."""
+    others = home.state / "sessions" / "other" / "a.jsonl"
+    others.parent.mkdir(parents=True)
+    others.write_text("said in confidence", "utf-8")
+
+    told = home("exec", command=f"cat {others}; cat ../sessions/*/*; ls -A ../sessions")
+
+    assert "said in confidence" not in told
+    assert "a.jsonl" not in told.replace(str(others), "")
+
+
 def test_everything_else_is_as_it_was(home: Home) -> None:
-    """Files of the person's own, other workspaces, transcripts, the environment, exit codes, devices."""
-    (home.state / "sessions").mkdir()
-    (home.state / "sessions" / "a.jsonl").write_text("said", "utf-8")
+    """Files of the person's own, other workspaces, the environment, exit codes, devices."""
     beside = home.folder / "home" / "notes.txt"
     beside.write_text("of the owner", "utf-8")
 
-    told = home("exec", command=f"cat {beside} ../sessions/a.jsonl; echo x > made; echo y > {beside}; pwd; exit 7")  # fmt: skip
+    told = home("exec", command=f"cat {beside}; echo x > made; echo y > {beside}; pwd; exit 7")  # fmt: skip
 
-    assert told == f"of the ownersaid{home.workspace}\n[exit code 7]"
+    assert told == f"of the owner{home.workspace}\n[exit code 7]"
     assert ((home.workspace / "made").read_text(), beside.read_text()) == ("x\n", "y\n")
     assert home("exec", command="head -c 3 /dev/urandom | wc -c; id -u").startswith(
         f"3\n{os.getuid()}"

@@ -63,7 +63,6 @@ class Hidden(msgspec.Struct, frozen=True):
             yield from ("--ro-bind", str(program), str(program))
         state = str(_real(self.state_dir))
         yield from ("--perms", "0700", "--tmpfs", state)
-        yield from ("--ro-bind-try", f"{state}/sessions", f"{state}/sessions")
         for workspace in map(_real, self.workspaces):
             if workspace.is_relative_to(state):
                 yield from ("--bind-try", str(workspace), str(workspace))
