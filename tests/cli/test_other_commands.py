@@ -327,6 +327,11 @@ def test_the_doctor_tries_the_sandbox_where_one_is_wanted(person: Person) -> Non
     missing = person.types("doctor", PATH=str(person.folder))
 
     assert "bubblewrap works, for main" in there.stdout
+    held = " ".join(there.stdout.split())
+    by_kernel = "workspace of main: a quota of the kernel holds it to" in held
+    assert (
+        by_kernel or "workspace of main: held to 20480 MB and 1000000 files by measuring it" in held
+    )
     assert missing.returncode == Exit.FAILED
     assert "apt install bubblewrap" in " ".join(missing.stdout.split())
 

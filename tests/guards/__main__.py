@@ -18,7 +18,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.guards.table import GUARDS, Guard
+from tests.guards.guard import Guard
+from tests.guards.table import GUARDS
 
 ROOT = Path(__file__).parents[2]
 COPIED = ("src", "tests", "bench", "docs")

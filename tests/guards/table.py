@@ -4,7 +4,8 @@
 nothing.
 """
 
-from typing import NamedTuple
+from tests.guards.guard import Guard
+from tests.guards.later import LATER
 
 STRANGERS = "tests/wire/test_strangers.py"
 AUTH = "tests/unit/test_gateway_auth.py"
@@ -14,17 +15,8 @@ REVOKED = "tests/wire/test_revocation.py"
 PRIVATE = "tests/unit/test_private_files.py"
 
 
-class Guard(NamedTuple):
-    item: int
-    what: str
-    path: str
-    """Below src/crossclaw."""
-    old: str
-    new: str
-    tests: tuple[str, ...]
-
-
 GUARDS = (
+    *LATER,
     # ── 5: strangers and guesses ───────────────────────────────────────────────────────────────
     Guard(
         5,
@@ -349,7 +341,7 @@ GUARDS = (
         10,
         "a file tool leaves room for the ledger",
         "sandbox/files.py",
-        "    refuse_full_disk(place)\n",
+        "    refuse_full_disk(place, len(data))\n",
         "",
         ("tests/sandbox/test_kernel.py::test_a_file_tool_leaves_the_disk_to_the_ledger_as_well",),
     ),
@@ -367,8 +359,8 @@ GUARDS = (
         10,
         "every sandboxed program has the filter of system calls",
         "sandbox/bubblewrap.py",
-        'argv, self._environ, Path("/"), self._limits, seccomp_program(), disk=place.folder',
-        'argv, self._environ, Path("/"), self._limits, disk=place.folder',
+        'argv, self._environ, Path("/"), limits, seccomp_program(), disk=place.folder',
+        'argv, self._environ, Path("/"), limits, disk=place.folder',
         ("tests/sandbox/test_kernel.py::test_every_process_has_the_filter",),
     ),
     Guard(

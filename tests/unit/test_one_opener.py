@@ -37,7 +37,8 @@ NO_AGENT_CHOOSES = {
     "sandbox/places.py": "finds bubblewrap; compares the paths of folders",
     "sandbox/bubblewrap.py": "the system's own folders",
     "sandbox/host.py": "finds the shell",
-    "sandbox/keeper.py": "/proc, in a process of its own",
+    "sandbox/keeper.py": "/proc, in a process of its own; measures a folder by its handles, and opens no file",
+    "sandbox/quota.py": "asks the kernel about a folder, by its handle",
 }
 
 OF_OS = frozenset(

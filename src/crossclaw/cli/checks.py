@@ -298,6 +298,33 @@ def sandbox(place: StateLocation) -> Iterator[Finding]:
         )
     else:
         yield Finding("sandbox", "ok", f"bubblewrap works, for {', '.join(boxed)}")
+    yield from _rooms(place, boxed)
+
+
+def _rooms(place: StateLocation, boxed: list[str]) -> Iterator[Finding]:
+    """What holds the workspaces of sandboxed agents to their size."""
+    from crossclaw.sandbox.quota import find_quota  # noqa: PLC0415  only where it is wanted
+
+    agents = place.config.agents
+    for agent_id in boxed:
+        folder, settings = place.paths.workspace(agent_id, agents), agents.sandbox_for(agent_id)
+        limits, found = settings.bounds, find_quota(folder)
+        about = f"workspace of {agent_id}"
+        if settings.workspace_access != "rw":
+            continue
+        if found is not None:
+            most = [f"{found.bytes // 2**20} MB"] if found.bytes else []
+            most += [f"{found.files} files"] if found.files else []
+            yield Finding(about, "ok", f"a quota of the kernel holds it to {' and '.join(most)}")
+        elif limits.workspace_mb or limits.workspace_files:
+            most = [f"{limits.workspace_mb} MB"] if limits.workspace_mb else []
+            most += [f"{limits.workspace_files} files"] if limits.workspace_files else []
+            text = f"held to {' and '.join(most)} by measuring it (no quota of the kernel is in force there)"
+            yield Finding(about, "ok", text)
+        else:
+            text = "a sandboxed session may fill the disk with it, up to sandbox.limits.keepFreeMb"
+            todo = "Set sandbox.limits.workspaceMb and workspaceFiles."
+            yield Finding(about, "warning", text, todo)
 
 
 def _open_host(place: StateLocation) -> Iterator[Finding]:

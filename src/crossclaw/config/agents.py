@@ -94,6 +94,10 @@ class SandboxLimits(Section, frozen=True):
     """How large a file it may write."""
     keep_free_mb: Count = 512
     """What must stay free on the workspace's disk: a command is ended before it takes that, so that the gateway can go on writing."""
+    workspace_mb: Count = 20_480
+    """How much the workspace may hold: a command that goes on writing beyond it is ended. By a quota of the kernel where there is one. 0: no limit."""
+    workspace_files: Count = 1_000_000
+    """How many files and folders the workspace may hold, likewise."""
 
 
 class SandboxConfig(Section, frozen=True):

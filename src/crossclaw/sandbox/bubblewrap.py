@@ -77,9 +77,12 @@ class Bubblewrap:
             *("--chdir", os.path.normpath(f"{WORKSPACE}/{folder}")),
             *("--", shell(), "-c", command),
         )
+        limits, note = self._limits, ""
+        if limits is not None and place.room is not None:
+            limits, note = place.room.fit(limits)
         # What bubblewrap itself is given can be read inside, in /proc/1/environ: so it gets no more.
         return Wrapped(
-            argv, self._environ, Path("/"), self._limits, seccomp_program(), disk=place.folder
+            argv, self._environ, Path("/"), limits, seccomp_program(), disk=place.folder, note=note
         )
 
     def _found(self) -> str:

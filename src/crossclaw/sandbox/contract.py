@@ -19,7 +19,12 @@ class CommandLimits(msgspec.Struct, frozen=True):
     file_bytes: int
     """The largest file that it can write."""
     free_bytes: int = 0
-    """What must stay free on the disk of its folder, for the ledger."""
+    """What must stay free on the disk, for the ledger."""
+    ledger: Path = Path("/")
+    """Where the ledger lies."""
+    folder_bytes: int = 0
+    """What the folder may hold; 0: that is not looked at."""
+    folder_files: int = 0
 
     def as_text(self, folder: Path) -> str:
         """For the keeper, which is a program of its own."""
@@ -28,8 +33,11 @@ class CommandLimits(msgspec.Struct, frozen=True):
             "processes": self.processes,
             "file": self.file_bytes,
             "free": self.free_bytes,
+            "folder_bytes": self.folder_bytes,
+            "folder_files": self.folder_files,
         }
-        return ",".join([*(f"{k}={v}" for k, v in numbers.items()), bytes(folder).hex()])
+        paths = [bytes(each).hex() for each in (folder, self.ledger)]
+        return ",".join([*(f"{k}={v}" for k, v in numbers.items()), *paths])
 
 
 class Wrapped(msgspec.Struct, frozen=True):
@@ -42,7 +50,9 @@ class Wrapped(msgspec.Struct, frozen=True):
     seccomp: bytes = b""
     """The filter of system calls, for bubblewrap."""
     disk: Path = Path("/")
-    """Where it writes: the limits look at what is free there."""
+    """Where it writes: the limits look at what is there, and what is free."""
+    note: str = ""
+    """What whoever runs it should know."""
 
 
 class Sandbox(Protocol):
@@ -50,6 +60,18 @@ class Sandbox(Protocol):
 
     def wrap(self, place: "WorkPlace", command: str, folder: str) -> Wrapped:
         """`folder` is where to begin, relative to the place's own."""
+        ...
+
+
+class FolderRoom(Protocol):
+    """How much a folder may hold. It looks at the disk: not for the event loop."""
+
+    def refuse_more(self, size: int) -> None:
+        """Raise unless so many bytes more, in a new file, still fit."""
+        ...
+
+    def fit(self, limits: CommandLimits) -> tuple[CommandLimits, str]:
+        """What a command may take that runs there now, and what it should be told."""
         ...
 
 
@@ -74,6 +96,8 @@ class WorkPlace(msgspec.Struct, frozen=True):
     """Files and folders of the gateway's own, which no path reaches even where they lie inside."""
     free_bytes: int = 0
     """What `write` and `edit` leave free on the disk."""
+    room: "FolderRoom | None" = None
+    """What the folder may hold; None: as much as the disk."""
     keeps_prompt: bool = False
     """Whether the owner's `PROMPT_FILES` lie in this folder and can only be read here."""
 

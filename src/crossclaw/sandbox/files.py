@@ -105,7 +105,7 @@ def replace_file(place: WorkPlace, path: str, data: bytes) -> bool:
     if not place.writable:
         raise Forbidden("your workspace is read-only here (sandbox.workspaceAccess)")
     make_folder(place.folder)
-    refuse_full_disk(place)
+    refuse_full_disk(place, len(data))
     with _walk(place, path, create=True) as (folder, name, at_root):
         if place.keeps_prompt:
             check_prompt_files(place.folder)
@@ -141,12 +141,14 @@ def _write_in_place(folder: int, name: str, data: bytes, path: str) -> None:
         raise _refusal(error, path) from None
 
 
-def refuse_full_disk(place: WorkPlace) -> None:
+def refuse_full_disk(place: WorkPlace, size: int) -> None:
     if place.free_bytes and keeper.free_bytes(str(place.folder)) < place.free_bytes:
         raise Forbidden(
             f"less than {place.free_bytes // 2**20} MB of the disk are left, which the gateway needs "
             "(sandbox.limits.keepFreeMb); remove something first, or tell your owner"
         )
+    if place.room is not None:
+        place.room.refuse_more(size)
 
 
 def check_folder(place: WorkPlace, path: str) -> str:

@@ -9,14 +9,19 @@ gateway is gone, however it went. Its exit code is the command's.
 import os
 import select
 import signal
+import stat
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Generator, Sequence
 from contextlib import suppress
 
 WATCH_S = 0.25  # between two looks at the gateway and at what the limits count
 CLOSE_WATCH_S = 0.02  # likewise, when less than so many times what must stay free is left
 NEAR = 8
-FREE_NAMES = 1_000  # files that can still be made on the disk
+FREE_NAMES = 10_000  # files that can still be made on the disk; a program makes 2,000 between two close looks
+MEASURE_S = 0.02  # how long the folder is measured at once, before the next look
+MEASURE_PAUSE_S = 2.0  # between two measures, and at least ten times what one takes
+DEPTH_MAX = 200  # of folders in each other: each is held open, and a process has 1,024 files
 GRACE_S = 0.5  # for a command that is told to end; then it is ended
 SUBREAPER, DEATH_SIGNAL = 36, 1  # PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG in <linux/prctl.h>
 NO_SUCH_PROGRAM = 127  # as shells say it
@@ -27,7 +32,9 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 def main(arguments: Sequence[str]) -> int:
     gateway, limits, command = int(arguments[0]), _read_limits(arguments[1]), list(arguments[2:])
-    disk = _disk_of(arguments[1])
+    folder, ledger = _paths_of(arguments[1])
+    disk = ledger if _same_disk(folder, ledger) else folder
+    size = _FolderWatch(folder, limits)
     woken, wakes = os.pipe()
     os.set_blocking(wakes, False)
     signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
@@ -36,21 +43,21 @@ def main(arguments: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, lambda number, frame: told.append(number))
     _control(SUBREAPER, 1)
     _bound(limits)
-    pid = _start(command)
+    pid = _start(command, may_write=limits.get("file") != 0)
     try:
         while (code := _reap(pid)) is None:
             if told or os.getppid() != gateway:
                 return _end_gently(pid, woken)
-            if trouble := _passed(limits, disk):
+            if trouble := _passed(limits, disk) or size.passed():
                 sys.stderr.write(f"[ended: {trouble}]\n")
                 return 128 + signal.SIGKILL
-            _nap(woken, _next_look_s(limits, disk))
+            _nap(woken, min(_next_look_s(limits, disk), size.next_look_s))
         return code
     finally:
         _end_all(pid)
 
 
-def _start(command: list[str]) -> int:
+def _start(command: list[str], *, may_write: bool) -> int:
     """In a group of its own: a command that ends its group does not end its keeper. Should the keeper
     be killed all the same, the kernel ends the command."""
     keeper = os.getpid()
@@ -60,10 +67,9 @@ def _start(command: list[str]) -> int:
     try:
         os.setpgid(0, 0)
         _control(DEATH_SIGNAL, signal.SIGKILL)
-        for ignored in (
-            signal.SIGPIPE,
-            signal.SIGXFSZ,
-        ):  # by Python, and whoever is started inherits it
+        # Python ignores these, and whoever is started inherits it. Where nothing can be written, a program is told so
+        # and goes on.
+        for ignored in (signal.SIGPIPE, *((signal.SIGXFSZ,) if may_write else ())):
             signal.signal(ignored, signal.SIG_DFL)
         if os.getppid() == keeper:
             os.execvp(command[0], command)
@@ -171,9 +177,19 @@ def _read_limits(text: str) -> dict[str, int]:
     return {name: int(value) for name, value in pairs}
 
 
-def _disk_of(text: str) -> str:
-    """The last part, in hexadecimal: a path may hold anything."""
-    return os.fsdecode(bytes.fromhex(text.rpartition(",")[2])) if text else ""
+def _paths_of(text: str) -> tuple[str, str]:
+    """The last two parts, in hexadecimal: a path may hold anything."""
+    if not text:
+        return "", ""
+    folder, ledger = (os.fsdecode(bytes.fromhex(part)) for part in text.split(",")[-2:])
+    return folder, ledger
+
+
+def _same_disk(one: str, other: str) -> bool:
+    """A quota of the folder says what is free of the quota: what is free for the ledger is asked at the ledger."""
+    with suppress(OSError):
+        return os.stat(one).st_dev == os.stat(other).st_dev
+    return False
 
 
 def _bound(limits: dict[str, int]) -> None:
@@ -208,20 +224,137 @@ def _passed(limits: dict[str, int], disk: str) -> str:
 
 
 def free_bytes(disk: str) -> int:
-    """As a quota of its folder says it, where there is one. A disk without room for a name is full, too."""
+    """A disk without room for names is full, too."""
+    room, names = free_room(disk)
+    return 0 if names < FREE_NAMES else room
+
+
+def free_room(disk: str) -> tuple[int, int]:
+    """Bytes and names that are free, as a quota of the folder says it where there is one."""
     try:
         about = os.statvfs(disk)
     except OSError:
-        return sys.maxsize
-    if about.f_files and about.f_favail < FREE_NAMES:
-        return 0
-    return about.f_bavail * about.f_frsize
+        return sys.maxsize, sys.maxsize
+    return about.f_bavail * about.f_frsize, about.f_favail if about.f_files else sys.maxsize
 
 
 def _next_look_s(limits: dict[str, int], disk: str) -> float:
     """Near the end of the disk it is looked at often: disks write gigabytes in a second."""
-    near = bool(limits) and free_bytes(disk) < limits["free"] * NEAR
+    if not limits:
+        return WATCH_S
+    room, names = free_room(disk)
+    near = room < limits["free"] * NEAR or names < FREE_NAMES * NEAR
     return CLOSE_WATCH_S if near else WATCH_S
+
+
+# ── what a folder holds ────────────────────────────────────────────────────────────────────────
+
+
+def measure(folder: str) -> Generator[None, None, tuple[int, int]]:
+    """Bytes and names below a folder, by directory handles: no link is followed, no other disk entered. It stops
+    after each name, because a folder may have millions. What hides itself counts as more than anything."""
+    try:
+        root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return 0, 0
+    size = files = 0
+    disk = os.fstat(root).st_dev
+    above = [(root, os.scandir(root))]
+    try:
+        while above:
+            yield
+            opened, names = above[-1]
+            entry = next(names, None)
+            if entry is None:
+                names.close()
+                os.close(above.pop()[0])
+                continue
+            with suppress(FileNotFoundError, NotADirectoryError):
+                about = entry.stat(follow_symlinks=False)
+                files += 1
+                size += about.st_blocks * 512 // (1 if entry.is_dir() else max(1, about.st_nlink))
+                if stat.S_ISDIR(about.st_mode) and about.st_dev == disk:
+                    below = _enter(entry.name, opened, about.st_uid, len(above))
+                    if below is not None:
+                        above.append((below, os.scandir(below)))
+    except OverflowError:
+        return sys.maxsize, sys.maxsize
+    finally:
+        for opened, names in above:
+            names.close()
+            os.close(opened)
+    return size, files
+
+
+def _enter(name: str, above: int, owner: int, depth: int) -> int | None:
+    """A folder that nobody but its owner closed, or one that is too deep, could hide anything."""
+    if depth >= DEPTH_MAX:
+        raise OverflowError
+    try:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        return os.open(name, flags, dir_fd=above)
+    except PermissionError:
+        if owner == os.geteuid():
+            raise OverflowError from None
+    except OSError:
+        pass  # it is gone, or no folder any more
+    return None
+
+
+class _FolderWatch:
+    """What the folder holds while a command runs. A look at what is free on the disk is cheap, so that a folder is
+    measured when that has fallen by half of what it may still take, and now and then beside that."""
+
+    def __init__(self, folder: str, limits: dict[str, int]) -> None:
+        self._folder = folder
+        self._most = (limits.get("folder_bytes", 0), limits.get("folder_files", 0))
+        self._walk: Generator[None, None, tuple[int, int]] | None = None
+        self._began = self._took_s = 0.0
+        self._due = time.monotonic() + WATCH_S
+        self._free = free_room(folder)
+        self._room = (0, 0)
+
+    @property
+    def next_look_s(self) -> float:
+        return MEASURE_S / 2 if self._walk is not None else WATCH_S
+
+    def passed(self) -> str:
+        """Which limit the folder has passed, as far as it is known by now."""
+        if not any(self._most):
+            return ""
+        if self._walk is None:
+            if time.monotonic() < self._due and not self._fell():
+                return ""
+            self._began, self._free = time.monotonic(), free_room(self._folder)
+            self._walk = measure(self._folder)
+        until = time.monotonic() + MEASURE_S
+        try:
+            while time.monotonic() < until:
+                next(self._walk)
+        except StopIteration as done:
+            self._walk = None
+            return self._judge(*done.value)
+        return ""
+
+    def _fell(self) -> bool:
+        if time.monotonic() < self._began + 2 * self._took_s:
+            return False  # others write, too: it is not measured all the time for them
+        now = free_room(self._folder)
+        pairs = zip(self._free, now, self._room, self._most, strict=True)
+        return any(most and then - free > room // 2 for then, free, room, most in pairs)
+
+    def _judge(self, size: int, files: int) -> str:
+        self._took_s = time.monotonic() - self._began
+        self._due = time.monotonic() + max(MEASURE_PAUSE_S, 10 * self._took_s)
+        bytes_max, files_max = self._most
+        self._room = (max(0, bytes_max - size), max(0, files_max - files))
+        if bytes_max and size > bytes_max:
+            return f"the workspace holds more than {bytes_max // 2**20} MB (sandbox.limits.workspaceMb)"
+        if files_max and files > files_max:
+            return (
+                f"the workspace holds more than {files_max} files (sandbox.limits.workspaceFiles)"
+            )
+        return ""
 
 
 def _resident_bytes(pid: int) -> int:

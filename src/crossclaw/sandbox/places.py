@@ -21,6 +21,7 @@ from crossclaw.sandbox.contract import CommandLimits, WorkPlace
 from crossclaw.sandbox.host import Host
 from crossclaw.sandbox.masked import Hidden, Masked
 from crossclaw.sandbox.reach import refuse_config_within, refuse_nested
+from crossclaw.sandbox.room import Room
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ class Places:
         self._open_state: dict[str, bool] = {}
         """By agent: whether its workspace holds the gateway's own folder."""
         self._writing: dict[Path, anyio.Lock] = {}
+        self._rooms: dict[tuple[Path, int, int], Room] = {}
         self._settings: tuple[Agents, dict[str, SandboxConfig]] = (config.agents, {})
         """By agent, as long as the config has these; asked for in every run."""
 
@@ -105,16 +107,23 @@ class Places:
         here = Authority(owner=True, workspace=settings.workspace_access)
         access = authority.meet(here).workspace
         folder = self._among(authority.workspaces, folder)
+        folder = self._scratch(settings, key) if access == "none" else folder
         return WorkPlace(
-            folder=self._scratch(settings, key) if access == "none" else folder,
+            folder=folder,
             seen_as=WORKSPACE,
             writable=access != "ro",
             network=settings.allows_network and authority.network,
             sandboxed=True,
             free_bytes=settings.bounds.keep_free_mb * 2**20,
+            room=self._room(folder, settings) if access != "ro" else None,
             keeps_prompt=access == "rw",
-            sandbox=Bubblewrap(self._program, self._environ, passed, _limits(settings)),
+            sandbox=Bubblewrap(self._program, self._environ, passed, self._limits(settings)),
         )
+
+    def _room(self, folder: Path, settings: SandboxConfig) -> Room:
+        """One for a folder, whoever works there: it remembers what it has measured."""
+        most = (settings.bounds.workspace_mb * 2**20, settings.bounds.workspace_files)
+        return self._rooms.setdefault((folder, *most), Room(folder, *most))
 
     def _among(self, agents: frozenset[str] | None, own: Path) -> Path:
         """The agent's own workspace if the run may see it, else that of the one whose arm it is."""
@@ -208,8 +217,12 @@ class Places:
                 f"{self._state_dir}, which no sandboxed session may reach; choose another workspace"
             )
 
-
-def _limits(settings: SandboxConfig) -> CommandLimits:
-    limits = settings.bounds
-    free = limits.keep_free_mb * 2**20
-    return CommandLimits(limits.memory_mb * 2**20, limits.processes, limits.file_mb * 2**20, free)
+    def _limits(self, settings: SandboxConfig) -> CommandLimits:
+        limits = settings.bounds
+        return CommandLimits(
+            memory_bytes=limits.memory_mb * 2**20,
+            processes=limits.processes,
+            file_bytes=limits.file_mb * 2**20,
+            free_bytes=limits.keep_free_mb * 2**20,
+            ledger=self._state_dir,
+        )

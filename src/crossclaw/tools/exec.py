@@ -57,7 +57,7 @@ class Exec(Tool[ExecParams]):
             finished = await run_program(
                 wrapped, min(params.timeout or longest, longest), context.tell
             )
-        return _told(finished)
+        return _told(finished, wrapped.note)
 
 
 @asynccontextmanager
@@ -85,8 +85,9 @@ def _wrap(place: WorkPlace, params: ExecParams) -> Wrapped:
     return place.sandbox.wrap(place, params.command, check_folder(place, params.workdir))
 
 
-def _told(finished: Finished) -> str:
+def _told(finished: Finished, note: str) -> str:
     output = finished.output.rstrip("\n") or "(no output)"
+    output += f"\n[{note}]" if note else ""
     if finished.exit_code is None:
         raise ToolFailed(f"{output}\n[no exit code: {finished.ended_because}]")
     return f"{output}\n[exit code {finished.exit_code}]"

@@ -1,0 +1,128 @@
+"""Guards that came after the first table: a workspace's room, guests, hooks, servers' new tools, transcripts."""
+
+from tests.guards.guard import Guard
+
+ROOM = "tests/sandbox/test_workspace_room.py"
+FILLS = f"{ROOM}::test_a_command_that_fills_the_workspace_is_ended_and_then_it_can_only_be_emptied"
+GUESTS = "tests/flows/test_guests.py"
+
+LATER = (
+    Guard(
+        6,
+        "a tool that a server brings later is held",
+        "ledger/sqlite/agreed_tools.py",
+        "digest if is_first_sight else NOTHING",
+        "digest",
+        (
+            "tests/flows/test_mcp_tools_that_change.py::test_a_tool_that_comes_after_the_server_was_first_seen_is_held",
+        ),
+    ),
+    Guard(
+        6,
+        "hooks leave places to jobs and agents",
+        "providers/registry.py",
+        "[self._outside] if request.outside else []",
+        "[]",
+        (
+            "tests/unit/test_provider_registry.py::test_calls_of_hooks_leave_places_for_jobs_and_agents",
+        ),
+    ),
+    Guard(
+        6,
+        "what a hook brings about stands with the hook",
+        "domain/authority.py",
+        "any(maker.credential_id == HOOKS for maker in self.made_by)",
+        "False",
+        ("tests/flows/test_who_waits_at_a_model.py",),
+    ),
+    Guard(
+        9,
+        "a damaged entry is shown in its place to people's clients",
+        "gateway/methods/chat.py",
+        "if entry.message is not None or is_unreadable(entry)]",
+        "if entry.message is not None]",
+        ("tests/flows/test_one_bad_row.py",),
+    ),
+    Guard(
+        10,
+        "a folder is measured while a command runs",
+        "sandbox/keeper.py",
+        "_passed(limits, disk) or size.passed():",
+        "_passed(limits, disk):",
+        (FILLS,),
+    ),
+    Guard(
+        10,
+        "nothing is written into a full workspace by a command",
+        "sandbox/room.py",
+        "file_bytes=0 if is_full else limits.file_bytes,",
+        "file_bytes=limits.file_bytes,",
+        (FILLS,),
+    ),
+    Guard(
+        10,
+        "nor by a file tool",
+        "sandbox/files.py",
+        "        place.room.refuse_more(size)\n",
+        "        pass\n",
+        (FILLS,),
+    ),
+    Guard(
+        10,
+        "what is too deep to be measured is too large",
+        "sandbox/keeper.py",
+        "        return sys.maxsize, sys.maxsize\n    finally:",
+        "        return size, files\n    finally:",
+        (f"{ROOM}::test_a_tree_that_is_too_deep_to_be_measured_counts_as_too_large",),
+    ),
+    Guard(
+        10,
+        "the last names of a disk are watched closely",
+        "sandbox/keeper.py",
+        " or names < FREE_NAMES * NEAR",
+        "",
+        (f"{ROOM}::test_the_end_of_a_disks_names_is_watched_as_closely_as_that_of_its_bytes",),
+    ),
+    Guard(
+        12,
+        "no path of this machine is told to a guest",
+        "policy/visibility.py",
+        "return not (self.sandboxed or self.key.is_guest)",
+        "return not self.sandboxed",
+        (f"{GUESTS}::test_no_path_of_this_machine_is_told_to_a_guest",),
+    ),
+    Guard(
+        12,
+        "nor in what its child reports",
+        "sessions/spawn_report.py",
+        "transcript=None if elsewhere else str(path)",
+        "transcript=str(path)",
+        (f"{GUESTS}::test_no_path_of_this_machine_is_told_to_a_guest",),
+    ),
+    Guard(
+        12,
+        "a message in the hands of a client without an id is its own",
+        "sessions/guest_clients.py",
+        "        if self.has_message:\n",
+        "        if self.has_message and self.client_id is not None:\n",
+        (f"{GUESTS}::test_a_message_in_a_clients_hands_is_not_for_the_second_under_its_name",),
+    ),
+    Guard(
+        13,
+        "no command of a free agent reads the transcripts",
+        "sandbox/masked.py",
+        '        yield from ("--perms", "0700", "--tmpfs", state)\n',
+        '        yield from ("--perms", "0700", "--tmpfs", state, "--ro-bind-try", f"{state}/sessions", f"{state}/sessions")\n',
+        ("tests/sandbox/test_secrets.py::test_no_command_reads_what_was_said_in_sessions",),
+    ),
+    Guard(
+        17,
+        "a list of secrets that comes back as it was shown is kept",
+        "config/model.py",
+        "shown: dict[str, Any] = msgspec.json.decode(text)",
+        'shown: dict[str, Any] = msgspec.to_builtins(self, enc_hook=lambda _secret: "(hidden)")',
+        (
+            "tests/wire/test_config.py::test_a_list_of_secrets_that_comes_back_as_it_was_shown_is_kept",
+        ),
+    ),
+)
