@@ -191,18 +191,22 @@ def test_json_is_one_object_for_programs(person: Person, gateway: FakeGateway) -
 
 
 def test_the_exit_code_tells_the_outcome(person: Person, gateway: FakeGateway) -> None:
+    def leave(run: Chat) -> None:
+        gateway.away = True
+        run.cut()
+
     ends = {
         Exit.FAILED: lambda run: run.end("error", errorMessage="the model is ill"),
         Exit.ABORTED: lambda run: run.end("aborted"),
-        Exit.UNREACHABLE: Chat.cut,
         Exit.TIMEOUT: lambda run: run.delta("I am thi"),
+        Exit.UNREACHABLE: leave,
     }
     for code, chat in ends.items():
         gateway.chat = chat
         done = person.types("message", "send", "x", "--timeout", "1")
         assert done.returncode == code, (code, done.stderr)
 
-    gateway.chat = ends[Exit.FAILED]
+    gateway.chat, gateway.away = ends[Exit.FAILED], False
     failed = person.types("message", "send", "x", "--json")
     assert failed.returncode == Exit.FAILED
     assert json.loads(failed.stdout)["error"] == "the model is ill"

@@ -10,13 +10,15 @@ import msgspec
 from crossclaw.cli.asking import ask_text, is_somebody_there
 from crossclaw.cli.checks import greets_as_gateway
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
-from crossclaw.cli.finding import Wanted, served_port
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options, json_option
-from crossclaw.cli.peer import ADMIN, READ, GatewayPeer, connect_peer
+from crossclaw.cli.peer import connect_peer
 from crossclaw.cli.place import StateLocation, find_place
 from crossclaw.cli.running import ask, run_async
 from crossclaw.cli.say import out, out_json
 from crossclaw.cli.tables import table
+from crossclaw.client.errors import ClientError
+from crossclaw.client.finding import Wanted, served_port
+from crossclaw.client.peer import ADMIN, READ, GatewayPeer
 from crossclaw.config.file import ConfigFile
 from crossclaw.config.positions import KeyPath
 from crossclaw.display.languages import tr
@@ -163,8 +165,8 @@ def _is_taken_over(place: StateLocation, agent_id: str, *, wanted: bool = True) 
 
 async def _knows(place: StateLocation, agent_id: str) -> bool | None:
     """None where nobody can say."""
-    with suppress(CommandFailed):  # it opens anew just now
-        async with connect_peer(Wanted(), place, READ, embed=False) as peer:
+    with suppress(ClientError):  # it opens anew just now
+        async with connect_peer(Wanted(), lambda: place, READ, embed=False) as peer:
             listed = await peer.call("agents.list", {})
             return agent_id in [agent["id"] for agent in listed["agents"]]
     return None

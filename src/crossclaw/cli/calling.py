@@ -17,11 +17,13 @@ from crossclaw.cli.grammar import (
     json_option,
     positive,
 )
-from crossclaw.cli.peer import ADMIN, READ, WRITE, CallRefused, GatewayPeer
+from crossclaw.cli.peer import failed_by
 from crossclaw.cli.protocol import known_methods
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import out_json
 from crossclaw.cli.tables import pairs
+from crossclaw.client.errors import CallRefused
+from crossclaw.client.peer import ADMIN, READ, WRITE, GatewayPeer
 from crossclaw.config.syntax_errors import excerpt, find_fault
 from crossclaw.door.registry import Method
 
@@ -77,15 +79,15 @@ def _params(text: str) -> dict[str, Any]:
     return value
 
 
-async def _helped(refusal: CallRefused, name: str) -> CommandFailed:
+async def _helped(refusal: CallRefused, name: str) -> Exception:
     """With what would work, as far as this release knows; the gateway may be of another."""
-    text = str(refusal)
+    text, code = str(refusal), failed_by(refusal).exit_code
     if text.startswith("unknown method"):
-        return CommandFailed(text, refusal.exit_code, hint=_near(name, await known_methods()))
+        return CommandFailed(text, code, hint=_near(name, await known_methods()))
     if text.startswith(f"invalid {name} params"):
         known = {method.name: method for method in await known_methods()}
         hint = f"{name} takes{_takes(known[name])}" if name in known else None
-        return CommandFailed(text, refusal.exit_code, hint=hint)
+        return CommandFailed(text, code, hint=hint)
     return refusal
 
 

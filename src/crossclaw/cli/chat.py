@@ -12,15 +12,16 @@ import anyio
 
 from crossclaw.cli.exits import CommandFailed, Exit
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options, seconds
-from crossclaw.cli.lasting import LastingPeer, ask_lasting
 from crossclaw.cli.message import REPLY_S
 from crossclaw.cli.naming import is_there, name_session
-from crossclaw.cli.peer import ADMIN, READ, WRITE, CallRefused, Unreachable
 from crossclaw.cli.place import find_served_place
 from crossclaw.cli.prompting import Prompt, can_prompt
+from crossclaw.cli.running import ask
 from crossclaw.cli.say import cleaned, note, on_terminal, out, problem
 from crossclaw.cli.screens import choose_screen
 from crossclaw.cli.talk import talk
+from crossclaw.client.errors import CallRefused
+from crossclaw.client.peer import ADMIN, READ, WRITE, GatewayPeer
 
 _MORE = """/quit or Ctrl-D ends it; Ctrl-C aborts the reply that is being written. /stop
 stops whatever runs in the session. /sessions lists the conversations and
@@ -78,7 +79,7 @@ class TerminalLines:
 class Conversation:
     """Where one is, and where one can go."""
 
-    def __init__(self, peer: LastingPeer, key: str, timeout_s: float) -> None:
+    def __init__(self, peer: GatewayPeer, key: str, timeout_s: float) -> None:
         self._peer = peer
         self._timeout_s = timeout_s
         self._rows: list[dict[str, Any]] = []
@@ -89,7 +90,9 @@ class Conversation:
         return [*COMMANDS_HERE.items(), *there]
 
     async def look(self) -> None:
-        self._rows = (await self._peer.call("sessions.list", {"limit": _LISTED}))["sessions"]
+        self._rows = (await self._peer.call("sessions.list", {"limit": _LISTED}, repeat=True))[
+            "sessions"
+        ]
 
     async def take(self, line: str) -> bool:
         """Whether it goes on after this."""
@@ -97,9 +100,9 @@ class Conversation:
         if word.lower() in _END:
             return False
         if word == "/sessions":
-            await self._peer.again(self._list)
+            await self._list()
         elif word == "/session":
-            await self._peer.again(lambda: self._switch(rest.strip()))
+            await self._switch(rest.strip())
         elif word:
             await self._say(line)
         return True
@@ -116,9 +119,7 @@ class Conversation:
             chosen = self._rows[number - 1]["key"] if 0 < number <= len(self._rows) else name
             key = await name_session(self._peer, chosen or None, None)
             there = await is_there(self._peer, key)
-        except Unreachable:
-            raise
-        except CommandFailed as failed:
+        except (CommandFailed, CallRefused) as failed:
             problem(str(failed))
             return
         self.key = key
@@ -127,9 +128,7 @@ class Conversation:
     async def _say(self, line: str) -> None:
         try:
             screen = choose_screen(quiet=False)
-            told = await talk(
-                self._peer, self.key, line, screen, self._timeout_s, renew=self._peer.renew
-            )
+            told = await talk(self._peer, self.key, line, screen, self._timeout_s)
         except CallRefused as refusal:
             problem(str(refusal))
             return
@@ -149,19 +148,51 @@ def _arguments(parser: Parser) -> None:
 
 
 def _chat(arguments: Arguments) -> int:
-    return ask_lasting(arguments, READ, WRITE, ADMIN, work=lambda peer: _converse(peer, arguments))
+    notes = HeldNotes()
+    return ask(
+        arguments,
+        *(READ, WRITE, ADMIN),
+        work=lambda peer: _converse(peer, arguments, notes),
+        lasting=True,
+        tell=notes.tell,
+    )
 
 
-async def _converse(peer: LastingPeer, arguments: Arguments) -> int:
+class HeldNotes:
+    """What happens to the connection while a person types is said when the line is done: not into it."""
+
+    def __init__(self) -> None:
+        self._held: list[str] | None = None
+
+    def tell(self, text: str) -> None:
+        if self._held is None:
+            note(text)
+        else:
+            self._held.append(text)
+
+    def hold(self) -> None:
+        self._held = []
+
+    def release(self) -> None:
+        held, self._held = self._held or [], None
+        for text in held:
+            note(text)
+
+
+async def _converse(peer: GatewayPeer, arguments: Arguments, notes: HeldNotes) -> int:
     key = await name_session(peer, arguments.session, arguments.agent)
     conversation = Conversation(peer, key, arguments.timeout)
     note(f"{key} at {peer.place}. /quit ends, Ctrl-C stops a reply.")
     asking = await _asking(conversation)
-    while (line := await asking.next()) is not None:
+    while True:
+        notes.hold()
+        line = await asking.next()
+        notes.release()
+        if line is None:
+            return Exit.OK
         with asking.hush():
             if not await conversation.take(line):
-                break
-    return Exit.OK
+                return Exit.OK
 
 
 async def _asking(conversation: Conversation) -> InputLines:

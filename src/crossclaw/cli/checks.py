@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from crossclaw.cli.config import located_warnings
-from crossclaw.cli.finding import PROBE_S, is_taken, local_port, named_port, served_port
 from crossclaw.cli.place import StateLocation, find_place, told_whole
+from crossclaw.client.finding import PROBE_S, is_taken, local_port, named_port, served_port
 from crossclaw.config.paths import LEGACY_FOLDERS
 from crossclaw.config.profiles import find_profiles
 from crossclaw.config.providers import ProviderEntry, model_fault

@@ -7,11 +7,11 @@ from typing import Any
 import pyjson5
 
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
-from crossclaw.cli.finding import served_port
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, json_option, no_arguments
 from crossclaw.cli.place import StateLocation, find_place, find_unread_place
 from crossclaw.cli.say import cleaned, note, out, out_json
 from crossclaw.cli.tables import table
+from crossclaw.client.finding import served_port
 from crossclaw.config.check import near_miss
 from crossclaw.config.file import ConfigFile
 from crossclaw.config.positions import KeyPath

@@ -16,10 +16,10 @@ from crossclaw.cli.grammar import (
     json_option,
     positive,
 )
-from crossclaw.cli.peer import ADMIN, READ, GatewayPeer
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import note, out, out_json
 from crossclaw.cli.tables import ago, pairs, table
+from crossclaw.client.peer import ADMIN, READ, GatewayPeer
 from crossclaw.domain.durations import parse_duration
 from crossclaw.domain.errors import Invalid
 

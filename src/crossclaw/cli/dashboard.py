@@ -1,13 +1,13 @@
 """`dashboard`: the link to the page of the gateway that runs."""
 
 from crossclaw.cli.exits import Exit
-from crossclaw.cli.finding import TOKEN_HINT, Wanted, find_gateway
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options
-from crossclaw.cli.peer import READ, GatewayPeer
 from crossclaw.cli.place import find_served_place
 from crossclaw.cli.run import link
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import note, out
+from crossclaw.client.finding import TOKEN_HINT, Wanted, find_gateway
+from crossclaw.client.peer import READ, GatewayPeer
 
 
 def _arguments(parser: Parser) -> None:

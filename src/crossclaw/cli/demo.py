@@ -15,12 +15,13 @@ import anyio
 from anyio.abc import TaskStatus
 
 from crossclaw.cli.exits import CommandFailed, Exit
-from crossclaw.cli.finding import Wanted
 from crossclaw.cli.grammar import Arguments, CommandSpec, no_arguments
-from crossclaw.cli.peer import ADMIN, READ, WRITE, Event, GatewayPeer, connect_peer
+from crossclaw.cli.peer import connect_peer
 from crossclaw.cli.place import StateLocation, find_place
 from crossclaw.cli.running import run_async
 from crossclaw.cli.say import cleaned, dimmed, out
+from crossclaw.client.finding import Wanted
+from crossclaw.client.peer import ADMIN, READ, WRITE, Event, GatewayPeer
 from crossclaw.config.file import ConfigFile
 from crossclaw.display.conversation import message_text
 from crossclaw.domain.clock import SystemClock
@@ -115,7 +116,7 @@ async def _serve(place: StateLocation, *, task_status: TaskStatus[tuple[str, str
 
 
 async def _watch(place: StateLocation, wanted: Wanted) -> None:
-    async with connect_peer(wanted, place, READ, WRITE, ADMIN, embed=False) as peer:
+    async with connect_peer(wanted, lambda: place, READ, WRITE, ADMIN, embed=False) as peer:
         for key in (_MAIN, _OTHER):
             await peer.call("sessions.messages.subscribe", {"key": key})
         with peer.listen() as events:
@@ -132,7 +133,7 @@ async def _ask(peer: GatewayPeer) -> None:
 async def _show(events: Any) -> None:
     while True:
         with anyio.move_on_after(QUIET_S) as quiet:
-            event = await events.receive()
+            event = await anext(events)
         if quiet.cancelled_caught:
             return
         for line in lines_of(event):

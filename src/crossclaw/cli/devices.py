@@ -4,10 +4,10 @@ from typing import Any
 
 from crossclaw.cli.exits import Exit
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options, json_option
-from crossclaw.cli.peer import ADMIN, GatewayPeer
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import out, out_json
 from crossclaw.cli.tables import ago, table
+from crossclaw.client.peer import ADMIN, GatewayPeer
 from crossclaw.domain.clock import SystemClock
 
 _ID_CHARS = 12  # of 64: enough to tell devices apart at a glance; --json has them whole

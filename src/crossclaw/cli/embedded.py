@@ -10,13 +10,12 @@ from typing import Any
 
 import anyio
 import msgspec
-from anyio.streams.memory import MemoryObjectReceiveStream
 
 from crossclaw.app import House, Outside, open_house
-from crossclaw.cli.exits import CommandFailed, Exit
-from crossclaw.cli.peer import CallRefused, Defaults, Event, Listeners
 from crossclaw.cli.place import StateLocation
 from crossclaw.cli.say import note
+from crossclaw.client.errors import CallRefused, WaitTimeout
+from crossclaw.client.peer import Event, EventQueue, Listeners, SessionDefaults
 from crossclaw.domain import events as house_events
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import CrossclawError
@@ -69,18 +68,25 @@ class EmbeddedPeer:
         agent_id = place.config.agents.default_id
         self.place = f"embedded, {place.paths.state_dir}"
         self.embedded = True
-        self.defaults = Defaults(agent_id, f"agent:{agent_id}:main")
+        self.defaults = SessionDefaults(agent_id, f"agent:{agent_id}:main")
+        self.is_away = False
         self._house = house
         self._clock = SystemClock()
         self._stories: dict[str, RunEvents] = {}
         self._listeners = Listeners()
         self._caller = Caller(principal=_OWNER, listening=Listening(), client_id="cli")
 
-    def listen(self) -> AbstractContextManager[MemoryObjectReceiveStream[Event]]:
+    def listen(self) -> AbstractContextManager[EventQueue]:
         return self._listeners.listen()
 
     async def call(
-        self, method: str, params: dict[str, Any], *, timeout_s: float = 30, final: bool = False
+        self,
+        method: str,
+        params: dict[str, Any],
+        *,
+        timeout_s: float = 30,
+        final: bool = False,
+        repeat: bool | None = None,
     ) -> Any:
         try:
             with anyio.fail_after(timeout_s):
@@ -88,9 +94,7 @@ class EmbeddedPeer:
                 if isinstance(answer, TwoAnswers):
                     answer = await answer.later() if final else answer.first
         except TimeoutError:
-            raise CommandFailed(
-                f"no answer to {method} within {timeout_s:g} s", Exit.TIMEOUT
-            ) from None
+            raise WaitTimeout(f"no answer to {method} within {timeout_s:g} s") from None
         except CrossclawError as error:
             raise CallRefused(str(error), error.code) from None
         return msgspec.to_builtins(answer, str_keys=True)
@@ -98,35 +102,35 @@ class EmbeddedPeer:
     def hear(self, heard: house_events.Event) -> None:
         for told in self._told(heard, self._clock.now_ms()):
             body = told.body(PROTOCOL, shown_key(_key_of(heard)))
-            self._listeners.tell(Event(told.name, body))
+            self._listeners.put(Event(told.name, body))
 
     def _told(self, heard: house_events.Event, now_ms: int) -> list[RunEvent]:
         match heard:
             case RunStarted(run=run):
-                return self._run_events(run.run_id).started(run, now_ms)
+                return self._story(run.run_id).started(run, now_ms)
             case ReplyPiece(run_id=run_id):
-                run_events = self._run_events(run_id)
-                return [*run_events.said(heard, now_ms), *run_events.due(now_ms, 0, 0)]
+                story = self._story(run_id)
+                return [*story.said(heard, now_ms), *story.due(now_ms, 0, 0)]
             case CallRepeated(run_id=run_id):
-                return self._run_events(run_id).call_repeated(heard, now_ms)
+                return self._story(run_id).call_repeated(heard, now_ms)
             case CompactionPhase(run_id=run_id):
-                return self._run_events(run_id).compacting(heard, now_ms)
+                return self._story(run_id).compacting(heard, now_ms)
             case ToolStarted(run_id=run_id):
-                return self._run_events(run_id).tool_started(heard, heard.arguments, now_ms)
+                return self._story(run_id).tool_started(heard, heard.arguments, now_ms)
             case ToolProgress(run_id=run_id):
-                return self._run_events(run_id).tool_progress(heard, now_ms)
+                return self._story(run_id).tool_progress(heard, now_ms)
             case ToolEnded(run_id=run_id):
-                return self._run_events(run_id).tool_ended(heard, now_ms)
+                return self._story(run_id).tool_ended(heard, now_ms)
             case RunEnded(run=run):
-                told = self._run_events(run.run_id).ended(run, now_ms)
+                told = self._story(run.run_id).ended(run, now_ms)
                 del self._stories[run.run_id]
                 return told
         return []
 
-    def _run_events(self, run_id: str) -> RunEvents:
+    def _story(self, run_id: str) -> RunEvents:
         return self._stories.setdefault(run_id, RunEvents(run_id))
 
 
 def _key_of(heard: house_events.Event) -> SessionKey:
-    assert not isinstance(heard, JobNews | HeartbeatNews), "no run tells of these"
+    assert not isinstance(heard, JobNews | HeartbeatNews), "no story tells of these"
     return heard.run.key if isinstance(heard, RunStarted | RunEnded) else heard.key

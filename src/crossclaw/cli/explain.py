@@ -7,9 +7,9 @@ from typing import Any
 from crossclaw.cli.exits import Exit
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options, json_option
 from crossclaw.cli.naming import mean_session
-from crossclaw.cli.peer import READ, GatewayPeer
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import cleaned, out, out_json
+from crossclaw.client.peer import READ, GatewayPeer
 from crossclaw.display.columns import padded, width
 
 VERBS = ("see", "read", "send", "spawn", "deliver")

@@ -12,9 +12,9 @@ from crossclaw.cli.exits import CommandFailed, Exit, UsageError
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options
 from crossclaw.cli.naming import find_transcript
 from crossclaw.cli.past import plain_text
-from crossclaw.cli.peer import READ, GatewayPeer
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import json_text, out, out_json_text
+from crossclaw.client.peer import READ, GatewayPeer
 from crossclaw.disk.private import make_folder, new_file
 from crossclaw.display.cleaning import Clean
 from crossclaw.display.conversation import ShownMessage, conversation

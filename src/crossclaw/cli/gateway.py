@@ -10,12 +10,12 @@ import anyio
 from anyio.abc import TaskStatus
 
 from crossclaw.cli.exits import CommandFailed, Exit
-from crossclaw.cli.finding import PASSWORD_VARIABLE, named_port
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, port, secret_options
 from crossclaw.cli.log import Log
 from crossclaw.cli.place import StateLocation, find_place
 from crossclaw.cli.running import run_async
 from crossclaw.cli.say import note
+from crossclaw.client.finding import PASSWORD_VARIABLE, named_port
 from crossclaw.config.token import TOKEN_VARIABLE
 from crossclaw.domain.errors import StoreLocked
 

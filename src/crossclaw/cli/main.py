@@ -61,7 +61,8 @@ def _command(chosen: Chosen) -> int:
 
 
 def _guarded(command: "CommandSpec", parser: "Parser", rest: list[str]) -> int:
-    from crossclaw.domain.errors import ConfigInvalid, CrossclawError  # noqa: PLC0415  not for help
+    from crossclaw.client.errors import ClientError  # noqa: PLC0415  not for help
+    from crossclaw.domain.errors import ConfigInvalid, CrossclawError  # noqa: PLC0415
 
     try:
         return command.run(parser.read(rest))
@@ -69,6 +70,10 @@ def _guarded(command: "CommandSpec", parser: "Parser", rest: list[str]) -> int:
         raise CommandFailed(str(error), hint=error.excerpt or None) from error
     except CrossclawError as error:
         raise CommandFailed(str(error)) from error
+    except ClientError as error:
+        from crossclaw.cli.peer import failed_by  # noqa: PLC0415
+
+        raise failed_by(error) from error
 
 
 def _parser(chosen: Chosen, command: "CommandSpec") -> "Parser":

@@ -4,11 +4,11 @@ themselves. It passes every call on to the gateway, and keeps nothing: the gatew
 from typing import TYPE_CHECKING
 
 from crossclaw.cli.exits import CommandFailed, Exit
-from crossclaw.cli.finding import TOKEN_HINT, GatewayAddress, Wanted, find_gateway
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options
-from crossclaw.cli.peer import NobodyListens, Unreachable, how_to_start, refuse_stranger
 from crossclaw.cli.place import find_place
 from crossclaw.cli.running import run_async
+from crossclaw.client.errors import GatewayDown
+from crossclaw.client.finding import TOKEN_HINT, GatewayAddress, Wanted, find_serving
 
 if TYPE_CHECKING:
     from crossclaw.cli.mcp_bridge import Bridge
@@ -23,11 +23,7 @@ def _arguments(parser: Parser) -> None:
 
 def _serve(arguments: Arguments) -> int:
     place = find_place()
-    address = find_gateway(Wanted(arguments.url, arguments.token, arguments.password), place)
-    try:
-        refuse_stranger(address, place)
-    except NobodyListens as error:
-        raise Unreachable(str(error), hint=how_to_start(address)) from None
+    address = find_serving(Wanted(arguments.url, arguments.token, arguments.password), place)
     bridge = _bridge(address, arguments.name)
 
     async def whole() -> int:
@@ -55,7 +51,7 @@ async def _greet(bridge: "Bridge", address: GatewayAddress) -> None:
     """Better a sentence now than a client that shows no tools and nobody knows why."""
     match await bridge.look():
         case None:
-            raise Unreachable(
+            raise GatewayDown(
                 f"no gateway answers at {address.url}", hint="Start one: crossclaw gateway run"
             )
         case 401 | 403:

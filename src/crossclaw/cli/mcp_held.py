@@ -5,9 +5,9 @@ from typing import Any
 
 from crossclaw.cli.exits import CommandFailed, Exit
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options, json_option
-from crossclaw.cli.peer import ADMIN, READ, GatewayPeer
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import out, out_json
+from crossclaw.client.peer import ADMIN, READ, GatewayPeer
 
 _DIGEST_CHARS = 12  # of 64: enough to tell what was looked at from what it may have become since
 

@@ -14,13 +14,12 @@ from crossclaw.cli.grammar import (
     json_option,
     seconds,
 )
-from crossclaw.cli.lasting import LastingPeer, ask_lasting
 from crossclaw.cli.naming import name_session
-from crossclaw.cli.peer import ADMIN, READ, WRITE, GatewayPeer
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import out, out_json, problem
 from crossclaw.cli.screens import choose_screen
 from crossclaw.cli.talk import talk
+from crossclaw.client.peer import ADMIN, READ, WRITE, GatewayPeer
 
 REPLY_S = 600.0  # as long as a run may take by default
 
@@ -86,15 +85,18 @@ def _send(arguments: Arguments) -> int:
         _refuse_mixture(arguments)
         return ask(arguments, WRITE, work=lambda peer: _to_chat(peer, arguments, text))
     message = with_context(text, arguments.context)
-    return ask_lasting(
-        arguments, READ, WRITE, ADMIN, work=lambda peer: _to_agent(peer, arguments, message)
+    return ask(
+        arguments,
+        *(READ, WRITE, ADMIN),
+        work=lambda peer: _to_agent(peer, arguments, message),
+        lasting=True,
     )
 
 
-async def _to_agent(peer: LastingPeer, arguments: Arguments, message: str) -> int:
+async def _to_agent(peer: GatewayPeer, arguments: Arguments, message: str) -> int:
     key = await name_session(peer, arguments.session, arguments.agent)
     screen = choose_screen(quiet=arguments.json)
-    told = await talk(peer, key, message, screen, arguments.timeout, renew=peer.renew)
+    told = await talk(peer, key, message, screen, arguments.timeout)
     if arguments.json:
         out_json(told.as_json())
     elif told.status != "ok":

@@ -2,11 +2,11 @@
 
 from crossclaw.cli.exits import Exit
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options, json_option
-from crossclaw.cli.peer import READ, GatewayPeer
 from crossclaw.cli.place import find_served_place
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import out, out_json
 from crossclaw.cli.tables import table
+from crossclaw.client.peer import READ, GatewayPeer
 
 
 def _arguments(parser: Parser) -> None:

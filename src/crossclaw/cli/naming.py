@@ -6,9 +6,11 @@ import re
 from typing import Any
 
 from crossclaw.cli.exits import CommandFailed, UsageError
-from crossclaw.cli.peer import CallRefused, GatewayPeer
+from crossclaw.cli.peer import failed_by
 from crossclaw.cli.place import find_served_place
 from crossclaw.cli.say import cleaned, note
+from crossclaw.client.errors import CallRefused
+from crossclaw.client.peer import GatewayPeer
 from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.errors import InvalidKey
 from crossclaw.domain.keys import MAIN, SessionKey
@@ -57,16 +59,15 @@ async def find_session(peer: GatewayPeer, reference: str) -> str:
             raise
         if meant := await _labelled(peer, text, None) or await _main_of(peer, text, None):
             return meant
-        raise CommandFailed(
-            str(error), error.exit_code, hint=error.hint or await _near(peer, text)
-        ) from None
+        code = error.exit_code if isinstance(error, UsageError) else failed_by(error).exit_code
+        raise CommandFailed(str(error), code, hint=error.hint or await _near(peer, text)) from None
 
 
 async def mean_session(peer: GatewayPeer, reference: str) -> str:
     """As `find_session`; but what is not there yet stays as it was said, with a hint at what is."""
     try:
         return await find_session(peer, reference)
-    except CommandFailed as failed:
+    except (CommandFailed, CallRefused) as failed:
         if ":" not in reference and reference.strip() != MAIN and failed.hint:
             note(failed.hint)
         return reference
@@ -178,7 +179,7 @@ async def _of_id(peer: GatewayPeer, session_id: str, agent_id: str | None) -> st
     return key
 
 
-def _no_such_id(refusal: CallRefused, session_id: str) -> CommandFailed:
+def _no_such_id(refusal: CallRefused, session_id: str) -> Exception:
     if refusal.code != "INVALID_REQUEST":
         return refusal
     return CommandFailed(

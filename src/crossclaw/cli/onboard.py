@@ -13,7 +13,6 @@ from crossclaw.cli import service
 from crossclaw.cli.agents import ENTRIES, LIST, put_agent
 from crossclaw.cli.asking import ask_text, ask_yes, is_somebody_there
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
-from crossclaw.cli.finding import served_port
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, json_option, port, text_of
 from crossclaw.cli.onboard_model import (
     COMPATIBILITY,
@@ -28,6 +27,7 @@ from crossclaw.cli.run import prepare
 from crossclaw.cli.say import note, out, out_json
 from crossclaw.cli.tables import pairs
 from crossclaw.cli.trying import Tried
+from crossclaw.client.finding import served_port
 from crossclaw.config.agents import AgentConfig
 from crossclaw.config.file import ConfigFile
 from crossclaw.config.positions import KeyPath

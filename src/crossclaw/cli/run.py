@@ -7,7 +7,6 @@ from pathlib import Path
 
 from crossclaw.cli.checks import greets_as_gateway
 from crossclaw.cli.exits import CommandFailed, Exit
-from crossclaw.cli.finding import named_port, served_port
 from crossclaw.cli.gateway import (
     environment,
     host_of,
@@ -19,6 +18,7 @@ from crossclaw.cli.grammar import Arguments, CommandSpec
 from crossclaw.cli.log import Log
 from crossclaw.cli.place import StateLocation, find_place
 from crossclaw.cli.say import out
+from crossclaw.client.finding import named_port, served_port
 from crossclaw.config.file import ConfigFile
 from crossclaw.config.token import gateway_token
 from crossclaw.display.languages import tr

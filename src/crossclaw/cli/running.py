@@ -1,14 +1,17 @@
-"""Running: from a command's arguments to its peer, into the event loop and back, with plain errors."""
+"""Running: from a command's arguments to its gateway, into the event loop and back, with plain errors."""
 
 import logging
 from collections.abc import Awaitable, Callable
 
 import anyio
 
-from crossclaw.cli.finding import Wanted
 from crossclaw.cli.grammar import Arguments
-from crossclaw.cli.peer import GatewayPeer, connect_peer, plain_errors
+from crossclaw.cli.peer import connect_peer
 from crossclaw.cli.place import find_served_place
+from crossclaw.cli.say import note
+from crossclaw.client.errors import plain_errors
+from crossclaw.client.finding import Wanted
+from crossclaw.client.peer import GatewayPeer
 
 
 def ask(
@@ -16,12 +19,17 @@ def ask(
     *scopes: str,
     work: Callable[[GatewayPeer], Awaitable[int]],
     embed: bool = True,
+    lasting: bool = False,
+    tell: Callable[[str], None] = note,
 ) -> int:
-    """Find the gateway that the options name, or embed one, and do the work with it."""
+    """Find the gateway that the options name, or embed one, and do the work with it. With `lasting` a gateway that
+    goes away meanwhile is waited for; `tell` says so."""
 
     async def whole() -> int:
         wanted = Wanted(arguments.url, arguments.token, arguments.password)
-        async with connect_peer(wanted, find_served_place(), *scopes, embed=embed) as peer:
+        async with connect_peer(
+            wanted, find_served_place, *scopes, embed=embed, lasting=lasting, tell=tell
+        ) as peer:
             return await work(peer)
 
     return run_async(whole)

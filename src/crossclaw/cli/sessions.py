@@ -20,11 +20,11 @@ from crossclaw.cli.grammar import (
 )
 from crossclaw.cli.naming import find_session
 from crossclaw.cli.past import show_past, show_words
-from crossclaw.cli.peer import ADMIN, READ, WRITE, GatewayPeer
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import ask_for_line, cleaned, note, out, out_json, problem
 from crossclaw.cli.sheets import sheet
 from crossclaw.cli.tables import ago, pairs, table
+from crossclaw.client.peer import ADMIN, READ, WRITE, GatewayPeer
 from crossclaw.domain.clock import SystemClock
 
 _HEAD = ("session", "kind", "name", "state", "tokens", "updated")

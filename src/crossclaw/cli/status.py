@@ -4,10 +4,11 @@ from typing import Any
 
 from crossclaw.cli.exits import Exit
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options, json_option
-from crossclaw.cli.peer import READ, CallRefused, GatewayPeer
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import out, out_json
 from crossclaw.cli.tables import ago, pairs, table
+from crossclaw.client.errors import CallRefused
+from crossclaw.client.peer import READ, GatewayPeer
 
 _RECENT = 5
 

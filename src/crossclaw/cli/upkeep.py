@@ -12,9 +12,9 @@ from crossclaw.cli.grammar import (
     seconds,
 )
 from crossclaw.cli.naming import find_session, name_session
-from crossclaw.cli.peer import ADMIN, READ, WRITE, GatewayPeer
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import out, out_json, problem
+from crossclaw.client.peer import ADMIN, READ, WRITE, GatewayPeer
 
 
 def _spawn_arguments(parser: Parser) -> None:

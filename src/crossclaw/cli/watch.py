@@ -1,6 +1,5 @@
 """`watch`: who talks to whom, live, a line an event."""
 
-import contextlib
 import re
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -14,9 +13,9 @@ from crossclaw.cli.grammar import (
     json_option,
     positive,
 )
-from crossclaw.cli.lasting import LastingPeer, ask_lasting
-from crossclaw.cli.peer import READ, Event, GatewayPeer, Unreachable
+from crossclaw.cli.running import ask
 from crossclaw.cli.say import cleaned, dimmed, json_text, note, out, out_json_text
+from crossclaw.client.peer import MISSED, READ, Event, GatewayPeer
 from crossclaw.display.conversation import message_text, progress_line
 from crossclaw.domain.exchanges import is_silent
 
@@ -74,36 +73,33 @@ def _watch(arguments: Arguments) -> int:
     def tell(text: str) -> None:
         note(f"{_clock(_now_ms())}  {text}")
 
-    return ask_lasting(
-        arguments, READ, work=lambda peer: _watch_on(peer, arguments), embed=False, tell=tell
+    return ask(
+        arguments,
+        READ,
+        work=lambda peer: _watch_on(peer, arguments),
+        embed=False,
+        lasting=True,
+        tell=tell,
     )
 
 
-async def _watch_on(peer: LastingPeer, arguments: Arguments) -> int:
+async def _watch_on(peer: GatewayPeer, arguments: Arguments) -> int:
     """Over any number of connections: as long as the gateway comes back it is followed."""
     watcher, shower = Watcher(peer), Shower(arguments)
-    while not await _follow(peer, watcher, shower):
-        await peer.renew()
-    return Exit.OK
-
-
-async def _follow(peer: GatewayPeer, watcher: "Watcher", shower: "Shower") -> bool:
-    """Whether all that was wanted has been shown; else the connection was lost."""
-    with contextlib.suppress(Unreachable), peer.listen() as events:
-        await peer.call("sessions.subscribe", {})
-        if watcher.has_begun:
-            missed = await watcher.arrived()
-        else:
-            missed = []
-            for line in await watcher.begin():
-                note(line.shown(line.at))
-            note(f"watching {peer.place}; Ctrl-C ends it")
-        if shower.show(missed):
-            return True
+    with peer.listen() as events:
+        await peer.call("sessions.subscribe", {}, repeat=True)
+        for line in await watcher.begin():
+            note(line.shown(line.at))
+        note(f"watching {peer.place}; Ctrl-C ends it")
         async for event in events:
-            if shower.show(await watcher.hear(event)):
-                return True
-    return False
+            if event.name == MISSED:
+                await peer.call("sessions.subscribe", {}, repeat=True)
+                lines = await watcher.arrived()
+            else:
+                lines = await watcher.hear(event)
+            if shower.show(lines):
+                break
+    return Exit.OK
 
 
 class Shower:
@@ -145,12 +141,11 @@ class Watcher:
         self._began: dict[str, int] = {}
         self._kinds: dict[str, str] = {}
         self._names: dict[str, str] = {}
-        self.has_begun = False
 
     async def begin(self) -> list[WatchLine]:
         """What is under way already."""
-        seen = await self._peer.call("map.get", {})
-        self._cursor, self.has_begun = seen["cursor"], True
+        seen = await self._peer.call("map.get", {}, repeat=True)
+        self._cursor = seen["cursor"]
         return self._learn(seen, seen["open"])
 
     async def hear(self, event: Event) -> list[WatchLine]:
@@ -172,7 +167,7 @@ class Watcher:
 
     async def arrived(self) -> list[WatchLine]:
         """The runs that came since the last look, also those of a time without a connection."""
-        seen = await self._peer.call("map.get", {"after": self._cursor})
+        seen = await self._peer.call("map.get", {"after": self._cursor}, repeat=True)
         self._cursor = seen["cursor"]
         return self._learn(seen, seen["runs"])
 

@@ -1,10 +1,10 @@
-"""The wire: a client of the gateway's WebSocket protocol, version 4."""
+"""One connection to a gateway: its WebSocket protocol, version 4, from the greeting to the end."""
 
 import json
 import sys
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
-from typing import Any
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import anyio
@@ -13,9 +13,16 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 
 from crossclaw import __version__
-from crossclaw.cli.exits import CommandFailed, Exit
-from crossclaw.cli.finding import TOKEN_HINT, GatewayAddress
-from crossclaw.cli.peer import CallRefused, Defaults, Event, Listeners, NobodyListens, Unreachable
+from crossclaw.client.errors import (
+    CallRefused,
+    ClientError,
+    GatewayDown,
+    NobodyListens,
+    NotLetIn,
+    WaitTimeout,
+)
+from crossclaw.client.finding import TOKEN_HINT, GatewayAddress
+from crossclaw.client.peer import MISSED, Event, SessionDefaults
 
 PROTOCOL = 4
 HANDSHAKE_S_MAX = (
@@ -25,17 +32,27 @@ ANSWER_BYTES_MAX = 64 * 2**20  # the longest history is 6 MiB; more is a mistake
 _PAYLOAD_BYTES_MAX = 512 * 1024  # what every gateway takes; it may offer more in its hello
 
 Frame = dict[str, Any]
+Hear = Callable[[Event], None]
+
+
+class ClientName(NamedTuple):
+    """How a client introduces itself. The protocol has a list of ids and modes; these are on it."""
+
+    id: str = "gateway-client"
+    mode: str = "backend"
 
 
 @asynccontextmanager
-async def open_wire(address: GatewayAddress, scopes: Sequence[str]) -> AsyncGenerator["WirePeer"]:
+async def open_wire(
+    address: GatewayAddress, scopes: Sequence[str], name: ClientName, hear: Hear
+) -> AsyncGenerator["WireConnection"]:
     socket = await _open_socket(address)
-    peer = WirePeer(socket, address)
+    wire = WireConnection(socket, address, hear)
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(peer.serve)
-            await peer.shake_hands(scopes)
-            yield peer
+            tasks.start_soon(wire.serve)
+            await wire.shake_hands(scopes, name)
+            yield wire
             tasks.cancel_scope.cancel()
     finally:
         with anyio.CancelScope(shield=True), anyio.move_on_after(2):
@@ -54,34 +71,27 @@ async def _open_socket(address: GatewayAddress) -> ClientConnection:
     except ConnectionRefusedError:
         raise NobodyListens(f"no gateway answers at {address.url}") from None
     except (InvalidHandshake, InvalidURI) as error:
-        raise Unreachable(
+        raise GatewayDown(
             f"something answers at {address.url}, but it is no gateway: {error}",
             hint="Another program may have the port: crossclaw doctor",
         ) from None
     except (OSError, TimeoutError) as error:
-        raise Unreachable(f"no gateway answers at {address.url}: {error}") from None
+        raise GatewayDown(f"no gateway answers at {address.url}: {error}") from None
 
 
-class WirePeer:
-    def __init__(self, socket: ClientConnection, address: GatewayAddress) -> None:
-        self.place = address.url
-        self.embedded = False
-        self.defaults = Defaults("main", "agent:main:main")
-        self.hello: Frame = {}
+class WireConnection:
+    def __init__(self, socket: ClientConnection, address: GatewayAddress, hear: Hear) -> None:
+        self.defaults = SessionDefaults("main", "agent:main:main")
+        self.ended = anyio.Event()
         self._socket = socket
         self._address = address
-        self._listeners = Listeners()
+        self._hear = hear
         self._answers: dict[str, MemoryObjectSendStream[Frame]] = {}
         self._challenged = anyio.Event()
-        self._gone: str | None = None
+        self._seq: int | None = None
         self._payload_bytes_max = _PAYLOAD_BYTES_MAX
 
-    def listen(self) -> AbstractContextManager[MemoryObjectReceiveStream[Event]]:
-        return self._listeners.listen()
-
-    async def call(
-        self, method: str, params: Frame, *, timeout_s: float = 30, final: bool = False
-    ) -> Any:
+    async def call(self, method: str, params: Frame, *, timeout_s: float, final: bool) -> Any:
         request_id = str(uuid4())
         # Two places: a method answers once or twice, never more.
         send, receive = anyio.create_memory_object_stream[Frame](2)
@@ -91,8 +101,9 @@ class WirePeer:
                 await self._send(request_id, method, params)
                 return await self._answer(receive, final)
         except TimeoutError:
-            raise CommandFailed(
-                f"no answer to {method} within {timeout_s:g} s", Exit.TIMEOUT
+            raise WaitTimeout(
+                f"no answer to {method} within {timeout_s:g} s",
+                hint="The gateway may still do what it was asked.",
             ) from None
         finally:
             del self._answers[request_id]
@@ -106,21 +117,23 @@ class WirePeer:
             first = isinstance(payload, dict) and payload.get("status") == "accepted"
             if not (final and first):
                 return payload
-        raise self._lost()
+        raise self._lost(may_have_arrived=True)
 
     async def _send(self, request_id: str, method: str, params: Frame) -> None:
         frame = {"type": "req", "id": request_id, "method": method, "params": params}
         text = json.dumps(frame, ensure_ascii=False)
         size = len(text.encode())
         if size > self._payload_bytes_max:
-            raise CommandFailed(
+            raise ClientError(
                 f"the message is {size:,} bytes; this gateway takes {self._payload_bytes_max:,}."
                 " Nothing was sent."
             )
+        if self.ended.is_set():
+            raise self._lost(may_have_arrived=False)
         try:
             await self._socket.send(text)
         except ConnectionClosed:
-            raise self._lost() from None
+            raise self._lost(may_have_arrived=True) from None
 
     async def serve(self) -> None:
         try:
@@ -129,46 +142,53 @@ class WirePeer:
         except ConnectionClosed:
             pass
         finally:
-            self._gone = self._socket.close_reason or "the connection ended"
+            self.ended.set()
             self._challenged.set()
-            self._listeners.close()
             for stream in self._answers.values():
                 stream.close()
 
     def _take(self, frame: Frame) -> None:
-        if frame.get("type") == "event":
-            if frame["event"] == "connect.challenge":
-                self._challenged.set()
-            self._listeners.tell(Event(frame["event"], frame.get("payload") or {}))
-        elif (waiting := self._answers.get(str(frame.get("id")))) is not None:
-            waiting.send_nowait(frame)
+        if frame.get("type") != "event":
+            if (waiting := self._answers.get(str(frame.get("id")))) is not None:
+                waiting.send_nowait(frame)
+            return
+        if frame["event"] == "connect.challenge":
+            self._challenged.set()
+        if (seq := frame.get("seq")) is not None:
+            if self._seq is not None and seq != self._seq + 1:
+                self._hear(Event(MISSED, {}))
+            self._seq = seq
+        self._hear(Event(frame["event"], frame.get("payload") or {}))
 
-    async def shake_hands(self, scopes: Sequence[str]) -> None:
+    async def shake_hands(self, scopes: Sequence[str], name: ClientName) -> None:
         with anyio.move_on_after(HANDSHAKE_S_MAX) as patience:
             await self._challenged.wait()
         if patience.cancelled_caught:
-            raise Unreachable(f"{self.place} does not greet as a gateway does")
+            raise GatewayDown(f"{self._address.url} does not greet as a gateway does")
         try:
-            self.hello = await self.call("connect", self._introduction(scopes), timeout_s=15)
+            hello = await self.call(
+                "connect", self._introduction(scopes, name), timeout_s=15, final=False
+            )
         except CallRefused as refusal:
             raise _not_let_in(refusal, self._address) from None
-        self._learn()
+        self._learn(hello)
 
-    def _learn(self) -> None:
-        known = (self.hello.get("snapshot") or {}).get("sessionDefaults") or {}
+    def _learn(self, hello: Frame) -> None:
+        known = (hello.get("snapshot") or {}).get("sessionDefaults") or {}
         agent_id = known.get("defaultAgentId") or "main"
-        self.defaults = Defaults(agent_id, known.get("mainSessionKey") or f"agent:{agent_id}:main")
-        policy = self.hello.get("policy") or {}
+        main_key = known.get("mainSessionKey") or f"agent:{agent_id}:main"
+        self.defaults = SessionDefaults(agent_id, main_key)
+        policy = hello.get("policy") or {}
         self._payload_bytes_max = policy.get("maxPayload") or _PAYLOAD_BYTES_MAX
 
-    def _introduction(self, scopes: Sequence[str]) -> Frame:
+    def _introduction(self, scopes: Sequence[str], name: ClientName) -> Frame:
         auth = {"token": self._address.token, "password": self._address.password}
         return {
             "minProtocol": PROTOCOL,
             "maxProtocol": PROTOCOL,
             "client": {
-                "id": "cli",
-                "mode": "cli",
+                "id": name.id,
+                "mode": name.mode,
                 "version": __version__,
                 "platform": sys.platform,
                 "instanceId": str(uuid4()),
@@ -179,8 +199,11 @@ class WirePeer:
             "auth": {name: secret.reveal() for name, secret in auth.items() if secret},
         }
 
-    def _lost(self) -> Unreachable:
-        return Unreachable(f"lost the gateway at {self.place}: {self._gone or 'it closed'}")
+    def _lost(self, *, may_have_arrived: bool) -> GatewayDown:
+        why = self._socket.close_reason or "the connection ended"
+        return GatewayDown(
+            f"lost the gateway at {self._address.url}: {why}", may_have_arrived=may_have_arrived
+        )
 
 
 def _refused(error: Frame) -> CallRefused:
@@ -188,10 +211,10 @@ def _refused(error: Frame) -> CallRefused:
     return CallRefused(message, str(error.get("code") or ""), error.get("details"))
 
 
-def _not_let_in(refusal: CallRefused, address: GatewayAddress) -> CommandFailed:
+def _not_let_in(refusal: CallRefused, address: GatewayAddress) -> ClientError:
     text = str(refusal)
     if "unauthorized" in text or refusal.code == "NOT_PAIRED":
         # What stands in brackets is the gateway's hint, for clients that have none of their own.
         why = text.partition(" (")[0]
-        return CommandFailed(f"{address.url}: {why}", Exit.UNAUTHORIZED, hint=TOKEN_HINT)
-    return Unreachable(f"{address.url} does not take us in: {text}")
+        return NotLetIn(f"{address.url}: {why}", refusal.code, refusal.details, hint=TOKEN_HINT)
+    return GatewayDown(f"{address.url} does not take us in: {text}")

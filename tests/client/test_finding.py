@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from crossclaw.cli.exits import UsageError
-from crossclaw.cli.finding import GatewayAddress, Wanted, find_gateway
-from crossclaw.cli.place import StateLocation, find_place
+from crossclaw.client.errors import BadAddress
+from crossclaw.client.finding import GatewayAddress, Wanted, find_gateway
+from crossclaw.client.location import StateLocation, find_place
 
 
 def a_place(folder: Path, config: str = "{}", **environ: str) -> StateLocation:
@@ -64,7 +64,7 @@ def test_a_remote_gateway_gets_its_own_token_and_never_the_local_one(tmp_path: P
 def test_an_address_of_its_own_needs_a_token_of_its_own(tmp_path: Path, url: str) -> None:
     place = a_place(tmp_path, OPENCLAW_GATEWAY_TOKEN="local")
 
-    with pytest.raises(UsageError, match="is not sent to"):
+    with pytest.raises(BadAddress, match="is not sent to"):
         find_gateway(Wanted(url), place)
     assert sent(find_gateway(Wanted(url, "its own"), place)) == (url, "its own")
 
@@ -83,13 +83,13 @@ def test_the_variable_for_the_address_goes_with_the_one_for_the_token(tmp_path: 
 
     with_token = a_place(tmp_path, config, **far, OPENCLAW_GATEWAY_TOKEN="theirs")
     assert sent(find_gateway(Wanted(), with_token)) == ("wss://far.example", "theirs")
-    with pytest.raises(UsageError):
+    with pytest.raises(BadAddress):
         find_gateway(Wanted(), a_place(tmp_path, config, **far))
 
 
 @pytest.mark.parametrize("url", ["ftp://x", "ws://", "://", "wss://?x"])
 def test_what_is_no_address(tmp_path: Path, url: str) -> None:
-    with pytest.raises(UsageError, match="no gateway address"):
+    with pytest.raises(BadAddress, match="no gateway address"):
         find_gateway(Wanted(url, "t"), a_place(tmp_path))
 
 

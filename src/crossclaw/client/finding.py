@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from crossclaw.cli.exits import UsageError
-from crossclaw.cli.place import StateLocation
+from crossclaw.client.errors import BadAddress, NobodyListens
+from crossclaw.client.location import StateLocation
 from crossclaw.config.token import TOKEN_VARIABLE, gateway_token
 from crossclaw.domain.secret import Secret
 
@@ -59,6 +59,18 @@ class GatewayAddress(msgspec.Struct, frozen=True):
         return self.url.startswith("ws://") and not _is_loopback(self.url)
 
 
+def find_serving(wanted: Wanted, place: StateLocation) -> GatewayAddress:
+    """As `find_gateway`, for whoever connects now. A gateway of this state folder says where it listens; whoever
+    else has the port must not get our token."""
+    address = find_gateway(wanted, place)
+    if address.is_unnamed and served_port(place) is None:
+        raise NobodyListens(
+            taken_port(address) or f"no gateway answers at {address.url}",
+            hint=how_to_start(address),
+        )
+    return address
+
+
 def find_gateway(wanted: Wanted, place: StateLocation) -> GatewayAddress:
     own = GatewayAddress("", _secret(wanted.token), _secret(wanted.password))
     if wanted.url:
@@ -82,7 +94,7 @@ def _elsewhere(
         return GatewayAddress(address, given.token, given.password, _is_ours(address, place))
     if _is_ours(address, place):
         return _local(given, place)
-    raise UsageError(
+    raise BadAddress(
         f"{refusal}: the local gateway's token is not sent to {address}",
         hint="Add --token-file, or leave the address away to use the local gateway.",
     )
@@ -110,7 +122,7 @@ def named_port(place: StateLocation) -> int | None:
     if not text:
         return None
     if not text.isdecimal() or int(text) > 65_535:
-        raise UsageError(f"{PORT_VARIABLE} is {text!r}, which is no port")
+        raise BadAddress(f"{PORT_VARIABLE} is {text!r}, which is no port")
     return int(text)
 
 
@@ -131,6 +143,21 @@ def is_taken(number: int) -> bool:
         return probe.connect_ex(("127.0.0.1", number)) == 0
 
 
+def taken_port(address: GatewayAddress) -> str | None:
+    """Of the port where a gateway of this folder would be, when another program has it."""
+    number = urlsplit(address.url).port
+    if not (address.is_unnamed and number and is_taken(number)):
+        return None
+    return f"no gateway of this state folder runs, and another program has port {number}"
+
+
+def how_to_start(address: GatewayAddress) -> str | None:
+    if not address.is_local:
+        return None
+    elsewhere = " --port 0 (a free one; or set gateway.port)" if taken_port(address) else ""
+    return f"Start it with: crossclaw gateway{elsewhere}"
+
+
 def clean_url(text: str) -> str:
     try:
         parts = urlsplit(text if "://" in text else f"ws://{text}")
@@ -138,7 +165,7 @@ def clean_url(text: str) -> str:
     except ValueError:  # a port that is none, half an IPv6 address
         good = False
     if not good:
-        raise UsageError(f"{text!r} is no gateway address", hint="Example: ws://127.0.0.1:18789")
+        raise BadAddress(f"{text!r} is no gateway address", hint="Example: ws://127.0.0.1:18789")
     return parts._replace(scheme=_SCHEMES[parts.scheme], fragment="").geturl()
 
 

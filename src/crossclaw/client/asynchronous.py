@@ -1,0 +1,270 @@
+"""The client for async programs. It runs on asyncio, directly or by anyio."""
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import anyio
+
+from crossclaw.client.errors import GatewayDown, ReplyFailed, WaitTimeout
+from crossclaw.client.finding import Wanted, find_serving
+from crossclaw.client.following import follow_entries
+from crossclaw.client.line import AWAY_S_MAX, open_line
+from crossclaw.client.location import find_place
+from crossclaw.client.peer import (
+    MISSED,
+    READ,
+    WRITE,
+    Event,
+    EventQueue,
+    GatewayPeer,
+    SessionDefaults,
+)
+from crossclaw.client.replies import RunReply, StreamPiece, reply_pieces, written_reply
+from crossclaw.client.rows import (
+    EntryCursor,
+    HistoryMessage,
+    SessionEntry,
+    SessionInfo,
+    SpawnedChild,
+    read_row,
+)
+
+REPLY_S = 600.0  # as long as a run may take by default
+_HISTORY_PAGE = 1000  # what the gateway gives at once
+_WAIT_S_MAX = 50.0  # of one question; then it is asked again, so that a dead connection is noticed
+
+
+class AsyncGatewayClient:
+    """Everything that a program asks of a gateway. A `session` is a key (`agent:main:main`), a session id, or
+    any new name; left out, it is the main session of the default agent, or of `agent`."""
+
+    def __init__(self, peer: GatewayPeer) -> None:
+        self._peer = peer
+
+    @property
+    def url(self) -> str:
+        return self._peer.place
+
+    @property
+    def defaults(self) -> SessionDefaults:
+        """The default agent and the key of its main session."""
+        return self._peer.defaults
+
+    async def call(
+        self,
+        method: str,
+        params: dict[str, Any] | None = None,
+        *,
+        timeout_s: float = 30,
+        final: bool = False,
+        repeat: bool | None = None,
+    ) -> Any:
+        """Any method of the protocol (docs/protocol.md), for what has no function here. When the connection is
+        lost before the answer, the request is sent again if it has an `idempotencyKey` or `repeat` is true;
+        otherwise GatewayDown says that nobody knows whether it was done."""
+        return await self._peer.call(
+            method, params or {}, timeout_s=timeout_s, final=final, repeat=repeat
+        )
+
+    async def submit(
+        self, text: str, session: str | None = None, *, agent: str | None = None, key: str = ""
+    ) -> RunReply:
+        """Say something and do not wait: the message is stored when this returns. `key` is its idempotency key:
+        the same one again, in a week even, is the same message and not said twice."""
+        params = self._message(text, session, agent, key)
+        answer = await self._peer.call("chat.send", params)
+        return RunReply(params["sessionKey"], answer.get("runId") or params["idempotencyKey"])
+
+    async def wait(self, run: RunReply, *, timeout_s: float = REPLY_S) -> RunReply:
+        """The reply to what was submitted. Reads what is stored: a restart of the gateway changes nothing."""
+        until = anyio.current_time() + timeout_s
+        while True:
+            left_s = max(0.0, until - anyio.current_time())
+            slice_s = min(left_s, _WAIT_S_MAX)
+            waited = await self._peer.call(
+                "agent.wait",
+                {"runId": run.run_id, "timeoutMs": int(slice_s * 1000)},
+                timeout_s=slice_s + 30,
+                repeat=True,
+            )
+            if waited["status"] != "timeout":
+                break
+            if left_s <= slice_s:
+                raise WaitTimeout(
+                    f"no reply within {timeout_s:g} s; the run goes on", run_id=run.run_id
+                )
+        ended = RunReply(run.session_key, run.run_id)
+        ended.text = await written_reply(self._peer, ended)
+        if waited["status"] != "ok":
+            ended.status = "aborted" if waited.get("stopReason") else "error"
+            ended.error = str(waited.get("error") or waited.get("stopReason") or "the run failed")
+            raise ReplyFailed(ended)
+        return ended
+
+    async def send(
+        self,
+        text: str,
+        session: str | None = None,
+        *,
+        agent: str | None = None,
+        timeout_s: float = REPLY_S,
+        key: str = "",
+    ) -> RunReply:
+        """Say something and wait for the reply."""
+        reply: StreamPiece | None = None
+        async for piece in self.stream(text, session, agent=agent, timeout_s=timeout_s, key=key):
+            reply = piece
+        assert isinstance(reply, RunReply), "the last piece is the reply"
+        if reply.status != "ok":
+            raise ReplyFailed(reply)
+        return reply
+
+    def stream(
+        self,
+        text: str,
+        session: str | None = None,
+        *,
+        agent: str | None = None,
+        timeout_s: float = REPLY_S,
+        key: str = "",
+    ) -> AsyncGenerator[StreamPiece]:
+        """Say something and hear the reply as it is written; the last piece is the RunReply, whatever its status."""
+        return reply_pieces(self._peer, self._message(text, session, agent, key), timeout_s)
+
+    async def abort(self, run: RunReply) -> None:
+        params = {"sessionKey": run.session_key, "runId": run.run_id}
+        await self._peer.call("chat.abort", params, repeat=True)
+
+    async def sessions(
+        self, *, limit: int = 100, search: str | None = None, agent: str | None = None
+    ) -> list[SessionInfo]:
+        """The newest first."""
+        params = _given(limit=limit, search=search, agentId=agent)
+        answer = await self._peer.call("sessions.list", params, repeat=True)
+        return [read_row(row, SessionInfo) for row in answer["sessions"]]
+
+    async def history(
+        self, session: str | None = None, *, limit: int = 200, agent: str | None = None
+    ) -> list[HistoryMessage]:
+        """The newest messages of a session, oldest first."""
+        key, before = self._key(session, agent), None
+        messages: list[Any] = []
+        while len(messages) < limit:
+            wanted = min(limit - len(messages), _HISTORY_PAGE)
+            params = _given(sessionKey=key, limit=wanted, before=before)
+            answer = await self._peer.call("chat.history", params, repeat=True)
+            messages = [*answer["messages"], *messages]
+            older = answer.get("older", 0)
+            if not older or not answer["messages"]:
+                break
+            before = older + 1
+        return [read_row(message, HistoryMessage) for message in messages]
+
+    async def spawn(
+        self,
+        task: str,
+        session: str | None = None,
+        *,
+        agent: str | None = None,
+        label: str | None = None,
+        model: str | None = None,
+        timeout_s: float | None = None,
+        key: str = "",
+    ) -> SpawnedChild:
+        """Give a task to a sub-agent of a session. Returns when it is accepted; the report comes into that
+        session. `agent` is who does it, `timeout_s` how long the child may take."""
+        params = _given(
+            task=task,
+            sessionKey=self._key(session, None),
+            agentId=agent,
+            label=label,
+            model=model,
+            runTimeoutSeconds=timeout_s,
+            idempotencyKey=key or str(uuid4()),
+        )
+        answer = await self._peer.call("sessions.spawn", params)
+        if answer.get("status") != "accepted":
+            raise ReplyFailed(
+                RunReply(params["sessionKey"], "", "error", error=str(answer.get("error")))
+            )
+        return read_row(answer, SpawnedChild)
+
+    def subscribe(
+        self,
+        session: str | None = None,
+        *,
+        after: EntryCursor | None = None,
+        agent: str | None = None,
+    ) -> AbstractAsyncContextManager[AsyncGenerator[SessionEntry]]:
+        """The entries of a session as they are written from now on, each once and in order. Keep `entry.cursor` and
+        give it as `after`, and nothing is missed between two calls, or two starts of your program."""
+        return follow_entries(self._peer, self._key(session, agent), after)
+
+    @asynccontextmanager
+    async def events(self) -> AsyncGenerator[AsyncGenerator[Event]]:
+        """Whatever the gateway tells about sessions and runs, raw (docs/protocol.md). After a lost connection there
+        is one named `client.missed`."""
+        with self._peer.listen() as queue:
+            await self._peer.call("sessions.subscribe", {}, repeat=True)
+            async with aclosing(self._heard(queue)) as events:
+                yield events
+
+    async def _heard(self, queue: EventQueue) -> AsyncGenerator[Event]:
+        async for event in queue:
+            if event.name == MISSED:
+                await self._peer.call("sessions.subscribe", {}, repeat=True)
+            yield event
+
+    def _message(
+        self, text: str, session: str | None, agent: str | None, key: str
+    ) -> dict[str, Any]:
+        return {
+            "sessionKey": self._key(session, agent),
+            "message": text,
+            "idempotencyKey": key or str(uuid4()),
+            "deliver": False,
+        }
+
+    def _key(self, session: str | None, agent: str | None) -> str:
+        if session is None and agent is None:
+            return self.defaults.main_key
+        if agent is None:
+            return str(session)
+        return f"agent:{agent}:{session or 'main'}"
+
+
+@asynccontextmanager
+async def connect_async(
+    url: str | None = None,
+    *,
+    token: str | None = None,
+    token_file: str | Path | None = None,
+    password: str | None = None,
+    scopes: Sequence[str] = (READ, WRITE),
+    away_s: float = AWAY_S_MAX,
+    environ: Mapping[str, str] | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> AsyncGenerator[AsyncGatewayClient]:
+    """A client of the gateway that the command line would find: `url` with its `token`, or
+    OPENCLAW_GATEWAY_URL and OPENCLAW_GATEWAY_TOKEN, or the gateway of this machine with the token that it
+    keeps in its state folder. `away_s` is how long a gateway that went away is waited for."""
+    wanted = Wanted(url, _read(token_file) if token_file else token, password)
+
+    async with open_line(
+        lambda: find_serving(wanted, find_place(environ)), scopes, away_s=away_s, tell=tell
+    ) as line:
+        yield AsyncGatewayClient(line)
+
+
+def _read(file: str | Path) -> str:
+    try:
+        return Path(file).read_text("utf-8").strip()
+    except OSError as error:
+        raise GatewayDown(f"the token cannot be read from {file}: {error.strerror}") from None
+
+
+def _given(**params: Any) -> dict[str, Any]:
+    return {name: value for name, value in params.items() if value is not None}

@@ -1,0 +1,1 @@
+"""The Python client, against a live gateway and against one that misbehaves."""
