@@ -374,7 +374,7 @@ def test_loads_that_overlap_show_every_message_once(visit: Visit, place: Place) 
     visitor.see(".message.assistant[data-seq]", has_text="one")
 
     visitor.page.evaluate(
-        "() => { const chat = document.querySelector('cc-chat'); chat.load(); chat.load(); chat.again() }"
+        "() => { const { reading } = document.querySelector('cc-chat'); reading.load(); reading.load(); reading.again() }"
     )
     place.say(key, "say: two")
     visitor.see(".message.assistant[data-seq]", has_text="two")

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.spec("N1")
 def test_the_house_its_agents_clients_and_channels_are_shown(visit: Visit, place: Place) -> None:
     visitor = visit(route("operations"))
 
-    visitor.see("section[aria-label=House] .state", has_text="ok")
+    visitor.see("section[aria-label=Gateway] .state", has_text="ok")
     visitor.see("section[aria-label=Agents]", has_text="Harbour master")
     visitor.see("section[aria-label=Channels]", has_text="Webchat")
     visitor.see("section[aria-label=Connected]", has_text="webchat-ui")
@@ -30,7 +30,7 @@ def test_the_house_its_agents_clients_and_channels_are_shown(visit: Visit, place
 def test_what_the_gateway_does_not_offer_is_not_shown(visit: Visit, place: Place) -> None:
     offered = {"cron.list": "Cron jobs", "logs.tail": "Log"}
     visitor = visit(route("operations"))
-    visitor.see("section[aria-label=House] .state")
+    visitor.see("section[aria-label=Gateway] .state")
 
     features = visitor.page.evaluate(
         "async () => [...(await import('./static/wire.js')).wire.features]"

@@ -1,3 +1,4 @@
+// @ts-check
 // The page: a client of the gateway like any other. This module finds the way; the parts do the rest.
 import { empty, fill, h } from "./dom.js";
 import { t, translate } from "./language.js";
@@ -19,6 +20,9 @@ const VIEWS = {
   operations: { tag: "cc-operations", title: "Operations", load: () => import("./operations.js") },
 };
 
+/** @returns {NodeListOf<HTMLElement>} */
+const railLinks = () => document.querySelectorAll(".rail a[data-view]");
+
 let shown = null;
 
 async function show() {
@@ -39,7 +43,7 @@ async function show() {
     if (before) $("view").focus({ preventScroll: true });
   }
   $("view").setAttribute("aria-label", view.title);
-  for (const link of document.querySelectorAll(".rail a[data-view]")) {
+  for (const link of railLinks()) {
     if (link.dataset.view === (view.under || name || "chat")) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
@@ -60,27 +64,27 @@ function lost(path) {
   shown = empty("No such page", `There is nothing at #/${path}.`, home);
   fill($("view"), shown);
   $("view").setAttribute("aria-label", "No such page");
-  for (const link of document.querySelectorAll(".rail a[data-view]")) link.removeAttribute("aria-current");
+  for (const link of railLinks()) link.removeAttribute("aria-current");
 }
 
 addEventListener("hashchange", () => {
   if (!location.hash.startsWith("#token=")) show();
 });
 
-wire.addEventListener("line", ({ detail }) => {
-  $("line").dataset.state = detail.state;
-  $("line").title = detail.text;
-  $("line").lastElementChild.textContent = detail.text;
+wire.on("line", ({ state, text }) => {
+  $("line").dataset.state = state;
+  $("line").title = text;
+  $("line").lastElementChild.textContent = text;
   // Where there is no room for the words beside the mark, a lost line has a row of its own until it is back.
-  if (detail.state !== "wait") $("lost").hidden = detail.state === "on";
-  $("lost").textContent = detail.text;
+  if (state !== "wait") $("lost").hidden = state === "on";
+  $("lost").textContent = text;
 });
 
-wire.addEventListener("door", ({ detail }) => {
+wire.on("door", ({ why }) => {
   $("house").hidden = true;
   $("door").hidden = false;
-  $("door-why").textContent = detail.why ? `The gateway said: ${detail.why}` : t("This page needs the gateway's token.");
-  $("door-why").classList.toggle("problem", Boolean(detail.why));
+  $("door-why").textContent = why ? `The gateway said: ${why}` : t("This page needs the gateway's token.");
+  $("door-why").classList.toggle("problem", Boolean(why));
   $("token").focus();
 });
 
@@ -93,8 +97,9 @@ wire.addEventListener("open", () => {
 
 $("door").addEventListener("submit", (event) => {
   event.preventDefault();
-  const token = $("token").value.trim();
-  $("token").value = "";
+  const field = /** @type {HTMLInputElement} */ ($("token"));
+  const token = field.value.trim();
+  field.value = "";
   wire.enter(token);
 });
 

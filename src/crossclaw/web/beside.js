@@ -1,3 +1,4 @@
+// @ts-check
 // What the map shows, in words beside it: who is at work, what was said, and the node that is picked.
 import {
   ago,

@@ -1,3 +1,4 @@
+// @ts-check
 // What led to a run, and its figures: shown above exchanges and runs alike.
 import { authorOf, beginning, h, nameOfKey, timeOf, to } from "./dom.js";
 

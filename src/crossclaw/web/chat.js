@@ -1,8 +1,11 @@
+// @ts-check
 // Chat: a conversation as the ledger has it, the field below it and the list beside it.
-import { cost, debounce, face, fill, goneWords, h, icon, nameOf, speakerOf, stateMark, to, tokens } from "./dom.js";
+import { Part, cost, debounce, face, fill, goneWords, h, icon, nameOf, speakerOf, stateMark, to, tokens } from "./dom.js";
 import { complain, house } from "./house.js";
 import { t } from "./language.js";
+import { Reading } from "./reading.js";
 import { Speaking } from "./speaking.js";
+import { Transcript } from "./transcript.js";
 import { wire } from "./wire.js";
 import "./composer.js";
 import "./recent.js";
@@ -15,10 +18,23 @@ const REHEARSAL = [
 const NARROW = matchMedia("(max-width: 699px)"); // list and conversation one after the other
 const BEGUN_ANEW = new Set(["reset", "delete", "archive", "unarchive"]);
 
-class Chat extends Speaking {
+/** Brings together what is read (`reading`), how it looks (`transcript`) and what is said (`speaking`). */
+export class Chat extends Part {
   key = null;
 
   open() {
+    this.makeParts();
+    this.transcript = new Transcript(this.log);
+    this.reading = new Reading(this);
+    this.speaking = new Speaking(this);
+    this.looked = debounce(() => {
+      if (this.key && this.isConnected) house.look(this.key);
+    }, 800);
+    this.place();
+    this.hearAll();
+  }
+
+  makeParts() {
     this.list = h("cc-recent");
     this.heading = h("h2");
     this.about = h("p", { cls: "about" });
@@ -32,6 +48,11 @@ class Chat extends Speaking {
     );
     this.composer = h("cc-composer");
     this.shut = h("p", { cls: "shut", hidden: true });
+    const title = "Settings of this session";
+    this.settings = h("a", { cls: "icon", id: "settings", "aria-label": title, title }, icon("gear"));
+  }
+
+  place() {
     fill(
       this,
       this.list,
@@ -43,16 +64,7 @@ class Chat extends Speaking {
           { cls: "bar" },
           h("a", { href: "#/chat", cls: "icon back", "aria-label": "All conversations" }, icon("back")),
           h("div", { cls: "who" }, this.heading, this.about),
-          h(
-            "a",
-            {
-              cls: "icon",
-              id: "settings",
-              "aria-label": "Settings of this session",
-              title: "Settings of this session",
-            },
-            icon("gear"),
-          ),
+          this.settings,
         ),
         this.log,
         this.down,
@@ -62,31 +74,26 @@ class Chat extends Speaking {
         this.composer,
       ),
     );
-    this.hear(this.composer, "say", ({ detail }) => this.say(detail.text, detail.pictures));
+  }
+
+  hearAll() {
+    const { reading, speaking } = this;
+    const ours = (name, listener) =>
+      this.hear(wire, name, ({ detail }) => {
+        if (detail.sessionKey === this.key) listener(detail);
+      });
+    ours("session.message", (told) => reading.loaded && reading.take([entryOf(told)]));
+    ours("agent", (told) => speaking.heard(told));
+    ours("chat", (told) => speaking.ended(told));
+    ours("sessions.changed", (told) => BEGUN_ANEW.has(told.reason) && reading.load());
+    this.hear(this.composer, "say", ({ detail }) => speaking.say(detail.text, detail.pictures));
     this.hear(this.composer, "stop", () => wire.call("chat.abort", { sessionKey: this.key }).catch(complain));
     this.hear(this.log, "scroll", () => this.scrolled(), { passive: true });
-    this.hear(wire, "session.message", ({ detail }) => {
-      if (this.loaded && detail.sessionKey === this.key) this.take([entryOf(detail)]);
-    });
-    this.hear(wire, "agent", ({ detail }) => {
-      if (detail.sessionKey === this.key) this.heard(detail);
-    });
-    this.hear(wire, "chat", ({ detail }) => {
-      if (detail.sessionKey === this.key) this.ended(detail);
-    });
-    this.hear(wire, "sessions.changed", ({ detail }) => {
-      if (detail.sessionKey === this.key && BEGUN_ANEW.has(detail.reason)) this.load();
-    });
-    this.hear(house, "open", () => this.again());
+    this.hear(house, "open", () => reading.again());
     this.hear(house, "recent", () => this.showAbout());
     this.hear(document, "visibilitychange", () => {
       if (!document.hidden && this.key) house.look(this.key);
     });
-    this.looked = debounce(() => {
-      if (this.key && this.isConnected) house.look(this.key);
-    }, 800);
-    this.draw = debounce(() => this.showGrowing(), 50);
-    this.soon = debounce(() => this.catchUp(), 120);
   }
 
   go(key, query) {
@@ -101,17 +108,18 @@ class Chat extends Speaking {
     this.key = next;
     this.list.key = next;
     if (!next) return;
-    this.querySelector("#settings").href = to.session(next);
+    this.settings.href = to.session(next);
     this.composer.show(next);
-    this.load(seq);
+    this.reading.load(seq);
   }
 
   // ── looks ─────────────────────────────────────────────────────────────────────────────────
 
   showAbout() {
     if (!this.key) return;
-    const { budget, archivedAt, agentGone } = this.row || {};
-    const row = { ...(house.row(this.key) || this.row || { key: this.key }), budget, archivedAt, agentGone };
+    const known = this.reading.row;
+    const { budget, archivedAt, agentGone } = known || {};
+    const row = { ...(house.row(this.key) || known || { key: this.key }), budget, archivedAt, agentGone };
     this.list.here = row;
     this.heading.textContent = nameOf(row);
     const facts = [h("code", null, this.key)];
@@ -120,7 +128,7 @@ class Chat extends Speaking {
     if (row.budget) facts.push(h("span", { title: row.budget.text }, `budget: ${row.budget.text}`));
     fill(this.about, row.archivedAt ? h("span", null, "archived") : stateMark(row.lane), facts);
     this.showShut(row);
-    this.composer.hidden = Boolean(this.missing || row.archivedAt || row.agentGone);
+    this.composer.hidden = Boolean(this.reading.missing || row.archivedAt || row.agentGone);
   }
 
   /** Why nothing can be written here, and what would change that. */
@@ -139,7 +147,8 @@ class Chat extends Speaking {
 
   showEmpty() {
     this.log.querySelector(":scope > .empty")?.remove();
-    if (!this.loaded || this.entries.size || this.pending.size || this.runs.size) return;
+    const { pending, runs } = this.speaking;
+    if (!this.reading.loaded || this.transcript.entries.size || pending.size || runs.size) return;
     const hint = h("p", null, t("Write below; “/” offers commands."));
     this.log.append(
       h("li", { cls: "empty" }, face(this.key), h("p", { cls: "title" }, t("Talk with {name}").replace("{name}", () => speakerOf(this.key))), hint),
@@ -155,8 +164,9 @@ class Chat extends Speaking {
   }
 
   follow(low) {
-    if (low && this.atEnd) this.log.scrollTop = this.log.scrollHeight;
-    this.down.hidden = this.low && this.atEnd;
+    const { atEnd } = this.reading;
+    if (low && atEnd) this.log.scrollTop = this.log.scrollHeight;
+    this.down.hidden = this.low && atEnd;
   }
 
   backToEnd() {
@@ -165,7 +175,7 @@ class Chat extends Speaking {
   }
 
   toEnd() {
-    if (!this.atEnd) this.load();
+    if (!this.reading.atEnd) this.reading.load();
     else
       requestAnimationFrame(() => {
         this.log.scrollTop = this.log.scrollHeight;
@@ -173,9 +183,10 @@ class Chat extends Speaking {
   }
 
   scrolled() {
-    if (this.log.scrollTop < 400) this.older();
-    if (this.low && !this.atEnd) this.newer();
-    this.down.hidden = this.low && this.atEnd;
+    const { reading } = this;
+    if (this.log.scrollTop < 400) reading.older();
+    if (this.low && !reading.atEnd) reading.newer();
+    this.down.hidden = this.low && reading.atEnd;
   }
 
   point(seq) {

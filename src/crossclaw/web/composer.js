@@ -1,3 +1,4 @@
+// @ts-check
 // Where a person writes: drafts kept by session, /commands completed, pictures attached.
 import { Part, fill, h, icon, iconButton } from "./dom.js";
 import { complain, store } from "./house.js";
@@ -141,9 +142,9 @@ export class Composer extends Part {
   }
 
   keep() {
-    const { [this.key]: _, ...others } = store.get(DRAFTS, {});
     const text = this.field.value;
-    const drafts = Object.entries(others).slice(-DRAFTS_MAX + 1);
+    const others = Object.entries(store.get(DRAFTS, {})).filter(([key]) => key !== this.key);
+    const drafts = others.slice(-DRAFTS_MAX + 1);
     store.set(DRAFTS, Object.fromEntries(text ? [...drafts, [this.key, text]] : drafts));
   }
 

@@ -1,3 +1,4 @@
+// @ts-check
 // Small controls that several views are made of: a select, a choice of few, a plain list.
 import { h } from "./dom.js";
 

@@ -1,3 +1,4 @@
+// @ts-check
 // Small tools for making elements and telling times and amounts. Words of others go in as text; the one
 // door for HTML is `setSanitised`.
 import { t } from "./language.js";
@@ -292,14 +293,22 @@ export function debounce(work, ms) {
 export class Part extends HTMLElement {
   connectedCallback() {
     this.ends = new AbortController();
-    this.open?.();
+    this.open();
   }
 
   disconnectedCallback() {
     this.ends.abort();
-    this.close?.();
+    this.close();
   }
 
+  /** It is in the document now. */
+  open() {}
+
+  /** It is not any more. */
+  close() {}
+
+  /** @param {EventTarget} target @param {string} name @param {(event: any) => void} listener
+   * @param {AddEventListenerOptions} [options] */
   hear(target, name, listener, options) {
     target.addEventListener(name, listener, { ...options, signal: this.ends.signal });
   }

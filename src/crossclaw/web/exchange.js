@@ -1,3 +1,4 @@
+// @ts-check
 // An exchange: a send with its rounds and announce, or a spawn with its child's run, step by step.
 import {
   Part,

@@ -1,3 +1,4 @@
+// @ts-check
 // Exchanges: who asked whom, newest first.
 import { Part, dayOf, debounce, empty, fill, h, nameOfKey, oneLine, plural, statusMark, to, whenOf } from "./dom.js";
 import { complain, house } from "./house.js";

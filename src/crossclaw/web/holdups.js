@@ -1,3 +1,4 @@
+// @ts-check
 // Where it is stuck: from every wait along the chain to whoever does not wait, and holds up all the others.
 
 export const STUCK = 60_000; // a wait that is worth a look

@@ -1,3 +1,4 @@
+// @ts-check
 // The house as this page knows it: agents, newest sessions, what is unread; the Markdown queue and notices.
 import { debounce, h, learnAgents, learnNames, setSanitised } from "./dom.js";
 import { wire } from "./wire.js";
@@ -39,7 +40,7 @@ class House extends EventTarget {
 
   constructor() {
     super();
-    wire.addEventListener("open", ({ detail }) => this.#opened(detail));
+    wire.on("open", (hello) => this.#opened(hello));
     wire.addEventListener("sessions.changed", () => this.refreshSoon());
     this.refreshSoon = debounce(() => this.refresh().catch(() => {}), 250);
   }
@@ -191,7 +192,9 @@ async function renderQueue() {
 const NOTICES_MAX = 4;
 
 /** A short notice; with `undo` it waits `ms` before `done` is called, and Undo prevents that. The time stands
- * still while somebody is at it. */
+ * still while somebody is at it.
+ * @param {string} text
+ * @param {{ bad?: boolean, ms?: number, undo?: () => void, done?: () => void }} [how] */
 export function notice(text, { bad = false, ms = 5000, undo, done } = {}) {
   const box = document.getElementById("toasts");
   if (bad) [...box.children].find((each) => each.textContent === text)?.remove(); // once is enough
@@ -228,7 +231,8 @@ export function notice(text, { bad = false, ms = 5000, undo, done } = {}) {
   );
   box.append(toast);
   run();
-  while (box.children.length > NOTICES_MAX && !box.firstChild.querySelector("button")) box.firstChild.remove();
+  while (box.children.length > NOTICES_MAX && !box.firstElementChild.querySelector("button"))
+    box.firstElementChild.remove();
 }
 
 export const complain = (error) => notice(error?.message || String(error), { bad: true, ms: 8000 });

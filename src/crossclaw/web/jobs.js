@@ -1,3 +1,4 @@
+// @ts-check
 // Cron jobs: when they run next, what came of the last times, and a form for a new one.
 import { dayOf, empty, fill, h, lasted, statusMark, timeOf } from "./dom.js";
 import { plainList } from "./controls.js";
@@ -8,6 +9,7 @@ const LOG_RUNS = 5;
 
 export class Jobs {
   logs = new Set(); // ids of the jobs whose log is open
+  form = null; // for a new job, once it was asked for
 
   /** `again` is called when they changed, with whether one was added. */
   constructor(again) {

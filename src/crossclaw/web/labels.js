@@ -1,3 +1,4 @@
+// @ts-check
 // The names on the map: as many as there is room for, those that matter first.
 import { agentName, cost, nameOf } from "./dom.js";
 import { radius } from "./nodes.js";
@@ -74,7 +75,7 @@ function named(map, states, all) {
           busy,
           waiting,
           paid: all || picked || dear.has(node),
-          weight: 8 * picked + 4 * (waiting > 0) + 2 * main + busy,
+          weight: (picked ? 8 : 0) + (waiting ? 4 : 0) + (main ? 2 : 0) + (busy ? 1 : 0),
         });
     }
   return wanted.sort((a, b) => b.weight - a.weight);

@@ -1,3 +1,4 @@
+// @ts-check
 // The first texts of the page in the reader's language; what nobody has translated is English.
 import { WORDS } from "./words.js";
 
@@ -11,10 +12,10 @@ export const t = (text) => WORDS[language]?.[text] || text;
 /** The texts that stand in index.html, where an element is marked with data-t. */
 export function translate(root = document) {
   if (language === "en") return;
-  for (const element of root.querySelectorAll("[data-t]")) {
+  for (const element of /** @type {NodeListOf<HTMLElement>} */ (root.querySelectorAll("[data-t]"))) {
     element.lang = language;
     for (const node of element.childNodes) {
-      if (node.nodeType !== Node.TEXT_NODE || !node.data.trim()) continue;
+      if (!(node instanceof Text) || !node.data.trim()) continue;
       const text = node.data.trim().replace(/\s+/g, " ");
       node.data = node.data.replace(/\S[\s\S]*\S|\S/, t(text));
     }

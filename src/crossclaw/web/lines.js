@@ -1,3 +1,4 @@
+// @ts-check
 // The lines of the map: who was begun by whom, who talked with whom, who waits, and what is on its way.
 import { STUCK } from "./holdups.js";
 import { onScreen, radius } from "./nodes.js";

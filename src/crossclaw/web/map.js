@@ -1,8 +1,9 @@
+// @ts-check
 // The map: sessions as nodes, messages as lights between them, who waits for whom. Everything drawn is a
 // function of a time, so the same code shows what happens now and replays the last hour.
 import {
+  Part,
   agentOf,
-  cost,
   debounce,
   empty,
   exactTime,
@@ -13,19 +14,19 @@ import {
   nameOf,
   plural,
   stateOf,
-  to,
 } from "./dom.js";
 import { tellInWords } from "./beside.js";
-import { Hands } from "./hands.js";
+import { listen } from "./hands.js";
 import { holdupsOf } from "./holdups.js";
 import { complain, house } from "./house.js";
 import { t } from "./language.js";
+import { dress, fit, layout, wake } from "./stage.js";
 import { Lost, wire } from "./wire.js";
 
 const HOUR = 3_600_000;
 const SPEEDS = [10, 60, 300];
 
-class MapView extends Hands {
+export class MapView extends Part {
   nodes = new Map();
   runs = [];
   flights = []; // what passes between sessions: runs, and reports of children
@@ -40,8 +41,41 @@ class MapView extends Hands {
   speed = 60;
   view = { x: 0, y: 0, zoom: 1, moved: false };
   drawn = 0; // frames so far
+  circles = null; // of the agents, once the nodes have their places
+  unplaced = false; // a node came that has none yet
+  chosen = null;
+  over = null; // the node under the pointer
+  ink = {};
+  dark = false;
+  frame = null;
+  painted = 0;
 
   open() {
+    this.makeParts();
+    this.makeClock();
+    this.place();
+    this.pen = this.canvas.getContext("2d");
+    dress(this);
+    this.still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    this.soon = debounce(() => this.read(), 120);
+    this.hearAll();
+    listen(this);
+    this.sized = new ResizeObserver(() => {
+      fit(this);
+      wake(this);
+    });
+    this.sized.observe(this.canvas);
+    this.tick = setInterval(() => {
+      if (this.live) {
+        this.list();
+        wake(this);
+      }
+    }, 5000);
+    this.read();
+    wake(this);
+  }
+
+  makeParts() {
     this.canvas = h("canvas", { tabindex: "0", role: "img", "aria-label": "Map of sessions" });
     this.picked = h("p", { cls: "sr", role: "status" });
     this.tip = h("div", { cls: "tip", hidden: true });
@@ -52,6 +86,9 @@ class MapView extends Hands {
     );
     this.nobody.hidden = true;
     this.side = h("aside", { cls: "side", tabindex: "-1", "aria-label": "What happens" });
+  }
+
+  makeClock() {
     this.player = h(
       "button",
       {
@@ -82,6 +119,9 @@ class MapView extends Hands {
     );
     this.rate.value = this.speed;
     this.now = h("button", { type: "button", "aria-pressed": "true", onclick: () => this.goLive() }, "Live");
+  }
+
+  place() {
     fill(
       this,
       h(
@@ -113,11 +153,11 @@ class MapView extends Hands {
         this.now,
       ),
     );
-    this.pen = this.canvas.getContext("2d");
-    this.dress();
-    this.hear(globalThis, "dressed", () => this.dress());
-    this.hear(matchMedia("(prefers-color-scheme: dark)"), "change", () => this.dress());
-    this.still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  }
+
+  hearAll() {
+    this.hear(globalThis, "dressed", () => dress(this));
+    this.hear(matchMedia("(prefers-color-scheme: dark)"), "change", () => dress(this));
     this.hear(house, "open", () => {
       this.cursor = 0;
       this.read();
@@ -126,26 +166,12 @@ class MapView extends Hands {
       for (const row of house.recent) this.node(row);
       this.changed();
     });
-    this.soon = debounce(() => this.read(), 120);
     for (const name of ["sessions.changed", "agent"])
       this.hear(wire, name, ({ detail }) => {
         if (name !== "agent" || detail.stream === "lifecycle") this.soon();
       });
-    this.listen();
-    this.sized = new ResizeObserver(() => {
-      this.fit();
-      this.wake();
-    });
-    this.sized.observe(this.canvas);
-    this.tick = setInterval(() => {
-      if (this.live) {
-        this.list();
-        this.wake();
-      }
-    }, 5000);
-    this.read();
-    this.wake();
   }
+
   close() {
     cancelAnimationFrame(this.frame);
     this.frame = null;
@@ -158,7 +184,7 @@ class MapView extends Hands {
     const node = this.nodes.get(key);
     this.picked.textContent = node ? `${nameOf(node.row)}, ${stateOf(node.row.lane).text}` : "";
     this.list();
-    this.wake();
+    wake(this);
   }
 
   // ── what is known ─────────────────────────────────────────────────────────────────────────
@@ -226,7 +252,7 @@ class MapView extends Hands {
   }
 
   changed() {
-    if (this.unplaced) this.layout();
+    if (this.unplaced) layout(this);
     const waiting = this.waits.length,
       running = this.open_.length - waiting;
     this.canvas.setAttribute(
@@ -235,7 +261,7 @@ class MapView extends Hands {
     );
     this.nobody.hidden = this.nodes.size > 0;
     this.list();
-    this.wake();
+    wake(this);
   }
 
   // ── time ──────────────────────────────────────────────────────────────────────────────────
@@ -249,7 +275,7 @@ class MapView extends Hands {
     this.at = at;
     this.showClock();
     this.list();
-    this.wake();
+    wake(this);
   }
 
   goLive() {
@@ -257,7 +283,7 @@ class MapView extends Hands {
     this.playing = false;
     this.showClock();
     this.list();
-    this.wake();
+    wake(this);
   }
 
   play() {
@@ -268,7 +294,7 @@ class MapView extends Hands {
     this.playing = this.live || !this.playing;
     this.live = false;
     this.showClock();
-    this.wake();
+    wake(this);
   }
 
   showClock() {

@@ -1,3 +1,4 @@
+// @ts-check
 // The nodes of the map: the circle of each agent, a dot for each session, and what goes on in it.
 import { agentOf, hueOf, nameOf } from "./dom.js";
 import { STUCK } from "./holdups.js";

@@ -1,3 +1,4 @@
+// @ts-check
 // Operations: how the house is, who is connected, channels, config, logs, cron jobs. What the gateway does
 // not offer is not shown.
 import { Part, ago, cost, count, debounce, fill, h, lasted, statusMark, to } from "./dom.js";
@@ -14,9 +15,11 @@ const LOG_LINES = 200;
 class Operations extends Part {
   jobs = new Jobs((added) => (added ? this.showCron(true) : this.soon()));
 
+  editor = null; // of the config, once it was looked at
+
   open() {
     this.blocks = {
-      house: block("House"),
+      house: block("Gateway"),
       agents: block("Agents"),
       clients: block("Connected"),
       channels: block("Channels"),
@@ -49,21 +52,21 @@ class Operations extends Part {
 
   read() {
     if (!wire.ready) return;
-    this.part("house", ["health", "status"], () => this.showHouse());
-    this.part("agents", ["agents.list"], () => this.showAgents());
-    this.part("clients", ["system-presence"], () => this.showClients());
-    this.part("channels", ["channels.status"], () => this.showChannels());
+    this.section("house", ["health", "status"], () => this.showHouse());
+    this.section("agents", ["agents.list"], () => this.showAgents());
+    this.section("clients", ["system-presence"], () => this.showClients());
+    this.section("channels", ["channels.status"], () => this.showChannels());
     this.showCron();
-    this.part("config", ["config.get"], () => this.showConfig());
-    this.part("logs", ["logs.tail"], () => this.showLogs());
+    this.section("config", ["config.get"], () => this.showConfig());
+    this.section("logs", ["logs.tail"], () => this.showLogs());
   }
 
   showCron(added = false) {
-    return this.part("cron", ["cron.list"], () => this.jobs.show(), added);
+    return this.section("cron", ["cron.list"], () => this.jobs.show(), added);
   }
 
   /** What somebody is typing in is left alone, unless `anyway`. */
-  async part(name, methods, show, anyway = false) {
+  async section(name, methods, show, anyway = false) {
     const shown = this.blocks[name];
     shown.hidden = !methods.every((method) => wire.offers(method));
     const busy = document.activeElement?.closest("form");
@@ -108,7 +111,7 @@ class Operations extends Part {
   async showAgents() {
     const [{ agents, defaultId }, { config }] = await Promise.all([
       wire.call("agents.list"),
-      wire.offers("config.get") ? wire.call("config.get") : {},
+      wire.offers("config.get") ? wire.call("config.get") : { config: null },
     ]);
     return plainList(
       agents.map((agent) => [

@@ -1,3 +1,4 @@
+// @ts-check
 // Where everything stands on the map. Places depend on nothing that moves, so the map stays as people
 // remember it.
 import { agentOf } from "./dom.js";

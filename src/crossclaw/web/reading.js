@@ -1,22 +1,40 @@
+// @ts-check
 // Reading a conversation: a page of it, what is older, what is newer, and after a break what was missed.
 // Every entry has its number, so what comes twice is shown once and what was missed is asked for.
-import { empty, fill, h, textOf } from "./dom.js";
+import { debounce, empty, fill, h } from "./dom.js";
 import { complain, house } from "./house.js";
-import { Transcript } from "./transcript.js";
 import { Lost, wire } from "./wire.js";
 
 const PAGE = 60; // entries of one read
 const SHOWN_MAX = 400; // entries in the document; older ones are a scroll away
 
-/** Keeps `entries` by number, and what is known of the `runs` that are under way. */
-export class Reading extends Transcript {
+/** Knows how far a conversation was read; what it reads is shown by the chat's transcript. */
+export class Reading {
+  loads = 0; // begun so far: of two only the later one counts
+  lastSeq = 0;
+  olderThan = null; // the number before which there is more to read; null at the beginning
+  atEnd = true;
+  loaded = false;
+  asking = false; // for older or newer entries
+  sessionId = null;
+  row = null; // the session, as the gateway's table has it
+  missing = false; // there is no such session
+
+  /** @param {import("./chat.js").Chat} chat */
+  constructor(chat) {
+    this.chat = chat;
+    this.soon = debounce(() => this.catchUp(), 120);
+  }
+
   /** What is told meanwhile is not taken: it would come before the page it belongs to. A look for what
-   * was missed follows. Of two loads only the later one counts. */
+   * was missed follows.
+   * @param {number | null} seq the entry to show, in place of the newest */
   async load(seq = null) {
-    const key = this.key;
-    const mine = (this.loading = (this.loading || 0) + 1);
+    const { chat } = this,
+      { key } = chat;
+    const mine = ++this.loads;
     this.begin();
-    this.showAbout();
+    chat.showAbout();
     if (!wire.ready || !key) return;
     try {
       const [answer, found] = await Promise.all([
@@ -24,63 +42,57 @@ export class Reading extends Transcript {
         house.find(key),
         wire.call("sessions.messages.subscribe", { key }),
       ]);
-      if (mine !== this.loading) return;
+      if (mine !== this.loads) return;
       this.row = found;
-      this.showAbout();
-      fill(this.log);
+      chat.showAbout();
+      fill(chat.log);
       this.atEnd = !seq || answer.entries.at(-1)?.seq === answer.lastSeq;
       this.took(answer);
       this.take(answer.entries, true);
       this.loaded = true;
-      this.showEmpty();
-      if (seq) this.point(seq);
-      else this.toEnd();
-      this.looked();
+      chat.showEmpty();
+      if (seq) chat.point(seq);
+      else chat.toEnd();
+      chat.looked();
       this.soon();
     } catch (error) {
-      if (error instanceof Lost || mine !== this.loading) return;
-      this.missing = this.composer.hidden = true;
-      fill(this.log, h("li", null, empty("No such session", error.message)));
+      if (error instanceof Lost || mine !== this.loads) return;
+      this.missing = chat.composer.hidden = true;
+      fill(chat.log, h("li", null, empty("No such session", error.message)));
     }
   }
 
   begin() {
-    this.entries = new Map();
-    this.runs = new Map();
-    this.calls = new Map();
-    this.results = new Map();
+    const { chat } = this;
+    chat.transcript.begin(chat.key);
+    chat.speaking.runs.clear();
     this.lastSeq = 0;
     this.olderThan = null;
     this.atEnd = true;
     this.loaded = false;
-    this.row = this.row?.key === this.key ? this.row : null;
-    this.missing = this.composer.hidden = false;
-    fill(this.log, h("li", { cls: "loading", "aria-hidden": "true" }, h("i"), h("i"), h("i")));
-    this.down.hidden = true;
-    this.told.textContent = this.spoken.textContent = "";
-    this.showGrowing(); // what was said is seen, also while the line is down
+    this.row = this.row?.key === chat.key ? this.row : null;
+    this.missing = chat.composer.hidden = false;
+    fill(chat.log, h("li", { cls: "loading", "aria-hidden": "true" }, h("i"), h("i"), h("i")));
+    chat.down.hidden = true;
+    chat.told.textContent = chat.spoken.textContent = "";
+    chat.speaking.show(); // what was said is seen, also while the line is down
   }
 
   took(answer) {
     this.sessionId = answer.sessionId;
     if (answer.before !== undefined && (this.olderThan === null || answer.before < this.olderThan))
       this.olderThan = answer.before;
-    if (answer.before === undefined && !this.entries.size) this.olderThan = null;
-    for (const run of answer.open) {
-      this.runs.set(run.runId, { text: "", said: "", ...this.runs.get(run.runId), status: run.status });
-      if (run.message && !this.pending.has(run.runId))
-        this.pending.set(run.runId, { key: this.key, message: run.message, state: "queued" });
-    }
-    this.busy();
+    if (answer.before === undefined && !this.chat.transcript.entries.size) this.olderThan = null;
+    this.chat.speaking.underWay(answer.open);
   }
 
-  /** After a break: what was missed, by number; and what was said into the break is said again, under the
-   * same key, which makes it one message however often it arrives. */
+  /** After a break: what was missed, by number; and what was said into the break is said again. */
   async again() {
-    this.composer.learn();
-    for (const key of new Set([...this.pending.values()].map((said) => said.key))) this.post(key);
-    if (!this.key) {
-      this.go(null, new URLSearchParams());
+    const { chat } = this;
+    chat.composer.learn();
+    chat.speaking.postAll();
+    if (!chat.key) {
+      chat.go(null, new URLSearchParams());
       return;
     }
     if (!this.loaded) {
@@ -88,7 +100,7 @@ export class Reading extends Transcript {
       return;
     }
     try {
-      await wire.call("sessions.messages.subscribe", { key: this.key });
+      await wire.call("sessions.messages.subscribe", { key: chat.key });
     } catch {
       return;
     } // the line went again
@@ -96,106 +108,86 @@ export class Reading extends Transcript {
   }
 
   async catchUp() {
-    const key = this.key;
+    const { key, speaking } = this.chat;
     if (!this.loaded || !wire.ready) return;
     try {
-      const loading = this.loading;
+      const mine = this.loads;
       const answer = await wire.call("sessions.entries", { key, after: this.lastSeq, limit: 500 });
-      if (loading !== this.loading || !this.loaded) return;
+      if (mine !== this.loads || !this.loaded) return;
       const farBehind = answer.after !== undefined;
       const begunAnew = this.sessionId && answer.sessionId !== this.sessionId;
       if (begunAnew || (farBehind && this.atEnd)) {
         this.load();
         return;
       }
-      const open = new Set(answer.open.map((run) => run.runId));
-      for (const runId of this.runs.keys()) if (!open.has(runId)) this.runs.delete(runId);
+      speaking.keepOnly(answer.open);
       delete answer.before;
       this.took(answer);
       this.take(answer.entries);
-      this.showGrowing();
+      speaking.show();
     } catch (error) {
       if (!(error instanceof Lost)) complain(error);
     }
   }
 
   async older() {
-    if (this.reading || this.olderThan === null || !wire.ready) return;
-    this.reading = true;
-    const key = this.key;
+    if (this.asking || this.olderThan === null || !wire.ready) return;
+    this.asking = true;
+    const { key, log } = this.chat;
     try {
-      const loading = this.loading;
+      const mine = this.loads;
       const answer = await wire.call("sessions.entries", { key, before: this.olderThan, limit: PAGE });
-      if (loading !== this.loading) return;
+      if (mine !== this.loads) return;
       this.olderThan = answer.before ?? null;
-      const height = this.log.scrollHeight,
-        top = this.log.scrollTop;
+      const height = log.scrollHeight,
+        top = log.scrollTop;
       this.take(answer.entries, true);
-      this.log.scrollTop = top + this.log.scrollHeight - height;
+      log.scrollTop = top + log.scrollHeight - height;
     } catch (error) {
       if (!(error instanceof Lost)) complain(error);
     } finally {
-      this.reading = false;
+      this.asking = false;
     }
   }
 
   async newer() {
-    if (this.reading || this.atEnd || !wire.ready) return;
-    this.reading = true;
-    const key = this.key;
+    if (this.asking || this.atEnd || !wire.ready) return;
+    this.asking = true;
+    const { key } = this.chat;
     try {
       const answer = await wire.call("sessions.entries", { key, after: this.lastSeq, limit: PAGE });
-      if (key !== this.key) return;
+      if (key !== this.chat.key) return;
       this.atEnd = answer.after === undefined;
       this.take(answer.entries, true);
     } finally {
-      this.reading = false;
+      this.asking = false;
     }
   }
 
   // ── entries ───────────────────────────────────────────────────────────────────────────────
 
+  /** Entries that were asked for, or that the gateway told by itself.
+   * @param {any[]} entries */
   take(entries, asked = false) {
-    const low = this.low;
+    const { chat } = this,
+      { low, transcript } = chat;
     for (const entry of entries) {
-      if (this.entries.has(entry.seq)) continue;
+      if (transcript.entries.has(entry.seq)) continue;
       if (!asked && !this.atEnd && entry.seq > this.lastSeq + 1) continue; // we look at the past; it is read when we come there
       if (!asked && this.loaded && entry.seq > this.lastSeq + 1) {
         this.catchUp(); // something between was not told, as notes are not
         return;
       }
-      this.entries.set(entry.seq, entry);
       this.lastSeq = Math.max(this.lastSeq, entry.seq);
-      this.settle(entry);
-      this.place(entry);
+      chat.speaking.settle(entry);
+      transcript.add(entry);
     }
-    this.showGrowing();
+    chat.speaking.show();
     if (!asked) {
-      this.trim();
-      this.follow(low);
-      this.looked();
+      if (transcript.entries.size > SHOWN_MAX && chat.low) this.olderThan = transcript.trim(SHOWN_MAX - PAGE);
+      chat.follow(low);
+      chat.looked();
     }
-    this.showEmpty();
-  }
-
-  settle(entry) {
-    const role = entry.message?.role;
-    if (!entry.runId) return;
-    if (role === "user") this.pending.delete(entry.runId);
-    const run = this.runs.get(entry.runId);
-    if (role === "assistant" && run) {
-      run.said = textOf(entry.message);
-      run.text = "";
-    }
-  }
-
-  trim() {
-    if (this.entries.size <= SHOWN_MAX || !this.low) return;
-    const gone = [...this.entries.keys()].sort((a, b) => a - b).slice(0, this.entries.size - SHOWN_MAX + PAGE);
-    for (const seq of gone) {
-      this.entries.delete(seq);
-      this.log.querySelector(`:scope > [data-seq="${seq}"]`)?.remove();
-    }
-    this.olderThan = gone.at(-1) + 1;
+    chat.showEmpty();
   }
 }

@@ -1,3 +1,4 @@
+// @ts-check
 // The list beside the chat.
 import { Part, agentOf, ago, empty, face, fill, h, iconButton, nameOf, stateMark, to } from "./dom.js";
 import { complain, house } from "./house.js";

@@ -1,3 +1,4 @@
+// @ts-check
 // A run from its cause to its effects: every turn of the model, every tool call with input and output.
 import {
   Part,

@@ -1,3 +1,4 @@
+// @ts-check
 // One session: what is known of it, its settings, and what can be done with it.
 import {
   Part,

@@ -1,10 +1,10 @@
+// @ts-check
 // Sessions: all of them, however many. The gateway counts and cuts; only the rows in sight are here.
 import {
   Part,
   agentName,
   ago,
   cost,
-  count,
   debounce,
   empty,
   fill,
@@ -43,6 +43,30 @@ class Sessions extends Part {
   leaving = new Map(); // deleted here, and still to be undone
 
   open() {
+    this.makeFilters();
+    this.makeTable();
+    this.bar = h(
+      "header",
+      { cls: "bar" },
+      h("h2", { cls: "sr" }, "Sessions"),
+      this.words,
+      this.modes,
+      this.kind,
+      this.agent,
+      this.order,
+      this.total,
+    );
+    fill(this, this.bar, this.table, this.hits, this.panel);
+    this.narrow = matchMedia("(max-width: 699px)");
+    this.again = debounce(() => this.ask(true), 500);
+    this.hearAll();
+    this.sized = new ResizeObserver(() => this.draw());
+    this.sized.observe(this.table);
+    this.showAgents();
+    this.ask();
+  }
+
+  makeFilters() {
     this.words = h("input", {
       type: "search",
       placeholder: "Find by name or key",
@@ -76,6 +100,9 @@ class Sessions extends Part {
       ],
       () => this.ask(),
     );
+  }
+
+  makeTable() {
     this.total = h("p", { cls: "total", role: "status" });
     this.body = h("div", { cls: "tbody", role: "rowgroup" });
     this.table = h(
@@ -94,25 +121,14 @@ class Sessions extends Part {
     );
     this.hits = h("div", { cls: "hits", hidden: true, role: "region", "aria-label": "Messages found" });
     this.panel = h("cc-session", { cls: "panel", role: "complementary", hidden: true, "aria-label": "Session" });
-    this.bar = h(
-      "header",
-      { cls: "bar" },
-      h("h2", { cls: "sr" }, "Sessions"),
-      this.words,
-      this.modes,
-      this.kind,
-      this.agent,
-      this.order,
-      this.total,
-    );
-    fill(this, this.bar, this.table, this.hits, this.panel);
-    this.narrow = matchMedia("(max-width: 699px)");
+  }
+
+  hearAll() {
     this.hear(this.narrow, "change", () => this.shield());
     this.hear(house, "open", () => {
       this.showAgents();
       this.ask(true);
     });
-    this.again = debounce(() => this.ask(true), 500);
     this.hear(wire, "sessions.changed", () => this.again());
     this.hear(this.panel, "changed", () => this.again());
     this.hear(this.panel, "leaving", ({ detail }) => {
@@ -123,10 +139,6 @@ class Sessions extends Part {
     this.hear(this, "keydown", (event) => {
       if (event.key === "Escape" && this.chosen) location.hash = "#/sessions";
     });
-    this.sized = new ResizeObserver(() => this.draw());
-    this.sized.observe(this.table);
-    this.showAgents();
-    this.ask();
   }
 
   close() {

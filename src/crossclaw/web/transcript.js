@@ -1,6 +1,6 @@
+// @ts-check
 // A transcript as people read it: entries in their order, calls with their results, parts that belong together.
 import {
-  Part,
   authorOf,
   cost,
   count,
@@ -17,15 +17,49 @@ import {
   textOf,
   timeOf,
   to,
-  tokens,
 } from "./dom.js";
 import { showWords } from "./house.js";
 
 const TOKENS = new Set(["REPLY_SKIP", "ANNOUNCE_SKIP"]);
 
-/** Shows `entries` in `log`; knows `calls` and `results` by the ids of the calls. */
-export class Transcript extends Part {
+/** Shows entries in `log`. */
+export class Transcript {
+  /** @param {HTMLElement} log */
+  constructor(log) {
+    this.log = log;
+    this.begin(null);
+  }
+
+  /** Another conversation, or the same one from its beginning.
+   * @param {string | null} key */
+  begin(key) {
+    this.key = key;
+    this.entries = new Map(); // by number
+    this.calls = new Map(); // the lines of tool calls, by the id of the call
+    this.results = new Map(); // what tools answered, by the id of the call
+  }
+
   // ── entries ───────────────────────────────────────────────────────────────────────────────
+
+  /** Puts an entry in its place; one that is shown already is left as it is.
+   * @returns {boolean} whether it is new */
+  add(entry) {
+    if (this.entries.has(entry.seq)) return false;
+    this.entries.set(entry.seq, entry);
+    this.place(entry);
+    return true;
+  }
+
+  /** Takes the oldest out of the document, so that `most` are left.
+   * @returns {number} the number of the oldest that is left */
+  trim(most) {
+    const gone = [...this.entries.keys()].sort((a, b) => a - b).slice(0, this.entries.size - most);
+    for (const seq of gone) {
+      this.entries.delete(seq);
+      this.log.querySelector(`:scope > [data-seq="${seq}"]`)?.remove();
+    }
+    return gone.at(-1) + 1;
+  }
 
   place(entry) {
     if (entry.message?.role === "toolResult") {
@@ -37,13 +71,19 @@ export class Transcript extends Part {
     const item = this.item(entry);
     if (!item) return;
     item.dataset.seq = entry.seq;
-    const after = [...this.log.querySelectorAll(":scope > [data-seq]")]
+    const after = this.items()
       .reverse()
       .find((each) => Number(each.dataset.seq) < entry.seq);
     if (after) after.after(item);
     else this.log.prepend(item);
     this.join(item);
     if (item.nextElementSibling?.dataset.seq) this.join(item.nextElementSibling);
+  }
+
+  /** The entries that are shown, oldest first.
+   * @returns {HTMLElement[]} */
+  items() {
+    return [.../** @type {NodeListOf<HTMLElement>} */ (this.log.querySelectorAll(":scope > [data-seq]"))];
   }
 
   /** A reply that the model's limit cut is continued in the next entry: the two are one. */
@@ -55,9 +95,8 @@ export class Transcript extends Part {
       entry.message?.role !== "assistant"
     )
       return false;
-    const shown = [...this.log.querySelectorAll(`:scope > [data-run="${CSS.escape(entry.runId || "")}"] .words`)].at(
-      -1,
-    );
+    const selector = `:scope > [data-run="${CSS.escape(entry.runId || "")}"] .words`;
+    const shown = /** @type {any[]} */ ([...this.log.querySelectorAll(selector)]).at(-1);
     if (!shown || blocksOf(entry.message).some((block) => block.type === "toolCall")) return false;
     showWords(shown, shown.said + textOf(entry.message));
     return true;

@@ -1,3 +1,4 @@
+// @ts-check
 // The wire: one WebSocket to the gateway, asked by `call`, heard by events. It comes back by itself.
 
 const PROTOCOL = 4;
@@ -204,6 +205,11 @@ class Wire extends EventTarget {
 
   offers(method) {
     return this.features.has(method);
+  }
+
+  /** @param {string} name @param {(detail: any) => void} listener */
+  on(name, listener) {
+    this.addEventListener(name, (event) => listener(/** @type {CustomEvent} */ (event).detail));
   }
 
   tell(name, detail) {
