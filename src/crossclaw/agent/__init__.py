@@ -1,1 +1,17 @@
 """The agent: a view of the ledger, a model, tools, until there are words."""
+
+__all__ = [
+    "compaction",
+    "execute",
+    "flushing",
+    "history",
+    "loop",
+    "meter",
+    "origin",
+    "permission",
+    "pictures",
+    "prompt",
+    "run_setup",
+    "summary",
+    "toolbox",
+]

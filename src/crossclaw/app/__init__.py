@@ -9,4 +9,11 @@ serving   where control comes back up: lanes are told who executes, channels who
 from crossclaw.app.parts import House, Outside
 from crossclaw.app.serving import build_gateway, open_house, run_gateway
 
-__all__ = ["House", "Outside", "build_gateway", "open_house", "run_gateway"]
+__all__ = [
+    "House",
+    "Outside",
+    "build_gateway",
+    "model_settings",
+    "open_house",
+    "run_gateway",
+]

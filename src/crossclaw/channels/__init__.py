@@ -1,1 +1,6 @@
 """Channels: adapters to chat platforms. Platform details stop here."""
+
+__all__ = [
+    "contract",
+    "spelling",
+]

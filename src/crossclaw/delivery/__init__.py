@@ -1,1 +1,5 @@
 """Delivery: replies on their way out, at least once where a platform can tell doubles apart."""
+
+__all__ = [
+    "outbox",
+]

@@ -1,1 +1,10 @@
 """Disk: how the gateway makes and replaces what only its owner may read."""
+
+__all__ = [
+    "archive",
+    "guarding",
+    "private",
+    "room",
+    "threads",
+    "zstd",
+]

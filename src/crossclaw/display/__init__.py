@@ -1,1 +1,12 @@
 """Display: one reading of Markdown, and how it looks in a terminal, on a page and in each chat."""
+
+__all__ = [
+    "cleaning",
+    "columns",
+    "conversation",
+    "dialects",
+    "html",
+    "languages",
+    "reading",
+    "terminal",
+]

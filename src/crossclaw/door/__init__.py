@@ -1,1 +1,9 @@
 """The door: everybody who wants something of the house comes through here, by name and with a scope."""
+
+__all__ = [
+    "dispatch",
+    "open_calls",
+    "principal",
+    "registry",
+    "resolver",
+]

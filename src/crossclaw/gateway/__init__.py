@@ -1,1 +1,20 @@
 """The gateway: frames in, `dispatch`, frames out. Thin wire, thick service."""
+
+__all__ = [
+    "auth",
+    "client",
+    "context",
+    "door_secrets",
+    "edge",
+    "event_types",
+    "handshake",
+    "hello",
+    "http",
+    "mcp_server",
+    "methods",
+    "pairing",
+    "publisher",
+    "run_events",
+    "server",
+    "watchdog",
+]

@@ -1,1 +1,11 @@
 """The ledger: the one place of truth. Everything durable changes here, one transaction a step."""
+
+__all__ = [
+    "agreed",
+    "contract",
+    "imports",
+    "jobs",
+    "operations",
+    "sqlite",
+    "watching",
+]

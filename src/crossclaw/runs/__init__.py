@@ -1,1 +1,10 @@
 """Runs: accepted once, carried out in order, ended once, whatever crashes when."""
+
+__all__ = [
+    "feed",
+    "lanes",
+    "run_store",
+    "slots",
+    "sweep",
+    "waits",
+]

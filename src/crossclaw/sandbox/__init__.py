@@ -1,1 +1,11 @@
 """Sandbox: where a session's files lie and its programs run."""
+
+__all__ = [
+    "bubblewrap",
+    "contract",
+    "environment",
+    "files",
+    "masked",
+    "places",
+    "programs",
+]

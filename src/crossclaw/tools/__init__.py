@@ -1,1 +1,19 @@
 """Tools: what a model may call. One file a tool; the contract beside them."""
+
+__all__ = [
+    "contract",
+    "edit",
+    "egress",
+    "exec",
+    "guests",
+    "invoke",
+    "mcp_agreed",
+    "mcp_servers",
+    "page_reader",
+    "picture_reader",
+    "read",
+    "session_tools",
+    "toolset",
+    "web_fetch",
+    "write",
+]
