@@ -2,6 +2,7 @@
 
 __all__ = [
     "archive",
+    "arrivals",
     "budgets",
     "changing",
     "choosing",
@@ -11,7 +12,6 @@ __all__ = [
     "exchange",
     "explain",
     "fitting",
-    "freshness",
     "guest_clients",
     "guest_names",
     "guest_run",
@@ -24,6 +24,7 @@ __all__ = [
     "revoking",
     "route",
     "rows",
+    "run_builder",
     "send",
     "spawn",
     "spawn_report",
