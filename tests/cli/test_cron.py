@@ -51,6 +51,7 @@ def test_a_job_is_meant_by_its_name_or_the_end_of_its_id(person: Person) -> None
     unknown = person.types("cron", "rm", "coffee")
     assert (unknown.returncode, unknown.stdout) == (Exit.FAILED, "")
     assert "there is no job coffee" in unknown.stderr
+    assert "Did you mean 'news'?" in person.types("cron", "run", "nwes").stderr
     assert person.types("cron", "rm", "coffee", "--json").returncode == Exit.FAILED
     assert person.types("cron", "rm", "news").stdout == "removed\n"
 

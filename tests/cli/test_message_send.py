@@ -272,8 +272,9 @@ def test_what_is_unclear_is_not_sent(
 
 def test_the_message_may_come_from_a_pipe(person: Person, gateway: FakeGateway) -> None:
     person.types("message", "send", "-", stdin="a diff\n")
+    person.types("message", "send", stdin="another\n")
 
-    assert gateway.params_of("chat.send")[0]["message"] == "a diff\n"
+    assert [p["message"] for p in gateway.params_of("chat.send")] == ["a diff\n", "another\n"]
 
 
 def test_a_wrong_token_is_told_apart_from_no_gateway(person: Person, gateway: FakeGateway) -> None:

@@ -54,8 +54,11 @@ async def command(house: House, text: str, run_id: str, principal: Principal = O
         ("/new tell me\nmore", SlashCommand("new", "tell me\nmore")),
         ("please /send off", None),
         ("/send off\nand more", None),
-        ("/sendoff", None),
+        ("/sendoff", SlashCommand("unknown", "sendoff")),
         ("/etc/hosts is a file", None),
+        ("/etc/hosts", None),
+        ("/tmp is full", None),
+        ("/modle default", SlashCommand("unknown", "modle")),
         ("/unknown thing", None),
         ("stop it", None),
     ],
@@ -63,6 +66,19 @@ async def command(house: House, text: str, run_id: str, principal: Principal = O
 @pytest.mark.spec("Y2")
 def test_only_a_whole_message_is_a_command(text: str, found: SlashCommand | None) -> None:
     assert find_command(text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "suggested"),
+    [("/statsu", "Did you mean /status"), ("/comp", "/compact"), ("/xyzzy", "/help lists")],
+)
+async def test_a_mistyped_command_is_answered_with_the_nearest_ones_and_costs_no_model(
+    tmp_path: Path, text: str, suggested: str
+) -> None:
+    provider = plain()
+    async with open_house(tmp_path, provider) as house:
+        assert suggested in ((await command(house, text, "c1")).reply or "")
+    assert not provider.seen
 
 
 @pytest.mark.spec("Y2", "Y4")

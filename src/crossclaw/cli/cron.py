@@ -1,6 +1,7 @@
 """`cron`: jobs, in the words of OpenClaw's own command line."""
 
 import argparse
+import difflib
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -396,7 +397,7 @@ async def _jobs(peer: GatewayPeer, timeout_s: float) -> list[dict[str, Any]]:
 
 
 async def _job_id(peer: GatewayPeer, said: str, timeout_s: float) -> str:
-    """What nobody knows goes on as it was said: the gateway's refusal is as good as ours."""
+    """By id, by the end of it, or by name. What is none of these gets the names that are near."""
     jobs = await _jobs(peer, timeout_s)
     if said in (job["id"] for job in jobs):
         return said
@@ -407,7 +408,17 @@ async def _job_id(peer: GatewayPeer, said: str, timeout_s: float) -> str:
             f"{len(meant)} jobs are meant by {said!r}; name one by its id, or the end of it",
             hint=_rows(meant),
         )
-    return str(meant[0]["id"]) if meant else said
+    if not meant:
+        raise CommandFailed(f"there is no job {said}", hint=_near_jobs(said, jobs))
+    return str(meant[0]["id"])
+
+
+def _near_jobs(said: str, jobs: list[dict[str, Any]]) -> str:
+    names = {job["name"].lower(): job["name"] for job in jobs}
+    near = difflib.get_close_matches(said.lower(), names, n=3)
+    if near:
+        return "Did you mean " + " or ".join(repr(names[name]) for name in near) + "?"
+    return "crossclaw cron list shows what there is"
 
 
 def _common(parser: Parser) -> None:

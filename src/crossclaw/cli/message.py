@@ -42,7 +42,7 @@ crossclaw message send --channel NAME --target TO."""
 
 def _agent_arguments(parser: Parser) -> None:
     """Of `agent` too, OpenClaw's word for this."""
-    parser.add_argument("text", nargs="?", help="the message; - reads it from stdin")
+    parser.add_argument("text", nargs="?", help="the message; - or nothing reads it from a pipe")
     parser.add_argument("--message", "-m", help="the same as an option")
     parser.add_argument(
         "--session",
@@ -119,14 +119,16 @@ async def _to_chat(peer: GatewayPeer, arguments: Arguments, text: str) -> int:
 
 def _text(arguments: Arguments) -> str:
     given = [text for text in (arguments.text, arguments.message) if text is not None]
-    if len(given) != 1:
-        raise UsageError(
-            "the message is missing" if not given else "there are two messages; send one at a time",
-            hint='Example: crossclaw message send "Hola, agente"',
-        )
-    text = sys.stdin.read() if given[0] == "-" else str(given[0])
-    if not text.strip():
+    if len(given) > 1:
+        raise UsageError("there are two messages; send one at a time")
+    piped = given == ["-"] or (not given and not sys.stdin.isatty())
+    text = sys.stdin.read() if piped else "".join(given)
+    if given and not text.strip():
         raise UsageError("the message is empty. Nothing was sent.")
+    if not text.strip():
+        raise UsageError(
+            "the message is missing", hint='Example: crossclaw message send "Hola, agente"'
+        )
     return text
 
 

@@ -4,6 +4,7 @@ A command is the whole message. It does what a method of the door does, with the
 and is remembered as a run that has ended: it waits behind nobody, and asked again it is not done again.
 """
 
+import difflib
 import re
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import msgspec
 
 from crossclaw.config import Config
+from crossclaw.config.check import near_miss
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import CrossclawError
@@ -40,6 +42,7 @@ ON_OFF = {
     "reset": None,
 }
 QUEUE_FIELDS = ("queueMode", "queueDebounceMs", "queueCap", "queueDrop")
+NEAR_MAX = 3  # suggestions for a mistyped command
 CLEARING = ("default", "inherit", "reset")
 
 
@@ -81,6 +84,8 @@ COMMANDS: dict[str, Known] = {
 }
 
 _COMMAND = re.compile(r"/([a-z]+)(?:\s*:)?(?:\s+(.*?))?\s*", re.I | re.S)
+UNKNOWN = "unknown"
+"""What a mistyped command becomes; its argument is the word."""
 
 
 def find_command(text: str) -> SlashCommand | None:
@@ -88,13 +93,23 @@ def find_command(text: str) -> SlashCommand | None:
     if text.strip().lower() in STOP_WORDS:
         return SlashCommand("stop")
     found = _COMMAND.fullmatch(text.strip())
-    known = found and COMMANDS.get(found[1].lower())
-    if not found or not known:
+    if not found:
         return None
     argument = found[2] or ""
+    known = COMMANDS.get(found[1].lower())
+    if known is None:
+        return _mistyped(found[1].lower(), argument)
     if not known.text and "\n" in argument:
         return None  # more than a command
     return SlashCommand(found[1].lower(), argument)
+
+
+def _mistyped(word: str, argument: str) -> SlashCommand | None:
+    """A word alone is no message to a model. With more behind it, it is one, unless it is nearly a
+    command: `/tmp is full` goes to the model, `/modle default` does not."""
+    if argument and near_miss(word, set(COMMANDS)) is None:
+        return None
+    return SlashCommand(UNKNOWN, word) if "\n" not in argument else None
 
 
 class CommandAnswer(msgspec.Struct, frozen=True):
@@ -124,6 +139,8 @@ class Commands:
 
     async def run(self, caller: Caller, key: SessionKey, command: SlashCommand) -> CommandAnswer:
         """Do it, with the rights of whoever said it. A refusal is an answer as well."""
+        if command.name == UNKNOWN:
+            return CommandAnswer(_suggest(command.argument))
         if COMMANDS[command.name].owner and not caller.principal.authority.owner:
             return CommandAnswer(f"Only the owner can say /{command.name}.")
         act: Callable[[Caller, SessionKey, str], Awaitable[CommandAnswer]] = getattr(
@@ -263,6 +280,14 @@ class Commands:
         answer = await self._dispatch(caller, method, params)
         told: dict[str, Any] = msgspec.to_builtins(answer)
         return told
+
+
+def _suggest(word: str) -> str:
+    begun = [name for name in COMMANDS if name.startswith(word)]
+    near = difflib.get_close_matches(word, COMMANDS, n=NEAR_MAX, cutoff=0.5)
+    names = list(dict.fromkeys([*begun, *near]))[:NEAR_MAX]
+    meant = f" Did you mean {' or '.join(f'/{name}' for name in names)}?" if names else ""
+    return f"There is no command /{word}.{meant} /help lists all of them."
 
 
 def _named(key: SessionKey) -> str:
