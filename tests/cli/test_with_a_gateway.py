@@ -303,7 +303,7 @@ def test_the_first_start_says_where_to_go_and_ends_cleanly(tmp_path: Path) -> No
         assert link
         with urllib.request.urlopen(link[1]) as page:
             assert b"Crossclaw" in page.read()
-        assert "ANTHROPIC_API_KEY" in heard
+        assert "crossclaw onboard" in heard
         assert person.types("message", "send", "say: Here.").stdout == "Here.\n"
         again = person.types("run")
         assert "already running" in again.stdout
