@@ -92,12 +92,12 @@ async def _settle(house: House) -> None:
 
 
 async def _in_two_steps(self: Any, job: Any, at: int, next_at: Any, missed: Any, **_: Any) -> str:
-    begun = await self._work.begin(job, TickId(job.job_id, at))
-    tick = Tick(job_id=job.job_id, at=at, status="running", run_id=begun.new.run_id)
+    arrival = await self._work.begin(job, TickId(job.job_id, at))
+    tick = Tick(job_id=job.job_id, at=at, status="running", run_id=arrival.run_id)
     await self._ledger.do(TakeTick(job=job, tick=tick, next_at=next_at, missed=missed))
     await anyio.sleep(0.02)
-    await self._run_store.submit(begun.new, begun.session)
-    return str(begun.new.run_id)
+    await self._intake.require(arrival)
+    return str(arrival.run_id)
 
 
 # ── the driver ─────────────────────────────────────────────────────────────────────────────────

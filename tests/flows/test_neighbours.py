@@ -79,7 +79,7 @@ async def test_a_chat_with_more_messages_than_its_lane_takes_does_not_end_the_ga
         await other.wait_sent()
         await anyio.sleep(600)
         keys = [message.dedupe_key for message in pouring.messages]
-        found = [await house.run_store.find_accepted("inbound", key) for key in keys]
+        found = [await house.ledger.find_deduped("inbound", key) for key in keys]
         runs_of = [await house.run_store.find(run_id) for run_id in found if run_id]
 
     assert other.sent == [("ana", "re: hello")]

@@ -48,7 +48,7 @@ def strict(request: ModelRequest) -> Any:
 async def give(house: House, content: Any, run_id: str) -> Run:
     message = UserMessage(content, provenance=Provenance("person"))
     new = NewRun(run_id=run_id, key=MAIN, kind="agent", message=message)
-    await house.run_store.submit(new, NewSession(key=MAIN, session_id="s"))
+    await house.lanes.submit(new, NewSession(key=MAIN, session_id="s"))
     run = await house.run_store.wait(run_id)
     assert run is not None
     return run

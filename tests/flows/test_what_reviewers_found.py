@@ -12,6 +12,7 @@ from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Busy, Forbidden, Invalid, NotFound, StoreError
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, ToolUse, UserMessage
+from crossclaw.domain.runs import NewRun
 from crossclaw.domain.sessions import NewSession
 from crossclaw.door.principal import Principal, session_principal
 from crossclaw.door.registry import Caller, Listening
@@ -348,10 +349,9 @@ async def test_a_message_queued_before_a_reset_is_answered_in_the_new_transcript
 ) -> None:
     async with open_house(tmp_path, Recording()) as house:
         await house.ledger.do(EnsureSession(new=NewSession(key=MAIN, session_id="old"), at=1))
-        house.run_store.on_work(lambda key: None)  # nobody is told yet
-        await call(
-            house, "chat.send", sessionKey="main", message="wait for me", idempotencyKey="r1"
-        )
+        message = UserMessage([Text("wait for me")], timestamp=1)
+        new = NewRun(run_id="r1", key=MAIN, kind="chat", message=message)
+        await house.run_store.accept(new, NewSession(key=MAIN, session_id="old"))  # no lane is told
         await house.ledger.do(ResetSession(key=MAIN, session_id="new", at=2))
         house.lanes.wake(MAIN)
         run = await house.run_store.wait("r1", timeout_s=60)

@@ -18,6 +18,7 @@ from crossclaw.door.resolver import Resolver
 from crossclaw.policy.credentials import Credentials
 from crossclaw.policy.send import BLOCKED
 from crossclaw.runs.feed import Feed
+from crossclaw.runs.lanes import Lanes
 from crossclaw.runs.run_store import RunStore
 from crossclaw.runs.slots import Slots
 from crossclaw.runs.waits import Waits
@@ -47,7 +48,7 @@ def open_door(ledger: Any, setting: Setting) -> Door:
     resolver = Resolver(ledger, config)
     run_store = RunStore(ledger, Feed(), clock, "nobody")
     builder, nothing = RunBuilder(config, clock, RandomIds()), cast(Any, None)
-    intake = Intake(builder, ledger, resolver, run_store, nothing, nothing)
+    intake = Intake(builder, ledger, resolver, Lanes(run_store, Slots(), clock), nothing, nothing)
     waits = Waits(ledger, run_store, Slots(), clock)
     sends = Sends(intake, resolver, run_store, waits, builder)
     reading = SessionReading(

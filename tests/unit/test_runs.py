@@ -1,7 +1,7 @@
 """Small parts of the runs room: feed, slots, lanes, sweep; and the history's bounds."""
 
 from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -23,7 +23,8 @@ from crossclaw.ledger.jobs import PutJob, TakeTick
 from crossclaw.ledger.operations import Append, ArmTimer, Inject, Recover, TakeTimer, Timer
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.runs.feed import Feed
-from crossclaw.runs.lanes import Ending, Finished, Lanes, WordsSoFar
+from crossclaw.runs.handling import Ending, WordsSoFar
+from crossclaw.runs.lanes import Lanes
 from crossclaw.runs.run_store import NOTHING, Follow, RunStore
 from crossclaw.runs.slots import Slots
 from crossclaw.runs.sweep import TIMERS_AT_ONCE, Fire, Sweep
@@ -99,19 +100,33 @@ async def test_a_holder_that_is_stopped_while_it_waits_leaves_no_slot_behind() -
         assert slots.taken == 1
 
 
+Follows = Callable[[Run, Outcome], Awaitable[Follow]]
+
+
+class AllEndWell:
+    """Carries out runs in no time; what follows from an end is for the test to say."""
+
+    def __init__(self, follows: Follows) -> None:
+        self._follows = follows
+
+    async def execute(self, run: Run, words: WordsSoFar) -> Ending:
+        return Ending(Outcome("ok", reply="done"))
+
+    async def follow(self, run: Run, outcome: Outcome) -> Follow:
+        return await self._follows(run, outcome)
+
+
 @asynccontextmanager
-async def lanes_with(ledger: SqliteLedger, finished: Finished) -> AsyncGenerator[RunStore]:
+async def lanes_with(
+    ledger: SqliteLedger, follows: Follows
+) -> AsyncGenerator[tuple[Lanes, RunStore]]:
     """Lanes whose runs all end well, and this follows from it."""
     feed, clock = Feed(), VirtualClock()
     run_store = RunStore(ledger, feed, clock, ledger.owner)
     lanes = Lanes(run_store, Slots(), clock)
-
-    async def execute(run: Run, progress: WordsSoFar) -> Ending:
-        return Ending(Outcome("ok", reply="done"))
-
     async with anyio.create_task_group() as tasks:
-        await tasks.start(lanes.serve, execute, finished)
-        yield run_store
+        await tasks.start(lanes.serve, AllEndWell(follows))
+        yield lanes, run_store
         tasks.cancel_scope.cancel()
 
 
@@ -134,9 +149,9 @@ async def test_a_ledger_that_cannot_be_read_for_a_moment_ends_no_lane(tmp_path: 
         return NOTHING
 
     ledger = Forgetful(tmp_path / "l.sqlite", inline=True)
-    async with lanes_with(ledger, finished) as run_store:
+    async with lanes_with(ledger, finished) as (lanes, run_store):
         for run_id in ("r1", "r2"):
-            await run_store.submit(new_run(run_id, ANA), session(ANA).new)
+            await lanes.submit(new_run(run_id, ANA), session(ANA).new)
             run = await run_store.wait(run_id, timeout_s=60)
             await anyio.sleep(10)
             assert run is not None
@@ -157,8 +172,8 @@ async def test_an_end_that_cannot_be_followed_up_ends_in_an_error_that_is_follow
         return bell(run)
 
     ledger = SqliteLedger(tmp_path / "l.sqlite", inline=True)
-    async with lanes_with(ledger, finished) as run_store:
-        await run_store.submit(new_run("r1", ANA), session(ANA).new)
+    async with lanes_with(ledger, finished) as (lanes, run_store):
+        await lanes.submit(new_run("r1", ANA), session(ANA).new)
         run = await run_store.wait("r1", timeout_s=60)
         rung = await ledger.list_timers(due_before=1, limit=9)
         entries = await ledger.list_entries("id-of-ana", limit=9)
@@ -181,9 +196,9 @@ async def test_when_nothing_can_follow_the_run_ends_all_the_same_and_the_next_on
         return NOTHING
 
     ledger = SqliteLedger(tmp_path / "l.sqlite", inline=True)
-    async with lanes_with(ledger, finished) as run_store:
+    async with lanes_with(ledger, finished) as (lanes, run_store):
         for run_id in ("r1", "r2"):
-            await run_store.submit(new_run(run_id, ANA), session(ANA).new)
+            await lanes.submit(new_run(run_id, ANA), session(ANA).new)
         first, second = [await run_store.wait(run_id, timeout_s=60) for run_id in ("r1", "r2")]
     await ledger.close()
 
@@ -223,10 +238,10 @@ async def test_when_nothing_can_follow_the_tick_of_a_job_ends_with_its_run(tmp_p
     new = msgspec.structs.replace(
         new_run("r1", ANA), kind="cron", plan=RunPlan(tick=TickId("j", 7))
     )
-    async with lanes_with(ledger, finished) as run_store:
+    async with lanes_with(ledger, finished) as (lanes, run_store):
         await ledger.do(PutJob(job=job))
         taken = TakeTick(job=job, tick=tick, next_at=None, moves=False)
-        await run_store.submit(new, session(ANA).new, before=[taken])
+        await lanes.submit(new, session(ANA).new, before=[taken])
         await run_store.wait("r1", timeout_s=60)
         (settled,) = await ledger.list_ticks("j", limit=9)
         counted.append(await ledger.count_ticks_under_way())
@@ -247,12 +262,64 @@ async def test_a_run_that_is_given_up_does_not_keep_the_house_from_starting(
     for owner in ("first", "second", "third"):
         await claim(ledger, ANA, owner)
         await ledger.do(Recover(owner="nobody", at=9))
-    async with lanes_with(ledger, finished) as run_store:
+    async with lanes_with(ledger, finished) as (_, run_store):
         run = await run_store.wait("r1", timeout_s=60)
     await ledger.close()
 
     assert run is not None
     assert "given up" in (run.error or "")
+
+
+async def test_a_message_that_comes_while_its_lane_looks_for_more_is_taken_by_the_same_lane(
+    tmp_path: Path,
+) -> None:
+    """A store across a network answers later: what it saw is older than the message."""
+
+    class Slow(SqliteLedger):
+        looking = anyio.Event()
+        may_answer = anyio.Event()
+
+        async def has_open_run(self, key: SessionKey) -> bool:
+            found = await super().has_open_run(key)
+            self.looking.set()
+            await self.may_answer.wait()
+            return found
+
+    async def finished(run: Run, outcome: Outcome) -> Follow:
+        return NOTHING
+
+    ledger = Slow(tmp_path / "l.sqlite", inline=True)
+    async with lanes_with(ledger, finished) as (lanes, run_store):
+        await lanes.submit(new_run("r1", ANA), session(ANA).new)
+        await ledger.looking.wait()
+        await lanes.submit(new_run("r2", ANA), session(ANA).new)
+        ledger.may_answer.set()
+        run = await run_store.wait("r2", timeout_s=60)
+    await ledger.close()
+
+    assert run is not None
+    assert run.status == "ok"
+
+
+async def test_a_run_that_is_only_stored_waits_until_its_lane_is_told(tmp_path: Path) -> None:
+    """The store knows no lanes: who wants a run to begin submits it to them."""
+
+    async def finished(run: Run, outcome: Outcome) -> Follow:
+        return NOTHING
+
+    ledger = SqliteLedger(tmp_path / "l.sqlite", inline=True)
+    async with lanes_with(ledger, finished) as (lanes, run_store):
+        await run_store.accept(new_run("r1", ANA), session(ANA).new)
+        await anyio.wait_all_tasks_blocked()
+        waiting = await run_store.find("r1")
+        lanes.wake(ANA)
+        run = await run_store.wait("r1", timeout_s=60)
+    await ledger.close()
+
+    assert waiting is not None
+    assert waiting.status == "queued"
+    assert run is not None
+    assert run.status == "ok"
 
 
 async def test_what_follows_from_an_end_does_not_follow_again_from_an_abort_that_came_late(

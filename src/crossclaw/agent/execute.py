@@ -9,7 +9,7 @@ from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.runs import EndStatus, Outcome, Run
 from crossclaw.domain.sessions import NewEntry, Session
-from crossclaw.runs.lanes import Ending, WordsSoFar
+from crossclaw.runs.handling import Ending, WordsSoFar
 
 
 class RunExecutor:

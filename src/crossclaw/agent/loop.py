@@ -58,7 +58,7 @@ from crossclaw.providers.contract import (
     UserTurn,
 )
 from crossclaw.runs.feed import Feed
-from crossclaw.runs.lanes import WordsSoFar
+from crossclaw.runs.handling import WordsSoFar
 from crossclaw.runs.run_store import RunStore
 
 # Model calls in one run. Real work ends far below; a model that calls tools for ever must end too.

@@ -224,7 +224,7 @@ def _session_services(
     archive = Archive(ledger, changing, feed, clock)
     builder = RunBuilder(config, clock, ids)
     commands = Commands(config, run_store, dispatch, clock, ids)
-    intake = Intake(builder, ledger, resolver, run_store, archive, commands)
+    intake = Intake(builder, ledger, resolver, run_services.lanes, archive, commands)
     announces = Announces(ledger, exporter.path_of, builder)
     return SessionServices(
         stopping=stopping,
@@ -410,7 +410,11 @@ def _of_sessions(
     config, ledger, clock, ids = resources.config, resources.ledger, resources.clock, resources.ids
     resolver, changing = run_services.resolver, session_services.changing
     compacting = Compacting(
-        ledger, run_services.run_store, run_services.feed, session_services.builder
+        ledger,
+        run_services.run_store,
+        run_services.lanes,
+        run_services.feed,
+        session_services.builder,
     )
     return [
         *SessionMethods(

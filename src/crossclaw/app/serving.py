@@ -13,11 +13,11 @@ import anyio
 import anyio.to_thread
 
 from crossclaw import __version__
-from crossclaw.agent.execute import RunExecutor
 from crossclaw.app.building import build, build_agent
 from crossclaw.app.model_settings import make_providers
 from crossclaw.app.parts import House, Outside, Resources
 from crossclaw.app.reloading import next_config
+from crossclaw.app.run_handler import AgentRunHandler
 from crossclaw.app.supervising import first_of, serve_channel
 from crossclaw.config import Config, Loaded, Paths
 from crossclaw.config.current import CurrentConfig
@@ -31,7 +31,6 @@ from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import CrossclawError, StoreDamaged, StoreFull, StoreLocked
 from crossclaw.domain.events import SpeechAllowed
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.runs import Outcome, Run
 from crossclaw.domain.secret import Secret
 from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller
@@ -53,8 +52,6 @@ from crossclaw.gateway.server import Gateway, bind, listen_host
 from crossclaw.gateway.watchdog import Watchdog
 from crossclaw.ledger.operations import ASIDE
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
-from crossclaw.runs.lanes import Ending, Execute, Finished, WordsSoFar
-from crossclaw.runs.run_store import Follow
 from crossclaw.runs.sweep import Fire
 from crossclaw.sessions.spawn_report import ARCHIVE, CLEANUP
 from crossclaw.tools.guests import GuestTools
@@ -90,8 +87,10 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
         async with anyio.create_task_group() as tasks:
             await tasks.start(house.exporter.serve)
             await tasks.start(house.servers.serve)
-            execute = _executing(agent, house)
-            await tasks.start(house.lanes.serve, execute, _finished(house))
+            handler = AgentRunHandler(
+                house.ledger, house.feed, agent, house.guests, house.endings, house.schedule
+            )
+            await tasks.start(house.lanes.serve, handler)
             await tasks.start(house.outbox.serve)
             tasks.start_soon(house.sweep.serve, _timers(outside, house), name="sweep")
             for channel in outside.channels:
@@ -399,37 +398,6 @@ async def _bring_back_mains(config: Config, house: House) -> None:
             continue
         if session is not None and session.archived_at is not None:
             await house.archive.bring_back(key)
-
-
-def _finished(house: House) -> Finished:
-    """What follows from an end, as sessions see it and as the schedule does."""
-
-    async def finished(run: Run, outcome: Outcome) -> Follow:
-        schedule = house.schedule
-        follow = await house.endings.finished(run, outcome)
-        ops = [
-            *follow.ops,
-            *await schedule.work.follow(run, outcome),
-            *await schedule.hooks.follow(run, outcome),
-        ]
-        return Follow(ops, follow.withheld)
-
-    return finished
-
-
-def _executing(agent: RunExecutor, house: House) -> Execute:
-    """Who carries out a run: the agent loop, or, where an agent lives outside, that one. Listeners are
-    told beforehand when its words are not for the chat."""
-
-    async def execute(run: Run, progress: WordsSoFar) -> Ending:
-        session = await house.ledger.find_session(run.key)
-        if run.kind == "chat" and not house.endings.may_say(run.key, session):
-            house.feed.publish(SpeechAllowed(run.key, False))
-        if run.key.is_guest:
-            return await house.guests.execute(run, progress)
-        return await agent.execute(run, session, progress)
-
-    return execute
 
 
 def _timers(outside: Outside, house: House) -> dict[str, Fire]:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import anyio
@@ -58,12 +58,6 @@ BudgetOf = Callable[[str], Allowance | None]
 """An agent's budget; None for one that has none."""
 SayTime = Callable[[int], str | None]
 """A moment in words for a model: weekday, date, time, zone."""
-Wake = Callable[[SessionKey], None]
-Take = Callable[[Claimed], None]
-"""Carry out a run that has been claimed."""
-Taking = Callable[[SessionKey], AbstractContextManager[Take | None]]
-"""Holds a session's lane while a run is accepted into it. With an idle one comes the way to take the
-run at once; any other one hears that there is work."""
 
 
 class Follow(msgspec.Struct, frozen=True):
@@ -77,8 +71,18 @@ class Follow(msgspec.Struct, frozen=True):
 NOTHING = Follow()
 
 
-def _will_not_wait(new: NewRun) -> bool:
-    return new.plan.queue is not None and new.plan.queue.mode == "interrupt"
+class Acceptance(msgspec.Struct, frozen=True):
+    """A run that was accepted, and what came of the claim that was made in the same step."""
+
+    submitted: Submitted
+    claimed: Claimed | NotYet | None = None
+
+
+class EndedRun(msgspec.Struct, frozen=True):
+    """A run that has ended, and the lanes that have got work by what followed from it."""
+
+    run: Run
+    to_wake: Sequence[SessionKey] = ()
 
 
 class RunStore:
@@ -98,27 +102,10 @@ class RunStore:
         self._budget_of = budget_of
         self._say_time = say_time
         self._ended: dict[str, list[anyio.Event]] = {}
-        self._wake: Wake = lambda key: None
-        self._interrupt: Wake = lambda key: None
-        self._taking: Taking = self._take_none
-
-    def on_work(
-        self, wake: Wake, taking: Taking | None = None, interrupt: Wake | None = None
-    ) -> None:
-        """Who is told that a lane has work, who may take it in the step that accepts it, and who
-        stops a session's chat for a message that will not wait."""
-        self._wake = wake
-        self._taking = taking or self._take_none
-        self._interrupt = interrupt or self._interrupt
-
-    @contextmanager
-    def _take_none(self, key: SessionKey) -> Generator[None]:
-        yield
-        self._wake(key)
 
     # ── accepting ──────────────────────────────────────────────────────────────────────────────
 
-    async def submit(
+    async def accept(
         self,
         new: NewRun,
         session: NewSession,
@@ -126,38 +113,24 @@ class RunStore:
         dedupe: Dedupe | None = None,
         before: Sequence[Op[Any]] = (),
         also: Sequence[Op[Any]] = (),
-    ) -> Submitted:
-        """Accept a run, what has to happen before and what belongs to it. On return its message is
-        durable; it will run, in its lane's order."""
-        with self._taking(new.key) as take:
-            accept = Submit(new=new, at=self._clock.now_ms(), dedupe=dedupe)
-            submitted, claimed = await self._accept(accept, session, before, also, claim=bool(take))
-            if not submitted.duplicate:
-                self._feed.publish(RunAccepted(submitted.run_id, new.key))
-            if take and isinstance(claimed, Claimed):
-                take(claimed)
-            elif take and claimed:
-                self._wake(new.key)  # it has to wait a little: the lane does
-            elif not submitted.duplicate and _will_not_wait(new):
-                self._interrupt(new.key)
-        return submitted
-
-    async def _accept(
-        self,
-        accept: Submit,
-        session: NewSession,
-        before: Sequence[Op[Any]],
-        also: Sequence[Op[Any]],
-        *,
-        claim: bool,
-    ) -> tuple[Submitted, Claimed | NotYet | None]:
-        key, at = accept.new.key, accept.at
-        claims = [self._claim(key, at)] if claim else []
+        claim: bool = False,
+    ) -> Acceptance:
+        """Store a run, what has to happen before it and what belongs to it; with `claim`, take it in
+        the same step. For `Lanes.submit`, which knows whether its lane is free and starts what was taken."""
+        at = self._clock.now_ms()
+        claims = [self._claim(new.key, at)] if claim else []
         with anyio.CancelScope(shield=claim):  # a claim that nobody hears of is never given back
             answers = await self._ledger.commit(
-                EnsureSession(new=session, at=at), *before, accept, *also, *claims
+                EnsureSession(new=session, at=at),
+                *before,
+                Submit(new=new, at=at, dedupe=dedupe),
+                *also,
+                *claims,
             )
-        return answers[1 + len(before)], answers[-1] if claim else None
+        submitted: Submitted = answers[1 + len(before)]
+        if not submitted.duplicate:
+            self._feed.publish(RunAccepted(submitted.run_id, new.key))
+        return Acceptance(submitted, answers[-1] if claim else None)
 
     async def record_command(
         self,
@@ -253,7 +226,7 @@ class RunStore:
 
     async def end(
         self, run: Run, outcome: Outcome, entries: Sequence[NewEntry], follow: Follow = NOTHING
-    ) -> Run:
+    ) -> EndedRun:
         """The run's last words, its end and all that follows from it: one step."""
         at = self._clock.now_ms()
         stored, ended, *answers = await self._ledger.commit(
@@ -263,9 +236,7 @@ class RunStore:
         )
         self._tell_entries(run.key, stored)
         self._tell_ends(ended, withheld=follow.withheld)
-        self._tell_what_follows(follow.ops, answers)
-        done: Run = ended[0]
-        return done
+        return EndedRun(ended[0], self._tell_what_follows(follow.ops, answers))
 
     async def end_open(
         self,
@@ -273,7 +244,7 @@ class RunStore:
         outcome: Outcome,
         follow: Follow = NOTHING,
         entries: Sequence[NewEntry] = (),
-    ) -> Run | None:
+    ) -> EndedRun | None:
         """End a run that nobody carries out; None when it had already ended."""
         at = self._clock.now_ms()
         end = EndOpenRun(run_id=run_id, outcome=outcome, at=at, entries=tuple(entries), fenced=True)
@@ -283,9 +254,7 @@ class RunStore:
             return None
         self._tell_ends(ended, withheld=follow.withheld)
         done: Run = ended[0]
-        self._wake(done.key)
-        self._tell_what_follows(follow.ops, answers)
-        return done
+        return EndedRun(done, [done.key, *self._tell_what_follows(follow.ops, answers)])
 
     async def set_aside_damaged(self, key: SessionKey) -> list[Run]:
         """End what cannot be read of a lane; answers also those that have to be ended because their message cannot."""
@@ -315,10 +284,6 @@ class RunStore:
             if before is not None and before.cause.chain[-1:] == (run.run_id,):
                 return before.run_id
         return call_follower_id(run.run_id, call_id)
-
-    async def find_accepted(self, scope: str, key: str) -> str | None:
-        """The run that a request with this dedupe key has become."""
-        return await self._ledger.find_deduped(scope, key)
 
     async def has_open(self, key: SessionKey) -> bool:
         return await self._ledger.has_open_run(key)
@@ -356,12 +321,17 @@ class RunStore:
                 event.set()
             self._feed.publish(RunEnded(run, withheld))
 
-    def _tell_what_follows(self, ops: Sequence[Op[Any]], answers: Sequence[Any]) -> None:
+    def _tell_what_follows(
+        self, ops: Sequence[Op[Any]], answers: Sequence[Any]
+    ) -> list[SessionKey]:
+        """Answers the lanes that have got work."""
+        to_wake: list[SessionKey] = []
         for op, answer in zip(ops, answers, strict=True):
             if isinstance(op, Submit):
                 self._feed.publish(RunAccepted(op.new.run_id, op.new.key))
-                self._wake(op.new.key)
+                to_wake.append(op.new.key)
             elif isinstance(op, Inject):
                 tell = Injected if op.shown else EntryAppended
                 for entry in answer:
                     self._feed.publish(tell(op.key, entry))
+        return to_wake

@@ -17,6 +17,7 @@ from crossclaw.door.resolver import SessionHandle
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import PinEntry
 from crossclaw.runs.feed import Feed
+from crossclaw.runs.lanes import Lanes
 from crossclaw.runs.run_store import RunStore
 from crossclaw.sessions.run_builder import RunBuilder
 
@@ -40,10 +41,11 @@ class Compacted(msgspec.Struct, frozen=True, kw_only=True):
 
 class Compacting:
     def __init__(
-        self, ledger: Ledger, run_store: RunStore, feed: Feed, builder: RunBuilder
+        self, ledger: Ledger, run_store: RunStore, lanes: Lanes, feed: Feed, builder: RunBuilder
     ) -> None:
         self._ledger = ledger
         self._run_store = run_store
+        self._lanes = lanes
         self._feed = feed
         self._builder = builder
 
@@ -69,9 +71,7 @@ class Compacting:
             plan=RunPlan(context=instructions, keep_messages=keep_messages, timeout_ms=RUN_MS),
             authority=authority or Authority(),
         )
-        await self._run_store.submit(
-            new, NewSession(key=session.key, session_id=session.session_id)
-        )
+        await self._lanes.submit(new, NewSession(key=session.key, session_id=session.session_id))
         return await self._outcome(new.run_id, session, wait_s)
 
     async def pin(

@@ -29,7 +29,7 @@ from crossclaw.domain.sessions import NewEntry, NewSession
 from crossclaw.door.registry import Caller, Params, Result
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import EnsureSession
-from crossclaw.runs.lanes import Ending, WordsSoFar
+from crossclaw.runs.handling import Ending, WordsSoFar
 from crossclaw.runs.run_store import RunStore
 from crossclaw.runs.slots import Slots
 from crossclaw.sessions.guest_clients import GuestClients

@@ -31,7 +31,7 @@ from crossclaw.ledger.operations import (
 )
 from crossclaw.policy.owner import decide_commands, decide_owner
 from crossclaw.policy.send import BLOCKED, decide_send
-from crossclaw.runs.run_store import RunStore
+from crossclaw.runs.lanes import Lanes
 from crossclaw.sessions.archive import Archive
 from crossclaw.sessions.arrivals import (
     ROADS,
@@ -59,7 +59,7 @@ class Intake:
         builder: RunBuilder,
         ledger: Ledger,
         resolver: Resolver,
-        run_store: RunStore,
+        lanes: Lanes,
         archive: Archive,
         commands: Commands,
     ) -> None:
@@ -67,7 +67,7 @@ class Intake:
         self._config = builder.config
         self._ledger = ledger
         self._resolver = resolver
-        self._run_store = run_store
+        self._lanes = lanes
         self._archive = archive
         self._commands = commands
 
@@ -136,7 +136,7 @@ class Intake:
 
     async def _find_known(self, arrival: Arrival) -> Accepted | None:
         request = arrival.request
-        found = request and await self._run_store.find_accepted(request.scope, request.id)
+        found = request and await self._ledger.find_deduped(request.scope, request.id)
         if not found:
             return None
         key, _ = await self._route(arrival)
@@ -212,7 +212,7 @@ class Intake:
         assert request is not None  # who can say a command can repeat it
         if command.name == "stop" and session is None and arrival.facts.address is None:
             return Replied(request.id, key, "", stopped=[])
-        known = await self._run_store.find(request.id) if request.scope == "run" else None
+        known = await self._ledger.find_run(request.id) if request.scope == "run" else None
         answer = CommandAnswer("") if known else await self._commands.run(caller, key, command)
         rest = command.argument.strip() if command.name in ("new", "reset") else ""
         if answer.go_on_with or (known and known.kind == "chat" and rest):
@@ -281,7 +281,7 @@ class Intake:
         session, once = self._session(arrival, new.key), _dedupe(arrival, new.key)
         also = arrival.also(new)
         if not arrival.waits:
-            return await self._run_store.submit(new, session, dedupe=once, before=before, also=also)
+            return await self._lanes.submit(new, session, dedupe=once, before=before, also=also)
         at = self._builder.clock.now_ms()
         answers = await self._ledger.commit(
             EnsureSession(new=session, at=at),

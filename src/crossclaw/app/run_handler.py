@@ -1,0 +1,54 @@
+"""The run handler: who carries out a run that its lane has claimed, and what follows from its end.
+
+Every turn passes here twice. Above the lanes, because it knows rooms that do not know each other: agents
+inside and outside, the send policy, exchanges and spawns, jobs and hooks.
+"""
+
+from crossclaw.agent.execute import RunExecutor
+from crossclaw.app.parts import Schedule
+from crossclaw.domain.events import SpeechAllowed
+from crossclaw.domain.runs import Outcome, Run
+from crossclaw.ledger.contract import Ledger
+from crossclaw.runs.feed import Feed
+from crossclaw.runs.handling import Ending, WordsSoFar
+from crossclaw.runs.run_store import Follow
+from crossclaw.sessions.ending import Endings
+from crossclaw.sessions.guests import Guests
+
+
+class AgentRunHandler:
+    def __init__(
+        self,
+        ledger: Ledger,
+        feed: Feed,
+        agent: RunExecutor,
+        guests: Guests,
+        endings: Endings,
+        schedule: Schedule,
+    ) -> None:
+        self._ledger = ledger
+        self._feed = feed
+        self._agent = agent
+        self._guests = guests
+        self._endings = endings
+        self._schedule = schedule
+
+    async def execute(self, run: Run, words: WordsSoFar) -> Ending:
+        """By the agent loop or, where an agent lives outside, by that one. Listeners are told beforehand
+        when its words are not for the chat."""
+        session = await self._ledger.find_session(run.key)
+        if run.kind == "chat" and not self._endings.may_say(run.key, session):
+            self._feed.publish(SpeechAllowed(run.key, False))
+        if run.key.is_guest:
+            return await self._guests.execute(run, words)
+        return await self._agent.execute(run, session, words)
+
+    async def follow(self, run: Run, outcome: Outcome) -> Follow:
+        """As sessions see it, as the schedule does, and as whoever sent a hook does."""
+        follow = await self._endings.finished(run, outcome)
+        ops = [
+            *follow.ops,
+            *await self._schedule.work.follow(run, outcome),
+            *await self._schedule.hooks.follow(run, outcome),
+        ]
+        return Follow(ops, follow.withheld)

@@ -1,0 +1,40 @@
+"""Handling: what the lanes ask of whoever carries out runs, and how a run tells them that it is over."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from crossclaw.domain.messages import AssistantMessage
+from crossclaw.domain.runs import EndStatus, Outcome, Run
+from crossclaw.domain.sessions import NewEntry
+from crossclaw.runs.run_store import Follow
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """How a run ended, and its last words, which are stored in the same step."""
+
+    outcome: Outcome
+    entries: Sequence[NewEntry] = ()
+
+
+class WordsSoFar:
+    """What a run has said so far in the turn under way: kept when it is cut off."""
+
+    def __init__(self) -> None:
+        self.rescue: Callable[[EndStatus, str], Sequence[NewEntry]] = lambda status, error: ()
+
+    def cut_off(self, outcome: Outcome) -> Ending:
+        entries = self.rescue(outcome.status, outcome.error or outcome.status)
+        said = [e.message.text for e in entries if isinstance(e.message, AssistantMessage)]
+        return Ending(msgspec.structs.replace(outcome, reply="".join(said) or None), entries)
+
+
+class RunHandler(Protocol):
+    """Carries out a run that the lanes have claimed, and says what follows from its end."""
+
+    async def execute(self, run: Run, words: WordsSoFar) -> Ending: ...
+
+    async def follow(self, run: Run, outcome: Outcome) -> Follow:
+        """To be stored in the step that ends the run."""
+        ...

@@ -1,0 +1,139 @@
+"""Under way: the runs that this process carries out now, and the ways to stop one."""
+
+import logging
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import anyio
+
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import (
+    Busy,
+    CredentialEnded,
+    CrossclawError,
+    Fenced,
+    Stopped,
+    StoreError,
+)
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.runs import EndStatus, Outcome, Run
+from crossclaw.policy.budget import time_is_over
+from crossclaw.policy.credentials import ENDED, Credentials
+from crossclaw.runs.handling import Ending, RunHandler, WordsSoFar
+
+log = logging.getLogger(__name__)
+
+INTERRUPTED = "interrupted by a newer message"
+LIMIT_MS_MAX = 2**53  # of a run; no clock can be set for what a client may write into a number
+STORE_TROUBLE = (StoreError, Busy)  # the ledger cannot write now; later it may
+
+
+class UnderWay:
+    """A run that this process carries out, and the way to stop it."""
+
+    def __init__(self, run: Run, time_left_s: float | None) -> None:
+        self.run = run
+        self.over = anyio.Event()
+        self.ended_as: EndStatus | None = None
+        self._stopped_as: Outcome | None = None
+        self._scope = anyio.CancelScope()
+        if time_left_s is not None:
+            self._scope.deadline = anyio.current_time() + time_left_s
+
+    def stop(self, outcome: Outcome) -> None:
+        self._stopped_as = outcome
+        self._scope.cancel()
+
+    async def to_its_end(self, handler: RunHandler) -> Ending:
+        """Whatever happens in it becomes an ending, but for trouble with the store and the loss of the run."""
+        words = WordsSoFar()
+        if self._stopped_as is not None:
+            return words.cut_off(self._stopped_as)
+        with self._scope:
+            try:
+                return await handler.execute(self.run, words)
+            except (Fenced, Stopped, *STORE_TROUBLE):
+                raise
+            except CredentialEnded as ended:
+                return words.cut_off(Outcome("aborted", error=str(ended)))
+            except CrossclawError as error:
+                return words.cut_off(Outcome("error", error=str(error)))
+            except Exception as error:
+                log.exception("run %s failed", self.run.run_id)
+                why = f"internal error: {type(error).__name__}"
+                return words.cut_off(Outcome("error", error=why))
+        return words.cut_off(self._stopped_as or _over_time(self.run))
+
+
+class RunsUnderWay:
+    def __init__(self, clock: Clock, credentials: Credentials) -> None:
+        self._clock = clock
+        self._credentials = credentials
+        self._credentials.listen(self._stop_all_fallen)
+        self._runs: dict[str, UnderWay] = {}
+        self._interrupted: set[SessionKey] = set()
+        """Lanes in which a message came that will not wait for the run under way."""
+
+    @contextmanager
+    def carrying(self, run: Run) -> Generator[UnderWay]:
+        """Until the block is left, others find the run here and can stop it."""
+        under_way = UnderWay(run, self._time_left_s(run))
+        self._runs[run.run_id] = under_way
+        try:
+            yield under_way
+        finally:
+            del self._runs[run.run_id]
+            under_way.over.set()
+
+    def find(self, run_id: str) -> UnderWay | None:
+        return self._runs.get(run_id)
+
+    @property
+    def runs(self) -> list[Run]:
+        return [each.run for each in self._runs.values()]
+
+    def interrupt(self, key: SessionKey) -> None:
+        """A hint, like any other: a run that begins, or is taken up again, looks by itself."""
+        self._interrupted.add(key)
+        for under_way in self._runs.values():
+            if under_way.run.key == key and under_way.run.kind == "chat":
+                under_way.stop(Outcome("aborted", error=INTERRUPTED))
+
+    def must_look_behind(self, run: Run) -> bool:
+        """Whether a message may stand behind this run that will not wait for it. Asked once: the hint is
+        taken with the answer."""
+        hinted = run.key in self._interrupted
+        self._interrupted.discard(run.key)
+        return hinted or run.epoch > 1
+
+    def _stop_all_fallen(self) -> None:
+        """At once, whatever they do; their end follows."""
+        for under_way in self._runs.values():
+            self.stop_fallen(under_way)
+
+    def stop_fallen(self, under_way: UnderWay) -> None:
+        """A run whose credential no longer stands does nothing more."""
+        if not self._credentials.stands(under_way.run.authority.made_by):
+            under_way.stop(Outcome("aborted", error=ENDED))
+
+    def _time_left_s(self, run: Run) -> float | None:
+        ends_at = _ends_at(run, self._clock.now_ms())
+        return None if ends_at is None else max(0.0, (ends_at - self._clock.now_ms()) / 1000)
+
+
+def _ends_at(run: Run, now_ms: int) -> int | None:
+    """When its own time is over, or that of its budget."""
+    limit = run.plan.timeout_ms
+    # Taken up again after a stop or a crash it has its whole time: nobody worked meanwhile.
+    began = run.started_at if run.started_at is not None and run.epoch <= 1 else now_ms
+    own = None if limit is None else began + min(limit, LIMIT_MS_MAX)
+    budget = run.cause.purse.ends_at_ms if run.cause.purse else None
+    return min((at for at in (own, budget) if at is not None), default=None)
+
+
+def _over_time(run: Run) -> Outcome:
+    purse = run.cause.purse
+    if purse is not None and purse.ends_at_ms == _ends_at(run, run.created_at):
+        return Outcome("error", error=time_is_over(purse))
+    seconds = (run.plan.timeout_ms or 0) / 1000
+    return Outcome("timeout", error=f"the run was stopped after {seconds:g} s")
