@@ -1,11 +1,12 @@
 """GET /metrics: counts of what happened, for Prometheus. Names of people and texts are in none of them."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
 import anyio.to_thread
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -36,7 +37,7 @@ class EventCounter:
     ) -> None:
         self.unreadable = unreadable
         self.accepted = 0
-        self.ended: Counter[tuple[str, str]] = Counter()
+        self.ended: Counter[tuple[str, ...]] = Counter()
         self.seconds: Counter[str] = Counter()
         self.tools: Counter[str] = Counter()
         self.runs_under_way = runs_under_way
@@ -66,7 +67,7 @@ def metrics_endpoint(meter: EventCounter, door: Door) -> Endpoint:
             return failed(error)
         try:
             await anyio.to_thread.run_sync(import_module, "prometheus_client")
-            body, kind = _exposition(meter, health)
+            body, kind = _exposition(_samples(meter, health))
         except ModuleNotFoundError:
             text = "metrics need an extra: pip install 'crossclaw[metrics]'"
             return problem(text, "not_installed", 501)
@@ -75,7 +76,53 @@ def metrics_endpoint(meter: EventCounter, door: Door) -> Endpoint:
     return Endpoint(method="GET", path="/metrics", handle=handle)
 
 
-def _exposition(meter: EventCounter, health: dict[str, Any]) -> tuple[bytes, str]:
+class MetricSamples(msgspec.Struct, frozen=True):
+    """One metric with its values; each is named by its labels, or stands alone."""
+
+    name: str
+    text: str
+    values: Mapping[tuple[str, ...], float]
+    labels: tuple[str, ...] = ()
+    is_gauge: bool = False
+
+
+def _count(name: str, text: str, value: float) -> MetricSamples:
+    return MetricSamples(name, text, {(): value})
+
+
+def _gauge(name: str, text: str, value: float) -> MetricSamples:
+    return MetricSamples(name, text, {(): value}, is_gauge=True)
+
+
+def _by(label: str, name: str, text: str, values: Mapping[str, float]) -> MetricSamples:
+    return MetricSamples(name, text, {(each,): n for each, n in values.items()}, (label,))
+
+
+def _samples(meter: EventCounter, health: dict[str, Any]) -> list[MetricSamples]:
+    watchdog = meter.watchdog
+    seconds = {kind: ms / 1000 for kind, ms in meter.seconds.items()}
+    stalls, longest = "crossclaw_loop_stalls", "crossclaw_loop_stall_longest_seconds"
+    unreadable = "Rows of the store that could not be read"
+    return [
+        _by("kind", stalls, "Times at which everybody waited > 0.1 s", watchdog.stalls),
+        _by("table", "crossclaw_unreadable_rows", unreadable, meter.unreadable()),
+        _count(
+            "crossclaw_loop_stalled_seconds",
+            "Time for which everybody waited in stalls",
+            watchdog.stalled_s,
+        ),
+        _gauge(longest, "The longest stall", watchdog.longest_s),
+        _count("crossclaw_runs_accepted", "Runs accepted", meter.accepted),
+        MetricSamples("crossclaw_runs_ended", "Runs that ended", meter.ended, ("kind", "status")),
+        _by("kind", "crossclaw_runs_seconds", "Time that ended runs took", seconds),
+        _by("outcome", "crossclaw_tool_calls", "Tool calls that ended", meter.tools),
+        _gauge("crossclaw_runs_under_way", "Runs at work now", meter.runs_under_way()),
+        _gauge("crossclaw_clients", "WebSocket clients connected", meter.clients()),
+        _gauge("crossclaw_sessions", "Sessions", health["sessions"]["count"]),
+    ]
+
+
+def _exposition(samples: Sequence[MetricSamples]) -> tuple[bytes, str]:
     from prometheus_client import (  # noqa: PLC0415  an extra
         CONTENT_TYPE_LATEST,
         CollectorRegistry,
@@ -84,73 +131,26 @@ def _exposition(meter: EventCounter, health: dict[str, Any]) -> tuple[bytes, str
         ProcessCollector,
         generate_latest,
     )
-    from prometheus_client.core import (  # noqa: PLC0415
-        CounterMetricFamily,
-        GaugeMetricFamily,
-        Metric,
-    )
 
     class Collector:
-        def collect(self) -> list[Metric]:
-            runs = CounterMetricFamily(
-                "crossclaw_runs_ended", "Runs that ended", labels=["kind", "status"]
-            )
-            for (kind, status), count in meter.ended.items():
-                runs.add_metric([kind, status], count)
-            seconds = CounterMetricFamily(
-                "crossclaw_runs_seconds", "Time that ended runs took", labels=["kind"]
-            )
-            for kind, ms in meter.seconds.items():
-                seconds.add_metric([kind], ms / 1000)
-            tools = CounterMetricFamily(
-                "crossclaw_tool_calls", "Tool calls that ended", labels=["outcome"]
-            )
-            for outcome, count in meter.tools.items():
-                tools.add_metric([outcome], count)
-            stalls = CounterMetricFamily(
-                "crossclaw_loop_stalls", "Times at which everybody waited > 0.1 s", labels=["kind"]
-            )
-            for kind, count in meter.watchdog.stalls.items():
-                stalls.add_metric([kind], count)
-            unreadable = CounterMetricFamily(
-                "crossclaw_unreadable_rows",
-                "Rows of the store that could not be read",
-                labels=["table"],
-            )
-            for table, count in meter.unreadable().items():
-                unreadable.add_metric([table], count)
-            return [
-                stalls,
-                unreadable,
-                CounterMetricFamily(
-                    "crossclaw_loop_stalled_seconds",
-                    "Time for which everybody waited in stalls",
-                    value=meter.watchdog.stalled_s,
-                ),
-                GaugeMetricFamily(
-                    "crossclaw_loop_stall_longest_seconds",
-                    "The longest stall",
-                    value=meter.watchdog.longest_s,
-                ),
-                CounterMetricFamily(
-                    "crossclaw_runs_accepted", "Runs accepted", value=meter.accepted
-                ),
-                runs,
-                seconds,
-                tools,
-                GaugeMetricFamily(
-                    "crossclaw_runs_under_way", "Runs at work now", value=meter.runs_under_way()
-                ),
-                GaugeMetricFamily(
-                    "crossclaw_clients", "WebSocket clients connected", value=meter.clients()
-                ),
-                GaugeMetricFamily(
-                    "crossclaw_sessions", "Sessions", value=health["sessions"]["count"]
-                ),
-            ]
+        def collect(self) -> list[Any]:
+            return [_family(each) for each in samples]
 
     registry = CollectorRegistry()
     registry.register(Collector())
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=registry)
     return generate_latest(registry), CONTENT_TYPE_LATEST
+
+
+def _family(samples: MetricSamples) -> Any:
+    from prometheus_client.core import (  # noqa: PLC0415  an extra
+        CounterMetricFamily,
+        GaugeMetricFamily,
+    )
+
+    kind = GaugeMetricFamily if samples.is_gauge else CounterMetricFamily
+    family = kind(samples.name, samples.text, labels=samples.labels)
+    for labels, value in samples.values.items():
+        family.add_metric(labels, value)
+    return family
