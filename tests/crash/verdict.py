@@ -211,7 +211,7 @@ def search_finds_every_word(store: Store, record: Record) -> Findings:
         places = sorted(containing[letter.token])
         # A search also finds beginnings: the question's token begins with the letter's, and every round
         # of its exchange says it again.
-        hits = search(store.db, letter.token, everything, None, sight=EVERYTHING)
+        hits = search(store.db, letter.token, limit=everything, sight=EVERYTHING)
         exact = [hit for hit in hits if letter.token in _words(words_of(hit.entry.message))]  # type: ignore[arg-type]
         if sorted((hit.entry.session_id, hit.entry.seq) for hit in exact) != places:
             yield Finding(

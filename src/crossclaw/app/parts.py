@@ -20,7 +20,6 @@ from crossclaw.gateway.client import Client
 from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.pairing import Pairings
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.policy.answering import is_gone
 from crossclaw.policy.credentials import Credentials
 from crossclaw.policy.models import ModelRules
@@ -91,7 +90,7 @@ class Resources(msgspec.Struct, frozen=True, dict=True):
     config: CurrentConfig
     paths: Paths
     outside: Outside
-    ledger: SqliteLedger
+    ledger: Ledger
     providers: Providers
     credentials: Credentials = msgspec.field(default_factory=Credentials)
 

@@ -50,8 +50,8 @@ from crossclaw.gateway.http.openai_responses import responses_endpoint
 from crossclaw.gateway.http.tools import tools_invoke
 from crossclaw.gateway.server import Gateway, bind, listen_host
 from crossclaw.gateway.watchdog import Watchdog
+from crossclaw.ledger.opening import open_ledger
 from crossclaw.ledger.operations import ASIDE
-from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.runs.sweep import Fire
 from crossclaw.sessions.spawn_report import ARCHIVE, CLEANUP
 from crossclaw.tools.guests import GuestTools
@@ -67,7 +67,7 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
     refuse_unsupported(config)
     await _look_after_files(config, paths, outside)
     async with AsyncExitStack() as closing:
-        ledger = SqliteLedger(paths.ledger_path, inline=outside.inline)
+        ledger = open_ledger(paths.ledger_path, inline=outside.inline)
         closing.push_async_callback(_shielded, ledger.close)
         current = CurrentConfig.of(config)
         providers = make_providers(current, paths, outside)

@@ -15,7 +15,7 @@ from crossclaw.cli.place import StateLocation, find_place
 from crossclaw.cli.running import run_async
 from crossclaw.cli.say import console, note, out, out_json
 from crossclaw.domain.clock import SystemClock
-from crossclaw.ledger.sqlite.ledger import SqliteLedger
+from crossclaw.ledger.opening import open_ledger
 from crossclaw.sessions.importing import Import, ImportReport, Progress
 from crossclaw.transcripts.exporter import Exporter
 
@@ -52,7 +52,7 @@ def _import(arguments: Arguments) -> int:
 async def _into_store(place: StateLocation, folder: Path) -> ImportReport:
     clock = SystemClock()
     with at_work("opening the store"):  # one of an older release is brought up to date first
-        ledger = SqliteLedger(place.paths.ledger_path)
+        ledger = open_ledger(place.paths.ledger_path)
     try:
         with _shown_progress() as progress:
             report = await Import(ledger, clock, progress).run(folder)

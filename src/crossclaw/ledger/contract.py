@@ -36,23 +36,12 @@ class Hit(msgspec.Struct, frozen=True):
 Appended = Callable[[set[str]], None]
 
 
-class Ledger(Protocol):
-    """Reads see everything that was committed before they began."""
+class Reads(Protocol):
+    """All reads, as `operations` has all writes: an engine implements this list and that one.
 
-    watching: Watching
-    """For those who look at the whole house."""
-
-    async def commit(self, *ops: Op[Any]) -> list[Any]:
-        """One step: all of it or nothing, durable on return. Answers one result an operation."""
-        ...
-
-    async def do(self, op: Op[R]) -> R:
-        """A step of one operation."""
-        ...
-
-    def on_append(self, listener: Appended) -> None:
-        """Hear, after each commit, which session ids got entries. A hint, nothing more."""
-        ...
+    A read sees everything that was committed before it began. It takes a `limit`, or `BOUNDED_BY` says what
+    else keeps its answer small. What cannot be read is a `StoreError`, whatever the engine calls it.
+    """
 
     async def find_session(self, key: SessionKey) -> Session | None: ...
 
@@ -117,10 +106,6 @@ class Ledger(Protocol):
     async def lanes_with_work(self) -> list[SessionKey]: ...
 
     async def list_held_tools(self) -> list[HeldTool]: ...
-
-    def unreadable(self) -> Mapping[str, int]:
-        """How often a row of each table could not be read, since the start."""
-        ...
 
     async def last_seq(self, session_id: str) -> int: ...
 
@@ -242,5 +227,50 @@ class Ledger(Protocol):
         ...
 
     async def find_export(self, session_id: str) -> Export | None: ...
+
+
+BOUNDED_BY = {
+    "find_sessions_by_label": "the engine looks at nine: an error names eight",
+    "list_line": "how deep spawns may go",
+    "count_sessions_of_agents": "the agents in the config, and those that once were",
+    "list_open_runs": "the limit of a lane",
+    "lanes_with_work": "sessions with a run that is not over: each was accepted",
+    "list_held_tools": "the tools of the configured MCP servers",
+    "list_pinned": "the limit of pins",
+    "list_obligations": "children at work, sends under way and timers of one session",
+    "list_tails": "the sessions asked for, `limit` entries of each",
+    "list_accounts": "the sessions asked for",
+    "list_spawns": "the children of one session: maxChildrenPerAgent at work, and those that were",
+    "list_jobs": "the limit of jobs",
+    "list_made_runs": "runs that are not over",
+    "list_credentials": "the limits of pairing",
+    "count_timers": "the kinds of timers there are",
+    "list_compressed": "the transcripts asked for",
+}
+"""Reads that answer many and take no limit: what bounds them."""
+
+
+class Ledger(Reads, Protocol):
+    owner: str
+    """Names this opening of the store in the runs that it claims."""
+
+    watching: Watching
+    """The reads of those who look at everything at once."""
+
+    async def commit(self, *ops: Op[Any]) -> list[Any]:
+        """One step: all of it or nothing, durable on return. Answers one result an operation."""
+        ...
+
+    async def do(self, op: Op[R]) -> R:
+        """A step of one operation."""
+        ...
+
+    def on_append(self, listener: Appended) -> None:
+        """Hear, after each commit, which session ids got entries. A hint, nothing more."""
+        ...
+
+    def unreadable(self) -> Mapping[str, int]:
+        """How often a row of each table could not be read, since the start."""
+        ...
 
     async def close(self) -> None: ...

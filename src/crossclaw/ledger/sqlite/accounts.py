@@ -122,9 +122,7 @@ def find_account(db: apsw.Connection, account_id: str) -> Account | None:
     return next(iter(line_of(db, account_id)), None)
 
 
-def accounts_of_sessions(
-    db: apsw.Connection, keys: Sequence[SessionKey]
-) -> dict[SessionKey, Account]:
+def list_accounts(db: apsw.Connection, keys: Sequence[SessionKey]) -> dict[SessionKey, Account]:
     """What the newest run of each spends from, or spent from."""
     newest = f"SELECT {_ACCOUNT} FROM runs r JOIN accounts a USING (account_id) " + (
         "WHERE r.key = ? AND r.account_id IS NOT NULL ORDER BY r.id DESC LIMIT 1"

@@ -58,7 +58,7 @@ def take_timer(transaction: Transaction, op: TakeTimer) -> bool:
 
 
 def list_timers(
-    db: apsw.Connection, due_before: int, limit: int, kinds: Sequence[str] | None
+    db: apsw.Connection, *, due_before: int, limit: int, kinds: Sequence[str] | None = None
 ) -> list[Timer]:
     sql = (
         f"SELECT {TIMER} FROM timers WHERE due_at <= ?1 "
@@ -89,7 +89,9 @@ def mark_compressed(transaction: Transaction, op: MarkCompressed) -> bool:
     return bool(transaction.db.changes())
 
 
-def list_old_exports(db: apsw.Connection, before: int, after: str, limit: int) -> list[Export]:
+def list_old_exports(
+    db: apsw.Connection, *, before: int, after: str = "", limit: int
+) -> list[Export]:
     columns = ", ".join(f"t.{name}" for name in EXPORT.split(", "))
     rows = db.execute(
         f"SELECT {columns} FROM transcripts t LEFT JOIN sessions s ON s.session_id = t.session_id "
@@ -110,7 +112,7 @@ def list_compressed(db: apsw.Connection, session_ids: Sequence[str]) -> set[str]
     return {row[0] for row in rows}
 
 
-def list_exports(db: apsw.Connection, behind: bool, after: str, limit: int) -> list[Export]:
+def list_exports(db: apsw.Connection, *, behind: bool, after: str = "", limit: int) -> list[Export]:
     only = "exported_seq < last_seq AND" if behind else ""
     rows = db.execute(
         f"SELECT {EXPORT} FROM transcripts WHERE {only} session_id > ? ORDER BY session_id LIMIT ?",
@@ -119,7 +121,9 @@ def list_exports(db: apsw.Connection, behind: bool, after: str, limit: int) -> l
     return [export_of(row) for row in rows]
 
 
-def list_transcripts(db: apsw.Connection, key: SessionKey, limit: int, offset: int) -> list[Export]:
+def list_transcripts(
+    db: apsw.Connection, key: SessionKey, *, limit: int, offset: int
+) -> list[Export]:
     rows = db.execute(
         f"SELECT {EXPORT} FROM transcripts WHERE key = ? ORDER BY created_at, session_id "
         "LIMIT ? OFFSET ?",

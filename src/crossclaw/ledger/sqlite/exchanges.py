@@ -3,6 +3,7 @@
 import apsw
 
 from crossclaw.domain.exchanges import Exchange
+from crossclaw.domain.keys import SessionKey
 from crossclaw.ledger.operations import PutExchange, SetExchange
 from crossclaw.ledger.sqlite.cascades import check_runs
 from crossclaw.ledger.sqlite.writer import Transaction
@@ -59,10 +60,10 @@ def find_exchange(db: apsw.Connection, exchange_id: str) -> Exchange | None:
     return Exchange(**dict(zip(names, row, strict=True)))
 
 
-def have_talked(db: apsw.Connection, one: str, other: str) -> bool:
+def have_talked(db: apsw.Connection, one: SessionKey, other: SessionKey) -> bool:
     row = db.execute(
         "SELECT EXISTS (SELECT 1 FROM exchanges WHERE requester_key = ?1 AND target_key = ?2) "
         "OR EXISTS (SELECT 1 FROM exchanges WHERE requester_key = ?2 AND target_key = ?1)",
-        (one, other),
+        (one.text, other.text),
     ).fetchone()
     return bool(row and row[0])

@@ -146,7 +146,7 @@ def list_jobs(db: apsw.Connection) -> list[Job]:
     return read_rows(db, "jobs", f"SELECT {JOB} FROM jobs ORDER BY created_at", (), job_of)
 
 
-def list_due_jobs(db: apsw.Connection, due_before: int, limit: int) -> list[Job]:
+def list_due_jobs(db: apsw.Connection, *, due_before: int, limit: int) -> list[Job]:
     sql = (
         f"SELECT {JOB} FROM jobs WHERE enabled AND next_at IS NOT NULL AND next_at <= ? "
         "ORDER BY next_at LIMIT ?"
@@ -154,7 +154,7 @@ def list_due_jobs(db: apsw.Connection, due_before: int, limit: int) -> list[Job]
     return read_rows(db, "jobs", sql, (due_before, limit), job_of)
 
 
-def next_job_at(db: apsw.Connection, after: int) -> int | None:
+def next_job_at(db: apsw.Connection, *, after: int) -> int | None:
     row = db.execute(
         "SELECT min(next_at) FROM jobs WHERE enabled AND next_at IS NOT NULL AND next_at > ?",
         (after,),
@@ -163,7 +163,7 @@ def next_job_at(db: apsw.Connection, after: int) -> int | None:
 
 
 def list_ticks(
-    db: apsw.Connection, job_id: str | None, limit: int, status: TickStatus | None
+    db: apsw.Connection, job_id: str | None, *, limit: int, status: TickStatus | None = None
 ) -> list[Tick]:
     """Of one job by its key; of all of them, which only people ask for, by looking at every row."""
     ticks = f"SELECT {_TICK} FROM job_slots t LEFT JOIN runs r ON r.run_id = t.run_id"

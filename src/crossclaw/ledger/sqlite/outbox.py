@@ -93,7 +93,7 @@ def withdraw_deliveries(transaction: Transaction, key: SessionKey, at: int) -> N
     )
 
 
-def list_open_deliveries(db: apsw.Connection, after: int, limit: int) -> list[Delivery]:
+def list_open_deliveries(db: apsw.Connection, *, after: int = 0, limit: int) -> list[Delivery]:
     sql = (
         f"SELECT {DELIVERY} FROM outbox WHERE state IN ('pending', 'sending') AND id > ? "
         "ORDER BY id LIMIT ?"

@@ -46,13 +46,15 @@ def last_seq(db: apsw.Connection, session_id: str) -> int:
 def list_entries(
     db: apsw.Connection,
     session_id: str,
+    *,
     limit: int,
-    before: int | None,
-    after: int,
-    only: Only,
+    before: int | None = None,
+    after: int = 0,
+    tool_results: bool = True,
+    notes: bool = True,
     forward: bool = False,
 ) -> list[Entry]:
-    clauses, direction = only.clauses, "ASC" if forward else "DESC"
+    clauses, direction = Only(tool_results, notes).clauses, "ASC" if forward else "DESC"
     found = read_rows(
         db,
         "entries",
@@ -66,7 +68,7 @@ def list_entries(
 
 
 def list_tails(
-    db: apsw.Connection, session_ids: Sequence[str], limit: int, tool_results: bool
+    db: apsw.Connection, session_ids: Sequence[str], *, limit: int, tool_results: bool = True
 ) -> dict[str, list[Entry]]:
     """One statement for all of them: each session's newest ids come from the index alone."""
     without = Only(tool_results, notes=False).clauses
@@ -90,8 +92,9 @@ def list_tails(
 def search(
     db: apsw.Connection,
     words: str,
+    *,
     limit: int,
-    agent_id: str | None,
+    agent_id: str | None = None,
     sight: Sight,
 ) -> list[Hit]:
     """The newest entries that have all the words."""

@@ -30,6 +30,8 @@ from crossclaw.ledger.sqlite.rows import NO_BOUND, SESSION, damaged_session, ses
 from crossclaw.ledger.sqlite.sights import LINE, conditions
 from crossclaw.ledger.sqlite.writer import Transaction
 
+SAME_LABEL_MAX = 9  # sessions with one label that are looked at: an error names eight of them
+
 _BY_KEY = f"SELECT {SESSION} FROM sessions WHERE key = ?"
 
 
@@ -139,7 +141,14 @@ def _escaped(words: str) -> str:
     return words.replace("!", "!!").replace("%", "!%").replace("_", "!_")
 
 
-def list_sessions(
+def find_sessions_by_label(
+    db: apsw.Connection, label: str, *, agent_id: str | None = None, sight: Sight
+) -> list[Session]:
+    only = SessionFilter(agent_id, label=label, sight=sight)
+    return newest_sessions(db, SAME_LABEL_MAX, only, shown=False)
+
+
+def newest_sessions(
     db: apsw.Connection, limit: int, only: SessionFilter, offset: int = 0, *, shown: bool = True
 ) -> list[Session]:
     """`shown` to somebody: then one that cannot be read is shown as such."""
@@ -155,8 +164,8 @@ def list_sessions(
     )
 
 
-def count_sessions(db: apsw.Connection, only: SessionFilter) -> int:
-    clauses, values = only.clauses()
+def count_sessions(db: apsw.Connection, *, agent_id: str | None = None, sight: Sight) -> int:
+    clauses, values = SessionFilter(agent_id, sight=sight).clauses()
     row = db.execute(
         f"SELECT count(*) FROM sessions WHERE archived_at IS NULL{clauses}", tuple(values)
     ).fetchone()
@@ -294,7 +303,7 @@ def _has_open_runs(db: apsw.Connection, key: SessionKey) -> bool:
 
 
 def list_archived(
-    db: apsw.Connection, before: int, agent_id: str | None, limit: int
+    db: apsw.Connection, *, before: int, agent_id: str | None = None, limit: int
 ) -> list[Session]:
     return read_rows(
         db,

@@ -66,7 +66,9 @@ def find_spawn(db: apsw.Connection, child_key: SessionKey) -> Spawn | None:
     return row and spawn_of(row)
 
 
-def list_spawns(db: apsw.Connection, parent_key: SessionKey, open_only: bool) -> list[Spawn]:
+def list_spawns(
+    db: apsw.Connection, parent_key: SessionKey, *, open_only: bool = False
+) -> list[Spawn]:
     only = "AND state != 'over' " if open_only else ""
     sql = f"SELECT {SPAWN} FROM spawns WHERE parent_key = ? {only}ORDER BY created_at, child_key"
     return read_rows(db, "spawns", sql, (parent_key.text,), spawn_of)

@@ -8,7 +8,6 @@ import apsw
 from crossclaw.domain.sessions import Entry, Session
 from crossclaw.domain.sight import Sight
 from crossclaw.ledger.sqlite.damage import read_rows
-from crossclaw.ledger.sqlite.errors import speaks_for_the_store
 from crossclaw.ledger.sqlite.rows import (
     ENTRY,
     SESSION,
@@ -71,7 +70,6 @@ class Scan(Protocol):
     def __call__(self, read: Callable[[apsw.Connection], T]) -> Awaitable[T]: ...
 
 
-@speaks_for_the_store
 class SqliteWatching:
     def __init__(self, scan: Scan) -> None:
         self._scan = scan

@@ -1,0 +1,163 @@
+"""The reads of the contract on SQLite: a line each, with the function that answers it and where it runs.
+
+The twin of the table of operations in `ledger.py`. A function takes the connection and then what the contract
+says; mypy holds every line against the contract.
+"""
+
+from collections.abc import Callable, Coroutine, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import anyio
+import anyio.to_thread
+import apsw
+
+from crossclaw.domain.sessions import Session
+from crossclaw.domain.sight import Sight
+from crossclaw.ledger.sqlite import (
+    accounts,
+    agreed_tools,
+    chores,
+    credentials,
+    exchanges,
+    jobs,
+    memory,
+    outbox,
+    reading,
+    runs,
+    sessions,
+    spawns,
+)
+from crossclaw.ledger.sqlite.errors import READ_TROUBLE, explain
+from crossclaw.ledger.sqlite.store import open_reader
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Read = Callable[Concatenate[apsw.Connection, P], T]
+Method = Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]
+
+SCANS_AT_ONCE = 2  # reads that may take long run in threads, each with a connection of its own
+
+
+def here(read: Read[P, T]) -> Method[P, T]:
+    """Short reads by key run in the event loop: a thread hop costs more than the read itself."""
+
+    @wraps(read)
+    async def method(self: "SqliteReads", /, *args: P.args, **named: P.kwargs) -> T:
+        try:
+            return read(self._reader, *args, **named)
+        except READ_TROUBLE as error:
+            raise explain(error) from error
+
+    return method
+
+
+def beside(read: Read[P, T]) -> Method[P, T]:
+    """Reads that may look at many rows run in a thread: nobody waits for them but who asked."""
+
+    @wraps(read)
+    async def method(self: "SqliteReads", /, *args: P.args, **named: P.kwargs) -> T:
+        return await self.scan(lambda db: read(db, *args, **named))
+
+    return method
+
+
+class SqliteReads:
+    def __init__(self, path: Path, *, inline: bool) -> None:
+        self._path = path
+        self._inline = inline
+        self._reader = open_reader(path)
+        self._scanners: list[apsw.Connection] = []
+        self._scans = anyio.CapacityLimiter(SCANS_AT_ONCE)
+
+    # ── sessions ───────────────────────────────────────────────────────────────────────────────
+    find_session = here(sessions.find_session)
+    find_session_by_id = here(sessions.find_session_by_id)
+    find_sessions_by_label = here(sessions.find_sessions_by_label)
+    list_line = here(sessions.list_line)
+    count_sessions = beside(sessions.count_sessions)
+    count_sessions_of_agents = beside(sessions.count_sessions_of_agents)
+    list_archived = beside(sessions.list_archived)
+    list_obligations = here(memory.list_obligations)
+    list_accounts = beside(accounts.list_accounts)
+    find_account = here(accounts.find_account)
+    # ── runs ───────────────────────────────────────────────────────────────────────────────────
+    find_run = here(runs.find_run)
+    find_deduped = here(runs.find_deduped)
+    has_open_run = here(runs.has_open_run)
+    list_open_runs = here(runs.list_open_runs)
+    list_made_runs = here(runs.list_made_runs)
+    find_inbox = here(runs.find_inbox)
+    lanes_with_work = here(runs.lanes_with_work)
+    tool_was_started = here(runs.tool_was_started)
+    # ── transcripts ────────────────────────────────────────────────────────────────────────────
+    last_seq = here(reading.last_seq)
+    list_entries = here(reading.list_entries)
+    list_tails = beside(reading.list_tails)
+    search = beside(reading.search)
+    find_compaction = here(memory.find_compaction)
+    list_pinned = here(memory.list_pinned)
+    list_exports = here(chores.list_exports)
+    list_old_exports = beside(chores.list_old_exports)
+    list_compressed = here(chores.list_compressed)
+    list_transcripts = here(chores.list_transcripts)
+    find_export = here(chores.find_export)
+    # ── what sessions do with each other, and what goes out ────────────────────────────────────
+    find_exchange = here(exchanges.find_exchange)
+    have_talked = here(exchanges.have_talked)
+    find_spawn = here(spawns.find_spawn)
+    list_spawns = here(spawns.list_spawns)
+    find_delivery = here(outbox.find_delivery)
+    list_open_deliveries = here(outbox.list_open_deliveries)
+    # ── jobs, timers, credentials, tools ───────────────────────────────────────────────────────
+    find_job = here(jobs.find_job)
+    list_jobs = here(jobs.list_jobs)
+    list_due_jobs = here(jobs.list_due_jobs)
+    next_job_at = here(jobs.next_job_at)
+    list_ticks = here(jobs.list_ticks)
+    count_ticks_under_way = here(jobs.count_ticks_under_way)
+    list_timers = here(chores.list_timers)
+    count_timers = here(chores.count_timers)
+    list_credentials = here(credentials.list_credentials)
+    list_held_tools = here(agreed_tools.list_held_tools)
+
+    async def list_sessions(
+        self,
+        *,
+        limit: int,
+        agent_id: str | None = None,
+        sight: Sight,
+        updated_after: int | None = None,
+        kinds: Sequence[str] | None = None,
+        label: str | None = None,
+        spawned_by: str | None = None,
+        search: str | None = None,
+        offset: int = 0,
+    ) -> list[Session]:
+        only = sessions.SessionFilter(
+            agent_id, updated_after, kinds, label, spawned_by, search, sight
+        )
+        if search or kinds:  # no index answers these: they may look at every row
+            return await self.scan(lambda db: sessions.newest_sessions(db, limit, only, offset))
+        return await _newest_sessions(self, limit, only, offset)
+
+    async def scan(self, read: Callable[[apsw.Connection], T]) -> T:
+        try:
+            if self._inline:
+                return read(self._reader)
+            async with self._scans:
+                db = self._scanners.pop() if self._scanners else open_reader(self._path)
+                try:
+                    return await anyio.to_thread.run_sync(read, db)
+                finally:
+                    self._scanners.append(db)
+        except READ_TROUBLE as error:
+            raise explain(error) from error
+
+    def close_readers(self) -> None:
+        for db in (self._reader, *self._scanners):
+            db.close()
+
+
+_newest_sessions = here(sessions.newest_sessions)
