@@ -8,6 +8,7 @@ from crossclaw.domain.errors import Fenced
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Cause, Run, RunKind
 from crossclaw.domain.sessions import NewEntry
+from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import (
     Append,
     Claim,
@@ -18,14 +19,13 @@ from crossclaw.ledger.operations import (
     Reserve,
     Submit,
 )
-from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from tests.ledger.making import ANA, BEN, CHO, OK, run, says, session
 
 TEN = Allowance(tokens=10_000)
 
 
 async def begun(
-    ledger: SqliteLedger,
+    ledger: Ledger,
     run_id: str,
     key: SessionKey,
     allowance: Allowance | None = TEN,
@@ -45,7 +45,7 @@ async def begun(
     return found
 
 
-async def reserve(ledger: SqliteLedger, of: Run, tokens: int, spent: int = 0) -> Grant:
+async def reserve(ledger: Ledger, of: Run, tokens: int, spent: int = 0) -> Grant:
     assert of.cause.purse is not None
     return await ledger.do(
         Reserve(
@@ -63,7 +63,7 @@ def costly(tokens: int) -> NewEntry:
     return msgspec.structs.replace(says("words", f"e{tokens}"), spent=Amount(tokens))
 
 
-async def held(ledger: SqliteLedger, account_id: str) -> tuple[int, int]:
+async def held(ledger: Ledger, account_id: str) -> tuple[int, int]:
     found = await ledger.find_account(account_id)
     assert found is not None
     return found.spent.tokens, found.reserved.tokens
@@ -71,7 +71,7 @@ async def held(ledger: SqliteLedger, account_id: str) -> tuple[int, int]:
 
 @pytest.mark.spec("B5")
 async def test_a_reservation_gives_way_to_what_was_spent_in_the_step_of_the_answer(
-    ledger: SqliteLedger,
+    ledger: Ledger,
 ) -> None:
     mine = await begun(ledger, "r1", ANA)
     assert (await reserve(ledger, mine, 4_000)).allowed
@@ -82,7 +82,7 @@ async def test_a_reservation_gives_way_to_what_was_spent_in_the_step_of_the_answ
 
 
 @pytest.mark.spec("B5")
-async def test_runs_of_one_tree_cannot_reserve_more_than_there_is(ledger: SqliteLedger) -> None:
+async def test_runs_of_one_tree_cannot_reserve_more_than_there_is(ledger: Ledger) -> None:
     mine = await begun(ledger, "r1", ANA)
     other = await begun(ledger, "r2", BEN, by=mine)
     assert (await reserve(ledger, mine, 6_000)).allowed
@@ -94,7 +94,7 @@ async def test_runs_of_one_tree_cannot_reserve_more_than_there_is(ledger: Sqlite
 
 
 @pytest.mark.spec("B5")
-async def test_a_refusal_still_counts_what_was_spent_before(ledger: SqliteLedger) -> None:
+async def test_a_refusal_still_counts_what_was_spent_before(ledger: Ledger) -> None:
     mine = await begun(ledger, "r1", ANA)
     await reserve(ledger, mine, 9_000)
 
@@ -103,7 +103,7 @@ async def test_a_refusal_still_counts_what_was_spent_before(ledger: SqliteLedger
 
 
 @pytest.mark.spec("B5")
-async def test_an_inner_account_counts_in_the_outer_one_as_well(ledger: SqliteLedger) -> None:
+async def test_an_inner_account_counts_in_the_outer_one_as_well(ledger: Ledger) -> None:
     mine = await begun(ledger, "r1", ANA)
     inner = await begun(ledger, "r2", CHO, Allowance(tokens=5_000, own=True), by=mine)
     assert not (await reserve(ledger, inner, 5_001)).allowed
@@ -118,7 +118,7 @@ async def test_an_inner_account_counts_in_the_outer_one_as_well(ledger: SqliteLe
 @pytest.mark.spec("B5")
 @pytest.mark.parametrize("kind", ["round", "announce", "agent"])
 async def test_what_belongs_to_a_send_opens_no_account_of_its_own(
-    ledger: SqliteLedger, kind: RunKind
+    ledger: Ledger, kind: RunKind
 ) -> None:
     mine = await begun(ledger, "r1", ANA)
     follower = await begun(ledger, "r2", CHO, Allowance(tokens=5_000, own=True), by=mine, kind=kind)
@@ -128,7 +128,7 @@ async def test_what_belongs_to_a_send_opens_no_account_of_its_own(
 
 @pytest.mark.spec("B5")
 async def test_an_agent_with_a_budget_has_it_also_where_whoever_sends_has_none(
-    ledger: SqliteLedger,
+    ledger: Ledger,
 ) -> None:
     free = await begun(ledger, "r1", ANA, None)
     bound = await begun(ledger, "r2", CHO, Allowance(tokens=5_000, own=True), by=free)
@@ -139,7 +139,7 @@ async def test_an_agent_with_a_budget_has_it_also_where_whoever_sends_has_none(
 
 
 @pytest.mark.spec("B5")
-async def test_nobody_has_more_time_than_whoever_pays(ledger: SqliteLedger) -> None:
+async def test_nobody_has_more_time_than_whoever_pays(ledger: Ledger) -> None:
     mine = await begun(ledger, "r1", ANA, Allowance(minutes=2))
     long = await begun(ledger, "r2", CHO, Allowance(minutes=60, own=True), by=mine)
     assert mine.cause.purse is not None
@@ -151,9 +151,7 @@ async def test_nobody_has_more_time_than_whoever_pays(ledger: SqliteLedger) -> N
 
 @pytest.mark.spec("B5", "B1")
 @pytest.mark.parametrize("end", ["released", "recovered", "ended"])
-async def test_nothing_stays_reserved_by_a_claim_that_is_gone(
-    ledger: SqliteLedger, end: str
-) -> None:
+async def test_nothing_stays_reserved_by_a_claim_that_is_gone(ledger: Ledger, end: str) -> None:
     mine = await begun(ledger, "r1", ANA)
     await reserve(ledger, mine, 9_000)
     if end == "released":
@@ -170,7 +168,7 @@ async def test_nothing_stays_reserved_by_a_claim_that_is_gone(
 
 @pytest.mark.spec("B5", "B1")
 async def test_a_run_that_is_taken_up_again_keeps_its_account_and_reserves_anew(
-    ledger: SqliteLedger,
+    ledger: Ledger,
 ) -> None:
     mine = await begun(ledger, "r1", ANA)
     await reserve(ledger, mine, 9_000, spent=500)

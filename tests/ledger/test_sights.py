@@ -11,7 +11,6 @@ from crossclaw.domain.sessions import NewEntry, NewSession
 from crossclaw.domain.sight import EVERYTHING, Sight
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import EnsureSession, Inject
-from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.ledger.sqlite.sights import LINE, conditions
 from tests.ledger.making import ANA, BEN, CHO, session
 
@@ -47,7 +46,7 @@ async def listed(ledger: Ledger, sight: Sight, limit: int = 9) -> list[str]:
 
 
 @pytest.mark.spec("V2", "L7")
-async def test_a_tree_is_the_session_and_all_below_it_newest_first(ledger: SqliteLedger) -> None:
+async def test_a_tree_is_the_session_and_all_below_it_newest_first(ledger: Ledger) -> None:
     tree = await family(ledger)
 
     assert await listed(ledger, TREE) == [key.text for key in tree]
@@ -57,7 +56,7 @@ async def test_a_tree_is_the_session_and_all_below_it_newest_first(ledger: Sqlit
 
 
 @pytest.mark.spec("V1", "L7")
-async def test_the_parts_of_a_sight_all_hold(ledger: SqliteLedger) -> None:
+async def test_the_parts_of_a_sight_all_hold(ledger: Ledger) -> None:
     grandkid, kid, root = await family(ledger)
 
     assert await listed(ledger, Sight(spawned_by=root.text)) == [kid.text]
@@ -72,7 +71,7 @@ async def test_the_parts_of_a_sight_all_hold(ledger: SqliteLedger) -> None:
 
 
 @pytest.mark.spec("L7")
-async def test_offset_and_search_count_only_what_is_seen(ledger: SqliteLedger) -> None:
+async def test_offset_and_search_count_only_what_is_seen(ledger: Ledger) -> None:
     grandkid, kid, root = await family(ledger)
 
     second = await ledger.list_sessions(limit=1, offset=1, sight=TREE)
@@ -87,7 +86,7 @@ async def test_offset_and_search_count_only_what_is_seen(ledger: SqliteLedger) -
 
 
 @pytest.mark.spec("V3")
-async def test_labels_are_looked_for_within_sight(ledger: SqliteLedger) -> None:
+async def test_labels_are_looked_for_within_sight(ledger: Ledger) -> None:
     await family(ledger)
 
     assert await ledger.find_sessions_by_label("l-0-main-2", sight=TREE) == []
@@ -95,7 +94,7 @@ async def test_labels_are_looked_for_within_sight(ledger: SqliteLedger) -> None:
     assert len(await ledger.find_sessions_by_label("l-1-main-3", sight=TREE)) == 1
 
 
-async def test_a_line_goes_up_to_the_root(ledger: SqliteLedger) -> None:
+async def test_a_line_goes_up_to_the_root(ledger: Ledger) -> None:
     grandkid, kid, root = await family(ledger)
 
     assert await ledger.list_line(grandkid) == {grandkid.text, kid.text, root.text}
@@ -103,7 +102,7 @@ async def test_a_line_goes_up_to_the_root(ledger: SqliteLedger) -> None:
     assert await ledger.list_line(SessionKey.named("main", "nobody")) == {"agent:main:nobody"}
 
 
-async def test_a_circle_of_parents_ends(ledger: SqliteLedger, tmp_path: Path) -> None:
+async def test_a_circle_of_parents_ends(ledger: Ledger, tmp_path: Path) -> None:
     one, two = SessionKey.subagent("main", "1"), SessionKey.subagent("main", "2")
     await put(ledger, one, 1, two)
     await put(ledger, two, 2, one)
@@ -121,7 +120,7 @@ async def test_a_circle_of_parents_ends(ledger: SqliteLedger, tmp_path: Path) ->
     ],
 )
 async def test_an_index_answers_so_that_a_million_sessions_cost_nothing(
-    ledger: SqliteLedger, tmp_path: Path, sight: Sight, index: str
+    ledger: Ledger, tmp_path: Path, sight: Sight, index: str
 ) -> None:
     where = "".join(f" AND {text}" for text, _ in conditions(sight))
     plan = explained(
@@ -142,6 +141,6 @@ def explained(folder: Path, statement: str, values: list[str]) -> str:
     return "\n".join(str(row[3]) for row in rows)
 
 
-async def test_the_sessions_of_all_agents_are_counted_in_one_look(ledger: SqliteLedger) -> None:
+async def test_the_sessions_of_all_agents_are_counted_in_one_look(ledger: Ledger) -> None:
     await ledger.commit(session(ANA), session(BEN), session(CHO))
     assert await ledger.count_sessions_of_agents() == {"main": 2, "ops": 1}

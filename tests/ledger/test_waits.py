@@ -13,8 +13,8 @@ from crossclaw.domain.errors import NotFound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Run
 from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.opening import open_ledger
 from crossclaw.ledger.operations import BeginWait, EndWait
-from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from tests.ledger.making import ANA, BEN, CHO, begun, end, submit
 
 
@@ -122,7 +122,7 @@ def test_a_wait_is_refused_exactly_when_it_would_close_a_circle(
     plan: list[tuple[int, int]],
 ) -> None:
     async def scenario(folder: str) -> None:
-        ledger = SqliteLedger(Path(folder) / "l.sqlite", inline=True)
+        ledger = open_ledger(Path(folder) / "l.sqlite", inline=True)
         keys = [SessionKey.named("main", f"s{n}") for n in range(6)]
         runs = [await begun(ledger, f"r{n}", key) for n, key in enumerate(keys)]
         for n, key in enumerate(keys):
