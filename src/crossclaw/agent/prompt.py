@@ -124,7 +124,9 @@ class Prompts:
     ) -> str:
         workspace = self._workspace_of(run.key.agent_id)
         child = run.key.is_subagent
-        files = await self._disk.run(lambda: self._files.read(workspace, subagent=child))
+        files = await self._disk.look(
+            (workspace, child), lambda: self._files.read(workspace, subagent=child)
+        )
         reply = REPLY_TO_PARENT if child else REPLY_TO_CHAT
         parts = [
             IDENTITY.format(agent=run.key.agent_id, reply=reply),

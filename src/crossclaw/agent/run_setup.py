@@ -26,6 +26,7 @@ from crossclaw.sessions.choosing import ModelChoices
 from crossclaw.tools.toolset import Toolset, Toolsets
 
 LEVELS = get_args(ThinkingLevel)
+DIGESTS_KEPT = 2_000  # of the sessions at work; some 300 bytes each
 OUTPUT_TOKENS_MAX = 8_192  # where the model's own limit is not known
 
 
@@ -113,6 +114,7 @@ class RunSetups:
         self._permissions = permissions
         self._params_of = params_of
         self._rests = Rests()
+        self._digests = _Digests()
 
     async def choose(self, run: Run, session: Session | None) -> RunSetup:
         configured = self._model_of(run.key.agent_id)
@@ -133,7 +135,7 @@ class RunSetups:
             system,
             allowed,
             specs,
-            _digest(system, specs),
+            self._digests.of(system, specs),
             self._thinking(run, session),
             self._output_tokens(chosen),
             self._window_of(run.key.agent_id, chosen),
@@ -176,10 +178,24 @@ class RunSetups:
         return self._thinking_of(run.key.agent_id) or "off"
 
 
-def _digest(system: str, specs: Sequence[ToolSpec]) -> str:
-    digest = blake2s(system.encode("utf-8", "replace"), digest_size=8)
-    digest.update(msgspec.json.encode(specs))
-    return digest.hexdigest()
+class _Digests:
+    """Of beginnings. Runs of a session mostly begin alike, so the newest are kept, by Python's own hash of the
+    text: that costs a tenth, and lets no other thread in between."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[int, int], tuple[list[ToolSpec], str]] = {}
+
+    def of(self, system: str, specs: list[ToolSpec]) -> str:
+        name = hash(system), len(system)
+        kept = self._kept.get(name)
+        if kept is not None and kept[0] == specs:
+            return kept[1]
+        digest = blake2s(system.encode("utf-8", "replace"), digest_size=8)
+        digest.update(msgspec.json.encode(specs))
+        if len(self._kept) >= DIGESTS_KEPT:
+            self._kept.clear()
+        self._kept[name] = specs, digest.hexdigest()
+        return self._kept[name][1]
 
 
 def fit(tools: Toolset, request: ModelRequest, choice: Choice) -> ModelRequest:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from crossclaw.domain.errors import CrossclawError, Invalid
-from crossclaw.sandbox.files import PLACEHOLDER, LeadsOut, find_file, list_folder
+from crossclaw.sandbox.files import PLACEHOLDER, LeadsOut, find_file, list_folder, names_there
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +22,7 @@ FILES = ("AGENTS.md", "SOUL.md", "TOOLS.md", "IDENTITY.md", "USER.md", "BOOTSTRA
 SUBAGENT_FILES = ("AGENTS.md", "TOOLS.md")  # a child works; it needs no character
 NOTES_FILES = ("MEMORY.md", "memory.md")  # the first that is there
 
+SKILLS_FOLDER = "skills"
 SKILLS_MAX = 50  # named in the prompt; more would be read by nobody
 SKILL_CHARS = 300  # of what one says of itself
 SKILL_FOLDERS_MAX = 200  # looked into
@@ -56,19 +57,23 @@ class WorkspaceFiles:
 
     def read(self, workspace: Path, *, subagent: bool = False) -> Texts:
         room = _Room(self._file_chars_max, self._total_chars_max)
+        wanted = SUBAGENT_FILES if subagent else (*FILES, *NOTES_FILES, SKILLS_FOLDER)
+        there = names_there(workspace, wanted)
         for name in SUBAGENT_FILES if subagent else FILES:
-            room.put(name, self._text(workspace, name))
+            if name in there:
+                room.put(name, self._text(workspace, name))
         owners, room.shown = room.shown, []
-        for name in () if subagent else NOTES_FILES:
-            if room.put(name, self._text(workspace, name)):
+        for name in NOTES_FILES:
+            if name in there and room.put(name, self._text(workspace, name)):
                 break
-        return Texts(owners, room.shown, [] if subagent else self._skills(workspace))
+        return Texts(owners, room.shown, self._skills(workspace) if SKILLS_FOLDER in there else [])
 
     def _skills(self, workspace: Path) -> list[str]:
         """What stands at the head of each `skills/<name>/SKILL.md`, as OpenClaw's skills have it."""
-        names = list_folder(workspace, "skills", SKILL_FOLDERS_MAX)
+        names = list_folder(workspace, SKILLS_FOLDER, SKILL_FOLDERS_MAX)
         found = [
-            skill_line(name, self._text(workspace, f"skills/{name}/SKILL.md")) for name in names
+            skill_line(name, self._text(workspace, f"{SKILLS_FOLDER}/{name}/SKILL.md"))
+            for name in names
         ]
         return [line for line in found if line][:SKILLS_MAX]
 

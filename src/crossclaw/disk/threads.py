@@ -1,7 +1,7 @@
 """The disk: slow work with files, done in a thread so that the event loop never waits for it."""
 
-from collections.abc import Callable
-from typing import TypeVar, TypeVarTuple, Unpack
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 import anyio
 import anyio.lowlevel
@@ -19,9 +19,38 @@ class Disk:
         self._inline = inline
         # A place of its own: threads that tools keep busy must not hold up the transcripts.
         self._place = anyio.CapacityLimiter(threads)
+        self._looks: dict[Hashable, _Look] = {}
 
     async def run(self, work: Callable[[Unpack[Args]], T], *args: *Args) -> T:
         if self._inline:
             await anyio.lowlevel.checkpoint()
             return work(*args)
         return await anyio.to_thread.run_sync(work, *args, limiter=self._place)
+
+    async def look(self, name: Hashable, work: Callable[[], T]) -> T:
+        """The same, shared: who asks for a look before it has begun gets its answer too. What is answered was
+        seen after everybody of them had asked. Sixty runs that begin together look once."""
+        while (waiting := self._looks.get(name)) is not None:
+            await waiting.over.wait()
+            if waiting.answers:
+                return waiting.answers[0]  # type: ignore[no-any-return]
+        mine = self._looks[name] = _Look()
+
+        def begin() -> T:
+            self._looks.pop(name, None)  # from here on it is too old for others
+            return work()
+
+        try:
+            answer = await self.run(begin)
+            mine.answers.append(answer)
+            return answer
+        finally:  # whoever looked may have been stopped or failed: then the next one looks
+            if self._looks.get(name) is mine:
+                del self._looks[name]
+            mine.over.set()
+
+
+class _Look:
+    def __init__(self) -> None:
+        self.over = anyio.Event()
+        self.answers: list[Any] = []
