@@ -32,6 +32,7 @@ from crossclaw.gateway.methods.cron import CronMethods, NameMaker
 from crossclaw.gateway.methods.devices import Devices, telling
 from crossclaw.gateway.methods.explaining import explain_methods
 from crossclaw.gateway.methods.guests import GuestMethods
+from crossclaw.gateway.methods.leaving import LeavingMethods
 from crossclaw.gateway.methods.map import Map
 from crossclaw.gateway.methods.memory import MemoryMethods as MemoryMethods
 from crossclaw.gateway.methods.nodes import Nodes
@@ -506,6 +507,9 @@ def _around(
             session_services.pairings, clients, run_services.revoking.end_runs, clock
         ).methods(),
         *GuestMethods(session_services.guest_names, run_services.revoking.end_runs).methods(),
+        *LeavingMethods(
+            resources.outside.leave, lambda: len(run_services.lanes.under_way)
+        ).methods(),
     ]
 
 

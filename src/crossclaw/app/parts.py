@@ -78,6 +78,8 @@ class Outside(msgspec.Struct, frozen=True):
     take_rules: Callable[[Loaded], Awaitable[str | None]] | None = None
     """Called with a config that was just written: its secrets and rules hold when this returns, or it
     answers why not."""
+    leave: Callable[[float], None] | None = None
+    """Ends the gateway; what is under way has so many seconds first."""
     inline: bool = False
     """No threads: for virtual time."""
     keeps_time: bool = True

@@ -14,6 +14,7 @@ import anyio.to_thread
 
 from crossclaw import __version__
 from crossclaw.app.building import build, build_agent
+from crossclaw.app.leaving import Leaving
 from crossclaw.app.model_settings import make_providers
 from crossclaw.app.parts import House, Outside, Resources
 from crossclaw.app.reloading import next_config
@@ -156,19 +157,21 @@ class _Serving:
         meanwhile waits a moment."""
         self._good: Loaded | None = None
         self._failed: Loaded | None = None
+        self._leaving = Leaving()
 
     async def serve(self, loaded: Loaded) -> None:
+        going_on: Loaded | None = loaded
         try:
-            while True:
-                loaded = await self._next(loaded)
+            while going_on is not None:
+                going_on = await self._next(going_on)
         finally:
             for listener in self._listeners.values():
                 listener.close()
             if self._good is not None:
                 self._paths.port_path.unlink(missing_ok=True)
 
-    async def _next(self, loaded: Loaded) -> Loaded:
-        """Serve with this config, if that is possible; the answer is the one to go on with."""
+    async def _next(self, loaded: Loaded) -> Loaded | None:
+        """Serve with this config, if that is possible; the answer is the one to go on with, or None."""
         try:
             return await self._until_changed(loaded)
         except StoreLocked:
@@ -204,7 +207,7 @@ class _Serving:
         await anyio.sleep(FULL_S)
         return loaded
 
-    async def _until_changed(self, loaded: Loaded) -> Loaded:
+    async def _until_changed(self, loaded: Loaded) -> Loaded | None:
         if self._on_config is not None:
             self._on_config(loaded.config)
         if self._good is not None and self._good is not loaded:
@@ -226,6 +229,7 @@ class _Serving:
             environ=self._environ,
             loaded=loaded,
             take_rules=take_rules,
+            leave=self._leaving.ask,
             presence=lambda: [each for gateway in connected for each in gateway.presence()],
             clients=lambda: [each for gateway in connected for each in gateway.clients()],
         )
@@ -241,15 +245,18 @@ class _Serving:
                 tasks.start_soon(house.places.tell_of_open_host, name="look at the host")
                 await anyio.to_thread.run_sync(write_file, self._paths.port_path, f"{number}\n")
                 self._ready(loaded, where, number, token)
-                fresh = await next_config(
-                    loaded,
-                    self._environ,
-                    lambda: house.lanes.at_work or house.outbox.at_work,
-                    self._failed,
-                    take_rules,
+
+                def at_work() -> bool:
+                    return house.lanes.at_work or house.outbox.at_work
+
+                fresh = await self._leaving.unless_asked(
+                    partial(next_config, loaded, self._environ, at_work, self._failed, take_rules)
                 )
+                if fresh is None:
+                    await self._leaving.drain(house.slots, at_work)
                 tasks.cancel_scope.cancel()
-        log.info("the house opens again with the changed config")
+        if fresh is not None:
+            log.info("the house opens again with the changed config")
         return fresh
 
     async def _take_rules(

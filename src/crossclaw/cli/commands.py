@@ -128,6 +128,7 @@ TREE: dict[str, Leaf | Group] = {
     ),
     "onboard": Leaf("set up a model, an agent and the service, step by step", "onboard"),
     "run": Leaf("first start: gateway, page and a link to open", "run"),
+    "stop": Leaf("stop the gateway that runs; --drain lets what is under way end", "stop"),
     "dashboard": Leaf("the link to the page of the gateway that runs", "dashboard"),
     "demo": Leaf("two agents talk, here and now, without key or network", "demo"),
     "status": Leaf("the gateway, its agents and sessions at a glance", "status"),

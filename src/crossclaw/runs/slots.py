@@ -35,6 +35,11 @@ class Slots:
         self._taken = 0
         self._holders: dict[object, _Holder] = {}
         self._queue: deque[_Holder] = deque()
+        self._closed = False
+
+    def close(self) -> None:
+        """No newcomer gets a slot any more; who has one, or waits for others with one, goes on."""
+        self._closed = True
 
     @property
     def taken(self) -> int:
@@ -45,13 +50,18 @@ class Slots:
         here = self._holders[holder] = _Holder()
         try:
             await self._come(here)
+            if self._closed:
+                self.give(holder)
+                await anyio.sleep_forever()
             yield
         finally:
             self.give(holder)
 
     def take_free(self, holder: object) -> bool:
         """A slot at once, if one is free and nobody waits for it; to be given with `give`."""
-        if not self._free:  # a slot that somebody waits for is handed over, so it is never free
+        if (
+            self._closed or not self._free
+        ):  # a slot that somebody waits for is handed over, so it is never free
             return False
         here = self._holders[holder] = _Holder()
         self._enter(here)

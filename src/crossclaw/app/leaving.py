@@ -1,0 +1,57 @@
+"""Leaving: how a gateway ends when a client asks it to, at once or after what is under way.
+
+While it drains, no further run is claimed: what arrives is accepted and waits in its lane, on disk, for the next
+start. Runs under way go on to their end, within a limit; one that takes longer goes on at the next start too.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import anyio
+
+from crossclaw.runs.slots import Slots
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 0.1  # between two looks whether everything has ended
+
+T = TypeVar("T")
+
+
+class Leaving:
+    def __init__(self) -> None:
+        self._asked = anyio.Event()
+        self._limit_s = 0.0
+
+    def ask(self, limit_s: float) -> None:
+        """From now on it leaves; what is under way has so long. Asked again, the last one counts."""
+        self._limit_s = limit_s
+        self._asked.set()
+
+    async def unless_asked(self, work: Callable[[], Awaitable[T]]) -> T | None:
+        """What the work answers; None as soon as the gateway is asked to leave."""
+        found: list[T] = []
+        async with anyio.create_task_group() as tasks:
+
+            async def carry_out() -> None:
+                found.append(await work())
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(carry_out)
+            await self._asked.wait()
+            tasks.cancel_scope.cancel()
+        return found[0] if found else None
+
+    async def drain(self, slots: Slots, under_way: Callable[[], bool]) -> None:
+        """Until nothing is under way, or the time is over."""
+        if not self._limit_s:
+            return
+        slots.close()
+        log.info("the gateway leaves when the runs under way have ended; no other is begun")
+        with anyio.move_on_after(self._limit_s):
+            await anyio.sleep(LOOK_S)  # what was just claimed is under way by then
+            while under_way():  # noqa: ASYNC110  nobody tells that all has ended
+                await anyio.sleep(LOOK_S)
+        if under_way():
+            log.info("the gateway leaves; what is under way goes on at the next start")
