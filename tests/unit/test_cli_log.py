@@ -1,17 +1,21 @@
 """The log's own trouble: counted, said once, and nobody who logs hears of it."""
 
 import errno
+import json
 import logging
 from collections.abc import Generator
 from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from crossclaw.cli import logfile
+from crossclaw.cli.log import Log
 from crossclaw.cli.log import _Terminal as Terminal
 from crossclaw.cli.logfile import LogFile
+from crossclaw.config import Config, Paths
 
 
 class Fillable(LogFile):
@@ -31,7 +35,7 @@ class Fillable(LogFile):
 
 @pytest.fixture
 def file(tmp_path: Path) -> Generator[Fillable]:
-    opened = Fillable(tmp_path / "gateway.log", 10_000)
+    opened = Fillable(tmp_path / "gateway.log", 10_000, 1)
     yield opened
     opened.close()
 
@@ -113,3 +117,62 @@ def test_a_terminal_on_a_full_disk_gets_no_traceback_for_each_line(
             terminal.handle(logging.LogRecord("t", logging.INFO, "", 0, f"{number}", None, None))
 
     assert capsys.readouterr().err == ""
+
+
+def config(**logging: object) -> Config:
+    return msgspec.convert({"logging": logging}, Config)
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> Generator[Paths]:
+    before = logging.getLogger().handlers[:]
+    yield Paths(tmp_path, tmp_path, tmp_path / "openclaw.json")
+    for handler in logging.getLogger().handlers[:]:
+        if handler not in before:
+            logging.getLogger().removeHandler(handler)
+            handler.close()
+
+
+def test_on_request_each_line_is_a_json_object(
+    paths: Paths, capfd: pytest.CaptureFixture[str]
+) -> None:
+    log = Log(paths, verbose=False)
+    log.take(config(consoleStyle="json", fileStyle="json"))
+    logging.getLogger("crossclaw.runs.lanes").warning("lane %s\x1b[2J\nstands still", "a")
+    try:
+        raise ValueError("why")
+    except ValueError:
+        logging.getLogger("other").exception("failed")
+    log.take(config())
+    logging.getLogger("other").warning("plain again")
+
+    shown = [json.loads(line) for line in capfd.readouterr().err.splitlines()[:2]]
+    kept = (paths.state_dir / "logs" / "gateway.log").read_text().splitlines()
+    assert [json.loads(line) for line in kept[:2]] == shown
+    assert shown[0] | {"time": ""} == {
+        "time": "", "level": "warn", "subsystem": "runs.lanes",
+        "message": "lane a\x1b[2J\nstands still",
+    }  # fmt: skip
+    assert shown[0]["time"].endswith("Z")
+    assert "ValueError: why" in shown[1]["error"]
+    assert "\x1b" not in "".join(kept)
+    assert kept[-1].endswith("WARNING other: plain again")
+
+
+def test_the_flag_goes_before_the_config(paths: Paths) -> None:
+    Log(paths, verbose=False, quiet=True, as_json=True).take(config(fileStyle="text"))
+    logging.getLogger("crossclaw.app").info("up")
+
+    (line,) = (paths.state_dir / "logs" / "gateway.log").read_text().splitlines()
+    assert json.loads(line)["message"] == "up"
+
+
+def test_full_files_are_put_aside_and_so_many_are_kept(paths: Paths) -> None:
+    Log(paths, verbose=False, quiet=True).take(config(maxFileBytes=1_000, maxFiles=3))
+    for number in range(100):
+        logging.getLogger("crossclaw.app").info("line %d %s", number, "x" * 100)
+
+    files = sorted(file.name for file in (paths.state_dir / "logs").iterdir())
+    assert files == ["gateway.log", "gateway.log.1", "gateway.log.2", "gateway.log.3"]
+    sizes = [(paths.state_dir / "logs" / name).stat() for name in files]
+    assert all(each.st_size <= 1_000 and each.st_mode & 0o777 == 0o600 for each in sizes)

@@ -29,6 +29,7 @@ def run_options(parser: Parser) -> None:
     parser.add_argument("--bind", metavar="WHERE", help="loopback, lan, or an address")
     secret_options(parser, "the token in place of the configured one: a file that holds it")
     parser.add_argument("--verbose", action="store_true", help="log more")
+    parser.add_argument("--log-json", action="store_true", help="log as JSON, an object a line")
     for name in ("--allow-unconfigured", "--force", "--dev"):
         parser.add_argument(name, action="store_true", help="accepted, not needed here")
 
@@ -37,7 +38,7 @@ def _run(arguments: Arguments) -> int:
     from crossclaw.app import run_gateway  # noqa: PLC0415  brings the whole house
 
     place = find_place(environment(arguments))
-    log = Log(place.paths, verbose=arguments.verbose)
+    log = Log(place.paths, verbose=arguments.verbose, as_json=arguments.log_json)
     log.take(place.config)
     warn(place)
 

@@ -18,10 +18,11 @@ class LogFile(RotatingFileHandler):
     """While the disk is full, lines are counted and not written; that is said once on the terminal, and
     in the file when it can be written again. Whoever logs never hears of it."""
 
-    def __init__(self, path: Path, bytes_max: int) -> None:
+    def __init__(self, path: Path, bytes_max: int, kept: int) -> None:
+        """Of those that are full, `kept` stay."""
         self._lost = 0
         self._silent_until = 0.0
-        super().__init__(path, maxBytes=bytes_max, backupCount=1, encoding="utf-8")
+        super().__init__(path, maxBytes=bytes_max, backupCount=kept, encoding="utf-8")
 
     def _open(self) -> TextIOWrapper:
         """Also the one that follows when this is full is made for its owner alone."""

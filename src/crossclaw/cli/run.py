@@ -59,7 +59,12 @@ def _as_wanted(port: int | None, running: int) -> int:
 def _serve(arguments: Arguments, place: StateLocation, number: int | None) -> int:
     from crossclaw.app import run_gateway  # noqa: PLC0415  brings the whole house
 
-    log = Log(place.paths, verbose=arguments.verbose, quiet=not arguments.verbose)
+    log = Log(
+        place.paths,
+        verbose=arguments.verbose,
+        quiet=not arguments.verbose,
+        as_json=arguments.log_json,
+    )
     log.take(place.config)
     warn(place)
 

@@ -159,7 +159,15 @@ class Logging(Section, frozen=True):
     """Of the terminal; else the same."""
     file: str | None = None
     """Where the log is written; else in the state folder."""
-    quiet = names("consoleStyle redactSensitive redactPatterns maxFileBytes")
+    console_style: Literal["pretty", "compact", "json"] = "pretty"
+    """How a line looks in the terminal; `json`: one JSON object a line. `compact` is the same as `pretty`."""
+    file_style: Literal["text", "json"] = "text"
+    """How a line looks in the file; `json`: one JSON object a line, as OpenClaw writes it."""
+    max_file_bytes: Positive = 10 * 2**20
+    """How large the file may become; then it is put aside, and a new one begun."""
+    max_files: Positive = 5
+    """How many of those that were put aside are kept, as `.1`, `.2` and so on."""
+    quiet = names("redactSensitive redactPatterns")
     local = names("file")
 
 
