@@ -11,11 +11,11 @@ from typing import Any
 
 from crossclaw.config.load import Loaded, Unloadable, load
 from crossclaw.config.model import Config
-from crossclaw.config.positions import KeyPath
+from crossclaw.config.positions import KeyPath, spans_of
 from crossclaw.config.remote import local_only, stale_secrets
 from crossclaw.config.source import INCLUDE, Source, dotted, parse, read_text
 from crossclaw.config.supported import refuse_unsupported
-from crossclaw.config.textedit import insert_last, remove_member, replace_value, spans_of, written
+from crossclaw.config.textedit import insert_last, remove_member, replace_value, written
 from crossclaw.disk.private import draft_of, make_folder, put_in_place
 from crossclaw.domain.errors import ConfigInvalid
 

@@ -1,100 +1,118 @@
-"""Positions: the line of every key and list item in a JSON5 text that is known to be well formed.
+"""Positions: a JSON5 text in tokens, and where every key and value of it stands.
 
-Only read when there is something to complain about; the fast parser keeps no positions.
+Only read when there is something to complain about or to edit; the fast parser keeps no positions.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import pyjson5
 
 KeyPath = tuple[str | int, ...]
+TokenKind = Literal["open_comment", "string", "open_string", "mark", "word", "other"]
 
-_TOKEN = r"""
-        (?P<skip>[\s\ufeff]+|//[^\n\r\u2028\u2029]*|/\*.*?\*/)
-      | (?P<string>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')
+_TOKEN = re.compile(
+    r"""(?P<skip>[\s\ufeff]+|//[^\n\r\u2028\u2029]*|/\*.*?\*/)
+      | (?P<open_comment>/\*)
+      | (?P<string>"(?:\\(?:\r\n|.)|[^"\\\n\r])*"|'(?:\\(?:\r\n|.)|[^'\\\n\r])*')
+      | (?P<open_string>["'])
       | (?P<mark>[{}\[\]:,])
-      | (?P<word>[^\s\ufeff{}\[\]:,"'/]+)"""
+      | (?P<word>[^\s\ufeff{}\[\]:,"'/]+)
+      | (?P<other>.)""",
+    re.DOTALL | re.VERBOSE,
+)
 
 
-class _Token(NamedTuple):
+class Token(NamedTuple):
+    kind: TokenKind
     text: str
-    line: int
+    start: int
+    end: int
+
+
+class TextSpan(NamedTuple):
+    start: int
+    end: int
+
+
+def tokens_of(text: str) -> Iterator[Token]:
+    """Without spaces and comments; what cannot be JSON5 is a token too, of a kind that says so."""
+    for match in _TOKEN.finditer(text):
+        if match.lastgroup != "skip":
+            yield Token(match.lastgroup, match[0], match.start(), match.end())  # type: ignore[arg-type]
+
+
+def has_comments(text: str) -> bool:
+    found = _TOKEN.finditer(text)
+    return any(match.lastgroup == "skip" and match[0].startswith("/") for match in found)
 
 
 def lines_of(text: str) -> dict[KeyPath, int]:
     """The first line is 1. A key written twice stands where it was written last, as its value does."""
-    scan = _Scan(_tokens(text))
-    scan.value((), next(scan.tokens))
-    return scan.lines
+    breaks = [found.start() for found in re.finditer("\n", text)]
+    starts = Positions(text).starts
+    return {path: bisect_left(breaks, start) + 1 for path, start in starts.items()}
 
 
 def keys_twice(text: str) -> list[KeyPath]:
-    scan = _Scan(_tokens(text))
-    scan.value((), next(scan.tokens))
-    return scan.twice
+    return Positions(text).twice
 
 
-def has_comments(text: str) -> bool:
-    found = re.finditer(_TOKEN, text, re.DOTALL | re.VERBOSE)
-    return any(match.lastgroup == "skip" and match[0].startswith("/") for match in found)
+def spans_of(text: str) -> dict[KeyPath, TextSpan]:
+    """Where every value stands."""
+    return Positions(text).spans
 
 
-class _Scan:
-    def __init__(self, tokens: Iterator[_Token]) -> None:
-        self.tokens = tokens
-        self.lines: dict[KeyPath, int] = {}
+class Positions:
+    """Of a text that is known to be well formed."""
+
+    def __init__(self, text: str) -> None:
+        self.starts: dict[KeyPath, int] = {}
+        """Where each member begins with its key, and each item."""
+        self.spans: dict[KeyPath, TextSpan] = {}
         self.twice: list[KeyPath] = []
+        self._tokens = tokens_of(text)
+        self._value((), next(self._tokens))
 
-    def value(self, path: KeyPath, token: _Token) -> None:
-        self.lines.setdefault(path, token.line)
-        if token.text == "{":
-            self._object(path)
-        elif token.text == "[":
-            self._array(path)
+    def _value(self, path: KeyPath, token: Token) -> None:
+        self.starts.setdefault(path, token.start)
+        end = token.end
+        if token.text in "{[":
+            end = self._members(path) if token.text == "{" else self._items(path)
+        self.spans[path] = TextSpan(token.start, end)
 
-    def _object(self, path: KeyPath) -> None:
-        for token in self.tokens:
+    def _members(self, path: KeyPath) -> int:
+        for token in self._tokens:
             if token.text == "}":
-                return
+                return token.end
+            if token.text != ",":
+                here = (*path, _key(token.text))
+                if here in self.starts:
+                    self.twice.append(here)
+                    self._forget(here)
+                self.starts[here] = token.start
+                next(self._tokens)  # the colon
+                self._value(here, next(self._tokens))
+        raise ValueError("an object without its end")
+
+    def _items(self, path: KeyPath) -> int:
+        index = 0
+        for token in self._tokens:
+            if token.text == "]":
+                return token.end
             if token.text == ",":
-                continue
-            here = (*path, _key(token.text))
-            if here in self.lines:
-                self.twice.append(here)
-                self._forget(here)
-            self.lines[here] = token.line
-            next(self.tokens)  # the colon
-            self.value(here, next(self.tokens))
+                index += 1
+            else:
+                self._value((*path, index), token)
+        raise ValueError("a list without its end")
 
     def _forget(self, path: KeyPath) -> None:
         """What stood there the first time is not read by anybody."""
-        for old in [each for each in self.lines if each[: len(path)] == path]:
-            del self.lines[old]
-
-    def _array(self, path: KeyPath) -> None:
-        index = 0
-        for token in self.tokens:
-            if token.text == "]":
-                return
-            if token.text == ",":
-                index += 1
-                continue
-            self.lines[(*path, index)] = token.line
-            self.value((*path, index), token)
-
-
-def _tokens(text: str) -> Iterator[_Token]:
-    line, counted = 1, 0
-    for match in re.finditer(_TOKEN, text, re.DOTALL | re.VERBOSE):
-        if match.lastgroup == "skip":
-            continue
-        line += text.count("\n", counted, match.start())
-        counted = match.start()
-        yield _Token(match[0], line)
+        for old in [each for each in self.starts if each[: len(path)] == path]:
+            del self.starts[old], self.spans[old]
 
 
 def _key(text: str) -> str:
-    quoted = text if text[0] in "\"'" else f'"{text}"'
-    return str(pyjson5.decode(quoted))
+    return str(pyjson5.decode(text if text[0] in "\"'" else f'"{text}"'))

@@ -5,24 +5,14 @@ marks, lines and keys, but never a value: that may be a secret.
 """
 
 import re
-from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 import pyjson5
 
-Kind = Literal["open_comment", "string", "open_string", "mark", "word", "other"]
+from crossclaw.config.positions import Token, tokens_of
+
 Expected = Literal["value", "item", "key", "colon", "comma", "end"]
 
-_TOKEN = re.compile(
-    r"""(?P<skip>[\s\ufeff]+|//[^\n\r\u2028\u2029]*|/\*.*?\*/)
-      | (?P<open_comment>/\*)
-      | (?P<string>"(?:\\(?:\r\n|.)|[^"\\\n\r])*"|'(?:\\(?:\r\n|.)|[^'\\\n\r])*')
-      | (?P<open_string>["'])
-      | (?P<mark>[{}\[\]:,])
-      | (?P<word>[^\s\ufeff{}\[\]:,"'/]+)
-      | (?P<other>.)""",
-    re.DOTALL | re.VERBOSE,
-)
 _NAME = re.compile(r"(?:[^\W\d]|[$]|\\u[0-9a-fA-F]{4})(?:\w|[$\u200c\u200d]|\\u[0-9a-fA-F]{4})*")
 _CLOSES = {"{": "}", "[": "]"}
 _MERGE = re.compile(r"<{7}|={7}|>{7}|\|{7}")
@@ -35,13 +25,6 @@ class SyntaxFault(NamedTuple):
     at: int
     """The character where it shows, counted from 0."""
     why: str
-
-
-class _Token(NamedTuple):
-    kind: Kind
-    text: str
-    start: int
-    end: int
 
 
 class _Broken(Exception):
@@ -62,13 +45,13 @@ def find_fault(text: str) -> SyntaxFault | None:
 class _Reader:
     def __init__(self, text: str) -> None:
         self._text = text
-        self._open: list[_Token] = []
+        self._open: list[Token] = []
         self._expected: Expected = "value"
-        self._last: _Token | None = None
+        self._last: Token | None = None
         self._key = ""
 
     def read(self) -> None:
-        for token in _tokens(self._text):
+        for token in tokens_of(self._text):
             self._refuse_unclosed(token)
             self._expected = self._take(token)
             self._last = token
@@ -84,10 +67,10 @@ class _Reader:
             f"a {_CLOSES[last.text]} is missing",
         )
 
-    def _line(self, token: _Token) -> int:
+    def _line(self, token: Token) -> int:
         return self._text.count("\n", 0, token.start) + 1
 
-    def _refuse_unclosed(self, token: _Token) -> None:
+    def _refuse_unclosed(self, token: Token) -> None:
         if token.kind == "open_string":
             raise _Broken(
                 token.start, f"this text is not closed on its line: a {token.text} is missing"
@@ -99,7 +82,7 @@ class _Reader:
         if token.kind == "word":
             _refuse_strangers(token)
 
-    def _take(self, token: _Token) -> Expected:
+    def _take(self, token: Token) -> Expected:
         match self._expected:
             case "value" | "item":
                 return self._value(token)
@@ -112,7 +95,7 @@ class _Reader:
             case "end":
                 raise _Broken(token.start, _too_much(token))
 
-    def _value(self, token: _Token) -> Expected:
+    def _value(self, token: Token) -> Expected:
         if token.kind == "mark":
             return self._begin(token)
         try:
@@ -121,7 +104,7 @@ class _Reader:
             raise _Broken(token.start, _no_value(token)) from None
         return self._after()
 
-    def _begin(self, token: _Token) -> Expected:
+    def _begin(self, token: Token) -> Expected:
         if token.text in _CLOSES:
             self._open.append(token)
             return "key" if token.text == "{" else "item"
@@ -132,14 +115,14 @@ class _Reader:
         of_whom = f"{self._key} has no value" if self._open else "a value is missing"
         raise _Broken(token.start, f"{of_whom}: something must stand before this {token.text}")
 
-    def _no_item(self, token: _Token) -> str:
+    def _no_item(self, token: Token) -> str:
         if token.text == ",":
             return "there is one comma too many"
         if token.text == ":":
             return "a list has no keys; an item with keys is an object: { … }"
         return self._wrong_end(token)
 
-    def _named(self, token: _Token) -> Expected:
+    def _named(self, token: Token) -> Expected:
         if token.kind == "mark":
             return self._no_name(token)
         plain = token.kind == "string" or _NAME.fullmatch(token.text)
@@ -150,7 +133,7 @@ class _Reader:
         self._key = token.text if _NAME.fullmatch(bare) else "this key"
         return "colon"
 
-    def _no_name(self, token: _Token) -> Expected:
+    def _no_name(self, token: Token) -> Expected:
         if token.text == "}":
             return self._close(token)
         if token.text == "]":
@@ -159,7 +142,7 @@ class _Reader:
             raise _Broken(token.start, "there is one comma too many")
         raise _Broken(token.start, f"a key is missing before this {token.text}")
 
-    def _colon(self, token: _Token) -> Expected:
+    def _colon(self, token: Token) -> Expected:
         if token.text == ":":
             return "value"
         if token.text.startswith("="):
@@ -167,7 +150,7 @@ class _Reader:
         # Not by its name: without a colon nobody knows whether it is a key, or a value after a slip.
         raise _Broken(self._end_of_last(), "a colon is missing after this key")
 
-    def _comma(self, token: _Token) -> Expected:
+    def _comma(self, token: Token) -> Expected:
         container = self._open[-1].text
         if token.text == ",":
             return "key" if container == "{" else "item"
@@ -181,7 +164,7 @@ class _Reader:
             raise _Broken(token.start, "a second colon: is a comma missing before it?")
         raise _Broken(self._end_of_last(), self._no_comma(token))
 
-    def _no_comma(self, token: _Token) -> str:
+    def _no_comma(self, token: Token) -> str:
         last = self._last
         if last and last.kind == "string" and last.end == token.start:
             return (
@@ -190,14 +173,14 @@ class _Reader:
             )
         return "a comma is missing here"
 
-    def _wrong_end(self, token: _Token) -> str:
+    def _wrong_end(self, token: Token) -> str:
         last = self._open[-1]
         return (
             f"this {token.text} cannot close the {last.text} of line {self._line(last)}: "
             f"a {_CLOSES[last.text]} is missing before it, or meant"
         )
 
-    def _close(self, token: _Token) -> Expected:
+    def _close(self, token: Token) -> Expected:
         self._open.pop()
         return self._after()
 
@@ -208,14 +191,7 @@ class _Reader:
         return self._last.end if self._last else 0
 
 
-def _tokens(text: str) -> Iterator[_Token]:
-    for match in _TOKEN.finditer(text):
-        kind = match.lastgroup
-        if kind != "skip":
-            yield _Token(kind, match[0], match.start(), match.end())  # type: ignore[arg-type]
-
-
-def _refuse_strangers(token: _Token) -> None:
+def _refuse_strangers(token: Token) -> None:
     """What people bring from other formats."""
     if token.text[0] == "#":
         raise _Broken(token.start, "a comment begins with //, not with #")
@@ -225,7 +201,7 @@ def _refuse_strangers(token: _Token) -> None:
         raise _Broken(token.start, "a merge has left this mark; keep one of the two versions")
 
 
-def _refuse_bad_escape(token: _Token) -> None:
+def _refuse_bad_escape(token: Token) -> None:
     quoted = token.text if token.kind == "string" else f'"{token.text}"'
     try:
         pyjson5.decode(quoted)
@@ -233,7 +209,7 @@ def _refuse_bad_escape(token: _Token) -> None:
         raise _Broken(token.start, _no_value(token._replace(kind="string"))) from None
 
 
-def _no_value(token: _Token) -> str:
+def _no_value(token: Token) -> str:
     if token.kind == "string":
         return r"a \ in this text begins an escape that is none; a \ itself is written \\"
     if spelt := _SPELT.get(token.text.lower()):
@@ -243,13 +219,13 @@ def _no_value(token: _Token) -> str:
     return "a text needs quotation marks around it"
 
 
-def _no_key(token: _Token) -> str:
+def _no_key(token: Token) -> str:
     if "=" in token.text:
         return "between a key and its value stands a colon, not ="
     return "this key needs quotation marks: only letters, digits, _ and $ go without"
 
 
-def _too_much(token: _Token) -> str:
+def _too_much(token: Token) -> str:
     if token.kind == "mark" and token.text in "}]":
         return f"one {token.text} too many: everything is closed before it"
     return "the whole is closed before this: is a } above it too many?"

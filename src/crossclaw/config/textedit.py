@@ -3,84 +3,12 @@ comments, spacing and quotation marks included."""
 
 import json
 import re
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
-import pyjson5
-
-from crossclaw.config.positions import KeyPath
+from crossclaw.config.positions import KeyPath, TextSpan, spans_of, tokens_of
 
 _LINE_CHARS = 80
 _BREAKS = re.compile(r"[\n\r\u2028\u2029]|//|/\*")
-
-_TOKEN = re.compile(
-    r"""(?P<skip>[\s\ufeff]+|//[^\n\r\u2028\u2029]*|/\*.*?\*/)
-      | (?P<string>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')
-      | (?P<mark>[{}\[\]:,])
-      | (?P<word>[^\s\ufeff{}\[\]:,"'/]+)""",
-    re.DOTALL | re.VERBOSE,
-)
-
-
-class _Token(NamedTuple):
-    text: str
-    start: int
-    end: int
-
-
-class TextSpan(NamedTuple):
-    start: int
-    end: int
-
-
-def spans_of(text: str) -> dict[KeyPath, TextSpan]:
-    """Where every value stands in a text that is known to be well formed."""
-    spans: dict[KeyPath, TextSpan] = {}
-    tokens = _tokens(text)
-    _value((), next(tokens), tokens, spans)
-    return spans
-
-
-def _tokens(text: str) -> Iterator[_Token]:
-    for match in _TOKEN.finditer(text):
-        if match.lastgroup != "skip":
-            yield _Token(match[0], match.start(), match.end())
-
-
-def _value(
-    path: KeyPath, token: _Token, tokens: Iterator[_Token], spans: dict[KeyPath, TextSpan]
-) -> None:
-    end = token.end
-    if token.text in "{[":
-        inside = _members if token.text == "{" else _items
-        end = inside(path, tokens, spans)
-    spans[path] = TextSpan(token.start, end)
-
-
-def _members(path: KeyPath, tokens: Iterator[_Token], spans: dict[KeyPath, TextSpan]) -> int:
-    for token in tokens:
-        if token.text == "}":
-            return token.end
-        if token.text != ",":
-            next(tokens)  # the colon
-            _value((*path, _key(token.text)), next(tokens), tokens, spans)
-    raise ValueError("an object without its end")
-
-
-def _items(path: KeyPath, tokens: Iterator[_Token], spans: dict[KeyPath, TextSpan]) -> int:
-    index = 0
-    for token in tokens:
-        if token.text == "]":
-            return token.end
-        if token.text == ",":
-            index += 1
-        else:
-            _value((*path, index), token, tokens, spans)
-    raise ValueError("a list without its end")
-
-
-def _key(text: str) -> str:
-    return str(pyjson5.decode(text if text[0] in "\"'" else f'"{text}"'))
 
 
 def replace_value(text: str, path: KeyPath, value: Any) -> str:
@@ -96,7 +24,7 @@ def insert_last(text: str, path: KeyPath, value: Any, key: str | None = None) ->
         line = _inserted_in_line(text, span, value, key)
         if line is not None:
             return line
-    inside = [token for token in _tokens(text[: span.end - 1]) if token.start >= span.start]
+    inside = [token for token in tokens_of(text[: span.end - 1]) if token.start >= span.start]
     last, outer = inside[-1], _indent_at(text, span.start)
     indent = outer + "  "
     new = ("" if key is None else f"{json.dumps(key)}: ") + written(value, indent)
@@ -110,7 +38,7 @@ def insert_last(text: str, path: KeyPath, value: Any, key: str | None = None) ->
 def remove_member(text: str, path: KeyPath) -> str:
     """Without the member or item at `path`, its comma, and the line that it alone stood on."""
     span = spans_of(text)[path]
-    tokens = list(_tokens(text))
+    tokens = list(tokens_of(text))
     value = next(n for n, token in enumerate(tokens) if token.start == span.start)
     first = value if isinstance(path[-1], int) else value - 2  # a key stands before the colon
     start, end = tokens[first].start, span.end
