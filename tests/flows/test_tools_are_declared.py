@@ -130,7 +130,7 @@ async def test_a_tool_that_does_not_say_what_it_is_does_not_load(tmp_path: Path)
     class Odd(Silent):
         declared = ToolDeclaration(name="odd", group="odd", effect="pure", children=True)  # type: ignore[arg-type]
 
-    async def fork(caller: Any, params: _Params) -> None:
+    async def fork(caller: Any, params: _Params) -> _Params:
         raise AssertionError
 
     for tool, words in ((Silent(), "Silent does not declare"), (Odd(), "unknown group")):
@@ -138,9 +138,9 @@ async def test_a_tool_that_does_not_say_what_it_is_does_not_load(tmp_path: Path)
             async with open_house(tmp_path / words, RehearsalProvider(), tools=[tool]):
                 pass
     with pytest.raises(UndeclaredTool, match="'sessions_fork' is not declared"):
-        tool_method("sessions_fork", _Params, _Params, "run", fork, "Forks.")
+        tool_method("sessions_fork", "run", fork, "Forks.")
     with pytest.raises(UndeclaredTool, match="sessions_list is declared pure"):
-        tool_method("sessions_list", _Params, _Params, "run", fork, "Lists.")
+        tool_method("sessions_list", "run", fork, "Lists.")
 
 
 async def test_every_tool_that_is_there_can_be_named_in_a_rule(tmp_path: Path) -> None:

@@ -10,7 +10,17 @@ from crossclaw.domain.errors import Invalid
 from crossclaw.domain.keys import SessionKey
 from crossclaw.door.dispatch import read_params
 from crossclaw.door.principal import Scope, person_principal, session_principal
-from crossclaw.door.registry import Caller, Method, Params, Registry, RegistryIncomplete
+from crossclaw.door.registry import (
+    Caller,
+    Method,
+    Params,
+    Registry,
+    RegistryIncomplete,
+    Result,
+    TwoAnswers,
+    method,
+    methods_of,
+)
 
 
 class Inner(Params, frozen=True):
@@ -59,6 +69,59 @@ class Open(msgspec.Struct):
 def test_a_gateway_with_a_half_declared_method_does_not_start(flaw: dict[str, Any]) -> None:
     with pytest.raises(RegistryIncomplete):
         Registry([msgspec.structs.replace(GOOD, **flaw)])
+
+
+class Answer(Result, frozen=True):
+    size: int = 0
+
+
+class Service:
+    @method("one", "operator.read", "read", "One.")
+    async def first(self, caller: Caller, params: Wanted) -> Answer:
+        return Answer(size=params.limit)
+
+    async def helper(self, caller: Caller, params: Inner) -> Answer:
+        raise AssertionError("it is no method")
+
+    @method("two", "operator.write", "run", "Two.", hidden=True)
+    async def second(self, caller: Caller, params: Inner) -> TwoAnswers[Answer]:
+        raise AssertionError("it is not called here")
+
+
+def test_a_method_is_what_its_handler_says() -> None:
+    service = Service()
+    one, two = methods_of(service)
+
+    assert one == Method(
+        name="one", params=Wanted, result=Answer, scope="operator.read", effect="read",
+        handle=service.first, summary="One.",
+    )  # fmt: skip
+    assert (two.name, two.params, two.result, two.hidden) == ("two", Inner, Answer, True)
+    assert (two.scope, two.effect) == ("operator.write", "run")
+
+
+@pytest.mark.parametrize("said", ["params", "return"])
+def test_a_handler_without_its_types_is_no_method(said: str) -> None:
+    class Unsaid:
+        @method("x", "operator.read", "read", "X.")
+        async def first(self, caller: Caller, params: Wanted) -> Answer:
+            raise AssertionError("it is not called here")
+
+    del Unsaid.first.__annotations__[said]
+    with pytest.raises(RegistryIncomplete):
+        Registry(methods_of(Unsaid()))
+
+
+def test_a_service_without_a_marked_handler_is_not_left_out_silently() -> None:
+    with pytest.raises(RegistryIncomplete, match="object has no handler"):
+        methods_of(Service(), object())
+
+
+def test_what_a_tool_has_read_is_not_read_again() -> None:
+    """A limit that the wire would refuse shows that nobody looks twice; from outside comes no such object."""
+    read = Wanted(session_key="a", limit="many")  # type: ignore[arg-type]
+
+    assert read_params(GOOD, read) is read
 
 
 def test_a_name_stands_for_one_method() -> None:

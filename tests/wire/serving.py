@@ -83,7 +83,7 @@ def methods(release: anyio.Event) -> list[Method[Any]]:
         await release.wait()
         return {"waited": True}
 
-    async def twice(_caller: Caller, params: EchoParams) -> TwoAnswers:
+    async def twice(_caller: Caller, params: EchoParams) -> TwoAnswers[Any]:
         async def later() -> Any:
             await release.wait()
             if params.text == "fail":

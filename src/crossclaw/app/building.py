@@ -21,22 +21,21 @@ from crossclaw.disk.threads import Disk
 from crossclaw.domain.authority import Maker
 from crossclaw.domain.events import EntryAppended, Event, RunEnded
 from crossclaw.door.dispatch import Door
-from crossclaw.door.registry import Caller, Method, Registry
+from crossclaw.door.registry import Caller, Registry, methods_of
 from crossclaw.door.resolver import Resolver
-from crossclaw.gateway.methods import display
 from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.methods.agreeing import Agreeing
 from crossclaw.gateway.methods.chat import Chat
 from crossclaw.gateway.methods.clients import Clients
 from crossclaw.gateway.methods.cron import CronMethods, NameMaker
 from crossclaw.gateway.methods.devices import Devices, telling
-from crossclaw.gateway.methods.explaining import explain_methods
+from crossclaw.gateway.methods.display import Renderer
 from crossclaw.gateway.methods.guests import GuestMethods
 from crossclaw.gateway.methods.leaving import LeavingMethods
 from crossclaw.gateway.methods.map import Map
 from crossclaw.gateway.methods.memory import MemoryMethods as MemoryMethods
 from crossclaw.gateway.methods.nodes import Nodes
-from crossclaw.gateway.methods.prompting import Prompting, prompt_methods
+from crossclaw.gateway.methods.prompting import Prompting
 from crossclaw.gateway.methods.runs import Runs as AgentRuns
 from crossclaw.gateway.methods.search import Search
 from crossclaw.gateway.methods.sending import Sending
@@ -110,12 +109,22 @@ def build(resources: Resources) -> House:
     session_services = _session_services(resources, run_services, dispatch)
     schedule = _schedule(resources, run_services, session_services.intake)
     about = _about(resources)
-    methods = [
-        *about.methods(),
+    services = [
+        about,
         *_talking(resources, run_services, session_services),
         *_of_sessions(resources, run_services, session_services),
         *_around(resources, run_services, session_services, schedule),
-        *prompt_methods(_prompting(resources, lambda: houses[0].toolsets)),
+        _prompting(resources, lambda: houses[0].toolsets),
+    ]
+    methods = [
+        *methods_of(*services),
+        *session_methods(
+            session_services.reading,
+            session_services.sends,
+            session_services.spawns,
+            session_services.session_status,
+        ),
+        *guest_methods(session_services.guests),
     ]
     door = Door(Registry(methods), resources.ledger, resources.clock, resources.credentials)
     doors.append(door)
@@ -387,27 +396,23 @@ def _about(resources: Resources) -> About:
 
 def _talking(
     resources: Resources, run_services: RunServices, session_services: SessionServices
-) -> list[Method[Any]]:
+) -> list[object]:
     config, ledger, clock, ids = resources.config, resources.ledger, resources.clock, resources.ids
     run_store, resolver = run_services.run_store, run_services.resolver
     intake, stopping = session_services.intake, session_services.stopping
     chat = Chat(intake, ledger, resolver, run_store, stopping, session_services.changing)
     log_path = resources.paths.log_path(config.logging)
     return [
-        *chat.methods(),
-        *Clients(
-            config, chat, session_services.sends, session_services.spawns, log_path, ids
-        ).methods(),
-        *AgentRuns(config, intake, ledger, run_store, resources.models, clock).methods(),
-        *Sending(
-            config, ledger, resolver, resources.channels, run_services.outbox.wake, clock, ids
-        ).methods(),
+        chat,
+        Clients(config, chat, session_services.sends, log_path, ids),
+        AgentRuns(config, intake, ledger, run_store, resources.models, clock),
+        Sending(config, ledger, resolver, resources.channels, run_services.outbox.wake, clock, ids),
     ]
 
 
 def _of_sessions(
     resources: Resources, run_services: RunServices, session_services: SessionServices
-) -> list[Method[Any]]:
+) -> list[object]:
     config, ledger, clock, ids = resources.config, resources.ledger, resources.clock, resources.ids
     resolver, changing = run_services.resolver, session_services.changing
     compacting = Compacting(
@@ -418,7 +423,7 @@ def _of_sessions(
         session_services.builder,
     )
     return [
-        *SessionMethods(
+        SessionMethods(
             config,
             ledger,
             resolver,
@@ -428,17 +433,11 @@ def _of_sessions(
             resources.paths.ledger_path,
             session_services.budgets,
             resources.models,
-        ).methods(),
-        *Subscribing(resolver).methods(),
-        *MemoryMethods(config, resolver, compacting).methods(),
-        *session_methods(
-            session_services.reading,
-            session_services.sends,
-            session_services.spawns,
-            session_services.session_status,
         ),
-        *guest_methods(session_services.guests),
-        *Upkeep(
+        Subscribing(resolver),
+        MemoryMethods(config, resolver, compacting),
+        session_services.spawns,
+        Upkeep(
             config,
             ledger,
             resolver,
@@ -446,24 +445,24 @@ def _of_sessions(
             session_services.archive,
             changing,
             clock,
-        ).methods(),
-        *Agreeing(ledger, clock).methods(),
-        *explain_methods(Explaining(config, ledger, resolver, resources.channels)),
+        ),
+        Agreeing(ledger, clock),
+        Explaining(config, ledger, resolver, resources.channels),
         *_for_onlookers(resources, resolver),
     ]
 
 
-def _for_onlookers(resources: Resources, resolver: Resolver) -> list[Method[Any]]:
+def _for_onlookers(resources: Resources, resolver: Resolver) -> list[object]:
     """What the control page asks beyond OpenClaw's methods."""
     ledger, clock = resources.ledger, resources.clock
     table = SessionTable(
         ledger.watching, resolver, clock, resources.models.in_use, resources.is_gone
     )
     return [
-        *table.methods(),
-        *Search(ledger, resolver).methods(),
-        *Map(ledger.watching, resolver, table, clock).methods(),
-        *Trace(ledger, resolver).methods(),
+        table,
+        Search(ledger, resolver),
+        Map(ledger.watching, resolver, table, clock),
+        Trace(ledger, resolver),
     ]
 
 
@@ -472,7 +471,7 @@ def _around(
     run_services: RunServices,
     session_services: SessionServices,
     schedule: Schedule,
-) -> list[Method[Any]]:
+) -> list[object]:
     """Settings, jobs, hooks, nodes and devices."""
     config, clock, ids, clients = (
         resources.config,
@@ -490,26 +489,20 @@ def _around(
         ids,
     )
     return [
-        *Settings(
-            resources.loaded, resources.outside.environ, clock, resources.outside.take_rules
-        ).methods(),
-        *display.methods(),
-        *CronMethods(
+        Settings(resources.loaded, resources.outside.environ, clock, resources.outside.take_rules),
+        Renderer(),
+        CronMethods(
             config,
             schedule.jobs,
             resources.paths.ledger_path,
             _maker_names(resources, session_services),
-        ).methods(),
-        *Waking(config, resources.ledger, schedule.notices, schedule.heartbeats, clock).methods(),
-        *schedule.hooks.methods(),
-        *nodes.methods(),
-        *Devices(
-            session_services.pairings, clients, run_services.revoking.end_runs, clock
-        ).methods(),
-        *GuestMethods(session_services.guest_names, run_services.revoking.end_runs).methods(),
-        *LeavingMethods(
-            resources.outside.leave, lambda: len(run_services.lanes.under_way)
-        ).methods(),
+        ),
+        Waking(config, resources.ledger, schedule.notices, schedule.heartbeats, clock),
+        schedule.hooks,
+        nodes,
+        Devices(session_services.pairings, clients, run_services.revoking.end_runs, clock),
+        GuestMethods(session_services.guest_names, run_services.revoking.end_runs),
+        LeavingMethods(resources.outside.leave, lambda: len(run_services.lanes.under_way)),
     ]
 
 

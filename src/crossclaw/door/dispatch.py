@@ -109,6 +109,10 @@ def _remember_who_ended() -> None:
 
 
 def read_params(method: Method[Any], params: Any) -> Any:
+    if isinstance(
+        params, method.params
+    ):  # a tool has read its arguments; from outside comes only JSON
+        return params
     try:
         return msgspec.convert({} if params is None else params, method.params)
     except msgspec.ValidationError as error:

@@ -1,4 +1,5 @@
-"""The registry of methods: each says its parameters, its result, the scope it needs and its effect."""
+"""The registry of methods: each says the scope it needs and its effect; its handler's annotations say what it
+takes and answers."""
 
 from collections.abc import (
     Awaitable,
@@ -8,7 +9,7 @@ from collections.abc import (
     MutableMapping,
     MutableSet,
 )
-from typing import Any, Generic, Literal, TypeVar, get_args
+from typing import Any, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -18,6 +19,8 @@ from crossclaw.domain.runs import Run
 from crossclaw.door.principal import Principal, Scope
 
 P = TypeVar("P", bound=msgspec.Struct)
+R = TypeVar("R")
+H = TypeVar("H", bound=Callable[..., Any])
 
 Effect = Literal["read", "change", "run"]
 """read: nothing changes; change: something stored changes; run: an agent is set to work."""
@@ -39,11 +42,11 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     """The answer of a method, with OpenClaw's names; what is left at its default is left out."""
 
 
-class TwoAnswers(msgspec.Struct, frozen=True):
+class TwoAnswers(msgspec.Struct, Generic[R], frozen=True):
     """A method that answers at once and again when the work is done, under one request id."""
 
-    first: Any
-    later: Callable[[], Awaitable[Any]]
+    first: R
+    later: Callable[[], Awaitable[R]]
 
 
 class Listening:
@@ -83,6 +86,57 @@ class Method(msgspec.Struct, Generic[P], frozen=True, kw_only=True):
     summary: str
     hidden: bool = False
     """Works, but is not named in `features.methods`."""
+
+
+class _Declared(msgspec.Struct, frozen=True):
+    """What a handler is marked with."""
+
+    name: str
+    scope: Scope
+    effect: Effect
+    summary: str
+    hidden: bool
+
+
+def method(
+    name: str, scope: Scope, effect: Effect, summary: str, *, hidden: bool = False
+) -> Callable[[H], H]:
+    """Marks a handler, `async def …(self, caller: Caller, params: …) -> …`, as a method of the door."""
+
+    def mark(handler: H) -> H:
+        setattr(handler, _MARK, _Declared(name, scope, effect, summary, hidden))
+        return handler
+
+    return mark
+
+
+_MARK = "__method__"
+
+
+def methods_of(*services: object) -> list[Method[Any]]:
+    """The marked handlers of these objects, in the order in which they are written."""
+    return [method for service in services for method in _marked(service)]
+
+
+def _marked(service: object) -> list[Method[Any]]:
+    handlers = vars(type(service)).items()
+    found = [
+        method_of(getattr(service, name), **msgspec.structs.asdict(declared))
+        for name, value in handlers
+        if (declared := getattr(value, _MARK, None)) is not None
+    ]
+    if not found:
+        raise RegistryIncomplete(f"{type(service).__name__} has no handler that is marked @method")
+    return found
+
+
+def method_of(handle: Handle[Any], **declared: Any) -> Method[Any]:
+    """A method whose parameters and result are read from the annotations of its handler."""
+    hints = get_type_hints(handle)
+    result = hints.get("return")
+    if get_origin(result) is TwoAnswers:
+        (result,) = get_args(result)
+    return Method(params=hints.get("params", object), result=result, handle=handle, **declared)
 
 
 class Registry:

@@ -210,7 +210,7 @@ class Client:
             if self._leaving:
                 self.close(POLICY_VIOLATION, self._leaving)
 
-    async def _answer_later(self, request: Request, answers: TwoAnswers) -> None:
+    async def _answer_later(self, request: Request, answers: TwoAnswers[Any]) -> None:
         try:
             self._write(response(request.id, await answers.later()))
         except Exception as error:  # noqa: BLE001  whatever failed, the second answer is owed

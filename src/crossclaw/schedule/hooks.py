@@ -16,7 +16,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Provenance
 from crossclaw.domain.runs import Outcome, Run, RunPlan
 from crossclaw.domain.sessions import NewEntry
-from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Inject, Op
@@ -91,6 +91,7 @@ class Hooks:
         self._clock = clock
         self._ids = ids
 
+    @method("hooks.wake", "hook", "run", "A hook's words for the main session.", hidden=True)
     async def wake(self, caller: Caller, params: HookWakeParams) -> Woken:
         await self._notices.give(
             self._config.agents.default_id,
@@ -103,6 +104,7 @@ class Hooks:
         )
         return Woken(ok=True, mode=params.mode)
 
+    @method("hooks.agent", "hook", "run", "A hook's words for a session of its own.", hidden=True)
     async def agent(self, caller: Caller, params: HookAgentParams) -> HookAccepted:
         text, name = _filled(params.message, "message"), plain_name(params.name)
         agent_id = self._agent(params.agent_id)
@@ -193,30 +195,6 @@ class Hooks:
         note = told_of_run(f"Hook {name}", run.key, outcome, words, at)
         entry = NewEntry(entry_id=self._ids.short(), message=note)
         return [Inject(key=main, entries=[entry], at=at)]
-
-    def methods(self) -> list[Method[Any]]:
-        return [
-            Method(
-                name="hooks.wake",
-                params=HookWakeParams,
-                result=Woken,
-                scope="hook",
-                effect="run",
-                handle=self.wake,
-                summary="A hook's words for the main session.",
-                hidden=True,
-            ),
-            Method(
-                name="hooks.agent",
-                params=HookAgentParams,
-                result=HookAccepted,
-                scope="hook",
-                effect="run",
-                handle=self.agent,
-                summary="A hook's words for a session of its own.",
-                hidden=True,
-            ),
-        ]
 
 
 def plain_name(text: str) -> str:

@@ -11,7 +11,7 @@ from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Forbidden, NotFound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import Session
-from crossclaw.door.registry import Caller, Params, Result
+from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver, SessionHandle
 from crossclaw.ledger.contract import Ledger
 from crossclaw.policy.agent_to_agent import decide_reach
@@ -60,6 +60,12 @@ class Explaining:
         self._resolver = resolver
         self._channels = channels
 
+    @method(
+        "sessions.explain",
+        "operator.read",
+        "read",
+        "Whether one session may see, read, send to, spawn or deliver to another, and why. Ours, not OpenClaw's.",
+    )
     async def explain(self, caller: Caller, params: ExplainParams) -> ExplainResult:
         if not self._resolver.sees_everything(caller.principal):
             raise Forbidden("only a person's client may ask this")

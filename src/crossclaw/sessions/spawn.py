@@ -15,7 +15,7 @@ from crossclaw.domain.runs import Cause, NewRun, RunPlan
 from crossclaw.domain.sessions import NewSession, Session
 from crossclaw.domain.spawns import Cleanup, Spawn
 from crossclaw.domain.tools import SESSION_TOOLS
-from crossclaw.door.registry import Caller, Params, Result
+from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import EnsureSession, Op, PatchSession, PutSpawn
@@ -95,6 +95,12 @@ class Spawns:
             raise Invalid("sessions_spawn is called by a session; clients have sessions.spawn")
         return await self._spawn(caller, parent, params, await self._run_id(caller))
 
+    @method(
+        "sessions.spawn",
+        "operator.write",
+        "run",
+        "Give a task to a sub-agent of a session; its report comes there when it is done.",
+    )
     async def spawn_for(self, caller: Caller, params: ClientSpawnParams) -> SpawnResult:
         """By a client, in the name of a session that it may change."""
         handle = await self._resolver.resolve(caller.principal, params.session_key, "talk")

@@ -2,13 +2,11 @@
 
 from typing import Any, TypeVar
 
-import msgspec
-
 from crossclaw.domain.errors import Forbidden
 from crossclaw.domain.tools import UndeclaredTool, built_in
 from crossclaw.door.dispatch import Door, MissingScope
 from crossclaw.door.principal import session_principal
-from crossclaw.door.registry import Caller, Effect, Handle, Method, Params, Result
+from crossclaw.door.registry import Caller, Effect, Handle, Method, Params, Result, method_of
 from crossclaw.tools.contract import About, Tool, ToolContext
 from crossclaw.tools.texts import TEXTS
 
@@ -18,27 +16,14 @@ PREFIX = "tool."
 """Their methods are named so and not offered to clients; `/tools/invoke` is the way to them."""
 
 
-def tool_method(
-    name: str,
-    params: type[P],
-    result: type,
-    effect: Effect,
-    handle: Handle[P],
-    summary: str,
-) -> Method[P]:
+def tool_method(name: str, effect: Effect, handle: Handle[Any], summary: str) -> Method[Any]:
     """A method whose summary is what the model reads about the tool. Without a declaration there is none."""
     declared = built_in(name)
     if (declared.effect == "pure") != (effect == "read"):
         raise UndeclaredTool(f"the tool {name} is declared {declared.effect}, its method {effect}")
-    return Method(
-        name=f"{PREFIX}{name}",
-        params=params,
-        result=result,
-        scope="operator.read" if effect == "read" else "operator.write",
-        effect=effect,
-        handle=handle,
-        hidden=True,
-        summary=summary,
+    scope = "operator.read" if effect == "read" else "operator.write"
+    return method_of(
+        handle, name=f"{PREFIX}{name}", scope=scope, effect=effect, summary=summary, hidden=True
     )
 
 
@@ -68,7 +53,7 @@ class DoorTool(Tool[P]):
             call_id=context.tool_use_id,
         )
         try:
-            return await self._door.dispatch(caller, self._method, msgspec.to_builtins(params))
+            return await self._door.dispatch(caller, self._method, params)
         except MissingScope:
             raise
         except Forbidden as refusal:

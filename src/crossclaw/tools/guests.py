@@ -17,8 +17,7 @@ from crossclaw.policy.sandbox import confined
 from crossclaw.policy.tools import Layer, decide_tool
 from crossclaw.providers.contract import ToolSpec
 from crossclaw.sessions.guest_names import GuestNames, guest_name
-from crossclaw.sessions.guest_run import GuestWaitResult
-from crossclaw.sessions.guests import Guests, GuestWaitParams, ReplyParams, ReplyResult
+from crossclaw.sessions.guests import Guests
 from crossclaw.tools.contract import Tool, ToolContext
 from crossclaw.tools.door_tool import DoorTool, door_tool, tool_method
 from crossclaw.tools.invoke import ToolNotAvailable
@@ -31,8 +30,6 @@ def guest_methods(guests: Guests) -> list[Method[Any]]:
     return [
         tool_method(
             WAIT,
-            GuestWaitParams,
-            GuestWaitResult,
             "read",
             guests.wait,
             "Wait for the next message that others send to you. timeoutSeconds: how long. "
@@ -40,8 +37,6 @@ def guest_methods(guests: Guests) -> list[Method[Any]]:
         ),
         tool_method(
             REPLY,
-            ReplyParams,
-            ReplyResult,
             "change",
             guests.reply,
             "Answer a message from sessions_wait: runId and reply. The sender gets the reply.",

@@ -4,23 +4,11 @@ from typing import Any
 
 from crossclaw.domain.tools import BUILT_IN, SESSION_TOOLS
 from crossclaw.door.dispatch import Door
-from crossclaw.door.registry import Method
-from crossclaw.sessions.reading import (
-    HistoryParams,
-    HistoryResult,
-    SessionReading,
-    SessionsListParams,
-    SessionsListResult,
-)
-from crossclaw.sessions.send import Sends, SendToolParams, SendToolResult
-from crossclaw.sessions.spawn import SpawnParams, SpawnResult, Spawns
-from crossclaw.sessions.status import (
-    AgentsParams,
-    AgentsResult,
-    SessionStatus,
-    SessionStatusParams,
-    SessionStatusResult,
-)
+from crossclaw.door.registry import Effect, Handle, Method
+from crossclaw.sessions.reading import SessionReading
+from crossclaw.sessions.send import Sends
+from crossclaw.sessions.spawn import Spawns
+from crossclaw.sessions.status import SessionStatus
 from crossclaw.tools.contract import Tool
 from crossclaw.tools.door_tool import door_tool, tool_method
 from crossclaw.tools.texts import TEXTS
@@ -29,55 +17,17 @@ from crossclaw.tools.texts import TEXTS
 def session_methods(
     reading: SessionReading, sends: Sends, spawns: Spawns, standing: SessionStatus
 ) -> list[Method[Any]]:
+    handlers: list[tuple[str, Effect, Handle[Any]]] = [
+        ("sessions_list", "read", reading.list),
+        ("sessions_history", "read", reading.history),
+        ("sessions_send", "run", sends.send),
+        ("sessions_spawn", "run", spawns.spawn),
+        ("agents_list", "read", standing.agents),
+        ("session_status", "change", standing.status),
+    ]
     return [
-        tool_method(
-            "sessions_list",
-            SessionsListParams,
-            SessionsListResult,
-            "read",
-            reading.list,
-            TEXTS["sessions_list"].description,
-        ),
-        tool_method(
-            "sessions_history",
-            HistoryParams,
-            HistoryResult,
-            "read",
-            reading.history,
-            TEXTS["sessions_history"].description,
-        ),
-        tool_method(
-            "sessions_send",
-            SendToolParams,
-            SendToolResult,
-            "run",
-            sends.send,
-            TEXTS["sessions_send"].description,
-        ),
-        tool_method(
-            "sessions_spawn",
-            SpawnParams,
-            SpawnResult,
-            "run",
-            spawns.spawn,
-            TEXTS["sessions_spawn"].description,
-        ),
-        tool_method(
-            "agents_list",
-            AgentsParams,
-            AgentsResult,
-            "read",
-            standing.agents,
-            TEXTS["agents_list"].description,
-        ),
-        tool_method(
-            "session_status",
-            SessionStatusParams,
-            SessionStatusResult,
-            "change",
-            standing.status,
-            TEXTS["session_status"].description,
-        ),
+        tool_method(name, effect, handle, TEXTS[name].description)
+        for name, effect, handle in handlers
     ]
 
 

@@ -55,7 +55,7 @@ class OpenAiRequest(msgspec.Struct, frozen=True, kw_only=True):
 class RunUnderWay(msgspec.Struct, frozen=True):
     run_id: str
     key: str
-    answers: TwoAnswers
+    answers: TwoAnswers[Any]
     following: Following
 
 

@@ -10,7 +10,7 @@ from crossclaw.domain.clock import Clock
 from crossclaw.domain.durations import parse_duration
 from crossclaw.domain.sessions import Session
 from crossclaw.domain.sight import EVERYTHING
-from crossclaw.door.registry import Caller, Method, NoParams, Params, Result
+from crossclaw.door.registry import Caller, NoParams, Params, Result, method
 from crossclaw.gateway.publisher import shown_key
 from crossclaw.ledger.contract import Ledger
 from crossclaw.sessions.choosing import ModelChoices
@@ -79,6 +79,7 @@ class About:
         self._store = store
         self._health: dict[str, Any] = {}
 
+    @method("health", "operator.read", "read", "Is the house well?")
     async def health(self, caller: Caller, params: HealthParams) -> dict[str, Any]:
         return await self.snapshot()
 
@@ -140,6 +141,7 @@ class About:
         age = max(0, now - session.updated_at)
         return {"key": shown_key(session.key), "updatedAt": session.updated_at, "age": age}
 
+    @method("status", "operator.read", "read", "Model, channels and recent sessions.")
     async def status(self, caller: Caller, params: HealthStatusParams) -> dict[str, Any]:
         now = self._clock.now_ms()
         recent = await self._ledger.list_sessions(limit=RECENT, sight=EVERYTHING)
@@ -177,6 +179,7 @@ class About:
             },
         }
 
+    @method("agents.list", "operator.read", "read", "The configured agents.")
     async def agents(self, caller: Caller, params: NoParams) -> AgentListing:
         agents = self._config.agents
         return AgentListing(
@@ -189,6 +192,7 @@ class About:
             ],
         )
 
+    @method("models.list", "operator.read", "read", "The models that may be chosen.")
     async def models(self, caller: Caller, params: ModelsParams) -> ModelsResult:
         """The default first; only what may be chosen."""
         agents = self._config.agents
@@ -219,6 +223,7 @@ class About:
             for model in entry.models
         }
 
+    @method("channels.status", "operator.read", "read", "The channels and their state.")
     async def channels(self, caller: Caller, params: ChannelsParams) -> dict[str, Any]:
         names = ("webchat", *self._channels)
         return {
@@ -230,48 +235,9 @@ class About:
             "channelDefaultAccountId": dict.fromkeys(names, "default"),
         }
 
+    @method("system-presence", "operator.read", "read", "Who is connected.")
     async def system_presence(self, caller: Caller, params: NoParams) -> list[dict[str, Any]]:
         return self._presence()
-
-    def methods(self) -> list[Method[Any]]:
-        table: list[tuple[str, Any, Any, Any, str]] = [
-            ("health", HealthParams, dict, self.health, "Is the house well?"),
-            (
-                "status",
-                HealthStatusParams,
-                dict,
-                self.status,
-                "Model, channels and recent sessions.",
-            ),
-            ("agents.list", NoParams, AgentListing, self.agents, "The configured agents."),
-            (
-                "models.list",
-                ModelsParams,
-                ModelsResult,
-                self.models,
-                "The models that may be chosen.",
-            ),
-            (
-                "channels.status",
-                ChannelsParams,
-                dict,
-                self.channels,
-                "The channels and their state.",
-            ),
-            ("system-presence", NoParams, list, self.system_presence, "Who is connected."),
-        ]
-        return [
-            Method(
-                name=n,
-                params=p,
-                result=r,
-                scope="operator.read",
-                effect="read",
-                handle=h,
-                summary=t,
-            )
-            for n, p, r, h, t in table
-        ]
 
 
 def _facts(config: Config, model: str) -> dict[str, Any]:

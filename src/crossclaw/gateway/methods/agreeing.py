@@ -1,12 +1,12 @@
 """mcp.held, mcp.agree: tools of MCP servers that changed, or came, after the server was first seen. Ours: OpenClaw has none."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import NotFound
-from crossclaw.door.registry import Caller, Method, NoParams, Params, Result
+from crossclaw.door.registry import Caller, NoParams, Params, Result, method
 from crossclaw.ledger.agreed import AgreeTool
 from crossclaw.ledger.contract import Ledger
 
@@ -43,6 +43,12 @@ class Agreeing:
         self._ledger = ledger
         self._clock = clock
 
+    @method(
+        "mcp.held",
+        "operator.read",
+        "read",
+        "Ours: tools of MCP servers that changed or came after the server was first seen, and are held.",
+    )
     async def held(self, caller: Caller, params: NoParams) -> HeldResult:
         found = await self._ledger.list_held_tools()
         return HeldResult(
@@ -59,6 +65,9 @@ class Agreeing:
             ]
         )
 
+    @method(
+        "mcp.agree", "operator.admin", "change", "Ours: let agents use a held tool as it is now."
+    )
     async def agree(self, caller: Caller, params: AgreeParams) -> AgreeResult:
         held = {each.tool: each for each in await self._ledger.list_held_tools()}
         if (found := held.get(params.tool)) is not None:
@@ -71,25 +80,3 @@ class Agreeing:
             if await self._ledger.do(agree):
                 return AgreeResult(ok=True, tool=found.tool)
         raise NotFound(f"no tool {params.tool} is held with this digest; mcp.held lists them")
-
-    def methods(self) -> list[Method[Any]]:
-        return [
-            Method(
-                name="mcp.held",
-                params=NoParams,
-                result=HeldResult,
-                scope="operator.read",
-                effect="read",
-                handle=self.held,
-                summary="Ours: tools of MCP servers that changed or came after the server was first seen, and are held.",
-            ),
-            Method(
-                name="mcp.agree",
-                params=AgreeParams,
-                result=AgreeResult,
-                scope="operator.admin",
-                effect="change",
-                handle=self.agree,
-                summary="Ours: let agents use a held tool as it is now.",
-            ),
-        ]

@@ -11,7 +11,7 @@ from crossclaw.domain.agents import ThinkingLevel
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.messages import Image, ImageSource, Provenance
 from crossclaw.domain.runs import Run, RunPlan
-from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.messages import entry_message, short_message
 from crossclaw.ledger.contract import Ledger
@@ -123,6 +123,9 @@ class Chat:
         self._stopping = stopping
         self._changing = changing
 
+    @method(
+        "chat.send", "operator.write", "run", "Say something in a session; events bring the reply."
+    )
     async def send(self, caller: Caller, params: ChatSendParams) -> ChatSendResult:
         if not params.message.strip() and not params.attachments:
             raise Invalid("message or attachment required")
@@ -152,6 +155,9 @@ class Chat:
                 return ChatSendResult(run_id=received.run_id, status=status_word(before))
         return ChatSendResult(run_id=received.run_id, status="started")
 
+    @method(
+        "chat.history", "operator.read", "read", "The newest messages of a session, oldest first."
+    )
     async def history(self, caller: Caller, params: ChatHistoryParams) -> ChatHistoryResult:
         handle = await self._resolver.resolve(caller.principal, params.session_key, "create")
         session = handle.session
@@ -172,6 +178,7 @@ class Chat:
             older=first.seq - 1 if first else 0,
         )
 
+    @method("chat.abort", "operator.write", "change", "Stop one run, or all of a session.")
     async def abort(self, caller: Caller, params: ChatAbortParams) -> ChatAbortResult:
         handle = await self._resolver.resolve(caller.principal, params.session_key, "create")
         if params.run_id is None:
@@ -185,50 +192,16 @@ class Chat:
         )
         return ChatAbortResult(ok=True, aborted=done, run_ids=[params.run_id] if done else [])
 
+    @method(
+        "chat.inject",
+        "operator.admin",
+        "change",
+        "Put words into a transcript as the assistant's, without a run.",
+    )
     async def inject(self, caller: Caller, params: InjectParams) -> InjectResult:
         handle = await self._resolver.resolve(caller.principal, params.session_key, "change")
         entry_id = await self._changing.inject(handle.key, params.message, params.label)
         return InjectResult(ok=True, message_id=entry_id)
-
-    def methods(self) -> list[Method[Any]]:
-        return [
-            Method(
-                name="chat.send",
-                params=ChatSendParams,
-                result=ChatSendResult,
-                scope="operator.write",
-                effect="run",
-                handle=self.send,
-                summary="Say something in a session; events bring the reply.",
-            ),
-            Method(
-                name="chat.history",
-                params=ChatHistoryParams,
-                result=ChatHistoryResult,
-                scope="operator.read",
-                effect="read",
-                handle=self.history,
-                summary="The newest messages of a session, oldest first.",
-            ),
-            Method(
-                name="chat.abort",
-                params=ChatAbortParams,
-                result=ChatAbortResult,
-                scope="operator.write",
-                effect="change",
-                handle=self.abort,
-                summary="Stop one run, or all of a session.",
-            ),
-            Method(
-                name="chat.inject",
-                params=InjectParams,
-                result=InjectResult,
-                scope="operator.admin",
-                effect="change",
-                handle=self.inject,
-                summary="Put words into a transcript as the assistant's, without a run.",
-            ),
-        ]
 
 
 def status_word(run: Run | None) -> str:

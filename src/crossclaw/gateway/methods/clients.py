@@ -11,7 +11,7 @@ from crossclaw.domain.agents import ThinkingLevel
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
-from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.gateway.methods.chat import (
     Attachment,
     Chat,
@@ -21,7 +21,6 @@ from crossclaw.gateway.methods.chat import (
 )
 from crossclaw.sessions.commands import COMMANDS, STOP_WORDS
 from crossclaw.sessions.send import Sends, SendToolParams
-from crossclaw.sessions.spawn import ClientSpawnParams, SpawnResult, Spawns
 
 LINES_DEFAULT, LINES_MAX = 500, 5_000  # OpenClaw's; a page shows no more
 BYTES_DEFAULT, BYTES_MAX = 250_000, 1_000_000
@@ -86,21 +85,25 @@ class SessionsSendParams(SendToolParams, frozen=True):
 
 
 class Clients:
-    def __init__(
-        self, config: Config, chat: Chat, sends: Sends, spawns: Spawns, log: Path, ids: Ids
-    ) -> None:
+    def __init__(self, config: Config, chat: Chat, sends: Sends, log: Path, ids: Ids) -> None:
         self._config = config
         self._chat = chat
         self._sends = sends
-        self._spawns = spawns
         self._log = log
         self._ids = ids
 
+    @method("commands.list", "operator.read", "read", "What may be said with a slash.")
     async def commands(self, caller: Caller, params: CommandsParams) -> CommandsResult:
         if params.agent_id is not None:
             self._config.agents.get(params.agent_id)  # raises, and says which agents there are
         return CommandsResult(commands=[_command(name) for name in COMMANDS])
 
+    @method(
+        "agent.identity.get",
+        "operator.read",
+        "read",
+        "The name of an agent, or of the one a session belongs to.",
+    )
     async def identity(self, caller: Caller, params: IdentityParams) -> IdentityResult:
         """Asked by a session, of an agent that may be gone: it has no name then."""
         agents = self._config.agents
@@ -111,13 +114,26 @@ class Clients:
         agent = agents.get(params.agent_id or agents.default_id)
         return IdentityResult(agent_id=agent.id, name=agent.name or None)
 
+    @method(
+        "logs.tail",
+        "operator.read",
+        "read",
+        "The end of the log file, or what was added since `cursor`.",
+    )
     async def tail(self, caller: Caller, params: TailParams) -> TailResult:
         return await anyio.to_thread.run_sync(read_tail, self._log, params)
 
-    async def send(self, caller: Caller, params: SessionsSendParams) -> Any:
+    @method(
+        "sessions.send",
+        "operator.write",
+        "run",
+        "Send a message into a session: with `key` begin a run, else wait for its reply.",
+    )
+    async def send(self, caller: Caller, params: SessionsSendParams) -> dict[str, Any]:
         if params.key is None:
             plain = {name: getattr(params, name) for name in SendToolParams.__struct_fields__}
-            return await self._sends.send(caller, SendToolParams(**plain), params.idempotency_key)
+            key = params.idempotency_key
+            return _plain(await self._sends.send(caller, SendToolParams(**plain), key))
         if params.session_key or params.label:
             raise Invalid("Provide either key or sessionKey or label (not several).")
         wanted = ChatSendParams(
@@ -128,25 +144,13 @@ class Clients:
             attachments=params.attachments,
             timeout_ms=params.timeout_ms,
         )
-        return await self._chat.send(caller, wanted)
+        return _plain(await self._chat.send(caller, wanted))
 
-    def methods(self) -> list[Method[Any]]:
-        table: list[tuple[str, Any, Any, Any, Any, Any, str]] = [
-            ("commands.list", CommandsParams, CommandsResult, "operator.read", "read", self.commands,
-             "What may be said with a slash."),
-            ("agent.identity.get", IdentityParams, IdentityResult, "operator.read", "read", self.identity,
-             "The name of an agent, or of the one a session belongs to."),
-            ("logs.tail", TailParams, TailResult, "operator.read", "read", self.tail,
-             "The end of the log file, or what was added since `cursor`."),
-            ("sessions.send", SessionsSendParams, dict, "operator.write", "run", self.send,
-             "Send a message into a session: with `key` begin a run, else wait for its reply."),
-            ("sessions.spawn", ClientSpawnParams, SpawnResult, "operator.write", "run", self._spawns.spawn_for,
-             "Give a task to a sub-agent of a session; its report comes there when it is done."),
-        ]  # fmt: skip
-        return [
-            Method(name=n, params=p, result=r, scope=s, effect=e, handle=h, summary=t)
-            for n, p, r, s, e, h, t in table
-        ]
+
+def _plain(answer: Result) -> dict[str, Any]:
+    """There are two answers, and one method has one type."""
+    plain: dict[str, Any] = msgspec.to_builtins(answer)
+    return plain
 
 
 def _command(name: str) -> CommandInfo:

@@ -25,7 +25,7 @@ from crossclaw.domain.jobs import (
     Tick,
     WakeMode,
 )
-from crossclaw.door.registry import Caller, Method, NoParams, Params, Result
+from crossclaw.door.registry import Caller, NoParams, Params, Result, method
 from crossclaw.schedule.jobs import Jobs
 from crossclaw.sessions.arrivals import begin_authority
 
@@ -174,6 +174,7 @@ class CronMethods:
         self._jobs = jobs
         self._store = store
 
+    @method("cron.list", "operator.read", "read", "The jobs.")
     async def list_jobs(self, caller: Caller, params: CronListParams) -> CronListResult:
         found = [job for job in await self._jobs.all() if _wanted(job, params)]
         found.sort(key=_SORTS[params.sort_by], reverse=params.sort_dir == "desc")
@@ -190,6 +191,9 @@ class CronMethods:
             snapshot_revision=_revision(found),
         )
 
+    @method(
+        "cron.status", "operator.read", "read", "Whether jobs run, and when the next one is due."
+    )
     async def status(self, caller: Caller, params: NoParams) -> CronStatusResult:
         jobs = await self._jobs.all()
         due = [job.next_at for job in jobs if job.enabled and job.next_at is not None]
@@ -200,6 +204,7 @@ class CronMethods:
             next_wake_at_ms=min(due, default=None),
         )
 
+    @method("cron.add", "operator.admin", "change", "Make a job.")
     async def add(self, caller: Caller, params: AddParams) -> dict[str, Any]:
         target: SessionTarget = "main" if isinstance(params.payload, SystemEvent) else "isolated"
         spec = JobSpec(
@@ -216,6 +221,7 @@ class CronMethods:
         )
         return await self._wire(await self._jobs.add(spec, enabled=params.enabled))
 
+    @method("cron.update", "operator.admin", "change", "Change a job.")
     async def update(self, caller: Caller, params: UpdateParams) -> dict[str, Any]:
         job = await self._jobs.get(params.which)
         changes = _given(params.patch)
@@ -229,13 +235,16 @@ class CronMethods:
         authority = begin_authority(caller, self._config)
         return await self._wire(await self._jobs.update(job.job_id, changes, authority))
 
+    @method("cron.remove", "operator.admin", "change", "Remove a job.")
     async def remove(self, caller: Caller, params: JobParams) -> RemoveResult:
         return RemoveResult(ok=True, removed=await self._jobs.remove(params.which))
 
+    @method("cron.run", "operator.admin", "run", "Run a job now, or only if it is due.")
     async def run(self, caller: Caller, params: CronRunParams) -> RunResult:
         run_id, reason = await self._jobs.run(params.which, force=params.mode == "force")
         return RunResult(ok=True, ran=run_id is not None, reason=reason, run_id=run_id)
 
+    @method("cron.runs", "operator.read", "read", "What became of a job's ticks, the newest first.")
     async def runs(self, caller: Caller, params: RunsParams) -> RunsResult:
         """The ticks that are over, the newest first, as OpenClaw's log of a job has them."""
         job_id = None if params.scope == "all" else params.which
@@ -267,54 +276,6 @@ class CronMethods:
         if job.off_because is not None:
             told["offBecause"] = job.off_because
         return told
-
-    def methods(self) -> list[Method[Any]]:
-        read, admin = "operator.read", "operator.admin"
-        table: list[tuple[str, Any, Any, Any, Any, Any, str]] = [
-            (
-                "cron.list",
-                CronListParams,
-                CronListResult,
-                read,
-                "read",
-                self.list_jobs,
-                "The jobs.",
-            ),
-            (
-                "cron.status",
-                NoParams,
-                CronStatusResult,
-                read,
-                "read",
-                self.status,
-                "Whether jobs run, and when the next one is due.",
-            ),
-            (
-                "cron.runs",
-                RunsParams,
-                RunsResult,
-                read,
-                "read",
-                self.runs,
-                "What became of a job's ticks, the newest first.",
-            ),
-            ("cron.add", AddParams, dict, admin, "change", self.add, "Make a job."),
-            ("cron.update", UpdateParams, dict, admin, "change", self.update, "Change a job."),
-            ("cron.remove", JobParams, RemoveResult, admin, "change", self.remove, "Remove a job."),
-            (
-                "cron.run",
-                CronRunParams,
-                RunResult,
-                admin,
-                "run",
-                self.run,
-                "Run a job now, or only if it is due.",
-            ),
-        ]
-        return [
-            Method(name=n, params=p, result=r, scope=s, effect=e, handle=h, summary=t)
-            for n, p, r, s, e, h, t in table
-        ]
 
 
 _SORTS: dict[str, Any] = {

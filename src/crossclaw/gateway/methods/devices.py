@@ -13,7 +13,7 @@ from crossclaw.domain.credentials import Credential
 from crossclaw.domain.errors import Forbidden, NotFound
 from crossclaw.door.dispatch import MissingScope
 from crossclaw.door.principal import Principal
-from crossclaw.door.registry import Caller, Method, NoParams, Params, Result
+from crossclaw.door.registry import Caller, NoParams, Params, Result, method
 from crossclaw.gateway.client import Client
 from crossclaw.gateway.frames import event
 from crossclaw.gateway.handshake import POLICY_VIOLATION
@@ -106,6 +106,12 @@ class Devices:
         self._clients = clients
         self._clock = clock
 
+    @method(
+        "device.pair.list",
+        "operator.pairing",
+        "read",
+        "The devices that may come in, and those that wait.",
+    )
     async def list_devices(self, caller: Caller, params: NoParams) -> PairList:
         mine = _bound_to(caller.principal)
         known = {each.subject: self._pairings.of(each.subject) for each in self._pairings.devices}
@@ -122,6 +128,7 @@ class Devices:
             ],
         )
 
+    @method("device.pair.approve", "operator.pairing", "change", "Let a waiting device in.")
     async def approve(self, caller: Caller, params: RequestParams) -> Approved:
         request = self._request(caller, params.request_id)
         self._refuse_more_than_own(caller.principal, request)
@@ -129,11 +136,18 @@ class Devices:
         device = self._device(self._pairings.of(request.subject))
         return Approved(request_id=params.request_id, device=device)
 
+    @method("device.pair.reject", "operator.pairing", "change", "Do not let a waiting device in.")
     async def reject(self, caller: Caller, params: RequestParams) -> Rejected:
         self._request(caller, params.request_id)
         rejected = await self._pairings.reject(params.request_id, caller.principal)
         return Rejected(request_id=params.request_id, device_id=rejected.subject)
 
+    @method(
+        "device.pair.remove",
+        "operator.pairing",
+        "change",
+        "Forget a device and close its connections.",
+    )
     async def remove(self, caller: Caller, params: DeviceParams) -> Removed:
         _refuse_others(caller.principal, params.device_id)
         stopped = await self._pairings.remove(params.device_id, caller.principal)
@@ -141,6 +155,12 @@ class Devices:
         ended = tuple(await self._end_runs())
         return Removed(device_id=params.device_id, ended_runs=ended, stopped_jobs=tuple(stopped))
 
+    @method(
+        "device.token.rotate",
+        "operator.pairing",
+        "change",
+        "A new token for a device in place of the old ones.",
+    )
     async def rotate(self, caller: Caller, params: RotateParams) -> Rotated:
         """The new token is told to the device itself only; another hears that it was changed."""
         _refuse_others(caller.principal, params.device_id)
@@ -160,6 +180,12 @@ class Devices:
             ended_runs=ended,
         )
 
+    @method(
+        "device.token.revoke",
+        "operator.pairing",
+        "change",
+        "Take a device's token away and close its connections.",
+    )
     async def revoke(self, caller: Caller, params: TokenParams) -> Revoked:
         _refuse_others(caller.principal, params.device_id)
         ended, stopped = await self._pairings.revoke(
@@ -229,28 +255,6 @@ class Devices:
 
     def _connected(self) -> set[str | None]:
         return {client.admitted.device_id for client in self._clients() if client.admitted}
-
-    def methods(self) -> list[Method[Any]]:
-        table: list[tuple[str, Any, Any, Any, Any, str]] = [
-            ("device.pair.list", NoParams, PairList, "read", self.list_devices, "The devices that may come in, and those that wait."),
-            ("device.pair.approve", RequestParams, Approved, "change", self.approve, "Let a waiting device in."),
-            ("device.pair.reject", RequestParams, Rejected, "change", self.reject, "Do not let a waiting device in."),
-            ("device.pair.remove", DeviceParams, Removed, "change", self.remove, "Forget a device and close its connections."),
-            ("device.token.rotate", RotateParams, Rotated, "change", self.rotate, "A new token for a device in place of the old ones."),
-            ("device.token.revoke", TokenParams, Revoked, "change", self.revoke, "Take a device's token away and close its connections."),
-        ]  # fmt: skip
-        return [
-            Method(
-                name=n,
-                params=p,
-                result=r,
-                scope="operator.pairing",
-                effect=e,
-                handle=h,
-                summary=t,
-            )
-            for n, p, r, e, h, t in table
-        ]
 
 
 def _bound_to(principal: Principal) -> str | None:

@@ -4,14 +4,13 @@ methods; its clients do not know it, and do without."""
 from collections import OrderedDict
 from collections.abc import Iterable
 from hashlib import sha256
-from typing import Any
 
 import anyio
 import anyio.to_thread
 
 from crossclaw.display.html import to_html
 from crossclaw.domain.errors import Invalid
-from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.door.registry import Caller, Params, Result, method
 
 ITEMS_MAX = 256  # more than a page shows at once
 CHARS_MAX = 256_000  # in all: some tenths of a second of work
@@ -45,6 +44,12 @@ class Renderer:
         self._kept: OrderedDict[bytes, str] = OrderedDict()
         self._kept_chars = 0
 
+    @method(
+        "display.render",
+        "operator.read",
+        "read",
+        "Markdown as HTML without scripts, styles or fetched pictures. Ours, not OpenClaw's.",
+    )
     async def render(self, caller: Caller, params: RenderParams) -> RenderResult:
         chars = sum(len(item.markdown) for item in params.items)
         if len(params.items) > ITEMS_MAX or chars > CHARS_MAX:
@@ -82,17 +87,3 @@ class Renderer:
 
 def _digest(markdown: str) -> bytes:
     return sha256(markdown.encode("utf-8", "surrogatepass")).digest()
-
-
-def methods() -> list[Method[Any]]:
-    return [
-        Method(
-            name="display.render",
-            params=RenderParams,
-            result=RenderResult,
-            scope="operator.read",
-            effect="read",
-            handle=Renderer().render,
-            summary="Markdown as HTML without scripts, styles or fetched pictures. Ours, not OpenClaw's.",
-        )
-    ]

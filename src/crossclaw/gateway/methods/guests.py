@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from crossclaw.door.registry import Caller, Method, NoParams, Params, Result
+from crossclaw.door.registry import Caller, NoParams, Params, Result, method
 from crossclaw.sessions.guest_names import NAME_CHARS_MAX, GuestNames, described, guest_name
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_CHARS_MAX)]
@@ -37,26 +37,30 @@ class GuestMethods:
         self._names = names
         self._end_runs = end_runs
 
+    @method(
+        "guests.list", "operator.read", "read", "Ours: the names of MCP guests, and who holds each."
+    )
     async def list(self, caller: Caller, params: NoParams) -> GuestList:
         return GuestList(guests=[dict(described(each)) for each in self._names.all])
 
+    @method(
+        "guests.add",
+        "operator.admin",
+        "change",
+        "Ours: a token for an MCP guest of this name, in place of any before.",
+    )
     async def add(self, caller: Caller, params: NameParams) -> GuestAdded:
         token = await self._names.add(params.name)
         ended = tuple(await self._end_runs())
         return GuestAdded(name=guest_name(params.name), token=token.reveal(), ended_runs=ended)
 
+    @method(
+        "guests.remove",
+        "operator.admin",
+        "change",
+        "Ours: take a guest's token and name away; what it began ends.",
+    )
     async def remove(self, caller: Caller, params: NameParams) -> GuestRemoved:
         await self._names.remove(params.name)
         ended = tuple(await self._end_runs())
         return GuestRemoved(name=guest_name(params.name), ended_runs=ended)
-
-    def methods(self) -> Sequence[Method[Any]]:
-        table: tuple[tuple[str, Any, Any, Any, Any, Any, str], ...] = (
-            ("guests.list", NoParams, GuestList, "operator.read", "read", self.list, "Ours: the names of MCP guests, and who holds each."),
-            ("guests.add", NameParams, GuestAdded, "operator.admin", "change", self.add, "Ours: a token for an MCP guest of this name, in place of any before."),
-            ("guests.remove", NameParams, GuestRemoved, "operator.admin", "change", self.remove, "Ours: take a guest's token and name away; what it began ends."),
-        )  # fmt: skip
-        return [
-            Method(name=n, params=p, result=r, scope=s, effect=e, handle=h, summary=t)
-            for n, p, r, s, e, h, t in table
-        ]

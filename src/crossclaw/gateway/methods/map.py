@@ -6,7 +6,7 @@ sees it in the next answer.
 """
 
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
@@ -14,7 +14,7 @@ from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Forbidden
 from crossclaw.domain.keys import SHARED, SessionKey
 from crossclaw.domain.sight import EVERYTHING
-from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.methods.table import SessionTable, TableRow
 from crossclaw.ledger.watching import RUNS_MAX, SeenRun, SeenSpawn, SeenWait, Watching
@@ -51,6 +51,12 @@ class Map:
         self._table = table
         self._clock = clock
 
+    @method(
+        "map.get",
+        "operator.read",
+        "read",
+        "Ours: the sessions, what passed between them and who waits for whom.",
+    )
     async def get(self, caller: Caller, params: MapParams) -> MapResult:
         require_person(self._resolver, caller)
         now = self._clock.now_ms()
@@ -79,19 +85,6 @@ class Map:
             page = await self._watching.page(limit=NODES_MAX - len(sessions), sight=EVERYTHING)
             sessions = {each.key.text: each for each in page.sessions} | sessions
         return await self._table.rows(list(sessions.values())[-NODES_MAX:])
-
-    def methods(self) -> list[Method[Any]]:
-        return [
-            Method(
-                name="map.get",
-                params=MapParams,
-                result=MapResult,
-                scope="operator.read",
-                effect="read",
-                handle=self.get,
-                summary="Ours: the sessions, what passed between them and who waits for whom.",
-            )
-        ]
 
 
 def require_person(resolver: Resolver, caller: Caller) -> None:

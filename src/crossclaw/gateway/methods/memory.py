@@ -1,11 +1,11 @@
 """sessions.compact and sessions.pin: what a model remembers of a session."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
 from crossclaw.config import Config
-from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.methods.chat import Filled
 from crossclaw.gateway.publisher import shown_key
@@ -55,6 +55,12 @@ class MemoryMethods:
         self._resolver = resolver
         self._compacting = compacting
 
+    @method(
+        "sessions.compact",
+        "operator.admin",
+        "run",
+        "Summarise older turns for the model; the history stays whole.",
+    )
     async def compact(self, caller: Caller, params: CompactParams) -> CompactResult:
         handle = await self._resolver.resolve(caller.principal, params.key, "talk")
         done = await self._compacting.compact(
@@ -67,30 +73,14 @@ class MemoryMethods:
         kept = fields.pop("kept")
         return CompactResult(ok=True, key=shown_key(handle.key), kept=kept or None, **fields)
 
+    @method(
+        "sessions.pin",
+        "operator.write",
+        "change",
+        "Keep a message in the model's view whatever is compacted, or no longer.",
+    )
     async def pin(self, caller: Caller, params: PinParams) -> PinResult:
         handle = await self._resolver.resolve(caller.principal, params.key, "change")
         entry = await self._compacting.pin(handle, params.entry_id, pinned=params.pinned)
         key = shown_key(handle.key)
         return PinResult(ok=True, key=key, entry_id=entry.entry_id, pinned=params.pinned)
-
-    def methods(self) -> list[Method[Any]]:
-        return [
-            Method(
-                name="sessions.compact",
-                params=CompactParams,
-                result=CompactResult,
-                scope="operator.admin",
-                effect="run",
-                handle=self.compact,
-                summary="Summarise older turns for the model; the history stays whole.",
-            ),
-            Method(
-                name="sessions.pin",
-                params=PinParams,
-                result=PinResult,
-                scope="operator.write",
-                effect="change",
-                handle=self.pin,
-                summary="Keep a message in the model's view whatever is compacted, or no longer.",
-            ),
-        ]

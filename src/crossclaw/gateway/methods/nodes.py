@@ -17,7 +17,7 @@ from crossclaw.domain.errors import Busy, CrossclawError, Forbidden, Invalid
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Provenance
-from crossclaw.door.registry import Caller, Method, NoParams, Params, Result
+from crossclaw.door.registry import Caller, NoParams, Params, Result, method
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.client import Client
 from crossclaw.gateway.frames import event
@@ -117,16 +117,19 @@ class Nodes:
 
     # ── asked by operators ─────────────────────────────────────────────────────────────────────
 
+    @method("node.list", "operator.read", "read", "The nodes that are connected.")
     async def list_nodes(self, caller: Caller, params: NoParams) -> dict[str, Any]:
         nodes = [_described(client) for client in self._connected().values()]
         return {"ts": self._clock.now_ms(), "nodes": nodes}
 
+    @method("node.describe", "operator.read", "read", "One node and what it offers.")
     async def describe(self, caller: Caller, params: NodeParams) -> dict[str, Any]:
         client = self._connected().get(params.node_id)
         if client is None:
             raise Invalid("unknown nodeId")
         return {"ts": self._clock.now_ms(), **_described(client)}
 
+    @method("node.invoke", "operator.write", "change", "Have a node do something, and wait for it.")
     async def invoke(self, caller: Caller, params: InvokeParams) -> dict[str, Any]:
         client = self._connected().get(params.node_id)
         if client is None or client.admitted is None:
@@ -177,6 +180,7 @@ class Nodes:
 
     # ── told by nodes ──────────────────────────────────────────────────────────────────────────
 
+    @method("node.invoke.result", "node", "change", "What became of a call, told by the node.")
     async def result(self, caller: Caller, params: ResultParams) -> NodeEventResult:
         pending = self._pending.get(params.id)
         if pending is None:
@@ -189,6 +193,7 @@ class Nodes:
         pending.done.set()
         return NodeEventResult(ok=True)
 
+    @method("node.event", "node", "run", "Something that a node tells by itself.")
     async def event(self, caller: Caller, params: NodeEventParams) -> Heard:
         payload = _payload(params)
         body = payload if isinstance(payload, dict) else {}
@@ -264,19 +269,6 @@ class Nodes:
             for client in self._clients()
             if client.admitted is not None and client.admitted.role == "node"
         }
-
-    def methods(self) -> list[Method[Any]]:
-        table: list[tuple[str, Any, Any, Any, Any, Any, str]] = [
-            ("node.list", NoParams, dict, "operator.read", "read", self.list_nodes, "The nodes that are connected."),
-            ("node.describe", NodeParams, dict, "operator.read", "read", self.describe, "One node and what it offers."),
-            ("node.invoke", InvokeParams, dict, "operator.write", "change", self.invoke, "Have a node do something, and wait for it."),
-            ("node.invoke.result", ResultParams, NodeEventResult, "node", "change", self.result, "What became of a call, told by the node."),
-            ("node.event", NodeEventParams, Heard, "node", "run", self.event, "Something that a node tells by itself."),
-        ]  # fmt: skip
-        return [
-            Method(name=n, params=p, result=r, scope=s, effect=e, handle=h, summary=t)
-            for n, p, r, s, e, h, t in table
-        ]
 
 
 def node_id(client: Client) -> str:

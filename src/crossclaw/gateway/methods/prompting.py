@@ -11,7 +11,7 @@ from crossclaw.domain.errors import Invalid
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Cause, Run, RunPlan
 from crossclaw.domain.sessions import Session
-from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.tools.contract import Tool
 from crossclaw.tools.toolset import Toolsets
 
@@ -59,6 +59,12 @@ class Prompting:
         self._toolsets = toolsets
         self._model_of = model_of
 
+    @method(
+        "agents.prompt",
+        "operator.admin",
+        "read",
+        "The system prompt and the tools of an agent, as its model gets them, with their size in tokens (estimated). Ours, not OpenClaw's.",
+    )
     async def prompt(self, caller: Caller, params: PromptParams) -> PromptResult:
         key = self._key(params)
         authority = Authority(owner=True)
@@ -98,21 +104,6 @@ class Prompting:
             raise Invalid(f"session {key} belongs to the agent {key.agent_id}, not to {named}")
         agents.get(key.agent_id)
         return key
-
-
-def prompt_methods(prompting: Prompting) -> list[Method[Any]]:
-    return [
-        Method(
-            name="agents.prompt",
-            params=PromptParams,
-            result=PromptResult,
-            scope="operator.admin",
-            effect="read",
-            handle=prompting.prompt,
-            summary="The system prompt and the tools of an agent, as its model gets them, with their size "
-            "in tokens (estimated). Ours, not OpenClaw's.",
-        )
-    ]
 
 
 def _run_in(key: SessionKey, authority: Authority) -> Run:

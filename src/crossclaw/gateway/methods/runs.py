@@ -10,7 +10,7 @@ from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import CrossclawError, Invalid, NotFound
 from crossclaw.domain.messages import AssistantMessage, Provenance, Usage
 from crossclaw.domain.runs import Run, RunPlan
-from crossclaw.door.registry import Caller, Method, Params, Result, TwoAnswers
+from crossclaw.door.registry import Caller, Params, Result, TwoAnswers, method
 from crossclaw.gateway.methods.chat import Attachment, Filled, RequestKey, pictures_of
 from crossclaw.gateway.methods.sessions import Label
 from crossclaw.ledger.contract import Ledger
@@ -99,7 +99,13 @@ class Runs:
         self._models = models
         self._clock = clock
 
-    async def agent(self, caller: Caller, params: AgentCallParams) -> TwoAnswers:
+    @method(
+        "agent",
+        "operator.write",
+        "run",
+        "Set an agent to work; answers when accepted and again when done.",
+    )
+    async def agent(self, caller: Caller, params: AgentCallParams) -> TwoAnswers[AgentResult]:
         run_id, payload = params.idempotency_key, msgspec.json.encode(params).decode()
         await self._intake.require(
             Arrival(
@@ -180,6 +186,12 @@ class Runs:
             },
         }
 
+    @method(
+        "agent.wait",
+        "operator.write",
+        "read",
+        "Wait for a run's end; true after a reconnect or a restart as well.",
+    )
     async def wait(self, caller: Caller, params: AgentWaitParams) -> AgentWaitResult:
         run = await self._run_store.wait(params.run_id, min(params.timeout_ms, WAIT_MAX_MS) / 1000)
         if run is None or not run.ended:
@@ -192,25 +204,3 @@ class Runs:
             error=None if run.status == "ok" else run.error or run.status,
             stop_reason=run.status if run.status in ("aborted", "timeout") else None,
         )
-
-    def methods(self) -> list[Method[Any]]:
-        return [
-            Method(
-                name="agent",
-                params=AgentCallParams,
-                result=AgentResult,
-                scope="operator.write",
-                effect="run",
-                handle=self.agent,
-                summary="Set an agent to work; answers when accepted and again when done.",
-            ),
-            Method(
-                name="agent.wait",
-                params=AgentWaitParams,
-                result=AgentWaitResult,
-                scope="operator.write",
-                effect="read",
-                handle=self.wait,
-                summary="Wait for a run's end; true after a reconnect or a restart as well.",
-            ),
-        ]

@@ -11,7 +11,7 @@ from crossclaw.domain.errors import NotFound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import words_of
 from crossclaw.domain.sessions import Entry
-from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.messages import short_wire_message, waiting_message, wire_message
 from crossclaw.gateway.publisher import shown_key
@@ -145,6 +145,12 @@ class Search:
         self._ledger = ledger
         self._resolver = resolver
 
+    @method(
+        "sessions.entries.search",
+        "operator.read",
+        "read",
+        "Ours: the same with the number of each entry, and what tools answered.",
+    )
     async def search(self, caller: Caller, params: SearchParams) -> SearchResult:
         agent_id = normalize_agent_id(params.agent_id) if params.agent_id else None
         sight = self._resolver.sight(caller.principal)
@@ -153,6 +159,9 @@ class Search:
         )
         return SearchResult(query=params.query, hits=[_found(h, params.query) for h in hits])
 
+    @method(
+        "sessions.search", "operator.read", "read", "The newest messages that have all the words."
+    )
     async def search_for_clients(self, caller: Caller, params: ClientsSearchParams) -> SearchHits:
         """As OpenClaw's clients know it: words that were said, without what tools answered."""
         wanted = SearchParams(query=params.query, limit=HITS_MAX, agent_id=params.agent_id)
@@ -161,6 +170,12 @@ class Search:
         hits = [_hit(hit, place) for place, hit in enumerate(said[: params.limit], 1)]
         return SearchHits(results=hits, truncated=len(said) > len(hits) or len(found) == HITS_MAX)
 
+    @method(
+        "sessions.entries",
+        "operator.read",
+        "read",
+        "Ours: a transcript page by page, with the number of each entry, and its open runs.",
+    )
     async def entries(self, caller: Caller, params: EntriesParams) -> EntriesResult:
         try:
             handle = await self._resolver.resolve(caller.principal, params.key, "create")
@@ -194,6 +209,12 @@ class Search:
             after=shown[-1].seq if forward and shown and shown[-1].seq < end else None,
         )
 
+    @method(
+        "sessions.transcripts",
+        "operator.read",
+        "read",
+        "Ours: the transcripts of a session, also those that a reset has closed. Each is read by its id as `key` of `sessions.entries`.",
+    )
     async def transcripts(self, caller: Caller, params: TranscriptsParams) -> TranscriptsResult:
         handle = await self._resolver.resolve(caller.principal, params.key, "read")
         session = await self._ledger.find_session(handle.key)
@@ -230,47 +251,6 @@ class Search:
                 )
             )
         return shown
-
-    def methods(self) -> list[Method[Any]]:
-        return [
-            Method(
-                name="sessions.search",
-                params=ClientsSearchParams,
-                result=SearchHits,
-                scope="operator.read",
-                effect="read",
-                handle=self.search_for_clients,
-                summary="The newest messages that have all the words.",
-            ),
-            Method(
-                name="sessions.entries.search",
-                params=SearchParams,
-                result=SearchResult,
-                scope="operator.read",
-                effect="read",
-                handle=self.search,
-                summary="Ours: the same with the number of each entry, and what tools answered.",
-            ),
-            Method(
-                name="sessions.entries",
-                params=EntriesParams,
-                result=EntriesResult,
-                scope="operator.read",
-                effect="read",
-                handle=self.entries,
-                summary="Ours: a transcript page by page, with the number of each entry, and its open runs.",
-            ),
-            Method(
-                name="sessions.transcripts",
-                params=TranscriptsParams,
-                result=TranscriptsResult,
-                scope="operator.read",
-                effect="read",
-                handle=self.transcripts,
-                summary="Ours: the transcripts of a session, also those that a reset has closed. "
-                "Each is read by its id as `key` of `sessions.entries`.",
-            ),
-        ]
 
 
 def _found(hit: Hit, query: str) -> MessageHit:

@@ -10,7 +10,7 @@ from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text
 from crossclaw.domain.sessions import NewEntry, Session
-from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.methods.chat import Filled, RequestKey
 from crossclaw.ledger.contract import Ledger
@@ -56,6 +56,12 @@ class Sending:
         self._clock = clock
         self._ids = ids
 
+    @method(
+        "send",
+        "operator.write",
+        "change",
+        "Send a message to a chat of a channel, through the outbox.",
+    )
     async def send(self, caller: Caller, params: MessageSendParams) -> MessageSendResult:
         """Into the outbox, durably; the worker does the rest. The same key twice is one message."""
         channel = params.channel or (self._channels[0] if len(self._channels) == 1 else "")
@@ -103,16 +109,3 @@ class Sending:
         known = await self._ledger.find_delivery(key)
         if known is not None and (known.address.chat, known.text) != (where.chat, text):
             raise KeyReused("this idempotency key was used for another message; use a new key")
-
-    def methods(self) -> list[Method[Any]]:
-        return [
-            Method(
-                name="send",
-                params=MessageSendParams,
-                result=MessageSendResult,
-                scope="operator.write",
-                effect="change",
-                handle=self.send,
-                summary="Send a message to a chat of a channel, through the outbox.",
-            ),
-        ]

@@ -17,7 +17,7 @@ from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, words_of
 from crossclaw.domain.sessions import Entry, Session
-from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.door.registry import Caller, Method, Params, Result, method
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.methods.chat import Filled
 from crossclaw.gateway.publisher import shown_key
@@ -239,6 +239,7 @@ class Sessions:
         # The same for every row of an agent, and worth a third of a long list's time.
         self._window = lru_cache(AGENTS_REMEMBERED)(self._find_window)
 
+    @method("sessions.list", "operator.read", "read", "Sessions, newest first.")
     async def list(self, caller: Caller, params: SessionListParams) -> SessionListResult:
         now = self._clock.now_ms()
         after = None if params.active_minutes is None else now - params.active_minutes * 60_000
@@ -314,6 +315,12 @@ class Sessions:
         tokens = self._window(self._config.agents.default_id, provider, model)
         return {"modelProvider": provider, "model": model, "contextTokens": tokens}
 
+    @method(
+        "sessions.resolve",
+        "operator.read",
+        "read",
+        "The key behind a key, a session id or a label.",
+    )
     async def resolve(self, caller: Caller, params: ResolveParams) -> ResolveResult:
         given = [name for name in (params.key, params.session_id, params.label) if name]
         if len(given) != 1:
@@ -337,6 +344,7 @@ class Sessions:
             raise NotFound(f"No session found {what}".replace(" :", ":")) from None
         return ResolveResult(ok=True, key=shown_key(handle.key), agent_id=handle.key.agent_id)
 
+    @method("sessions.preview", "operator.read", "read", "The last words of several sessions.")
     async def preview(self, caller: Caller, params: PreviewParams) -> PreviewResult:
         previews: Rows = []
         for key in params.keys[:PREVIEW_KEYS_MAX]:
@@ -356,6 +364,7 @@ class Sessions:
             previews.append({"key": key, "status": status, "items": items})
         return PreviewResult(ts=self._clock.now_ms(), previews=previews)
 
+    @method("sessions.describe", "operator.read", "read", "One session's row.")
     async def describe(self, caller: Caller, params: KeyParams) -> DescribeResult:
         handle = await self._resolver.find(caller.principal, params.key)
         session = handle.session if handle else None
@@ -364,6 +373,12 @@ class Sessions:
         budgets = await self._budgets.of([session.key])
         return DescribeResult(self.row(session, budgets.get(session.key)))
 
+    @method(
+        "sessions.patch",
+        "operator.admin",
+        "change",
+        "Change a session's settings; null clears. Makes the session if need be.",
+    )
     async def patch(self, caller: Caller, params: SessionPatchParams) -> PatchResult:
         handle = await self._resolver.resolve(caller.principal, params.key, "create")
         session = await self._changing.patch(handle.key, self._checked(_changes(params)))
@@ -380,6 +395,12 @@ class Sessions:
         name = changes.get("model")
         return {**changes, "model": self._models.check(name)} if name else changes
 
+    @method(
+        "sessions.create",
+        "operator.write",
+        "change",
+        "Make a session, by a name of yours or one of ours.",
+    )
     async def create(self, caller: Caller, params: CreateParams) -> CreateResult:
         """A session by a name of the client's, or by one of ours."""
         agent = self._config.agents.get(params.agent_id).id if params.agent_id else None
@@ -393,11 +414,23 @@ class Sessions:
             ok=True, key=key, session_id=session.session_id, entry=self.row(session)
         )
 
+    @method(
+        "sessions.reset",
+        "operator.admin",
+        "change",
+        "Begin anew under the same key; the old transcript stays.",
+    )
     async def reset(self, caller: Caller, params: KeyParams) -> ResetResult:
         handle = await self._resolver.resolve(caller.principal, params.key, "create")
         session = await self._changing.reset(handle.key)
         return ResetResult(ok=True, key=shown_key(handle.key), entry=self.row(session))
 
+    @method(
+        "sessions.delete",
+        "operator.admin",
+        "change",
+        "Stop and forget a session; its JSONL copy is set aside.",
+    )
     async def delete(self, caller: Caller, params: DeleteParams) -> DeleteResult:
         handle = await self._resolver.find(caller.principal, params.key)
         if handle is None or handle.session is None:

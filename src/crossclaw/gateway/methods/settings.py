@@ -28,7 +28,7 @@ from crossclaw.config.source import dotted, read_text
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import ConfigInvalid, Invalid
 from crossclaw.domain.secret import Secret
-from crossclaw.door.registry import Caller, Method, NoParams, Params, Result
+from crossclaw.door.registry import Caller, NoParams, Params, Result, method
 
 BY_ITSELF = {
     "ok": True,
@@ -103,17 +103,31 @@ class Settings:
         self._take_rules = take_rules
         self._way = BY_HAND if loaded.config.gateway.reload.mode == "off" else BY_ITSELF
 
+    @method("config.get", "operator.read", "read", "The config file, without secrets.")
     async def get(self, caller: Caller, params: NoParams) -> dict[str, Any]:
         return await anyio.to_thread.run_sync(self._snapshot)
 
+    @method("config.set", "operator.admin", "change", "Another text in place of the config file.")
     async def set(self, caller: Caller, params: ConfigSetParams) -> dict[str, Any]:
         async with self._writing:
             return await self._in_force(await anyio.to_thread.run_sync(self._set, params))
 
+    @method(
+        "config.patch",
+        "operator.admin",
+        "change",
+        "Change some of the config file; null takes a key out.",
+    )
     async def patch(self, caller: Caller, params: ConfigPatchParams) -> dict[str, Any]:
         async with self._writing:
             return await self._in_force(await anyio.to_thread.run_sync(self._patch, params))
 
+    @method(
+        "config.edit",
+        "operator.admin",
+        "change",
+        "The config file as a person edited it; tells what is wrong by line, and keeps comments and secrets.",
+    )
     async def edit(self, caller: Caller, params: ConfigEditParams) -> EditResult:
         async with self._writing:
             edited = await anyio.to_thread.run_sync(self._edit, params)
@@ -132,6 +146,12 @@ class Settings:
         reason = f"the config before holds on: {why_not}"
         return {**answer, "restart": {"ok": False, "required": False, "reason": reason}}
 
+    @method(
+        "config.schema",
+        "operator.read",
+        "read",
+        "What may stand in the config file, as JSON Schema.",
+    )
     async def schema(self, caller: Caller, params: NoParams) -> dict[str, Any]:
         made = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
         return {
@@ -261,27 +281,6 @@ class Settings:
             "restart": self._way,
             **({"warnings": list(map(key_dropped, file.dropped))} if file.dropped else {}),
         }
-
-    def methods(self) -> list[Method[Any]]:
-        table: list[tuple[str, Any, Any, Any, Any, str]] = [
-            ("config.get", NoParams, "operator.read", "read", self.get, "The config file, without secrets."),
-            ("config.schema", NoParams, "operator.read", "read", self.schema, "What may stand in the config file, as JSON Schema."),
-            ("config.set", ConfigSetParams, "operator.admin", "change", self.set, "Another text in place of the config file."),
-            ("config.patch", ConfigPatchParams, "operator.admin", "change", self.patch, "Change some of the config file; null takes a key out."),
-            ("config.edit", ConfigEditParams, "operator.admin", "change", self.edit, "The config file as a person edited it; tells what is wrong by line, and keeps comments and secrets."),
-        ]  # fmt: skip
-        return [
-            Method(
-                name=n,
-                params=p,
-                result=EditResult if p is ConfigEditParams else dict,
-                scope=s,
-                effect=e,
-                handle=h,
-                summary=t,
-            )
-            for n, p, s, e, h, t in table
-        ]
 
 
 def key_dropped(path: str) -> str:

@@ -1,7 +1,7 @@
 """sessions.table: every session with what goes on in it, page by page. Ours: OpenClaw has none."""
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
@@ -10,7 +10,7 @@ from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.keys import KINDS, SessionKey
 from crossclaw.domain.sessions import Session
-from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.methods.sessions import SEARCH_CHARS_MAX
 from crossclaw.gateway.publisher import shown_key
@@ -85,6 +85,12 @@ class SessionTable:
         self._clock = clock
         self._model_of = model_of
 
+    @method(
+        "sessions.table",
+        "operator.read",
+        "read",
+        "Ours: a page of sessions with state, cost and settings, and how many there are.",
+    )
     async def table(self, caller: Caller, params: TableParams) -> TableResult:
         page = await self._page(caller, params)
         return TableResult(
@@ -138,19 +144,6 @@ class SessionTable:
             agent_gone=self._is_gone(session.key),
             unreadable=session.unreadable,
         )
-
-    def methods(self) -> list[Method[Any]]:
-        return [
-            Method(
-                name="sessions.table",
-                params=TableParams,
-                result=TableResult,
-                scope="operator.read",
-                effect="read",
-                handle=self.table,
-                summary="Ours: a page of sessions with state, cost and settings, and how many there are.",
-            )
-        ]
 
 
 def _known(kinds: list[str] | None) -> list[str] | None:

@@ -10,7 +10,7 @@ from crossclaw.domain.exchanges import Exchange
 from crossclaw.domain.messages import AssistantMessage, Usage, UserMessage, words_of
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Entry
-from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.door.registry import Caller, Method, Params, Result, method
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.messages import short_wire_message, waiting_message, wire_message
 from crossclaw.gateway.methods.map import require_person
@@ -112,6 +112,12 @@ class Trace:
         self._watching = ledger.watching
         self._resolver = resolver
 
+    @method(
+        "runs.trace",
+        "operator.read",
+        "read",
+        "Ours: one run from its cause to its effects, with every turn and tool call.",
+    )
     async def run(self, caller: Caller, params: RunTraceParams) -> RunTrace:
         require_person(self._resolver, caller)
         run, seen = await self._get(caller, params.run_id)
@@ -130,10 +136,22 @@ class Trace:
             model=run.plan.model or _model(entries),
         )
 
+    @method(
+        "exchanges.list",
+        "operator.read",
+        "read",
+        "Ours: the newest sends and spawns between sessions.",
+    )
     async def list(self, caller: Caller, params: ExchangeListParams) -> ExchangeListResult:
         require_person(self._resolver, caller)
         return ExchangeListResult(exchanges=await self._watching.exchanges(limit=params.limit))
 
+    @method(
+        "exchanges.trace",
+        "operator.read",
+        "read",
+        "Ours: a send with its rounds and announce, or a spawn, step by step.",
+    )
     async def exchange(self, caller: Caller, params: ExchangeParams) -> ExchangeTrace:
         require_person(self._resolver, caller)
         exchange = await self._find_exchange(params.id)

@@ -1,6 +1,6 @@
 """sessions.abort, archive, unarchive and cleanup: stopping, putting away, bringing back, throwing away."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
@@ -9,7 +9,7 @@ from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.keys import SessionKey
-from crossclaw.door.registry import Caller, Method, Params, Result
+from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.publisher import shown_key
 from crossclaw.ledger.contract import Ledger
@@ -93,6 +93,12 @@ class Upkeep:
         self._changing = changing
         self._clock = clock
 
+    @method(
+        "sessions.abort",
+        "operator.write",
+        "change",
+        "Stop a run, or all that a session and its sub-agents have running and queued.",
+    )
     async def abort(self, caller: Caller, params: SessionAbortParams) -> SessionAbortResult:
         """One run by its id, or what a session has running and, unless told otherwise, queued."""
         if params.run_id:
@@ -117,6 +123,12 @@ class Upkeep:
         done = await self._stopping.stop_run(run_id, "stopped by the client")
         return _aborted([run_id] if done else [])
 
+    @method(
+        "sessions.archive",
+        "operator.admin",
+        "change",
+        "Put a session away: not listed, not written to, still readable.",
+    )
     async def archive(self, caller: Caller, params: ArchiveParams) -> ArchiveResult:
         handle = await self._resolver.resolve(caller.principal, params.key, "change")
         if is_lasting(self._config.agents, handle.key):
@@ -124,11 +136,23 @@ class Upkeep:
         done = await self._archive.now(handle.key)
         return ArchiveResult(ok=True, key=shown_key(handle.key), archived=done)
 
+    @method(
+        "sessions.unarchive",
+        "operator.admin",
+        "change",
+        "Bring back a session that was put away: listed and written to again.",
+    )
     async def unarchive(self, caller: Caller, params: ArchiveParams) -> UnarchiveResult:
         handle = await self._resolver.resolve(caller.principal, params.key, "change")
         done = await self._archive.bring_back(handle.key)
         return UnarchiveResult(ok=True, key=shown_key(handle.key), unarchived=done)
 
+    @method(
+        "sessions.cleanup",
+        "operator.admin",
+        "change",
+        "Delete what was archived long ago; names it only, unless enforce is true.",
+    )
     async def cleanup(self, caller: Caller, params: CleanupParams) -> CleanupResult:
         """What was archived long ago goes; without `enforce` it is only named."""
         before = self._clock.now_ms() - int(params.older_than_days * DAY_MS)
@@ -143,46 +167,6 @@ class Upkeep:
                 await self._changing.delete(session)
         keys = [shown_key(session.key) for session in going]
         return CleanupResult(ok=True, dry_run=not params.enforce, count=len(keys), keys=keys)
-
-    def methods(self) -> list[Method[Any]]:
-        return [
-            Method(
-                name="sessions.abort",
-                params=SessionAbortParams,
-                result=SessionAbortResult,
-                scope="operator.write",
-                effect="change",
-                handle=self.abort,
-                summary="Stop a run, or all that a session and its sub-agents have running and queued.",
-            ),
-            Method(
-                name="sessions.archive",
-                params=ArchiveParams,
-                result=ArchiveResult,
-                scope="operator.admin",
-                effect="change",
-                handle=self.archive,
-                summary="Put a session away: not listed, not written to, still readable.",
-            ),
-            Method(
-                name="sessions.unarchive",
-                params=ArchiveParams,
-                result=UnarchiveResult,
-                scope="operator.admin",
-                effect="change",
-                handle=self.unarchive,
-                summary="Bring back a session that was put away: listed and written to again.",
-            ),
-            Method(
-                name="sessions.cleanup",
-                params=CleanupParams,
-                result=CleanupResult,
-                scope="operator.admin",
-                effect="change",
-                handle=self.cleanup,
-                summary="Delete what was archived long ago; names it only, unless enforce is true.",
-            ),
-        ]
 
 
 def _aborted(stopped: list[str]) -> SessionAbortResult:

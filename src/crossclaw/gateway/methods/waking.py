@@ -6,7 +6,7 @@ from crossclaw.config import Config
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.jobs import Filled, WakeMode
 from crossclaw.domain.messages import Provenance
-from crossclaw.door.registry import Caller, Method, NoParams, Params, Result
+from crossclaw.door.registry import Caller, NoParams, Params, Result, method
 from crossclaw.ledger.contract import Ledger
 from crossclaw.schedule.heartbeats import PREFIX, Heartbeats
 from crossclaw.schedule.notices import Notices
@@ -66,10 +66,17 @@ class Waking:
         self._heartbeats = heartbeats
         self._clock = clock
 
+    @method(
+        "wake",
+        "operator.write",
+        "run",
+        "Words for the main session, read at once or by its next run.",
+    )
     async def wake(self, caller: Caller, params: WakeCallParams) -> Acknowledged:
         await self._give(caller, params.text, params.mode)
         return Acknowledged(ok=True)
 
+    @method("system-event", "operator.admin", "change", "Words for the main session's next run.")
     async def system_event(self, caller: Caller, params: SystemEventParams) -> Acknowledged:
         if not params.text.startswith("Node:"):  # OpenClaw's devices tell their presence so
             await self._give(caller, params.text, "next-heartbeat")
@@ -85,6 +92,7 @@ class Waking:
             begin_authority(caller, self._config),
         )
 
+    @method("last-heartbeat", "operator.read", "read", "How the last heartbeat went.")
     async def last(self, caller: Caller, params: NoParams) -> dict[str, Any] | None:
         ticks = await self._ledger.list_ticks(f"{PREFIX}{self._config.agents.default_id}", limit=5)
         over = next((tick for tick in ticks if tick.status in ("ok", "error", "skipped")), None)
@@ -94,46 +102,12 @@ class Waking:
         found = {"ts": over.ended_at or over.at, "status": status, "preview": over.summary}
         return {name: value for name, value in found.items() if value is not None}
 
+    @method(
+        "set-heartbeats",
+        "operator.admin",
+        "change",
+        "Stop heartbeats, or let them go on, until the next start.",
+    )
     async def set(self, caller: Caller, params: HeartbeatSetParams) -> SetResult:
         self._heartbeats.enabled = params.enabled
         return SetResult(ok=True, enabled=params.enabled)
-
-    def methods(self) -> list[Method[Any]]:
-        return [
-            Method(
-                name="wake",
-                params=WakeCallParams,
-                result=Acknowledged,
-                scope="operator.write",
-                effect="run",
-                handle=self.wake,
-                summary="Words for the main session, read at once or by its next run.",
-            ),
-            Method(
-                name="system-event",
-                params=SystemEventParams,
-                result=Acknowledged,
-                scope="operator.admin",
-                effect="change",
-                handle=self.system_event,
-                summary="Words for the main session's next run.",
-            ),
-            Method(
-                name="last-heartbeat",
-                params=NoParams,
-                result=Any,
-                scope="operator.read",
-                effect="read",
-                handle=self.last,
-                summary="How the last heartbeat went.",
-            ),
-            Method(
-                name="set-heartbeats",
-                params=HeartbeatSetParams,
-                result=SetResult,
-                scope="operator.admin",
-                effect="change",
-                handle=self.set,
-                summary="Stop heartbeats, or let them go on, until the next start.",
-            ),
-        ]
