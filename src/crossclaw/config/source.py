@@ -74,7 +74,7 @@ class Source:
 
     def at(self, path: KeyPath) -> Any:
         """The value as it was written, before variables were put in."""
-        return reduce(_child, path, self.value)
+        return reduce(child_of, path, self.value)
 
     def _object(self, part: Part) -> dict[str, Any]:
         if isinstance(part.value, dict):
@@ -191,12 +191,12 @@ def _moved(path: KeyPath, base: Any, over: Any) -> KeyPath:
     for step in path:
         joined = isinstance(base, list) and isinstance(over, list) and isinstance(step, int)
         steps.append(len(base) + step if joined else step)  # type: ignore[operator]
-        base = None if joined else _child(base, step)
-        over = _child(over, step)
+        base = None if joined else child_of(base, step)
+        over = child_of(over, step)
     return tuple(steps)
 
 
-def _child(value: Any, step: str | int) -> Any:
+def child_of(value: Any, step: str | int) -> Any:
     if isinstance(value, dict):
         return value.get(step)
     if isinstance(value, list) and isinstance(step, int) and step < len(value):

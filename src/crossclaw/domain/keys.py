@@ -22,7 +22,7 @@ from typing import Literal
 import msgspec
 
 from crossclaw.domain.agents import DEFAULT_AGENT_ID, is_agent_id, normalize_agent_id
-from crossclaw.domain.errors import InvalidKey
+from crossclaw.domain.errors import Invalid, InvalidKey
 
 Kind = Literal["main", "group", "cron", "hook", "node", "other"]
 KINDS: tuple[Kind, ...] = ("main", "group", "cron", "hook", "node", "other")
@@ -32,6 +32,15 @@ DmScope = Literal["main", "per-peer", "per-channel-peer", "per-account-channel-p
 MAIN = "main"
 SHARED = "global"
 RESERVED = ("global", "unknown")
+
+
+def known_kinds(kinds: Sequence[str] | None) -> list[str] | None:
+    """What a caller asked for; nothing and an empty list mean all."""
+    if unknown := [kind for kind in kinds or () if kind not in KINDS]:
+        raise Invalid(f"unknown kind {', '.join(unknown)}; the kinds are {', '.join(KINDS)}")
+    return list(kinds) if kinds else None
+
+
 KEY_CHARS_MAX = 512  # the longest platform ids are under 200; a key is an index entry, not a text
 
 _INSIDE = ("cron:", "hook:", "node-")

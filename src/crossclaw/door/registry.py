@@ -35,7 +35,7 @@ class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class NoParams(Params, frozen=True):
-    """For methods that take nothing."""
+    """Of a method that takes none."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

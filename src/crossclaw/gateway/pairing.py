@@ -380,21 +380,29 @@ class Pairings:
 
 def described(request: Credential) -> dict[str, Any]:
     """A request as OpenClaw's clients show it."""
-    said = request.particulars
+    return shown_device(
+        request,
+        requestId=request.credential_id,
+        roles=[request.role],
+        scopes=list(request.scopes),
+        ts=request.created_at,
+    )
+
+
+def shown_device(credential: Credential, **more: Any) -> dict[str, Any]:
+    """What a device says of itself, and what is known of it; without what nobody has said."""
+    said = credential.particulars
     shown = {
-        "requestId": request.credential_id,
-        "deviceId": request.subject,
+        "deviceId": credential.subject,
         "publicKey": said.public_key,
         "displayName": said.display_name,
         "platform": said.platform,
         "deviceFamily": said.device_family,
         "clientId": said.client_id,
         "clientMode": said.client_mode,
-        "role": request.role,
-        "roles": [request.role],
-        "scopes": list(request.scopes),
+        "role": credential.role,
         "remoteIp": said.remote_ip,
-        "ts": request.created_at,
+        **more,
     }
     return {name: value for name, value in shown.items() if value not in (None, "")}
 

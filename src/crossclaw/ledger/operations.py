@@ -329,6 +329,20 @@ class NewDelivery(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str | None = None
     authority: Authority = Authority()
 
+    @classmethod
+    def of_run(
+        cls, run: Run | NewRun, delivery_key: str, key: SessionKey, address: Address, text: str
+    ) -> "NewDelivery":
+        """What a run has to say to a chat, as far as the run may."""
+        return cls(
+            delivery_key=delivery_key,
+            key=key,
+            address=address,
+            text=text,
+            run_id=run.run_id,
+            authority=run.authority,
+        )
+
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     delivery_id: int

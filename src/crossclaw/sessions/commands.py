@@ -164,14 +164,7 @@ class Commands:
         )
 
     def _reply(self, new: NewRun, address: Address, answer: CommandAnswer) -> PutDelivery:
-        delivery = NewDelivery(
-            delivery_key=f"reply:{new.run_id}",
-            key=new.key,
-            address=address,
-            text=answer.text,
-            run_id=new.run_id,
-            authority=new.authority,
-        )
+        delivery = NewDelivery.of_run(new, f"reply:{new.run_id}", new.key, address, answer.text)
         return PutDelivery(new=delivery, at=self._clock.now_ms())
 
     # ── what each does ─────────────────────────────────────────────────────────────────────────

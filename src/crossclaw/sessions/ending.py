@@ -56,14 +56,7 @@ class Endings:
         text = _words_for_the_chat(run, outcome)
         if address is None or not run.plan.deliver or not text:
             return []
-        delivery = NewDelivery(
-            delivery_key=f"reply:{run.run_id}",
-            key=run.key,
-            address=address,
-            text=text,
-            run_id=run.run_id,
-            authority=run.authority,
-        )
+        delivery = NewDelivery.of_run(run, f"reply:{run.run_id}", run.key, address, text)
         return [PutDelivery(new=delivery, at=self._clock.now_ms())]
 
 

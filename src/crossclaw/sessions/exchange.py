@@ -126,13 +126,8 @@ class Exchanges:
         ended = msgspec.structs.replace(exchange, announce=announced, ended_at=at)
         ops: list[Op[Any]] = [SetExchange(exchange=ended)]
         if step.words and where is not None:
-            delivery = NewDelivery(
-                delivery_key=f"announce:{exchange.exchange_id}",
-                key=run.key,
-                address=where,
-                text=step.words,
-                run_id=run.run_id,
-                authority=run.authority,
+            delivery = NewDelivery.of_run(
+                run, f"announce:{exchange.exchange_id}", run.key, where, step.words
             )
             ops.append(PutDelivery(new=delivery, at=at))
         if announced == "no address":

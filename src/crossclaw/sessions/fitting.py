@@ -6,7 +6,7 @@ tell, and nothing is left out silently.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -20,10 +20,63 @@ from crossclaw.domain.messages import (
     words_of,
 )
 from crossclaw.domain.sessions import Entry
+from crossclaw.ledger.contract import Ledger
+from crossclaw.sessions.rows import is_unreadable
 
 BEGINNING_CHARS = 400
 
 T = TypeVar("T")
+
+
+class HistoryPage(NamedTuple, Generic[T]):
+    shown: list[T]
+    dropped: int
+    """How many were read and had no room."""
+    first: int
+    """The number of the first entry that is shown, or was read; 0 where there is none."""
+    last: int
+
+
+def is_said(entry: Entry) -> bool:
+    """A message, or what stands for one that is damaged."""
+    return entry.message is not None or is_unreadable(entry)
+
+
+async def read_page(
+    ledger: Ledger,
+    session_id: str,
+    show: Callable[[Entry], T],
+    shorten: Callable[[Entry, int], T],
+    *,
+    limit: int,
+    bytes_max: int,
+    before: int | None = None,
+    after: int | None = None,
+    tool_results: bool = True,
+    notes: bool = False,
+    alone_max: int | None = None,
+) -> HistoryPage[T]:
+    """The newest of a transcript, or with `after` the oldest after it; with `notes` all that it has."""
+    read = await ledger.list_entries(
+        session_id,
+        limit=limit,
+        before=before,
+        after=after or 0,
+        forward=after is not None,
+        tool_results=tool_results,
+        notes=notes,
+    )
+    found = [entry for entry in read if notes or is_said(entry)]
+    forward = after is not None
+    shown = fitting(found, bytes_max, show, shorten, alone_max=alone_max, oldest=forward)
+    kept = found[: len(shown)] if forward else found[len(found) - len(shown) :]
+    ends = kept or read
+    return HistoryPage(
+        shown,
+        dropped=len(found) - len(shown),
+        first=ends[0].seq if ends else 0,
+        last=ends[-1].seq if ends else 0,
+    )
 
 
 def fitting(

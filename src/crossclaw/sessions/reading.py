@@ -9,14 +9,14 @@ import msgspec
 from crossclaw.config.tools import HISTORY_BYTES
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Invalid
-from crossclaw.domain.keys import KINDS, SessionKey
+from crossclaw.domain.keys import SessionKey, known_kinds
 from crossclaw.domain.sessions import Entry, Session
 from crossclaw.door.registry import Caller, Params, Result
 from crossclaw.door.resolver import Resolver
 from crossclaw.ledger.contract import Ledger
 from crossclaw.sessions.budgets import BudgetRow, Budgets
-from crossclaw.sessions.fitting import fitting, shortened
-from crossclaw.sessions.rows import Row, is_unreadable, stored_message, tool_row
+from crossclaw.sessions.fitting import fitting, read_page, shortened
+from crossclaw.sessions.rows import Row, stored_message, tool_row
 
 LIST_DEFAULT, LIST_MAX = 100, 200  # rows; a model reads no more with profit
 TAIL_MAX = 20  # messages a row; more is what sessions_history is for
@@ -84,13 +84,13 @@ class SessionReading:
         self._transcript_of = transcript_of
 
     async def list(self, caller: Caller, params: SessionsListParams) -> SessionsListResult:
-        clamped: list[str] = []
+        kinds, clamped = params.kinds, list[str]()
         limit = _clamp("limit", params.limit, LIST_DEFAULT, 1, LIST_MAX, clamped)
         tail = _clamp("messageLimit", params.message_limit, 0, 0, TAIL_MAX, clamped)
         sessions = await self._ledger.list_sessions(
             sight=self._resolver.sight(caller.principal),
             limit=limit,
-            kinds=_kinds(params.kinds),
+            kinds=known_kinds([kinds] if isinstance(kinds, str) else kinds),
             updated_after=self._after(params.active_minutes),
         )
         ids = [session.session_id for session in sessions]
@@ -115,23 +115,22 @@ class SessionReading:
         handle = await self._resolver.resolve(caller.principal, params.session_key, "read")
         assert handle.session is not None
         limit = _clamp("limit", params.limit, HISTORY_DEFAULT, 1, HISTORY_MAX, [])
-        entries = await self._ledger.list_entries(
+        page = await read_page(
+            self._ledger,
             handle.session.session_id,
+            stored_message,
+            shortened,
             limit=limit,
+            bytes_max=self._history_bytes,
             before=params.before,
             tool_results=params.include_tools,
-            notes=False,
         )
-        shown = [entry for entry in entries if entry.message is not None or is_unreadable(entry)]
-        kept = fitting(shown, self._history_bytes, stored_message, shortened)
-        dropped = len(shown) - len(kept)
-        first = shown[-len(kept)].seq if kept else 0
         return HistoryResult(
             session_key=handle.key.display(caller.principal.agent_id),
-            messages=kept,
-            truncated=dropped > 0 or any("omitted" in message for message in kept),
-            dropped_messages=dropped,
-            before=first if first > 1 else None,
+            messages=page.shown,
+            truncated=page.dropped > 0 or any("omitted" in message for message in page.shown),
+            dropped_messages=page.dropped,
+            before=page.first if page.first > 1 else None,
         )
 
     def _alone(self, entry: Entry) -> dict[str, Any]:
@@ -180,10 +179,3 @@ def _clamp(
     if value > most:
         clamped.append(f"{name} is at most {most}")
     return int(min(value, most))
-
-
-def _kinds(kinds: list[str] | str | None) -> list[str] | None:
-    wanted = [kinds] if isinstance(kinds, str) else kinds
-    if unknown := [kind for kind in wanted or () if kind not in KINDS]:
-        raise Invalid(f"unknown kind {', '.join(unknown)}; the kinds are {', '.join(KINDS)}")
-    return wanted or None

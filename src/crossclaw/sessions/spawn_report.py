@@ -145,14 +145,7 @@ class Announces:
         told = self._tell(spawn, parent, words, at, shown=where is None and may_say)
         if where is None:
             return [told]
-        delivery = NewDelivery(
-            delivery_key=f"spawn:{spawn.run_id}",
-            key=parent.key,
-            address=where,
-            text=words,
-            run_id=run.run_id,
-            authority=run.authority,
-        )
+        delivery = NewDelivery.of_run(run, f"spawn:{spawn.run_id}", parent.key, where, words)
         return [told, PutDelivery(new=delivery, at=at, if_there=True)]
 
     def _tell(self, spawn: Spawn, parent: Session, words: str, at: int, *, shown: bool) -> Inject:

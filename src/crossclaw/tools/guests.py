@@ -6,12 +6,11 @@ from typing import Any
 
 from crossclaw.config import Config
 from crossclaw.domain.authority import Authority
-from crossclaw.domain.errors import Forbidden
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Run
 from crossclaw.door.dispatch import Door
-from crossclaw.door.principal import Principal, Scope
+from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Method
 from crossclaw.policy.sandbox import confined
 from crossclaw.policy.tools import Layer, decide_tool
@@ -20,7 +19,7 @@ from crossclaw.sessions.guest_names import GuestNames, guest_name
 from crossclaw.sessions.guests import Guests
 from crossclaw.tools.contract import Tool, ToolContext
 from crossclaw.tools.door_tool import DoorTool, door_tool, tool_method
-from crossclaw.tools.invoke import ToolNotAvailable
+from crossclaw.tools.invoke import ToolNotAvailable, refuse_without_scope
 from crossclaw.tools.toolset import Toolsets
 
 WAIT, REPLY = "sessions_wait", "sessions_reply"
@@ -97,9 +96,7 @@ class GuestTools:
         name = await self._names.hold(principal, name)
         key, authority = self._key(name), self._authority(principal)
         tool = await self._find(key, authority, tool_name)
-        needed: Scope = "operator.read" if tool.effect == "pure" else "operator.write"
-        if not principal.has(needed):
-            raise Forbidden(f"missing scope: {needed}")
+        refuse_without_scope(principal, tool)
         params = tool.read(arguments)
         await self._guests.join(key, name)
         if tool_name in (WAIT, REPLY):

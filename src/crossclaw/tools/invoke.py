@@ -44,7 +44,7 @@ class Invoker:
         known = self._toolsets.known.get(name)
         self._refuse_closed(known.declared if known else mcp_declaration(name))
         if known is not None:
-            _refuse_without_scope(principal, known)
+            refuse_without_scope(principal, known)
         handle = await self._resolver.resolve(principal, session_key, "send")
         bound = handle.session.authority if handle.session else UNBOUND
         hops = self._config.session.agent_to_agent.max_hops
@@ -52,7 +52,7 @@ class Invoker:
         authority = confined(self._config.agents, handle.key, given)
         tool = await self._find(handle, authority, name)
         self._refuse_closed(tool.declared)  # by every name that it has
-        _refuse_without_scope(principal, tool)
+        refuse_without_scope(principal, tool)
         return await tool.call(ToolContext(handle.key, authority), tool.read(arguments))
 
     async def _find(self, handle: SessionHandle, authority: Authority, name: str) -> Tool[Any]:
@@ -83,7 +83,7 @@ def _has_effects(tool: ToolDeclaration) -> bool:
     return tool.effect == "effects"
 
 
-def _refuse_without_scope(principal: Principal, tool: Tool[Any]) -> None:
+def refuse_without_scope(principal: Principal, tool: Tool[Any]) -> None:
     needed: Scope = "operator.read" if tool.effect == "pure" else "operator.write"
     if not principal.has(needed):
         raise Forbidden(f"missing scope: {needed}")

@@ -6,12 +6,11 @@ comes back. A parameter has a line of its own; what takes one of a few words lis
 
 from typing import Any, NamedTuple
 
+from crossclaw.domain.keys import KINDS
 from crossclaw.domain.models import LEVELS
 
 About = dict[str, "str | dict[str, Any]"]
 """By parameter: a line, or a line with whatever else its schema should say."""
-
-KINDS = ("main", "group", "cron", "hook", "node", "other")
 
 
 class ToolText(NamedTuple):

@@ -25,9 +25,8 @@ from crossclaw.sessions.arrivals import (
     SessionNamed,
 )
 from crossclaw.sessions.changing import Changing
-from crossclaw.sessions.fitting import fitting
+from crossclaw.sessions.fitting import read_page
 from crossclaw.sessions.intake import Intake
-from crossclaw.sessions.rows import is_unreadable
 from crossclaw.sessions.stopping import Stopping
 
 ATTACHMENT_BYTES_MAX = 5_000_000  # OpenClaw's limit; a model takes no larger picture
@@ -163,19 +162,22 @@ class Chat:
         session = handle.session
         if session is None:
             return ChatHistoryResult(session_key=params.session_key, messages=[])
-        entries = await self._ledger.list_entries(
-            session.session_id, limit=params.limit, before=params.before, notes=False
+        page = await read_page(
+            self._ledger,
+            session.session_id,
+            entry_message,
+            short_message,
+            limit=params.limit,
+            bytes_max=HISTORY_BYTES_MAX,
+            before=params.before,
         )
-        said = [entry for entry in entries if entry.message is not None or is_unreadable(entry)]
-        newest = fitting(said, HISTORY_BYTES_MAX, entry_message, short_message)
-        first = said[-len(newest)] if newest else next(iter(entries), None)
         return ChatHistoryResult(
             session_key=params.session_key,
             session_id=session.session_id,
-            messages=newest,
+            messages=page.shown,
             thinking_level=session.thinking,
             verbose_level=session.verbose,
-            older=first.seq - 1 if first else 0,
+            older=max(0, page.first - 1),
         )
 
     @method("chat.abort", "operator.write", "change", "Stop one run, or all of a session.")

@@ -17,7 +17,7 @@ from crossclaw.door.registry import Caller, NoParams, Params, Result, method
 from crossclaw.gateway.client import Client
 from crossclaw.gateway.frames import event
 from crossclaw.gateway.handshake import POLICY_VIOLATION
-from crossclaw.gateway.pairing import Pairings, Tell, described
+from crossclaw.gateway.pairing import Pairings, Tell, described, shown_device
 
 Filled = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
 Clients = Callable[[], Sequence[Client]]
@@ -233,25 +233,15 @@ class Devices:
 
     def _device(self, credentials: Sequence[Credential]) -> dict[str, Any]:
         newest = max(credentials, key=lambda each: each.created_at)
-        said, here = newest.particulars, self._connected()
-        shown = {
-            "deviceId": newest.subject,
-            "publicKey": said.public_key,
-            "displayName": said.display_name,
-            "platform": said.platform,
-            "deviceFamily": said.device_family,
-            "clientId": said.client_id,
-            "clientMode": said.client_mode,
-            "role": newest.role,
-            "roles": sorted(each.role for each in credentials),
-            "scopes": sorted({scope for each in credentials for scope in each.scopes}),
-            "remoteIp": said.remote_ip,
-            "tokens": [_token(each) for each in credentials],
-            "createdAtMs": min(each.created_at for each in credentials),
-            "approvedAtMs": newest.created_at,
-            "connected": newest.subject in here,
-        }
-        return _without_nothing(shown.items())
+        return shown_device(
+            newest,
+            roles=sorted(each.role for each in credentials),
+            scopes=sorted({scope for each in credentials for scope in each.scopes}),
+            tokens=[_token(each) for each in credentials],
+            createdAtMs=min(each.created_at for each in credentials),
+            approvedAtMs=newest.created_at,
+            connected=newest.subject in self._connected(),
+        )
 
     def _connected(self) -> set[str | None]:
         return {client.admitted.device_id for client in self._clients() if client.admitted}

@@ -16,7 +16,7 @@ from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.messages import short_wire_message, waiting_message, wire_message
 from crossclaw.gateway.publisher import shown_key
 from crossclaw.ledger.contract import Hit, Ledger
-from crossclaw.sessions.fitting import fitting
+from crossclaw.sessions.fitting import read_page
 
 HITS_MAX = 100  # nobody reads more; another word narrows it
 CLIENTS_HITS_MAX = 25  # what OpenClaw's clients may ask for
@@ -185,28 +185,29 @@ class Search:
             return EntriesResult(key=shown_key(handle.key), entries=[], open=[])
         session_id = handle.session.session_id
         forward = params.after is not None
-        read = await self._ledger.list_entries(
+        page = await read_page(
+            self._ledger,
             session_id,
+            _shown,
+            _shown_short,
             limit=params.limit,
+            bytes_max=PAGE_BYTES_MAX,
             before=params.before,
-            after=params.after or 0,
-            forward=forward,
+            after=params.after,
+            notes=True,
+            alone_max=sys.maxsize if params.whole else ENTRY_BYTES_MAX,
         )
-        alone_max = sys.maxsize if params.whole else ENTRY_BYTES_MAX
-        shown = fitting(
-            read, PAGE_BYTES_MAX, _shown, _shown_short, alone_max=alone_max, oldest=forward
-        )
-        first = shown[0].seq if shown else params.before or 0
+        first = page.first or params.before or 0
         last_seq = await self._ledger.last_seq(session_id)
         end = min(last_seq, params.before - 1) if params.before else last_seq
         return EntriesResult(
             key=shown_key(handle.key),
             session_id=session_id,
-            entries=shown,
+            entries=page.shown,
             open=await self._open(handle.key),
             last_seq=last_seq,
             before=first if not forward and first > 1 else None,
-            after=shown[-1].seq if forward and shown and shown[-1].seq < end else None,
+            after=page.last if forward and 0 < page.last < end else None,
         )
 
     @method(

@@ -16,8 +16,9 @@ from crossclaw.domain.errors import Invalid, NotFound
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, words_of
+from crossclaw.domain.models import LEVELS
 from crossclaw.domain.sessions import Entry, Session
-from crossclaw.door.registry import Caller, Method, Params, Result, method
+from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.methods.chat import Filled
 from crossclaw.gateway.publisher import shown_key
@@ -27,7 +28,7 @@ from crossclaw.policy.answering import is_gone
 from crossclaw.sessions.budgets import BudgetRow, Budgets
 from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.choosing import ModelChoices
-from crossclaw.sessions.fitting import beginning_of
+from crossclaw.sessions.fitting import beginning_of, is_said
 from crossclaw.sessions.queueing import DEBOUNCE_MS_MAX, DROPS
 from crossclaw.sessions.rows import UNREADABLE, channel_field, is_unreadable, last_channel
 
@@ -42,8 +43,6 @@ Name = Annotated[str, msgspec.Meta(max_length=200)]
 
 
 Rows = list[dict[str, Any]]
-Table = list[tuple[str, Any, Any, Any, Any, Any, str]]
-Methods = list[Method[Any]]
 
 
 class SessionListParams(Params, frozen=True):
@@ -206,7 +205,7 @@ class CreateResult(Result, frozen=True):
 
 
 _ALLOWED = {
-    "thinkingLevel": ("off", "minimal", "low", "medium", "high", "xhigh"),
+    "thinkingLevel": LEVELS,
     "verboseLevel": ("on", "off", "full"),
     "sendPolicy": ("allow", "deny"),
     "queueMode": get_args(QueueMode),
@@ -355,11 +354,7 @@ class Sessions:
             entries = await self._ledger.list_entries(
                 handle.session.session_id, limit=params.limit, notes=False
             )
-            items = [
-                _preview(entry, params.max_chars)
-                for entry in entries
-                if entry.message or is_unreadable(entry)
-            ]
+            items = [_preview(entry, params.max_chars) for entry in entries if is_said(entry)]
             status = "ok" if items else "empty"
             previews.append({"key": key, "status": status, "items": items})
         return PreviewResult(ts=self._clock.now_ms(), previews=previews)
@@ -437,30 +432,6 @@ class Sessions:
             return DeleteResult(ok=True, key=params.key, deleted=False, archived=[])
         kept = await self._changing.delete(handle.session)
         return DeleteResult(ok=True, key=handle.key.text, deleted=True, archived=kept)
-
-    def methods(self) -> Methods:
-        table: Table = [
-            ("sessions.list", SessionListParams, SessionListResult, "operator.read", "read", self.list,
-             "Sessions, newest first."),
-            ("sessions.resolve", ResolveParams, ResolveResult, "operator.read", "read", self.resolve,
-             "The key behind a key, a session id or a label."),
-            ("sessions.preview", PreviewParams, PreviewResult, "operator.read", "read", self.preview,
-             "The last words of several sessions."),
-            ("sessions.describe", KeyParams, DescribeResult, "operator.read", "read", self.describe,
-             "One session's row."),
-            ("sessions.patch", SessionPatchParams, PatchResult, "operator.admin", "change", self.patch,
-             "Change a session's settings; null clears. Makes the session if need be."),
-            ("sessions.create", CreateParams, CreateResult, "operator.write", "change", self.create,
-             "Make a session, by a name of yours or one of ours."),
-            ("sessions.reset", KeyParams, ResetResult, "operator.admin", "change", self.reset,
-             "Begin anew under the same key; the old transcript stays."),
-            ("sessions.delete", DeleteParams, DeleteResult, "operator.admin", "change", self.delete,
-             "Stop and forget a session; its JSONL copy is set aside."),
-        ]  # fmt: skip
-        return [
-            Method(name=n, params=p, result=r, scope=s, effect=e, handle=h, summary=t)
-            for n, p, r, s, e, h, t in table
-        ]
 
 
 _COLUMNS = {

@@ -24,7 +24,7 @@ from crossclaw.config.file import ConfigFile
 from crossclaw.config.hiding import HIDDEN, without_secrets
 from crossclaw.config.positions import KeyPath
 from crossclaw.config.section import Loose, Secrets
-from crossclaw.config.source import dotted, read_text
+from crossclaw.config.source import child_of, dotted, read_text
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import ConfigInvalid, Invalid
 from crossclaw.domain.secret import Secret
@@ -80,7 +80,7 @@ class EditFault(Result, frozen=True):
 class EditResult(Result, frozen=True):
     ok: bool
     stale: bool = False
-    """Somebody else has changed the file since: get it again. Nothing was written."""
+    """Somebody else has changed the file since: get it again. NoParams was written."""
     problems: tuple[EditFault, ...] = ()
     changed: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -294,11 +294,11 @@ def kept(sent: Any, shown: Any, written: Any, path: KeyPath = ()) -> Iterator[tu
     """What came back as it was shown, and is written otherwise: secrets, variables. That stays."""
     if isinstance(sent, dict):
         for name, child in sent.items():
-            yield from kept(child, _child(shown, name), _child(written, name), (*path, name))
+            yield from kept(child, child_of(shown, name), child_of(written, name), (*path, name))
     elif isinstance(sent, list):
         for index, child in enumerate(sent):
             was = twin(shown, sent, index) if isinstance(shown, list) else None
-            before = (None, None) if was is None else (_child(shown, was), _child(written, was))
+            before = (None, None) if was is None else (child_of(shown, was), child_of(written, was))
             yield from kept(child, before[0], before[1], (*path, index))
     elif written is not None and sent == shown and sent != written:
         yield path, written
@@ -313,7 +313,7 @@ def merged(
 ) -> Iterator[tuple[KeyPath, Any]]:
     """Each place that changes with its new value; None: nothing is to be there."""
     for name, value in changes.items():
-        here, old = (*path, name), _child(before, name)
+        here, old = (*path, name), child_of(before, name)
         if isinstance(value, dict) and isinstance(old, dict):
             yield from merged(value, old, replaced, here)
         elif _by_id(value) and _by_id(old) and dotted(here) not in replaced:
@@ -373,17 +373,9 @@ def _leaves(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
         yield from _leaves(child, (*path, step))
 
 
-def _child(value: Any, step: str | int) -> Any:
-    if isinstance(value, dict):
-        return value.get(step)
-    if isinstance(value, list) and isinstance(step, int) and step < len(value):
-        return value[step]
-    return None
-
-
 def _at(value: Any, path: KeyPath) -> Any:
     for step in path:
-        value = _child(value, step)
+        value = child_of(value, step)
     return value
 
 

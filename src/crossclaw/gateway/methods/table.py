@@ -7,8 +7,7 @@ import msgspec
 
 from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.errors import Invalid
-from crossclaw.domain.keys import KINDS, SessionKey
+from crossclaw.domain.keys import SessionKey, known_kinds
 from crossclaw.domain.sessions import Session
 from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
@@ -108,7 +107,7 @@ class SessionTable:
             order=params.order,
             agent_id=normalize_agent_id(params.agent_id) if params.agent_id else None,
             sight=self._resolver.sight(caller.principal),
-            kinds=_known(params.kinds),
+            kinds=known_kinds(params.kinds),
             search=params.search,
             updated_after=self._after(params.active_minutes),
             archived=params.archived,
@@ -144,12 +143,6 @@ class SessionTable:
             agent_gone=self._is_gone(session.key),
             unreadable=session.unreadable,
         )
-
-
-def _known(kinds: list[str] | None) -> list[str] | None:
-    if unknown := [kind for kind in kinds or () if kind not in KINDS]:
-        raise Invalid(f"unknown kind {', '.join(unknown)}; the kinds are {', '.join(KINDS)}")
-    return kinds or None
 
 
 def _overrides(session: Session) -> dict[str, str]:

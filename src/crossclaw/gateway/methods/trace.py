@@ -10,7 +10,7 @@ from crossclaw.domain.exchanges import Exchange
 from crossclaw.domain.messages import AssistantMessage, Usage, UserMessage, words_of
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Entry
-from crossclaw.door.registry import Caller, Method, Params, Result, method
+from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.messages import short_wire_message, waiting_message, wire_message
 from crossclaw.gateway.methods.map import require_person
@@ -26,7 +26,6 @@ LIST_MAX = 200  # exchanges of one answer; older ones are found from their sessi
 Filled = Annotated[str, msgspec.Meta(min_length=1, max_length=600)]
 
 
-Methods = list[Method[Any]]
 Entries = list[Entry]
 
 
@@ -205,37 +204,6 @@ class Trace:
     async def _words(self, run: Run, entries: Entries) -> str:
         message = await self._message(run, entries)
         return words_of(message) if message else ""
-
-    def methods(self) -> Methods:
-        return [
-            Method(
-                name="runs.trace",
-                params=RunTraceParams,
-                result=RunTrace,
-                scope="operator.read",
-                effect="read",
-                handle=self.run,
-                summary="Ours: one run from its cause to its effects, with every turn and tool call.",
-            ),
-            Method(
-                name="exchanges.list",
-                params=ExchangeListParams,
-                result=ExchangeListResult,
-                scope="operator.read",
-                effect="read",
-                handle=self.list,
-                summary="Ours: the newest sends and spawns between sessions.",
-            ),
-            Method(
-                name="exchanges.trace",
-                params=ExchangeParams,
-                result=ExchangeTrace,
-                scope="operator.read",
-                effect="read",
-                handle=self.exchange,
-                summary="Ours: a send with its rounds and announce, or a spawn, step by step.",
-            ),
-        ]
 
 
 def _entry(entry: Entry) -> TraceEntry:
