@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 N ?= 50
 
-.PHONY: help setup run demo bubblewrap test walk proof guards audit check check-python check-web browser bench package crash conformance local-model local-demo live docs pictures lock release clean
+.PHONY: help setup run demo bubblewrap test walk proof guards mutants audit check check-python check-web browser bench package crash conformance local-model local-demo live docs pictures lock release clean
 
 ##@ Run it
 
@@ -81,6 +81,10 @@ proof: setup ## the proofs at full size, of which `make test` runs a sample: all
 
 guards: setup bubblewrap ## take each guard of SECURITY.md away in a copy: its tests must turn red
 	$(BIN)/python -m tests.guards $(ARGS)
+
+MUTANTS := $(if $(ALL),--all,--count $(if $(filter command%,$(origin N)),$(N),400)) $(if $(filter keep,$(MAP)),--keep-map)
+mutants: setup ## small mistakes in runs, policy, door, sessions and delivery: nine in ten must be noticed (N=40 a few, ALL=1 all; an hour for 400)
+	$(BIN)/python -m tests.mutants $(MUTANTS) $(ARGS)
 
 audit: setup ## licences and known vulnerabilities of the locked packages; none unexplained
 	@test -x $(VENV)/audit/bin/pip-audit || { $(PYTHON) -m venv $(VENV)/audit && $(VENV)/audit/bin/pip --quiet --disable-pip-version-check install pip-audit; } || true

@@ -1,0 +1,1 @@
+"""Mutants: small changes of the program that some test must notice (`make mutants`)."""

@@ -1,0 +1,154 @@
+"""`make mutants`: a seeded sample of mutants, each against the tests that cross it.
+
+    make mutants              400 of them; at least nine in ten must be killed
+    make mutants N=40         fewer
+    make mutants ALL=1        the whole set
+    make mutants MAP=keep     with the map of tests from last time
+
+It fails when fewer than nine in ten are killed. What survives and may stands in docs/mutants.md with its reason.
+Kept in .mutants: the map, and the fate of every mutant that was tried.
+"""
+
+import argparse
+import ast
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from multiprocessing import get_context
+from multiprocessing.queues import Queue
+from pathlib import Path
+
+from tests.mutants.making import SRC, Mutant, all_mutants, functions, sample
+from tests.mutants.mapping import FOLDER, TESTS, Map, read_map
+from tests.mutants.trying import Fate, attempt, collect
+
+KILLED_MIN = 0.9
+TESTS_MAX = 400  # of one mutant: beyond, the quickest of those that cross the line
+SECONDS_MAX = 90.0  # of processor time that they took when they were mapped
+Answer = tuple[Mutant, Fate, float, int]
+"""What became of a mutant, in how many seconds, against how many tests."""
+REASONS = Path(__file__).parents[2] / "docs" / "mutants.md"
+
+
+def main() -> int:
+    options = _options()
+    if not options.keep_map or not list(FOLDER.glob("map-*.json")):
+        _measure(options.jobs)
+    every = all_mutants()
+    every = [each for each in every if options.only in each.file]
+    chosen = every if options.all else sample(every, options.count, options.seed)
+    print(f"{len(chosen)} of {len(every)} mutants, seed {options.seed}", flush=True)
+    fates = _try_all(chosen, options.jobs)
+    return _report(fates)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make mutants")
+    parser.add_argument("--count", type=int, default=400)
+    parser.add_argument("--seed", type=int, default=13)
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--only", default="", help="a piece of the file's path")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--keep-map", action="store_true")
+    return parser.parse_args()
+
+
+def _measure(jobs: int) -> None:
+    print("which tests cross which lines? (some minutes)", flush=True)
+    for old in FOLDER.glob("map-*.json"):
+        old.unlink()
+    command = [sys.executable, "-m", "pytest", "-q", "-n", str(jobs), "-p", "tests.mutants.mapping"]
+    environ = {**os.environ, "MUTANTS_MAP": "1"}
+    done = subprocess.run([*command, *TESTS], env=environ, check=False)
+    if done.returncode:
+        raise SystemExit("the tests fail without any mutant")
+
+
+def _try_all(chosen: list[Mutant], jobs: int) -> dict[Mutant, Fate]:
+    """Processes that each have everything imported take one mutant after the other."""
+    context = get_context("fork")
+    answers: Queue[Answer | None] = context.Queue()
+    began, fates, working = time.monotonic(), dict[Mutant, Fate](), jobs
+    for start in range(jobs):
+        context.Process(target=_work, args=(chosen[start::jobs], answers)).start()
+    with (FOLDER / "fates.jsonl").open("a", encoding="utf-8") as kept:
+        while working:
+            answer = answers.get()
+            if answer is None:
+                working -= 1
+                continue
+            mutant, fate, seconds, tests = answer
+            fates[mutant] = fate
+            kept.write(
+                json.dumps([_name(mutant), mutant.line, fate, round(seconds, 1), tests]) + "\n"
+            )
+            kept.flush()
+            if fate in ("survived", "untested"):
+                print(f"{fate} ({tests} tests, {seconds:.0f} s): {mutant}", flush=True)
+    print(f"{time.monotonic() - began:.0f} s")
+    return fates
+
+
+def _work(share: list[Mutant], answers: "Queue[Answer | None]") -> None:
+    try:
+        there = collect(list(TESTS))
+        seconds, lines = read_map()
+        for mutant in share:
+            tests, cost = _tests_of(mutant, seconds, lines, there)
+            fate, took = attempt(mutant, tests, cost)
+            answers.put((mutant, fate, took, len(tests)))
+    finally:
+        answers.put(None)
+
+
+def _tests_of(
+    mutant: Mutant, seconds: dict[str, float], lines: Map, there: frozenset[str]
+) -> tuple[list[str], float]:
+    """Those that cross the changed line, or, where a statement has several, its first one."""
+    tree = ast.parse((SRC / mutant.file).read_text("utf-8"))
+    function = dict(functions(tree))[mutant.function]
+    statement = _statement(function, mutant.line)
+    found: set[str] = set()
+    for line in range(statement, mutant.line + 1):
+        found |= set(lines.get(f"{mutant.file} {mutant.function} +{line - function.lineno}", ()))
+    quickest, cost = list[str](), 0.0
+    for test in sorted(found & there, key=lambda each: seconds.get(each, 1.0))[:TESTS_MAX]:
+        cost += seconds.get(test, 1.0)
+        if cost > SECONDS_MAX:
+            break
+        quickest.append(test)
+    return quickest, cost
+
+
+def _statement(function: ast.AST, line: int) -> int:
+    """The first line of the innermost statement that has this one."""
+    starts = [
+        node.lineno
+        for node in ast.walk(function)
+        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or 0)
+    ]
+    return max(starts)
+
+
+def _report(fates: dict[Mutant, Fate]) -> int:
+    counted = Counter(fates.values())
+    fit = sum(counted.values()) - counted["unfit"]
+    killed = counted["killed"] + counted["timeout"]
+    rate = killed / fit if fit else 1.0
+    known = REASONS.read_text("utf-8") if REASONS.exists() else ""
+    left = [each for each, fate in sorted(fates.items()) if fate in ("survived", "untested")]
+    new = [each for each in left if _name(each) not in known]
+    print(f"{killed} of {fit} killed ({rate:.1%}); {dict(counted)}; without a reason: {len(new)}")
+    return int(rate < KILLED_MIN)
+
+
+def _name(mutant: Mutant) -> str:
+    """Without its line, which moves."""
+    return f"{mutant.file} {mutant.function}: {mutant.what}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
