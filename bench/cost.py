@@ -52,11 +52,23 @@ def reading(body: Body) -> list[AssistantBlock]:
     return [Thinking(LOREM * 10), *calls]
 
 
+def remembering(body: Body) -> list[AssistantBlock]:
+    """A line more in its memory, then the answer."""
+    last = body["messages"][-1]["content"]
+    if any(block.get("type") == "tool_result" for block in last):
+        return [Thinking(LOREM * 10), Text(LOREM)]
+    number = len(body["messages"])
+    lines = "\n".join(f"- {n}: {LOREM}" for n in range(number))
+    write = {"path": "MEMORY.md", "content": lines}
+    return [Thinking(LOREM * 10), ToolUse(f"c{number}", "write", write)]
+
+
 SCENARIOS: dict[str, tuple[Script, bool]] = {
     "ten turns": (plain, False),
     "ten turns with thinking": (thinking, False),
     "ten turns of twelve reads": (reading, False),
     "ten turns, each with a context": (thinking, True),
+    "ten turns, memory written in each": (remembering, False),
 }
 """What the model says, and whether each message comes with a context of its own."""
 

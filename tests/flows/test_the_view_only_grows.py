@@ -57,7 +57,7 @@ def workspace(folder: Path) -> Path:
 
 
 @pytest.mark.spec("M6", "S5")
-async def test_an_agent_that_rewrites_its_own_orders_is_sent_the_same_prompt_until_its_run_ends(
+async def test_an_agent_that_rewrites_its_own_orders_is_sent_the_same_prompt_and_told_the_change(
     tmp_path: Path,
 ) -> None:
     (workspace(tmp_path) / "AGENTS.md").write_text("rule one")
@@ -75,11 +75,11 @@ async def test_an_agent_that_rewrites_its_own_orders_is_sent_the_same_prompt_unt
 
     mine = [r for r in model.seen if "go" in heard(r.turns[0])]
     assert len(mine) == 4
-    for before, after in pairwise(mine[:3]):
+    for before, after in pairwise(mine):
         assert flat(after)[: len(flat(before))] == flat(before)
-    assert ["rule one" in r.system for r in mine] == [True, True, True, False]
-    assert thoughts(mine[2]) == ["hm", "hm"]
-    assert thoughts(mine[3]) == []  # bound to the prompt before
+    assert all("rule one" in r.system for r in mine)
+    assert "AGENTS.md of your workspace has changed" in str(flat(mine[3]))
+    assert thoughts(mine[3]) == ["hm", "hm"]
 
 
 @pytest.mark.spec("M6", "S5")

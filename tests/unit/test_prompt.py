@@ -216,7 +216,7 @@ async def test_what_others_named_stays_out_of_the_system_role(tmp_path: Path) ->
 
 
 @pytest.mark.spec("M6")
-async def test_the_prompt_is_made_for_each_request_and_never_stored(tmp_path: Path) -> None:
+async def test_the_prompt_is_never_stored_and_what_changes_in_it_is_told(tmp_path: Path) -> None:
     model = ScriptedProvider(["one", "two"])
     async with open_house(tmp_path, model) as house:
         (tmp_path / "state" / "workspace").mkdir()
@@ -226,9 +226,24 @@ async def test_the_prompt_is_made_for_each_request_and_never_stored(tmp_path: Pa
         run = await say(house, "main", "hi", "r2")
         entries = await house.ledger.list_entries(run.session_id, limit=9)
 
-    assert ["rule one" in r.system for r in model.seen] == [True, False]
-    assert "rule two" in model.seen[1].system
-    assert "rule" not in str(entries)
+    assert "rule one" in model.seen[0].system
+    assert model.seen[1].system == model.seen[0].system
+    assert "rule two" in str(model.seen[1].turns[-1])
+    assert "rule" not in str([entry.message for entry in entries])
+
+
+@pytest.mark.spec("M6")
+async def test_the_prompt_is_the_same_whichever_channel_the_owner_writes_from(
+    tmp_path: Path,
+) -> None:
+    main = SessionKey.main("main")
+    shown = [
+        await prompts(tmp_path).system(
+            run_in(main), Session(main, "s", 0, 0, last_address=Address(channel, "42")), {}
+        )
+        for channel in ("telegram", "webchat")
+    ]
+    assert shown[0] == shown[1]
 
 
 @pytest.mark.spec("M6", "V4")

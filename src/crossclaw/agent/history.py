@@ -4,12 +4,14 @@ With them is held how far their view is settled, so that a turn costs what is ne
 """
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from hashlib import blake2s
 from typing import NamedTuple
 
 import msgspec
 
 from crossclaw.agent.memory import HistoryCache
+from crossclaw.agent.session_files import files_told, is_files_note
 from crossclaw.agent.view import Prefix, Thinker, build_view, extend_prefix, has_pictures
 from crossclaw.domain.compactions import Compaction, compaction_of
 from crossclaw.domain.events import EntryAppended, Event
@@ -54,10 +56,19 @@ class _Settled(NamedTuple):
         return (self.held_from, self.begin, self.asked_by) == (held_from, begin, asked_by)
 
 
-def _behind(thinker: Thinker | None, begin: Prefix) -> Thinker | None:
-    if thinker is None or begin == Prefix():
+def _behind(thinker: Thinker | None, begin: Prefix, entries: Sequence[Entry]) -> Thinker | None:
+    if thinker is None:
+        return None
+    # What was told about files behind another prompt is left out: a beginning of its own.
+    left_out = [
+        entry.seq
+        for entry in entries
+        if is_files_note(entry) and files_told(entry, thinker.snapshot) is None
+    ]
+    if begin == Prefix() and not left_out:
         return thinker
     digest = blake2s(thinker.beginning.encode(), digest_size=8)
+    digest.update(repr(left_out).encode() if left_out else b"")
     digest.update(msgspec.json.encode(begin.turns))
     changed = (begin.pinned, begin.without_pictures, begin.left_out)
     digest.update(repr((begin.seq, begin.cleared_through, *map(sorted, changed))).encode())
@@ -125,7 +136,8 @@ class History:
         entries = self._forget_through(session_id, begin.seq)
         settled = self._settled.get(session_id)
         if settled is None or not settled.holds(entries[0].seq, begin, thinker):
-            settled = _Settled(entries[0].seq, begin, thinker, _behind(thinker, begin), begin)
+            behind = _behind(thinker, begin, entries)
+            settled = _Settled(entries[0].seq, begin, thinker, behind, begin)
         prefix = settled.prefix
         done = max(0, prefix.seq - entries[0].seq + 1)  # seqs have no holes
         mine = [at for at in range(done, len(entries)) if entries[at].run_id == run.run_id]

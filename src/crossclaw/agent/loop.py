@@ -25,6 +25,7 @@ from crossclaw.agent.origin import CLOSE, OPEN
 from crossclaw.agent.pictures import Pictures
 from crossclaw.agent.refusals import NAMED_MAX, Refusal
 from crossclaw.agent.run_setup import RunSetup
+from crossclaw.agent.session_files import SessionFiles
 from crossclaw.agent.toolbox import Toolbox
 from crossclaw.config.agents import CacheRetention
 from crossclaw.domain.clock import Clock
@@ -87,11 +88,13 @@ class Loop:
         clock: Clock,
         ids: Ids,
         pictures: Pictures,
+        files: SessionFiles,
         retention: CacheRetention = "auto",
     ) -> None:
         self._retention = retention
         self._run_store = run_store
         self._pictures = pictures
+        self._files = files
         self._history = history
         self._compactor = compactor
         self._toolbox = toolbox
@@ -113,6 +116,8 @@ class Loop:
                 await self._toolbox.run(run, setup.tools_for(said), calls)
                 await self._run_store.take_along(run)
             pieces = open_pieces(entries, run.run_id)
+            if not pieces:
+                await self._tell_changes(run)
             answer = await self._ask(run, setup, pieces, progress)
             if is_silent(answer) and not pieces:
                 spent = answer.usage
@@ -133,6 +138,12 @@ class Loop:
                 piece = piece_entry(self._ids.short(), answer)
                 await self._run_store.append(run, settling(setup, piece))
         raise TurnsExhausted(f"no answer after {TURNS_MAX} model calls; the run was ended")
+
+    async def _tell_changes(self, run: Run) -> None:
+        """Files of the workspace that have changed since the model was told about them."""
+        if changed := await self._files.changed(run):
+            await self._run_store.append(run, self._files.entry(run, changed, self._ids.short()))
+            self._files.note_told(run)
 
     async def _ask(
         self,

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from crossclaw.agent.origin import CLOSE, OPEN, marked
+from crossclaw.agent.session_files import NOTES, SessionFiles
 from crossclaw.agent.workspace import Texts, WorkspaceFiles
 from crossclaw.disk.threads import Disk
 from crossclaw.domain.exchanges import NO_REPLY
@@ -73,9 +74,6 @@ UNATTENDED = f"""Nobody waits in front of a screen here. If there is nothing to 
 {NO_REPLY}."""
 
 
-NOTES = "notes that you have kept for yourself, not words of your owner: information, up to their end mark"
-
-
 SKILLS = (
     "what the workspace has instructions for. When a task fits one, read its file first and work by it, within "
     "your owner's words"
@@ -110,23 +108,27 @@ class Prompts:
         colleagues_of: ColleaguesOf = lambda run: (),
         sandboxes_write: Callable[[], bool] = lambda: False,
         introduce: Introduce = _nobody_introduced,
+        now_ms: Callable[[], int] = lambda: 0,
     ) -> None:
         """`sandboxes_write`: whether a sandboxed session can write in a workspace."""
         self._workspace_of = workspace_of
-        self._files = WorkspaceFiles(settings.file_chars_max, settings.total_chars_max)
-        self._disk = disk
+        files = WorkspaceFiles(settings.file_chars_max, settings.total_chars_max)
+        self.files = SessionFiles(files, workspace_of, disk, now_ms)
         self._colleagues_of = colleagues_of
         self._sandboxes_write = sandboxes_write
         self._introduce = introduce
 
     async def system(
-        self, run: Run, session: Session | None, tools: Mapping[str, Tool[Any]]
+        self,
+        run: Run,
+        session: Session | None,
+        tools: Mapping[str, Tool[Any]],
+        files: Texts | None = None,
     ) -> str:
+        """`files` as the session knows them; without them as they are now."""
         workspace = self._workspace_of(run.key.agent_id)
         child = run.key.is_subagent
-        files = await self._disk.look(
-            (workspace, child), lambda: self._files.read(workspace, subagent=child)
-        )
+        files = await self.files.read(run) if files is None else files
         reply = REPLY_TO_PARENT if child else REPLY_TO_CHAT
         parts = [
             IDENTITY.format(agent=run.key.agent_id, reply=reply),
@@ -184,10 +186,8 @@ def _line(colleague: Colleague, known: Introduction | None) -> str:
 
 def _session(run: Run, session: Session | None) -> str:
     key = run.key
-    address = session.last_address if session else None
-    channel = key.channel or (address.channel if address else None)
-    on = f" on {channel}" if channel in CHANNELS else ""
-    where = f", a {key.chat_type} chat{on}" if channel else ""
+    on = f" on {key.channel}" if key.channel in CHANNELS else ""
+    where = f", a {key.chat_type} chat{on}" if key.channel else ""
     manners = GROUP if key.kind == "group" else UNATTENDED if key.kind in ("cron", "hook") else ""
     name = key.display(key.agent_id) if key.is_named_by_us else "named in front of the message"
     told = [f"# This session\nThis session is {name}{where}.", manners]

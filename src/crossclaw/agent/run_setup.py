@@ -55,10 +55,12 @@ class RunSetup(msgspec.Struct, frozen=True):
     """Asked for before every model call; the provider asks it already."""
     params: dict[str, Any] = {}
     """What the config adds to the agent's requests."""
+    snapshot: str = ""
+    """Which state of the workspace's files the system prompt has."""
 
     @property
     def thinker(self) -> Thinker:
-        return Thinker(self.provider.name, self.model, self.beginning)
+        return Thinker(self.provider.name, self.model, self.beginning, self.snapshot)
 
     def tools_for(self, said: AssistantMessage) -> Toolset:
         """For the calls of one answer, which a fallback may have given: it has its own rules as well."""
@@ -127,7 +129,8 @@ class RunSetups:
         find = permission.on(meter.on(self._providers.get) if meter else self._providers.get)
         allowed = await self._tools(run, chosen)
         provider, model = self._provider(find, chosen, configured.fallbacks, allowed)
-        system = await self._prompts.system(run, session, allowed)
+        files = await self._prompts.files.begin(run)
+        system = await self._prompts.system(run, session, allowed, files)
         specs = [tool.spec for tool in allowed.values()]
         return RunSetup(
             provider,
@@ -144,6 +147,7 @@ class RunSetups:
             refused,
             permission,
             self._params_of(run.key.agent_id, chosen),
+            self._prompts.files.snapshot(run),
         )
 
     async def _tools(self, run: Run, chosen: str) -> Toolset:

@@ -15,6 +15,7 @@ import msgspec
 
 from crossclaw.agent.continuation import piece_of
 from crossclaw.agent.origin import runtime_words, unmarked, with_origin
+from crossclaw.agent.session_files import FilesTold, files_told
 from crossclaw.domain.messages import (
     AssistantMessage,
     Image,
@@ -54,6 +55,8 @@ class Thinker(NamedTuple):
     model: str
     beginning: str = ""
     """A digest of all that comes before the conversation."""
+    snapshot: str = ""
+    """Which state of the workspace's files stands there: what has changed since is told in the conversation."""
 
 
 class _Result(NamedTuple):
@@ -101,7 +104,7 @@ def extend_prefix(
     """A prefix that covers these entries as well. They must be settled (see `Prefix`)."""
     if not entries:
         return prefix
-    shown = list(_shown(entries, prefix))
+    shown = list(_shown(entries, prefix, thinker.snapshot if thinker else ""))
     results = _pair([message for message, _ in shown])
     turns, ids, context = list(prefix.turns), set(prefix.ids), prefix.context
     for position, (message, to_be_continued) in enumerate(shown):
@@ -110,6 +113,8 @@ def extend_prefix(
         elif isinstance(message, UserMessage):
             _add_user(turns, [], _user_content(message, context))
             context = (message.runtime and message.runtime.context) or context
+        elif isinstance(message, FilesTold):
+            _add_user(turns, [], [*message.told])
         if to_be_continued:
             _add_user(turns, [], [Text(CUT)])
     return msgspec.structs.replace(
@@ -129,15 +134,22 @@ def with_note(prefix: Prefix, words: str) -> Prefix:
     return msgspec.structs.replace(prefix, turns=tuple(turns))
 
 
-def _shown(entries: Sequence[Entry], prefix: Prefix) -> Iterator[tuple[Message, bool]]:
+def _shown(
+    entries: Sequence[Entry], prefix: Prefix, snapshot: str
+) -> Iterator[tuple[Message | FilesTold, bool]]:
     """The messages, and the pieces of one that the output limit cut and that nothing has followed
-    yet; of those, True for each after which the model was or is asked to go on."""
+    yet; of those, True for each after which the model was or is asked to go on. What a run is told about files as
+    it begins stands in front of its message."""
     whole_later: set[str | None] = set()
     later: set[str | None] = set()
     """Runs that have said or been told something since."""
-    shown: list[tuple[Message, bool]] = []
+    shown: list[tuple[Message | FilesTold, bool]] = []
+    told, told_to = None, None
     for entry in reversed(_as_they_were_heard(entries)):
         message = entry.message
+        if told is not None and not (isinstance(message, UserMessage) and entry.run_id == told_to):
+            shown.append((told, False))
+            told = None
         if message is not None:
             cleared = entry.seq <= prefix.cleared_through and entry.seq not in prefix.pinned
             message = _without_results(message) if cleared else message
@@ -145,9 +157,11 @@ def _shown(entries: Sequence[Entry], prefix: Prefix) -> Iterator[tuple[Message, 
             later |= {entry.run_id} if entry.run_id else set()
             if isinstance(message, AssistantMessage) and message.content:
                 whole_later.add(entry.run_id)
+        elif (found := files_told(entry, snapshot)) is not None:
+            told, told_to = found, entry.run_id
         elif entry.run_id not in whole_later and (piece := piece_of(entry)) is not None:
             shown.append((piece, not later))
-    return reversed(shown)
+    return reversed(shown if told is None else [*shown, (told, False)])
 
 
 def _as_they_were_heard(entries: Sequence[Entry]) -> Sequence[Entry]:
@@ -176,7 +190,7 @@ def _without_refused(message: Message, seq: int, prefix: Prefix) -> Message:
     return msgspec.structs.replace(message, content=blocks)
 
 
-def has_pictures(message: Message | None) -> bool:
+def has_pictures(message: Message | FilesTold | None) -> bool:
     content = None if message is None else message.content
     return isinstance(content, list) and any(map(is_picture, content))
 
@@ -228,12 +242,14 @@ def _unthinking(turn: AssistantTurn) -> AssistantTurn:
     return AssistantTurn([block for block in turn.content if not isinstance(block, Thinking)])
 
 
-def _pair(messages: Sequence[Message]) -> dict[tuple[int, str], _Result]:
+def _pair(messages: Sequence[Message | FilesTold]) -> dict[tuple[int, str], _Result]:
     """Which result belongs to which call: the latest call of that id before it that has none yet.
     A result without a call is left out, and so is a second one."""
     open_calls: dict[str, int] = {}
     results: dict[tuple[int, str], _Result] = {}
     for position, message in enumerate(messages):
+        if isinstance(message, FilesTold):
+            continue
         if isinstance(message, AssistantMessage):
             open_calls.update((call.id, position) for call in message.tool_calls)
             continue

@@ -327,10 +327,11 @@ def _schedule(resources: Resources, run_services: RunServices, intake: Intake) -
 def build_agent(resources: Resources, house: House) -> RunExecutor:
     config, clock, ids = resources.config, resources.clock, resources.ids
     toolbox = Toolbox(house.run_store, house.feed, config, resources.credentials, clock, ids)
+    prompts = settings.prompts(resources)
     setups = RunSetups(
         resources.providers,
         house.toolsets,
-        settings.prompts(resources),
+        prompts,
         settings.models_of(resources),
         resources.models,
         config.agents.thinking_for,
@@ -343,6 +344,7 @@ def build_agent(resources: Resources, house: House) -> RunExecutor:
     )
     history = History(house.ledger)
     house.feed.subscribe(history.hear, EntryAppended)
+    house.feed.subscribe(prompts.files.hear, EntryAppended)
     compactor = Compactor(
         house.ledger,
         history,
@@ -363,6 +365,7 @@ def build_agent(resources: Resources, house: House) -> RunExecutor:
         clock,
         ids,
         Pictures(),
+        prompts.files,
         config.agents.defaults.cache_retention,
     )
     return RunExecutor(setups, loop, compactor, ids)

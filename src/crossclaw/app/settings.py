@@ -94,6 +94,7 @@ def prompts(resources: Resources) -> Prompts:
         lambda run: colleagues(resources.config, run.key, run.authority),
         lambda: sandboxes_write(resources.config.agents),
         introductions(resources).of,
+        resources.clock.now_ms,
     )
 
 

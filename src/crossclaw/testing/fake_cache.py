@@ -7,10 +7,14 @@ tenth of the input price, writing for five minutes 1.25 of it, for an hour twice
 
     cache = PromptCache()
     usage = cache.charge(body)     # of one request to /v1/messages
-    cache.paid / cache.ideal       # what it cost, beside a cache that forgets nothing
+    cache.paid / cache.ideal       # what it cost, beside one that pays for nothing twice
+
+The ideal pays for every block once, wherever it stands: a beginning that changes, and so has the whole conversation
+read anew, is no excuse.
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,7 +41,7 @@ class Block(msgspec.Struct, frozen=True):
 class PromptCache:
     def __init__(self) -> None:
         self._remembered: set[str] = set()
-        self._sent: set[str] = set()
+        self._sent: Counter[tuple[str, int]] = Counter()
         self.paid = 0.0
         """In prices of one input token."""
         self.ideal = 0.0
@@ -52,7 +56,7 @@ class PromptCache:
         price = WRITE_HOUR if marked and marked[-1].mark == "1h" else WRITE
         self._remembered |= {block.digest for block in marked}
         self.paid += read * READ + written * price + (total - read - written)
-        self._count_ideal(blocks, total, price)
+        self._count_ideal(body, total, price)
         usage = Usage(input=total - read - written, cache_read=read, cache_write=written)
         self.requests.append(usage)
         return usage
@@ -71,9 +75,11 @@ class PromptCache:
         ]
         return max(found, default=0)
 
-    def _count_ideal(self, blocks: list[Block], total: int, price: float) -> None:
-        known = max((b.tokens for b in blocks if b.digest in self._sent), default=0)
-        self._sent |= {block.digest for block in blocks}
+    def _count_ideal(self, body: dict[str, Any], total: int, price: float) -> None:
+        pieces = Counter(_pieces(body))  # the same words said twice are two
+        known = sum(size * times for (_, size), times in (pieces & self._sent).items())
+        self._sent |= pieces
+        known = min(known // BYTES_A_TOKEN, total)
         worth = known if known >= LEAST_TOKENS else 0
         self.ideal += worth * READ + (total - worth) * (price if total >= LEAST_TOKENS else 1.0)
 
@@ -87,6 +93,17 @@ def blocks_of(body: dict[str, Any]) -> Iterator[Block]:
         size += _size(part, data)
         kept = (mark.get("ttl") or "5m") if mark else None
         yield Block(digest.hexdigest(), size // BYTES_A_TOKEN, kept)
+
+
+def _pieces(body: dict[str, Any]) -> Iterator[tuple[str, int]]:
+    """What is sent, each part by itself; a system prompt by its paragraphs."""
+    for part in _parts(body):
+        data = msgspec.json.encode(unmarked(part), order="sorted")
+        if isinstance(part, dict) and "role" not in part and "text" in part:
+            for paragraph in data.split(b"\\n\\n"):
+                yield hashlib.blake2s(paragraph).hexdigest(), len(paragraph) + 4
+        else:
+            yield hashlib.blake2s(data).hexdigest(), _size(part, data)
 
 
 def _size(part: Any, data: bytes) -> int:
