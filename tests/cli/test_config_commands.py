@@ -62,16 +62,40 @@ def test_what_stands_in_an_included_file_is_told_with_its_place(person: Person) 
     assert f"Take it out there: {part}:2" in done.stderr
 
 
-def test_a_config_that_does_not_load_is_mended_by_one_change(person: Person) -> None:
+def test_a_config_that_does_not_load_is_fixed_change_by_change(person: Person) -> None:
     person.write_config("{\n  agnets: {}, // oh\n  gateway: { port: 'many' },\n}")
 
     half = person.types("config", "unset", "agnets")
-    assert half.returncode == Exit.FAILED, "it would still not load"
-    person.write_config("{\n  agnets: {}, // oh\n}")
-    whole = person.types("config", "unset", "agnets")
+    assert half.returncode == Exit.OK
+    assert "still does not load" in half.stderr
+    whole = person.types("config", "unset", "gateway.port")
 
     assert whole.returncode == 0, whole.stderr
-    assert person.config_path.read_text() == "{\n  // oh\n}"
+    assert person.config_path.read_text() == "{\n  // oh\n  gateway: { },\n}"
+
+
+def test_two_faults_are_fixed_one_after_the_other_and_none_is_added(person: Person) -> None:
+    person.write_config('{ gateway: { port: "x" }, hooks: { enabled: true, path: "/" } }')
+
+    worse = person.types("config", "set", "session.scope", "nonsense")
+    first = person.types("config", "set", "gateway.port", "18799")
+    second = person.types("config", "set", "hooks.enabled", "false")
+
+    assert worse.returncode == Exit.FAILED
+    assert "nonsense" not in person.config_path.read_text()
+    assert first.returncode == Exit.OK
+    assert "hooks.token" in first.stderr
+    assert second.returncode == Exit.OK
+    assert "does not load" not in second.stderr
+    assert person.types("config", "check").returncode == Exit.OK
+
+
+def test_an_error_of_meaning_has_its_file_and_line_too(person: Person) -> None:
+    person.write_config("{\n  hooks: {\n    enabled: true,\n  },\n}")
+
+    done = person.types("config", "check")
+
+    assert "openclaw.json:3: hooks.enabled" in done.stderr
 
 
 def test_a_change_that_would_not_load_is_not_made(person: Person) -> None:

@@ -6,26 +6,37 @@ import msgspec
 import pytest
 
 from crossclaw.config import Config
-from crossclaw.config.supported import not_yet
-from crossclaw.domain.errors import ConfigInvalid, SandboxMissing
+from crossclaw.config.supported import not_yet, refuse_unsupported, unsupported
+from crossclaw.domain.errors import SandboxMissing
+from crossclaw.policy.tools import tool_layers
 from crossclaw.testing import ScriptedProvider, open_house
 
 
 @pytest.mark.parametrize(
-    ("raw", "names"),
+    ("raw", "agent_id", "name"),
     [
-        ({"tools": {"exec": {"security": "allowlist"}}}, r"tools\.exec\.security of agent main"),
-        ({"tools": {"exec": {"ask": "on-miss"}}}, r"tools\.exec\.ask"),
-        ({"tools": {"exec": {"mode": "auto"}}}, r"tools\.exec\.mode"),
-        ({"agents": {"list": [{"id": "ops", "tools": {"exec": {"host": "node"}}}]}}, "agent ops"),
+        ({"tools": {"exec": {"security": "allowlist", "ask": "on-miss"}}}, "main", "security"),
+        ({"tools": {"exec": {"ask": "on-miss"}}}, "main", "ask"),
+        ({"tools": {"exec": {"mode": "auto"}}}, "main", "mode"),
+        (
+            {"agents": {"list": [{"id": "ops", "tools": {"exec": {"host": "node"}}}]}},
+            "ops",
+            "host",
+        ),
     ],
 )
-async def test_a_lock_that_is_not_built_yet_is_refused_rather_than_ignored(
-    tmp_path: Path, raw: dict[str, object], names: str
+def test_commands_that_would_need_a_yes_are_denied_and_the_owner_reads_why(
+    raw: dict[str, object], agent_id: str, name: str
 ) -> None:
-    with pytest.raises(ConfigInvalid, match=names):
-        async with open_house(tmp_path, ScriptedProvider([]), config=msgspec.convert(raw, Config)):
-            pass
+    config = msgspec.convert(raw, Config)
+
+    denying = [
+        layer.setting for layer in tool_layers(config, agent_id) if "group:runtime" in layer.deny
+    ]
+
+    assert f"tools.exec.{name}" in denying
+    assert [finding.path[-1] for finding in unsupported(config)][:1] == [name]
+    refuse_unsupported(config)  # it starts
 
 
 @pytest.mark.spec("V4")

@@ -12,7 +12,6 @@ from pathlib import Path
 import anyio
 
 from crossclaw.config import Loaded, load
-from crossclaw.config.supported import refuse_unsupported
 from crossclaw.domain.errors import CrossclawError
 
 log = logging.getLogger(__name__)
@@ -92,7 +91,6 @@ def _read(path: Path, environ: Mapping[str, str]) -> Loaded | None:
     """What is written now, if it is a good config."""
     try:
         fresh = load(path, environ)
-        refuse_unsupported(fresh.config)
     except CrossclawError as error:
         log.warning("the changed config is not taken over, the one before holds on: %s", error)
         return None

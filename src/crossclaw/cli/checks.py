@@ -15,7 +15,7 @@ from crossclaw.client.finding import PROBE_S, is_taken, local_port, named_port, 
 from crossclaw.config.paths import LEGACY_FOLDERS
 from crossclaw.config.profiles import find_profiles
 from crossclaw.config.providers import ProviderEntry, model_fault
-from crossclaw.config.supported import not_yet, refuse_unsupported
+from crossclaw.config.supported import not_yet
 from crossclaw.config.token import TOKEN_VARIABLE
 from crossclaw.domain.errors import ConfigInvalid, SandboxMissing, StoreError
 from crossclaw.providers.failures import key_variable
@@ -42,9 +42,8 @@ Check = Callable[[StateLocation], Iterator[Finding]]
 def look_at_config() -> Iterator[Finding]:
     try:
         place = find_place()
-        refuse_unsupported(place.config)
     except ConfigInvalid as error:
-        todo = "Mend it; crossclaw config check looks again."
+        todo = "Fix it; crossclaw config check looks again."
         yield Finding("config", "error", told_whole(error), todo)
         return
     path = place.loaded.path

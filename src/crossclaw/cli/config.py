@@ -16,7 +16,6 @@ from crossclaw.config.check import near_miss
 from crossclaw.config.file import ConfigFile
 from crossclaw.config.positions import KeyPath
 from crossclaw.config.source import Source, dotted
-from crossclaw.config.supported import refuse_unsupported
 from crossclaw.domain.errors import ConfigInvalid
 
 _KEY = "dotted, as agents.defaults.model or agents.list[0].name"
@@ -104,12 +103,16 @@ def _set(arguments: Arguments) -> int:
     file = ConfigFile(place.paths.config_path, place.environ)
     path = parse_key(arguments.key)
     file.put(path, parse_value(arguments.value))
-    return _saved(place, file, f"{dotted(path)} is set in {file.path}")
+    return _saved(place, file, path, f"{dotted(path)} is set in {file.path}")
 
 
-def _saved(place: StateLocation, file: ConfigFile, told: str) -> int:
-    file.save()
+def _saved(place: StateLocation, file: ConfigFile, path: KeyPath, told: str) -> int:
+    left = file.save_no_worse(path)
     out(told)
+    if left:
+        shown = "\n".join(f"  {cleaned(line)}" for line in left)
+        note(f"the file still does not load; to fix, with crossclaw config set or unset:\n{shown}")
+        return Exit.OK
     for text in find_place().loaded.warnings:
         if text not in place.loaded.warnings:
             note(f"warning: {text}")
@@ -137,7 +140,7 @@ def _unset(arguments: Arguments) -> int:
     if not file.has(path):
         raise _not_there(place, file, path)
     file.remove(path)
-    return _saved(place, file, f"{dotted(path)} is no longer in {file.path}")
+    return _saved(place, file, path, f"{dotted(path)} is no longer in {file.path}")
 
 
 def _not_there(place: StateLocation, file: ConfigFile, path: KeyPath) -> CommandFailed:
@@ -177,7 +180,6 @@ def _check(arguments: Arguments) -> int:
     if not place.loaded.exists:
         out(f"there is no {place.loaded.path}; everything is at its default")
         return Exit.OK
-    refuse_unsupported(place.config)
     for line in located_warnings(place):
         out(f"warning: {line}")
     out(f"{place.loaded.path} is good")

@@ -14,7 +14,6 @@ from crossclaw.config.model import Config
 from crossclaw.config.positions import KeyPath, spans_of
 from crossclaw.config.remote import local_only, stale_secrets
 from crossclaw.config.source import INCLUDE, Source, dotted, parse, read_text
-from crossclaw.config.supported import refuse_unsupported
 from crossclaw.config.textedit import insert_last, remove_member, replace_value, written
 from crossclaw.disk.private import draft_of, make_folder, put_in_place
 from crossclaw.domain.errors import ConfigInvalid
@@ -105,6 +104,32 @@ class ConfigFile:
             put_in_place(draft, self.path)
             return loaded
 
+    def save_no_worse(self, changed: KeyPath) -> tuple[str, ...]:
+        """As `save`; but a file that did not load before may keep faults elsewhere than at what was
+        changed, so that they can be fixed one by one. Answers those that are left."""
+        try:
+            self.save()
+            return ()
+        except NotChanged as error:
+            left, before = error.problems, self._faults_before()
+            new = [path for path, why in left if (path, why) not in before]
+            if not before or any(_related(path, changed) for path in new):
+                raise
+        with self._draft() as draft:
+            put_in_place(draft, self.path)
+        return tuple(f"{dotted(path)}: {why}" for path, why in left)
+
+    def _faults_before(self) -> tuple[tuple[KeyPath, str], ...]:
+        if self._from_wire or not self.path.exists():
+            return ()
+        try:
+            load(self.path, self._environ)
+        except Unloadable as error:
+            return error.problems
+        except ConfigInvalid:
+            return ()  # not even read: then nothing can be compared
+        return ()
+
     def check(self) -> Loaded:
         """What saving would say; nothing is written."""
         self._hold_to_the_wire()
@@ -166,10 +191,15 @@ class ConfigFile:
             loaded = load(draft, self._environ)
             if self.path.resolve() in [each.resolve() for each in loaded.files]:
                 raise ConfigInvalid(f"{draft} includes itself")  # the draft has another name
-            refuse_unsupported(loaded.config)
             return loaded
         except ConfigInvalid as error:
             text = str(error).replace(str(draft), str(self.path))
             problems = error.problems if isinstance(error, Unloadable) else (((), text),)
             why = f"{self.path} was not changed; it would not load:\n{text}"
             raise NotChanged(why, problems) from None
+
+
+def _related(one: KeyPath, other: KeyPath) -> bool:
+    """Whether one of them is inside the other."""
+    shorter = min(len(one), len(other))
+    return one[:shorter] == other[:shorter]

@@ -13,6 +13,7 @@ from crossclaw.config.positions import KeyPath
 from crossclaw.config.providers import APIS
 from crossclaw.config.section import Loose, Secrets
 from crossclaw.config.source import Source, dotted
+from crossclaw.config.supported import unsupported
 from crossclaw.config.variables import Missing, substitute, variables_of, written_variables
 from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.errors import ConfigInvalid
@@ -155,6 +156,7 @@ def _contradictions(config: Config) -> Iterator[Finding]:
                 f'no agent "{binding.agent_id}" is configured ({known}); the binding is not used',
             )
     yield from lint(config)
+    yield from unsupported(config)
     for name, provider in config.models.providers.items():
         if provider.api is not None and provider.api not in APIS:
             yield _foreign_api(("models", "providers", name, "api"), provider.api)

@@ -1,49 +1,66 @@
-"""Settings of OpenClaw that this release cannot keep yet. A lock that is asked for and missing is
-refused; ignoring it would let something run free that was meant to be locked in."""
+"""Settings of OpenClaw that this release cannot keep. A lock that is asked for and missing is never
+ignored: where it can be kept by closing more (commands that would need a yes are denied), the gateway
+starts and says so; otherwise it is refused, with the line that says it."""
 
-from crossclaw.config.heartbeat import EVERY, HeartbeatConfig
+from collections.abc import Iterator
+
+from crossclaw.config.check import Finding, Note, Problem
+from crossclaw.config.heartbeat import EVERY
 from crossclaw.config.model import Config
+from crossclaw.config.named_models import each_agent
+from crossclaw.config.positions import KeyPath
 from crossclaw.config.tools import ExecTool
 from crossclaw.domain.durations import parse_duration
 from crossclaw.domain.errors import ConfigInvalid, Invalid
 
 
+def unsupported(config: Config) -> Iterator[Finding]:
+    yield from _odd_heartbeats(config)
+    yield from _exec_locks(config)
+    hooks = config.hooks
+    if hooks.enabled and not hooks.token:
+        text = "hooks.enabled needs hooks.token: a random text of 32 characters"
+        yield Problem(("hooks", "enabled"), text)
+    if hooks.enabled and hooks.base_path == "/":
+        yield Problem(("hooks", "path"), "hooks.path must not be /; /hooks is usual")
+    for index, mapping in enumerate(hooks.mappings if hooks.enabled else ()):
+        if mapping.transform:
+            yield Problem(
+                ("hooks", "mappings", index, "transform"),
+                "names a module of Node.js, which cannot run here; what it does must be said with "
+                "messageTemplate, textTemplate and match, or by a program in between",
+            )
+
+
 def refuse_unsupported(config: Config) -> None:
-    for agent_id in config.agents.ids():
-        _refuse_exec_locks(agent_id, config.agents.exec_for(agent_id, config.tools.exec))
+    """For a config that did not come from a file; what `load` reads was looked at there."""
+    for finding in unsupported(config):
+        if isinstance(finding, Problem):
+            raise ConfigInvalid(finding.text)
+
+
+def _odd_heartbeats(config: Config) -> Iterator[Finding]:
+    defaults: KeyPath = ("agents", "defaults")
+    where = {agent.id: path for path, agent in each_agent(config) if agent.heartbeat}
     for agent_id, settings in config.agents.heartbeats().items():
-        _refuse_odd_heartbeat(agent_id, settings)
-    if config.hooks.enabled and not config.hooks.token:
-        raise ConfigInvalid("hooks.enabled needs hooks.token: a random text of 32 characters")
-    if config.hooks.enabled and config.hooks.base_path == "/":
-        raise ConfigInvalid("hooks.path must not be /; /hooks is usual")
-    if config.hooks.enabled and any(mapping.transform for mapping in config.hooks.mappings):
-        raise ConfigInvalid(
-            "hooks.mappings[].transform names a module of Node.js, which cannot run here; what it does "
-            "must be said with messageTemplate, textTemplate and match, or by a program in between"
-        )
+        try:
+            parse_duration(settings.every or EVERY, default_unit="m")
+        except Invalid as error:
+            path = (*where.get(agent_id, defaults), "heartbeat", "every")
+            yield Problem(path, f"heartbeat.every of agent {agent_id}: {error}")
 
 
-def _refuse_odd_heartbeat(agent_id: str, settings: HeartbeatConfig) -> None:
-    try:
-        parse_duration(settings.every or EVERY, default_unit="m")
-    except Invalid as error:
-        raise ConfigInvalid(f"heartbeat.every of agent {agent_id}: {error}") from None
-
-
-def _refuse_exec_locks(agent_id: str, settings: ExecTool) -> None:
-    asked = {
-        "security": settings.security == "allowlist",
-        "ask": settings.ask not in (None, "off"),
-        "mode": settings.mode not in (None, "deny", "full"),
-        "host": settings.host == "node",
-    }
-    for name in (name for name, is_set in asked.items() if is_set):
-        raise ConfigInvalid(
-            f"tools.exec.{name} of agent {agent_id} asks for allow lists, approvals or nodes, which "
-            "this release has not; use tools.exec.security deny or full, or "
-            "agents.defaults.sandbox.mode all to lock commands in"
-        )
+def _exec_locks(config: Config) -> Iterator[Finding]:
+    found: list[tuple[KeyPath, ExecTool]] = [(("tools", "exec"), config.tools.exec)]
+    found += [((*path, "tools", "exec"), agent.tools.exec) for path, agent in each_agent(config)]
+    for path, settings in found:
+        for name in settings.locks:
+            yield Note(
+                (*path, name),
+                "there are no allow lists, approvals or nodes for commands yet, so agents that would "
+                "need them may run no commands; tools.exec.security full lets them, and "
+                "agents.defaults.sandbox.mode all locks their commands in",
+            )
 
 
 def not_yet(config: Config) -> list[str]:

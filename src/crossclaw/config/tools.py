@@ -59,17 +59,29 @@ class ExecTool(Section, frozen=True):
     """`host: sandbox` keeps commands in the sandbox: a session without one cannot run any."""
 
     host: Literal["auto", "sandbox", "gateway", "node"] | None = None
-    """Where commands run; `node` is refused."""
+    """Where commands run; with `node` none do, there are no commands on nodes yet."""
     security: Literal["deny", "allowlist", "full"] | None = None
-    """`deny`: no commands; `allowlist` is refused."""
+    """`deny`: no commands; so far `allowlist` too, since there are no lists yet."""
     ask: Literal["off", "on-miss", "always"] | None = None
-    """Anything but `off` is refused: there are no approvals yet."""
+    """With anything but `off` no commands run: there are no approvals yet."""
     mode: Literal["deny", "allowlist", "ask", "auto", "full"] | None = None
     """The newer spelling of `security` and `ask` together."""
     timeout_sec: Positive | None = None
     """How long a command may take."""
     pass_env: tuple[str, ...] | None = None
     """Variables of the gateway that commands get beside the harmless ones."""
+
+    @property
+    def locks(self) -> list[str]:
+        """The settings that ask for a list, a yes or a node before a command runs."""
+        asked = {
+            "security": self.security == "allowlist",
+            "ask": self.ask == "always" or (self.ask == "on-miss" and self.security != "full"),
+            "mode": self.mode not in (None, "deny", "full"),
+            "host": self.host == "node",
+        }
+        return [name for name, is_set in asked.items() if is_set]
+
     local = names("passEnv pathPrepend safeBins safeBinTrustedDirs")
     unused = names(
         "node backgroundMs cleanupMs notifyOnExit notifyOnExitEmptySuccess applyPatch pathPrepend"

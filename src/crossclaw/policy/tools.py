@@ -153,6 +153,8 @@ def _switches(config: Config, agent_id: str) -> list[Layer]:
     switched = []
     if "deny" in (settings.security, settings.mode):
         switched.append(Layer("tools.exec.security", deny=("group:runtime",)))
+    for name in settings.locks:
+        switched.append(Layer(f"tools.exec.{name}", deny=("group:runtime",)))
     if not config.tools.web.fetch.enabled:
         switched.append(Layer("tools.web.fetch.enabled", deny=("web_fetch",)))
     return switched
