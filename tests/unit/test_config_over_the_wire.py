@@ -297,6 +297,8 @@ HARMLESS = {
     "gateway.controlUi.basePath",  # a part of an address
     "hooks.path", "hooks.mappings.match.path",
     "tools.exec.host", "agents.list.tools.exec.host", "agents.entries.tools.exec.host",  # where, out of a fixed list
+    "agents.defaults.sandbox.limits.workspaceFiles", "agents.list.sandbox.limits.workspaceFiles",
+    "agents.entries.sandbox.limits.workspaceFiles",  # a number
     "commands", "gateway.nodes.denyCommands",
     "env.vars",  # `env` as a whole is local
 }  # fmt: skip
