@@ -180,6 +180,19 @@ async def test_a_wrong_question_is_answered_with_what_would_work(
     assert complaint in result
 
 
+@pytest.mark.spec("L1", "L2")
+async def test_sessions_that_rested_longer_are_left_out(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider()) as house:
+        await say(house, "agent:main:old", "say: hi", "r1")
+        await anyio.sleep(600)
+        await say(house, "agent:main:new", "say: hi", "r2")
+        recent = await call(house, "tool.sessions_list", activeMinutes=9.5)
+        all_of_them = await call(house, "tool.sessions_list", activeMinutes=11)
+
+    assert [row["key"] for row in recent["sessions"]] == ["agent:main:new"]
+    assert all_of_them["count"] == 2
+
+
 @pytest.mark.spec("H1", "H2", "H3")
 async def test_an_agent_reads_a_history_page_by_page(tmp_path: Path) -> None:
     async with open_house(tmp_path, RehearsalProvider()) as house:

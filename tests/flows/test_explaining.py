@@ -118,6 +118,33 @@ async def test_the_send_policy_is_explained_for_sends_and_deliveries(tmp_path: P
     assert "not set up" in nowhere["reasons"][-1]["reason"]
 
 
+@pytest.mark.spec("Y4")
+@pytest.mark.parametrize(
+    ("new", "reason"),
+    [
+        (NewSession(key=MAIN, session_id="m", channel="webchat"), "its chat is on webchat"),
+        (NewSession(key=MAIN, session_id="m", channel="discord"), "it has no chat that a reply could go to"),
+        (NewSession(key=SessionKey.group("main", "memory", "1"), session_id="g"), "its chat is on memory"),
+        (
+            NewSession(key=MAIN, session_id="m", channel="webchat", address=Address("signal", "1")),
+            "its chat is on signal, which is not set up here",
+        ),
+    ],
+)  # fmt: skip
+async def test_where_a_reply_would_go_is_explained(
+    tmp_path: Path, new: NewSession, reason: str
+) -> None:
+    async with open_house(
+        tmp_path, RehearsalProvider(), channels=[MemoryChannel("memory")]
+    ) as house:
+        await house.ledger.do(EnsureSession(new=new, at=1))
+        answer = await explain(house, "main", "deliver", new.key.text)
+
+    (address,) = [each for each in answer["reasons"] if each["about"] == "address"]
+    assert address["reason"] == reason
+    assert address["allowed"] is (reason in ("its chat is on webchat", "its chat is on memory"))
+
+
 @pytest.mark.spec("P3", "P4")
 @pytest.mark.parametrize(
     ("source", "to", "refused"),

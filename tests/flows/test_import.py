@@ -214,10 +214,14 @@ async def test_a_transcript_that_has_grown_there_brings_what_is_new(tmp_path: Pa
     folder, state = a_folder(tmp_path / "there"), tmp_path / "state"
     await bring(folder, state)
     with (folder / "agents/main/sessions" / f"{MAIN}.jsonl").open("ab") as file:
-        file.write(lines(message(9, {"role": "user", "content": "And now?"})))
+        file.write(lines(message(9, {"role": "user", "content": "And now?"})) + b"no JSON\n")
     newer = {**ENTRY, "updatedAt": ENTRY["updatedAt"] + 5, "totalTokens": 99}
     write(folder, {"agent:main:main": newer})
-    assert (await bring(folder, state)).messages == 1
+    report = await bring(folder, state)
+    assert report.messages == 1
+    assert (
+        f"{MAIN}.jsonl:{len(LINES) + 2}: " in report.problems[0]
+    )  # counted from the file's beginning
     ledger = SqliteLedger(state / "crossclaw.sqlite", inline=True)
     session = await ledger.find_session_by_id(MAIN)
     await ledger.close()

@@ -4,6 +4,7 @@
     make mutants N=40         fewer
     make mutants ALL=1        the whole set
     make mutants MAP=keep     with the map of tests from last time
+    make mutants AGAIN=1      those that were alive last time, with that map
 
 It fails when fewer than nine in ten are killed. What survives and may stands in docs/mutants.md with its reason.
 Kept in .mutants: the map, and the fate of every mutant that was tried.
@@ -26,6 +27,7 @@ from tests.mutants.mapping import FOLDER, TESTS, Map, read_map
 from tests.mutants.trying import Fate, attempt, collect
 
 KILLED_MIN = 0.9
+LIVING: tuple[Fate, ...] = ("survived", "untested")
 TESTS_MAX = 400  # of one mutant: beyond, the quickest of those that cross the line
 SECONDS_MAX = 90.0  # of processor time that they took when they were mapped
 Answer = tuple[Mutant, Fate, float, int]
@@ -39,7 +41,10 @@ def main() -> int:
         _measure(options.jobs)
     every = all_mutants()
     every = [each for each in every if options.only in each.file]
-    chosen = every if options.all else sample(every, options.count, options.seed)
+    if options.again:
+        alive = _alive()
+        every = [each for each in every if _name(each) in alive]
+    chosen = every if options.all or options.again else sample(every, options.count, options.seed)
     print(f"{len(chosen)} of {len(every)} mutants, seed {options.seed}", flush=True)
     fates = _try_all(chosen, options.jobs)
     return _report(fates)
@@ -50,10 +55,18 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=400)
     parser.add_argument("--seed", type=int, default=13)
     parser.add_argument("--all", action="store_true")
+    parser.add_argument("--again", action="store_true", help="those that were alive last time")
     parser.add_argument("--only", default="", help="a piece of the file's path")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--keep-map", action="store_true")
     return parser.parse_args()
+
+
+def _alive() -> set[str]:
+    """By their names, from what is kept of former runs: the last fate counts."""
+    kept = (FOLDER / "fates.jsonl").read_text("utf-8").splitlines()
+    fates = {name: fate for name, _, fate, *_ in map(json.loads, kept)}
+    return {name for name, fate in fates.items() if fate in LIVING}
 
 
 def _measure(jobs: int) -> None:
@@ -86,7 +99,7 @@ def _try_all(chosen: list[Mutant], jobs: int) -> dict[Mutant, Fate]:
                 json.dumps([_name(mutant), mutant.line, fate, round(seconds, 1), tests]) + "\n"
             )
             kept.flush()
-            if fate in ("survived", "untested"):
+            if fate in LIVING:
                 print(f"{fate} ({tests} tests, {seconds:.0f} s): {mutant}", flush=True)
     print(f"{time.monotonic() - began:.0f} s")
     return fates
@@ -139,7 +152,7 @@ def _report(fates: dict[Mutant, Fate]) -> int:
     killed = counted["killed"] + counted["timeout"]
     rate = killed / fit if fit else 1.0
     known = REASONS.read_text("utf-8") if REASONS.exists() else ""
-    left = [each for each, fate in sorted(fates.items()) if fate in ("survived", "untested")]
+    left = [each for each, fate in sorted(fates.items()) if fate in LIVING]
     new = [each for each in left if _name(each) not in known]
     print(f"{killed} of {fit} killed ({rate:.1%}); {dict(counted)}; without a reason: {len(new)}")
     return int(rate < KILLED_MIN)

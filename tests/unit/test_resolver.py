@@ -9,7 +9,7 @@ import pytest
 
 from crossclaw.config import Config
 from crossclaw.domain.authority import Authority
-from crossclaw.domain.errors import NotFound
+from crossclaw.domain.errors import Invalid, NotFound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import NewSession
 from crossclaw.door.principal import Principal, person_principal, session_principal
@@ -92,4 +92,23 @@ async def test_only_a_person_names_a_session_that_is_not_there_yet(tmp_path: Pat
     handle = await resolver.resolve(person, "agent:main:new", "create")
 
     assert (handle.key.text, handle.session) == ("agent:main:new", None)
+    await ledger.close()
+
+
+@pytest.mark.spec("S1", "K6")
+async def test_a_label_is_looked_for_at_the_agent_that_is_named(tmp_path: Path) -> None:
+    ledger = SqliteLedger(tmp_path / "ledger.sqlite", inline=True)
+    for agent in ("main", "ops"):
+        new = NewSession(key=SessionKey.named(agent, "x"), session_id=f"of-{agent}", label="twin")
+        await ledger.do(EnsureSession(new=new, at=1))
+    config = msgspec.convert({"agents": {"list": [{"id": "main"}, {"id": "ops"}]}}, Config)
+    resolver, person = Resolver(ledger, config), person_principal("p", {"operator.read"})
+
+    found = await resolver.resolve_label(person, " twin ", "Ops", "see")
+    with pytest.raises(
+        Invalid, match=r"several sessions have the label 'twin': agent:\w+:x, agent:\w+:x;"
+    ):
+        await resolver.resolve_label(person, "twin", None, "see")
+
+    assert found.key == SessionKey.named("ops", "x")
     await ledger.close()

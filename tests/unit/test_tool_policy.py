@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from crossclaw.config import Config
 from crossclaw.config.agents import SandboxConfig
 from crossclaw.config.tools import ToolPolicy
-from crossclaw.domain.authority import Authority
+from crossclaw.domain.authority import Arm, Authority
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.tools import (
     BUILT_IN,
@@ -23,6 +23,7 @@ from crossclaw.domain.tools import (
 from crossclaw.policy.sandbox import decide_sandbox
 from crossclaw.policy.tools import (
     Layer,
+    arm_layers,
     decide_tool,
     layer_of,
     may_allow_any,
@@ -236,3 +237,20 @@ def test_authority_means_a_long_mcp_tool_by_each_of_its_names(spelled: str) -> N
         mcp_declaration(name, (whole, raw)), [], Authority(denied_tools=said)
     ).allowed
     assert may_allow_any(prefixes_of(server), [], Authority(tools=said))
+
+
+@pytest.mark.spec("B3")
+def test_the_arm_of_an_agent_that_is_gone_has_no_tools() -> None:
+    layers = arm_layers(Config(), Arm("nobody"))
+
+    assert allowed_tools(NAMES, layers) == frozenset()
+    assert "the agent nobody, for which it works and which is gone" in layers[0].setting
+
+
+@pytest.mark.spec("B3")
+def test_a_refusal_of_an_arms_rules_says_whose_they_are() -> None:
+    config = msgspec.convert({"tools": {"deny": ["read"]}}, Config)
+
+    decision = decide_tool(built_in("read"), arm_layers(config, Arm("main")))
+
+    assert decision.reason == "tools of agent main, for which it works, denies read"

@@ -8,38 +8,69 @@ import msgspec
 
 from crossclaw.domain.messages import encode_message, shown_message
 from crossclaw.domain.sessions import Entry, Session
+from crossclaw.door.registry import Result
 from crossclaw.policy.send import channel_of
 from crossclaw.sessions.budgets import BudgetRow
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class RowFacts(Result, frozen=True, kw_only=True):
+    """What every row of a session says, whoever asks."""
+
     key: str
     kind: str
     channel: str
     updated_at: int
-    updated: str
-    """The same for readers."""
     session_id: str
+    model: str
+    total_tokens: int
+    system_sent: bool
+    aborted_last_run: bool
     display_name: str | None = None
     label: str | None = None
-    model: str | None = None
     context_tokens: int | None = None
-    total_tokens: int | None = None
     thinking_level: str | None = None
     verbose_level: str | None = None
-    system_sent: bool | None = None
-    aborted_last_run: bool | None = None
     send_policy: str | None = None
     last_channel: str | None = None
     last_to: str | None = None
+    budget: BudgetRow | None = None
+    agent_gone: bool = False
+    """True for a session whose agent is no longer configured: it is read and deleted, not talked to."""
+    unreadable: bool = False
+    """True for a session whose stored form is damaged: `crossclaw doctor` names it."""
+
+
+def row_facts(
+    session: Session, *, window: int, budget: BudgetRow | None, agent_gone: bool
+) -> dict[str, Any]:
+    """All of them but key, kind and model, which have another form for agents than for clients."""
+    return {
+        "channel": channel_field(session),
+        "updated_at": session.updated_at,
+        "session_id": session.session_id,
+        "total_tokens": session.total_tokens,
+        "system_sent": session.system_sent,
+        "aborted_last_run": session.aborted_last_run,
+        "display_name": session.display_name,
+        "label": session.label,
+        "context_tokens": session.context_tokens or window,
+        "thinking_level": session.thinking,
+        "verbose_level": session.verbose,
+        "send_policy": session.send_policy,
+        "last_channel": last_channel(session),
+        "last_to": session.last_address.to if session.last_address else None,
+        "budget": budget,
+        "agent_gone": agent_gone,
+        "unreadable": session.unreadable,
+    }
+
+
+class Row(RowFacts, frozen=True, kw_only=True):
+    updated: str
+    """The same as `updatedAt` for readers."""
     delivery_context: dict[str, str] | None = None
     transcript_path: str | None = None
     messages: list[Any] | None = None
-    budget: BudgetRow | None = None
-    agent_gone: bool | None = None
-    """True for a session whose agent is no longer configured: it is read and deleted, not talked to."""
-    unreadable: bool | None = None
-    """True for a session whose stored form is damaged."""
 
 
 def channel_field(session: Session) -> str:
@@ -80,28 +111,12 @@ def tool_row(
     return Row(
         key=session.key.display(caller_agent_id),
         kind=session.key.kind,
-        channel=channel_field(session),
-        updated_at=session.updated_at,
-        updated=_readable(session.updated_at),
-        session_id=session.session_id,
-        display_name=session.display_name,
-        label=session.label,
         model=model,
-        context_tokens=session.context_tokens or window,
-        total_tokens=session.total_tokens,
-        thinking_level=session.thinking,
-        verbose_level=session.verbose,
-        system_sent=session.system_sent,
-        aborted_last_run=session.aborted_last_run,
-        send_policy=session.send_policy,
-        last_channel=last_channel(session),
-        last_to=address.to if address else None,
+        updated=_readable(session.updated_at),
         delivery_context=context,
         transcript_path=str(transcript) if transcript else None,
         messages=messages,
-        budget=budget,
-        agent_gone=agent_gone or None,
-        unreadable=session.unreadable or None,
+        **row_facts(session, window=window, budget=budget, agent_gone=agent_gone),
     )
 
 

@@ -246,7 +246,7 @@ class Spawns:
         if asking is not None and asking != model:
             mine = as_arm(self._config.agents, parent, mine, asking)
         if parent.is_guest:  # it has the session tools and nothing of this machine; nor has its arm
-            mine = mine.meet(Authority(owner=True, tools=SESSION_TOOLS))
+            mine = mine.meet(Authority(tools=SESSION_TOOLS))
         hops = min(mine.hops_left, self._config.session.agent_to_agent.max_hops)
         return mine.meet(Authority(may_spawn=False, hops_left=hops - 1))
 

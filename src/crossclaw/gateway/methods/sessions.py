@@ -30,7 +30,7 @@ from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.choosing import ModelChoices
 from crossclaw.sessions.fitting import beginning_of, is_said
 from crossclaw.sessions.queueing import DEBOUNCE_MS_MAX, DROPS
-from crossclaw.sessions.rows import UNREADABLE, channel_field, is_unreadable, last_channel
+from crossclaw.sessions.rows import UNREADABLE, RowFacts, is_unreadable, row_facts
 
 LIST_MAX = 1_000  # rows of one answer; a page asks for what it shows
 PREVIEW_KEYS_MAX = 64
@@ -59,43 +59,21 @@ class SessionListParams(Params, frozen=True):
     offset: Annotated[int, msgspec.Meta(ge=0, le=10_000_000)] = 0
 
 
-class SessionRow(Result, frozen=True):
+class SessionRow(RowFacts, frozen=True, kw_only=True):
     """A session on the wire: keys in full, kinds direct or group."""
 
-    key: str
-    kind: str
-    channel: str
     chat_type: str
-    updated_at: int
-    session_id: str
-    system_sent: bool
-    aborted_last_run: bool
     input_tokens: int
     output_tokens: int
-    total_tokens: int
     model_provider: str
-    model: str
-    label: str | None = None
-    display_name: str | None = None
-    thinking_level: str | None = None
-    verbose_level: str | None = None
-    send_policy: str | None = None
     queue_mode: str | None = None
     queue_debounce_ms: int | None = None
     queue_cap: int | None = None
     queue_drop: str | None = None
-    context_tokens: int | None = None
     compaction_count: int = 0
     delivery_context: Address | None = None
-    last_channel: str | None = None
-    last_to: str | None = None
     last_account_id: str | None = None
     spawned_by: str | None = None
-    budget: BudgetRow | None = None
-    agent_gone: bool = False
-    unreadable: bool = False
-    """True for one whose stored form is damaged: `crossclaw doctor` names it."""
-    """Ours: its agent is no longer configured; it is read and deleted, not talked to."""
 
 
 class SessionListResult(Result, frozen=True):
@@ -265,39 +243,25 @@ class Sessions:
     def row(self, session: Session, budget: BudgetRow | None = None) -> SessionRow:
         provider, model = self._model(session)
         key, address = session.key, session.last_address
+        window = self._window(key.agent_id, provider, model)
+        gone = is_gone(self._config.agents, key)
         return SessionRow(
             key=shown_key(key),
             kind="group" if key.kind == "group" else "direct",
-            channel=channel_field(session),
+            model=model,
+            model_provider=provider,
             chat_type=key.chat_type,
-            updated_at=session.updated_at,
-            session_id=session.session_id,
-            system_sent=session.system_sent,
-            aborted_last_run=session.aborted_last_run,
             input_tokens=session.input_tokens,
             output_tokens=session.output_tokens,
-            total_tokens=session.total_tokens,
-            model_provider=provider,
-            model=model,
-            label=session.label,
-            display_name=session.display_name,
-            thinking_level=session.thinking,
-            verbose_level=session.verbose,
-            send_policy=session.send_policy,
             queue_mode=session.queue_mode,
             queue_debounce_ms=session.queue_debounce_ms,
             queue_cap=session.queue_cap,
             queue_drop=session.queue_drop,
-            context_tokens=session.context_tokens or self._window(key.agent_id, provider, model),
             compaction_count=session.compactions,
             delivery_context=address,
-            last_channel=last_channel(session),
-            last_to=address.to if address else None,
             last_account_id=address.account_id if address else None,
             spawned_by=session.spawned_by and SessionKey.stored(session.spawned_by).shown,
-            budget=budget,
-            agent_gone=is_gone(self._config.agents, key),
-            unreadable=session.unreadable,
+            **row_facts(session, window=window, budget=budget, agent_gone=gone),
         )
 
     def _model(self, session: Session | None) -> tuple[str, str]:
