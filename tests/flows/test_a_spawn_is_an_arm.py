@@ -190,6 +190,7 @@ def test_a_child_with_another_model_stands_under_the_rules_for_its_parents(
     arm = as_arm(rules.agents, SessionKey.main("main"), Authority(), "scripted/test")
     own = tool_layers(rules, "main", model="other/model")
     (parent,) = arm.arms
+    assert not as_arm(rules.agents, SessionKey.main("main"), Authority(owner=True), "x/y").owner
 
     assert decide_tool(declared("count"), own).allowed
     assert not decide_tool(declared("count"), (*own, *arm_layers(rules, parent))).allowed

@@ -33,21 +33,21 @@ def confined(agents: Agents, key: SessionKey, authority: Authority) -> Authority
 
 
 def as_arm(agents: Agents, key: SessionKey, authority: Authority, model: str) -> Authority:
-    """What a session may that works as this one's arm: no more than this one in any way. `model` is what
+    """What a session may that works as this one's arm: no more than this one in any way, and nothing that is
+    the owner's alone. `model` is what
     this one uses, since some rules are for one model only."""
     mine = confined(agents, key, authority)
     if mine.sandboxed:
         settings = sandbox_of(agents, key)
         mine = mine.meet(
             Authority(
-                owner=True,
                 network=settings.allows_network,
                 workspace=settings.workspace_access,
                 workspaces=frozenset({key.agent_id}),
             )
         )
     arm = Arm(key.agent_id, model, mine.sandboxed)
-    return mine.meet(Authority(owner=True, arms=frozenset({arm})))
+    return mine.meet(Authority(arms=frozenset({arm})))
 
 
 def sandbox_of(agents: Agents, key: SessionKey) -> SandboxConfig:
