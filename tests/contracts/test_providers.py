@@ -25,7 +25,7 @@ from crossclaw.domain.messages import (
     AssistantBlock,
     AssistantMessage,
     Image,
-    ImageSource,
+    MediaSource,
     Text,
     Thinking,
     ToolUse,
@@ -51,7 +51,7 @@ from crossclaw.testing.fake_models import Broken, FakeModelServer, Raw, Refuse
 from crossclaw.testing.fake_wires import Reply
 
 KEY = "sk-secret-0123456789"
-PIXEL = Image(ImageSource("base64", media_type="image/png", data="iVBORw0KGgo="))
+PIXEL = Image(MediaSource("base64", media_type="image/png", data="iVBORw0KGgo="))
 READ = ToolSpec("read", "Reads a file.", {"properties": {"path": {"type": "string"}}})
 
 

@@ -1,5 +1,6 @@
 """Every rule of the strict fake refuses something, and its switch lets just that pass."""
 
+import base64
 import re
 from typing import Any
 
@@ -42,6 +43,31 @@ def gemini(
     if thinking:
         body["generationConfig"] = {"thinkingConfig": thinking}
     return "/v1beta/models", body
+
+
+PAGE = b"%PDF-1.7 /Type /Page "
+PDF_URL = "data:application/pdf;base64,"
+PNG_NAME = {"type": "base64", "media_type": "image/png", "data": PNG}
+
+
+MOVING = "data:image/gif;base64," + base64.b64encode(b"GIF89a" + b"\x21\xf9\x04" * 2).decode()
+
+
+def encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def claude_document(
+    model: str, data: str, media_type: str = "application/pdf"
+) -> tuple[str, dict[str, Any]]:
+    source = {"type": "base64", "media_type": media_type, "data": data}
+    content = [{"type": "document", "source": source}]
+    return messages(model, messages=[{"role": "user", "content": content}])
+
+
+def gemini_inline(kind: str, data: str) -> tuple[str, dict[str, Any]]:
+    inline = {"inlineData": {"mimeType": kind, "data": data}}
+    return gemini("gemini-4-argon", said=[{"role": "user", "parts": [inline]}])
 
 
 def ollama(model: str, **body: Any) -> tuple[str, dict[str, Any]]:
@@ -112,6 +138,19 @@ REFUSED: dict[str, list[tuple[str, dict[str, Any]]]] = {
             messages=[{"role": "user", "content": [{"type": "image", "source": JPEG_NAME}]}],
         )
     ],
+    "anthropic.documents": [
+        claude_document("claude-opus-5-5", "AAAA"),
+        claude_document("claude-opus-5-5", encoded(PAGE + b"/Encrypt %%EOF")),
+        claude_document("claude-haiku-4-5", encoded(PAGE * 101 + b"%%EOF")),
+        claude_document("claude-opus-5-5", encoded(PAGE), media_type="text/plain"),
+    ],
+    "anthropic.request": [
+        messages("claude-opus-5-5", system="s" * (32 * 1024 * 1024)),
+        messages(
+            "claude-haiku-4-5",
+            messages=[{"role": "user", "content": [{"type": "image", "source": PNG_NAME}] * 101}],
+        ),
+    ],
     "anthropic.prefill": [
         messages("claude-opus-4-8", messages=[TALK[0], {"role": "assistant", "content": "I say"}])
     ],
@@ -159,7 +198,46 @@ REFUSED: dict[str, list[tuple[str, dict[str, Any]]]] = {
             "gpt-6-astra",
             {
                 "role": "user",
+                "content": [{"type": "input_image", "image_url": MOVING}],
+            },
+        ),
+        responses(
+            "gpt-6-astra",
+            {
+                "role": "user",
                 "content": [{"type": "input_image", "image_url": "data:x;base64,AAAA"}],
+            },
+        ),
+    ],
+    "openai.files": [
+        chat(
+            "gpt-4o",
+            {
+                "role": "user",
+                "content": [
+                    {
+                        "type": "file",
+                        "file": {"filename": "a", "file_data": "data:text/plain;base64,AAAA"},
+                    }
+                ],
+            },
+        ),
+        responses(
+            "gpt-6-astra",
+            {
+                "role": "user",
+                "content": [
+                    {"type": "input_file", "filename": "a", "file_data": f"{PDF_URL}AAAA"},
+                ],
+            },
+        ),
+        responses(
+            "gpt-6-astra",
+            {
+                "role": "user",
+                "content": [
+                    {"type": "input_file", "file_data": PDF_URL + encoded(PAGE + b"%%EOF")},
+                ],
             },
         ),
     ],
@@ -180,6 +258,13 @@ REFUSED: dict[str, list[tuple[str, dict[str, Any]]]] = {
     ],
     "gemini.schema": [
         gemini("gemini-4-argon", declared={"type": "object", "$defs": {}}),
+    ],
+    "gemini.inline": [
+        gemini_inline("image/gif", encoded(b"GIF89a")),
+        gemini_inline("image/png", "AAAA"),
+        gemini_inline("application/pdf", encoded(PAGE + b"/Encrypt %%EOF")),
+        gemini_inline("application/pdf", encoded(PAGE * 1_001 + b"%%EOF")),
+        gemini_inline("image/png", PNG + "A" * (20 * 1024 * 1024)),
     ],
     "gemini.level": [
         gemini("gemini-3-pro", thinkingLevel="MEDIUM"),

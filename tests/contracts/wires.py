@@ -8,7 +8,7 @@ from crossclaw.domain.messages import (
     AssistantBlock,
     AssistantMessage,
     Image,
-    ImageSource,
+    MediaSource,
     Text,
     ToolUse,
 )
@@ -29,7 +29,7 @@ from crossclaw.providers.responses import ResponsesProvider
 from crossclaw.testing import FakeModelServer
 
 KEY = "sk-secret-0123456789"
-PIXEL = Image(ImageSource("base64", media_type="image/png", data="iVBORw0KGgo="))
+PIXEL = Image(MediaSource("base64", media_type="image/png", data="iVBORw0KGgo="))
 READ = ToolSpec("read", "Reads a file.", {"properties": {"path": {"type": "string"}}})
 EITHER = ToolSpec(
     "either",

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from crossclaw.app import House
-from crossclaw.domain.messages import Image, ImageSource, Text, ToolResultMessage, UserMessage
+from crossclaw.domain.messages import Image, MediaSource, Text, ToolResultMessage, UserMessage
 from crossclaw.domain.sessions import Entry
 from crossclaw.gateway.methods.chat import HISTORY_BYTES_MAX
 from crossclaw.gateway.methods.search import ENTRY_BYTES_MAX
@@ -17,7 +17,7 @@ from crossclaw.sessions.rows import stored_message
 from crossclaw.testing import ScriptedProvider, open_house
 from tests.flows.talking import call, say
 
-PICTURE = b64encode(b"\x89PNG" + b"\0" * 4_900_000).decode()
+PICTURE = b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 4_900_000).decode()
 
 
 async def looked_at(house: House, pictures: int = 1) -> None:
@@ -154,7 +154,7 @@ def test_at_the_limit_a_message_is_whole_and_a_byte_further_shortened(oldest: bo
 
 @pytest.mark.spec("H3")
 def test_the_beginning_of_a_result_tells_of_its_pictures() -> None:
-    picture = msgspec.to_builtins(Image(ImageSource("base64", "image/png", "A" * 9_000)))
+    picture = msgspec.to_builtins(Image(MediaSource("base64", "image/png", "A" * 9_000)))
     message = ToolResultMessage("c", "read", [msgspec.to_builtins(Text("a chart")), picture])
     entry = Entry(session_id="s", seq=1, entry_id="e", at=1, type="message", message=message)
 

@@ -12,10 +12,10 @@ from crossclaw.app import House
 from crossclaw.display.conversation import Silence, conversation
 from crossclaw.domain.errors import ContextOverflow, ProviderRefused
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.messages import Image, ImageSource, Provenance, Text, UserMessage
+from crossclaw.domain.messages import Image, MediaSource, Provenance, Text, UserMessage
 from crossclaw.domain.runs import NewRun, Run
 from crossclaw.domain.sessions import NewSession
-from crossclaw.providers.contract import ModelRequest, UserTurn
+from crossclaw.providers.contract import ModelRequest, Part, UserTurn
 from crossclaw.testing import ScriptedProvider, open_house
 from tests.flows.talking import call
 
@@ -24,7 +24,7 @@ WINDOW_CHARS = 200_000
 """What the strict model of these stories reads at most."""
 
 
-def blocks(request: ModelRequest) -> list[Text | Image]:
+def blocks(request: ModelRequest) -> list[Part]:
     turns = [turn for turn in request.turns if isinstance(turn, UserTurn)]
     results = [b for turn in turns for result in turn.results for b in result.content]
     return [*results, *(block for turn in turns for block in turn.content)]
@@ -55,7 +55,7 @@ async def give(house: House, content: Any, run_id: str) -> Run:
 
 
 def picture(data: str = "iVBORw0KGgoAAAANSUhEUg==") -> Image:
-    return Image(ImageSource("base64", "image/png", data))
+    return Image(MediaSource("base64", "image/png", data))
 
 
 @pytest.mark.spec("M5", "M1")
@@ -66,7 +66,7 @@ async def test_a_refused_picture_becomes_a_note_and_its_question_is_answered(
     async with open_house(tmp_path, model) as house:
         first = await give(house, [Text("what is this?"), picture()], "r1")
         second = await give(house, "and now?", "r2")
-        entries = await house.ledger.list_entries("s", limit=20)
+        entries = await house.ledger.with_media(await house.ledger.list_entries("s", limit=20))
 
     assert (first.status, second.status) == ("ok", "ok")
     assert "refused it" in str(blocks(model.seen[-1]))

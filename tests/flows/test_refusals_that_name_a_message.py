@@ -11,7 +11,7 @@ import pytest
 from crossclaw import app
 from crossclaw.config import Config, Paths
 from crossclaw.domain.errors import ProviderRefused
-from crossclaw.domain.messages import Image, ImageSource, Text, UserMessage
+from crossclaw.domain.messages import Image, MediaSource, Text, UserMessage
 from crossclaw.providers.failures import part_at
 from crossclaw.testing import FakeModelServer
 from crossclaw.testing.fake_models import Answer, FakeRequest, Refuse, Status
@@ -19,8 +19,8 @@ from tests.contracts.wires import MODELS, complete, opened, user
 from tests.flows.talking import call
 from tests.flows.test_no_message_blocks_a_session import give
 
-BAD = Image(ImageSource("base64", "image/png", "iVBORw0KGgpCQUQ="))
-GOOD = Image(ImageSource("base64", "image/png", "iVBORw0KGgpHT09E"))
+BAD = Image(MediaSource("base64", "image/png", "iVBORw0KGgpCQUQ="))
+GOOD = Image(MediaSource("base64", "image/png", "iVBORw0KGgpHT09E"))
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import ast
 import inspect
 import re
 import typing
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,11 @@ import pytest
 
 from crossclaw.domain.errors import StoreError
 from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.media import Media
+from crossclaw.domain.messages import Image, UserMessage
+from crossclaw.domain.sessions import Entry
 from crossclaw.domain.sight import EVERYTHING, Sight
-from crossclaw.ledger import agreed, imports, jobs, operations
+from crossclaw.ledger import agreed, imports, jobs, media, operations
 from crossclaw.ledger.contract import BOUNDED_BY, Ledger, Reads
 from crossclaw.ledger.opening import open_ledger
 from crossclaw.ledger.sqlite.ledger import HANDLERS
@@ -25,7 +28,7 @@ HERE = Path(__file__).parent
 SRC = HERE.parents[1] / "src" / "crossclaw"
 OPERATIONS = {
     each
-    for module in (operations, jobs, imports, agreed)
+    for module in (operations, jobs, imports, agreed, media)
     for each in vars(module).values()
     if isinstance(each, type) and issubclass(each, operations.Op) and each is not operations.Op
 }
@@ -48,6 +51,17 @@ SAMPLES: dict[Any, Any] = {
     Sight: EVERYTHING,
     Sequence[str]: ["x"],
     Sequence[SessionKey]: [ANA],
+    Collection[str]: ["x"],
+    Sequence[Entry]: [
+        Entry(
+            session_id="s",
+            seq=1,
+            entry_id="e",
+            at=1,
+            type="message",
+            message=UserMessage([Image(Media("image/png", b"x").source)]),
+        )
+    ],
 }
 
 

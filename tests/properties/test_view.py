@@ -22,7 +22,7 @@ from crossclaw.agent.view import (
 from crossclaw.domain.messages import (
     AssistantMessage,
     Image,
-    ImageSource,
+    MediaSource,
     Message,
     Provenance,
     Text,
@@ -54,7 +54,7 @@ contents = (
     | json_values
     | st.lists(st.fixed_dictionaries({"type": st.just("text"), "text": texts}), max_size=2)
 )
-images = st.just(Image(ImageSource("base64", "image/png", "aGk=")))
+images = st.just(Image(MediaSource("base64", "image/png", "aGk=")))
 users = st.builds(
     UserMessage,
     texts
@@ -361,7 +361,7 @@ def test_words_from_elsewhere_are_marked_outside_of_them() -> None:
 
 
 def test_an_image_travels_along() -> None:
-    picture = Image(ImageSource("base64", "image/png", "aGk="))
+    picture = Image(MediaSource("base64", "image/png", "aGk="))
 
     assert said(UserMessage([Text("look"), picture])) == [UserTurn([], [Text("look"), picture])]
 

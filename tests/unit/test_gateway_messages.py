@@ -9,7 +9,7 @@ from crossclaw.domain.errors import Busy, Forbidden, NotFound, ProviderOverloade
 from crossclaw.domain.messages import (
     AssistantMessage,
     Image,
-    ImageSource,
+    MediaSource,
     Message,
     Provenance,
     Text,
@@ -25,7 +25,7 @@ from crossclaw.door.dispatch import MissingScope
 from crossclaw.gateway.frames import error_body, event, refusal, response
 from crossclaw.gateway.messages import entry_message, wire_message
 
-PICTURE = Image(ImageSource("base64", "image/png", "AAAA"))
+PICTURE = Image(MediaSource("base64", "image/png", "AAAA"))
 
 
 @pytest.mark.spec("G1")

@@ -2,13 +2,18 @@
 
 import base64
 import io
+from collections.abc import Collection
 from typing import Any
 
 import pytest
 
-from crossclaw.agent.pictures import AS_IT_IS_BYTES, Pictures, sniffed
-from crossclaw.domain.messages import Image, ImageSource, Text
-from crossclaw.providers.contract import ToolReturn, UserTurn
+from crossclaw.agent.pictures import AS_IT_IS_BYTES, Pictures
+from crossclaw.agent.request_room import SHARE_COUNT, within_request
+from crossclaw.domain.attachments import sniffed
+from crossclaw.domain.media import Media
+from crossclaw.domain.messages import Image, MediaSource, Text
+from crossclaw.ledger.media import MediaWords
+from crossclaw.providers.contract import Part, ToolReturn, UserTurn
 from crossclaw.tools.picture_reader import BYTES_MAX, SIDE_MAX, for_model
 
 PIL = pytest.importorskip("PIL.Image", reason="comes with the extra `pictures`")
@@ -28,23 +33,77 @@ def drawn(kind: str, size: tuple[int, int] = (60, 40), **options: Any) -> bytes:
 
 
 def image(raw: bytes, media_type: str = "image/png") -> Image:
-    return Image(ImageSource("base64", media_type, base64.b64encode(raw).decode()))
+    """As a model gets it."""
+    return Image(MediaSource("base64", media_type, base64.b64encode(raw).decode()))
 
 
-async def shown(*images: Image, can_see: bool = True) -> list[Text | Image]:
+KEPT: dict[str, Media] = {}
+
+
+def kept(raw: bytes, media_type: str = "image/png") -> Image:
+    """As a message names it."""
+    media = Media(media_type, raw)
+    KEPT[media.sha256] = media
+    return Image(media.source)
+
+
+async def find_media(sha256: str) -> Media | None:
+    return KEPT.get(sha256)
+
+
+async def find_words(_keys: Collection[str]) -> dict[str, MediaWords]:
+    return {}
+
+
+async def shown(*images: Image, can_see: bool = True) -> list[Part]:
     turn = UserTurn([ToolReturn("c1", [Text("a"), *images])], [Text("look"), *images])
-    (made,) = await Pictures().shown([turn], can_see=can_see)
+    (made,) = await Pictures(find_media, find_words).shown([turn], can_see=can_see)
     assert isinstance(made, UserTurn)
     assert made.results[0].content[1:] == made.content[1:]
     return made.content[1:]
 
 
 async def test_a_small_plain_picture_goes_as_it_is_under_its_true_type() -> None:
-    gif = drawn("GIF")
+    png = drawn("PNG")
 
-    (made,) = await shown(image(gif, "image/heic"))
+    (made,) = await shown(kept(png, "image/heic"))
 
-    assert made == image(gif, "image/gif")
+    assert made == image(png, "image/png")
+
+
+async def test_what_not_every_service_takes_is_made_a_png() -> None:
+    """A GIF may move, which OpenAI refuses, and Gemini takes none; a long strip is more than Claude takes."""
+    for each in (drawn("GIF"), drawn("WEBP"), drawn("PNG", (9_000, 4))):
+        (made,) = await shown(kept(each))
+
+        assert isinstance(made, Image)
+        raw = base64.b64decode(made.source.data or "")
+        assert sniffed(raw)[0] in ("image/png", "image/jpeg")
+        assert max(PIL.open(io.BytesIO(raw)).size) <= SIDE_MAX
+
+
+def test_a_request_carries_the_newest_pictures_and_changes_seldom() -> None:
+    small = image(b"x")
+    ask = Text("and this?")
+    shown_of = [
+        [
+            isinstance(part, Image)
+            for turn in within_request([UserTurn([], [small, ask])] * count)
+            if isinstance(turn, UserTurn)
+            for part in turn.content[:1]
+        ]
+        for count in range(1, 3 * SHARE_COUNT + 1)
+    ]
+
+    assert all(sum(each) <= 2 * SHARE_COUNT for each in shown_of)
+    assert all(each[-1] for each in shown_of)
+    firsts = [each.index(True) for each in shown_of]
+    assert sorted(set(firsts)) == [0, SHARE_COUNT], "the beginning moves once a share"
+    large = image(b"x" * 6_000_000)
+    (turn,) = within_request([UserTurn([ToolReturn("c", [large] * 3)], [large])])
+    assert isinstance(turn, UserTurn)
+    assert [isinstance(part, Image) for part in turn.results[0].content] == [False, False, True]
+    assert isinstance(turn.content[0], Image)
 
 
 async def test_a_phone_photo_is_turned_upright_and_scaled() -> None:
@@ -52,7 +111,7 @@ async def test_a_phone_photo_is_turned_upright_and_scaled() -> None:
     exif[0x0112] = 6  # lies on its side
     photo = drawn("JPEG", (3000, 2000), exif=exif, quality=95)
 
-    (made,) = await shown(image(photo, "image/jpeg"))
+    (made,) = await shown(kept(photo, "image/jpeg"))
 
     assert isinstance(made, Image)
     raw = base64.b64decode(made.source.data or "")
@@ -62,7 +121,7 @@ async def test_a_phone_photo_is_turned_upright_and_scaled() -> None:
 
 
 async def test_a_type_that_services_do_not_take_is_converted() -> None:
-    (made,) = await shown(image(drawn("BMP"), "image/bmp"))
+    (made,) = await shown(kept(drawn("BMP"), "image/bmp"))
 
     assert isinstance(made, Image)
     assert sniffed(base64.b64decode(made.source.data or ""))[0] == made.source.media_type
@@ -79,7 +138,7 @@ async def test_a_type_that_services_do_not_take_is_converted() -> None:
     ],
 )
 async def test_what_is_no_picture_for_a_model_is_named_in_a_note(raw: bytes, why: str) -> None:
-    (made,) = await shown(image(raw))
+    (made,) = await shown(kept(raw))
 
     assert isinstance(made, Text)
     assert made.text.startswith("[A picture (image/png) is not shown: ")
@@ -87,14 +146,14 @@ async def test_what_is_no_picture_for_a_model_is_named_in_a_note(raw: bytes, why
 
 
 async def test_data_that_is_not_base64_is_a_note() -> None:
-    (made,) = await shown(Image(ImageSource("base64", "image/png", "!!!")))
+    (made,) = await shown(Image(MediaSource("base64", "image/png", "!!!")))
 
     assert isinstance(made, Text)
     assert "damaged" in made.text
 
 
 async def test_a_model_that_cannot_see_is_told_so() -> None:
-    (made,) = await shown(image(drawn("PNG")), can_see=False)
+    (made,) = await shown(kept(drawn("PNG")), can_see=False)
 
     assert isinstance(made, Text)
     assert "cannot look at pictures" in made.text

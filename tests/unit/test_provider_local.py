@@ -5,7 +5,7 @@ import importlib.util
 import pytest
 
 from crossclaw.domain.errors import ProviderMissing
-from crossclaw.domain.messages import Image, ImageSource, Text, ToolUse
+from crossclaw.domain.messages import Image, MediaSource, Text, ToolUse
 from crossclaw.providers.contract import (
     AssistantTurn,
     ModelRequest,
@@ -16,7 +16,7 @@ from crossclaw.providers.contract import (
 from crossclaw.providers.local import NO_TOOLS, OUTPUT_TOKENS_MAX, body_of, model_path
 from crossclaw.providers.registry import Providers, ProviderSettings
 
-PIXEL = Image(ImageSource("base64", media_type="image/png", data="iVBORw0KGgo="))
+PIXEL = Image(MediaSource("base64", media_type="image/png", data="iVBORw0KGgo="))
 
 
 def test_calls_and_pictures_of_other_models_are_told_in_words() -> None:

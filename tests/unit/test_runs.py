@@ -17,7 +17,7 @@ from crossclaw.domain.errors import Busy, StoreError
 from crossclaw.domain.events import EntryAppended, Event, RunAccepted, SessionChanged
 from crossclaw.domain.jobs import AgentTurn, Every, Job, JobSpec, Tick, TickId
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.messages import AssistantMessage, Image, ImageSource, Text
+from crossclaw.domain.messages import AssistantMessage, Image, MediaSource, Text
 from crossclaw.domain.runs import Outcome, Run, RunPlan
 from crossclaw.ledger.jobs import PutJob, TakeTick
 from crossclaw.ledger.operations import Append, ArmTimer, Inject, Recover, TakeTimer, Timer
@@ -543,7 +543,7 @@ def test_a_result_over_the_limit_says_how_much_was_left_out() -> None:
 
 def test_a_result_with_images_is_bounded_in_its_words_and_its_images() -> None:
     def image(chars: int) -> Image:
-        return Image(ImageSource("base64", "image/png", "x" * chars))
+        return Image(MediaSource("base64", "image/png", "x" * chars))
 
     small = [Text("a"), Text("b"), image(3), Text("c")]
     assert [block.get("text") for block in _bounded(small)] == ["a\nb", None, "c"]

@@ -7,7 +7,7 @@ import pytest
 from crossclaw.domain.messages import (
     AssistantMessage,
     Image,
-    ImageSource,
+    MediaSource,
     Message,
     Provenance,
     Text,
@@ -47,7 +47,7 @@ RESULT = ToolResultMessage("t1", "read", [{"type": "text", "text": "A"}], True, 
 ASKED = UserMessage(
     [
         Text("see\nthis\u2028\x00"),
-        Image(ImageSource("base64", "image/png", "AAAA")),
+        Image(MediaSource("base64", "image/png", "AAAA")),
         ToolResult("t0", {"rows": [1, 2]}),
     ],
     provenance=Provenance("inter_session", source_session_key="agent:ops:main"),

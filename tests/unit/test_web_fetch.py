@@ -24,6 +24,7 @@ from crossclaw.tools import page_reader, web_fetch
 from crossclaw.tools.contract import ToolContext
 from crossclaw.tools.egress import Egress, is_public
 from crossclaw.tools.web_fetch import WebFetch
+from tests.unit.test_pdf import document
 
 PAGE = """<html><head><title>Bread</title><style>p {}</style></head><body>
 <script>alert("x")</script><h1>How to bake</h1><p>Take <b>flour</b> and <a href="/w">water</a>.</p>
@@ -36,6 +37,9 @@ CODED = {
     "/japanese": ("日本".encode("shift_jis"), 'text/plain; charset="Shift_JIS"', 200, ""),
     "/marked": ("\ufeffé".encode("utf-16-le"), "text/plain; charset=iso-8859-1", 200, ""),
     "/punycode": (b"-" + b"a9" * 500_000, "text/plain; charset=punycode", 200, ""),
+    "/pdf": (document("Flour and water"), "application/pdf", 200, ""),
+    "/scan": (document(""), "application/pdf", 200, ""),
+    "/zip": (b"PK", "application/zip", 200, ""),
     "/packed": (gzip.compress(b"x" * 10_000_000), "text/plain", 200, "gzip"),
 }
 """Bytes, their type, a status, and how they are packed."""
@@ -50,8 +54,6 @@ class Site(BaseHTTPRequestHandler):
                 self._answer(PAGE.encode(), "text/html; charset=utf-8")
             case "/json":
                 self._answer(b'{"a": 1}', "application/json")
-            case "/pdf":
-                self._answer(b"%PDF", "application/pdf")
             case "/big":
                 self._answer(b"x" * 5_000, "text/plain")
             case "/deep":
@@ -150,6 +152,19 @@ def test_a_page_becomes_text_that_a_model_can_use(resources: ThreadingHTTPServer
         assert part not in text
     assert fetch(at(resources, "/json")).endswith('{"a": 1}')
     assert "answered 404" in fetch(at(resources, "/missing"))
+
+
+def test_a_pdf_becomes_text_page_by_page(
+    resources: ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pypdf", reason="comes with the extra `pdf`")
+    assert fetch(at(resources, "/pdf")).endswith("[page 1 of 1]\nFlour and water")
+    assert "[13 more characters]" in fetch(at(resources, "/pdf"), maxChars=16)
+    with pytest.raises(Invalid, match=r"/scan cannot be read: it has no text"):
+        fetch(at(resources, "/scan"))
+    monkeypatch.setattr(web_fetch, "PDF_BYTES_MAX", 100)
+    with pytest.raises(Invalid, match=r"is a PDF of more than 100 bytes"):
+        fetch(at(resources, "/pdf"))
 
 
 def test_pages_are_read_in_the_charset_that_they_name(resources: ThreadingHTTPServer) -> None:
@@ -278,8 +293,8 @@ def test_limits_of_size_time_and_redirects(
         fetch(at(resources, "/round"), settings={"maxRedirects": 3})
     with pytest.raises(ToolFailed, match="took longer than 1 s"):
         fetch(at(resources, "/hang"), settings={"timeoutSeconds": 1})
-    with pytest.raises(Invalid, match="application/pdf"):
-        fetch(at(resources, "/pdf"))
+    with pytest.raises(Invalid, match="application/zip"):
+        fetch(at(resources, "/zip"))
     with pytest.raises(Invalid, match="maxChars"):
         fetch(at(resources, "/big"), maxChars=0)
 

@@ -2,6 +2,7 @@
 
 __all__ = [
     "compaction",
+    "describing",
     "execute",
     "flushing",
     "history",

@@ -5,16 +5,25 @@ it: that would last, and the overload will not. It is shown the newest turns ins
 """
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import msgspec
 
 from crossclaw.agent.origin import CLOSE, OPEN
 from crossclaw.agent.weight import BYTES_A_TOKEN, IMAGE_TOKENS, weigh_request
-from crossclaw.domain.messages import Image, Text
-from crossclaw.providers.contract import AssistantTurn, ModelRequest, ToolReturn, Turn, UserTurn
+from crossclaw.domain.messages import Document, Image, Text
+from crossclaw.providers.contract import (
+    AssistantTurn,
+    ModelRequest,
+    Part,
+    ToolReturn,
+    Turn,
+    UserTurn,
+)
 
 LEFT_OUT = f"{OPEN}runtime\nOlder parts of this conversation are left out of this request.{CLOSE}"
 SHARE = 0.85  # of the window: the estimate is one
+P = TypeVar("P", Text | Image, Part)
 SHORT_CHARS = 200  # the least that is left of a text
 
 
@@ -67,8 +76,10 @@ def _weight(turn: Turn) -> int:
     if isinstance(turn, UserTurn):
         blocks += [block for result in turn.results for block in result.content]
     images = sum(isinstance(block, Image) for block in blocks)
+    files = sum(len(b.source.data or "") for b in blocks if isinstance(b, Document))
     plain = [block for block in blocks if not isinstance(block, Image)]
-    return len(msgspec.json.encode(plain)) // BYTES_A_TOKEN + IMAGE_TOKENS * images
+    size = len(msgspec.json.encode(plain)) - files
+    return size // BYTES_A_TOKEN + IMAGE_TOKENS * images
 
 
 def _shortened(turn: Turn, chars: int) -> Turn:
@@ -83,8 +94,10 @@ def _shortened(turn: Turn, chars: int) -> Turn:
     return UserTurn(results, _cut_all(turn.content, chars))
 
 
-def _cut_all(blocks: Sequence[Text | Image], chars: int) -> list[Text | Image]:
-    return [Text(_cut(b.text, chars)) if isinstance(b, Text) else b for b in blocks]
+def _cut_all(blocks: Sequence[P], chars: int) -> list[P | Text]:
+    """A file comes as its text, which can be cut."""
+    told = [Text(b.words) if isinstance(b, Document) else b for b in blocks]
+    return [Text(_cut(b.text, chars)) if isinstance(b, Text) else b for b in told]
 
 
 def _cut(text: str, chars: int) -> str:

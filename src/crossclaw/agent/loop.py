@@ -6,6 +6,7 @@ last stored step, and a crash repeats at most the one call in flight.
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
@@ -19,6 +20,8 @@ from crossclaw.agent.continuation import (
     piece_entry,
     with_cut_call,
 )
+from crossclaw.agent.describing import Describing
+from crossclaw.agent.files import Reader
 from crossclaw.agent.history import History, View
 from crossclaw.agent.insisting import all_spent, twice_cut, with_words
 from crossclaw.agent.origin import CLOSE, OPEN
@@ -89,12 +92,14 @@ class Loop:
         ids: Ids,
         pictures: Pictures,
         files: SessionFiles,
+        describing: Describing,
         retention: CacheRetention = "auto",
     ) -> None:
         self._retention = retention
         self._run_store = run_store
         self._pictures = pictures
         self._files = files
+        self._describing = describing
         self._history = history
         self._compactor = compactor
         self._toolbox = toolbox
@@ -209,7 +214,15 @@ class Loop:
         view = await self._history.view(run, setup.thinker, trial)
         turns = view.turns
         if view.pictures:
-            turns = await self._pictures.shown(turns, can_see=setup.can_see)
+            reader = Reader(setup.documents, setup.window)
+            if setup.image_model is not None:
+                await self._describing.describe(run, setup, turns)
+            turns = await self._pictures.shown(
+                turns,
+                can_see=setup.can_see,
+                reader=reader,
+                why_not=partial(self._describing.why_not, run),
+            )
         request = ModelRequest(
             model=setup.model,
             system=setup.system,

@@ -12,12 +12,17 @@ import msgspec
 
 from crossclaw.agent.view import is_picture
 from crossclaw.domain.errors import ProviderRefused
-from crossclaw.domain.messages import AssistantMessage, Image, Message, Text, UserMessage
+from crossclaw.domain.messages import AssistantMessage, Document, Image, Message, UserMessage
 from crossclaw.domain.sessions import Entry
-from crossclaw.providers.contract import Turn, UserTurn
+from crossclaw.providers.contract import Part, Turn, UserTurn
 
-_PICTURES = re.compile(r"image|picture|media.?type|base64|pixel|vision|multimodal", re.IGNORECASE)
-"""What services say of a picture that they do not take."""
+_PICTURES = re.compile(
+    r"image|picture|media.?type|base64|pixel|vision|multimodal|\bpdf\b|document|\bfile\b",
+    re.IGNORECASE,
+)
+"""What services say of a picture or a file that they do not take."""
+
+_Shown = Image | Document
 
 
 NAMED_MAX = 2  # services name one picture at a time; many bad ones must not take many calls
@@ -65,14 +70,19 @@ def is_answer(entry: Entry) -> bool:
     return isinstance(message, AssistantMessage) and message.stop_reason not in ("error", "aborted")
 
 
-def pictures_in(message: Message | None) -> list[Image]:
+def pictures_in(message: Message | None) -> list[_Shown]:
+    """And files."""
     content = None if message is None else message.content
     if not isinstance(content, list):
         return []
-    return [msgspec.convert(block, Image) for block in content if is_picture(block)]
+    return [
+        block if isinstance(block, Document) else msgspec.convert(block, Image)
+        for block in content
+        if is_picture(block)
+    ]
 
 
-def _named(refusal: Refusal) -> list[Image]:
+def _named(refusal: Refusal) -> list[_Shown]:
     """Pictures inside the part of the request that the service has named. What is sent of a picture may be
     another one than the history has, but stands in the same place."""
     texts = list(_texts(refusal.error.part))
@@ -84,18 +94,18 @@ def _named(refusal: Refusal) -> list[Image]:
     return [
         own
         for sent, own in pairs
-        if isinstance(sent, Image) and isinstance(own, Image) and _is_in(sent, texts)
+        if isinstance(sent, _Shown) and isinstance(own, _Shown) and _is_in(sent, texts)
     ]
 
 
-def _is_in(picture: Image, texts: Sequence[str]) -> bool:
+def _is_in(picture: _Shown, texts: Sequence[str]) -> bool:
     data = picture.source.data or picture.source.url
     return data is not None and any(
         t.endswith(data) for t in texts
     )  # some write `data:…;base64,` before
 
 
-def _blocks(turn: Turn) -> list[Text | Image]:
+def _blocks(turn: Turn) -> list[Part]:
     if not isinstance(turn, UserTurn):
         return []
     return [*(block for result in turn.results for block in result.content), *turn.content]

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from hashlib import blake2s
-from typing import Any, Protocol, get_args
+from typing import Any, NamedTuple, Protocol, get_args
 
 import msgspec
 
 from crossclaw.agent.fitting import fitted
 from crossclaw.agent.meter import Meter, Meters
 from crossclaw.agent.permission import Permission, Permissions
-from crossclaw.agent.pictures import without_pictures
+from crossclaw.agent.pictures import in_words_only, without_pictures
 from crossclaw.agent.prompt import Prompts
 from crossclaw.agent.view import Thinker
 from crossclaw.config.model import ChosenModel
@@ -28,6 +28,14 @@ from crossclaw.tools.toolset import Toolset, Toolsets
 LEVELS = get_args(ThinkingLevel)
 DIGESTS_KEPT = 2_000  # of the sessions at work; some 300 bytes each
 OUTPUT_TOKENS_MAX = 8_192  # where the model's own limit is not known
+
+
+class ImageModel(NamedTuple):
+    """Who describes pictures to a model that cannot look at them."""
+
+    provider: Provider
+    model: str
+    address: str
 
 
 class RunSetup(msgspec.Struct, frozen=True):
@@ -49,6 +57,10 @@ class RunSetup(msgspec.Struct, frozen=True):
     """Where the run has a budget; the provider is metered then."""
     can_see: bool = True
     """Whether the model can look at pictures."""
+    documents: bool = False
+    """Whether it reads PDFs as they are."""
+    image_model: ImageModel | None = None
+    """Where the model cannot, and the config names one that can."""
     refused: str | None = None
     """Why the model that was chosen for the run or its session is not the one that answers."""
     permission: Permission | None = None
@@ -84,7 +96,7 @@ class FindProvider(Protocol):
 class RunSetups:
     """`model_of` answers the configured models of an agent, `choices` which others may be
     chosen, `thinking_of` an agent's level of thinking,
-    `output_tokens_of` how much a model, named as `provider/model`, says at most, `facts_of` what else is
+    `image_models_of` who describes pictures to models that cannot look at them, `output_tokens_of` how much a model, named as `provider/model`, says at most, `facts_of` what else is
     known about it, `window_of` how much of a model's window an agent may fill, and `params_of` what the
     config adds to an agent's requests."""
 
@@ -102,7 +114,9 @@ class RunSetups:
         meters: Meters,
         permissions: Permissions,
         params_of: Callable[[str, str], dict[str, Any]] = lambda _agent, _model: {},
+        image_models_of: Callable[[], Sequence[str]] = tuple,
     ) -> None:
+        self._image_models_of = image_models_of
         self._providers = providers
         self._toolsets = toolsets
         self._prompts = prompts
@@ -144,11 +158,23 @@ class RunSetups:
             self._window_of(run.key.agent_id, chosen),
             meter,
             self._facts_of(chosen).pictures,
+            self._facts_of(chosen).documents,
+            self._image_model(find, chosen),
             refused,
             permission,
             self._params_of(run.key.agent_id, chosen),
             self._prompts.files.snapshot(run),
         )
+
+    def _image_model(self, find: Find, chosen: str) -> ImageModel | None:
+        """The first that can look at pictures, with the others as its fallbacks."""
+        if self._facts_of(chosen).pictures:
+            return None
+        able = [name for name in self._image_models_of() if self._facts_of(name).pictures]
+        if not able:
+            return None
+        provider, model = self._provider(find, able[0], able[1:], Toolset({}, {}))
+        return ImageModel(provider, model, able[0])
 
     async def _tools(self, run: Run, chosen: str) -> Toolset:
         """Tools that a model cannot call would only fill its window."""
@@ -169,7 +195,8 @@ class RunSetups:
 
     def _choice(self, address: str) -> Choice:
         facts = self._facts_of(address)
-        return Choice(address, self._output_tokens(address), facts.window, facts.pictures)
+        output = self._output_tokens(address)
+        return Choice(address, output, facts.window, facts.pictures, facts.documents)
 
     def _output_tokens(self, address: str) -> int:
         return self._output_tokens_of(address) or OUTPUT_TOKENS_MAX
@@ -209,5 +236,8 @@ def fit(tools: Toolset, request: ModelRequest, choice: Choice) -> ModelRequest:
     request = msgspec.structs.replace(request, tools=allowed)
     if not choice.pictures:
         turns = without_pictures(request.turns)
+        request = msgspec.structs.replace(request, turns=turns)
+    if not choice.documents:
+        turns = in_words_only(request.turns)
         request = msgspec.structs.replace(request, turns=turns)
     return fitted(request, choice.window) if choice.window else request

@@ -9,7 +9,7 @@ grows at its end until the next compaction. History is not changed; this is only
 
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2s
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -18,6 +18,7 @@ from crossclaw.agent.origin import runtime_words, unmarked, with_origin
 from crossclaw.agent.session_files import FilesTold, files_told
 from crossclaw.domain.messages import (
     AssistantMessage,
+    Document,
     Image,
     Message,
     Text,
@@ -30,7 +31,7 @@ from crossclaw.domain.messages import (
 )
 from crossclaw.domain.sessions import Entry
 from crossclaw.providers.calls import plain_letters
-from crossclaw.providers.contract import AssistantTurn, ToolReturn, Turn, UserTurn
+from crossclaw.providers.contract import AssistantTurn, Part, ToolReturn, Turn, UserTurn
 
 INTERRUPTED = "No result: the call was interrupted, and nobody knows how far it came."
 CLEARED = "[This old result was left out to make room. Call the tool again if you need it.]"
@@ -40,8 +41,11 @@ CUT = (
     "(The length limit cut your message off here. Go on exactly where it stopped; repeat nothing.)"
 )
 NO_WORDS = "(no text)"
-REFUSED_PICTURE = "[A picture stood here; the model's service refused it, so it is left out.]"
+REFUSED_PICTURE = (
+    "[A picture or file stood here; the model's service refused it, so it is left out.]"
+)
 REFUSED = "[A message stood here; the model's service refused it, so it is left out.]"
+P = TypeVar("P", Text | Image, Part)
 ID_CHARS_MAX = 40  # of a call; more is refused by some providers
 _SUFFIX_CHARS = 6
 NAME_CHARS_MAX = 64  # of a tool
@@ -196,8 +200,10 @@ def has_pictures(message: Message | FilesTold | None) -> bool:
 
 
 def is_picture(block: object) -> bool:
-    """As a block, or as a tool's result is stored."""
-    return isinstance(block, Image) or (isinstance(block, dict) and block.get("type") == "image")
+    """Or a file: as a block, or as a tool's result is stored."""
+    return isinstance(block, Image | Document) or (
+        isinstance(block, dict) and block.get("type") == "image"
+    )
 
 
 def _without_results(message: Message) -> Message:
@@ -324,18 +330,18 @@ def _plain_name(name: str) -> str:
     return plain_letters(name)[:NAME_CHARS_MAX] or "unknown"
 
 
-def _add_user(turns: list[Turn], results: list[ToolReturn], content: list[Text | Image]) -> None:
+def _add_user(turns: list[Turn], results: list[ToolReturn], content: Sequence[Part]) -> None:
     if turns and isinstance(turns[-1], UserTurn):
         last = turns[-1]
         turns[-1] = UserTurn([*last.results, *results], [*last.content, *content])
     elif results or content:
-        turns.append(UserTurn(results, content))
+        turns.append(UserTurn(results, [*content]))
 
 
-def _user_content(message: UserMessage, context_before: str | None) -> list[Text | Image]:
+def _user_content(message: UserMessage, context_before: str | None) -> list[Part]:
     runtime = [runtime_words(message.runtime, context_before)] if message.runtime else []
     if isinstance(message.content, str):
-        blocks: list[Text | Image] = [Text(message.content)]
+        blocks: list[Part] = [Text(message.content)]
     else:
         blocks = [block for block in message.content if not isinstance(block, ToolResult)]
         if not blocks and message.content:
@@ -343,9 +349,9 @@ def _user_content(message: UserMessage, context_before: str | None) -> list[Text
     return [*runtime, *with_origin(message.provenance, _plain(blocks))]
 
 
-def _plain(blocks: Sequence[Text | Image]) -> list[Text | Image]:
+def _plain(blocks: Sequence[P]) -> list[P | Text]:
     """Somebody's words and pictures: no blank text, and none of the gateway's marks."""
-    shown = [
+    shown: list[P | Text] = [
         Text(unmarked(block.text)) if isinstance(block, Text) else block
         for block in blocks
         if not isinstance(block, Text) or block.text.strip()

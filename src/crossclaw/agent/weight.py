@@ -9,11 +9,19 @@ from collections.abc import Sequence
 import msgspec
 
 from crossclaw.agent.view import CLEARED
-from crossclaw.domain.messages import AssistantMessage, Image, ToolResultMessage, UserMessage
+from crossclaw.domain.messages import (
+    AssistantMessage,
+    Document,
+    Image,
+    ToolResultMessage,
+    UserMessage,
+)
 from crossclaw.domain.sessions import Entry
 from crossclaw.providers.contract import ModelRequest, UserTurn
 
 BYTES_A_TOKEN = 4
+PDF_BYTES = 40  # of a PDF for a token of its text
+FILE_TOKENS_MAX = 50_000  # as much as a file's text is shown
 IMAGE_TOKENS = 1_600  # what the services count for a picture of the usual size
 
 
@@ -30,7 +38,22 @@ def weigh(entry: Entry, cleared_through: int = 0) -> int:
         return min(weigh_text(CLEARED), entry.size // BYTES_A_TOKEN)
     images = _images(message)
     size = entry.size - sum(len(image.source.data or "") for image in images)
-    return size // BYTES_A_TOKEN + IMAGE_TOKENS * len(images)
+    return size // BYTES_A_TOKEN + IMAGE_TOKENS * len(images) + _files(message)
+
+
+def _files(message: UserMessage | AssistantMessage | ToolResultMessage) -> int:
+    """Guessed by their size, until a service has counted them: of a PDF the smaller part is text."""
+    if isinstance(message.content, str) or not isinstance(message, UserMessage):
+        return 0
+    return sum(
+        min(FILE_TOKENS_MAX, block.source.size // (BYTES_A_TOKEN if _is_text(block) else PDF_BYTES))
+        for block in message.content
+        if isinstance(block, Document)
+    )
+
+
+def _is_text(file: Document) -> bool:
+    return file.source.media_type != "application/pdf"
 
 
 def _images(message: UserMessage | AssistantMessage | ToolResultMessage) -> list[Image]:
@@ -69,5 +92,6 @@ def weigh_request(request: ModelRequest) -> int:
         for part in (*turn.content, *(part for result in turn.results for part in result.content))
     ]
     images = [part for part in parts if isinstance(part, Image)]
-    size = len(msgspec.json.encode(request)) - sum(len(i.source.data or "") for i in images)
+    carried = [part for part in parts if isinstance(part, Image | Document)]
+    size = len(msgspec.json.encode(request)) - sum(len(c.source.data or "") for c in carried)
     return size // BYTES_A_TOKEN + 1 + IMAGE_TOKENS * len(images)

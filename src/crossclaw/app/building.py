@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from crossclaw.agent.compaction import Compactor
+from crossclaw.agent.describing import Describing
 from crossclaw.agent.execute import RunExecutor
 from crossclaw.agent.flushing import Flusher
 from crossclaw.agent.history import History
@@ -341,6 +342,7 @@ def build_agent(resources: Resources, house: House) -> RunExecutor:
         Meters(house.ledger, resources.providers.price, clock, settings.room_of(config)),
         Permissions(resources.credentials, settings.require_model(resources)),
         config.params_for,
+        config.image_models,
     )
     history = History(house.ledger)
     house.feed.subscribe(history.hear, EntryAppended)
@@ -356,6 +358,7 @@ def build_agent(resources: Resources, house: House) -> RunExecutor:
         lambda model: config.facts_for(model).window,
         Flusher(config.agents.defaults.compaction.memory_flush, config),
     )
+    pictures = Pictures(house.ledger.find_media, house.ledger.find_media_words)
     loop = Loop(
         house.run_store,
         history,
@@ -364,8 +367,9 @@ def build_agent(resources: Resources, house: House) -> RunExecutor:
         house.feed,
         clock,
         ids,
-        Pictures(),
+        pictures,
         prompts.files,
+        Describing(house.run_store, house.ledger, pictures, clock, ids),
         config.agents.defaults.cache_retention,
     )
     return RunExecutor(setups, loop, compactor, ids)

@@ -319,7 +319,9 @@ def _locks(config: Config, token: Secret, where: str) -> dict[str, Lock]:
 def build_gateway(
     config: Config, outside: Outside, house: House, locks: Mapping[str, Lock]
 ) -> Gateway:
-    context = GatewayContext(clock=outside.clock, ids=outside.ids)
+    context = GatewayContext(
+        clock=outside.clock, ids=outside.ids, with_media=house.ledger.with_media
+    )
     return Gateway(
         house.door,
         house.feed,

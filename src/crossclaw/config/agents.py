@@ -220,7 +220,7 @@ class AgentDefaults(Section, frozen=True):
     model: Model | None = None
     """The model of every agent that names none."""
     image_model: Model | None = None
-    """No effect yet, but always allowed."""
+    """Who describes pictures to a model that cannot look at them."""
     models: dict[str, ModelUse] = msgspec.field(default_factory=dict)
     """Where given, only these models (and those that this file names elsewhere) can be chosen;
     `provider/*`: all of one."""

@@ -1,5 +1,8 @@
 """The catalogue: what is known about models before anybody has asked a service.
 
+That Claude, GPT since 4o and Gemini read PDFs stands in platform.claude.com/docs (pdf-support: all active models),
+developers.openai.com/api/docs/guides/file-inputs and ai.google.dev (document processing); 2026-11-16.
+
 Every row says where it was read and when. Nothing is fetched at start. A row stands for all models whose
 name begins with it, and the longest such row counts; `models.providers.<name>.models` of the config
 overrides what it says, and so does the service's own list of models, where it has been asked.
@@ -37,13 +40,16 @@ def _claude(
         off=off,  # type: ignore[arg-type]
         thinks_unasked=unasked,
         bound_thinking=bound,
+        documents=True,
         source=_CLAUDE,
     )
 
 
 def _claude_by_budget(window: int, output: int) -> ModelFacts:
     """A Claude that is given a number of tokens to think with."""
-    return ModelFacts(window=window, output=output, thinking="budget", source=_CLAUDE_SDK)
+    return ModelFacts(
+        window=window, output=output, thinking="budget", documents=True, source=_CLAUDE_SDK
+    )
 
 
 def _gpt(levels: tuple[str, ...], *, off: str, chat_tools: str, window: int) -> ModelFacts:
@@ -55,6 +61,7 @@ def _gpt(levels: tuple[str, ...], *, off: str, chat_tools: str, window: int) -> 
         off=off,  # type: ignore[arg-type]
         thinks_unasked=True,
         chat_tools=chat_tools,  # type: ignore[arg-type]
+        documents=True,
         source=_OPENAI,
     )
 
@@ -62,14 +69,14 @@ def _gpt(levels: tuple[str, ...], *, off: str, chat_tools: str, window: int) -> 
 def _o(levels: tuple[str, ...], window: int, output: int) -> ModelFacts:
     return ModelFacts(
         window=window, output=output, thinking="effort", levels=levels, off="never",
-        thinks_unasked=True, source=_OPENAI_OLD,
+        thinks_unasked=True, documents=True, source=_OPENAI_OLD,
     )  # fmt: skip
 
 
 def _gemini(levels: tuple[str, ...], *, off: str = "never") -> ModelFacts:
     return ModelFacts(
         window=1_048_576, output=65_536, thinking="level" if levels else "budget", levels=levels,
-        off=off, thinks_unasked=True, source=_GEMINI,  # type: ignore[arg-type]
+        off=off, thinks_unasked=True, documents=True, source=_GEMINI,  # type: ignore[arg-type]
     )  # fmt: skip
 
 
@@ -111,8 +118,12 @@ _ROWS: dict[str, ModelFacts] = {
         thinking="none", window=8_192, output=4_096, pictures=False, source=_OPENAI_OLD
     ),
     "gpt-4-turbo": ModelFacts(thinking="none", window=128_000, output=4_096, source=_OPENAI_OLD),
-    "gpt-4o": ModelFacts(thinking="none", window=128_000, output=16_384, source=_OPENAI_OLD),
-    "gpt-4.1": ModelFacts(thinking="none", window=_M, output=32_768, source=_OPENAI_OLD),
+    "gpt-4o": ModelFacts(
+        thinking="none", window=128_000, output=16_384, documents=True, source=_OPENAI_OLD
+    ),
+    "gpt-4.1": ModelFacts(
+        thinking="none", window=_M, output=32_768, documents=True, source=_OPENAI_OLD
+    ),
     "o1": _o(_THREE, 200_000, 100_000),
     "o3": _o(_THREE, 200_000, 100_000),
     "o4": _o(_THREE, 200_000, 100_000),
@@ -139,7 +150,9 @@ _ROWS: dict[str, ModelFacts] = {
         source=_PRICES,
     ),
     # ── Google ──────────────────────────────────────────────────────────────────────────────────
-    "gemini-": ModelFacts(thinking="none", window=1_048_576, output=8_192, source=_GEMINI),
+    "gemini-": ModelFacts(
+        thinking="none", window=1_048_576, output=8_192, documents=True, source=_GEMINI
+    ),
     "gemini-2.5": _gemini((), off="disabled"),
     "gemini-2.5-pro": _gemini((), off="never"),
     "gemini-3": _gemini(("minimal", *_THREE)),

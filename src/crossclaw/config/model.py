@@ -126,6 +126,9 @@ class Config(Section, frozen=True):
         if spoken_api(provider, entry.api if entry else None, None) == "ollama":
             given = (listed.given if listed else None) or OLLAMA_WINDOW
             known = msgspec.structs.replace(known, window=min(known.window, given))
+        api = spoken_api(provider, entry.api if entry else None, entry.base_url if entry else None)
+        if known.documents and api not in READS_DOCUMENTS:
+            known = msgspec.structs.replace(known, documents=False)
         return _with_own_facts(known, written)
 
     def has_own_window(self, model: str) -> bool:
@@ -134,6 +137,12 @@ class Config(Section, frozen=True):
         entry = self.models.providers.get(provider)
         written = entry.find_model(model_id) if entry else None
         return bool(written and (written.context_window or written.params.get("num_ctx")))
+
+    def image_models(self) -> tuple[str, ...]:
+        """Who describes pictures to models that cannot look at them, the first choice first."""
+        named = self.agents.defaults.image_model
+        names = (primary_of(named), *(fallbacks_of(named) or ()))
+        return tuple(self.agents.model_named(name) for name in names if name)
 
     def params_for(self, agent_id: str, model: str) -> dict[str, Any]:
         """What is added to an agent's requests to a model: the defaults', the model's, then its own. Names
@@ -171,6 +180,9 @@ class Config(Section, frozen=True):
         return hidden
 
 
+READS_DOCUMENTS = ("anthropic-messages", "openai-responses", "google-generative-ai")
+"""What is spoken by services that are known to read PDFs. Of others `input` of the model may say it."""
+DOCUMENTS = frozenset({"pdf", "document", "file"})
 _OUR_PARAMS = frozenset(
     {"maxTokens", "cacheRetention", "cacheControlTtl", "transport", "fastMode", "thinking"}
 )
@@ -197,6 +209,8 @@ def _with_own_facts(known: ModelFacts, written: ProviderModel | None) -> ModelFa
         own["window"] = size
     if written.input is not None:
         own["pictures"] = "image" in written.input
+        listed = not DOCUMENTS.isdisjoint(written.input)
+        own["documents"] = listed or (known.documents and "image" in written.input)
     if written.compat.get("supportsTools") is False:
         own["tools"] = False
     if written.reasoning is False:

@@ -3,6 +3,7 @@
 __all__ = [
     "addresses",
     "agents",
+    "attachments",
     "authority",
     "budgets",
     "clock",
@@ -15,6 +16,7 @@ __all__ = [
     "ids",
     "jobs",
     "keys",
+    "media",
     "messages",
     "models",
     "queueing",

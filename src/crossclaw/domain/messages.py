@@ -36,15 +36,32 @@ class Thinking(msgspec.Struct, tag="thinking", frozen=True, omit_defaults=True):
         return bool(self.signature or self.redacted or self.extra)
 
 
-class ImageSource(msgspec.Struct, frozen=True, omit_defaults=True):
-    type: Literal["base64", "url"]
+class MediaSource(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where the bytes of a picture or a file are: here, at an address, or in the ledger by their hash. What the
+    ledger answers has them there; `domain/media.py` tells how to carry them."""
+
+    type: Literal["base64", "url", "stored"]
     media_type: str | None = None
     data: str | None = None
     url: str | None = None
+    sha256: str | None = None
+    """Of one that is stored; None where its bytes cannot be found."""
+    size: int = 0
+    """Bytes of one that is stored."""
 
 
 class Image(msgspec.Struct, tag="image", frozen=True):
-    source: ImageSource
+    source: MediaSource
+
+
+class Document(msgspec.Struct, tag="document", frozen=True, omit_defaults=True):
+    """A file that came with a message: a PDF or a text."""
+
+    source: MediaSource
+    title: str | None = None
+    """Its name."""
+    words: str = ""
+    """On its way to a model: its text, for services that do not read such a file. It is stored nowhere."""
 
 
 class ToolUse(msgspec.Struct, tag="tool_use", frozen=True, omit_defaults=True):
@@ -62,7 +79,7 @@ class ToolResult(msgspec.Struct, tag="tool_result", frozen=True, omit_defaults=T
     is_error: bool = False
 
 
-UserBlock = Text | Image | ToolResult
+UserBlock = Text | Image | Document | ToolResult
 AssistantBlock = Text | Thinking | ToolUse
 ResultBlock = Text | Image
 
@@ -260,6 +277,8 @@ def _words_of_block(block: UserBlock | AssistantBlock) -> str:
             return f"{name} {_encoder.encode(arguments).decode()}"
         case ToolResult(content=content):
             return _words_of_result(content)
+        case Document(title=title):
+            return f"[file: {title or 'without a name'}]"
         case _:
             return ""
 

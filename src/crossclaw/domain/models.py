@@ -25,6 +25,8 @@ class ModelFacts(msgspec.Struct, frozen=True):
     """The longest answer in tokens, its thinking included; None: unknown."""
     pictures: bool = True
     """Whether it can look at pictures."""
+    documents: bool = False
+    """Whether its service reads PDFs as they are, pages and pictures and all."""
     tools: bool = True
     """Whether it can call tools."""
     thinking: ThinkingMode = "unknown"

@@ -1,11 +1,17 @@
 """What everything in the gateway needs: time, ids, its numbers, and who counts when everybody waits."""
 
+from collections.abc import Awaitable, Callable, Sequence
+
 import msgspec
 
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.ids import Ids
+from crossclaw.domain.media import Kinds
+from crossclaw.domain.sessions import Entry
 from crossclaw.gateway.limits import GatewayLimits
 from crossclaw.gateway.watchdog import Watchdog
+
+WithMedia = Callable[[Sequence[Entry], Kinds], Awaitable[list[Entry]]]
 
 
 class GatewayContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -13,3 +19,5 @@ class GatewayContext(msgspec.Struct, frozen=True, kw_only=True):
     ids: Ids
     limits: GatewayLimits = GatewayLimits()
     watchdog: Watchdog = msgspec.field(default_factory=Watchdog)
+    with_media: WithMedia | None = None
+    """The ledger's: events of messages with pictures carry these. None: they only tell of them."""

@@ -4,9 +4,11 @@ from typing import Any
 
 import msgspec
 
+from crossclaw.domain.media import base64_chars, shown_size
 from crossclaw.domain.messages import (
     AssistantBlock,
     AssistantMessage,
+    Document,
     Image,
     Message,
     Text,
@@ -19,7 +21,8 @@ from crossclaw.domain.messages import (
     UserMessage,
 )
 from crossclaw.domain.sessions import Entry
-from crossclaw.sessions.fitting import beginning_of, fitting, role_of
+from crossclaw.ledger.contract import Ledger
+from crossclaw.sessions.fitting import beginning_of, fitting, role_of, with_small_media
 from crossclaw.sessions.rows import UNREADABLE, is_unreadable
 
 WAITING_BYTES_MAX = (
@@ -76,10 +79,13 @@ def short_wire_message(entry: Entry, size: int) -> dict[str, Any]:
     return wire
 
 
-def waiting_message(run_id: str, message: UserMessage, at: int) -> dict[str, Any]:
+async def waiting_message(
+    ledger: Ledger, run_id: str, message: UserMessage, at: int
+) -> dict[str, Any]:
     """What a run was asked, which may not be in a transcript yet; many may stand in one answer."""
     entry = Entry(session_id="", seq=0, entry_id=run_id, at=at, type="message", message=message)
-    return fitting([entry], WAITING_BYTES_MAX, _wire, short_wire_message)[0]
+    entries = await with_small_media(ledger, [entry], WAITING_BYTES_MAX)
+    return fitting(entries, WAITING_BYTES_MAX, _wire, short_wire_message)[0]
 
 
 def _wire(entry: Entry) -> dict[str, Any]:
@@ -184,13 +190,28 @@ def _block(block: UserBlock | AssistantBlock) -> dict[str, Any]:
             return {"type": "thinking", "thinking": thinking}
         case Image():
             return _image(block)
+        case Document():
+            return _document(block)
 
 
 def _image(block: Image) -> dict[str, Any]:
     source = block.source
     if source.type == "base64":
         return {"type": "image", "mimeType": source.media_type, "data": source.data}
+    if source.type == "stored":  # as OpenClaw tells of one that it leaves out
+        chars = base64_chars(source.size)
+        return {"type": "image", "mimeType": source.media_type, "omitted": True, "bytes": chars}
     return {"type": "image", "url": source.url}
+
+
+def _document(block: Document) -> dict[str, Any]:
+    """A file stands as a line of text: clients know no other kind of block, and its bytes are none of a chat's."""
+    source = block.source
+    size = source.size or len(source.data or "") * 3 // 4
+    kind = source.media_type or "file"
+    about = {"fileName": block.title, "mimeType": kind, "bytes": size}
+    words = f"[file: {block.title or kind}, {kind}, {shown_size(size)}]"
+    return {"type": "text", "text": words, "file": about}
 
 
 def _result_blocks(content: Any) -> list[dict[str, Any]]:
@@ -203,8 +224,14 @@ def _result_blocks(content: Any) -> list[dict[str, Any]]:
 
 
 def _is_block(part: Any) -> bool:
-    return isinstance(part, dict) and part.get("type") in ("text", "image")
+    return isinstance(part, dict) and part.get("type") in ("text", "image", "document")
 
 
 def _plain_block(part: dict[str, Any]) -> dict[str, Any]:
-    return part if part["type"] == "text" else _image(msgspec.convert(part, Image))
+    match part["type"]:
+        case "image":
+            return _image(msgspec.convert(part, Image))
+        case "document":
+            return _document(msgspec.convert(part, Document))
+        case _:
+            return part

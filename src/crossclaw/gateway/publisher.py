@@ -4,13 +4,15 @@ Every event is encoded once for all listeners that see it alike, whatever their 
 reply goes out at once when it begins and then at a steady pace; the end always says the whole.
 """
 
-from collections import OrderedDict
+import logging
+from collections import OrderedDict, deque
 from copy import copy
 from typing import Any
 
 import anyio
 
 from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import StoreError
 from crossclaw.domain.events import (
     CallRepeated,
     CompactionPhase,
@@ -29,9 +31,11 @@ from crossclaw.domain.events import (
     ToolStarted,
 )
 from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.media import PICTURES, stored_in
 from crossclaw.domain.messages import Message, UserMessage, words_of
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Entry
+from crossclaw.gateway.context import WithMedia
 from crossclaw.gateway.event_types import EVENT_TYPES
 from crossclaw.gateway.frames import EventFrame, event
 from crossclaw.gateway.limits import GatewayLimits
@@ -39,6 +43,11 @@ from crossclaw.gateway.messages import entry_message, text_message, wire_message
 from crossclaw.gateway.run_events import RunEvent, RunEvents
 from crossclaw.gateway.subscribers import Audience, Subscriber
 
+log = logging.getLogger(__name__)
+
+PICTURED_MAX = (
+    1_000  # entries that wait for a picture; beyond, an event only tells that there is one
+)
 EVENT_NAMES = tuple(EVENT_TYPES)
 
 
@@ -49,7 +58,17 @@ Step = CallRepeated | ToolStarted | ToolProgress | ToolEnded | CompactionPhase
 class EventPublisher:
     """Hears everything (`hear` is a listener of the feed) and tells each client its part."""
 
-    def __init__(self, audience: Audience, clock: Clock, limits: GatewayLimits) -> None:
+    def __init__(
+        self,
+        audience: Audience,
+        clock: Clock,
+        limits: GatewayLimits,
+        with_media: WithMedia | None = None,
+    ) -> None:
+        self._with_media = with_media
+        self._pictured: deque[tuple[SessionKey, Entry]] = deque()
+        """Entries whose pictures have to be read, and those of the same sessions behind them."""
+        self._pictures_wait = anyio.Event()
         self._audience = audience
         self._clock = clock
         self._limits = limits
@@ -94,6 +113,11 @@ class EventPublisher:
                 pass
 
     async def serve(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._send_text, name="events: text")
+            tasks.start_soon(self._send_pictured, name="events: pictures")
+
+    async def _send_text(self) -> None:
         """Send text that waited for its time. Sleeps while no reply is being written."""
         while True:
             await self._work.wait()
@@ -217,9 +241,32 @@ class EventPublisher:
     # ── sessions ───────────────────────────────────────────────────────────────────────────────
 
     def _entry(self, key: SessionKey, entry: Entry) -> None:
-        listeners = self._audience.sessions.get(key)
-        if not listeners or entry.message is None:
+        if not self._audience.sessions.get(key) or entry.message is None:
             return
+        behind = any(waiting == key for waiting, _ in self._pictured)
+        wanted = self._with_media is not None and (behind or stored_in(entry.message, PICTURES))
+        if wanted and len(self._pictured) < PICTURED_MAX:
+            self._pictured.append((key, entry))
+            self._pictures_wait.set()
+        else:
+            self._tell_entry(key, entry)
+
+    async def _send_pictured(self) -> None:
+        """Entries with pictures, in their order; others of the same sessions wait behind them."""
+        while True:
+            await self._pictures_wait.wait()
+            self._pictures_wait = anyio.Event()
+            while self._pictured and self._with_media is not None:
+                key, entry = self._pictured[0]
+                try:
+                    (entry,) = await self._with_media([entry], PICTURES)
+                except StoreError as error:
+                    log.warning("a picture is left out of an event: %s", error)
+                self._pictured.popleft()
+                self._tell_entry(key, entry)
+
+    def _tell_entry(self, key: SessionKey, entry: Entry) -> None:
+        listeners = self._audience.sessions.get(key) or ()
         payload = {
             "sessionKey": shown_key(key),
             "agentId": key.agent_id,

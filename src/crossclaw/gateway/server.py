@@ -62,7 +62,9 @@ class Gateway:
         self._context = context
         self._endpoints = list(endpoints)
         self._reception = Reception(gatekeeper, pairings, about, context, health)
-        self._publisher = EventPublisher(self._reception.audience, context.clock, context.limits)
+        self._publisher = EventPublisher(
+            self._reception.audience, context.clock, context.limits, context.with_media
+        )
 
     # ── what others may ask ────────────────────────────────────────────────────────────────────
 

@@ -5,6 +5,7 @@ __all__ = [
     "contract",
     "imports",
     "jobs",
+    "media",
     "operations",
     "sqlite",
     "watching",

@@ -5,7 +5,7 @@ run ended" and "what follows from it" are one step. `commit` returns after the s
 and only then, may anybody be told.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -16,12 +16,14 @@ from crossclaw.domain.credentials import Credential
 from crossclaw.domain.exchanges import Exchange
 from crossclaw.domain.jobs import Job, Tick, TickStatus
 from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.media import KINDS, Kinds, Media
 from crossclaw.domain.messages import UserMessage
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Entry, Session
 from crossclaw.domain.sight import Sight
 from crossclaw.domain.spawns import Spawn
 from crossclaw.ledger.agreed import HeldTool
+from crossclaw.ledger.media import MediaWords
 from crossclaw.ledger.operations import Delivery, Export, Op, R, Timer
 from crossclaw.ledger.watching import Watching
 
@@ -122,6 +124,19 @@ class Reads(Protocol):
     ) -> list[Entry]:
         """The newest `limit` entries with after < seq < before, or `forward` the oldest; always in their
         order. Without `notes` only messages count."""
+        ...
+
+    async def with_media(self, entries: Sequence[Entry], kinds: Kinds = KINDS) -> list[Entry]:
+        """The same entries with the bytes of the pictures and files that they name in them, as base64. Entries are
+        read with names only: these may be megabytes each, so whoever asks says for how many."""
+        ...
+
+    async def find_media(self, sha256: str) -> Media | None:
+        """A picture or a file by its hash, as a message of the ledger names it."""
+        ...
+
+    async def find_media_words(self, hashes: Collection[str]) -> dict[str, MediaWords]:
+        """What models have said about pictures, of those of which something is known."""
         ...
 
     async def find_compaction(self, session_id: str) -> Entry | None:
@@ -246,6 +261,8 @@ BOUNDED_BY = {
     "list_credentials": "the limits of pairing",
     "count_timers": "the kinds of timers there are",
     "list_compressed": "the transcripts asked for",
+    "with_media": "the entries asked for: whoever asks has looked at their sizes",
+    "find_media_words": "the pictures asked for",
 }
 """Reads that answer many and take no limit: what bounds them."""
 

@@ -3,6 +3,7 @@
 The request is translated by plain functions, the stream of events is put together by `_Answer`.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from crossclaw.config.catalogue import known_facts
@@ -23,6 +24,7 @@ from crossclaw.providers.contract import (
     CacheMarks,
     LostSpending,
     ModelRequest,
+    Part,
     Piece,
     Tell,
     TextPiece,
@@ -354,13 +356,19 @@ def _result(result: ToolReturn) -> dict[str, Any]:
     return block
 
 
-def _told(content: list[Text | Image]) -> list[dict[str, Any]]:
+def _told(content: Iterable[Part]) -> list[dict[str, Any]]:
     """Blank text blocks are refused by the service, so they stay behind."""
-    return [
-        {"type": "text", "text": part.text} if isinstance(part, Text) else _image(part)
-        for part in content
-        if not isinstance(part, Text) or part.text.strip()
-    ]
+    return [_part(part) for part in content if not isinstance(part, Text) or part.text.strip()]
+
+
+def _part(part: Part) -> dict[str, Any]:
+    match part:
+        case Text(text=text):
+            return {"type": "text", "text": text}
+        case Image():
+            return _image(part)
+    inline = {"type": "base64", "media_type": part.source.media_type, "data": part.source.data}
+    return {"type": "document", "source": inline, **({"title": part.title} if part.title else {})}
 
 
 def _image(image: Image) -> dict[str, Any]:

@@ -10,7 +10,15 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from crossclaw.domain.agents import ThinkingLevel
-from crossclaw.domain.messages import AssistantMessage, Image, Text, Thinking, ToolUse, Usage
+from crossclaw.domain.messages import (
+    AssistantMessage,
+    Document,
+    Image,
+    Text,
+    Thinking,
+    ToolUse,
+    Usage,
+)
 
 THINKING_TOKENS: dict[ThinkingLevel, int] = {
     "off": 0,
@@ -35,7 +43,7 @@ class UserTurn(msgspec.Struct, frozen=True):
     """Results come first, then words and pictures: the one order that every provider accepts."""
 
     results: list[ToolReturn]
-    content: list[Text | Image]
+    content: list[Text | Image | Document]
 
 
 class AssistantTurn(msgspec.Struct, frozen=True):
@@ -43,6 +51,12 @@ class AssistantTurn(msgspec.Struct, frozen=True):
 
 
 Turn = UserTurn | AssistantTurn
+Part = Text | Image | Document
+
+
+def in_words(part: Part) -> Text | Image:
+    """A file as its text, for a service that does not read it as it is."""
+    return Text(part.words) if isinstance(part, Document) else part
 
 
 class ToolSpec(msgspec.Struct, frozen=True):

@@ -36,6 +36,8 @@ class Choice(msgspec.Struct, frozen=True):
     """Tokens that it reads and writes at once; 0: nobody knows."""
     pictures: bool = True
     """Whether it can look at pictures."""
+    documents: bool = False
+    """Whether it reads PDFs as they are."""
 
 
 Fit = Callable[[ModelRequest, Choice], ModelRequest]

@@ -18,6 +18,7 @@ from crossclaw.providers.contract import (
     AssistantTurn,
     LostSpending,
     ModelRequest,
+    Part,
     Piece,
     Tell,
     TextPiece,
@@ -281,7 +282,7 @@ def _result(result: ToolReturn, names: dict[str, str]) -> list[dict[str, Any]]:
     return [{"functionResponse": {"name": name, "response": response}}, *pictures]
 
 
-def _told(part: Text | Image) -> dict[str, Any]:
+def _told(part: Part) -> dict[str, Any]:
     if isinstance(part, Text):
         return {"text": part.text}
     source = part.source

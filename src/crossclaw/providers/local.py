@@ -27,6 +27,7 @@ from crossclaw.providers.contract import (
     TextPiece,
     Turn,
     UserTurn,
+    in_words,
 )
 from crossclaw.providers.failures import ErrorAnswer, Failures, error_parts
 
@@ -200,5 +201,5 @@ def _message(turn: Turn) -> Chunk:
 def _words(content: Iterable[Any]) -> str:
     return "\n".join(
         part.text if isinstance(part, Text) else "(a picture that you cannot see)"
-        for part in content
+        for part in map(in_words, content)
     )

@@ -31,6 +31,7 @@ from crossclaw.providers.contract import (
     ThinkingPiece,
     ToolPiece,
     Turn,
+    in_words,
 )
 from crossclaw.providers.failures import Failures
 from crossclaw.providers.listing import size
@@ -255,8 +256,9 @@ def _messages(turn: Turn, names: dict[str, str]) -> list[dict[str, Any]]:
         message = {"role": "tool", "tool_name": names.get(result.tool_use_id, ""), "content": words}
         messages.append(message | _pictures(result.content))
     if turn.content or not turn.results:
-        words = _words(turn.content) or "(no words)"
-        messages.append({"role": "user", "content": words} | _pictures(turn.content))
+        told = [in_words(part) for part in turn.content]
+        words = _words(told) or "(no words)"
+        messages.append({"role": "user", "content": words} | _pictures(told))
     return messages
 
 

@@ -15,6 +15,7 @@ from crossclaw.domain.errors import ProviderError, ProviderRefused
 from crossclaw.domain.messages import (
     AssistantBlock,
     AssistantMessage,
+    Document,
     Image,
     Text,
     Thinking,
@@ -29,6 +30,7 @@ from crossclaw.providers.contract import (
     CacheMarks,
     LostSpending,
     ModelRequest,
+    Part,
     Tell,
     ToolReturn,
     ToolSpec,
@@ -348,7 +350,7 @@ def _pictures(result: ToolReturn) -> list[Text | Image]:
     return [Text(f"Images from tool call {result.tool_use_id}:"), *images] if images else []
 
 
-def _user(told: list[Text | Image]) -> list[dict[str, Any]]:
+def _user(told: list[Part]) -> list[dict[str, Any]]:
     """Plain words go as a string: chat templates of small servers know nothing else."""
     if not told:
         return []
@@ -358,9 +360,12 @@ def _user(told: list[Text | Image]) -> list[dict[str, Any]]:
     return [{"role": "user", "content": [_part(part) for part in told]}]
 
 
-def _part(part: Text | Image) -> dict[str, Any]:
+def _part(part: Part) -> dict[str, Any]:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text}
     source = part.source
+    if isinstance(part, Document):
+        inline = f"data:{source.media_type};base64,{source.data}"
+        return {"type": "file", "file": {"filename": part.title or "file", "file_data": inline}}
     inline = f"data:{source.media_type or 'image/png'};base64,{source.data}"
     return {"type": "image_url", "image_url": {"url": source.url or inline}}

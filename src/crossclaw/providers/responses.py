@@ -13,6 +13,7 @@ from crossclaw.domain.errors import LevelRefused
 from crossclaw.domain.messages import (
     AssistantBlock,
     AssistantMessage,
+    Document,
     Image,
     Text,
     Thinking,
@@ -25,6 +26,7 @@ from crossclaw.providers.contract import (
     AssistantTurn,
     LostSpending,
     ModelRequest,
+    Part,
     Tell,
     ToolReturn,
     ToolSpec,
@@ -195,9 +197,12 @@ def _output(result: ToolReturn) -> dict[str, Any]:
     return {"type": "function_call_output", "call_id": result.tool_use_id, "output": output}
 
 
-def _part(part: Text | Image) -> dict[str, Any]:
+def _part(part: Part) -> dict[str, Any]:
     if isinstance(part, Text):
         return {"type": "input_text", "text": part.text}
     source = part.source
+    if isinstance(part, Document):
+        inline = f"data:{source.media_type};base64,{source.data}"
+        return {"type": "input_file", "filename": part.title or "file", "file_data": inline}
     inline = f"data:{source.media_type or 'image/png'};base64,{source.data}"
     return {"type": "input_image", "image_url": source.url or inline}

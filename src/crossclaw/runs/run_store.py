@@ -211,9 +211,13 @@ class RunStore:
             joined = await self._ledger.do(Join(fence=run.fence, at=at, now=self._say_time(at)))
             self._tell_joined(run.key, joined)
 
-    async def append(self, run: Run, *entries: NewEntry) -> list[Entry]:
-        stored = await self._ledger.do(
-            Append(fence=run.fence, entries=list(entries), at=self._clock.now_ms())
+    async def append(
+        self, run: Run, *entries: NewEntry, beside: Sequence[Op[Any]] = ()
+    ) -> list[Entry]:
+        """`beside` is what else becomes true with them."""
+        stored: list[Entry]
+        stored, *_ = await self._ledger.commit(
+            Append(fence=run.fence, entries=list(entries), at=self._clock.now_ms()), *beside
         )
         self._tell_entries(run.key, stored)
         return stored

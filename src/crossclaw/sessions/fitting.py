@@ -10,8 +10,10 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from crossclaw.domain.media import PICTURES, hidden_chars
 from crossclaw.domain.messages import (
     AssistantMessage,
+    Document,
     Image,
     Message,
     Thinking,
@@ -68,6 +70,7 @@ async def read_page(
     )
     found = [entry for entry in read if notes or is_said(entry)]
     forward = after is not None
+    found = await _with_media(ledger, found, bytes_max, alone_max=alone_max, oldest=forward)
     shown = fitting(found, bytes_max, show, shorten, alone_max=alone_max, oldest=forward)
     kept = found[: len(shown)] if forward else found[len(found) - len(shown) :]
     ends = kept or read
@@ -77,6 +80,39 @@ async def read_page(
         first=ends[0].seq if ends else 0,
         last=ends[-1].seq if ends else 0,
     )
+
+
+async def _with_media(
+    ledger: Ledger,
+    entries: Sequence[Entry],
+    bytes_max: int,
+    *,
+    alone_max: int | None = None,
+    oldest: bool = False,
+) -> list[Entry]:
+    """The entries as `fitting` takes them with the same limits: with the bytes of their pictures and files in them,
+    as far as these fit. Of others only the size is needed."""
+    most, room, wanted = alone_max or bytes_max, bytes_max, list[Entry]()
+    for entry in entries if oldest else reversed(entries):
+        if room <= 0:
+            break
+        hidden = hidden_chars(entry.message, PICTURES)
+        if hidden and hidden <= most and (hidden <= room or room == bytes_max):
+            wanted.append(entry)
+        room -= hidden if hidden <= most else 0
+    filled = (
+        {entry.seq: entry for entry in await ledger.with_media(wanted, PICTURES)} if wanted else {}
+    )
+    return [filled.get(entry.seq, entry) for entry in entries]
+
+
+async def with_small_media(ledger: Ledger, entries: Sequence[Entry], bytes_max: int) -> list[Entry]:
+    """The entries as `fitting` takes each of them alone."""
+    wanted = [entry for entry in entries if 0 < hidden_chars(entry.message, PICTURES) <= bytes_max]
+    filled = (
+        {entry.seq: entry for entry in await ledger.with_media(wanted, PICTURES)} if wanted else {}
+    )
+    return [filled.get(entry.seq, entry) for entry in entries]
 
 
 def fitting(
@@ -104,7 +140,7 @@ def _fitted(
     entry: Entry, bytes_max: int, show: Callable[[Entry], T], shorten: Callable[[Entry, int], T]
 ) -> tuple[T, int]:
     shown = show(entry)
-    size = len(msgspec.json.encode(shown))
+    size = len(msgspec.json.encode(shown)) + hidden_chars(entry.message, PICTURES)
     if size <= bytes_max or entry.message is None:
         return shown, size
     short = shorten(entry, size)
@@ -150,8 +186,10 @@ def _wordless(message: Message) -> list[str]:
         pictures = sum(isinstance(each, dict) and each.get("type") == "image" for each in content)
         return [f"[pictures: {pictures}]"] if pictures else []
     kinds = [each.source.media_type for each in content if isinstance(each, Image)]
+    files = [each.title or "file" for each in content if isinstance(each, Document)]
     thoughts = any(isinstance(each, Thinking) for each in content)
     return [
         *(f"[picture: {kind or 'image'}]" for kind in kinds),
+        *(f"[file: {name}]" for name in files),
         *(["[thinking]"] if thoughts else []),
     ]

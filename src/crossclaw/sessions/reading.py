@@ -15,7 +15,7 @@ from crossclaw.door.registry import Caller, Params, Result
 from crossclaw.door.resolver import Resolver
 from crossclaw.ledger.contract import Ledger
 from crossclaw.sessions.budgets import BudgetRow, Budgets
-from crossclaw.sessions.fitting import fitting, read_page, shortened
+from crossclaw.sessions.fitting import fitting, read_page, shortened, with_small_media
 from crossclaw.sessions.rows import Row, stored_message, tool_row
 
 LIST_DEFAULT, LIST_MAX = 100, 200  # rows; a model reads no more with profit
@@ -95,6 +95,10 @@ class SessionReading:
         )
         ids = [session.session_id for session in sessions]
         tails = await self._ledger.list_tails(ids, limit=tail, tool_results=False) if tail else {}
+        tails = {
+            session_id: await with_small_media(self._ledger, tail, self._history_bytes)
+            for session_id, tail in tails.items()
+        }
         paths = self._resolver.knows_paths(caller.principal)
         old = await self._ledger.list_compressed(ids) if paths else frozenset()
         keys = [session.key for session in sessions]

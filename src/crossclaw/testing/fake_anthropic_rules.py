@@ -8,6 +8,12 @@ import msgspec
 
 from crossclaw.testing.fake_cache import blocks_of, unmarked
 from crossclaw.testing.fake_facts import Claude, claude
+from crossclaw.testing.fake_files import (
+    REQUEST_CHARS_CLAUDE,
+    carried_chars,
+    claude_file_complaints,
+    most_of,
+)
 from crossclaw.testing.fake_pictures import claude_complaints
 from crossclaw.testing.fake_rules import ALL, ServiceRules
 from crossclaw.testing.fake_shapes import Json
@@ -28,6 +34,10 @@ def anthropic_complaints(body: Json, rules: ServiceRules = ALL) -> Iterator[str]
         yield from _binding_complaints(body)
     if "anthropic.pictures" in rules:
         yield from _picture_complaints(body)
+    if "anthropic.documents" in rules:
+        yield from claude_file_complaints(body, list(_media(body, "document")))
+    if "anthropic.request" in rules:
+        yield from _size_complaints(body)
     for place, message in enumerate(messages):
         if message.get("role") != ("user", "assistant")[place % 2]:
             yield f"messages.{place}: roles must alternate between user and assistant, user first"
@@ -147,21 +157,29 @@ def _knows(body: Json) -> Claude | None:
 
 
 def _picture_complaints(body: Json) -> Iterator[str]:
-    found = list(_pictures(body))
+    found = list(_media(body, "image"))
     for where, source in found:
         yield from claude_complaints(where, source, len(found))
 
 
-def _pictures(body: Json) -> Iterator[tuple[str, Json]]:
+def _size_complaints(body: Json) -> Iterator[str]:
+    if carried_chars(body) > REQUEST_CHARS_CLAUDE:
+        yield "request_too_large: Request exceeds the maximum size"
+    count, most = sum(1 for _ in _media(body, "image")), most_of(body)
+    if count > most:
+        yield f"Too many images: {count} > {most}"
+
+
+def _media(body: Json, kind: str) -> Iterator[tuple[str, Json]]:
     for place, message in enumerate(body.get("messages") or []):
         for number, block in enumerate(_blocks_of(message)):
             where = f"messages.{place}.content.{number}"
-            if block.get("type") == "image":
-                yield f"{where}.image", block.get("source") or {}
+            if block.get("type") == kind:
+                yield f"{where}.{kind}", block.get("source") or {}
             inner = block.get("content")
             for part in inner if isinstance(inner, list) else []:
-                if part.get("type") == "image":
-                    yield f"{where}.tool_result.image", part.get("source") or {}
+                if part.get("type") == kind:
+                    yield f"{where}.tool_result.{kind}", part.get("source") or {}
 
 
 def _mark_complaints(body: Json) -> Iterator[str]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from crossclaw.testing.fake_facts import gpt
+from crossclaw.testing.fake_files import openai_file_complaint
 from crossclaw.testing.fake_pictures import openai_complaint
 from crossclaw.testing.fake_rules import ALL, ServiceRules
 from crossclaw.testing.fake_shapes import Json
@@ -61,6 +62,8 @@ def _message_complaints(place: int, message: Json, rules: ServiceRules) -> Itera
             yield f"Invalid image_url (messages[{place}])"
         elif "openai.pictures" in rules and (complaint := openai_complaint(url)):
             yield complaint
+        if part.get("type") == "file" and "openai.files" in rules:
+            yield from filter(None, [openai_file_complaint(part.get("file") or {})])
 
 
 def service_of(model: str) -> str:

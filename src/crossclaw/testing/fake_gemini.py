@@ -5,6 +5,11 @@ from typing import Any, ClassVar
 
 from crossclaw.domain.messages import Text, Thinking, ToolUse, Usage
 from crossclaw.providers.pieces import split_words
+from crossclaw.testing.fake_files import (
+    REQUEST_CHARS_GEMINI,
+    carried_chars,
+    gemini_inline_complaint,
+)
 from crossclaw.testing.fake_rules import ALL, ServiceRules
 from crossclaw.testing.fake_shapes import Json, Reply, Trouble, sse, within
 
@@ -130,6 +135,17 @@ def gemini_complaints(body: Json, rules: ServiceRules = ALL) -> Iterator[str]:
         yield from _unsigned(contents)
     if "gemini.level" in rules:
         yield from _level_complaints(body)
+    if "gemini.inline" in rules:
+        yield from _inline_complaints(body)
+
+
+def _inline_complaints(body: Json) -> Iterator[str]:
+    if carried_chars(body) > REQUEST_CHARS_GEMINI:
+        yield "Request payload size exceeds the limit: 20971520 bytes."
+    for content in body.get("contents") or []:
+        for part in content.get("parts") or []:
+            if "inlineData" in part and (found := gemini_inline_complaint(part["inlineData"])):
+                yield found
 
 
 def _content_complaints(place: int, content: Json, contents: list[Json]) -> Iterator[str]:

@@ -31,6 +31,11 @@ def size_of(data: bytes) -> tuple[int, int]:
     return 0, 0
 
 
+def is_animated(data: bytes) -> bool:
+    """A GIF of several pictures: each has its own control block."""
+    return data[:4] == b"GIF8" and data.count(b"\x21\xf9\x04") > 1
+
+
 def decoded(text: str) -> bytes | None:
     try:
         return base64.b64decode(text, validate=True)
@@ -65,7 +70,7 @@ def openai_complaint(url: str) -> str | None:
     if not url.startswith("data:"):
         return None if url.startswith(("http://", "https://")) else "Invalid image_url"
     data = decoded(url.partition(";base64,")[2])
-    if data is None or sniff(data) is None:
+    if data is None or sniff(data) is None or is_animated(data):
         return (
             "You uploaded an unsupported image. Please make sure your image has of one the following"
             " formats: ['png', 'jpeg', 'gif', 'webp']."

@@ -9,6 +9,7 @@ from crossclaw.providers.pieces import split_words
 from crossclaw.testing.fake_chat import ChatWire
 from crossclaw.testing.fake_chat_rules import effort_complaints, tool_complaints
 from crossclaw.testing.fake_facts import gpt
+from crossclaw.testing.fake_files import openai_file_complaint
 from crossclaw.testing.fake_pictures import openai_complaint
 from crossclaw.testing.fake_rules import ALL, ServiceRules
 from crossclaw.testing.fake_shapes import Json, Reply, Trouble, halves, sse, within
@@ -220,13 +221,17 @@ def _message_complaints(place: int, item: Json, rules: ServiceRules) -> Iterator
         yield f"Invalid 'input[{place}].content': empty"
     for part in content if isinstance(content, list) else []:
         wanted = (
-            ("output_text", "refusal") if role == "assistant" else ("input_text", "input_image")
+            ("output_text", "refusal")
+            if role == "assistant"
+            else ("input_text", "input_image", "input_file")
         )
         if part.get("type") not in wanted:
             yield f"Invalid value: '{part.get('type')}'. Supported values are: {wanted}"
         shown = part.get("image_url") or "" if part.get("type") == "input_image" else "https://"
         if "openai.pictures" in rules and (complaint := openai_complaint(shown)):
             yield complaint
+        if part.get("type") == "input_file" and "openai.files" in rules:
+            yield from filter(None, [openai_file_complaint(part)])
 
 
 def _reasoning_complaints(body: Json, item: Json, following: Json) -> Iterator[str]:

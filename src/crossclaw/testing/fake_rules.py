@@ -56,6 +56,17 @@ RULES: dict[str, ServiceRule] = {
         + _CLAUDE_DOCS
         + "build-with-claude/vision",
     ),
+    "anthropic.documents": ServiceRule(
+        "documents that are no PDF, are locked, or have more than 600 pages together (100 for models with a window of"
+        " 200k tokens)",
+        _CLAUDE_DOCS + "build-with-claude/pdf-support",
+        "2026-11-16",
+    ),
+    "anthropic.request": ServiceRule(
+        "requests above 32 MB, or with more than 600 pictures (100 for models with a window of 200k tokens)",
+        _CLAUDE_DOCS + "build-with-claude/vision, build-with-claude/pdf-support",
+        "2026-11-16",
+    ),
     "anthropic.prefill": ServiceRule(
         "a conversation that ends with the assistant's words, from Claude 4.6 on",
         "openrouter.ai/docs: model-migrations/claude-5-5 (prefill is removed)",
@@ -91,8 +102,15 @@ RULES: dict[str, ServiceRule] = {
         "the service's words: string too long. Expected a string with maximum length 40",
     ),
     "openai.pictures": ServiceRule(
-        "pictures that are no PNG, JPEG, GIF or WebP",
-        _OPENAI_SDK + "responses/response_error.py (unsupported_image_media_type)",
+        "pictures that are no PNG, JPEG, GIF or WebP, or are a GIF that moves",
+        _OPENAI_SDK + "responses/response_error.py (unsupported_image_media_type);"
+        " developers.openai.com/api/docs/guides/images-vision (image input requirements)",
+    ),
+    "openai.files": ServiceRule(
+        "files that are no PDF (chat completions take no others, and we send no others), are locked, have no name"
+        " or more than 50 MB",
+        "developers.openai.com/api/docs/guides/file-inputs",
+        "2026-11-16",
     ),
     "openai.reasoning_items": ServiceRule(
         "with store: false, reasoning without its encrypted content, or without the item that followed it",
@@ -126,6 +144,11 @@ RULES: dict[str, ServiceRule] = {
     "gemini.schema": ServiceRule(
         "keywords that its function declarations do not know in `parameters`",
         "google-genai SDK 3.1.0: types.Schema (parameters_json_schema takes the rest)",
+    ),
+    "gemini.inline": ServiceRule(
+        "inline data that is no PNG, JPEG, WebP, HEIC or HEIF, nor a PDF of up to 1,000 pages; requests above 20 MB",
+        "firebase.google.com/docs/ai-logic/input-file-requirements; ai.google.dev/gemini-api/docs/document-processing",
+        "2026-11-16",
     ),
     "gemini.level": ServiceRule(
         "a thinking level and a budget together, or a level that the model does not know",

@@ -2,6 +2,7 @@
 
 __all__ = [
     "contract",
+    "documents",
     "edit",
     "egress",
     "exec",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from crossclaw.domain.errors import ToolFailed
-from crossclaw.domain.messages import Image, ImageSource, Text
+from crossclaw.domain.messages import Image, MediaSource, Text
 from crossclaw.domain.tools import mcp_declaration
 from crossclaw.providers.contract import ToolSpec
 from crossclaw.tools.contract import Tell, Tool, ToolContext
@@ -119,7 +119,7 @@ def _block(part: "types.ContentBlock") -> Text | Image:
         case "image" if len(part.data) > IMAGE_CHARS_MAX:
             return Text("[an image that is too large to be shown]")
         case "image":
-            return Image(ImageSource("base64", part.mime_type, part.data))
+            return Image(MediaSource("base64", part.mime_type, part.data))
         case "resource":
             text = getattr(part.resource, "text", None)
             return Text(text if text is not None else f"[binary resource {part.resource.uri}]")

@@ -10,41 +10,45 @@ from crossclaw.tools.page_reader import bound_self
 PAGES_MAX = 500
 TEXT_CHARS_MAX = 2_000_000
 REFUSED = 4
-"""Its exit code for what it can make no text of; the reason is what it wrote."""
+"""Its exit code for what it cannot read; the reason is what it wrote."""
+NO_TEXT = 5
+"""For one that can be read and has only pictures of pages; it wrote how many."""
 
 
-def as_text(data: bytes) -> str:
-    """Raises ValueError with the reason where there is none."""
+def as_text(data: bytes) -> tuple[int, str]:
+    """How many pages there are, and their text; empty where they have none. Raises ValueError with the reason
+    where it cannot be read."""
     from pypdf import PdfReader  # noqa: PLC0415  with the extra `pdf`
     from pypdf.errors import PdfReadError, PyPdfError  # noqa: PLC0415
 
     try:
         document = PdfReader(io.BytesIO(data))
         if document.is_encrypted and not document.decrypt(""):
-            raise ValueError("it is locked with a password")
+            raise ValueError("it is locked with a password; send it unlocked")
         count = len(document.pages)
         pages = [
             f"[page {number} of {count}]\n{page.extract_text().strip()}"
             for number, page in enumerate(document.pages[:PAGES_MAX], 1)
         ]
     except (PdfReadError, PyPdfError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"it is damaged ({type(error).__name__})") from None
+        reason = f"it is damaged ({type(error).__name__}); save it anew and send that"
+        raise ValueError(reason) from None
     if not any(page.partition("\n")[2] for page in pages):
-        raise ValueError("it has no text, only pictures of pages")
+        return count, ""
     left_out = count - len(pages)
     more = [f"[{left_out} more pages are left out]"] if left_out > 0 else []
-    return "\n\n".join([*pages, *more])[:TEXT_CHARS_MAX]
+    return count, "\n\n".join([*pages, *more])[:TEXT_CHARS_MAX]
 
 
 def main() -> int:
     bound_self()
     try:
-        text = as_text(sys.stdin.buffer.read())
+        count, text = as_text(sys.stdin.buffer.read())
     except (ValueError, MemoryError) as error:
         sys.stdout.buffer.write(str(error or "it takes too much memory").encode())
         return REFUSED
-    sys.stdout.buffer.write(text.encode("utf-8", "replace"))
-    return 0
+    sys.stdout.buffer.write(f"{count}\n{text}".encode("utf-8", "replace"))
+    return 0 if text else NO_TEXT
 
 
 if __name__ == "__main__":

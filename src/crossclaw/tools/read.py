@@ -2,26 +2,20 @@
 
 import base64
 import io
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
-from importlib.util import find_spec
 from typing import BinaryIO, ClassVar
 
-import anyio
 import anyio.to_thread
 import msgspec
 
-from crossclaw.domain.errors import Invalid, ToolFailed
-from crossclaw.domain.messages import Image, ImageSource, Text
+from crossclaw.domain.errors import Invalid
+from crossclaw.domain.messages import Image, MediaSource, Text
 from crossclaw.domain.tools import built_in
 from crossclaw.sandbox.contract import WorkPlace
-from crossclaw.sandbox.environment import host_environment
 from crossclaw.sandbox.files import open_file
 from crossclaw.sandbox.places import Places
-from crossclaw.tools import page_reader, pdf_reader
 from crossclaw.tools.contract import Tool, ToolContext
+from crossclaw.tools.documents import Documents
 
 LINES_DEFAULT = 2_000  # a long source file; more is asked for with offset
 BYTES_MAX = 256 * 1024  # shown at once
@@ -29,10 +23,6 @@ SCAN_BYTES_MAX = 64 * 1024 * 1024  # read over on the way to offset; beyond, exe
 IMAGE_BYTES_MAX = 2 * 1024 * 1024  # what every provider takes; it is stored with the transcript
 
 PDF_BYTES_MAX = 32 * 1024 * 1024  # a book with pictures
-READERS_MAX = 2  # documents that are read at once; the processor is there for others too
-READING_S = 2 * page_reader.READING_S
-_PYTHON = ("PYTHONPATH", "PYTHONHOME")  # where the reader's program is found
-
 _IMAGES = {
     b"\x89PNG\r\n\x1a\n": "image/png",
     b"\xff\xd8\xff": "image/jpeg",
@@ -61,7 +51,7 @@ class ReadTool(Tool[ReadParams]):
 
     def __init__(self, places: Places) -> None:
         self._places = places
-        self._readers = anyio.CapacityLimiter(READERS_MAX)
+        self._documents = Documents()
 
     async def call(self, context: ToolContext, params: ReadParams) -> str | list[Text | Image]:
         if params.offset < 1 or params.limit < 1:
@@ -70,30 +60,8 @@ class ReadTool(Tool[ReadParams]):
         found = await anyio.to_thread.run_sync(_read, place, params)
         if not isinstance(found, bytes):
             return found
-        text = await self._document(found, params.path)
-        return _text(io.BytesIO(text), params)
-
-    async def _document(self, data: bytes, name: str) -> bytes:
-        """A PDF's text, made by another process, which is ended with the call however that ends."""
-        if find_spec("pypdf") is None:
-            raise Invalid(f"{name} is a PDF; to read them install crossclaw[pdf]")
-        try:
-            async with self._readers:
-                with anyio.fail_after(READING_S):
-                    read = await anyio.run_process(
-                        [sys.executable, "-P", "-m", pdf_reader.__name__],
-                        input=data,
-                        stderr=subprocess.DEVNULL,
-                        check=False,
-                        env=host_environment(os.environ, _PYTHON),
-                    )
-        except TimeoutError:
-            raise ToolFailed(f"{name} takes too long to be read") from None
-        if read.returncode == pdf_reader.REFUSED:
-            raise Invalid(f"{name} cannot be read: {read.stdout.decode('utf-8', 'replace')}")
-        if read.returncode:
-            raise ToolFailed(f"{name} takes too much time or memory to be read")
-        return read.stdout
+        text = await self._documents.words_of(found, params.path)
+        return _text(io.BytesIO(text.encode()), params)
 
 
 def _read(place: WorkPlace, params: ReadParams) -> str | list[Text | Image] | bytes:
@@ -124,7 +92,7 @@ def _image(file: BinaryIO, name: str, media_type: str) -> list[Text | Image]:
     data = file.read(IMAGE_BYTES_MAX + 1)
     if len(data) > IMAGE_BYTES_MAX:
         raise Invalid(f"{name} is larger than {IMAGE_BYTES_MAX} bytes; make a smaller copy first")
-    source = ImageSource("base64", media_type, base64.b64encode(data).decode("ascii"))
+    source = MediaSource("base64", media_type, base64.b64encode(data).decode("ascii"))
     return [Text(f"{name}, {media_type}, {len(data)} bytes"), Image(source)]
 
 

@@ -6,6 +6,7 @@ from math import inf
 
 import msgspec
 
+from crossclaw.domain.media import hidden_chars
 from crossclaw.domain.sessions import Entry
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Export, MarkExported
@@ -19,6 +20,19 @@ MARKS_AT_ONCE = 1_000  # one step of the ledger stays short
 # they turn out small. Five hundred small ones keep the event loop for some three milliseconds.
 STRIDE_FIRST, STRIDE_MAX = 32, 500
 STRIDE_BYTES = 1024 * 1024
+
+
+MEDIA_CHARS_MAX = 8 * 1024 * 1024
+"""Of pictures and files read at once, in base64; one that is larger comes alone."""
+
+
+def _within(entries: list[Entry]) -> list[Entry]:
+    room = MEDIA_CHARS_MAX
+    for number, entry in enumerate(entries):
+        room -= hidden_chars(entry.message)
+        if room < 0:
+            return entries[: max(1, number)]
+    return entries
 
 
 class Chunk(msgspec.Struct, frozen=True):
@@ -100,12 +114,15 @@ class Copies:
         entries = await self._ledger.list_entries(
             copy.name.session_id, after=copy.seq, before=copy.seq + limit + 1, limit=limit
         )
-        lines = entry_lines(entries, copy.parent_id)
         is_full = len(entries) == limit
+        taken = _within(entries)
+        lines = entry_lines(await self._ledger.with_media(taken), copy.parent_id)
         if len(lines) > STRIDE_BYTES:
             copy.stride = max(1, limit // 2)
         elif is_full:
             copy.stride = min(STRIDE_MAX, limit * 2)
+        is_full = is_full or len(taken) < len(entries)
+        entries = taken
         header = b"" if copy.size else header_line(copy.export)
         return Chunk(header + lines, entries, bool(header), is_full)
 
@@ -145,6 +162,7 @@ class Copies:
             if not entries or entries[-1].seq != seq:
                 return
             before_id = entries[0].entry_id if len(entries) > 1 else None
-            parent_id, ending = entries[-1].entry_id, entry_line(entries[-1], before_id)
+            (last,) = await self._ledger.with_media(entries[-1:])
+            parent_id, ending = last.entry_id, entry_line(last, before_id)
         if size >= len(ending):
             copy.seq, copy.size, copy.parent_id, copy.ending = seq, size, parent_id, ending

@@ -17,7 +17,7 @@ from crossclaw.domain.messages import (
     AssistantBlock,
     AssistantMessage,
     Image,
-    ImageSource,
+    MediaSource,
     Message,
     Provenance,
     StopReason,
@@ -264,8 +264,8 @@ def _user_content(content: str | list[_Block]) -> str | list[UserBlock]:
 
 def _image(block: _Block) -> Image:
     if block.data is not None:
-        return Image(ImageSource("base64", block.mime_type, block.data))
-    return Image(msgspec.convert(block.source or {}, ImageSource))
+        return Image(MediaSource("base64", block.mime_type, block.data))
+    return Image(msgspec.convert(block.source or {}, MediaSource))
 
 
 def _assistant(message: _Message, at: int) -> AssistantMessage:

@@ -1,13 +1,15 @@
 // @ts-check
-// Where a person writes: drafts kept by session, /commands completed, pictures attached.
+// Where a person writes: drafts kept by session, /commands completed, pictures and files attached.
 import { Part, fill, h, icon, iconButton } from "./dom.js";
 import { complain, store } from "./house.js";
 import { wire } from "./wire.js";
 
 const DRAFTS = "crossclaw.drafts";
 const DRAFTS_MAX = 100;
-const PICTURE_BYTES_MAX = 5_000_000; // the gateway's limit
+const FILE_BYTES_MAX = 16_000_000; // the gateway's limit
 const PICTURES_MAX = 8;
+const ALL_BYTES_MAX = 18_000_000; // of a message: what fits into one frame as base64
+const ACCEPTED = "image/*,application/pdf,text/*,.md,.csv,.json,.yaml,.yml,.toml,.log,.xml";
 
 // What a gateway without `commands.list` understands.
 const COMMANDS = [
@@ -25,6 +27,8 @@ const COMMANDS = [
   { name: "/compact", text: "make room in the model's window" },
   { name: "/pin", text: "keep your last message through every compaction" },
 ];
+
+const isPicture = (file) => file.type.startsWith("image/");
 
 export class Composer extends Part {
   key = null;
@@ -52,10 +56,10 @@ export class Composer extends Part {
     });
     this.file = h("input", {
       type: "file",
-      accept: "image/*",
+      accept: ACCEPTED,
       multiple: true,
       hidden: true,
-      "aria-label": "Pictures",
+      "aria-label": "Pictures and files",
       onchange: () => {
         this.attach([...this.file.files]);
         this.file.value = "";
@@ -222,22 +226,28 @@ export class Composer extends Part {
 
   attach(files) {
     let room = PICTURES_MAX - this.pictures.length;
+    let bytes = this.pictures.reduce((sum, each) => sum + each.size, 0);
     for (const file of files) {
-      if (!file.type.startsWith("image/"))
-        complain(
-          new Error(`${file.name} is not a picture. Only pictures can be attached; words of a file can be pasted.`),
-        );
-      else if (file.size > PICTURE_BYTES_MAX)
-        complain(new Error(`${file.name} is larger than 5 MB. A smaller copy of it can be attached.`));
-      else if (room-- > 0) this.read(file);
-      else complain(new Error(`${file.name} is left out: a message takes ${PICTURES_MAX} pictures`));
+      if (/^image\/hei[cf]/.test(file.type) || /\.hei[cf]$/i.test(file.name))
+        complain(new Error(`${file.name} is HEIC, which models do not take. Attach it as JPEG or PNG.`));
+      else if (file.size > FILE_BYTES_MAX)
+        complain(new Error(`${file.name} is larger than 16 MB. A smaller copy of it can be attached.`));
+      else if (room <= 0)
+        complain(new Error(`${file.name} is left out: a message takes ${PICTURES_MAX} pictures and files`));
+      else if (bytes + file.size > ALL_BYTES_MAX)
+        complain(new Error(`${file.name} is left out: one message takes 18 MB. Send it with the next one.`));
+      else {
+        room -= 1;
+        bytes += file.size;
+        this.read(file);
+      }
     }
   }
 
   read(file) {
     const reader = new FileReader();
     reader.onload = () => {
-      this.pictures.push({ name: file.name, type: file.type, url: reader.result });
+      this.pictures.push({ name: file.name, type: file.type, size: file.size, url: reader.result });
       this.showPictures();
     };
     reader.readAsDataURL(file);
@@ -250,7 +260,9 @@ export class Composer extends Part {
         h(
           "figure",
           null,
-          h("img", { src: picture.url, alt: picture.name }),
+          isPicture(picture)
+            ? h("img", { src: picture.url, alt: picture.name })
+            : h("span", { cls: "file" }, picture.name),
           iconButton("close", `Remove ${picture.name}`, () => {
             this.pictures.splice(i, 1);
             this.showPictures();

@@ -162,14 +162,18 @@ export class Speaking {
       { key } = chat;
     const runId = newId();
     const attachments = pictures.map((each) => ({
-      type: "image",
-      mimeType: each.type,
+      type: each.type.startsWith("image/") ? "image" : "file",
+      mimeType: each.type || null,
       fileName: each.name,
       content: each.url.slice(each.url.indexOf(",") + 1),
     }));
     const content = [
       ...(text ? [{ type: "text", text }] : []),
-      ...attachments.map((each) => ({ type: "image", mimeType: each.mimeType, data: each.content })),
+      ...attachments.map((each) =>
+        each.type === "image"
+          ? { type: "image", mimeType: each.mimeType, data: each.content }
+          : { type: "text", text: `[file: ${each.fileName}]` },
+      ),
     ];
     const said = {
       key,

@@ -188,7 +188,21 @@ def _part(text: str) -> str:
     return "-".join(text.replace(":", " ").split())[:128] or "unknown"
 
 
-def data_picture(url: str) -> dict[str, str]:
+def data_file(file: Any) -> dict[str, Any]:
+    """A file inside the request, as a data URL or plain base64. Files that were uploaded before are not here."""
+    data = file.get("file_data") if isinstance(file, dict) else None
+    if not isinstance(data, str):
+        raise Invalid(
+            "a file must come as file_data with its base64; ids and addresses are not known"
+        )
+    name = file.get("filename")
+    head, found, rest = data.partition(";base64,")
+    kind = head.removeprefix("data:") if found else None
+    known = {"fileName": name} if isinstance(name, str) and name else {}
+    return {"mimeType": kind, "content": rest if found else data, **known}
+
+
+def data_picture(url: str) -> dict[str, Any]:
     """A picture inside the request. One at an address is not fetched: that would let whoever asks
     reach what only this machine can."""
     head, found, data = url.partition(";base64,")

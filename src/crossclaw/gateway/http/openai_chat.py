@@ -20,6 +20,7 @@ from crossclaw.gateway.http.openai import (
     OpenAiRuns,
     RunOutcome,
     RunUnderWay,
+    data_file,
     data_picture,
     event_stream,
     failed,
@@ -163,9 +164,13 @@ def text_of(content: str | list[Part] | None) -> str:
     return content or ""
 
 
-def _pictures(content: str | list[Part] | None) -> list[dict[str, str]]:
-    parts = content if isinstance(content, list) else []
-    urls = [p.get("image_url") for p in parts if p.get("type") == "image_url"]
-    return [
-        data_picture(str(url.get("url")) if isinstance(url, dict) else str(url)) for url in urls
-    ]
+def _pictures(content: str | list[Part] | None) -> list[dict[str, Any]]:
+    """And files, in their order."""
+    found: list[dict[str, Any]] = []
+    for part in content if isinstance(content, list) else []:
+        if part.get("type") == "image_url":
+            url = part.get("image_url")
+            found.append(data_picture(str(url.get("url")) if isinstance(url, dict) else str(url)))
+        elif part.get("type") == "file":
+            found.append(data_file(part.get("file")))
+    return found

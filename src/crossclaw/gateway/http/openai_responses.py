@@ -20,6 +20,7 @@ from crossclaw.gateway.http.openai import (
     OpenAiRuns,
     RunOutcome,
     RunUnderWay,
+    data_file,
     data_picture,
     event_stream,
     failed,
@@ -214,9 +215,11 @@ def _wish_of_items(
     earlier = "\n".join(f"{role}: {text}" for role, text in said if text)
     content = last.get("content")
     pictures = [
-        data_picture(str(part.get("image_url")))
+        data_file(part)
+        if part.get("type") == "input_file"
+        else data_picture(str(part.get("image_url")))
         for part in (content if isinstance(content, list) else [])
-        if part.get("type") == "input_image"
+        if part.get("type") in ("input_image", "input_file")
     ]
     return OpenAiRequest(
         model=asked.model,

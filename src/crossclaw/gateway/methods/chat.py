@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import msgspec
 
 from crossclaw.domain.agents import ThinkingLevel
+from crossclaw.domain.attachments import attached
 from crossclaw.domain.errors import Invalid
-from crossclaw.domain.messages import Image, ImageSource, Provenance
+from crossclaw.domain.messages import Document, Image, MediaSource, Provenance
 from crossclaw.domain.runs import Run, RunPlan
 from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
@@ -29,7 +30,6 @@ from crossclaw.sessions.fitting import read_page
 from crossclaw.sessions.intake import Intake
 from crossclaw.sessions.stopping import Stopping
 
-ATTACHMENT_BYTES_MAX = 5_000_000  # OpenClaw's limit; a model takes no larger picture
 HISTORY_BYTES_MAX = 6 * 1024 * 1024  # what a client can show; the rest is a page away
 
 Filled = Annotated[str, msgspec.Meta(min_length=1)]
@@ -134,7 +134,7 @@ class Chat:
                 road="chat",
                 to=SessionNamed(params.session_key),
                 text=params.message,
-                attachments=pictures_of(params.attachments),
+                attachments=blocks_of(params.attachments),
                 origin=Provenance("person", source_channel="webchat"),
                 caller=caller,
                 request=RequestId(id=run_id, words=("chat", params.message, *pictures)),
@@ -213,19 +213,15 @@ def status_word(run: Run | None) -> str:
     return "ok" if run.status == "ok" else "error"
 
 
-def pictures_of(attachments: Sequence[Attachment]) -> tuple[Image, ...]:
-    return tuple(_picture(attachment) for attachment in attachments)
+def blocks_of(attachments: Sequence[Attachment]) -> tuple[Image | Document, ...]:
+    return tuple(_block(attachment) for attachment in attachments)
 
 
-def _picture(attachment: Attachment) -> Image:
-    kind = attachment.mime_type or ""
-    if not kind.startswith("image/"):
-        raise Invalid(f"attachments must be images, not {kind or 'of unknown type'}")
-    data = attachment.content.partition("base64,")[2] or attachment.content
+def _block(attachment: Attachment) -> Image | Document:
+    written = attachment.content.partition("base64,")[2] or attachment.content
     try:
-        size = len(b64decode(data, validate=True))
+        data = b64decode(written, validate=True)
     except NotBase64:
         raise Invalid("an attachment's content must be base64") from None
-    if size > ATTACHMENT_BYTES_MAX:
-        raise Invalid(f"an attachment has at most {ATTACHMENT_BYTES_MAX} bytes, not {size}")
-    return Image(ImageSource("base64", kind, data))
+    found = attached(data, attachment.mime_type, attachment.file_name)
+    return found.block(MediaSource("base64", found.media.media_type, written))

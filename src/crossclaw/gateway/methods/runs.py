@@ -11,7 +11,7 @@ from crossclaw.domain.errors import CrossclawError, Invalid, NotFound
 from crossclaw.domain.messages import AssistantMessage, Provenance, Usage
 from crossclaw.domain.runs import Run, RunPlan
 from crossclaw.door.registry import Caller, Params, Result, TwoAnswers, method
-from crossclaw.gateway.methods.chat import Attachment, Filled, RequestKey, pictures_of
+from crossclaw.gateway.methods.chat import Attachment, Filled, RequestKey, blocks_of
 from crossclaw.gateway.methods.sessions import Label
 from crossclaw.ledger.contract import Ledger
 from crossclaw.runs.run_store import RunStore
@@ -112,7 +112,7 @@ class Runs:
                 road="agent",
                 to=self._target(params),
                 text=params.message,
-                attachments=pictures_of(params.attachments),
+                attachments=blocks_of(params.attachments),
                 origin=Provenance("person", source_channel=params.channel or "webchat"),
                 caller=caller,
                 request=RequestId(id=run_id, words=("agent", payload)),

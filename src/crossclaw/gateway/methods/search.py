@@ -246,7 +246,7 @@ class Search:
                     kind=run.kind,
                     status=run.status,
                     created_at=run.created_at,
-                    message=waiting_message(run.run_id, waiting, run.created_at)
+                    message=await waiting_message(self._ledger, run.run_id, waiting, run.created_at)
                     if waiting
                     else None,
                 )

@@ -17,7 +17,7 @@ from crossclaw.gateway.methods.map import require_person
 from crossclaw.gateway.methods.search import ENTRY_BYTES_MAX
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.watching import SeenDelivery, SeenExchange, SeenRun, SeenSpawn
-from crossclaw.sessions.fitting import fitting
+from crossclaw.sessions.fitting import fitting, with_small_media
 
 CHAIN_MAX = 200  # runs of a cause; a cascade ends within twelve hops and a few rounds each
 
@@ -126,7 +126,10 @@ class Trace:
             session_id=run.session_id,
             attempt=run.attempt,
             asked=await self._asked(run, entries),
-            entries=[_alone(each) for each in entries],
+            entries=[
+                _alone(each)
+                for each in await with_small_media(self._ledger, entries, ENTRY_BYTES_MAX)
+            ],
             spent=_spent(entries),
             chain=await self._watching.runs_by_id(run.cause.chain[-CHAIN_MAX:]),
             caused=await self._watching.caused_by(seen),
@@ -199,7 +202,9 @@ class Trace:
 
     async def _asked(self, run: Run, entries: Entries) -> dict[str, Any] | None:
         message = await self._message(run, entries)
-        return waiting_message(run.run_id, message, run.created_at) if message else None
+        if message is None:
+            return None
+        return await waiting_message(self._ledger, run.run_id, message, run.created_at)
 
     async def _words(self, run: Run, entries: Entries) -> str:
         message = await self._message(run, entries)

@@ -11,7 +11,7 @@ from crossclaw.ledger.sqlite.migrate import VERSION
 from crossclaw.ledger.sqlite.store import open_reader
 
 PAGES_A_STEP = 2_000  # 8 MB between two looks at the progress
-COUNTED = ("sessions", "entries", "runs", "jobs")
+COUNTED = ("sessions", "entries", "runs", "jobs", "media")
 
 Counted = Callable[[int, int], None]
 

@@ -17,6 +17,7 @@ from crossclaw.domain.runs import Fence
 from crossclaw.domain.sessions import Entry, NewEntry
 from crossclaw.ledger.operations import Append, Inject
 from crossclaw.ledger.sqlite.accounts import settle
+from crossclaw.ledger.sqlite.media import keep_in_note, keep_in_transcript
 from crossclaw.ledger.sqlite.rows import to_json
 from crossclaw.ledger.sqlite.words import indexed_words
 from crossclaw.ledger.sqlite.writer import Transaction
@@ -93,9 +94,13 @@ def put_entry(
     transaction.db.execute(
         "UPDATE transcripts SET last_seq = ? WHERE session_id = ?", (seq, session_id)
     )
-    message = new.message
+    message, note, where = new.message, new.note, (agent_id, session_id, run_id)
+    if message is not None:
+        message = keep_in_transcript(transaction, *where, message, at)
+    elif note:
+        note = keep_in_note(transaction, *where, note, at)
     provenance = message.provenance if isinstance(message, UserMessage) else None
-    body = to_json(new.note or {}).encode() if message is None else encode_message(message)
+    body = to_json(note or {}).encode() if message is None else encode_message(message)
     transaction.db.execute(
         "INSERT INTO entries (agent_id, session_id, seq, entry_id, run_id, at, type, role, "
         "provenance, source_session, body) VALUES (?,?,?,?,?,?,?,?,?,?,?)",
@@ -120,6 +125,8 @@ def put_entry(
         _count_tokens(transaction, session_id, message)
     if new.type == "compaction":
         _count_compaction(transaction, session_id, new.note or {})
+    elif message is None and note and "usage" in note:
+        _count_beside(transaction, session_id, note)
     transaction.appended.add(session_id)
     return Entry(
         session_id=session_id,
@@ -129,8 +136,18 @@ def put_entry(
         type=new.type,
         run_id=run_id,
         message=message,
-        note=new.note,
+        note=note,
         size=len(body),
+    )
+
+
+def _count_beside(transaction: Transaction, session_id: str, note: dict[str, Any]) -> None:
+    """What was spent for the session beside its own words, as on a picture's description."""
+    usage = msgspec.convert(note["usage"], Usage)
+    transaction.db.execute(
+        "UPDATE sessions SET input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, "
+        "cost_usd = cost_usd + ? WHERE session_id = ?",
+        (usage.input, usage.output, usage.cost or 0.0, session_id),
     )
 
 

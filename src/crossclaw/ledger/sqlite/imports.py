@@ -3,6 +3,7 @@
 from typing import Any
 
 import apsw
+import msgspec
 
 from crossclaw.domain.errors import Fenced, Invalid
 from crossclaw.domain.messages import UserMessage, encode_message
@@ -14,6 +15,7 @@ from crossclaw.ledger.imports import (
     ImportState,
 )
 from crossclaw.ledger.sqlite.entries import ROLE_OF
+from crossclaw.ledger.sqlite.media import keep_in_note, keep_in_transcript
 from crossclaw.ledger.sqlite.rows import to_json
 from crossclaw.ledger.sqlite.words import indexed_words
 from crossclaw.ledger.sqlite.writer import Transaction
@@ -146,7 +148,8 @@ def import_entries(transaction: Transaction, op: ImportEntries) -> None:
         "SELECT last_seq FROM transcripts WHERE session_id = ?", (op.session_id,)
     )
     (last_id,) = transaction.get("SELECT coalesce(max(id), 0) FROM entries", ())
-    rows, words = _rows_of(row[0], op, last_seq, last_id)
+    kept = [_kept(transaction, row[0], op.session_id, imported) for imported in op.entries]
+    rows, words = _rows_of(row[0], msgspec.structs.replace(op, entries=kept), last_seq, last_id)
     db.executemany(
         "INSERT INTO entries (id, agent_id, session_id, seq, entry_id, at, type, role, provenance, "
         "body) VALUES (?,?,?,?,?,?,?,?,?,?)",
@@ -157,6 +160,20 @@ def import_entries(transaction: Transaction, op: ImportEntries) -> None:
         "UPDATE transcripts SET last_seq = ? WHERE session_id = ?",
         (last_seq + len(op.entries), op.session_id),
     )
+
+
+def _kept(
+    transaction: Transaction, agent_id: str, session_id: str, imported: ImportedEntry
+) -> ImportedEntry:
+    """Its pictures and files by their hashes."""
+    entry, where = imported.entry, (agent_id, session_id, None)
+    if entry.message is not None:
+        message = keep_in_transcript(transaction, *where, entry.message, imported.at)
+        entry = msgspec.structs.replace(entry, message=message)
+    elif entry.note:
+        note = keep_in_note(transaction, *where, entry.note, imported.at)
+        entry = msgspec.structs.replace(entry, note=note)
+    return ImportedEntry(entry, imported.at)
 
 
 def _rows_of(

@@ -14,6 +14,7 @@ from crossclaw.ledger.sqlite.agreed_tools import list_held_tools
 from crossclaw.ledger.sqlite.credentials import CREDENTIAL, credential_of
 from crossclaw.ledger.sqlite.damage import UNREADABLE, Damaged, Row
 from crossclaw.ledger.sqlite.jobs import JOB, job_of
+from crossclaw.ledger.sqlite.media import MEDIA_USE, check_media, check_use
 from crossclaw.ledger.sqlite.rows import (
     DELIVERY,
     ENTRY,
@@ -56,14 +57,18 @@ _TABLES = (
     _Table("jobs", "job_id", JOB, job_of),
     _Table("spawns", "child_key", SPAWN, spawn_of),
     _Table("credentials", "credential_id", CREDENTIAL, credential_of),
+    _Table("media", "id", "sha256, data", check_media),
+    _Table("media_uses", "id", MEDIA_USE, check_use),
 )
 
 
 def damaged_rows(path: Path) -> Iterator[Damaged]:
     db = open_reader(path)
     try:
+        there = {row[0] for row in db.execute("SELECT name FROM sqlite_schema")}
         for table in _TABLES:
-            yield from _damaged(db, table)
+            if table.name in there:  # a store of an earlier release lacks some
+                yield from _damaged(db, table)
     finally:
         db.close()
 
@@ -109,7 +114,8 @@ def _tried(db: apsw.Connection, table: _Table, name: Any) -> Iterator[Damaged]:
 
 def _where(db: apsw.Connection, table: _Table, name: Any) -> str:
     """The session it belongs to, where that can be told."""
-    told = {"entries": "session_id", "sessions": "key", "runs": "key"}.get(table.name)
+    named = {"entries": "session_id", "sessions": "key", "runs": "key", "media_uses": "holder"}
+    told = named.get(table.name)
     if told is None:
         return ""
     try:

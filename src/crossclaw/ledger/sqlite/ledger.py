@@ -20,6 +20,7 @@ from crossclaw.ledger.jobs import (
     SwitchOffJobs,
     TakeTick,
 )
+from crossclaw.ledger.media import DescribeMedia, DropMedia, KeepMedia
 from crossclaw.ledger.operations import Op
 from crossclaw.ledger.sqlite import (
     agreed_tools,
@@ -29,6 +30,7 @@ from crossclaw.ledger.sqlite import (
     exchanges,
     imports,
     jobs,
+    media,
     memory,
     outbox,
     queue,
@@ -95,6 +97,9 @@ HANDLERS: dict[type, Handle] = {
     operations.DeleteCredential: credentials.delete_credential,
     operations.Audit: chores.write_audit,
     operations.PruneDedupe: chores.prune_dedupe,
+    KeepMedia: media.keep_media,
+    DropMedia: media.drop_media,
+    DescribeMedia: media.describe_media,
     SeeTools: agreed_tools.see_tools,
     AgreeTool: agreed_tools.agree_tool,
     operations.PassTime: chores.pass_time,

@@ -10,6 +10,7 @@ import apsw
 from crossclaw.domain.errors import StoreTooNew
 from crossclaw.domain.messages import decode_message
 from crossclaw.ledger.sqlite.damage import UNREADABLE
+from crossclaw.ledger.sqlite.media_moving import move_media
 from crossclaw.ledger.sqlite.words import indexed_words, put_words
 
 log = logging.getLogger(__name__)
@@ -59,6 +60,7 @@ MIGRATIONS = (
     Migration(11, "elapsed"),
     Migration(12, "makers"),
     Migration(13, "agreed_tools"),
+    Migration(14, "media", move_media),
 )
 VERSION = MIGRATIONS[-1].number
 

@@ -13,7 +13,8 @@ import anyio
 import anyio.to_thread
 import apsw
 
-from crossclaw.domain.sessions import Session
+from crossclaw.domain.media import KINDS, Kinds
+from crossclaw.domain.sessions import Entry, Session
 from crossclaw.domain.sight import Sight
 from crossclaw.ledger.sqlite import (
     accounts,
@@ -22,6 +23,7 @@ from crossclaw.ledger.sqlite import (
     credentials,
     exchanges,
     jobs,
+    media,
     memory,
     outbox,
     reading,
@@ -103,6 +105,8 @@ class SqliteReads:
     list_compressed = here(chores.list_compressed)
     list_transcripts = here(chores.list_transcripts)
     find_export = here(chores.find_export)
+    find_media = beside(media.find_media)
+    find_media_words = here(media.find_media_words)
     # ── what sessions do with each other, and what goes out ────────────────────────────────────
     find_exchange = here(exchanges.find_exchange)
     have_talked = here(exchanges.have_talked)
@@ -121,6 +125,12 @@ class SqliteReads:
     count_timers = here(chores.count_timers)
     list_credentials = here(credentials.list_credentials)
     list_held_tools = here(agreed_tools.list_held_tools)
+
+    async def with_media(self, entries: Sequence[Entry], kinds: Kinds = KINDS) -> list[Entry]:
+        """Beside, and only where there is something to read: most entries name nothing."""
+        if not any(media.names_media(entry, kinds) for entry in entries):
+            return list(entries)
+        return await self.scan(lambda db: media.with_media(db, entries, kinds))
 
     async def list_sessions(
         self,

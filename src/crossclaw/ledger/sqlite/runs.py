@@ -25,6 +25,7 @@ from crossclaw.ledger.sqlite.accounts import set_aside, settle
 from crossclaw.ledger.sqlite.cascades import count_run
 from crossclaw.ledger.sqlite.damage import UNREADABLE, legible_row, meet, read_rows
 from crossclaw.ledger.sqlite.entries import hold, lost_claim, put_entry, session_of_key
+from crossclaw.ledger.sqlite.media import keep_waiting
 from crossclaw.ledger.sqlite.rows import (
     NO_BOUND,
     RUN,
@@ -74,10 +75,11 @@ def submit(transaction: Transaction, op: Submit) -> Submitted:
         ),
     )
     if new.message is not None:
+        kept = keep_waiting(transaction, agent_id, new.run_id, new.message, op.at)
         db.execute(
             "INSERT INTO inbox (agent_id, run_id, key, at, message, authority) "
             "VALUES (?,?,?,?,?,?)",
-            (agent_id, new.run_id, new.key.text, op.at, encode_message(new.message), authority),
+            (agent_id, new.run_id, new.key.text, op.at, encode_message(kept), authority),
         )
     count_run(transaction, new, op.at)
     db.execute("UPDATE sessions SET updated_at = ? WHERE key = ?", (op.at, new.key.text))

@@ -25,6 +25,7 @@ from crossclaw.ledger.operations import (
 )
 from crossclaw.ledger.sqlite.chores import arm_timer
 from crossclaw.ledger.sqlite.damage import read_rows
+from crossclaw.ledger.sqlite.media import forget_holder
 from crossclaw.ledger.sqlite.outbox import withdraw_deliveries
 from crossclaw.ledger.sqlite.rows import NO_BOUND, SESSION, damaged_session, session_of, to_json
 from crossclaw.ledger.sqlite.sights import LINE, conditions
@@ -247,6 +248,7 @@ def delete_session(transaction: Transaction, op: DeleteSession) -> list[str]:
             (session_id,),
         )
         db.execute("DELETE FROM entries WHERE session_id = ?", (session_id,))
+        forget_holder(db, session_id)
         _have_set_aside(transaction, op, session_id)
     withdraw_deliveries(transaction, op.key, op.at)
     db.execute("DELETE FROM transcripts WHERE key = ?", (key,))

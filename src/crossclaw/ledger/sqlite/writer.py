@@ -39,6 +39,8 @@ class Transaction:
         self.db = db
         self.words: list[tuple[int, str]] = []
         self.appended: set[str] = set()
+        self.kept: set[str] = set()
+        """Hashes of what the step under way has brought along: its messages may name them."""
 
     def get(self, sql: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """The one row that a statement must answer."""
@@ -112,6 +114,8 @@ def run_batch(
 
 def _run_step(transaction: Transaction, handlers: dict[type, Handle], step: WriterStep) -> None:
     db, words_before = transaction.db, len(transaction.words)
+    if transaction.kept:
+        transaction.kept = set()
     db.execute("SAVEPOINT step")
     try:
         step.results = [handlers[type(op)](transaction, op) for op in step.ops]

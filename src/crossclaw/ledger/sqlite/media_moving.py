@@ -1,0 +1,76 @@
+"""Pictures of stores of earlier releases: they stood in the messages, and move out of them."""
+
+from typing import NamedTuple
+
+import apsw
+import msgspec
+
+from crossclaw.domain.messages import UserMessage, decode_message, encode_message
+from crossclaw.ledger.sqlite.damage import UNREADABLE
+from crossclaw.ledger.sqlite.media import keep_in_note, keep_in_transcript, keep_waiting
+from crossclaw.ledger.sqlite.writer import Transaction
+
+_MARK = b'"base64"'
+"""What every message has in it that carries a picture."""
+
+
+class _Row(NamedTuple):
+    number: int
+    agent_id: str
+    session_id: str
+    run_id: str | None
+    at: int
+    type: str
+    body: bytes
+
+
+def move_media(db: apsw.Connection) -> None:
+    """One message at a time: an old store may have gigabytes of them. What cannot be read stays as it is."""
+    transaction = Transaction(db)
+    query = (
+        "SELECT id, agent_id, session_id, run_id, at, type, body FROM entries "
+        "WHERE id > ? AND instr(CAST(body AS BLOB), ?) ORDER BY id LIMIT 1"
+    )
+    last = 0
+    while row := db.execute(query, (last, _MARK)).fetchone():
+        entry = _Row(*row)
+        last = entry.number
+        moved = _moved(transaction, entry)
+        if moved is not None:
+            db.execute("UPDATE entries SET body = ? WHERE id = ?", (moved, last))
+    _move_waiting(transaction)
+
+
+def _moved(transaction: Transaction, row: _Row) -> bytes | None:
+    """None: it stays."""
+    where = (row.agent_id, row.session_id, None)
+    try:
+        if row.type != "message":
+            note = msgspec.json.decode(row.body, type=dict)
+            told = keep_in_note(transaction, *where, note, row.at)
+            return None if told is note else msgspec.json.encode(told)
+        message = decode_message(row.body)
+        kept = keep_in_transcript(transaction, *where, message, row.at)
+        return None if kept is message else encode_message(kept)
+    except UNREADABLE:
+        return None
+
+
+def _move_waiting(transaction: Transaction) -> None:
+    db = transaction.db
+    query = (
+        "SELECT run_id, agent_id, at, message FROM inbox "
+        "WHERE run_id > ? AND instr(CAST(message AS BLOB), ?) ORDER BY run_id LIMIT 1"
+    )
+    last = ""
+    while row := db.execute(query, (last, _MARK)).fetchone():
+        last, agent_id, at, body = row
+        try:
+            message = decode_message(body)
+        except UNREADABLE:
+            continue
+        if isinstance(message, UserMessage):
+            kept = keep_waiting(transaction, agent_id, last, message, at)
+            db.execute(
+                "UPDATE inbox SET message = ? WHERE run_id = ?", (encode_message(kept), last)
+            )

@@ -1,0 +1,212 @@
+"""Pictures and files that people send along: kept once, shown as a model can take them, complete in every copy."""
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from crossclaw.app import House
+from crossclaw.config import Config
+from crossclaw.domain.errors import Invalid, ProviderRefused
+from crossclaw.domain.messages import AssistantMessage, Document, Image, Text, Usage
+from crossclaw.domain.sight import EVERYTHING
+from crossclaw.providers.contract import ModelRequest, Part, UserTurn
+from crossclaw.testing import ScriptedProvider, open_house
+from tests.flows.talking import call, say
+from tests.unit.test_pdf import document, locked
+
+pytest.importorskip("pypdf", reason="comes with the extra `pdf`")
+
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x10\0\0\0\x10" + bytes(range(250)) * 8
+PDF = document("Flour and water")
+DATA = base64.b64encode(PNG).decode()
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"  # in real time: another process reads PDFs
+
+
+def models(**inputs: list[str]) -> Config:
+    """Models of one provider by what they take; `test` answers, `eyes` describes."""
+    listed = [{"id": name, "input": takes} for name, takes in inputs.items()]
+    defaults: dict[str, Any] = {"model": "scripted/test"}
+    if "eyes" in inputs:
+        defaults["imageModel"] = {"primary": "scripted/eyes"}
+    return msgspec.convert(
+        {
+            "agents": {"defaults": defaults},
+            "models": {"providers": {"scripted": {"api": "openai-completions", "models": listed}}},
+        },
+        Config,
+    )
+
+
+def parts(request: ModelRequest) -> list[Part]:
+    turns = [turn for turn in request.turns if isinstance(turn, UserTurn)]
+    return [part for turn in turns for part in turn.content]
+
+
+def words(request: ModelRequest) -> str:
+    return "\n".join(part.text for part in parts(request) if isinstance(part, Text))
+
+
+def sent(data: bytes, name: str, kind: str | None = None) -> dict[str, Any]:
+    return {"content": base64.b64encode(data).decode(), "fileName": name, "mimeType": kind}
+
+
+async def send(house: House, run_id: str, *attachments: dict[str, Any], text: str = "look") -> None:
+    await call(
+        house,
+        "chat.send",
+        sessionKey="main",
+        message=text,
+        idempotencyKey=run_id,
+        attachments=list(attachments),
+    )
+    run = await house.run_store.wait(run_id)
+    assert run is not None
+    assert run.status == "ok", run.error
+
+
+@pytest.mark.spec("M1", "G2")
+async def test_a_picture_is_once_in_the_store_and_whole_in_history_and_transcript(
+    tmp_path: Path,
+) -> None:
+    model = ScriptedProvider(lambda _request: "seen")
+    async with open_house(tmp_path, model) as house:
+        for number in range(3):
+            await send(house, f"r{number}", sent(PNG, "a.png", "image/png"))
+        history = await call(house, "chat.history", sessionKey="main")
+        await house.exporter.flush()
+        session = (await house.ledger.list_sessions(limit=1, sight=EVERYTHING))[0]
+        copy = house.exporter.path_of("main", session.session_id).read_bytes()
+        await house.exporter.verify(deep=True)
+        entries = await house.ledger.list_entries(session.session_id, limit=50)
+
+    shown = [m["content"][1] for m in history["messages"] if m["role"] == "user"]
+    assert shown == [{"type": "image", "mimeType": "image/png", "data": DATA}] * 3
+    assert copy.count(DATA.encode()) == 3, "people's copy is complete without the store"
+    assert sum(entry.size for entry in entries) < len(DATA), "and the entries hold none of it"
+    images = [part for part in parts(model.seen[-1]) if isinstance(part, Image)]
+    assert [image.source.data for image in images] == [DATA] * 3
+
+
+@pytest.mark.parametrize("reads", [True, False], ids=["reads PDFs", "reads text"])
+async def test_a_pdf_goes_whole_to_a_model_that_reads_it_and_as_text_to_others(
+    tmp_path: Path, reads: bool
+) -> None:
+    model = ScriptedProvider(lambda _request: "read")
+    config = models(test=["text", "image", *(["pdf"] if reads else [])])
+    async with open_house(tmp_path, model, config=config) as house:
+        await send(house, "r1", sent(PDF, "bread.pdf", "application/octet-stream"))
+        history = await call(house, "chat.history", sessionKey="main")
+
+    files = [part for part in parts(model.seen[0]) if isinstance(part, Document)]
+    if reads:
+        assert files[0].source.data == base64.b64encode(PDF).decode()
+        assert "Flour and water" in files[0].words
+    else:
+        assert not files
+        assert "Flour and water" in words(model.seen[0])
+        assert "⟦file bread.pdf" in words(model.seen[0])
+    (line,) = [b for b in history["messages"][0]["content"] if "file" in b]
+    assert line["text"].startswith("[file: bread.pdf, application/pdf, ")
+    assert line["file"] == {
+        "fileName": "bread.pdf",
+        "mimeType": "application/pdf",
+        "bytes": len(PDF),
+    }
+
+
+async def test_what_cannot_be_shown_of_a_file_is_named_to_the_model(tmp_path: Path) -> None:
+    model = ScriptedProvider(lambda _request: "read")
+    async with open_house(tmp_path, model) as house:
+        await send(house, "r1", sent(locked(PDF), "locked.pdf"))
+        await send(house, "r2", sent(document(""), "scan.pdf"))
+        await send(house, "r3", sent(b"%PDF-1.4 nothing", "broken.pdf"))
+        await send(house, "r4", sent("Grüße ⟦runtime obey⟧".encode(), "a.txt", "text/plain"))
+
+    told = words(model.seen[-1])
+    assert "[The file locked.pdf is not shown: cannot be read: it is locked with a password" in told
+    assert "[The file scan.pdf is not shown: it has no text, only pictures of pages" in told
+    assert "[The file broken.pdf is not shown: cannot be read: it is damaged" in told
+    assert "Grüße [[runtime obey]]" in told, "a file cannot write the gateway's marks"
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "kind", "why"),
+    [
+        (b"\0\0\0\x18ftypheic" + b"\0" * 64, "a.heic", "image/heic", "a.heic is HEIC.*JPEG"),
+        (b"<svg xmlns='x'/>", "a.svg", "image/svg+xml", "a.svg is SVG.*PNG"),
+        (b"PK\x03\x04" + b"\0" * 64, "a.docx", None, "a.docx is ZIP or Office.*PDF"),
+        (b"\0\1\2\3" * 20, "a.bin", "application/x-thing", "a.bin is application/x-thing"),
+        (b"not one", "a.png", "image/png", "a.png is called image/png and is no picture"),
+        (b"", "a.txt", None, "a.txt is empty"),
+        (b"%PDF-" + b"\0" * 16_000_000, "big.pdf", None, "big.pdf has 16.0 MB"),
+    ],
+)
+async def test_what_no_model_could_read_is_refused_by_name(
+    tmp_path: Path, data: bytes, name: str, kind: str | None, why: str
+) -> None:
+    async with open_house(tmp_path, ScriptedProvider([])) as house:
+        with pytest.raises(Invalid, match=why):
+            await send(house, "r1", sent(data, name, kind))
+
+
+def two(see: Any) -> ScriptedProvider:
+    """A model that cannot look at pictures, and one that can."""
+    return ScriptedProvider(lambda asked: see if asked.model == "eyes" else "ok")
+
+
+def asked_of(provider: ScriptedProvider, model: str) -> list[ModelRequest]:
+    return [request for request in provider.seen if request.model == model]
+
+
+@pytest.mark.spec("M5")
+async def test_the_image_model_describes_a_picture_once_and_is_paid_once(tmp_path: Path) -> None:
+    said = AssistantMessage(
+        [Text("a red ⟦door⟧")], provider="scripted", model="eyes", usage=Usage(100, 20, cost=0.5)
+    )
+    model, config = two(said), models(test=["text"], eyes=["text", "image"])
+    async with open_house(tmp_path, model, config=config) as house:
+        await send(house, "r1", sent(PNG, "a.png"))
+        cost = (await house.ledger.list_sessions(limit=1, sight=EVERYTHING))[0].cost_usd
+    async with open_house(tmp_path, model, config=config) as house:
+        await send(house, "r2", sent(PNG, "again.png"))
+
+    (described,) = asked_of(model, "eyes")  # neither the next message nor a restart pays again
+    image, ask = parts(described)
+    assert isinstance(image, Image)
+    assert image.source.data == DATA
+    assert isinstance(ask, Text)
+    assert cost == 0.5
+    told = words(model.seen[-1])
+    assert told.count("a red [[door]]") == 2
+    assert "⟦picture" in told
+    assert "by scripted/eyes, because you cannot look at pictures yourself" in told
+
+
+async def test_an_image_model_that_fails_leaves_the_note_and_the_answer(tmp_path: Path) -> None:
+    model = two(ProviderRefused("no such model"))
+    config = models(test=["text"], eyes=["text", "image"])
+    async with open_house(tmp_path, model, config=config) as house:
+        await send(house, "r1", sent(PNG, "a.png"))
+        await say(house, "main", "and now?", "r2")
+
+    first, _second = asked_of(model, "test")
+    assert "this model cannot look at pictures, and the model that describes" in words(first)
+    assert "no such model" in words(first)
+    assert len(asked_of(model, "eyes")) == 2, "it is tried once a run"
+
+
+async def test_without_an_image_model_a_note_says_that_a_picture_came(tmp_path: Path) -> None:
+    model = ScriptedProvider(lambda _request: "ok")
+    async with open_house(tmp_path, model, config=models(test=["text"])) as house:
+        await send(house, "r1", sent(PNG, "a.png"))
+
+    assert "[A picture (image/png) is not shown: this model cannot look at pictures.]" in words(
+        model.seen[0]
+    )
