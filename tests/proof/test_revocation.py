@@ -17,8 +17,11 @@ from tests.wire.revoked import NEW, asking, come_in, http, patch, say, serve_fil
 from tests.wire.serving import Peer, SignedDevice
 from tests.wire.test_pairing import WRITE, knocking, paired
 
+pytestmark = pytest.mark.timed
+
 TRIES = 20 if FULL else 1
 REFUSED_WITHIN_MS = 50.0
+NEARLY_ALL = 0.9  # of the tries: now and then the machine has something else to do
 SLOW = "wait: 3000\nsay: too late"
 
 HOOK_TOKEN = "a-secret-for-hooks-that-opens-nothing-else"
@@ -199,10 +202,11 @@ async def held_to_the_bar(folder: Path, make_case: Callable[[], Case]) -> None:
         for name, late_ms in late_by.items():
             found.setdefault(name, []).append(late_ms)
     for name, late in sorted(found.items()):
-        median, most = sorted(late)[len(late) // 2], max(late)
-        print(f"{name}: {median:.1f} ms in the middle, {most:.1f} ms at most")
+        ordered = sorted(late)
+        median, nearly_all = ordered[len(late) // 2], ordered[int(len(late) * NEARLY_ALL) - 1]
+        print(f"{name}: {median:.1f} ms in the middle, {ordered[-1]:.1f} ms at most")
         if FULL:
-            assert median <= REFUSED_WITHIN_MS, (name, late)
+            assert nearly_all <= REFUSED_WITHIN_MS, (name, late)
 
 
 @pytest.mark.spec("B3")

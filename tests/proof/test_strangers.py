@@ -14,6 +14,8 @@ import pytest
 from tests.process.program import Client, Folder, Program
 from tests.proof.size import FULL
 
+pytestmark = pytest.mark.timed
+
 STRANGERS, GUESSES, SECONDS = (10_000, 100, 30) if FULL else (200, 20, 2)
 ROOT = Path(__file__).parents[2]
 
