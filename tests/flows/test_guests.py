@@ -10,7 +10,7 @@ import pytest
 from crossclaw.app import House
 from crossclaw.config import Config
 from crossclaw.config.gateway import GatewayConfig
-from crossclaw.domain.authority import Maker
+from crossclaw.domain.authority import Authority, Maker
 from crossclaw.domain.errors import (
     Busy,
     CredentialEnded,
@@ -22,7 +22,7 @@ from crossclaw.domain.errors import (
 from crossclaw.domain.ids import RandomIds
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
-from crossclaw.door.principal import Principal, person_principal
+from crossclaw.door.principal import Principal, person_principal, session_principal
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.sessions.guest_names import guest_name
 from crossclaw.sessions.guest_run import AT_WORK_S, AWAY_S
@@ -548,6 +548,32 @@ async def test_what_a_guest_spawns_has_nothing_of_this_machine_either(tmp_path: 
     assert len(results) >= 2
     assert all("'exec' is not available here" in str(each) for each in results)
     assert not (tmp_path / "state" / "workspace" / "ran").exists()
+
+
+@pytest.mark.spec("G5", "B3")
+async def test_a_guest_sets_no_session_but_its_own_and_its_childrens(tmp_path: Path) -> None:
+    """To see a session and to send to it is not to choose its model; an agent with a stranger's words does not either."""
+    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
+        await say(gateway, "main", "say: hello", "r1")
+        await say(gateway, "agent:librarian:main", "say: hello", "r2")
+        bob, librarian = Guest(gateway, "bob"), SessionKey.main("librarian")
+        child = (await bob.call("sessions_spawn", task="say: done"))["childSessionKey"]
+        refused = await bob.call("session_status", sessionKey="main", model="rehearsal/other")
+        chosen = await bob.call("session_status", sessionKey=child, model="rehearsal/other")
+        asked = {"sessionKey": "agent:main:main", "model": "rehearsal/mine"}
+        stranger, owner = (
+            session_principal(librarian, Authority(owner=owner)) for owner in (False, True)
+        )
+        with pytest.raises(Forbidden, match="not yours to choose"):
+            await call(gateway, "tool.session_status", stranger, **asked)
+        before = await gateway.ledger.find_session(SessionKey.main("main"))
+        told = await call(gateway, "tool.session_status", owner, **asked)
+
+    assert (refused["status"], "not yours to choose" in refused["error"]) == ("forbidden", True)
+    assert before is not None
+    assert before.model is None
+    assert told["changedModel"] is True
+    assert chosen["changedModel"] is True
 
 
 @pytest.mark.spec("G5", "L3", "V3")
