@@ -6,7 +6,41 @@ ROOM = "tests/sandbox/test_workspace_room.py"
 FILLS = f"{ROOM}::test_a_command_that_fills_the_workspace_is_ended_and_then_it_can_only_be_emptied"
 GUESTS = "tests/flows/test_guests.py"
 
+WAYS_OUT = "tests/sandbox/test_ways_out.py"
+
 LATER = (
+    Guard(
+        10,
+        "sockets of the desktop are kept away",
+        "sandbox/keeper.py",
+        "            _keep_from_others()\n",
+        "            pass\n",
+        (f"{WAYS_OUT}::test_with_the_machines_network_its_desktop_is_still_out_of_reach",),
+    ),
+    Guard(
+        10,
+        "of the kernel's own sockets there is one",
+        "sandbox/seccomp.py",
+        "(_EQUAL, 1, 0, ROUTES)",
+        "(_EQUAL, 1, 1, ROUTES)",
+        (f"{WAYS_OUT}::test_of_the_kernels_own_sockets_there_is_the_one_that_programs_need",),
+    ),
+    Guard(
+        10,
+        "files in memory count as memory",
+        "sandbox/keeper.py",
+        " + _files_in_memory(pids) >",
+        " >",
+        (f"{WAYS_OUT}::test_files_in_memory_count_as_memory_and_so_do_their_names",),
+    ),
+    Guard(
+        12,
+        "a guest sets no session but its own and its children's",
+        "sessions/status.py",
+        "            _refuse_anothers(caller.principal, session)\n",
+        "",
+        (f"{GUESTS}::test_a_guest_sets_no_session_but_its_own_and_its_childrens",),
+    ),
     Guard(
         6,
         "a tool that a server brings later is held",
@@ -38,9 +72,9 @@ LATER = (
     Guard(
         9,
         "a damaged entry is shown in its place to people's clients",
-        "gateway/methods/chat.py",
-        "if entry.message is not None or is_unreadable(entry)]",
-        "if entry.message is not None]",
+        "sessions/fitting.py",
+        "return entry.message is not None or is_unreadable(entry)",
+        "return entry.message is not None",
         ("tests/flows/test_one_bad_row.py",),
     ),
     Guard(

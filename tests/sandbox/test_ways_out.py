@@ -1,7 +1,12 @@
 """Programs in the sandbox try to get out: by paths, links, /proc, the network, the kernel."""
 
+import ctypes
 import os
+import secrets
+import shlex
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -207,3 +212,69 @@ async def test_a_workspace_around_the_gateways_own_folder_is_refused(tmp_path: P
 
     with pytest.raises(ConfigInvalid, match="choose another workspace"):
         await places.prepare()
+
+
+def landlock_version() -> int:
+    return int(ctypes.CDLL(None).syscall(444, None, 0, 1))
+
+
+CONNECT = (
+    "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(bytes([0]) + sys.argv[1].encode()); "
+    "print('connected')"
+)
+
+
+def test_with_the_machines_network_its_desktop_is_still_out_of_reach(tmp_path: Path) -> None:
+    """A desktop listens on sockets without a file (X11, D-Bus), for whoever is the same user: it types into terminals
+    and starts programs."""
+    if landlock_version() < 6:
+        pytest.skip("this kernel cannot keep sockets without a file apart; Linux 6.12 can")
+    room, name = Room(tmp_path, {"mode": "all", "network": "host"}), secrets.token_hex(8)
+    with socket.socket(socket.AF_UNIX) as desktop:
+        desktop.bind(f"\0{name}")
+        desktop.listen()
+        outside = subprocess.run(
+            [sys.executable, "-c", CONNECT, name], capture_output=True, text=True, check=True
+        )
+        told = run(room, f"{python(CONNECT)} {name}")
+        own = run(room, python(OWN_SOCKET))
+
+    assert outside.stdout == "connected\n"
+    assert "connected" not in told
+    assert own.startswith("heard")
+
+
+def test_of_the_kernels_own_sockets_there_is_the_one_that_programs_need(tmp_path: Path) -> None:
+    """The others list everybody's connections, and have been ways into the kernel."""
+    code = "import socket, sys; socket.socket(16, 3, int(sys.argv[1])); print('connected')"
+    for network in ("none", "host"):
+        room = Room(tmp_path, {"mode": "all", "network": network})
+        told = [run(room, f"{python(code)} {protocol}") for protocol in (0, 4, 12)]
+        assert ["connected" in each for each in told] == [True, False, False]
+
+
+OWN_SOCKET = (
+    "import socket; s = socket.socket(socket.AF_UNIX); s.bind(bytes([0]) + b'own'); s.listen(); "
+    "c = socket.socket(socket.AF_UNIX); c.connect(bytes([0]) + b'own'); print('heard')"
+)
+
+
+def python(code: str) -> str:
+    return shlex.join(["/usr/bin/python3", "-c", code])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "for name in a b; do head -c 20000000 /dev/zero > /dev/shm/$name; done; sleep 60",
+        "cd /tmp; i=0; while :; do i=$((i+1)); : > $i; done",
+    ],
+    ids=["bytes", "names"],
+)
+def test_files_in_memory_count_as_memory_and_so_do_their_names(
+    tmp_path: Path, command: str
+) -> None:
+    """Millions of empty files take gigabytes of the kernel's memory, which no process is seen to have."""
+    room = Room(tmp_path, {"mode": "all", "limits": {"memoryMb": 32}})
+
+    assert "more than 32 MB of memory" in run(room, command)

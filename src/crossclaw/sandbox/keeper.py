@@ -19,11 +19,16 @@ WATCH_S = 0.25  # between two looks at the gateway and at what the limits count
 CLOSE_WATCH_S = 0.02  # likewise, when less than so many times what must stay free is left
 NEAR = 8
 FREE_NAMES = 10_000  # files that can still be made on the disk; a program makes 2,000 between two close looks
+MEMORY_FOLDERS = ("tmp", "dev/shm", "home/agent")  # of a sandbox, as bubblewrap.py makes them
+NAME_BYTES = 1024  # what the kernel keeps in memory for one that is there
 MEASURE_S = 0.02  # how long the folder is measured at once, before the next look
 MEASURE_PAUSE_S = 2.0  # between two measures, and at least ten times what one takes
 DEPTH_MAX = 200  # of folders in each other: each is held open, and a process has 1,024 files
 GRACE_S = 0.5  # for a command that is told to end; then it is ended
 SUBREAPER, DEATH_SIGNAL = 36, 1  # PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG in <linux/prctl.h>
+NO_NEW_RIGHTS = 38  # PR_SET_NO_NEW_PRIVS
+LANDLOCK_CREATE, LANDLOCK_RESTRICT = 444, 446  # system calls, on every processor
+SCOPED = 1 | 2  # sockets without a file, signals
 NO_SUCH_PROGRAM = 127  # as shells say it
 NICENESS = 5  # of what runs under limits: the gateway comes first
 
@@ -43,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, lambda number, frame: told.append(number))
     _control(SUBREAPER, 1)
     _bound(limits)
-    pid = _start(command, may_write=limits.get("file") != 0)
+    pid = _start(command, limits)
     try:
         while (code := _reap(pid)) is None:
             if told or os.getppid() != gateway:
@@ -57,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
         _end_all(pid)
 
 
-def _start(command: list[str], *, may_write: bool) -> int:
+def _start(command: list[str], limits: dict[str, int]) -> int:
     """In a group of its own: a command that ends its group does not end its keeper. Should the keeper
     be killed all the same, the kernel ends the command."""
     keeper = os.getpid()
@@ -69,8 +74,11 @@ def _start(command: list[str], *, may_write: bool) -> int:
         _control(DEATH_SIGNAL, signal.SIGKILL)
         # Python ignores these, and whoever is started inherits it. Where nothing can be written, a program is told so
         # and goes on.
+        may_write = limits.get("file") != 0
         for ignored in (signal.SIGPIPE, *((signal.SIGXFSZ,) if may_write else ())):
             signal.signal(ignored, signal.SIG_DFL)
+        if limits:
+            _keep_from_others()
         if os.getppid() == keeper:
             os.execvp(command[0], command)
     except OSError as error:
@@ -86,6 +94,21 @@ def _control(what: int, value: int) -> None:
         import ctypes  # noqa: PLC0415  only there
 
         ctypes.CDLL(None).prctl(what, value, 0, 0, 0)
+
+
+def _keep_from_others() -> None:
+    """Sockets that have no file belong to the network: with the machine's, a program could talk to its desktop and
+    so type into the owner's terminals. Landlock keeps it to those of its own (Linux 6.12), and to its own processes."""
+    if sys.platform == "linux":
+        import ctypes  # noqa: PLC0415  only there
+
+        kernel = ctypes.CDLL(None)
+        handled = bytes(16) + SCOPED.to_bytes(8, sys.byteorder)  # files and ports: as they are
+        rules = kernel.syscall(LANDLOCK_CREATE, handled, len(handled), 0)
+        if rules >= 0:
+            kernel.prctl(NO_NEW_RIGHTS, 1, 0, 0, 0)
+            kernel.syscall(LANDLOCK_RESTRICT, rules, 0)
+            os.close(rules)
 
 
 def _nap(woken: int, seconds: float) -> None:
@@ -218,9 +241,28 @@ def _passed(limits: dict[str, int], disk: str) -> str:
     pids = _descendants()
     if len(pids) > limits["processes"]:
         return f"more than {limits['processes']} processes at once"
-    if sum(map(_resident_bytes, pids)) > limits["memory"]:
+    if sum(map(_resident_bytes, pids)) + _files_in_memory(pids) > limits["memory"]:
         return f"more than {limits['memory'] // 2**20} MB of memory"
     return ""
+
+
+def _files_in_memory(pids: Sequence[int]) -> int:
+    """What a sandbox's own /tmp and its like take: bytes, and what the kernel needs for each name, of which it would
+    give millions. They are seen through a process inside, which has another root than we."""
+    ours = os.stat("/")
+    for pid in pids:
+        with suppress(OSError):
+            root = f"/proc/{pid}/root"
+            theirs = os.stat(root)
+            if (theirs.st_dev, theirs.st_ino) != (ours.st_dev, ours.st_ino):
+                return sum(_taken_bytes(f"{root}/{name}") for name in MEMORY_FOLDERS)
+    return 0
+
+
+def _taken_bytes(folder: str) -> int:
+    about = os.statvfs(folder)
+    taken = (about.f_blocks - about.f_bfree) * about.f_frsize
+    return taken + (about.f_files - about.f_ffree) * NAME_BYTES
 
 
 def free_bytes(disk: str) -> int:

@@ -79,19 +79,21 @@ FAMILIES = (
     2,
     10,
     16,
-)  # sockets: unix, IPv4, IPv6, netlink; others (vsock, raw, …) leave namespaces
+)  # sockets: unix, IPv4, IPv6, netlink; others (vsock, packet, …) leave namespaces
 
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7), "arm64": (1, 0xC00000B7)}
 _X32 = 0x40000000  # calls of a third kind on x86_64, which the numbers above would miss
-_NUMBER, _ARCHITECTURE, _FIRST, _SECOND = (
-    0,
-    4,
+NETLINK, ROUTES = (
     16,
-    24,
-)  # where each lies; the lower half of an argument
+    0,
+)  # of the kernel's own sockets the one that tells addresses, which programs ask for
+
+# Where each lies; the lower half of an argument.
+_NUMBER, _ARCHITECTURE, _FIRST, _SECOND, _THIRD = 0, 4, 16, 24, 32
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_ALLOW, _EPERM, _ENOSYS, _EAFNOSUPPORT = 0x7FFF0000, 0x00050001, 0x00050026, 0x00050061
+_ALLOW, _EPERM, _ENOSYS = 0x7FFF0000, 0x00050001, 0x00050026
+_EPROTONOSUPPORT, _EAFNOSUPPORT = 0x0005005D, 0x00050061
 
 Line = tuple[int, int, int, int]
 """Code, how many lines to jump if so, how many if not, and the value."""
@@ -157,4 +159,6 @@ def _families() -> list[Line]:
     lines: list[Line] = [(_LOAD, 0, 0, _FIRST)]
     for left, family in zip(range(len(FAMILIES), 0, -1), FAMILIES, strict=True):
         lines.append((_EQUAL, left, 0, family))
-    return [*lines, (_RETURN, 0, 0, _EAFNOSUPPORT)]
+    lines.append((_RETURN, 0, 0, _EAFNOSUPPORT))
+    only_routes = [(_LOAD, 0, 0, _THIRD), (_EQUAL, 1, 0, ROUTES), (_RETURN, 0, 0, _EPROTONOSUPPORT)]
+    return [*lines, (_EQUAL, 0, len(only_routes), NETLINK), *only_routes]
