@@ -74,6 +74,7 @@ from crossclaw.sessions.guest_names import GuestNames
 from crossclaw.sessions.guests import Guests
 from crossclaw.sessions.intake import Intake
 from crossclaw.sessions.reading import SessionReading
+from crossclaw.sessions.retention import Retention
 from crossclaw.sessions.revoking import Revoking
 from crossclaw.sessions.run_builder import RunBuilder
 from crossclaw.sessions.send import Sends
@@ -165,6 +166,13 @@ def _furnished(
         intake=session_services.intake,
         endings=session_services.endings,
         archive=session_services.archive,
+        retention=Retention(
+            config,
+            resources.ledger,
+            session_services.archive,
+            session_services.changing,
+            resources.clock,
+        ),
         feed=run_services.feed,
         sweep=run_services.sweep,
         outbox=run_services.outbox,

@@ -47,6 +47,7 @@ from crossclaw.sessions.guest_names import GuestNames
 from crossclaw.sessions.guests import Guests
 from crossclaw.sessions.intake import Intake
 from crossclaw.sessions.reading import SessionReading
+from crossclaw.sessions.retention import Retention
 from crossclaw.sessions.revoking import Revoking
 from crossclaw.sessions.run_builder import RunBuilder
 from crossclaw.sessions.send import Sends
@@ -179,6 +180,7 @@ class House(msgspec.Struct, frozen=True):
     intake: Intake
     endings: Endings
     archive: Archive
+    retention: Retention
     feed: Feed
     sweep: Sweep
     outbox: Outbox

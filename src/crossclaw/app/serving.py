@@ -96,6 +96,8 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
             tasks.start_soon(house.sweep.serve, _timers(outside, house), name="sweep")
             for channel in outside.channels:
                 await tasks.start(serve_channel, channel, house.intake.receive_inbound)
+            if outside.keeps_time:
+                tasks.start_soon(house.retention.serve, name="retention")
             if outside.keeps_time and config.cron.enabled:
                 await tasks.start(house.schedule.clockwork.serve)
             yield house

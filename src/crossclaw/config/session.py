@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from crossclaw.config.section import Positive, Section, names
+from crossclaw.domain.durations import parse_duration
 from crossclaw.domain.keys import ChatType, DmScope
 
 ResetMode = Literal["daily", "idle"]
@@ -91,6 +92,34 @@ class AgentToAgentConfig(Section, frozen=True):
     """How many runs one message may cause in all, itself included; a send or a spawn beyond it is refused."""
 
 
+Age = str | int
+"""`30d`, `12h`; a number is days."""
+
+
+class Maintenance(Section, frozen=True):
+    mode: Literal["warn", "enforce"] | None = None
+    """`enforce`: old sessions are put away; `warn`: the log says how many would be. Unset: neither."""
+    prune_after: Age = "30d"
+    """Sessions in which nothing happened for so long are archived: not listed, still readable."""
+    prune_days: Positive | None = None
+    """The older spelling of `pruneAfter`."""
+    max_entries: Positive | None = None
+    """How many sessions stay listed; beyond it the oldest are archived. Unset: as many as there are."""
+    reset_archive_retention: Age | Literal[False] | None = None
+    """What was archived for so long is deleted with its transcript. Unset or false: kept for ever."""
+    unused = names("rotateBytes maxDiskBytes highWaterBytes archiveDashboardAfter")
+
+    @property
+    def archive_after_ms(self) -> int:
+        written = f"{self.prune_days}d" if self.prune_days else str(self.prune_after)
+        return parse_duration(written, default_unit="d")
+
+    @property
+    def delete_after_ms(self) -> int | None:
+        written = self.reset_archive_retention
+        return parse_duration(str(written), default_unit="d") if written else None
+
+
 class SessionConfig(Section, frozen=True):
     scope: Literal["per-sender", "global"] = "per-sender"
     """`global`: one shared session stands for all main ones."""
@@ -116,9 +145,11 @@ class SessionConfig(Section, frozen=True):
     """Transcripts that were not written to for so long are compressed; null: never."""
     store: str | None = None
     """OpenClaw's sessions.json; read by `crossclaw import` only."""
+    maintenance: Maintenance = Maintenance()
+    """When old sessions are put away, and when deleted; nothing by itself."""
     local = names("store")
     unused = names(
-        "mainKey typingIntervalSeconds typingMode parentForkMaxTokens threadBindings maintenance"
+        "mainKey typingIntervalSeconds typingMode parentForkMaxTokens threadBindings"
         " heartbeatIdleMinutes transcriptRetentionDays maxRecentTurns writeLock"
     )
 

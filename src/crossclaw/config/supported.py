@@ -17,6 +17,7 @@ from crossclaw.domain.errors import ConfigInvalid, Invalid
 def unsupported(config: Config) -> Iterator[Finding]:
     yield from _odd_heartbeats(config)
     yield from _exec_locks(config)
+    yield from _odd_ages(config)
     hooks = config.hooks
     if hooks.enabled and not hooks.token:
         text = "hooks.enabled needs hooks.token: a random text of 32 characters"
@@ -37,6 +38,15 @@ def refuse_unsupported(config: Config) -> None:
     for finding in unsupported(config):
         if isinstance(finding, Problem):
             raise ConfigInvalid(finding.text)
+
+
+def _odd_ages(config: Config) -> Iterator[Finding]:
+    settings = config.session.maintenance
+    for name in ("archive_after_ms", "delete_after_ms"):
+        try:
+            getattr(settings, name)
+        except Invalid as error:
+            yield Problem(("session", "maintenance"), f"session.maintenance: {error}")
 
 
 def _odd_heartbeats(config: Config) -> Iterator[Finding]:

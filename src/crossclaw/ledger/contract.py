@@ -89,6 +89,10 @@ class Reads(Protocol):
         """Sessions that were put away before that time, the oldest first."""
         ...
 
+    async def list_quiet(self, *, before: int, limit: int) -> list[Session]:
+        """Listed sessions in which nothing has happened since that time, the oldest first."""
+        ...
+
     async def find_run(self, run_id: str) -> Run | None: ...
 
     async def find_deduped(self, scope: str, key: str) -> str | None:

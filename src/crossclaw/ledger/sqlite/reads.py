@@ -81,6 +81,7 @@ class SqliteReads:
     count_sessions = beside(sessions.count_sessions)
     count_sessions_of_agents = beside(sessions.count_sessions_of_agents)
     list_archived = beside(sessions.list_archived)
+    list_quiet = beside(sessions.list_quiet)
     list_obligations = here(memory.list_obligations)
     list_accounts = beside(accounts.list_accounts)
     find_account = here(accounts.find_account)

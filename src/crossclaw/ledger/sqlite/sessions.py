@@ -304,6 +304,17 @@ def _has_open_runs(db: apsw.Connection, key: SessionKey) -> bool:
     return row is not None
 
 
+def list_quiet(db: apsw.Connection, *, before: int, limit: int) -> list[Session]:
+    return read_rows(
+        db,
+        "sessions",
+        f"SELECT {SESSION} FROM sessions WHERE archived_at IS NULL AND updated_at < ?1 "
+        "ORDER BY updated_at LIMIT ?2",
+        (before, limit),
+        session_of,
+    )
+
+
 def list_archived(
     db: apsw.Connection, *, before: int, agent_id: str | None = None, limit: int
 ) -> list[Session]:

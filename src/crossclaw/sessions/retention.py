@@ -1,0 +1,111 @@
+"""Retention: old sessions are put away, and what was put away long ago is deleted, where the owner says so.
+
+`session.maintenance.mode` decides: nothing without it, a line in the log with `warn`, the work itself with
+`enforce`. To put away is OpenClaw's "prune" without a loss: not listed, still readable, back with the next message of
+its chat. Only `resetArchiveRetention`, which is unset, deletes.
+"""
+
+import logging
+from typing import NamedTuple
+
+import anyio
+
+from crossclaw.config import Config
+from crossclaw.config.session import Maintenance
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import Busy, StoreError
+from crossclaw.domain.sessions import Session
+from crossclaw.domain.sight import EVERYTHING
+from crossclaw.ledger.contract import Ledger
+from crossclaw.policy.answering import is_lasting
+from crossclaw.sessions.archive import Archive
+from crossclaw.sessions.changing import Changing
+
+log = logging.getLogger(__name__)
+
+FIRST_S = 60.0  # after the start, which has enough to do
+EVERY_S = 3_600.0
+AT_ONCE = 200  # sessions of one look: each is a commit of its own, and people are served meanwhile
+
+
+class DueSessions(NamedTuple):
+    """What the settings ask for now."""
+
+    archive: list[Session]
+    delete: list[Session]
+
+
+class Retention:
+    def __init__(
+        self, config: Config, ledger: Ledger, archive: Archive, changing: Changing, clock: Clock
+    ) -> None:
+        self._config = config
+        self._ledger = ledger
+        self._archive = archive
+        self._changing = changing
+        self._clock = clock
+
+    async def serve(self) -> None:
+        if self._config.session.maintenance.mode is None:
+            return
+        await anyio.sleep(FIRST_S)
+        while True:
+            try:
+                await self.once()
+            except (StoreError, Busy) as error:
+                log.warning("session.maintenance has to wait: %s", error)
+            await anyio.sleep(EVERY_S)
+
+    async def once(self) -> DueSessions:
+        """One look, and what the mode allows to be done about it."""
+        settings = self._config.session.maintenance
+        due = await self._due(settings)
+        if settings.mode == "warn" and any(due):
+            log.warning(
+                "session.maintenance would put %d sessions away and delete %d; mode warn does nothing",
+                len(due.archive),
+                len(due.delete),
+            )
+        if settings.mode == "enforce":
+            await self._carry_out(due)
+        return due
+
+    async def _due(self, settings: Maintenance) -> DueSessions:
+        now = self._clock.now_ms()
+        old = await self._ledger.list_quiet(before=now - settings.archive_after_ms, limit=AT_ONCE)
+        old += await self._too_many(settings, now)
+        going = {each.key: each for each in old if not self._is_kept(each)}
+        gone: list[Session] = []
+        if (age := settings.delete_after_ms) is not None:
+            gone = await self._ledger.list_archived(before=now - age, limit=AT_ONCE)
+        return DueSessions(list(going.values()), gone)
+
+    async def _too_many(self, settings: Maintenance, now: int) -> list[Session]:
+        if settings.max_entries is None:
+            return []
+        excess = await self._ledger.count_sessions(sight=EVERYTHING) - settings.max_entries
+        if excess <= 0:
+            return []
+        kept = len(self._config.agents.ids())  # main sessions, which may be the oldest
+        found = await self._ledger.list_quiet(before=now, limit=min(excess + kept, AT_ONCE))
+        return [each for each in found if not self._is_kept(each)][:excess]
+
+    def _is_kept(self, session: Session) -> bool:
+        """An agent's main session, and a guest, who answers from outside, stay."""
+        return session.key.is_guest or is_lasting(self._config.agents, session.key)
+
+    async def _carry_out(self, due: DueSessions) -> None:
+        archived = deleted = 0
+        for session in due.archive:
+            try:
+                archived += await self._archive.now(session.key)
+            except Busy as error:  # something goes on there: it is not old
+                log.debug("%s is not put away: %s", session.key, error)
+        for session in due.delete:
+            try:
+                await self._changing.delete(session)
+                deleted += 1
+            except (Busy, OSError) as error:
+                log.info("%s is not deleted: %s", session.key, error)
+        if archived or deleted:
+            log.info("session.maintenance: %d sessions put away, %d deleted", archived, deleted)

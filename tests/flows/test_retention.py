@@ -1,0 +1,104 @@
+"""Old sessions are put away and deleted only where `session.maintenance` says so, and nothing else goes."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from crossclaw.app import House
+from crossclaw.config import Config
+from crossclaw.config.supported import refuse_unsupported
+from crossclaw.domain.errors import ConfigInvalid
+from crossclaw.providers.rehearsal import RehearsalProvider
+from crossclaw.testing import open_house
+from tests.flows.talking import call, say, two_agents
+
+MINUTE_S = 60.0
+
+
+def kept_for(**maintenance: Any) -> Config:
+    return two_agents(maintenance=maintenance)
+
+
+async def talk(house: House, *names: str) -> None:
+    for name in names:
+        await say(house, name, "say: hi", f"r-{name}-{anyio.current_time()}")
+
+
+async def listed(house: House) -> list[str]:
+    rows = (await call(house, "sessions.list", limit=50))["sessions"]
+    return sorted(row["key"].removeprefix("agent:") for row in rows)
+
+
+@pytest.mark.parametrize("mode", [None, "warn"])
+async def test_nothing_goes_unless_the_mode_says_so(
+    tmp_path: Path, mode: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = {"pruneAfter": "1m", "maxEntries": 1, "resetArchiveRetention": "1m"}
+    config = kept_for(**settings, **({"mode": mode} if mode else {}))
+    async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
+        await talk(house, "main", "a", "b")
+        await anyio.sleep(3 * MINUTE_S)  # the first look is after a minute
+        await house.retention.once()
+        there = await listed(house)
+
+    assert there == ["main:a", "main:b", "main:main"]
+    told = [each.message for each in caplog.records if "session.maintenance" in each.message]
+    assert bool(told) is (mode == "warn")
+    assert all("would put 2 sessions away" in text for text in told)
+
+
+async def test_what_is_old_is_put_away_by_itself_and_stays_readable_and_main_sessions_stay(
+    tmp_path: Path,
+) -> None:
+    config = kept_for(mode="enforce", pruneAfter="50s")
+    async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
+        await talk(house, "main", "old", "librarian")
+        await anyio.sleep(30)
+        await talk(house, "young")
+        await anyio.sleep(35)
+        there = await listed(house)
+        history = await call(house, "chat.history", sessionKey="agent:main:old")
+
+    assert there == ["librarian:main", "main:main", "main:young"]
+    assert len(history["messages"]) == 2
+
+
+async def test_what_was_put_away_long_ago_is_deleted_where_an_age_is_given(tmp_path: Path) -> None:
+    config = kept_for(mode="enforce", pruneAfter="10s", resetArchiveRetention="2m")
+    async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
+        await talk(house, "main", "old")
+        await anyio.sleep(20)
+        await house.retention.once()
+        archived = await house.ledger.list_archived(before=2**60, limit=9)
+        await anyio.sleep(3 * MINUTE_S)
+        await house.retention.once()
+        left = await house.ledger.list_archived(before=2**60, limit=9)
+
+    assert [each.key.text for each in archived] == ["agent:main:old"]
+    assert left == []
+
+
+async def test_beyond_so_many_the_oldest_are_put_away_and_a_busy_one_is_not(tmp_path: Path) -> None:
+    config = kept_for(mode="enforce", maxEntries=3)
+    async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
+        await talk(house, "main")
+        await call(
+            house, "chat.send", sessionKey="busy", message="wait: 90\nsay: x", idempotencyKey="busy"
+        )
+        for name in ("b", "c", "d"):
+            await anyio.sleep(1)
+            await talk(house, name)
+        await anyio.sleep(1)
+        await house.retention.once()
+        there = await listed(house)
+
+    assert there == ["main:busy", "main:c", "main:d", "main:main"]
+
+
+@pytest.mark.parametrize("odd", [{"pruneAfter": "soon"}, {"resetArchiveRetention": "1 moon"}])
+def test_an_age_that_nobody_understands_is_refused(odd: dict[str, Any]) -> None:
+    with pytest.raises(ConfigInvalid, match=r"session\.maintenance: "):
+        refuse_unsupported(msgspec.convert({"session": {"maintenance": odd}}, Config))
