@@ -18,6 +18,7 @@ from crossclaw.app import settings
 from crossclaw.app.parts import House, Resources, RunServices, Schedule, SessionServices
 from crossclaw.config import Config
 from crossclaw.delivery.outbox import Outbox
+from crossclaw.disk.growth import StoreGrowth
 from crossclaw.disk.threads import Disk
 from crossclaw.domain.authority import Maker
 from crossclaw.domain.events import EntryAppended, Event, RunEnded
@@ -406,6 +407,11 @@ def _about(resources: Resources) -> About:
         resources.clock,
         resources.outside.presence,
         resources.paths.ledger_path,
+        StoreGrowth(
+            resources.paths.ledger_path,
+            Disk(inline=resources.outside.inline),
+            resources.clock,
+        ),
     )
 
 

@@ -47,8 +47,29 @@ def _glance(
         ("agents", ", ".join(agent["id"] for agent in agents["agents"])),
         ("model", model),
         ("sessions", sessions.get("count")),
+        ("store", _disk(status.get("disk"))),
         ("channels", ", ".join(status.get("channelSummary") or []) or None),
     ]
+
+
+def _disk(disk: dict[str, Any] | None) -> str | None:
+    """A gateway of another age does not tell."""
+    if not disk:
+        return None
+    size = _size(disk["ledgerBytes"] + disk["walBytes"])
+    grown = disk["grownBytes"]
+    since = f" (+{_size(grown)} since it was started)" if grown >= 2**20 else ""
+    return f"{size}{since}; {_size(disk['freeBytes'])} of the disk are free"
+
+
+def _size(count: float) -> str:
+    units = ["B", "KB", "MB", "GB", "TB"]
+    while count >= 1024 and len(units) > 1:
+        count /= 1024
+        del units[0]
+    return (
+        f"{count:.1f} {units[0]}" if count < 10 and units[0] != "B" else f"{count:.0f} {units[0]}"
+    )
 
 
 async def _held(peer: GatewayPeer, timeout_s: float) -> list[tuple[str, object]]:

@@ -90,6 +90,7 @@ class Operations extends Part {
       ["Model", status.model || "–"],
       ["Up for", lasted(uptime)],
       ["Store", h("code", null, status.sessions?.paths?.[0] || "–")],
+      ...(status.disk ? [["Size", sizes(status.disk)]] : []),
     ];
     const facts = h(
       "dl",
@@ -211,3 +212,10 @@ const block = (title, cls = "") =>
   h("section", { cls: `block ${cls}`, hidden: true, "aria-label": title }, h("h3", null, title), h("div"));
 
 customElements.define("cc-operations", Operations);
+
+/** How large the store is, by how much it grew since the gateway was started, and what is left. */
+function sizes(disk) {
+  const mb = (bytes) => `${(bytes / 2 ** 20).toLocaleString(undefined, { maximumFractionDigits: 1 })} MB`;
+  const grown = disk.grownBytes > 0 ? `, ${mb(disk.grownBytes)} of it since the start` : "";
+  return `${mb(disk.ledgerBytes + disk.walBytes)}${grown}; ${mb(disk.freeBytes)} of the disk are free`;
+}

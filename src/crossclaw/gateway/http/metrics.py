@@ -99,7 +99,7 @@ def _by(label: str, name: str, text: str, values: Mapping[str, float]) -> Metric
 
 
 def _samples(meter: EventCounter, health: dict[str, Any]) -> list[MetricSamples]:
-    watchdog = meter.watchdog
+    watchdog, disk = meter.watchdog, health["disk"]
     seconds = {kind: ms / 1000 for kind, ms in meter.seconds.items()}
     stalls, longest = "crossclaw_loop_stalls", "crossclaw_loop_stall_longest_seconds"
     unreadable = "Rows of the store that could not be read"
@@ -119,6 +119,14 @@ def _samples(meter: EventCounter, health: dict[str, Any]) -> list[MetricSamples]
         _gauge("crossclaw_runs_under_way", "Runs at work now", meter.runs_under_way()),
         _gauge("crossclaw_clients", "WebSocket clients connected", meter.clients()),
         _gauge("crossclaw_sessions", "Sessions", health["sessions"]["count"]),
+        MetricSamples(
+            "crossclaw_store_bytes",
+            "Size of the store, and of what is on the way into it (wal)",
+            {("ledger",): disk["ledgerBytes"], ("wal",): disk["walBytes"]},
+            ("part",),
+            is_gauge=True,
+        ),
+        _gauge("crossclaw_disk_free_bytes", "What is left of its disk", disk["freeBytes"]),
     ]
 
 

@@ -4,8 +4,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from crossclaw.config import Config, Loaded
 from crossclaw.config.heartbeat import EVERY
+from crossclaw.disk.growth import StoreGrowth
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.durations import parse_duration
 from crossclaw.domain.sessions import Session
@@ -68,7 +71,9 @@ class About:
         clock: Clock,
         presence: Callable[[], list[dict[str, Any]]],
         store: Path,
+        growth: StoreGrowth,
     ) -> None:
+        self._growth = growth
         self._config = loaded.config
         self._environ = environ
         self._ledger = ledger
@@ -114,6 +119,7 @@ class About:
                 for agent_id, stored in by_agent.items()
             ],
             "sessions": everything,
+            "disk": msgspec.to_builtins(await self._growth.look()),
         }
         return self._health
 
@@ -158,6 +164,7 @@ class About:
             "queuedSystemEvents": [],
             "model": model,
             "rehearsal": model.startswith("rehearsal/"),
+            "disk": msgspec.to_builtins(await self._growth.look()),
             "sessions": {
                 "paths": [str(self._store)],
                 "count": await self._ledger.count_sessions(sight=EVERYTHING),
