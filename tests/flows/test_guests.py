@@ -9,6 +9,7 @@ import pytest
 
 from crossclaw.app import House
 from crossclaw.config import Config
+from crossclaw.config.current import CurrentConfig
 from crossclaw.config.gateway import GatewayConfig
 from crossclaw.domain.authority import Authority, Maker
 from crossclaw.domain.errors import (
@@ -19,7 +20,6 @@ from crossclaw.domain.errors import (
     Invalid,
     NotFound,
 )
-from crossclaw.domain.ids import RandomIds
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
 from crossclaw.door.principal import Principal, person_principal, session_principal
@@ -49,14 +49,16 @@ class Guest:
     def __init__(
         self, house: House, name: str, config: Config | None = None, client_id: str | None = None
     ) -> None:
+        context = house.context
+        if config is not None:
+            context = msgspec.structs.replace(context, config=CurrentConfig.of(config))
         self._tools = GuestTools(
+            context,
             house.door,
             house.toolsets,
             house.guests,
             house.guest_names,
-            config or two_agents(),
             lambda agent_id: "x/y",
-            RandomIds(),
         )
         self.name = name
         self.client_id = client_id

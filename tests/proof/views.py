@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import msgspec
 
+from crossclaw.config.current import CurrentConfig
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import CrossclawError
@@ -17,6 +18,7 @@ from crossclaw.door.registry import Caller, Method, Registry
 from crossclaw.door.resolver import Resolver
 from crossclaw.policy.credentials import Credentials
 from crossclaw.policy.send import BLOCKED
+from crossclaw.runs.context import ServiceContext
 from crossclaw.runs.feed import Feed
 from crossclaw.runs.lanes import Lanes
 from crossclaw.runs.run_store import RunStore
@@ -51,12 +53,13 @@ def open_door(ledger: Any, setting: Setting) -> Door:
     intake = Intake(builder, ledger, resolver, Lanes(run_store, Slots(), clock), nothing, nothing)
     waits = Waits(ledger, run_store, Slots(), clock)
     sends = Sends(intake, resolver, run_store, waits, builder)
+    context = ServiceContext(
+        CurrentConfig.of(config), ledger, Feed(), clock, RandomIds(), Credentials()
+    )
     reading = SessionReading(
-        ledger,
+        context,
         resolver,
-        clock,
         lambda agent, chosen: "m",
-        lambda agent, model: 1,
         lambda agent, name, compressed: Path(name),
     )
     methods: list[tuple[str, Any, Callable[[Caller, Any], Awaitable[Any]]]] = [

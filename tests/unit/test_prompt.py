@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from crossclaw.agent.prompt import Prompts, PromptSettings
+from crossclaw.agent.prompt import Prompts
+from crossclaw.agent.session_files import SessionFiles
 from crossclaw.agent.workspace import WorkspaceFiles, shortened
 from crossclaw.config import Config
 from crossclaw.disk.threads import Disk
@@ -29,8 +30,13 @@ def run_in(key: SessionKey, context: str | None = None) -> Run:
     )  # fmt: skip
 
 
-def prompts(folder: Path, **settings: int) -> Prompts:
-    return Prompts(lambda agent_id: folder, PromptSettings(**settings), Disk(inline=True))
+def files_in(folder: Path, **limits: int) -> SessionFiles:
+    workspace = WorkspaceFiles(**limits)
+    return SessionFiles(workspace, lambda agent_id: folder, Disk(inline=True), lambda: 0)
+
+
+def prompts(folder: Path, **limits: int) -> Prompts:
+    return Prompts(lambda agent_id: folder, files_in(folder, **limits))
 
 
 def write(folder: Path, **files: str) -> None:
@@ -109,8 +115,7 @@ async def test_the_agents_that_may_be_reached_are_named_with_a_line_each(tmp_pat
 
     maker = Prompts(
         lambda agent_id: tmp_path,
-        PromptSettings(),
-        Disk(inline=True),
+        files_in(tmp_path),
         lambda run: found,
         introduce=introduce,
     )

@@ -30,6 +30,7 @@ from crossclaw.gateway.event_types import HelloOk
 from crossclaw.gateway.hello import ServerFacts
 from crossclaw.gateway.limits import GatewayLimits
 from crossclaw.gateway.pairing import Pairings
+from crossclaw.gateway.reception import Admission
 from crossclaw.gateway.server import Gateway
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.jobs import SwitchOffJobs
@@ -168,15 +169,15 @@ async def open_gateway(
     async def health() -> Any:
         return {"ok": True, "ts": clock.now_ms()}
 
+    pairings = Pairings(
+        ledger.as_ledger(), lambda _name, _payload: None, clock, RandomIds(), credentials
+    )
     gateway = Gateway(
         door,
         feed,
-        gatekeeper,
-        Pairings(ledger.as_ledger(), lambda _name, _payload: None, clock, RandomIds(), credentials),
         settings or Settings(),
-        ServerFacts(version="9.9"),
+        Admission(gatekeeper, pairings, ServerFacts(version="9.9"), health),
         GatewayContext(clock=clock, ids=RandomIds(), limits=limits),
-        health=health,
         endpoints=endpoints,
     )
     scope = anyio.CancelScope()

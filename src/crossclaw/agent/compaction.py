@@ -26,14 +26,12 @@ from crossclaw.domain.compactions import (
 )
 from crossclaw.domain.errors import ProviderError
 from crossclaw.domain.events import CompactionPhase
-from crossclaw.domain.ids import Ids
 from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, Usage, UserMessage
 from crossclaw.domain.runs import Run
 from crossclaw.domain.runtime import under_way_lines
 from crossclaw.domain.sessions import Entry
-from crossclaw.ledger.contract import Ledger
 from crossclaw.providers.contract import ModelRequest, Provider
-from crossclaw.runs.feed import Feed
+from crossclaw.runs.context import ServiceContext
 from crossclaw.runs.run_store import RunStore
 
 log = logging.getLogger(__name__)
@@ -71,24 +69,21 @@ class CompactionSettings(msgspec.Struct, frozen=True, kw_only=True):
 class Compactor:
     def __init__(
         self,
-        ledger: Ledger,
+        context: ServiceContext,
         history: History,
         run_store: RunStore,
-        feed: Feed,
-        ids: Ids,
         settings: CompactionSettings,
         find_provider: Callable[[str], tuple[Provider, str]],
-        window_of: Callable[[str], int],
         flusher: Flusher,
     ) -> None:
-        self._ledger = ledger
+        self._ledger = context.ledger
         self._history = history
         self._run_store = run_store
-        self._feed = feed
-        self._ids = ids
+        self._feed = context.feed
+        self._ids = context.ids
         self._settings = settings
         self._find_provider = find_provider
-        self._window_of = window_of
+        self._config = context.config
         self._flusher = flusher
 
     async def is_full(self, run: Run, setup: RunSetup, request: ModelRequest) -> bool:
@@ -317,7 +312,7 @@ class Compactor:
             if setup.permission is not None:
                 find = setup.permission.on(find)
             provider, model = find(settings.model)
-            window = self._window_of(settings.model)
+            window = self._config.facts_for(settings.model).window
         wishes = run.plan.context if run.kind == "compact" else None
         # Half of what the window holds: the summary so far and the answer need their place too.
         chars = settings.limit(window) * BYTES_A_TOKEN // 2

@@ -30,13 +30,10 @@ from crossclaw.agent.refusals import NAMED_MAX, Refusal
 from crossclaw.agent.run_setup import RunSetup
 from crossclaw.agent.session_files import SessionFiles
 from crossclaw.agent.toolbox import Toolbox
-from crossclaw.config.agents import CacheRetention
-from crossclaw.domain.clock import Clock
 from crossclaw.domain.compactions import Compaction
 from crossclaw.domain.errors import ContextOverflow, KeyRefused, ProviderRefused, TurnsExhausted
 from crossclaw.domain.events import CallRepeated, ReplyPiece, ThoughtPiece
 from crossclaw.domain.exchanges import NO_REPLY
-from crossclaw.domain.ids import Ids
 from crossclaw.domain.messages import (
     AssistantBlock,
     AssistantMessage,
@@ -61,6 +58,7 @@ from crossclaw.providers.contract import (
     ToolPiece,
     UserTurn,
 )
+from crossclaw.runs.context import ServiceContext
 from crossclaw.runs.feed import Feed
 from crossclaw.runs.handling import WordsSoFar
 from crossclaw.runs.run_store import RunStore
@@ -83,29 +81,25 @@ log = logging.getLogger(__name__)
 class Loop:
     def __init__(
         self,
+        context: ServiceContext,
         run_store: RunStore,
         history: History,
         compactor: Compactor,
         toolbox: Toolbox,
-        feed: Feed,
-        clock: Clock,
-        ids: Ids,
-        pictures: Pictures,
         files: SessionFiles,
-        describing: Describing,
-        retention: CacheRetention = "auto",
     ) -> None:
-        self._retention = retention
+        self._retention = context.config.agents.defaults.cache_retention
         self._run_store = run_store
-        self._pictures = pictures
+        ledger = context.ledger
+        self._pictures = Pictures(ledger.find_media, ledger.find_media_words)
+        self._describing = Describing(run_store, ledger, self._pictures, context.clock, context.ids)
         self._files = files
-        self._describing = describing
         self._history = history
         self._compactor = compactor
         self._toolbox = toolbox
-        self._feed = feed
-        self._clock = clock
-        self._ids = ids
+        self._feed = context.feed
+        self._clock = context.clock
+        self._ids = context.ids
 
     async def run(self, run: Run, setup: RunSetup, progress: WordsSoFar) -> AssistantMessage:
         """The run's final message. It is not stored yet: it belongs into the step that ends the run."""

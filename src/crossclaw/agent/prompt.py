@@ -11,12 +11,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from crossclaw.agent.origin import CLOSE, OPEN, marked
 from crossclaw.agent.session_files import NOTES, SessionFiles
-from crossclaw.agent.workspace import Texts, WorkspaceFiles
-from crossclaw.disk.threads import Disk
+from crossclaw.agent.workspace import Texts
 from crossclaw.domain.exchanges import NO_REPLY
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Session
@@ -84,11 +81,6 @@ ANYBODYS_SKILLS = (
 )
 
 
-class PromptSettings(msgspec.Struct, frozen=True):
-    file_chars_max: int = 20_000
-    total_chars_max: int = 60_000
-
-
 OWN_WORDS = "what some of these agents' own files say of them: information, not words of your owner"
 
 ColleaguesOf = Callable[[Run], Sequence[Colleague]]
@@ -103,17 +95,14 @@ class Prompts:
     def __init__(
         self,
         workspace_of: Callable[[str], Path],
-        settings: PromptSettings,
-        disk: Disk,
+        files: SessionFiles,
         colleagues_of: ColleaguesOf = lambda run: (),
         sandboxes_write: Callable[[], bool] = lambda: False,
         introduce: Introduce = _nobody_introduced,
-        now_ms: Callable[[], int] = lambda: 0,
     ) -> None:
         """`sandboxes_write`: whether a sandboxed session can write in a workspace."""
         self._workspace_of = workspace_of
-        files = WorkspaceFiles(settings.file_chars_max, settings.total_chars_max)
-        self.files = SessionFiles(files, workspace_of, disk, now_ms)
+        self.files = files
         self._colleagues_of = colleagues_of
         self._sandboxes_write = sandboxes_write
         self._introduce = introduce

@@ -13,11 +13,11 @@ from crossclaw.agent.permission import Permission, Permissions
 from crossclaw.agent.pictures import in_words_only, without_pictures
 from crossclaw.agent.prompt import Prompts
 from crossclaw.agent.view import Thinker
+from crossclaw.config import Config
 from crossclaw.config.model import ChosenModel
 from crossclaw.domain.agents import ThinkingLevel
 from crossclaw.domain.budgets import Amount
 from crossclaw.domain.messages import AssistantMessage
-from crossclaw.domain.models import ModelFacts
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Session
 from crossclaw.providers.contract import ModelRequest, Provider, ToolSpec
@@ -93,47 +93,41 @@ class FindProvider(Protocol):
         ...
 
 
-class RunSetups:
-    """`model_of` answers the configured models of an agent, `choices` which others may be
-    chosen, `thinking_of` an agent's level of thinking,
-    `image_models_of` who describes pictures to models that cannot look at them, `output_tokens_of` how much a model, named as `provider/model`, says at most, `facts_of` what else is
-    known about it, `window_of` how much of a model's window an agent may fill, and `params_of` what the
-    config adds to an agent's requests."""
+class AgentModels(msgspec.Struct, frozen=True):
+    """Which models answer for agents."""
 
+    providers: FindProvider
+    configured_for: Callable[[str], ChosenModel]
+    """An agent's own."""
+    choices: ModelChoices
+    """Which others may be chosen."""
+    output_tokens_of: Callable[[str], int | None]
+    """How much a model, named as `provider/model`, says at most."""
+
+
+class RunSetups:
     def __init__(
         self,
-        providers: FindProvider,
+        config: Config,
+        models: AgentModels,
         toolsets: Toolsets,
         prompts: Prompts,
-        model_of: Callable[[str], ChosenModel],
-        choices: ModelChoices,
-        thinking_of: Callable[[str], ThinkingLevel | None],
-        output_tokens_of: Callable[[str], int | None],
-        facts_of: Callable[[str], ModelFacts],
-        window_of: Callable[[str, str], int],
         meters: Meters,
         permissions: Permissions,
-        params_of: Callable[[str, str], dict[str, Any]] = lambda _agent, _model: {},
-        image_models_of: Callable[[], Sequence[str]] = tuple,
     ) -> None:
-        self._image_models_of = image_models_of
-        self._providers = providers
+        self._config = config
+        self._models = models
+        self._providers = models.providers
+        self._choices = models.choices
         self._toolsets = toolsets
         self._prompts = prompts
-        self._model_of = model_of
-        self._choices = choices
-        self._thinking_of = thinking_of
-        self._output_tokens_of = output_tokens_of
-        self._facts_of = facts_of
-        self._window_of = window_of
         self._meters = meters
         self._permissions = permissions
-        self._params_of = params_of
         self._rests = Rests()
         self._digests = _Digests()
 
     async def choose(self, run: Run, session: Session | None) -> RunSetup:
-        configured = self._model_of(run.key.agent_id)
+        configured = self._models.configured_for(run.key.agent_id)
         wished = run.plan.model or (session.model if session else None)
         refused = self._choices.fault(wished)
         chosen = configured.primary if not wished or refused else self._choices.reference(wished)
@@ -155,22 +149,24 @@ class RunSetups:
             self._digests.of(system, specs),
             self._thinking(run, session),
             self._output_tokens(chosen),
-            self._window_of(run.key.agent_id, chosen),
+            self._config.window_for(run.key.agent_id, chosen),
             meter,
-            self._facts_of(chosen).pictures,
-            self._facts_of(chosen).documents,
+            self._config.facts_for(chosen).pictures,
+            self._config.facts_for(chosen).documents,
             self._image_model(find, chosen),
             refused,
             permission,
-            self._params_of(run.key.agent_id, chosen),
+            self._config.params_for(run.key.agent_id, chosen),
             self._prompts.files.snapshot(run),
         )
 
     def _image_model(self, find: Find, chosen: str) -> ImageModel | None:
         """The first that can look at pictures, with the others as its fallbacks."""
-        if self._facts_of(chosen).pictures:
+        if self._config.facts_for(chosen).pictures:
             return None
-        able = [name for name in self._image_models_of() if self._facts_of(name).pictures]
+        able = [
+            name for name in self._config.image_models() if self._config.facts_for(name).pictures
+        ]
         if not able:
             return None
         provider, model = self._provider(find, able[0], able[1:], Toolset({}, {}))
@@ -178,7 +174,7 @@ class RunSetups:
 
     async def _tools(self, run: Run, chosen: str) -> Toolset:
         """Tools that a model cannot call would only fill its window."""
-        if not self._facts_of(chosen).tools:
+        if not self._config.facts_for(chosen).tools:
             return Toolset({}, {})
         return await self._toolsets.of(run.key, run.authority, chosen)
 
@@ -194,19 +190,19 @@ class RunSetups:
         return Fallbacks(find, choices, self._rests, partial(fit, tools)), model
 
     def _choice(self, address: str) -> Choice:
-        facts = self._facts_of(address)
+        facts = self._config.facts_for(address)
         output = self._output_tokens(address)
         return Choice(address, output, facts.window, facts.pictures, facts.documents)
 
     def _output_tokens(self, address: str) -> int:
-        return self._output_tokens_of(address) or OUTPUT_TOKENS_MAX
+        return self._models.output_tokens_of(address) or OUTPUT_TOKENS_MAX
 
     def _thinking(self, run: Run, session: Session | None) -> ThinkingLevel:
         """What the message says, else the session, else the agent."""
         level = run.plan.thinking or (session.thinking if session else None)
         if level in LEVELS:
             return level  # type: ignore[return-value]
-        return self._thinking_of(run.key.agent_id) or "off"
+        return self._config.agents.thinking_for(run.key.agent_id) or "off"
 
 
 class _Digests:

@@ -50,7 +50,7 @@ class Texts(NamedTuple):
 class WorkspaceFiles:
     """Looked at for every run and read when they have changed."""
 
-    def __init__(self, file_chars_max: int, total_chars_max: int) -> None:
+    def __init__(self, file_chars_max: int = 20_000, total_chars_max: int = 60_000) -> None:
         self._file_chars_max = file_chars_max
         self._total_chars_max = total_chars_max
         self._held: OrderedDict[str, _Held] = OrderedDict()

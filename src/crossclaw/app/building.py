@@ -4,52 +4,28 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from crossclaw.agent.compaction import Compactor
-from crossclaw.agent.describing import Describing
 from crossclaw.agent.execute import RunExecutor
 from crossclaw.agent.flushing import Flusher
 from crossclaw.agent.history import History
 from crossclaw.agent.loop import Loop
 from crossclaw.agent.meter import Meters
 from crossclaw.agent.permission import Permissions
-from crossclaw.agent.pictures import Pictures
-from crossclaw.agent.run_setup import RunSetups
+from crossclaw.agent.run_setup import AgentModels, RunSetups
 from crossclaw.agent.toolbox import Toolbox
 from crossclaw.app import settings
+from crossclaw.app.methods import about_gateway, of_sessions, of_the_rest, prompting, talking
 from crossclaw.app.parts import House, Resources, RunServices, Schedule, SessionServices
 from crossclaw.config import Config
 from crossclaw.delivery.outbox import Outbox
-from crossclaw.disk.growth import StoreGrowth
 from crossclaw.disk.threads import Disk
-from crossclaw.domain.authority import Maker
 from crossclaw.domain.events import EntryAppended, Event, RunEnded
 from crossclaw.door.dispatch import Door
 from crossclaw.door.registry import Caller, Registry, methods_of
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.methods.about import About
-from crossclaw.gateway.methods.agreeing import Agreeing
-from crossclaw.gateway.methods.chat import Chat
-from crossclaw.gateway.methods.clients import Clients
-from crossclaw.gateway.methods.cron import CronMethods, NameMaker
-from crossclaw.gateway.methods.devices import Devices, telling
-from crossclaw.gateway.methods.display import Renderer
-from crossclaw.gateway.methods.guests import GuestMethods
-from crossclaw.gateway.methods.leaving import LeavingMethods
-from crossclaw.gateway.methods.map import Map
+from crossclaw.gateway.methods.devices import telling
 from crossclaw.gateway.methods.memory import MemoryMethods as MemoryMethods
-from crossclaw.gateway.methods.nodes import Nodes
-from crossclaw.gateway.methods.prompting import Prompting
-from crossclaw.gateway.methods.runs import Runs as AgentRuns
-from crossclaw.gateway.methods.search import Search
-from crossclaw.gateway.methods.sending import Sending
-from crossclaw.gateway.methods.sessions import Sessions as SessionMethods
-from crossclaw.gateway.methods.settings import Settings
-from crossclaw.gateway.methods.subscribing import Subscribing
-from crossclaw.gateway.methods.table import SessionTable
-from crossclaw.gateway.methods.trace import Trace
-from crossclaw.gateway.methods.upkeep import Upkeep
-from crossclaw.gateway.methods.waking import Waking
 from crossclaw.gateway.pairing import Pairings
-from crossclaw.runs.feed import Feed
 from crossclaw.runs.lanes import Lanes
 from crossclaw.runs.run_store import RunStore
 from crossclaw.runs.slots import Slots
@@ -67,10 +43,8 @@ from crossclaw.sessions.archive import Archive
 from crossclaw.sessions.budgets import Budgets
 from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.commands import Commands
-from crossclaw.sessions.compacting import Compacting
 from crossclaw.sessions.ending import Endings
 from crossclaw.sessions.exchange import Exchanges
-from crossclaw.sessions.explain import Explaining
 from crossclaw.sessions.guest_names import GuestNames
 from crossclaw.sessions.guests import Guests
 from crossclaw.sessions.intake import Intake
@@ -111,13 +85,13 @@ def build(resources: Resources) -> House:
 
     session_services = _session_services(resources, run_services, dispatch)
     schedule = _schedule(resources, run_services, session_services.intake)
-    about = _about(resources)
+    about = about_gateway(resources)
     services = [
         about,
-        *_talking(resources, run_services, session_services),
-        *_of_sessions(resources, run_services, session_services),
-        *_around(resources, run_services, session_services, schedule),
-        _prompting(resources, lambda: houses[0].toolsets),
+        *talking(resources, run_services, session_services),
+        *of_sessions(resources, run_services, session_services),
+        *of_the_rest(resources, run_services, session_services, schedule),
+        prompting(resources, lambda: houses[0].toolsets),
     ]
     methods = [
         *methods_of(*services),
@@ -156,6 +130,7 @@ def _furnished(
     )
     tools = [*session_tools(door), *_own_tools(config, places), *resources.outside.tools]
     return House(
+        context=resources.context,
         config=config,
         credentials=resources.credentials,
         revoking=run_services.revoking,
@@ -195,7 +170,8 @@ def _furnished(
 
 
 def _run_services(resources: Resources) -> RunServices:
-    config, ledger, clock, feed = resources.config, resources.ledger, resources.clock, Feed()
+    config, ledger, clock = resources.config, resources.ledger, resources.clock
+    feed = resources.context.feed
     run_store = RunStore(
         ledger, feed, clock, ledger.owner, settings.budget_of(config), settings.say_time(resources)
     )
@@ -239,7 +215,7 @@ def _session_services(
         run_services.exporter,
     )
     stopping = Stopping(ledger, run_services.lanes)
-    changing = Changing(config, ledger, stopping, exporter, feed, clock, ids)
+    changing = Changing(resources.context, stopping, exporter)
     budgets = Budgets(ledger, config, clock)
     archive = Archive(ledger, changing, feed, clock)
     builder = RunBuilder(config, clock, ids)
@@ -256,8 +232,7 @@ def _session_services(
         spawns=Spawns(intake, ledger, resolver, run_store, resources.models, builder),
         budgets=budgets,
         session_status=SessionStatus(
-            config,
-            ledger,
+            resources.context,
             resolver,
             changing,
             resources.models,
@@ -276,61 +251,24 @@ def _session_services(
 
 def _reading(resources: Resources, run_services: RunServices, budgets: Budgets) -> SessionReading:
     return SessionReading(
-        resources.ledger,
+        resources.context,
         run_services.resolver,
-        resources.clock,
         resources.models.in_use,
-        resources.config.window_for,
         run_services.exporter.path_of,
-        history_bytes=resources.config.tools.sessions.history_bytes,
-        budgets=budgets,
-        is_gone=resources.is_gone,
+        budgets,
     )
 
 
 def _schedule(resources: Resources, run_services: RunServices, intake: Intake) -> Schedule:
-    config, ledger, clock, ids = resources.config, resources.ledger, resources.clock, resources.ids
-    feed = run_services.feed
+    context, config = resources.context, resources.config
     local = user_zone(config.agents.defaults.user_timezone, local_zone(resources.outside.environ))
     notices = Notices(config, intake)
     disk = Disk(inline=resources.outside.inline)
-    heartbeats = Heartbeats(config, ledger, notices, resources.workspace_of, clock, local, disk)
-    work = Work(config, ledger, notices, heartbeats, resources.channels, clock, ids)
-    clockwork = Clockwork(
-        ledger,
-        intake,
-        feed,
-        work,
-        heartbeats,
-        clock,
-        local,
-        resources.credentials,
-        lambda agent_id: config.agents.find(agent_id) is not None,
-        disk.run,
-        config.cron.max_concurrent_runs,
-    )
-    jobs = Jobs(
-        config,
-        ledger,
-        clockwork,
-        resources.channels,
-        resources.credentials,
-        resources.models.check,
-        feed,
-        clock,
-        ids,
-        local,
-    )
-    hooks = Hooks(
-        config,
-        ledger,
-        run_services.resolver,
-        intake,
-        notices,
-        resources.models.check,
-        clock,
-        ids,
-    )
+    heartbeats = Heartbeats(context, notices, resources.workspace_of, local, disk)
+    work = Work(context, notices, heartbeats, resources.channels)
+    clockwork = Clockwork(context, intake, work, heartbeats, local, disk.run)
+    jobs = Jobs(context, clockwork, resources.channels, resources.models.check, local)
+    hooks = Hooks(context, run_services.resolver, intake, notices, resources.models.check)
     return Schedule(notices, heartbeats, work, clockwork, jobs, hooks)
 
 
@@ -338,208 +276,33 @@ def build_agent(resources: Resources, house: House) -> RunExecutor:
     config, clock, ids = resources.config, resources.clock, resources.ids
     toolbox = Toolbox(house.run_store, house.feed, config, resources.credentials, clock, ids)
     prompts = settings.prompts(resources)
-    setups = RunSetups(
+    models = AgentModels(
         resources.providers,
-        house.toolsets,
-        prompts,
         settings.models_of(resources),
         resources.models,
-        config.agents.thinking_for,
         lambda model: settings.output_tokens(config, model),
-        config.facts_for,
-        config.window_for,
+    )
+    setups = RunSetups(
+        config,
+        models,
+        house.toolsets,
+        prompts,
         Meters(house.ledger, resources.providers.price, clock, settings.room_of(config)),
         Permissions(resources.credentials, settings.require_model(resources)),
-        config.params_for,
-        config.image_models,
     )
     history = History(house.ledger)
     house.feed.subscribe(history.hear, EntryAppended)
     house.feed.subscribe(prompts.files.hear, EntryAppended)
     compactor = Compactor(
-        house.ledger,
+        resources.context,
         history,
         house.run_store,
-        house.feed,
-        ids,
         settings.compaction(config),
         resources.providers.get,
-        lambda model: config.facts_for(model).window,
         Flusher(config.agents.defaults.compaction.memory_flush, config),
     )
-    pictures = Pictures(house.ledger.find_media, house.ledger.find_media_words)
-    loop = Loop(
-        house.run_store,
-        history,
-        compactor,
-        toolbox,
-        house.feed,
-        clock,
-        ids,
-        pictures,
-        prompts.files,
-        Describing(house.run_store, house.ledger, pictures, clock, ids),
-        config.agents.defaults.cache_retention,
-    )
+    loop = Loop(resources.context, house.run_store, history, compactor, toolbox, prompts.files)
     return RunExecutor(setups, loop, compactor, ids)
-
-
-# ── the methods behind the door ────────────────────────────────────────────────────────────────
-
-
-def _prompting(resources: Resources, toolsets: Callable[[], Toolsets]) -> Prompting:
-    models = settings.models_of(resources)
-    return Prompting(
-        resources.config,
-        settings.prompts(resources).system,
-        toolsets,
-        lambda each: models(each).primary,
-    )
-
-
-def _about(resources: Resources) -> About:
-    return About(
-        resources.loaded,
-        resources.outside.environ,
-        resources.ledger,
-        resources.models,
-        resources.channels,
-        resources.clock,
-        resources.outside.presence,
-        resources.paths.ledger_path,
-        StoreGrowth(
-            resources.paths.ledger_path,
-            Disk(inline=resources.outside.inline),
-            resources.clock,
-        ),
-    )
-
-
-def _talking(
-    resources: Resources, run_services: RunServices, session_services: SessionServices
-) -> list[object]:
-    config, ledger, clock, ids = resources.config, resources.ledger, resources.clock, resources.ids
-    run_store, resolver = run_services.run_store, run_services.resolver
-    intake, stopping = session_services.intake, session_services.stopping
-    chat = Chat(intake, ledger, resolver, run_store, stopping, session_services.changing)
-    log_path = resources.paths.log_path(config.logging)
-    return [
-        chat,
-        Clients(config, chat, session_services.sends, log_path, ids),
-        AgentRuns(config, intake, ledger, run_store, resources.models, clock),
-        Sending(config, ledger, resolver, resources.channels, run_services.outbox.wake, clock, ids),
-    ]
-
-
-def _of_sessions(
-    resources: Resources, run_services: RunServices, session_services: SessionServices
-) -> list[object]:
-    config, ledger, clock, ids = resources.config, resources.ledger, resources.clock, resources.ids
-    resolver, changing = run_services.resolver, session_services.changing
-    compacting = Compacting(
-        ledger,
-        run_services.run_store,
-        run_services.lanes,
-        run_services.feed,
-        session_services.builder,
-    )
-    return [
-        SessionMethods(
-            config,
-            ledger,
-            resolver,
-            changing,
-            clock,
-            ids,
-            resources.paths.ledger_path,
-            session_services.budgets,
-            resources.models,
-        ),
-        Subscribing(resolver),
-        MemoryMethods(config, resolver, compacting),
-        session_services.spawns,
-        Upkeep(
-            config,
-            ledger,
-            resolver,
-            session_services.stopping,
-            session_services.archive,
-            changing,
-            clock,
-        ),
-        Agreeing(ledger, clock),
-        Explaining(config, ledger, resolver, resources.channels),
-        *_for_onlookers(resources, resolver),
-    ]
-
-
-def _for_onlookers(resources: Resources, resolver: Resolver) -> list[object]:
-    """What the control page asks beyond OpenClaw's methods."""
-    ledger, clock = resources.ledger, resources.clock
-    table = SessionTable(
-        ledger.watching, resolver, clock, resources.models.in_use, resources.is_gone
-    )
-    return [
-        table,
-        Search(ledger, resolver),
-        Map(ledger.watching, resolver, table, clock),
-        Trace(ledger, resolver),
-    ]
-
-
-def _around(
-    resources: Resources,
-    run_services: RunServices,
-    session_services: SessionServices,
-    schedule: Schedule,
-) -> list[object]:
-    """Settings, jobs, hooks, nodes and devices."""
-    config, clock, ids, clients = (
-        resources.config,
-        resources.clock,
-        resources.ids,
-        resources.outside.clients,
-    )
-    nodes = Nodes(
-        config,
-        run_services.resolver,
-        session_services.intake,
-        schedule.notices,
-        clients,
-        clock,
-        ids,
-    )
-    return [
-        Settings(resources.loaded, resources.outside.environ, clock, resources.outside.take_rules),
-        Renderer(),
-        CronMethods(
-            config,
-            schedule.jobs,
-            resources.paths.ledger_path,
-            _maker_names(resources, session_services),
-        ),
-        Waking(config, resources.ledger, schedule.notices, schedule.heartbeats, clock),
-        schedule.hooks,
-        nodes,
-        Devices(session_services.pairings, clients, run_services.revoking.end_runs, clock),
-        GuestMethods(session_services.guest_names, run_services.revoking.end_runs),
-        LeavingMethods(resources.outside.leave, lambda: len(run_services.lanes.under_way)),
-    ]
-
-
-def _maker_names(resources: Resources, session_services: SessionServices) -> NameMaker:
-    """Who made something, for people."""
-
-    def name(maker: Maker) -> tuple[str, bool]:
-        known = {each.credential_id: each for each in session_services.pairings.devices}
-        found = known.get(maker.credential_id)
-        said = found.particulars.display_name or found.particulars.client_id if found else None
-        kind, _, rest = maker.credential_id.partition(":")
-        words = {"gateway": "the gateway's token", "hooks": "the hooks' token"}
-        shown = words.get(kind) or f"{kind} {said or rest.rpartition(':')[2][:12]}"
-        return shown, resources.credentials.stands([maker])
-
-    return name
 
 
 def _own_tools(config: Config, places: Places) -> list[Tool[Any]]:

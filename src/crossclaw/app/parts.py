@@ -25,6 +25,7 @@ from crossclaw.policy.credentials import Credentials
 from crossclaw.policy.models import ModelRules
 from crossclaw.providers.contract import Provider
 from crossclaw.providers.registry import Providers
+from crossclaw.runs.context import ServiceContext
 from crossclaw.runs.feed import Feed
 from crossclaw.runs.lanes import Lanes
 from crossclaw.runs.run_store import RunStore
@@ -105,6 +106,12 @@ class Resources(msgspec.Struct, frozen=True, dict=True):
     def ids(self) -> Ids:
         return self.outside.ids
 
+    @cached_property
+    def context(self) -> ServiceContext:
+        return ServiceContext(
+            self.config, self.ledger, Feed(), self.clock, self.ids, self.credentials
+        )
+
     @property
     def loaded(self) -> Loaded:
         return self.outside.loaded or Loaded(self.config, self.paths.config_path, False, {}, (), ())
@@ -169,6 +176,7 @@ class Schedule(msgspec.Struct, frozen=True):
 
 
 class House(msgspec.Struct, frozen=True):
+    context: ServiceContext
     config: CurrentConfig
     credentials: Credentials
     revoking: Revoking

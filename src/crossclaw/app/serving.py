@@ -49,6 +49,7 @@ from crossclaw.gateway.http.openai import OpenAiRuns
 from crossclaw.gateway.http.openai_chat import chat_endpoints
 from crossclaw.gateway.http.openai_responses import responses_endpoint
 from crossclaw.gateway.http.tools import tools_invoke
+from crossclaw.gateway.reception import Admission
 from crossclaw.gateway.server import Gateway, bind, listen_host
 from crossclaw.gateway.watchdog import Watchdog
 from crossclaw.ledger.opening import open_ledger
@@ -324,19 +325,22 @@ def build_gateway(
     context = GatewayContext(
         clock=outside.clock, ids=outside.ids, with_media=house.ledger.with_media
     )
-    return Gateway(
-        house.door,
-        house.feed,
+    admission = Admission(
         Gatekeeper(locks, outside.clock, context.limits, house.credentials),
         house.pairings,
-        config.gateway,
         AboutGateway(
             version=__version__,
             default_agent_id=config.agents.default_id,
             session_scope=config.session.scope,
         ),
+        house.about.snapshot,
+    )
+    return Gateway(
+        house.door,
+        house.feed,
+        config.gateway,
+        admission,
         context,
-        health=house.about.snapshot,
         endpoints=_endpoints(config, outside, house, context.watchdog),
     )
 
@@ -352,7 +356,7 @@ def _endpoints(
 
     invoker = Invoker(house.toolsets, house.resolver, config, model_of)
     guest_tools = GuestTools(
-        door, house.toolsets, house.guests, house.guest_names, config, model_of, ids
+        house.context, door, house.toolsets, house.guests, house.guest_names, model_of
     )
     asking = OpenAiRuns(door, Followers(house.feed), config, ids)
     meter = EventCounter(

@@ -8,9 +8,11 @@ from pathlib import Path
 from crossclaw.agent.compaction import RESERVE_TOKENS, CompactionSettings
 from crossclaw.agent.meter import RoomOf
 from crossclaw.agent.permission import RequireModel
-from crossclaw.agent.prompt import Prompts, PromptSettings
+from crossclaw.agent.prompt import Prompts
 from crossclaw.agent.run_setup import OUTPUT_TOKENS_MAX
+from crossclaw.agent.session_files import SessionFiles
 from crossclaw.agent.summary import TIMEOUT_S
+from crossclaw.agent.workspace import WorkspaceFiles
 from crossclaw.app.parts import Resources
 from crossclaw.config import Config
 from crossclaw.config.current import CurrentConfig
@@ -86,15 +88,15 @@ def introductions(resources: Resources) -> Introductions:
 
 def prompts(resources: Resources) -> Prompts:
     defaults = resources.config.agents.defaults
-    settings = PromptSettings(defaults.bootstrap_max_chars, defaults.bootstrap_total_max_chars)
+    files = WorkspaceFiles(defaults.bootstrap_max_chars, defaults.bootstrap_total_max_chars)
+    find = workspace_of(resources)
+    disk = Disk(inline=resources.outside.inline, threads=PROMPT_THREADS)
     return Prompts(
-        workspace_of(resources),
-        settings,
-        Disk(inline=resources.outside.inline, threads=PROMPT_THREADS),
+        find,
+        SessionFiles(files, find, disk, resources.clock.now_ms),
         lambda run: colleagues(resources.config, run.key, run.authority),
         lambda: sandboxes_write(resources.config.agents),
         introductions(resources).of,
-        resources.clock.now_ms,
     )
 
 

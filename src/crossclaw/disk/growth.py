@@ -31,13 +31,13 @@ def size_of(ledger: Path) -> StoreSize:
 
 class StoreGrowth:
     def __init__(self, ledger: Path, disk: Disk, clock: Clock) -> None:
-        self._ledger = ledger
+        self.path = ledger
         self._disk = disk
         self._clock = clock
         self._first: tuple[int, StoreSize] | None = None
 
     async def look(self) -> StoreSize:
-        now = await self._disk.run(size_of, self._ledger)
+        now = await self._disk.run(size_of, self.path)
         if self._first is None:
             self._first = self._clock.now_ms(), now
         at, first = self._first

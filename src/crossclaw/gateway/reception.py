@@ -6,6 +6,7 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
+import msgspec
 
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.door.dispatch import call_under_way
@@ -29,20 +30,23 @@ ENDED = "unauthorized: the secret has changed"
 LookAtHealth = Callable[[], Awaitable[Any]]
 
 
+class Admission(msgspec.Struct, frozen=True):
+    """By which secrets and devices one comes in, and what a newcomer is told."""
+
+    gatekeeper: Gatekeeper
+    pairings: Pairings
+    about: ServerFacts
+    health: LookAtHealth
+
+
 class Reception:
-    def __init__(
-        self,
-        gatekeeper: Gatekeeper,
-        pairings: Pairings,
-        about: ServerFacts,
-        context: GatewayContext,
-        look: LookAtHealth,
-    ) -> None:
-        self._gatekeeper = gatekeeper
-        self._pairings = pairings
+    def __init__(self, admission: Admission, context: GatewayContext) -> None:
+        about = admission.about
+        self._gatekeeper = admission.gatekeeper
+        self._pairings = admission.pairings
         self._context = context
-        self._look = look
-        gatekeeper.credentials.listen(self._send_away)
+        self._look = admission.health
+        self._gatekeeper.credentials.listen(self._send_away)
         clock, limits = context.clock, context.limits
         self.audience = Audience(limits)
         self.presence = Presence(about, clock, limits)

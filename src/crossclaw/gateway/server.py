@@ -15,18 +15,16 @@ from uvicorn import Server
 from crossclaw.config.gateway import GatewayConfig as Settings
 from crossclaw.domain.errors import ConfigInvalid, CrossclawError
 from crossclaw.door.dispatch import Door
-from crossclaw.gateway.auth import Gatekeeper, Lock, is_loopback
+from crossclaw.gateway.auth import Lock, is_loopback
 from crossclaw.gateway.client import Client
 from crossclaw.gateway.connection import Connection
 from crossclaw.gateway.context import GatewayContext
 from crossclaw.gateway.edge import Edge, Endpoint
 from crossclaw.gateway.handshake import Circumstances, Handshake
-from crossclaw.gateway.hello import ServerFacts
 from crossclaw.gateway.http.page import health_endpoint, page_endpoints
 from crossclaw.gateway.origins import Origins, is_loopback_name
-from crossclaw.gateway.pairing import Pairings
 from crossclaw.gateway.publisher import EventPublisher
-from crossclaw.gateway.reception import LookAtHealth, Reception
+from crossclaw.gateway.reception import Admission, Reception
 from crossclaw.gateway.sockets import WireConfig
 from crossclaw.runs.feed import Feed
 
@@ -45,23 +43,20 @@ class Gateway:
         self,
         door: Door,
         feed: Feed,
-        gatekeeper: Gatekeeper,
-        pairings: Pairings,
         settings: Settings,
-        about: ServerFacts,
+        admission: Admission,
         context: GatewayContext,
         *,
-        health: LookAtHealth,
         endpoints: Iterable[Endpoint] = (),
     ) -> None:
         self._door = door
         self._feed = feed
-        self._gatekeeper = gatekeeper
-        self._pairings = pairings
+        self._gatekeeper = admission.gatekeeper
+        self._pairings = admission.pairings
         self._settings = settings
         self._context = context
         self._endpoints = list(endpoints)
-        self._reception = Reception(gatekeeper, pairings, about, context, health)
+        self._reception = Reception(admission, context)
         self._publisher = EventPublisher(
             self._reception.audience, context.clock, context.limits, context.with_media
         )

@@ -412,8 +412,6 @@ class Timer(msgspec.Struct, frozen=True, kw_only=True):
 
 ASIDE = "aside"
 """The kind of timers whose transcript's copy is to be set aside: its session was deleted."""
-
-
 ASIDE_AFTER_MS = 3_000  # whoever deletes does it at once; this is for one that dies before
 
 
@@ -425,8 +423,7 @@ class ArmTimer(Op[None], frozen=True):
     timer: Timer
 
 
-# A clock that is set by less is one that was put right; a gateway is restarted in less.
-JUMP_MS = 120_000
+JUMP_MS = 120_000  # a clock set by less was put right; a gateway is restarted in less
 
 
 class PassTime(Op[int], frozen=True):

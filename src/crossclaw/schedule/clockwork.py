@@ -14,7 +14,6 @@ import anyio
 import anyio.abc
 import msgspec
 
-from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import (
     Busy,
     CrossclawError,
@@ -27,10 +26,8 @@ from crossclaw.domain.errors import (
 from crossclaw.domain.events import Event, HeartbeatNews, JobNews, RunEnded
 from crossclaw.domain.jobs import Job, Tick, TickId, beyond_heartbeat
 from crossclaw.domain.runs import Run
-from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.jobs import MoveJob, SettleTick, SwitchOffJob, TakeTick
-from crossclaw.policy.credentials import Credentials
-from crossclaw.runs.feed import Feed
+from crossclaw.runs.context import ServiceContext
 from crossclaw.schedule.heartbeats import PREFIX, Heartbeats
 from crossclaw.schedule.times import Due, due_since, next_after
 from crossclaw.schedule.work import Work
@@ -53,33 +50,27 @@ Counted = Callable[..., Awaitable[Due]]
 class Clockwork:
     def __init__(
         self,
-        ledger: Ledger,
+        context: ServiceContext,
         intake: Intake,
-        feed: Feed,
         work: Work,
         heartbeats: Heartbeats,
-        clock: Clock,
         local: tzinfo,
-        credentials: Credentials,
-        is_there: Callable[[str], bool],
         counted: Counted,
-        runs_at_once: int | None = None,
     ) -> None:
-        self._ledger = ledger
+        self._ledger = context.ledger
         self._intake = intake
-        self._feed = feed
+        self._feed = context.feed
         self._work = work
         self._heartbeats = heartbeats
-        self._clock = clock
+        self._clock = context.clock
         self._local = local
-        self._credentials = credentials
-        self._is_there = is_there
+        self._credentials = context.credentials
+        self._config = context.config
         self._counted = counted
-        self._runs_at_once = runs_at_once
         self._hint = anyio.Event()
         self._ahead_ms: float | None = None
         """How far the wall clock was ahead of the time that only goes forward, at the last look."""
-        feed.subscribe(self._hear, RunEnded)
+        context.feed.subscribe(self._hear, RunEnded)
 
     def wake(self) -> None:
         self._hint.set()
@@ -161,7 +152,7 @@ class Clockwork:
         """What keeps a job from ever running again as it is."""
         if not self._credentials.lasts(job.spec.authority.made_by):
             return "who made it may not come in any more: the credential was revoked or removed"
-        if not self._is_there(job.agent_id):
+        if self._config.agents.find(job.agent_id) is None:
             return f"its agent {job.agent_id} is no longer configured"
         return None
 
@@ -269,9 +260,8 @@ class Clockwork:
 
     async def _has_place(self) -> bool:
         """`cron.maxConcurrentRuns`, where it is set."""
-        if self._runs_at_once is None:
-            return True
-        return await self._ledger.count_ticks_under_way() < self._runs_at_once
+        runs_at_once = self._config.cron.max_concurrent_runs
+        return runs_at_once is None or await self._ledger.count_ticks_under_way() < runs_at_once
 
     # ── telling ────────────────────────────────────────────────────────────────────────────────
 

@@ -5,21 +5,19 @@ from collections.abc import Callable
 from datetime import datetime, tzinfo
 from pathlib import Path
 
-from crossclaw.config import Config
 from crossclaw.config.heartbeat import EVERY, ActiveHours
 from crossclaw.config.heartbeat import HeartbeatConfig as Settings
 from crossclaw.disk.threads import Disk
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.authority import Authority
-from crossclaw.domain.clock import Clock
 from crossclaw.domain.durations import parse_duration
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.jobs import HEARTBEAT_OK, Every, Heartbeat, Job, JobSpec, TickId
 from crossclaw.domain.messages import Provenance
 from crossclaw.domain.runs import RunPlan
 from crossclaw.door.resolver import SessionHandle
-from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.jobs import DeleteJob, PutJob
+from crossclaw.runs.context import ServiceContext
 from crossclaw.sandbox.files import PLACEHOLDER, find_file
 from crossclaw.schedule.notices import Notices
 from crossclaw.schedule.times import find_zone, next_after
@@ -42,19 +40,17 @@ Workspace = Callable[[str], Path]
 class Heartbeats:
     def __init__(
         self,
-        config: Config,
-        ledger: Ledger,
+        context: ServiceContext,
         notices: Notices,
         workspace: Workspace,
-        clock: Clock,
         local: tzinfo,
         disk: Disk,
     ) -> None:
-        self._config = config
-        self._ledger = ledger
+        self._config = context.config
+        self._ledger = context.ledger
         self._notices = notices
         self._workspace = workspace
-        self._clock = clock
+        self._clock = context.clock
         self._local = local
         self._disk = disk
         self.enabled = True

@@ -6,11 +6,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from crossclaw.config import Config
 from crossclaw.domain.agents import ThinkingLevel, normalize_agent_id
-from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Forbidden, Invalid
-from crossclaw.domain.ids import Ids
 from crossclaw.domain.jobs import ACK_CHARS_MAX, WakeMode, beyond_heartbeat
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Provenance
@@ -18,8 +15,8 @@ from crossclaw.domain.runs import Outcome, Run, RunPlan
 from crossclaw.domain.sessions import NewEntry
 from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
-from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Inject, Op
+from crossclaw.runs.context import ServiceContext
 from crossclaw.schedule.notices import Notices
 from crossclaw.schedule.work import find_address, told_of_run
 from crossclaw.sessions.arrivals import (
@@ -73,23 +70,20 @@ class HookAccepted(Result, frozen=True):
 class Hooks:
     def __init__(
         self,
-        config: Config,
-        ledger: Ledger,
+        context: ServiceContext,
         resolver: Resolver,
         intake: Intake,
         notices: Notices,
         check_model: Callable[[str], str],
-        clock: Clock,
-        ids: Ids,
     ) -> None:
-        self._config = config
-        self._ledger = ledger
+        self._config = context.config
+        self._ledger = context.ledger
         self._resolver = resolver
         self._intake = intake
         self._notices = notices
         self._check_model = check_model
-        self._clock = clock
-        self._ids = ids
+        self._clock = context.clock
+        self._ids = context.ids
 
     @method("hooks.wake", "hook", "run", "A hook's words for the main session.", hidden=True)
     async def wake(self, caller: Caller, params: HookWakeParams) -> Woken:

@@ -6,19 +6,14 @@ from typing import Any
 
 import msgspec
 
-from crossclaw.config import Config
 from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.authority import Authority
-from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Busy, Invalid, NotFound
 from crossclaw.domain.events import JobNews
-from crossclaw.domain.ids import Ids
 from crossclaw.domain.jobs import AgentTurn, At, Job, JobDelivery, JobSpec, SystemEvent, Tick
 from crossclaw.domain.keys import SessionKey
-from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.jobs import DeleteJob, PutJob
-from crossclaw.policy.credentials import Credentials
-from crossclaw.runs.feed import Feed
+from crossclaw.runs.context import ServiceContext
 from crossclaw.schedule.clockwork import Clockwork
 from crossclaw.schedule.lengths import check_lengths
 from crossclaw.schedule.times import check, next_after
@@ -32,26 +27,21 @@ JUST_NOW_MS = 60_000  # "at this minute", said a moment later, is still meant
 class Jobs:
     def __init__(
         self,
-        config: Config,
-        ledger: Ledger,
+        context: ServiceContext,
         clockwork: Clockwork,
         channels: Collection[str],
-        credentials: Credentials,
         check_model: Callable[[str], str],
-        feed: Feed,
-        clock: Clock,
-        ids: Ids,
         local: tzinfo,
     ) -> None:
-        self._config = config
-        self._ledger = ledger
+        self._config = context.config
+        self._ledger = context.ledger
         self._clockwork = clockwork
         self._channels = channels
-        self._credentials = credentials
+        self._credentials = context.credentials
         self._check_model = check_model
-        self._feed = feed
-        self._clock = clock
-        self._ids = ids
+        self._feed = context.feed
+        self._clock = context.clock
+        self._ids = context.ids
         self._local = local
 
     async def all(self) -> list[Job]:

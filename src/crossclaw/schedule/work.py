@@ -5,11 +5,8 @@ from typing import Any
 
 import msgspec
 
-from crossclaw.config import Config
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.authority import Authority, Maker
-from crossclaw.domain.clock import Clock
-from crossclaw.domain.ids import Ids
 from crossclaw.domain.jobs import (
     ACK_CHARS_MAX,
     AgentTurn,
@@ -26,9 +23,9 @@ from crossclaw.domain.messages import Provenance, UserMessage
 from crossclaw.domain.runs import Outcome, Run, RunPlan
 from crossclaw.domain.sessions import NewEntry, Session
 from crossclaw.door.resolver import SessionHandle
-from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.jobs import DeleteJob, SettleTick
 from crossclaw.ledger.operations import Inject, Op, ResetSession
+from crossclaw.runs.context import ServiceContext
 from crossclaw.schedule.heartbeats import Heartbeats
 from crossclaw.schedule.notices import NOTICE_CHARS_MAX, Notices
 from crossclaw.sessions.arrivals import Arrival, SessionFacts
@@ -42,21 +39,18 @@ NO_ADDRESS = (
 class Work:
     def __init__(
         self,
-        config: Config,
-        ledger: Ledger,
+        context: ServiceContext,
         notices: Notices,
         heartbeats: Heartbeats,
         channels: Collection[str],
-        clock: Clock,
-        ids: Ids,
     ) -> None:
-        self._config = config
-        self._ledger = ledger
+        self._config = context.config
+        self._ledger = context.ledger
         self._notices = notices
         self._heartbeats = heartbeats
         self._channels = channels
-        self._clock = clock
-        self._ids = ids
+        self._clock = context.clock
+        self._ids = context.ids
 
     async def begin(self, job: Job, tick: TickId) -> Arrival:
         """What a tick has to say. What waits for the next heartbeat ends in the step that accepts it."""

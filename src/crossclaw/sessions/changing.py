@@ -3,15 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from crossclaw.config import Config
-from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Busy, Invalid
 from crossclaw.domain.events import Injected, SessionChanged, SpeechAllowed
-from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text
 from crossclaw.domain.sessions import NewEntry, NewSession, Session
-from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import (
     DeleteSession,
     EnsureSession,
@@ -23,7 +19,7 @@ from crossclaw.ledger.operations import (
 )
 from crossclaw.policy.answering import is_lasting
 from crossclaw.policy.send import decide_send
-from crossclaw.runs.feed import Feed
+from crossclaw.runs.context import ServiceContext
 from crossclaw.sessions.stopping import Stopping
 from crossclaw.transcripts.exporter import Exporter
 
@@ -36,21 +32,17 @@ DELETED = "the session was deleted"
 class Changing:
     def __init__(
         self,
-        config: Config,
-        ledger: Ledger,
+        context: ServiceContext,
         stopping: Stopping,
         exporter: Exporter,
-        feed: Feed,
-        clock: Clock,
-        ids: Ids,
     ) -> None:
-        self._config = config
-        self._ledger = ledger
+        self._config = context.config
+        self._ledger = context.ledger
         self._stopping = stopping
         self._exporter = exporter
-        self._feed = feed
-        self._clock = clock
-        self._ids = ids
+        self._feed = context.feed
+        self._clock = context.clock
+        self._ids = context.ids
 
     async def patch(self, key: SessionKey, changes: dict[str, Any]) -> Session:
         """Set what may be set; a session that is not there yet is made."""

@@ -6,14 +6,13 @@ from typing import Annotated, Any
 
 import msgspec
 
-from crossclaw.config.tools import HISTORY_BYTES
-from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Invalid
-from crossclaw.domain.keys import SessionKey, known_kinds
+from crossclaw.domain.keys import known_kinds
 from crossclaw.domain.sessions import Entry, Session
 from crossclaw.door.registry import Caller, Params, Result
 from crossclaw.door.resolver import Resolver
-from crossclaw.ledger.contract import Ledger
+from crossclaw.policy.answering import is_gone
+from crossclaw.runs.context import ServiceContext
 from crossclaw.sessions.budgets import BudgetRow, Budgets
 from crossclaw.sessions.fitting import fitting, read_page, shortened, with_small_media
 from crossclaw.sessions.rows import Row, stored_message, tool_row
@@ -62,25 +61,19 @@ TranscriptPath = Callable[[str, str, bool], Path]
 class SessionReading:
     def __init__(
         self,
-        ledger: Ledger,
+        context: ServiceContext,
         resolver: Resolver,
-        clock: Clock,
         model_of: Callable[[str, str | None], str],
-        window_of: Callable[[str, str], int],
         transcript_of: TranscriptPath,
-        *,
-        history_bytes: int = HISTORY_BYTES,
         budgets: Budgets | None = None,
-        is_gone: Callable[[SessionKey], bool] = lambda key: False,
     ) -> None:
-        self._is_gone = is_gone
+        self._config = context.config
         self._budgets = budgets
-        self._history_bytes = history_bytes
-        self._ledger = ledger
+        self._history_bytes = context.config.tools.sessions.history_bytes
+        self._ledger = context.ledger
         self._resolver = resolver
-        self._clock = clock
+        self._clock = context.clock
         self._model_of = model_of
-        self._window_of = window_of
         self._transcript_of = transcript_of
 
     async def list(self, caller: Caller, params: SessionsListParams) -> SessionsListResult:
@@ -165,11 +158,11 @@ class SessionReading:
             session,
             caller_agent_id=caller.principal.agent_id,
             model=model,
-            window=self._window_of(agent_id, model),
+            window=self._config.window_for(agent_id, model),
             transcript=path,
             messages=messages,
             budget=budget,
-            agent_gone=self._is_gone(session.key),
+            agent_gone=is_gone(self._config.agents, session.key),
         )
 
 

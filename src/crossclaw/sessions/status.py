@@ -1,6 +1,5 @@
 """Who may be spawned, and how a session stands: the two small tools beside the four."""
 
-from crossclaw.config import Config
 from crossclaw.config.agents import AgentConfig
 from crossclaw.domain.errors import Forbidden, Invalid
 from crossclaw.domain.keys import SessionKey
@@ -8,9 +7,9 @@ from crossclaw.domain.sessions import Session
 from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller, Params, Result
 from crossclaw.door.resolver import Resolver, Right
-from crossclaw.ledger.contract import Ledger
 from crossclaw.policy.colleagues import Colleague, colleagues
 from crossclaw.policy.tools import provider_rules
+from crossclaw.runs.context import ServiceContext
 from crossclaw.sessions.budgets import Budgets
 from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.choosing import ModelChoices
@@ -60,8 +59,7 @@ class SessionStatusResult(Result, frozen=True):
 class SessionStatus:
     def __init__(
         self,
-        config: Config,
-        ledger: Ledger,
+        context: ServiceContext,
         resolver: Resolver,
         changing: Changing,
         models: ModelChoices,
@@ -69,8 +67,8 @@ class SessionStatus:
         introductions: Introductions,
     ) -> None:
         self._introductions = introductions
-        self._config = config
-        self._ledger = ledger
+        self._config = context.config
+        self._ledger = context.ledger
         self._resolver = resolver
         self._changing = changing
         self._models = models

@@ -4,9 +4,7 @@ answers."""
 from collections.abc import Callable
 from typing import Any
 
-from crossclaw.config import Config
 from crossclaw.domain.authority import Authority
-from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Run
 from crossclaw.door.dispatch import Door
@@ -15,6 +13,7 @@ from crossclaw.door.registry import Method
 from crossclaw.policy.sandbox import confined
 from crossclaw.policy.tools import Layer, decide_tool
 from crossclaw.providers.contract import ToolSpec
+from crossclaw.runs.context import ServiceContext
 from crossclaw.sessions.guest_names import GuestNames, guest_name
 from crossclaw.sessions.guests import Guests
 from crossclaw.tools.contract import Tool, ToolContext
@@ -49,22 +48,21 @@ class GuestTools:
 
     def __init__(
         self,
+        context: ServiceContext,
         door: Door,
         toolsets: Toolsets,
         guests: Guests,
         names: GuestNames,
-        config: Config,
         model_of: Callable[[str], str],
-        ids: Ids,
     ) -> None:
         self._own = {name: door_tool(door, name) for name in (WAIT, REPLY)}
         self._toolsets = toolsets
         self._guests = guests
         self._names = names
         self.bound_name = names.bound_name
-        self._config = config
+        self._config = context.config
         self._model_of = model_of
-        self._ids = ids
+        self._ids = context.ids
 
     async def list(self, principal: Principal, name: str) -> list[ToolSpec]:
         """What there is to call. Whoever asks is here from now on, if it may write."""

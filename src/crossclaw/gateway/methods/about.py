@@ -1,21 +1,19 @@
 """About the house: is it well, who is here, which agents and models."""
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from crossclaw.config import Config, Loaded
+from crossclaw.config import Config
 from crossclaw.config.heartbeat import EVERY
 from crossclaw.disk.growth import StoreGrowth
-from crossclaw.domain.clock import Clock
 from crossclaw.domain.durations import parse_duration
 from crossclaw.domain.sessions import Session
 from crossclaw.domain.sight import EVERYTHING
 from crossclaw.door.registry import Caller, NoParams, Params, Result, method
 from crossclaw.gateway.publisher import shown_key
-from crossclaw.ledger.contract import Ledger
+from crossclaw.runs.context import ServiceContext
 from crossclaw.sessions.choosing import ModelChoices
 
 RECENT = 10  # sessions that health and status name
@@ -63,25 +61,22 @@ class ChannelsParams(Params, frozen=True):
 class About:
     def __init__(
         self,
-        loaded: Loaded,
+        context: ServiceContext,
         environ: Mapping[str, str],
-        ledger: Ledger,
         models: ModelChoices,
         channels: tuple[str, ...],
-        clock: Clock,
         presence: Callable[[], list[dict[str, Any]]],
-        store: Path,
         growth: StoreGrowth,
     ) -> None:
         self._growth = growth
-        self._config = loaded.config
+        self._config = context.config
         self._environ = environ
-        self._ledger = ledger
+        self._ledger = context.ledger
         self._models = models
         self._channels = channels
-        self._clock = clock
+        self._clock = context.clock
         self._presence = presence
-        self._store = store
+        self._store = growth.path
         self._health: dict[str, Any] = {}
 
     @method("health", "operator.read", "read", "Is the house well?")

@@ -10,11 +10,8 @@ from typing import Annotated, Any
 import anyio
 import msgspec
 
-from crossclaw.config.current import CurrentConfig
 from crossclaw.domain import untrusted
-from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Busy, CrossclawError, Forbidden, Invalid
-from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Provenance
 from crossclaw.door.registry import Caller, NoParams, Params, Result, method
@@ -23,6 +20,7 @@ from crossclaw.gateway.client import Client
 from crossclaw.gateway.frames import event
 from crossclaw.gateway.subscribers import Subscription
 from crossclaw.policy.visibility import given_to_node
+from crossclaw.runs.context import ServiceContext
 from crossclaw.schedule.notices import Notices
 from crossclaw.sessions.arrivals import Arrival, begin_authority
 from crossclaw.sessions.intake import Intake
@@ -97,23 +95,21 @@ class Nodes:
 
     def __init__(
         self,
-        config: CurrentConfig,
+        context: ServiceContext,
         resolver: Resolver,
         intake: Intake,
         notices: Notices,
         clients: Callable[[], Sequence[Client]],
-        clock: Clock,
-        ids: Ids,
     ) -> None:
-        self._config = config
+        self._config = context.config
         self._resolver = resolver
         self._intake = intake
         self._notices = notices
         self._clients = clients
-        self._clock = clock
-        self._ids = ids
+        self._clock = context.clock
+        self._ids = context.ids
         self._pending: dict[str, _Pending] = {}
-        config.listeners.append(self._heed_rules)
+        context.config.listeners.append(self._heed_rules)
 
     # ── asked by operators ─────────────────────────────────────────────────────────────────────
 

@@ -2,20 +2,17 @@
 
 from typing import Any
 
-from crossclaw.config import Config
 from crossclaw.domain.addresses import Address
-from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Invalid, KeyReused
-from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text
 from crossclaw.domain.sessions import NewEntry, Session
 from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.methods.chat import Filled, RequestKey
-from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import NewDelivery, PutDelivery
 from crossclaw.policy.send import BLOCKED, decide_send
+from crossclaw.runs.context import ServiceContext
 from crossclaw.sessions.route import find_chats
 
 
@@ -40,21 +37,18 @@ class MessageSendResult(Result, frozen=True):
 class Sending:
     def __init__(
         self,
-        config: Config,
-        ledger: Ledger,
+        context: ServiceContext,
         resolver: Resolver,
         channels: tuple[str, ...],
         wake: Any,
-        clock: Clock,
-        ids: Ids,
     ) -> None:
-        self._config = config
-        self._ledger = ledger
+        self._config = context.config
+        self._ledger = context.ledger
         self._resolver = resolver
         self._channels = channels
         self._wake = wake
-        self._clock = clock
-        self._ids = ids
+        self._clock = context.clock
+        self._ids = context.ids
 
     @method(
         "send",

@@ -7,13 +7,10 @@ from typing import Annotated, Any, get_args
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from crossclaw.config import Config
 from crossclaw.config.doors import QueueMode
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.agents import normalize_agent_id
-from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Invalid, NotFound
-from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, words_of
 from crossclaw.domain.models import LEVELS
@@ -22,9 +19,9 @@ from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.methods.chat import Filled
 from crossclaw.gateway.publisher import shown_key
-from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import LANE_RUNS_MAX
 from crossclaw.policy.answering import is_gone
+from crossclaw.runs.context import ServiceContext
 from crossclaw.sessions.budgets import BudgetRow, Budgets
 from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.choosing import ModelChoices
@@ -194,22 +191,19 @@ _ALLOWED = {
 class Sessions:
     def __init__(
         self,
-        config: Config,
-        ledger: Ledger,
+        context: ServiceContext,
         resolver: Resolver,
         changing: Changing,
-        clock: Clock,
-        ids: Ids,
         store: Path,
         budgets: Budgets,
         models: ModelChoices,
     ) -> None:
-        self._config = config
-        self._ledger = ledger
+        self._config = context.config
+        self._ledger = context.ledger
         self._resolver = resolver
         self._changing = changing
-        self._clock = clock
-        self._ids = ids
+        self._clock = context.clock
+        self._ids = context.ids
         self._store = store
         self._budgets = budgets
         self._models = models

@@ -4,16 +4,14 @@ from typing import Annotated
 
 import msgspec
 
-from crossclaw.config import Config
 from crossclaw.domain.agents import normalize_agent_id
-from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.keys import SessionKey
 from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.publisher import shown_key
-from crossclaw.ledger.contract import Ledger
 from crossclaw.policy.answering import is_lasting
+from crossclaw.runs.context import ServiceContext
 from crossclaw.sessions.archive import Archive
 from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.stopping import Stopping
@@ -77,21 +75,19 @@ class CleanupResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class Upkeep:
     def __init__(
         self,
-        config: Config,
-        ledger: Ledger,
+        context: ServiceContext,
         resolver: Resolver,
         stopping: Stopping,
         archive: Archive,
         changing: Changing,
-        clock: Clock,
     ) -> None:
-        self._config = config
-        self._ledger = ledger
+        self._config = context.config
+        self._ledger = context.ledger
         self._resolver = resolver
         self._stopping = stopping
         self._archive = archive
         self._changing = changing
-        self._clock = clock
+        self._clock = context.clock
 
     @method(
         "sessions.abort",

@@ -1,0 +1,170 @@
+"""The services behind the door, whose marked handlers are its methods; each from what it asks."""
+
+from collections.abc import Callable
+
+from crossclaw.app import settings
+from crossclaw.app.parts import Resources, RunServices, Schedule, SessionServices
+from crossclaw.disk.growth import StoreGrowth
+from crossclaw.disk.threads import Disk
+from crossclaw.domain.authority import Maker
+from crossclaw.door.resolver import Resolver
+from crossclaw.gateway.methods.about import About
+from crossclaw.gateway.methods.agreeing import Agreeing
+from crossclaw.gateway.methods.chat import Chat
+from crossclaw.gateway.methods.clients import Clients
+from crossclaw.gateway.methods.cron import CronMethods, NameMaker
+from crossclaw.gateway.methods.devices import Devices
+from crossclaw.gateway.methods.display import Renderer
+from crossclaw.gateway.methods.guests import GuestMethods
+from crossclaw.gateway.methods.leaving import LeavingMethods
+from crossclaw.gateway.methods.map import Map
+from crossclaw.gateway.methods.memory import MemoryMethods as MemoryMethods
+from crossclaw.gateway.methods.nodes import Nodes
+from crossclaw.gateway.methods.prompting import Prompting
+from crossclaw.gateway.methods.runs import Runs as AgentRuns
+from crossclaw.gateway.methods.search import Search
+from crossclaw.gateway.methods.sending import Sending
+from crossclaw.gateway.methods.sessions import Sessions as SessionMethods
+from crossclaw.gateway.methods.settings import Settings
+from crossclaw.gateway.methods.subscribing import Subscribing
+from crossclaw.gateway.methods.table import SessionTable
+from crossclaw.gateway.methods.trace import Trace
+from crossclaw.gateway.methods.upkeep import Upkeep
+from crossclaw.gateway.methods.waking import Waking
+from crossclaw.sessions.compacting import Compacting
+from crossclaw.sessions.explain import Explaining
+from crossclaw.tools.toolset import Toolsets
+
+
+def prompting(resources: Resources, toolsets: Callable[[], Toolsets]) -> Prompting:
+    models = settings.models_of(resources)
+    return Prompting(
+        resources.config,
+        settings.prompts(resources).system,
+        toolsets,
+        lambda each: models(each).primary,
+    )
+
+
+def about_gateway(resources: Resources) -> About:
+    return About(
+        resources.context,
+        resources.outside.environ,
+        resources.models,
+        resources.channels,
+        resources.outside.presence,
+        StoreGrowth(
+            resources.paths.ledger_path, Disk(inline=resources.outside.inline), resources.clock
+        ),
+    )
+
+
+def talking(
+    resources: Resources, run_services: RunServices, session_services: SessionServices
+) -> list[object]:
+    config, ledger, clock, ids = resources.config, resources.ledger, resources.clock, resources.ids
+    run_store, resolver = run_services.run_store, run_services.resolver
+    intake, stopping = session_services.intake, session_services.stopping
+    chat = Chat(intake, ledger, resolver, run_store, stopping, session_services.changing)
+    log_path = resources.paths.log_path(config.logging)
+    return [
+        chat,
+        Clients(config, chat, session_services.sends, log_path, ids),
+        AgentRuns(config, intake, ledger, run_store, resources.models, clock),
+        Sending(resources.context, resolver, resources.channels, run_services.outbox.wake),
+    ]
+
+
+def of_sessions(
+    resources: Resources, run_services: RunServices, session_services: SessionServices
+) -> list[object]:
+    config, ledger, clock = resources.config, resources.ledger, resources.clock
+    resolver, changing = run_services.resolver, session_services.changing
+    compacting = Compacting(
+        ledger,
+        run_services.run_store,
+        run_services.lanes,
+        run_services.feed,
+        session_services.builder,
+    )
+    return [
+        SessionMethods(
+            resources.context,
+            resolver,
+            changing,
+            resources.paths.ledger_path,
+            session_services.budgets,
+            resources.models,
+        ),
+        Subscribing(resolver),
+        MemoryMethods(config, resolver, compacting),
+        session_services.spawns,
+        Upkeep(
+            resources.context,
+            resolver,
+            session_services.stopping,
+            session_services.archive,
+            changing,
+        ),
+        Agreeing(ledger, clock),
+        Explaining(config, ledger, resolver, resources.channels),
+        *_for_onlookers(resources, resolver),
+    ]
+
+
+def _for_onlookers(resources: Resources, resolver: Resolver) -> list[object]:
+    """What the control page asks beyond OpenClaw's methods."""
+    ledger, clock = resources.ledger, resources.clock
+    table = SessionTable(
+        ledger.watching, resolver, clock, resources.models.in_use, resources.is_gone
+    )
+    return [
+        table,
+        Search(ledger, resolver),
+        Map(ledger.watching, resolver, table, clock),
+        Trace(ledger, resolver),
+    ]
+
+
+def of_the_rest(
+    resources: Resources,
+    run_services: RunServices,
+    session_services: SessionServices,
+    schedule: Schedule,
+) -> list[object]:
+    """Settings, jobs, hooks, nodes and devices."""
+    config, clock, clients = resources.config, resources.clock, resources.outside.clients
+    nodes = Nodes(
+        resources.context, run_services.resolver, session_services.intake, schedule.notices, clients
+    )
+    return [
+        Settings(resources.loaded, resources.outside.environ, clock, resources.outside.take_rules),
+        Renderer(),
+        CronMethods(
+            config,
+            schedule.jobs,
+            resources.paths.ledger_path,
+            _maker_names(resources, session_services),
+        ),
+        Waking(config, resources.ledger, schedule.notices, schedule.heartbeats, clock),
+        schedule.hooks,
+        nodes,
+        Devices(session_services.pairings, clients, run_services.revoking.end_runs, clock),
+        GuestMethods(session_services.guest_names, run_services.revoking.end_runs),
+        LeavingMethods(resources.outside.leave, lambda: len(run_services.lanes.under_way)),
+    ]
+
+
+def _maker_names(resources: Resources, session_services: SessionServices) -> NameMaker:
+    """Who made something, for people."""
+
+    def name(maker: Maker) -> tuple[str, bool]:
+        known = {each.credential_id: each for each in session_services.pairings.devices}
+        found = known.get(maker.credential_id)
+        said = found.particulars.display_name or found.particulars.client_id if found else None
+        kind, _, rest = maker.credential_id.partition(":")
+        words = {"gateway": "the gateway's token", "hooks": "the hooks' token"}
+        shown = words.get(kind) or f"{kind} {said or rest.rpartition(':')[2][:12]}"
+        return shown, resources.credentials.stands([maker])
+
+    return name
