@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 N ?= 50
 
-.PHONY: help setup run demo bubblewrap test walk proof timed guards mutants audit check check-python check-web browser bench package crash conformance local-model local-demo live docs pictures lock release clean
+.PHONY: help setup run demo bubblewrap test walk proof timed guards mutants audit check check-python check-web browser bench package crash conformance local-model local-demo live docs pictures lock new release clean
 
 ##@ Run it
 
@@ -132,6 +132,9 @@ docs: setup ## write the generated pages anew
 pictures: $(VENV)/browser ## draw the pictures of the README anew: terminal and page
 	$(BIN)/python docs/pictures.py
 	CROSSCLAW_PICTURES=docs/pictures $(BIN)/python -m pytest -q tests/browser/test_pictures.py
+
+new: setup ## KIND=session-tool NAME=sessions_pin: something new from a template, in the places where it belongs (CONTRIBUTING.md)
+	@$(BIN)/python dev/add.py $(KIND) $(NAME)
 
 release: setup ## VERSION=0.2.0: the version, and the changelog's "Unreleased" under its name and today's date
 	$(BIN)/python dev/release.py $(VERSION)

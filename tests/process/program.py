@@ -34,13 +34,14 @@ def until(look: Callable[[], T | None]) -> T:
 class Folder:
     """A state folder, and what was ever said by the programs that used it."""
 
-    def __init__(self, path: Path, config: str = "{}") -> None:
+    def __init__(self, path: Path, config: str = "{}", **environ: str) -> None:
         self.state = path / "state"
         self.state.mkdir(mode=0o700)
         self.config = self.state / "openclaw.json"
         self.config.write_text(config)
         self.token_file = self.state / "credentials" / "gateway-token"
         self._home = path
+        self._more = environ
         self._outputs = 0
 
     @property
@@ -74,6 +75,7 @@ class Folder:
             "PATH": os.environ["PATH"],
             "HOME": str(self._home),
             "OPENCLAW_STATE_DIR": str(self.state),
+            **self._more,
         }
 
 

@@ -1,0 +1,170 @@
+"""Begins something new from a template: `make new KIND=session-tool NAME=sessions_pin`.
+
+It writes the new file and the lines that name it elsewhere, and says what is left to do. The templates lie in
+dev/templates; tests/unit/test_templates.py adds one of each to a copy and sees it work, so they stay true.
+"""
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+SRC = "src/crossclaw/"
+BUILDING = SRC + "app/building.py"
+
+
+class Line(NamedTuple):
+    """A line that goes into `file` right after the first one that matches `after`."""
+
+    file: str
+    after: str
+    text: str
+
+
+class Kind(NamedTuple):
+    name: str
+    """What a name must look like, as a pattern."""
+    example: str
+    template: str
+    file: str
+    lines: tuple[Line, ...] = ()
+    left: tuple[str, ...] = ()
+
+
+_DECLARED = 'ToolDeclaration(name="session_status"'
+_TOOLS_PAGE = "make docs writes docs/tools.md anew"
+_TEST = "write its test: tests/flows has the nearest neighbours, crossclaw.testing the model and the time"
+
+KINDS = {
+    "session-tool": Kind(
+        r"[a-z]+(_[a-z]+)*", "sessions_pin", "session_tool.py.txt", SRC + "tools/{name}.py",
+        (
+            Line(SRC + "domain/tools.py", re.escape(_DECLARED),
+                 '        ToolDeclaration(name="{name}", group="sessions", effect="pure", children=False),'),
+            Line(SRC + "tools/texts.py", r"^TEXTS\b.*\{$",
+                 '    "{name}": ToolText(\n        "Say when a model should use it and what comes back.",\n'
+                 '        {{"sessionKey": "the session; default your own main session"}},\n    ),'),
+            Line(BUILDING, r"^from crossclaw\.tools\.session_tools import", "from crossclaw.tools.{name} import {Class}"),
+            Line(BUILDING, r"^        \*guest_methods\(", "        *{Class}(run_services.resolver).methods(),"),
+        ),
+        (f"say what it does in {SRC}tools/texts.py", _TEST,
+         "tests/wire/auth_matrix.json has a row a method: add \"tool.{name}\" with its scope, after thinking about it", _TOOLS_PAGE),
+    ),
+    "tool": Kind(
+        r"[a-z]+(_[a-z]+)*", "word_count", "tool.py.txt", SRC + "tools/{name}.py",
+        (
+            Line(SRC + "domain/tools.py", re.escape(_DECLARED),
+                 '        ToolDeclaration(name="{name}", group="other", effect="pure", children=True),'),
+            Line(BUILDING, r"^from crossclaw\.tools\.session_tools import", "from crossclaw.tools.{name} import {Class}Tool"),
+            Line(BUILDING, r"^        ReadTool\(places\),", "        {Class}Tool(),"),
+        ),
+        ("choose its group, its effect and whether sub-agents have it in " + SRC + "domain/tools.py", _TEST, _TOOLS_PAGE),
+    ),
+    "method": Kind(
+        r"[a-z]+(\.[a-z]+)+", "sessions.peek", "method.py.txt", SRC + "gateway/methods/{module}.py",
+        (
+            Line(BUILDING, r"^from crossclaw\.gateway\.methods\.display import",
+                 "from crossclaw.gateway.methods.{module} import {Class}"),
+            Line(BUILDING, r"^        Subscribing\(resolver\),", "        {Class}(resolver),"),
+        ),
+        ("tests/wire/auth_matrix.json has a row a method: add \"{name}\" with its scope, after thinking about it", _TEST,
+         "make docs writes docs/protocol.md anew"),
+    ),
+    "channel": Kind(
+        r"[a-z]+", "pigeon", "channel.py.txt", SRC + "channels/{name}.py", (),
+        ("replace type_in and shown by the platform's client library (pyproject.toml, the extra `channels`)",
+         "say honestly whether the platform is idempotent", _TEST),
+    ),
+    "migration": Kind(
+        r"[a-z]+(_[a-z]+)*", "letters", "migration.sql.txt", SRC + "ledger/sqlite/migrations/{number:04}_{name}.sql",
+        (Line(SRC + "ledger/sqlite/migrate.py", r"^    Migration\({last}, ", '    Migration({number}, "{name}"),'),),
+        ("write the SQL; what the new table must learn from old ones is the migration's `fill`",
+         "tests/ledger: the store of before is opened and has what it had"),
+    ),
+    "view": Kind(
+        r"[a-z]+", "notes", "view.js.txt", SRC + "web/{name}.js",
+        (
+            Line(SRC + "web/app.js", r"^  exchanges: \{",
+                 '  {name}: {{ tag: "cc-{name}", title: "{Title}", load: () => import("./{name}.js") }},'),
+            Line(SRC + "web/index.html", r'data-view="exchanges"',
+                 '        <li><a href="#/{name}" data-view="{name}"><svg aria-hidden="true"><use href="#i-exchanges"/></svg>'
+                 "<span data-t>{Title}</span></a></li>"),
+        ),
+        ("draw an icon of its own in web/index.html (a <symbol id=\"i-…\">), and name it in the link",
+         "tests/browser: visit(route(\"{name}\")) and look; make check-web and make browser", "docs/page.md says what it shows"),
+    ),
+}  # fmt: skip
+
+
+def main(words: list[str], root: Path = ROOT, say: Callable[[str], None] = print) -> int:
+    if len(words) != 2 or words[0] not in KINDS:
+        return _stop(f"make new KIND=… NAME=…; kinds: {', '.join(KINDS)}")
+    kind, name = KINDS[words[0]], words[1]
+    if not re.fullmatch(kind.name, name):
+        return _stop(f"{name!r} is no name for a {words[0]}; one is {kind.example}")
+    fields = _fields(name, root)
+    new = root / kind.file.format(**fields)
+    if new.exists():
+        return _stop(f"{new.relative_to(root)} is there already")
+    for line in kind.lines:
+        _inserted(root / line.file, line, fields)  # all of them can be, before the first is written
+    new.write_text(
+        _filled((root / "dev" / "templates" / kind.template).read_text("utf-8"), fields), "utf-8"
+    )
+    say(f"new      {new.relative_to(root)}")
+    for line in kind.lines:
+        file = root / line.file
+        file.write_text(_inserted(file, line, fields), "utf-8")
+        say(f"changed  {line.file}")
+    _tidy([new, *(root / line.file for line in kind.lines)])
+    for each in kind.left:
+        say(f"to do    {each.format(**fields)}")
+    return 0
+
+
+def _tidy(files: list[Path]) -> None:
+    """Imports into their order, lines to their length."""
+    ruff, config = Path(sys.executable).with_name("ruff"), str(ROOT / "pyproject.toml")
+    python = [file for file in files if file.suffix == ".py"]
+    for words in (["check", "--select", "I", "--fix"], ["format"]):
+        if python:
+            subprocess.run([ruff, *words, "--quiet", "--config", config, *python], check=True)
+
+
+def _fields(name: str, root: Path) -> dict[str, object]:
+    numbers = [int(p.name[:4]) for p in (root / SRC / "ledger/sqlite/migrations").glob("*.sql")]
+    words = re.split(r"[._]", name)
+    return {
+        "name": name,
+        "module": "_".join(words),
+        "Class": "".join(word.capitalize() for word in words),
+        "Title": " ".join(words).capitalize(),
+        "last": max(numbers),
+        "number": max(numbers) + 1,
+    }
+
+
+def _filled(text: str, fields: dict[str, object]) -> str:
+    """By name, and only ours: the templates have braces of their own."""
+    return re.sub(r"\{(name|module|Class|Title)\}", lambda found: str(fields[found[1]]), text)
+
+
+def _inserted(file: Path, line: Line, fields: dict[str, object]) -> str:
+    lines = file.read_text("utf-8").splitlines(keepends=True)
+    pattern = re.compile(line.after.replace("{last}", str(fields["last"])))
+    at = next((at for at, text in enumerate(lines) if pattern.search(text)), None)
+    if at is None:
+        raise SystemExit(f"add: {file} has no line like {line.after}; dev/add.py must be changed")
+    return "".join([*lines[: at + 1], line.text.format(**fields) + "\n", *lines[at + 1 :]])
+
+
+def _stop(why: str) -> int:
+    print(f"add: {why}", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
