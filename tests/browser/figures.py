@@ -67,13 +67,13 @@ def frames(chromium: Any, place: Place) -> float:
     visitor.come_in()
     visitor.go(route("map"))
     text = ask_script("librarian", "And?", "wait: 60\nsay: so.", "so.")
-    place.client.say(MAIN, text, "moving")
+    place.client.submit(text, MAIN, key="moving")
     visitor.see(".side .state[data-state=waiting]")
     drawn = "() => document.querySelector('cc-map').drawn"
     before = visitor.page.evaluate(drawn)
     visitor.page.wait_for_timeout(SECONDS * 1000)
     after = visitor.page.evaluate(drawn)
-    place.client.ask("chat.abort", {"sessionKey": "agent:librarian:main"})
+    place.client.call("chat.abort", {"sessionKey": "agent:librarian:main"})
     visitor.leave()
     return float(after - before) / SECONDS
 

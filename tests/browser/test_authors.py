@@ -96,8 +96,8 @@ def test_a_job_is_brought_about_by_a_clock(visit: Visit, place: Place) -> None:
         "wakeMode": "now",
         "payload": {"kind": "agentTurn", "message": "say: All is well."},
     }
-    made = place.client.ask("cron.add", job)
-    place.client.ask("cron.run", {"id": made["id"], "mode": "force"})
+    made = place.client.call("cron.add", job)
+    place.client.call("cron.run", {"id": made["id"], "mode": "force"})
     place.settle()
 
     visitor = visit(route("map"))
@@ -109,7 +109,7 @@ def test_a_job_is_brought_about_by_a_clock(visit: Visit, place: Place) -> None:
 
 def test_a_guest_is_named_where_it_asks_and_where_it_answers(visit: Visit, place: Place) -> None:
     by_guest(place, "sessions_send", agentId="librarian", message="say: The ninth.")
-    place.client.say(GUEST, "two and two?", "for-claude")
+    place.client.submit("two and two?", GUEST, key="for-claude")
     asked = by_guest(place, "sessions_wait", timeoutSeconds=20)
     by_guest(place, "sessions_reply", runId=asked["runId"], reply="four")
     place.settle()

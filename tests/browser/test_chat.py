@@ -31,7 +31,7 @@ def test_a_message_gets_its_reply_and_both_are_shown_once(visit: Visit, place: P
     visitor.see(".message.assistant[data-seq]", has_text="Good morning.")
 
     assert visitor.words() == ["say: Good morning.", "Good morning."]
-    assert place.client.history(key)[1] == ("assistant", "Good morning.")
+    assert place.client.history(key)[1].text == "Good morning."
 
 
 def test_words_grow_while_they_are_written_and_can_be_stopped(visit: Visit, place: Place) -> None:
@@ -62,7 +62,7 @@ def test_a_tool_call_is_a_quiet_line_that_unfolds(visit: Visit, place: Place) ->
 def test_words_of_others_are_text_and_never_markup(visit: Visit, place: Place) -> None:
     key = place.make("hostile")
     attack = "<img src=x onerror=alert(1)><script>document.title='owned'</script>"
-    place.client.ask("sessions.patch", {"key": key, "label": "<b>bold</b>"})
+    place.client.call("sessions.patch", {"key": key, "label": "<b>bold</b>"})
     place.say(key, f"say: {attack}")
 
     visitor = visit(route("chat", key))
@@ -136,7 +136,7 @@ def test_a_long_history_is_read_backwards_without_holes_or_doubles(
 ) -> None:
     key = place.make("long")
     for number in range(110):
-        place.client.ask("chat.inject", {"sessionKey": key, "message": f"note {number}"})
+        place.client.call("chat.inject", {"sessionKey": key, "message": f"note {number}"})
     visitor = visit(route("chat", key))
     visitor.see(".message", has_text="note 109")
     assert visitor.find(".log > .message").count() == 60
@@ -397,7 +397,7 @@ def test_line_breaks_are_kept_in_messages_and_in_answers_of_commands(
 
 def test_a_line_break_that_markdown_makes_is_one_line_break(visit: Visit, place: Place) -> None:
     key = place.make("hard-breaks")
-    place.client.ask("chat.inject", {"sessionKey": key, "message": "one  \ntwo\n\n- a\n- b"})
+    place.client.call("chat.inject", {"sessionKey": key, "message": "one  \ntwo\n\n- a\n- b"})
     visitor = visit(route("chat", key))
 
     words = visitor.see(".message .words:not(.plain)", has_text="two")
@@ -450,9 +450,9 @@ def test_the_list_shows_what_was_said_last_and_meanwhile_who_is_at_work(
 
     place.say(key, "say: ## Then\nsay: **Lavender**, and `mint` in a pot.")
     row.filter(has_text="Then Lavender, and mint in a pot.").wait_for()
-    place.client.say(key, "wait: 600", "gardening")
+    place.client.submit("wait: 600", key, key="gardening")
     row.locator(".state[data-state=running]").wait_for()
-    place.client.ask("chat.abort", {"sessionKey": key})
+    place.client.call("chat.abort", {"sessionKey": key})
     place.settle()
 
 
@@ -480,7 +480,7 @@ def test_what_waits_in_line_stands_behind_what_is_being_answered(
     order = "() => [...document.querySelectorAll('.log > .ghost')].map(i => i.classList[1])"
     assert visitor.page.evaluate(order) == ["assistant", "user"]
     assert visitor.find(".ghost.user .foot").is_visible()
-    place.client.ask("chat.abort", {"sessionKey": key})
+    place.client.call("chat.abort", {"sessionKey": key})
     visitor.until("() => !document.querySelector('.log > .ghost')")
 
 
@@ -505,7 +505,7 @@ def test_a_reply_is_read_aloud_once_when_it_is_whole(visit: Visit, place: Place)
 def test_paragraphs_run_in_the_direction_of_their_script(visit: Visit, place: Place) -> None:
     key = place.make("directions")
     words = "مرحبا بالعالم with English\n\nThen English."
-    place.client.ask("chat.inject", {"sessionKey": key, "message": words})
+    place.client.call("chat.inject", {"sessionKey": key, "message": words})
     visitor = visit(route("chat", key))
     visitor.see(".message .words:not(.plain) p >> nth=1")
 
@@ -542,7 +542,7 @@ def test_a_message_that_policy_refuses_comes_back_with_what_would_allow_it(
 def test_a_reply_of_ten_thousand_lines_is_shown_whole(visit: Visit, place: Place) -> None:
     key = place.make("ten-thousand")
     lines = [f"line {number}" for number in range(10_000)]
-    place.client.ask("chat.inject", {"sessionKey": key, "message": "\n".join(lines)})
+    place.client.call("chat.inject", {"sessionKey": key, "message": "\n".join(lines)})
     visitor = visit(route("chat", key))
 
     visitor.see(".message .words", has_text="line 9999")

@@ -50,11 +50,11 @@ def test_a_run_shows_its_turns_and_tools_and_what_followed(visit: Visit, place: 
 
 def test_a_run_under_way_grows_on_the_page(visit: Visit, place: Place) -> None:
     key = place.make("growing")
-    place.client.say(key, "wait: 600\nsay: done", "grow-1")
+    place.client.submit("wait: 600\nsay: done", key, key="grow-1")
     visitor = visit(route("run", "grow-1"))
 
     visitor.see(".timeline", has_text="At work")
-    place.client.ask("chat.abort", {"sessionKey": key})
+    place.client.call("chat.abort", {"sessionKey": key})
     visitor.see(".timeline .bad", has_text="Ended")
 
 

@@ -27,8 +27,8 @@ def busy(place: Place) -> Any:
     run_id = place.say(MAIN, ASK)
     place.settle()
     place.say(place.make("garden", label="Ideas for the garden"), "say: Lavender, then.")
-    place.client.say(MAIN, WAITS, "waits-1")
-    place.client.say(MAIN, "say: later", "waits-2")
+    place.client.submit(WAITS, MAIN, key="waits-1")
+    place.client.submit("say: later", MAIN, key="waits-2")
     (exchange,) = place.ledger("SELECT exchange_id FROM exchanges ORDER BY created_at LIMIT 1")[0]
     yield {
         "chat": (route("chat", MAIN), ".growing, .tool"),
@@ -43,7 +43,7 @@ def busy(place: Place) -> Any:
         "nothing": (route("run", "nobody"), ".empty"),
     }
     for key in (HARBOUR, MAIN):
-        place.client.ask("chat.abort", {"sessionKey": key})
+        place.client.call("chat.abort", {"sessionKey": key})
 
 
 VIEWS = (

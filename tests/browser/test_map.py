@@ -136,14 +136,14 @@ class Line:
 def test_who_waits_for_whom_is_on_the_map_in_words_too(visit: Visit, place: Place) -> None:
     visitor = visit(route("map"))
     text = ask_script("harbour", "High water?", "wait: 600\nsay: At ten.", "At ten.")
-    place.client.say(MAIN, text, "waiting-1")
+    place.client.submit(text, MAIN, key="waiting-1")
 
     visitor.see(".side .state[data-state=waiting]", has_text="waits for Harbour master")
     visitor.until(
         "() => document.querySelector('canvas').getAttribute('aria-label').includes('1 waiting')"
     )
-    place.client.ask("chat.abort", {"sessionKey": HARBOUR})
-    place.client.ask("chat.abort", {"sessionKey": MAIN})
+    place.client.call("chat.abort", {"sessionKey": HARBOUR})
+    place.client.call("chat.abort", {"sessionKey": MAIN})
     place.settle()
     visitor.find(".side .state[data-state=waiting]").wait_for(state="detached")
 
@@ -213,7 +213,7 @@ def test_whoever_holds_all_the_others_up_is_named_and_marked_when_it_takes_long(
     visit: Visit, place: Place
 ) -> None:
     asks = ask_script("librarian", "And the tide book?", "wait: 600\nsay: Here.", "Here.")
-    place.client.say(MAIN, ask_script("harbour", "High water?", asks, "At ten."), "held-1")
+    place.client.submit(ask_script("harbour", "High water?", asks, "At ten."), MAIN, key="held-1")
     visitor = visit(route("map"))
 
     held = visitor.see(".side a", has_text="2 sessions wait for it")
@@ -227,7 +227,7 @@ def test_whoever_holds_all_the_others_up_is_named_and_marked_when_it_takes_long(
     )
     assert visitor.page.evaluate(late) == 3
     for key in (LIBRARIAN, HARBOUR, MAIN):
-        place.client.ask("chat.abort", {"sessionKey": key})
+        place.client.call("chat.abort", {"sessionKey": key})
     place.settle()
     visitor.find(".side a", has_text="wait for it").wait_for(state="detached")
 
@@ -256,7 +256,9 @@ def test_however_many_sessions_there_are_a_wait_is_named_and_no_names_overlap(
 ) -> None:
     with open_place(tmp_path) as own:
         furnish(own, sessions)
-        own.client.say(MAIN, ask_script("harbour", "Tide?", "wait: 600", "Ten."), "in-the-crowd")
+        own.client.submit(
+            ask_script("harbour", "Tide?", "wait: 600", "Ten."), MAIN, key="in-the-crowd"
+        )
         visitor = visit(route("map"), place=own)
         visitor.see(".side a", has_text="1 session waits for it")
         visitor.until(

@@ -96,7 +96,7 @@ def _press(job: Any, name: str) -> None:
 
 
 def _jobs(place: Place, name: str) -> list[Any]:
-    jobs = place.client.ask("cron.list", {"includeDisabled": True})["jobs"]
+    jobs = place.client.call("cron.list", {"includeDisabled": True})["jobs"]
     return [job for job in jobs if job["name"] == name]
 
 

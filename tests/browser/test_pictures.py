@@ -89,7 +89,7 @@ def _play(place: Place) -> None:
         place.say(place.make(name, label=label, agentId=agent), words)
     place.say(MAIN, "Where do we keep the book on tides?")
     place.settle()
-    place.client.say(MAIN, "Could we sail to the island this evening?", "p1")
+    place.client.submit("Could we sail to the island this evening?", MAIN, key="p1")
 
 
 @pytest.mark.parametrize(

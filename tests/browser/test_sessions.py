@@ -16,22 +16,24 @@ from tests.browser.visiting import (
     ask_script,
     open_place,
     route,
+    serve_place,
 )
-from tests.process.program import Folder
 
 pytestmark = pytest.mark.spec("N1")
 
 
 def test_every_session_is_in_the_table_with_its_state(visit: Visit, place: Place) -> None:
-    place.client.say(MAIN, ask_script("harbour", "When?", "wait: 600\nsay: At ten.", "Ten."), "w1")
+    place.client.submit(
+        ask_script("harbour", "When?", "wait: 600\nsay: At ten.", "Ten."), MAIN, key="w1"
+    )
     visitor = visit(route("sessions"))
 
     visitor.see(".tbody .tr", has_text=MAIN).locator(
         ".state[data-state=waiting]", has_text="waits for Harbour master"
     ).wait_for()
     visitor.see(".tbody .tr", has_text=HARBOUR).locator(".state[data-state=running]").wait_for()
-    place.client.ask("chat.abort", {"sessionKey": HARBOUR})
-    place.client.ask("chat.abort", {"sessionKey": MAIN})
+    place.client.call("chat.abort", {"sessionKey": HARBOUR})
+    place.client.call("chat.abort", {"sessionKey": MAIN})
     place.settle()
 
     visitor.see(".tbody .tr", has_text=HARBOUR).locator(".state[data-state=idle]").wait_for()
@@ -129,7 +131,7 @@ def test_an_archived_session_leaves_the_list_and_is_found_among_the_archived(
 def test_an_archived_session_is_read_and_not_written_to(visit: Visit, place: Place) -> None:
     key = place.make("read-only", label="Read only")
     place.say(key, "say: for later")
-    place.client.ask("sessions.archive", {"key": key})
+    place.client.call("sessions.archive", {"key": key})
     visitor = visit(route("sessions", key))
 
     visitor.see(".panel", has_text="It can be read, not written to.")
@@ -144,7 +146,7 @@ def test_an_archived_session_is_read_and_not_written_to(visit: Visit, place: Pla
 def test_an_archived_session_is_brought_back_and_goes_on(visit: Visit, place: Place) -> None:
     key = place.make("goes-on", label="Goes on")
     place.say(key, "say: before")
-    place.client.ask("sessions.archive", {"key": key})
+    place.client.call("sessions.archive", {"key": key})
     visitor = visit(route("sessions", key))
 
     visitor.page.click(".panel >> text=Bring back")
@@ -160,7 +162,7 @@ def test_an_archived_session_is_brought_back_and_goes_on(visit: Visit, place: Pl
 def test_a_chat_that_is_shut_is_opened_again_where_it_is_read(visit: Visit, place: Place) -> None:
     key = place.make("opened-again")
     place.say(key, "say: hello")
-    place.client.ask("sessions.archive", {"key": key})
+    place.client.call("sessions.archive", {"key": key})
     visitor = visit(route("chat", key))
 
     visitor.page.click(".shut >> text=Bring back")
@@ -170,7 +172,7 @@ def test_a_chat_that_is_shut_is_opened_again_where_it_is_read(visit: Visit, plac
 
 def test_a_session_comes_back_though_another_has_its_label_now(visit: Visit, place: Place) -> None:
     key = place.make("had-the-name", label="Sought after")
-    place.client.ask("sessions.archive", {"key": key})
+    place.client.call("sessions.archive", {"key": key})
     place.make("has-the-name", label="Sought after")
     visitor = visit(route("sessions", key))
 
@@ -184,7 +186,7 @@ def test_a_chat_is_shut_at_the_moment_it_is_archived(visit: Visit, place: Place)
     visitor = visit(route("chat", key))
     visitor.see("cc-composer")
 
-    place.client.ask("sessions.archive", {"key": key})
+    place.client.call("sessions.archive", {"key": key})
 
     visitor.see(".shut")
     visitor.find("cc-composer").wait_for(state="hidden")
@@ -197,8 +199,7 @@ def test_the_sessions_of_an_agent_that_is_gone_are_listed_read_and_deleted(
         first.say(HARBOUR, "say: The tide is out.")
     first.folder.config.write_text(json.dumps({"agents": {"list": AGENTS["list"][:2]}}))
 
-    with first.folder.serve() as program, program.client() as client:
-        own = Place(first.folder, program, client)
+    with serve_place(first.folder) as own:
         visitor = visit(
             route("sessions", HARBOUR), place=own, may_complain="WebSocket|ERR_CONNECTION"
         )
@@ -223,11 +224,8 @@ def test_a_hundred_thousand_sessions_are_a_few_rows_at_a_time(visit: Visit, tmp_
     with open_place(tmp_path) as first:
         first.say(MAIN, "say: hello")
     _furnish(tmp_path / "state" / "crossclaw.sqlite")
-    folder = Folder.__new__(Folder)
-    folder.__dict__.update(first.folder.__dict__)
 
-    with folder.serve() as program, program.client() as client:
-        own = Place(folder, program, client)
+    with serve_place(first.folder) as own:
         visitor = visit(route("sessions"), place=own, may_complain="WebSocket|ERR_CONNECTION")
         visitor.until("() => document.querySelector('.total').textContent === '100,001 sessions'")
         assert visitor.find(".tbody .tr").count() < 60
@@ -237,7 +235,7 @@ def test_a_hundred_thousand_sessions_are_a_few_rows_at_a_time(visit: Visit, tmp_
         visitor.see(".tbody .tr", has_text="agent:main:many-99999")
         visitor.until("() => document.querySelector('.total').textContent === '1 session'")
 
-    assert folder.config.read_text() == CONFIG
+    assert first.folder.config.read_text() == CONFIG
 
 
 def _furnish(store: Path) -> None:
@@ -263,7 +261,7 @@ def test_a_session_that_the_table_does_not_show_is_there_after_a_reload(
 ) -> None:
     key = place.make("out-of-sight")
     place.say(key, "say: done")
-    place.client.ask("sessions.archive", {"key": key})
+    place.client.call("sessions.archive", {"key": key})
     visitor = visit(route("sessions", key))
     visitor.see(".panel", has_text="archived")
 

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
-from uuid import uuid4
 
 import apsw
 
-from tests.process.program import Client, Folder, Program
+from crossclaw.client import GatewayClient, connect
+from tests.process.program import Folder, Program
 
 AGENTS: dict[str, Any] = {
     "list": [
@@ -29,7 +29,7 @@ PATIENCE_MS = 30_000  # asked for only where something is wrong, or the machine 
 class Place:
     """The program, a client of ours beside the page, and the ledger itself."""
 
-    def __init__(self, folder: Folder, program: Program, client: Client) -> None:
+    def __init__(self, folder: Folder, program: Program, client: GatewayClient) -> None:
         self.folder = folder
         self.program = program
         self.client = client
@@ -52,11 +52,7 @@ class Place:
 
     def say(self, key: str, text: str) -> str:
         """Said by somebody else, and answered on return."""
-        run_id = str(uuid4())
-        self.client.say(key, text, run_id)
-        statuses = (self.client.wait(run_id, timeout_ms=5_000) for _ in range(6))
-        assert next(status for status in statuses if status != "timeout") == "ok"
-        return run_id
+        return self.client.send(text, key, timeout_s=PATIENCE_MS / 1000).run_id
 
     def settle(self) -> None:
         """Until nothing is under way any more: rounds and announces too."""
@@ -64,19 +60,27 @@ class Place:
             left = self.ledger("SELECT run_id FROM runs WHERE ended_at IS NULL LIMIT 1")
             if not left:
                 return
-            self.client.wait(left[0][0])
+            wait = {"runId": left[0][0], "timeoutMs": PATIENCE_MS}
+            self.client.call("agent.wait", wait, timeout_s=2 * PATIENCE_MS / 1000)
         raise AssertionError("it does not come to rest")
 
     def make(self, name: str, **more: Any) -> str:
-        key: str = self.client.ask("sessions.create", {"key": name, **more})["key"]
+        key: str = self.client.call("sessions.create", {"key": name, **more})["key"]
         return key
 
 
 @contextmanager
-def open_place(path: Path, config: str = CONFIG) -> Generator[Place]:
-    folder = Folder(path, config)
-    with folder.serve() as program, program.client() as client:
-        yield Place(folder, program, client)
+def open_place(path: Path, config: str = CONFIG, **environ: str) -> Generator[Place]:
+    with serve_place(Folder(path, config, **environ)) as place:
+        yield place
+
+
+@contextmanager
+def serve_place(folder: Folder) -> Generator[Place]:
+    with folder.serve() as program:
+        url = f"ws://127.0.0.1:{program.port}"
+        with connect(url, token=folder.token, scopes=["operator.admin"]) as client:
+            yield Place(folder, program, client)
 
 
 def furnish(place: Place, number: int) -> None:
