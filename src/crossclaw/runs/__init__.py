@@ -2,6 +2,7 @@
 
 __all__ = [
     "feed",
+    "handling",
     "lanes",
     "run_store",
     "slots",

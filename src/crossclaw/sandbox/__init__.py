@@ -8,4 +8,5 @@ __all__ = [
     "masked",
     "places",
     "programs",
+    "quota",
 ]

@@ -14,7 +14,6 @@ __all__ = [
     "fitting",
     "guest_clients",
     "guest_names",
-    "guest_run",
     "guests",
     "importing",
     "intake",
