@@ -189,7 +189,7 @@ def test_watch_does_not_take_a_report_for_an_answer_of_its_reader(person: Person
 
     told = json.loads(watcher.communicate(timeout=30)[0])
 
-    assert (told["route"], told["what"], told["event"]) == ("main", "is told", "told")
+    assert (told["route"], told["what"], told["event"]) == ("main", "receives", "message")
     assert "found it" in told["text"]
     assert told["runId"] is None
 

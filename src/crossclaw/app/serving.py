@@ -259,7 +259,7 @@ class _Serving:
                     await self._leaving.drain(house.slots, at_work)
                 tasks.cancel_scope.cancel()
         if fresh is not None:
-            log.info("the house opens again with the changed config")
+            log.info("the gateway opens again with the changed config")
         return fresh
 
     async def _take_rules(

@@ -133,7 +133,7 @@ class Conversation:
             problem(str(refusal))
             return
         if told.signalled == signal.SIGTERM:
-            raise CommandFailed("told to stop", Exit.TERMINATED)
+            raise CommandFailed("asked to stop", Exit.TERMINATED)
         if told.status != "ok":
             problem(told.error or told.status)
 

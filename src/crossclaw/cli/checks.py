@@ -55,7 +55,7 @@ def look_at_config() -> Iterator[Finding]:
         yield Finding("config", "warning", line, "Leave it: a later release will honour it.")
     for line in located_warnings(place):
         yield Finding(
-            "config", "warning", line, "Mend it or take it out; the gateway starts with it."
+            "config", "warning", line, "Fix it or take it out; the gateway starts with it."
         )
     yield from _private("config", path, 0o600)
 
@@ -165,7 +165,7 @@ def port_without_config(place: StateLocation) -> Iterator[Finding]:
             "gateway",
             "warning",
             f"runs on port {number} and goes on with the config before; it takes over the file when"
-            " that is mended",
+            " that is fixed",
             "Do not stop it until then: it would not start again.",
         )
         works = "message, chat, watch, sessions, cron, status and all else that asks the gateway"
@@ -174,7 +174,7 @@ def port_without_config(place: StateLocation) -> Iterator[Finding]:
             "gateway",
             "error",
             "none runs for this state folder, and none starts with this config",
-            "Mend the config first, then: crossclaw gateway",
+            "Fix the config first, then: crossclaw gateway",
         )
         works = "config path, config check, doctor"
     yield Finding("until then", "ok", f"these work: {works}")
@@ -182,7 +182,7 @@ def port_without_config(place: StateLocation) -> Iterator[Finding]:
         "not looked at",
         "warning",
         "token, models and sandbox, which stand in the config",
-        "crossclaw doctor looks at them when it is mended.",
+        "crossclaw doctor looks at them when it is fixed.",
     )
 
 

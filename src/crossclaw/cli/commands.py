@@ -53,7 +53,7 @@ TREE: dict[str, Leaf | Group] = {
         "who answers: list, add, remove",
         {
             "list": Leaf("the configured agents", "agents"),
-            "prompt": Leaf("what an agent's model is told, with its size", "agents"),
+            "prompt": Leaf("the prompt and tools of an agent's model, with their size", "agents"),
             "add": Leaf("add an agent to the config file", "agents"),
             "remove": Leaf("take an agent out of the config file", "agents"),
             "delete": Leaf("OpenClaw's word for remove", "agents"),

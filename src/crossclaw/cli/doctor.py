@@ -68,7 +68,7 @@ def _summary(findings: list[Finding]) -> str:
     warnings = sum(finding.grade == "warning" for finding in findings)
     if not errors and not warnings:
         return "All is well."
-    return f"{errors} to mend, {warnings} to look at."
+    return f"{errors} to fix, {warnings} to look at."
 
 
 COMMANDS = {"doctor": CommandSpec(_arguments, _doctor)}

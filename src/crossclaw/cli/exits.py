@@ -24,7 +24,7 @@ MEANINGS: dict[Exit, str] = {
     Exit.TIMEOUT: "the wait was over; the run goes on in the gateway",
     Exit.ABORTED: "somebody else aborted the run",
     Exit.INTERRUPTED: "Ctrl-C; a run under way was aborted",
-    Exit.TERMINATED: "told to stop by SIGTERM; a run under way was aborted",
+    Exit.TERMINATED: "stopped by SIGTERM; a run under way was aborted",
 }
 
 

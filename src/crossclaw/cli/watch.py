@@ -35,7 +35,7 @@ class WatchLine(NamedTuple):
     what: str
     words: str = ""
     event: str = ""
-    """arrived, tool, ended or told: words that came without a run, as a sub-agent's report."""
+    """arrived, tool, ended or message: words that came without a run, as a sub-agent's report."""
     key: str = ""
     run_id: str | None = None
     kind: str | None = None
@@ -191,7 +191,7 @@ class Watcher:
         told = payload.get("errorMessage") or ("(silence)" if is_silent(words) else f"“{words}”")
         if run_id.startswith(_WITHOUT_RUN):
             quoted = _one_line(told)
-            return WatchLine(at, self._short(key), "is told", quoted, "told", key, text=words)
+            return WatchLine(at, self._short(key), "receives", quoted, "message", key, text=words)
         began = self._began.pop(run_id, None)
         took_ms = None if began is None else at - began
         took = "" if took_ms is None else f"{took_ms / 1000:.1f} s  "

@@ -169,7 +169,7 @@ class MemoryFlush(Section, frozen=True):
     enabled: bool = True
     """Whether the model may write down what should last, in one silent turn before a summary."""
     prompt: str | None = None
-    """What it is told then; unset: our own words."""
+    """The message for it then; unset: our own words."""
     unused = names("softThresholdTokens forceFlushTranscriptBytes systemPrompt model")
 
 
@@ -235,7 +235,7 @@ class AgentDefaults(Section, frozen=True):
     params: Loose = msgspec.field(default_factory=Loose)
     """Fields of every request to a model, as the service names them."""
     user_timezone: str | None = None
-    """The time zone that agents are told, such as Europe/Vienna."""
+    """The time zone that agents are given, such as Europe/Vienna."""
     thinking_default: ThinkingName | None = None
     """How much models think where a session does not say."""
     verbose_default: VerboseLevel | None = None

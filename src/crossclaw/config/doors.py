@@ -66,11 +66,11 @@ class BindingMatch(Section, frozen=True):
     peer: BindingPeer | None = None
     """The chat."""
     guild_id: str | None = None
-    """Not told apart here: a binding with it fits nobody."""
+    """Not distinguished here: a binding with it fits nobody."""
     team_id: str | None = None
-    """Not told apart here: a binding with it fits nobody."""
+    """Not distinguished here: a binding with it fits nobody."""
     roles: tuple[str, ...] = ()
-    """Not told apart here: a binding with it fits nobody."""
+    """Not distinguished here: a binding with it fits nobody."""
 
 
 class AuthProfiles(Section, frozen=True):

@@ -28,7 +28,7 @@ class HeartbeatConfig(Section, frozen=True):
     every: str | None = None
     """How often, such as `30m`."""
     prompt: str | None = None
-    """What the agent is told; unset: HEARTBEAT.md in its workspace."""
+    """The message to the agent; unset: HEARTBEAT.md in its workspace."""
     active_hours: ActiveHours | None = None
     """When it may be."""
     target: str | None = None

@@ -85,7 +85,7 @@ class HooksConfig(Section, frozen=True):
     mappings: tuple[HookMapping, ...] = ()
     """Further paths, and what their bodies become; the first that fits counts."""
     presets: tuple[str, ...] = ()
-    """Mappings that come with the house: `gmail`."""
+    """Mappings that come with the gateway: `gmail`."""
     local = names("transformsDir")
     unused = names("transformsDir gmail internal")
 

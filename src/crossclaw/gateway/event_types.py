@@ -176,7 +176,7 @@ EVENT_TYPES: dict[str, tuple[Any, str]] = {
     "sessions.changed": (SessionsChanged, "A session is not as it was."),
     "presence": (PresenceEvent, "Who is connected."),
     "tick": (TickEvent, "The gateway lives."),
-    "health": (dict[str, Any], "How the house is; the answer of the method `health`."),
+    "health": (dict[str, Any], "How the gateway is; the answer of the method `health`."),
     "cron": (JobNews, "Something happened to a job."),
     "heartbeat": (HeartbeatNews, "An agent looked around, or did not."),
     "node.invoke.request": (NodeRequest, "A node is asked to do something."),

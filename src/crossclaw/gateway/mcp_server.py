@@ -31,7 +31,7 @@ from crossclaw.providers.contract import ToolSpec
 UNNAMED = "guest"
 SESSION_ID = "mcp-session-id"
 INSTRUCTIONS = (
-    "You are a guest in a house of agents and have a session of your own. sessions_list shows the "
+    "You are a guest among the agents of a gateway and have a session of your own. sessions_list shows the "
     "others, sessions_send talks to one of them and waits for its reply. Others can send to you: call "
     "sessions_wait in a loop, and answer each message with sessions_reply. An answer of exactly "
     "REPLY_SKIP ends an exchange."

@@ -71,7 +71,7 @@ class Reception:
         try:
             self._health.update(await self._look())
         except CrossclawError as error:
-            log.warning("the health of the house cannot be told now: %s", error)
+            log.warning("the gateway's health cannot be determined now: %s", error)
 
     # ── who comes and goes ─────────────────────────────────────────────────────────────────────
 

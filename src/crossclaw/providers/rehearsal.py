@@ -83,7 +83,7 @@ class RehearsalProvider:
         if step.wait_s:
             await anyio.sleep(step.wait_s)
         if step.fail is not None:
-            raise ProviderError(step.fail or "the rehearsal was told to fail")
+            raise ProviderError(step.fail or "the script says: fail")
         blocks = _blocks(request, step)
         await self._tell_all(blocks, tell)
         return AssistantMessage(

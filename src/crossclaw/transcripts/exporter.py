@@ -371,7 +371,7 @@ class Exporter:
             self._complaints.add(cause)
             log.warning(
                 "the transcript of session %s cannot be written and will be tried again: %s "
-                "(others may fail the same way; this is told once)",
+                "(others may fail the same way; this is said once)",
                 session_id,
                 cause,
             )

@@ -108,7 +108,7 @@ class ConfigEditor extends Part {
       written === null &&
         empty(
           "It cannot be edited here",
-          `The file cannot be read as it is. Mend the line named above by hand.${
+          `The file cannot be read as it is. Fix the line named above by hand.${
             this.dirty ? " What you typed is kept, and can be saved after that." : ""
           }`,
         ),
@@ -166,7 +166,7 @@ class ConfigEditor extends Part {
     if (problems.length) {
       fill(
         this.told,
-        h("p", { cls: "problem" }, `${plural(problems.length, "problem")}; nothing is written before it is mended.`),
+        h("p", { cls: "problem" }, `${plural(problems.length, "problem")}; nothing is written before it is fixed.`),
         h("ul", { cls: "faults" }, problems.map((each) => this.fault(each))),
       );
       this.buttons(false);

@@ -154,7 +154,7 @@ export function nameOfKey(key) {
 /** Who answers in a session: its agent, or the guest whose session it is. */
 export const speakerOf = (key) => (key?.split(":")[2] === "mcp" ? nameOfKey(key) : agentName(agentOf(key)));
 
-const BEGINNINGS = { cron: "a clock", hook: "a hook", node: "a node", system: "the house" };
+const BEGINNINGS = { cron: "a clock", hook: "a hook", node: "a node", system: "the gateway" };
 
 /** What begins a run of this kind when no session does. */
 export const beginning = (kind) => BEGINNINGS[kind] || "a person";

@@ -142,7 +142,7 @@ export class Jobs {
       },
       input("name", "Name", { placeholder: "Morning news" }),
       input("expr", "When (minute hour day month weekday)", { placeholder: "0 7 * * *" }),
-      input("message", "What the agent is told", {}),
+      input("message", "Message to the agent", {}),
       problem,
       h("div", null, h("button", { type: "submit" }, "Add a job")),
     );

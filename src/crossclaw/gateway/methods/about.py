@@ -79,7 +79,7 @@ class About:
         self._store = growth.path
         self._health: dict[str, Any] = {}
 
-    @method("health", "operator.read", "read", "Is the house well?")
+    @method("health", "operator.read", "read", "Is the gateway well?")
     async def health(self, caller: Caller, params: HealthParams) -> dict[str, Any]:
         return await self.snapshot()
 

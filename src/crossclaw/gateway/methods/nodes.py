@@ -176,7 +176,7 @@ class Nodes:
 
     # ── told by nodes ──────────────────────────────────────────────────────────────────────────
 
-    @method("node.invoke.result", "node", "change", "What became of a call, told by the node.")
+    @method("node.invoke.result", "node", "change", "What became of a call, as the node says.")
     async def result(self, caller: Caller, params: ResultParams) -> NodeEventResult:
         pending = self._pending.get(params.id)
         if pending is None:
