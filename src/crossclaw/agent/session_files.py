@@ -180,7 +180,7 @@ _HOW = {
 }
 _ABOUT: dict[Kind, str] = {
     "notes": NOTES,
-    "skills": "skills of your workspace; what you were told about trusting them holds for these too",
+    "skills": "skills of your workspace; what was said about trusting them holds for these too",
 }
 
 

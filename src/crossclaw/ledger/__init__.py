@@ -6,6 +6,7 @@ __all__ = [
     "imports",
     "jobs",
     "media",
+    "opening",
     "operations",
     "sqlite",
     "watching",
