@@ -2,7 +2,7 @@
 
 `make walk` prints it. A change of room is two calls in a row, in the order in which they happen, whose files
 lie in different packages of `crossclaw`. Counted are beginnings of functions, not their going on after an
-await, in all threads, from the frame that brings the message to the frame that brings the final reply. The
+await, each thread's in its own order, from the frame that brings the message to the frame that brings the final reply. The
 watchdog is left out: it measures every turn of the event loop, whatever is done in it.
 """
 
@@ -54,18 +54,21 @@ class Walk(msgspec.Struct, frozen=True):
 
     @property
     def stretches(self) -> list[list[Call]]:
-        """Calls in a row within one room."""
+        """Calls in a row within one room, in the order in which they began; threads side by side."""
         found: list[list[Call]] = []
+        latest: dict[str, list[Call]] = {}
         for call in self.calls:
-            if found and found[-1][-1].room == call.room:
-                found[-1].append(call)
+            here = latest.get(call.thread)
+            if here is not None and here[-1].room == call.room:
+                here.append(call)
             else:
-                found.append([call])
+                latest[call.thread] = [call]
+                found.append(latest[call.thread])
         return found
 
     @property
     def changes(self) -> int:
-        return len(self.stretches) - 1
+        return len(self.stretches) - len({call.thread for call in self.calls})
 
 
 class Watch:

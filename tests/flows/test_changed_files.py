@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossclaw.agent.origin import CLOSE, OPEN
-from crossclaw.agent.session_files import LOOKED_MS, RESTED_MS, changed_lines, changes, files_told
+from crossclaw.agent.session_files import LOOKED_S, RESTED_S, changed_lines, changes, files_told
 from crossclaw.agent.workspace import Texts
 from crossclaw.app import House
 from crossclaw.domain.messages import Text, ToolUse
@@ -108,7 +108,7 @@ async def compacted(house: House) -> None:
 
 
 async def rested(house: House) -> None:
-    await anyio.sleep(RESTED_MS / 1000 + 1)
+    await anyio.sleep(RESTED_S + 1)
 
 
 @pytest.mark.spec("M6", "M5")
@@ -167,7 +167,7 @@ async def test_what_others_change_during_a_run_is_told_behind_its_results(tmp_pa
         (files / "AGENTS.md").write_text("Stop after this.")
         return thinking(ToolUse("c1", "sessions_list", {}))
 
-    model = ScriptedProvider([work, "stopped", "later"], delay_s=LOOKED_MS / 1000 + 1)
+    model = ScriptedProvider([work, "stopped", "later"], delay_s=LOOKED_S + 1)
     async with open_house(tmp_path, model) as house:
         await say(house, "main", "work", "r1")
         await say(house, "main", "well?", "r2")

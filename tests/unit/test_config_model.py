@@ -9,7 +9,9 @@ from crossclaw.config import Config, default_model
 from crossclaw.config.agents import AgentConfig, Agents, ModelChoice, thinking_level
 from crossclaw.config.section import Loose, Secrets
 from crossclaw.domain.errors import NotFound
+from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.secret import Secret
+from crossclaw.sessions.queueing import queueing_for
 
 
 def config_of(raw: object) -> Config:
@@ -260,11 +262,13 @@ def test_a_channel_may_queue_in_its_own_way() -> None:
             "queue": {"byChannel": {"discord": "steer"}, "debounceMsByChannel": {"discord": 5}}
         }
     }
-    queue = config_of(raw).messages.queue
-    assert queue.mode_for("discord") == "steer"
-    assert queue.mode_for("telegram") == queue.mode_for(None) == "collect"
-    assert queue.debounce_ms_for("discord") == 5
-    assert queue.debounce_ms_for(None) == 1000
+    queue, key = config_of(raw).messages.queue, SessionKey.main("main")
+    there = queueing_for(queue, key, None, "discord")
+    elsewhere = queueing_for(queue, key, None, "telegram")
+    assert there is not None
+    assert elsewhere is not None
+    assert (there.mode, there.debounce_ms) == ("steer", 5)
+    assert (elsewhere.mode, elsewhere.debounce_ms) == ("collect", 1000)
 
 
 def test_secrets_never_show_themselves() -> None:

@@ -32,7 +32,7 @@ def run_in(key: SessionKey, context: str | None = None) -> Run:
 
 def files_in(folder: Path, **limits: int) -> SessionFiles:
     workspace = WorkspaceFiles(**limits)
-    return SessionFiles(workspace, lambda agent_id: folder, Disk(inline=True), lambda: 0)
+    return SessionFiles(workspace, lambda agent_id: folder, Disk(inline=True))
 
 
 def prompts(folder: Path, **limits: int) -> Prompts:
@@ -49,7 +49,7 @@ async def test_what_stays_the_same_comes_first(tmp_path: Path) -> None:
     write(tmp_path, USER="call me Ana", AGENTS="be brief", SOUL="be kind")
     key = SessionKey.group("main", "telegram", "42", chat_type="group")
 
-    shown = await prompts(tmp_path).system(run_in(key), None, {"write": None})  # type: ignore[dict-item]
+    shown = await prompts(tmp_path).system(run_in(key), None, {"write": None})
 
     order = [
         "the agent 'main'", "# Who speaks to you", "# Acting", "# Memory", f"Your workspace is {tmp_path}",
@@ -116,12 +116,12 @@ async def test_the_agents_that_may_be_reached_are_named_with_a_line_each(tmp_pat
     maker = Prompts(
         lambda agent_id: tmp_path,
         files_in(tmp_path),
-        lambda run: found,
+        lambda key, authority, epoch: found,
         introduce=introduce,
     )
     run = run_in(SessionKey.main("main"))
 
-    shown = await maker.system(run, None, {"sessions_send": None})  # type: ignore[dict-item]
+    shown = await maker.system(run, None, {"sessions_send": None})
 
     assert "- librarian: knows every book (send)\n- smith (send, spawn)" in shown
     assert "librarian" not in await maker.system(run, None, {})

@@ -13,8 +13,8 @@ from crossclaw.config.current import CurrentConfig, rules_of
 
 SOURCE = Path(crossclaw.__file__).parent
 RULES = {
-    "Agents", "Tools", "AgentTools", "ToolPolicy", "SubagentTools", "Sandbox", "SendPolicy",
-    "Commands", "AgentToAgent", "NodeCommands", "HttpTools", "Auth", "AgentDefaults",
+    "Agents", "ToolsConfig", "AgentTools", "ToolPolicy", "SubagentTools", "SandboxConfig", "SendPolicy",
+    "CommandsConfig", "AgentToAgent", "NodeCommands", "HttpTools", "GatewayAuth", "AgentDefaults",
 }  # fmt: skip
 
 

@@ -245,8 +245,8 @@ class Loop:
             self._entry(setup, joined(pieces, cut_off(telling.text, status, error, telling.lost)))
         ]
         answer = await with_words(setup.provider, request, telling)
-        usage = all_spent(answer.usage, telling.lost)
-        stamped = msgspec.structs.replace(answer, timestamp=self._clock.now_ms(), usage=usage)
+        at, usage = self._clock.now_ms(), all_spent(answer.usage, telling.lost)
+        stamped = msgspec.structs.replace(answer, timestamp=at, usage=usage)
         return well_formed(with_cut_call(stamped))
 
     def _rescue(self, progress: WordsSoFar, setup: RunSetup, said: AssistantMessage) -> None:

@@ -6,14 +6,15 @@ one that writes summaries. The rules are those in force at the moment of each ca
 
 from collections.abc import Callable
 
+from crossclaw.domain.authority import Authority
 from crossclaw.domain.messages import AssistantMessage
 from crossclaw.domain.runs import Run
 from crossclaw.policy.credentials import Credentials
 from crossclaw.providers.contract import ModelRequest, Provider, Tell
 
 Find = Callable[[str], tuple[Provider, str]]
-RequireModel = Callable[[Run, str], None]
-"""Raises for a model, named as `provider/model`, that a run may not use."""
+RequireModel = Callable[[Authority, str], None]
+"""Raises for a model, named as `provider/model`, that a run with this authority may not use."""
 
 
 class Permissions:
@@ -26,7 +27,7 @@ class Permissions:
 
     def check(self, run: Run, address: str) -> None:
         self._credentials.require(run.authority)
-        self._require_model(run, address)
+        self._require_model(run.authority, address)
 
 
 class Permission:

@@ -13,11 +13,12 @@ from crossclaw.agent.permission import Permission, Permissions
 from crossclaw.agent.pictures import in_words_only, without_pictures
 from crossclaw.agent.prompt import Prompts
 from crossclaw.agent.view import Thinker
-from crossclaw.config import Config
+from crossclaw.config.current import CurrentConfig
 from crossclaw.config.model import ChosenModel
 from crossclaw.domain.agents import ThinkingLevel
 from crossclaw.domain.budgets import Amount
 from crossclaw.domain.messages import AssistantMessage
+from crossclaw.domain.models import ListedModel, ModelFacts
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Session
 from crossclaw.providers.contract import ModelRequest, Provider, ToolSpec
@@ -28,6 +29,24 @@ from crossclaw.tools.toolset import Toolset, Toolsets
 LEVELS = get_args(ThinkingLevel)
 DIGESTS_KEPT = 2_000  # of the sessions at work; some 300 bytes each
 OUTPUT_TOKENS_MAX = 8_192  # where the model's own limit is not known
+NO_TOOLS = Toolset({}, {})
+
+
+class ModelProfile(msgspec.Struct, frozen=True, kw_only=True):
+    """How an agent uses a model, as the config says and as far as the model can."""
+
+    facts: ModelFacts
+    output_tokens_max: int
+    window: int
+    """Tokens of the model's window that the agent may fill."""
+    thinking: ThinkingLevel
+    params: dict[str, Any]
+    """What is added to the agent's requests."""
+
+
+ProfileOf = Callable[[str, str, int, ListedModel | None], ModelProfile]
+"""Of an agent and a model, named as `provider/model`, by the rules of an epoch and by what the model's server has
+told."""
 
 
 class ImageModel(NamedTuple):
@@ -101,14 +120,14 @@ class AgentModels(msgspec.Struct, frozen=True):
     """An agent's own."""
     choices: ModelChoices
     """Which others may be chosen."""
-    output_tokens_of: Callable[[str], int | None]
-    """How much a model, named as `provider/model`, says at most."""
+    profile_of: ProfileOf
+    """How an agent uses one of them."""
 
 
 class RunSetups:
     def __init__(
         self,
-        config: Config,
+        config: CurrentConfig,
         models: AgentModels,
         toolsets: Toolsets,
         prompts: Prompts,
@@ -129,17 +148,21 @@ class RunSetups:
     async def choose(self, run: Run, session: Session | None) -> RunSetup:
         configured = self._models.configured_for(run.key.agent_id)
         wished = run.plan.model or (session.model if session else None)
-        refused = self._choices.fault(wished)
+        refused = self._choices.fault(wished) if wished else None
         chosen = configured.primary if not wished or refused else self._choices.reference(wished)
         await self._providers.discover((chosen, *configured.fallbacks))
+        profile = self._profile(run.key.agent_id, chosen)
         meter = self._meters.of(run)
         permission = self._permissions.of(run)
         find = permission.on(meter.on(self._providers.get) if meter else self._providers.get)
-        allowed = await self._tools(run, chosen)
-        provider, model = self._provider(find, chosen, configured.fallbacks, allowed)
+        allowed = NO_TOOLS  # those that a model cannot call would only fill its window
+        if profile.facts.tools:
+            allowed = await self._toolsets.of(run.key, run.authority, chosen)
+        addresses = tuple(dict.fromkeys((chosen, *configured.fallbacks)))
+        provider, model = self._provider(find, run.key.agent_id, addresses, allowed)
         files = await self._prompts.files.begin(run)
-        system = await self._prompts.system(run, session, allowed, files)
-        specs = [tool.spec for tool in allowed.values()]
+        system = await self._prompts.system(run, session, allowed.names, files)
+        specs = list(allowed.specs)
         return RunSetup(
             provider,
             model,
@@ -147,62 +170,55 @@ class RunSetups:
             allowed,
             specs,
             self._digests.of(system, specs),
-            self._thinking(run, session),
-            self._output_tokens(chosen),
-            self._config.window_for(run.key.agent_id, chosen),
+            _thinking(run, session, profile),
+            profile.output_tokens_max,
+            profile.window,
             meter,
-            self._config.facts_for(chosen).pictures,
-            self._config.facts_for(chosen).documents,
-            self._image_model(find, chosen),
+            profile.facts.pictures,
+            profile.facts.documents,
+            None if profile.facts.pictures else self._image_model(find, run.key.agent_id),
             refused,
             permission,
-            self._config.params_for(run.key.agent_id, chosen),
+            dict(profile.params),
             self._prompts.files.snapshot(run),
         )
 
-    def _image_model(self, find: Find, chosen: str) -> ImageModel | None:
+    def _image_model(self, find: Find, agent_id: str) -> ImageModel | None:
         """The first that can look at pictures, with the others as its fallbacks."""
-        if self._config.facts_for(chosen).pictures:
-            return None
-        able = [
-            name for name in self._config.image_models() if self._config.facts_for(name).pictures
-        ]
+        known = self._config.image_models()
+        able = [name for name in known if self._profile(agent_id, name).facts.pictures]
         if not able:
             return None
-        provider, model = self._provider(find, able[0], able[1:], Toolset({}, {}))
+        provider, model = self._provider(find, agent_id, able, NO_TOOLS)
         return ImageModel(provider, model, able[0])
 
-    async def _tools(self, run: Run, chosen: str) -> Toolset:
-        """Tools that a model cannot call would only fill its window."""
-        if not self._config.facts_for(chosen).tools:
-            return Toolset({}, {})
-        return await self._toolsets.of(run.key, run.authority, chosen)
-
     def _provider(
-        self, find: Find, chosen: str, fallbacks: Sequence[str], tools: Toolset
+        self, find: Find, agent_id: str, addresses: Sequence[str], tools: Toolset
     ) -> tuple[Provider, str]:
-        """Where there are fallbacks, a first choice that is not even configured is one that failed."""
-        addresses = dict.fromkeys((chosen, *fallbacks))
+        """The chosen model, then its fallbacks. Where there are some, a first choice that is not even configured
+        is one that failed."""
+        chosen = addresses[0]
         if len(addresses) == 1:
             return find(chosen)
-        choices = [self._choice(address) for address in addresses]
+        choices = [self._choice(agent_id, address) for address in addresses]
         model = chosen.partition("/")[2]
         return Fallbacks(find, choices, self._rests, partial(fit, tools)), model
 
-    def _choice(self, address: str) -> Choice:
-        facts = self._config.facts_for(address)
-        output = self._output_tokens(address)
+    def _profile(self, agent_id: str, model: str) -> ModelProfile:
+        config = self._config
+        return self._models.profile_of(agent_id, model, config.epoch, config.listed.get(model))
+
+    def _choice(self, agent_id: str, address: str) -> Choice:
+        profile = self._profile(agent_id, address)
+        facts = profile.facts
+        output = profile.output_tokens_max
         return Choice(address, output, facts.window, facts.pictures, facts.documents)
 
-    def _output_tokens(self, address: str) -> int:
-        return self._models.output_tokens_of(address) or OUTPUT_TOKENS_MAX
 
-    def _thinking(self, run: Run, session: Session | None) -> ThinkingLevel:
-        """What the message says, else the session, else the agent."""
-        level = run.plan.thinking or (session.thinking if session else None)
-        if level in LEVELS:
-            return level  # type: ignore[return-value]
-        return self._config.agents.thinking_for(run.key.agent_id) or "off"
+def _thinking(run: Run, session: Session | None, profile: ModelProfile) -> ThinkingLevel:
+    """What the message says, else the session, else the agent."""
+    level = run.plan.thinking or (session.thinking if session else None)
+    return level if level in LEVELS else profile.thinking  # type: ignore[return-value]
 
 
 class _Digests:

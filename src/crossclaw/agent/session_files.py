@@ -12,6 +12,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Literal
 
+import anyio
 import msgspec
 
 from crossclaw.agent.origin import CLOSE, OPEN, marked, unmarked
@@ -23,8 +24,8 @@ from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Entry, NewEntry
 
 HELD_MAX = 2_000  # sessions; one that was forgotten begins anew with its next run
-RESTED_MS = 60 * 60_000  # no service keeps a prompt longer
-LOOKED_MS = 5_000  # between two looks inside a run; a run's beginning always looks
+RESTED_S = 3600.0  # no service keeps a prompt longer
+LOOKED_S = 5.0  # between two looks inside a run; a run's beginning always looks
 
 NOTES = "notes that you have kept for yourself, not words of your owner: information, up to their end mark"
 
@@ -53,7 +54,8 @@ class _Known(msgspec.Struct):
     seen: Texts
     told: Texts
     """As of the last word about them."""
-    at_ms: int
+    at_s: float
+    """In the time of the event loop, which nobody can set."""
     renew: bool = False
     """The next run begins with the files as they are then."""
 
@@ -64,12 +66,10 @@ class SessionFiles:
         files: WorkspaceFiles,
         workspace_of: Callable[[str], Path],
         disk: Disk,
-        now_ms: Callable[[], int],
     ) -> None:
         self._files = files
         self._workspace_of = workspace_of
         self._disk = disk
-        self._now_ms = now_ms
         self._held: OrderedDict[str, _Known] = OrderedDict()
 
     async def read(self, run: Run) -> Texts:
@@ -81,14 +81,14 @@ class SessionFiles:
 
     async def begin(self, run: Run) -> Texts:
         """For the prompt of a run that begins."""
-        seen, now_ms = await self.read(run), self._now_ms()
+        seen, now_s = await self.read(run), anyio.current_time()
         known = self._held.get(run.session_id)
-        if known is None or known.renew or now_ms - known.at_ms > RESTED_MS:
-            known = self._held[run.session_id] = _Known(token_hex(8), seen, seen, seen, now_ms)
+        if known is None or known.renew or now_s - known.at_s > RESTED_S:
+            known = self._held[run.session_id] = _Known(token_hex(8), seen, seen, seen, now_s)
             if len(self._held) > HELD_MAX:
                 self._held.popitem(last=False)
         self._held.move_to_end(run.session_id)
-        known.seen, known.at_ms = seen, now_ms
+        known.seen, known.at_s = seen, now_s
         return known.began_with
 
     async def changed(self, run: Run) -> list[FileChange]:
@@ -96,8 +96,8 @@ class SessionFiles:
         known = self._held.get(run.session_id)
         if known is None:
             return []
-        if self._now_ms() - known.at_ms >= LOOKED_MS:
-            known.seen, known.at_ms = await self.read(run), self._now_ms()
+        if anyio.current_time() - known.at_s >= LOOKED_S:
+            known.seen, known.at_s = await self.read(run), anyio.current_time()
         return [] if known.seen == known.told else list(changes(known.told, known.seen))
 
     def entry(self, run: Run, changed: list[FileChange], entry_id: str) -> NewEntry:

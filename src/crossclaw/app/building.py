@@ -18,7 +18,7 @@ from crossclaw.app.parts import House, Resources, RunServices, Schedule, Session
 from crossclaw.config import Config
 from crossclaw.delivery.outbox import Outbox
 from crossclaw.disk.threads import Disk
-from crossclaw.domain.events import EntryAppended, Event, RunEnded
+from crossclaw.domain.events import EntryAppended, RunEnded
 from crossclaw.door.dispatch import Door
 from crossclaw.door.registry import Caller, Registry, methods_of
 from crossclaw.door.resolver import Resolver
@@ -182,7 +182,7 @@ def _run_services(resources: Resources) -> RunServices:
         ledger, channels, clock, settings.may_deliver(config, ledger, resources.credentials)
     )
     sweep = Sweep(ledger, lanes.wake, clock, by_time=(ARCHIVE,))
-    feed.subscribe(_waking(outbox, sweep), RunEnded)
+    feed.subscribe(sweep.waking(outbox.wake), RunEnded)
     exporter = Exporter(
         ledger,
         resources.paths.sessions_dir,
@@ -280,7 +280,7 @@ def build_agent(resources: Resources, house: House) -> RunExecutor:
         resources.providers,
         settings.models_of(resources),
         resources.models,
-        lambda model: settings.output_tokens(config, model),
+        settings.profiles_of(config),
     )
     setups = RunSetups(
         config,
@@ -288,7 +288,7 @@ def build_agent(resources: Resources, house: House) -> RunExecutor:
         house.toolsets,
         prompts,
         Meters(house.ledger, resources.providers.price, clock, settings.room_of(config)),
-        Permissions(resources.credentials, settings.require_model(resources)),
+        Permissions(resources.credentials, resources.models.require_for),
     )
     history = History(house.ledger)
     house.feed.subscribe(history.hear, EntryAppended)
@@ -313,16 +313,3 @@ def _own_tools(config: Config, places: Places) -> list[Tool[Any]]:
         Exec(places, lambda agent_id: config.agents.exec_for(agent_id, config.tools.exec)),
         *([WebFetch(Egress(), config.tools.web.fetch)] if is_installed() else []),
     ]
-
-
-def _waking(outbox: Outbox, sweep: Sweep) -> Any:
-    def listen(event: Event) -> None:
-        if not isinstance(event, RunEnded):
-            return
-        plan = event.run.plan
-        if plan.reply_to is not None or plan.exchange_id is not None or plan.spawned:
-            outbox.wake()
-        if plan.spawned:
-            sweep.wake()  # a child may have to be put away at once
-
-    return listen

@@ -1,15 +1,14 @@
 """Settings: what the config says to each room, in the room's own types."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
 from pathlib import Path
 
 from crossclaw.agent.compaction import RESERVE_TOKENS, CompactionSettings
 from crossclaw.agent.meter import RoomOf
-from crossclaw.agent.permission import RequireModel
-from crossclaw.agent.prompt import Prompts
-from crossclaw.agent.run_setup import OUTPUT_TOKENS_MAX
+from crossclaw.agent.prompt import ColleaguesOf, Prompts
+from crossclaw.agent.run_setup import OUTPUT_TOKENS_MAX, ModelProfile, ProfileOf
 from crossclaw.agent.session_files import SessionFiles
 from crossclaw.agent.summary import TIMEOUT_S
 from crossclaw.agent.workspace import WorkspaceFiles
@@ -19,14 +18,15 @@ from crossclaw.config.current import CurrentConfig
 from crossclaw.config.model import ChosenModel
 from crossclaw.delivery.outbox import MayDeliver
 from crossclaw.disk.threads import Disk
+from crossclaw.domain.authority import Authority
 from crossclaw.domain.budgets import Allowance
-from crossclaw.domain.runs import Run
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.models import ListedModel
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Taken
-from crossclaw.policy.colleagues import colleagues
+from crossclaw.policy.colleagues import Colleague, colleagues
 from crossclaw.policy.credentials import ENDED, Credentials
 from crossclaw.policy.decision import Decision
-from crossclaw.policy.models import ModelNotAllowed
 from crossclaw.policy.sandbox import sandboxes_write
 from crossclaw.policy.send import decide_send
 from crossclaw.providers.room import room_to_think
@@ -86,6 +86,32 @@ def introductions(resources: Resources) -> Introductions:
     return Introductions(resources.config, workspace_of(resources), disk)
 
 
+def _colleagues_of(config: CurrentConfig) -> ColleaguesOf:
+    @lru_cache(AGENTS_REMEMBERED)
+    def looked_up(key: SessionKey, authority: Authority, _epoch: int) -> Sequence[Colleague]:
+        return colleagues(config, key, authority)
+
+    return looked_up
+
+
+def profiles_of(config: CurrentConfig) -> ProfileOf:
+    """Looked up once, until the rules change or a server tells something else of its model."""
+
+    @lru_cache(AGENTS_REMEMBERED)
+    def looked_up(
+        agent_id: str, model: str, _epoch: int, _listed: ListedModel | None
+    ) -> ModelProfile:
+        return ModelProfile(
+            facts=config.facts_for(model),
+            output_tokens_max=output_tokens(config, model),
+            window=config.window_for(agent_id, model),
+            thinking=config.agents.thinking_for(agent_id) or "off",
+            params=config.params_for(agent_id, model),
+        )
+
+    return looked_up
+
+
 def prompts(resources: Resources) -> Prompts:
     defaults = resources.config.agents.defaults
     files = WorkspaceFiles(defaults.bootstrap_max_chars, defaults.bootstrap_total_max_chars)
@@ -93,10 +119,11 @@ def prompts(resources: Resources) -> Prompts:
     disk = Disk(inline=resources.outside.inline, threads=PROMPT_THREADS)
     return Prompts(
         find,
-        SessionFiles(files, find, disk, resources.clock.now_ms),
-        lambda run: colleagues(resources.config, run.key, run.authority),
+        SessionFiles(files, find, disk),
+        _colleagues_of(resources.config),
         lambda: sandboxes_write(resources.config.agents),
         introductions(resources).of,
+        resources.config,
     )
 
 
@@ -118,16 +145,6 @@ def _name_of(zone: tzinfo, here: datetime) -> str:
     """Europe/Madrid rather than CET; UTC is UTC."""
     name = str(getattr(zone, "key", None) or here.tzname())
     return name.removeprefix("Etc/")
-
-
-def require_model(resources: Resources) -> RequireModel:
-    def require(run: Run, address: str) -> None:
-        resources.models.require(address)
-        if not run.authority.allows_model(address):
-            allowed = ", ".join(sorted(run.authority.models or ()))
-            raise ModelNotAllowed(f"model not allowed: {address}; this run was given: {allowed}")
-
-    return require
 
 
 def output_tokens(config: Config, model: str) -> int:

@@ -216,7 +216,7 @@ class BudgetConfig(Section, frozen=True):
 CacheRetention = Literal["auto", "short", "long"]
 
 
-class AgentDefaults(Section, frozen=True):
+class AgentDefaults(Section, frozen=True, dict=True):
     model: Model | None = None
     """The model of every agent that names none."""
     image_model: Model | None = None
@@ -273,7 +273,7 @@ class AgentDefaults(Section, frozen=True):
         " toolProgressDetail silentReply experimental tts groupChat tools runRetries"
     )
 
-    @property
+    @cached_property
     def timeout_ms(self) -> int | None:
         return int(self.timeout_seconds * 1000) if self.timeout_seconds else None
 
@@ -362,7 +362,7 @@ class Agents(Section, frozen=True, dict=True):
         return self.listed + by_name or (AgentConfig(id=DEFAULT_AGENT_ID),)
 
     @cached_property
-    def _by_id(self) -> dict[str, AgentConfig]:
+    def by_id(self) -> dict[str, AgentConfig]:
         """Of two with the same id the first."""
         return {agent.id: agent for agent in reversed(self._all)}
 
@@ -376,10 +376,10 @@ class Agents(Section, frozen=True, dict=True):
 
     def has(self, agent_id: str) -> bool:
         """As keys spell it; asked of every row of a list."""
-        return agent_id in self._by_id
+        return agent_id in self.by_id
 
     def find(self, agent_id: str) -> AgentConfig | None:
-        return self._by_id.get(normalize_agent_id(agent_id))
+        return self.by_id.get(agent_id) or self.by_id.get(normalize_agent_id(agent_id))
 
     def get(self, agent_id: str) -> AgentConfig:
         agent = self.find(agent_id)

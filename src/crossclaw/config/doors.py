@@ -26,13 +26,6 @@ class Queue(Section, frozen=True):
     drop: Literal["old", "new", "summarize"] = "summarize"
     """Which go when there are more: the oldest, the newest, or the oldest as a summary."""
 
-    def mode_for(self, channel: str | None) -> QueueMode:
-        return self.by_channel.get(channel, self.mode) if channel else self.mode
-
-    def debounce_ms_for(self, channel: str | None) -> int:
-        default = self.debounce_ms
-        return self.debounce_ms_by_channel.get(channel, default) if channel else default
-
 
 class Messages(Section, frozen=True):
     queue: Queue = Queue()

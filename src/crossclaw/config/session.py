@@ -1,5 +1,6 @@
 """Session: how chats become sessions, when they begin anew, and who may send."""
 
+from functools import cached_property
 from typing import Annotated, Literal
 
 import msgspec
@@ -120,7 +121,7 @@ class Maintenance(Section, frozen=True):
         return parse_duration(str(written), default_unit="d") if written else None
 
 
-class SessionConfig(Section, frozen=True):
+class SessionConfig(Section, frozen=True, dict=True):
     scope: Literal["per-sender", "global"] = "per-sender"
     """`global`: one shared session stands for all main ones."""
     dm_scope: DmScope = "main"
@@ -152,6 +153,12 @@ class SessionConfig(Section, frozen=True):
         "mainKey typingIntervalSeconds typingMode parentForkMaxTokens threadBindings"
         " heartbeatIdleMinutes transcriptRetentionDays maxRecentTurns writeLock"
     )
+
+    @cached_property
+    def resets_at_all(self) -> bool:
+        """Whether any session begins anew by itself. Asked with every message; mostly none does."""
+        by_kind = (self.reset, self.idle_minutes, self.reset_by_channel)
+        return any(by_kind) or self.reset_by_type != ResetByType()
 
     def reset_rule(self, kind: SessionType, channel: str | None) -> ResetRule | None:
         """None, the default: nothing is reset by itself."""

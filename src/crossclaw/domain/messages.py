@@ -4,7 +4,8 @@ On disk a tool's result is a message of its own with `role: "toolResult"`; towar
 consecutive results become one user message of `tool_result` blocks (see `agent/view.py`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -102,7 +103,7 @@ class Provenance(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"
             msgspec.structs.force_setattr(self, "source_session", None)
 
 
-class Usage(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel", dict=True):
     input: int = 0
     output: int = 0
     cache_read: int = 0
@@ -112,7 +113,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     filled: int = 0
     """What the last call left in the window, where several calls made one message."""
 
-    @property
+    @cached_property
     def window(self) -> int:
         """Tokens of the model's window in use after the call."""
         return self.filled or self.prompt + self.output
@@ -152,7 +153,7 @@ class UserMessage(msgspec.Struct, tag_field="role", tag="user", frozen=True, omi
 
 
 class AssistantMessage(
-    msgspec.Struct, tag_field="role", tag="assistant", frozen=True, omit_defaults=True
+    msgspec.Struct, tag_field="role", tag="assistant", frozen=True, omit_defaults=True, dict=True
 ):
     content: str | list[AssistantBlock]
     timestamp: int = 0
@@ -168,16 +169,18 @@ class AssistantMessage(
     """The last entry that its request knew of: what was stored between that and this message was said
     while the model was at work, and stands behind it."""
 
-    @property
+    # Asked for a dozen times a turn, of the same message.
+
+    @cached_property
     def blocks(self) -> list[AssistantBlock]:
         return [Text(self.content)] if isinstance(self.content, str) else self.content
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The words of the message: text blocks joined, thinking left out."""
         return "".join(block.text for block in self.blocks if isinstance(block, Text))
 
-    @property
+    @cached_property
     def tool_calls(self) -> list[ToolUse]:
         return [block for block in self.blocks if isinstance(block, ToolUse)]
 
@@ -203,8 +206,7 @@ _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 
 
-def encode_message(message: Message) -> bytes:
-    return _encoder.encode(message)
+encode_message: Callable[[Message], bytes] = _encoder.encode
 
 
 def shown_message(message: M) -> M:

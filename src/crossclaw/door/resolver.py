@@ -208,7 +208,9 @@ class Resolver:
 
     def _main_of(self, text: str, agent: str | None) -> SessionKey | None:
         """The main session of the agent that is called so; `main` is everybody's own."""
-        if agent is not None or text.lower() == MAIN or not self._config.agents.has(text.lower()):
+        if agent is not None or ":" in text or text.lower() == MAIN:
+            return None
+        if not self._config.agents.has(text.lower()):
             return None
         return SessionKey.main(text)
 

@@ -61,6 +61,11 @@ class Socket(Protocol):
 class ClientGreeter(Protocol):
     """Who is told that a client came in or went away."""
 
+    @property
+    def ended(self) -> int:
+        """How many credentials have ended so far."""
+        ...
+
     def stands(self, principal: Principal) -> bool:
         """Whether the credential that somebody came in with still opens the door."""
         ...
@@ -91,6 +96,7 @@ class Client:
         self._at_work = 0
         self._closing = False
         self._leaving = ""
+        self._stood_at = -1
         self._refusals: RateBudget | None = None
         self._caller: Caller | None = None
         self.subscription: Subscription | None = None
@@ -181,7 +187,7 @@ class Client:
 
     def _begin(self, request: Request, requests: TaskGroup) -> None:
         caller = self._caller
-        if caller is None or self._leaving or not self._reception.stands(caller.principal):
+        if caller is None or self._leaving or not self._stands(caller.principal):
             self.close(POLICY_VIOLATION, "unauthorized: the secret has changed")
         elif self._closing:
             self._refuse(request, Stopped("the gateway is closing; ask again after its restart"))
@@ -191,6 +197,14 @@ class Client:
         else:
             self._at_work += 1
             requests.start_soon(self._answer, caller, request, name=request.method)
+
+    def _stands(self, principal: Principal) -> bool:
+        """Asked again when a credential has ended since; the door asks every time."""
+        ended = self._reception.ended
+        if ended != self._stood_at and not self._reception.stands(principal):
+            return False
+        self._stood_at = ended
+        return True
 
     async def _answer(self, caller: Caller, request: Request) -> None:
         try:

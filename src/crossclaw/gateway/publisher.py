@@ -22,10 +22,12 @@ from crossclaw.domain.events import (
     Injected,
     JobNews,
     ReplyPiece,
+    RunAccepted,
     RunEnded,
     RunStarted,
     SessionChanged,
     SpeechAllowed,
+    ThoughtPiece,
     ToolEnded,
     ToolProgress,
     ToolStarted,
@@ -82,10 +84,22 @@ class EventPublisher:
         """Listeners that missed a delta of a run: the next one tells them all."""
 
     def hear(self, heard: Event) -> None:
-        now_ms = self._clock.now_ms()
         match heard:
             case ReplyPiece():
-                self._piece(heard, now_ms)
+                self._piece(heard, self._clock.now_ms())
+            case EntryAppended(key=key, entry=entry):
+                self._entry(key, entry)
+            case RunAccepted() | ThoughtPiece():
+                pass
+            case RunEnded(run=run) if run.ended_at is not None:
+                self._tell_of(heard, run.ended_at)
+            case RunStarted(run=run) if run.started_at is not None and run.epoch == 1:
+                self._tell_of(heard, run.started_at)
+            case _:
+                self._tell_of(heard, self._clock.now_ms())
+
+    def _tell_of(self, heard: Event, now_ms: int) -> None:
+        match heard:
             case RunStarted(run=run):
                 run_events = self._run_events(run.run_id)
                 self._tell(run.run_id, run.key, run_events.started(run, now_ms))
@@ -96,8 +110,6 @@ class EventPublisher:
                 self._changed(run.key, "agent.run.ended", now_ms)
             case CallRepeated() | ToolStarted() | ToolProgress() | ToolEnded() | CompactionPhase():
                 self._tell(heard.run_id, heard.key, self._within(heard, now_ms))
-            case EntryAppended(key=key, entry=entry):
-                self._entry(key, entry)
             case Injected(key=key, entry=entry):
                 self._entry(key, entry)
                 self._injected(key, entry)

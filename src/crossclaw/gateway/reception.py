@@ -57,6 +57,10 @@ class Reception:
         self._changed = anyio.Event()
         self._empty = anyio.Event()
 
+    @property
+    def ended(self) -> int:
+        return self._gatekeeper.credentials.ended
+
     def stands(self, principal: Principal) -> bool:
         return self._gatekeeper.credentials.stands(principal.authority.made_by)
 

@@ -159,12 +159,12 @@ class RunEvents:
 
     def ended(self, run: Run, now_ms: int, *, withheld: bool = False) -> list[RunEvent]:
         self._count_on(run)
-        self._silenced = withheld
+        self._silenced, silent = withheld, is_silent(run.reply)
         told: list[RunEvent] = []
         if run.kind != "command":
-            told += self._last_pieces(run, now_ms)
+            told += self._last_pieces(run, silent, now_ms)
             told.append(self._agent("lifecycle", _end_data(run), now_ms))
-        told.append(self._chat({"state": "final"} if withheld else _end_chat(run, now_ms)))
+        told.append(self._chat({"state": "final"} if withheld else _end_chat(run, silent, now_ms)))
         return told
 
     def _count_on(self, run: Run) -> None:
@@ -196,14 +196,14 @@ class RunEvents:
             told += self._delta(now_ms)
         return told
 
-    def _last_pieces(self, run: Run, now_ms: int) -> list[RunEvent]:
+    def _last_pieces(self, run: Run, silent: bool, now_ms: int) -> list[RunEvent]:
         """Clients expect some text before the end, also of a model that does not stream."""
-        if is_silent(run.reply) if run.status == "ok" else self._may_be_token:
+        if silent if run.status == "ok" else self._may_be_token:
             return []
-        silent = not self._text and bool(run.reply) and run.status == "ok"
-        if silent:
+        unheard = not self._text and bool(run.reply) and run.status == "ok"
+        if unheard:
             self._text = run.reply or ""
-        return [*self._all_pieces(now_ms), *(self._delta(now_ms) if silent else ())]
+        return [*self._all_pieces(now_ms), *(self._delta(now_ms) if unheard else ())]
 
     def _pieces(self, now_ms: int) -> list[RunEvent]:
         return [] if self._may_be_token else self._all_pieces(now_ms)
@@ -262,7 +262,7 @@ def _end_data(run: Run) -> dict[str, Any]:
     return data
 
 
-def _end_chat(run: Run, now_ms: int) -> dict[str, Any]:
+def _end_chat(run: Run, silent: bool, now_ms: int) -> dict[str, Any]:
     if run.status == "error":
         return {"state": "error", "errorMessage": run.error or "the run failed"}
     if run.status != "ok":
@@ -270,6 +270,7 @@ def _end_chat(run: Run, now_ms: int) -> dict[str, Any]:
     words = run.reply or ""
     if run.plan.ack_chars_max is not None:
         words = beyond_heartbeat(words, run.plan.ack_chars_max)
-    if is_silent(words):
+        silent = is_silent(words)
+    if silent:
         return {"state": "final"}
     return {"state": "final", "message": text_message(words, run.ended_at or now_ms)}

@@ -11,7 +11,7 @@ from crossclaw.policy.decision import Decision
 
 def is_gone(agents: Agents, key: SessionKey) -> bool:
     """Whether its agent is no longer there; a guest answers for itself."""
-    return not (agents.has(key.agent_id) or key.is_guest)
+    return not (key.agent_id in agents.by_id or key.is_guest)
 
 
 def decide_answers(agents: Agents, key: SessionKey) -> Decision:

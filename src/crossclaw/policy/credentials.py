@@ -19,6 +19,8 @@ class Credentials:
         self._latest: dict[str, int] = {}
         """Also of those that are gone: what one of them made must not count for its successor."""
         self._listeners: list[Callable[[], None]] = []
+        self.ended = 0
+        """How often one has ended: as long as it stays the same, what stood still stands."""
 
     def put(self, credential_id: str, epoch: int) -> None:
         """It counts, in this epoch. What it made in an older one does not any more."""
@@ -42,6 +44,7 @@ class Credentials:
         self._listeners.append(listener)
 
     def _tell(self) -> None:
+        self.ended += 1
         for listener in self._listeners:
             listener()
 

@@ -13,6 +13,7 @@ from crossclaw.config.current import CurrentConfig
 from crossclaw.config.model import default_model
 from crossclaw.config.named_models import named_models
 from crossclaw.config.providers import ProviderEntry
+from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Forbidden
 from crossclaw.policy.decision import Decision
 
@@ -91,6 +92,13 @@ class ModelRules:
         decision = self.decide(reference)
         if not decision.allowed:
             raise ModelNotAllowed(decision.reason)
+
+    def require_for(self, authority: Authority, reference: str) -> None:
+        """Also what was given to a run from above is a bound."""
+        self.require(reference)
+        if authority.models is not None and not authority.allows_model(reference):
+            allowed = ", ".join(sorted(authority.models))
+            raise ModelNotAllowed(f"model not allowed: {reference}; this run was given: {allowed}")
 
     def allowed(self) -> list[str]:
         """What may be chosen where there is an allow list; empty where there is none."""

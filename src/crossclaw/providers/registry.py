@@ -114,9 +114,9 @@ class Providers:
         return sorted({*self._settings, *self._extra})
 
     def get(self, address: str) -> tuple[Provider, str]:
-        if fault := reference_fault(address, self.names):
-            raise ProviderMissing(fault)
         name, _, model = address.partition("/")
+        if not model or not (name in self._settings or name in self._extra):
+            raise ProviderMissing(reference_fault(address, self.names) or address)
         return self._found(name, self._api(name, model)).asked, model
 
     async def discover(self, addresses: Iterable[str]) -> None:

@@ -238,7 +238,7 @@ class Lanes:
         return Follow([SettleTick(tick=tick, status="error", at=at, summary=error)] if tick else ())
 
     def _start(self, tasks: TaskGroup, key: SessionKey, claimed: Claimed | None = None) -> None:
-        tasks.start_soon(self._drain, key, claimed, name=f"lane {key}")
+        tasks.start_soon(self._drain, key, claimed, name=f"lane {key.text}")
 
     async def _drain(self, key: SessionKey, claimed: Claimed | None) -> None:
         if claimed is not None:

@@ -117,7 +117,7 @@ class RunStore:
     ) -> Acceptance:
         """Store a run, what has to happen before it and what belongs to it; with `claim`, take it in
         the same step. For `Lanes.submit`, which knows whether its lane is free and starts what was taken."""
-        at = self._clock.now_ms()
+        at = new.message.timestamp if new.message is not None else self._clock.now_ms()
         claims = [self._claim(new.key, at)] if claim else []
         with anyio.CancelScope(shield=claim):  # a claim that nobody hears of is never given back
             answers = await self._ledger.commit(

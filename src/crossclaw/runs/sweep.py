@@ -7,6 +7,7 @@ import anyio
 
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import CrossclawError
+from crossclaw.domain.events import Event, RunEnded
 from crossclaw.domain.keys import SessionKey
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import PassTime, PruneDedupe, Timer
@@ -52,6 +53,20 @@ class Sweep:
     def wake(self) -> None:
         """A timer may be due sooner than the next look. Cheap, and never wrong to call."""
         self._hint.set()
+
+    def waking(self, wake_outbox: Callable[[], None]) -> Callable[[Event], None]:
+        """A listener for ends of runs: what they may leave to be sent or to be put away is looked for at once."""
+
+        def hear(event: Event) -> None:
+            if not isinstance(event, RunEnded):
+                return
+            plan = event.run.plan
+            if plan.reply_to is not None or plan.exchange_id is not None or plan.spawned:
+                wake_outbox()
+            if plan.spawned:
+                self.wake()  # a child may have to be put away at once
+
+        return hear
 
     async def serve(self, fires: Mapping[str, Fire]) -> None:
         """`fires`: what is done with the timers of each kind. Those of any other kind (a newer release

@@ -117,8 +117,9 @@ class RunsUnderWay:
             under_way.stop(Outcome("aborted", error=ENDED))
 
     def _time_left_s(self, run: Run) -> float | None:
-        ends_at = _ends_at(run, self._clock.now_ms())
-        return None if ends_at is None else max(0.0, (ends_at - self._clock.now_ms()) / 1000)
+        now_ms = self._clock.now_ms()
+        ends_at = _ends_at(run, now_ms)
+        return None if ends_at is None else max(0.0, (ends_at - now_ms) / 1000)
 
 
 def _ends_at(run: Run, now_ms: int) -> int | None:

@@ -178,9 +178,11 @@ class Hooks:
 
     async def follow(self, run: Run, outcome: Outcome) -> list[Op[Any]]:
         """The agent's main session knows what a hook's run has said; the words stay another's."""
+        if run.kind != "hook":
+            return []
         main = self._notices.main_of(run.key.agent_id)
         words = beyond_heartbeat(outcome.reply or outcome.error or "", ACK_CHARS_MAX)
-        if run.kind != "hook" or run.key == main or not words:
+        if run.key == main or not words:
             return []
         own, known = await self._ledger.find_session(run.key), await self._ledger.find_session(main)
         if known is None:

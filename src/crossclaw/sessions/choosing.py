@@ -16,6 +16,7 @@ class ModelChoices:
         self.in_use = rules.in_use
         self.fault = rules.fault
         self.require = rules.require
+        self.require_for = rules.require_for
         self.allowed = rules.allowed
 
     def check(self, name: str, complaint: str = "invalid model") -> str:

@@ -38,9 +38,9 @@ class Endings:
 
     async def finished(self, run: Run, outcome: Outcome) -> Follow:
         """The next step of an exchange or of a spawn, or the reply on its way to its chat."""
-        withheld = run.kind in _SAID_IN_CHAT and not self.may_say(
-            run.key, await self._ledger.find_session(run.key)
-        )
+        session = await self._ledger.find_session(run.key) if run.kind in _SAID_IN_CHAT else None
+        policy = self._config.session.send_policy
+        withheld = run.kind in _SAID_IN_CHAT and not decide_send(policy, run.key, session).allowed
         if run.plan.exchange_id is not None:
             return Follow(await self._exchanges.follow(run, outcome), withheld)
         if run.plan.spawned:
@@ -53,8 +53,10 @@ class Endings:
 
     def _reply(self, run: Run, outcome: Outcome) -> list[Op[Any]]:
         address = run.plan.reply_to
+        if address is None or not run.plan.deliver:
+            return []
         text = _words_for_the_chat(run, outcome)
-        if address is None or not run.plan.deliver or not text:
+        if not text:
             return []
         delivery = NewDelivery.of_run(run, f"reply:{run.run_id}", run.key, address, text)
         return [PutDelivery(new=delivery, at=self._clock.now_ms())]

@@ -11,6 +11,8 @@ from crossclaw.sessions.run_builder import RunBuilder
 
 def begins_anew(config: Config, session: Session, builder: RunBuilder) -> list[Op[Any]]:
     """What has to happen in the same step, before the message is accepted."""
+    if not config.session.resets_at_all:
+        return []
     last = session.last_address.channel if session.last_address else None
     rule = config.session.reset_rule(session_type(session.key), last or session.channel)
     now = builder.clock.now_ms()

@@ -13,7 +13,7 @@ from crossclaw.domain.addresses import Inbound
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Invalid, TooMuchFollows
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.messages import Provenance
+from crossclaw.domain.messages import Provenance, UserMessage
 from crossclaw.domain.runs import NewRun, Outcome, RunPlan
 from crossclaw.domain.sessions import NewSession, Session
 from crossclaw.door.principal import Principal
@@ -90,14 +90,16 @@ class Intake:
             session = await self._ledger.find_session(key)
         if (refused := self._refusal(arrival, key, session)) is not None:
             return refused
-        new = self._new_run(arrival, key, session)
+        authority = arrival.authority or self._authority(arrival)
+        at, session_id = self._builder.clock.now_ms(), self._builder.ids.new()
+        new = self._new_run(arrival, key, session, authority, at)
         before = list(arrival.before)
         if rules.archived == "brought back":  # also when it was put away this very moment
-            before.append(UnarchiveSession(key=key, at=self._builder.clock.now_ms()))
+            before.append(UnarchiveSession(key=key, at=at))
         if rules.begins_anew and session is not None:
             before += begins_anew(self._config, session, self._builder)
         try:
-            submitted = await self._accept(arrival, new, before)
+            submitted = await self._accept(arrival, new, session_id, before)
         except TooMuchFollows as error:
             return Refused(str(error))
         self._listen(arrival, submitted.run_id, key)
@@ -241,18 +243,27 @@ class Intake:
             run_id=request.id if named else None,
             authority=caller.principal.authority,
         )
-        return await self._commands.record(new, self._session(arrival, key), answer, once)
+        session = _session(arrival, key, self._builder.ids.new())
+        return await self._commands.record(new, session, answer, once)
 
     # ── accepting ──────────────────────────────────────────────────────────────────────────────
 
-    def _new_run(self, arrival: Arrival, key: SessionKey, session: Session | None) -> NewRun:
+    def _new_run(
+        self,
+        arrival: Arrival,
+        key: SessionKey,
+        session: Session | None,
+        authority: Authority,
+        at: int,
+    ) -> NewRun:
+        content = content_of(arrival.text, arrival.attachments)
         return self._builder.new(
             arrival.kind or ROADS[arrival.road].kind,
             key,
-            self._builder.said(content_of(arrival.text, arrival.attachments), arrival.origin),
+            UserMessage(content, at, arrival.origin),
             run_id=arrival.run_id,
             plan=self._plan(arrival, key, session),
-            authority=arrival.authority or self._authority(arrival),
+            authority=authority,
             cause=arrival.cause,
         )
 
@@ -277,8 +288,10 @@ class Intake:
             return one_hop_less(arrival.caller, hops)
         return begin_authority(arrival.caller, self._config, owner=rules.owner)
 
-    async def _accept(self, arrival: Arrival, new: NewRun, before: list[Op[Any]]) -> Submitted:
-        session, once = self._session(arrival, new.key), _dedupe(arrival, new.key)
+    async def _accept(
+        self, arrival: Arrival, new: NewRun, session_id: str, before: list[Op[Any]]
+    ) -> Submitted:
+        session, once = _session(arrival, new.key, session_id), _dedupe(arrival, new.key)
         also = arrival.also(new)
         if not arrival.waits:
             return await self._lanes.submit(new, session, dedupe=once, before=before, also=also)
@@ -293,24 +306,25 @@ class Intake:
         submitted: Submitted = answers[1 + len(before)]
         return submitted
 
-    def _session(self, arrival: Arrival, key: SessionKey) -> NewSession:
-        facts = arrival.facts
-        return NewSession(
-            key=key,
-            session_id=self._builder.ids.new(),
-            channel=facts.channel,
-            display_name=facts.display_name,
-            label=facts.label,
-            spawned_by=facts.spawned_by,
-            address=facts.address,
-            authority=facts.authority,
-        )
-
     def _listen(self, arrival: Arrival, run_id: str, key: SessionKey) -> None:
         """Whoever begins a run over a connection hears of it there."""
         caller = arrival.caller
         if arrival.spelled is not None and caller is not None and caller.listening is not None:
             caller.listening.runs[run_id] = arrival.spelled or key.text
+
+
+def _session(arrival: Arrival, key: SessionKey, session_id: str) -> NewSession:
+    facts = arrival.facts
+    return NewSession(
+        key=key,
+        session_id=session_id,
+        channel=facts.channel,
+        display_name=facts.display_name,
+        label=facts.label,
+        spawned_by=facts.spawned_by,
+        address=facts.address,
+        authority=facts.authority,
+    )
 
 
 def one_hop_less(caller: Caller, hops_max: int) -> Authority:

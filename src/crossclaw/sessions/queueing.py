@@ -25,8 +25,8 @@ def queueing_for(
     if key.is_guest:
         return None
     shared = Queueing(
-        mode=mode_called(settings.mode_for(channel)),
-        debounce_ms=settings.debounce_ms_for(channel),
+        mode=mode_called(settings.by_channel.get(channel, settings.mode)),
+        debounce_ms=settings.debounce_ms_by_channel.get(channel, settings.debounce_ms),
         cap=settings.cap,
         drop=settings.drop,
     )

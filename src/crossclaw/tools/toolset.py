@@ -11,6 +11,7 @@ from crossclaw.domain.tools import ToolDeclaration, mcp_declaration, require_dec
 from crossclaw.policy.decision import Decision
 from crossclaw.policy.subagents import NO_SPAWN, child_layers
 from crossclaw.policy.tools import Layer, arm_layers, decide_tool, may_allow_any, tool_layers
+from crossclaw.providers.contract import ToolSpec
 from crossclaw.tools.contract import Tool
 from crossclaw.tools.mcp_servers import McpServers
 from crossclaw.tools.mcp_tool import SEPARATOR
@@ -42,8 +43,12 @@ class Toolset(Mapping[str, Tool[Any]]):
         against: Against = _nothing,
         since: Since = _nothing,
         for_model: ForModel = _nothing,
+        specs: Sequence[ToolSpec] | None = None,
     ) -> None:
         self._offered = offered
+        self.names = offered.keys()
+        self.specs = [tool.spec for tool in offered.values()] if specs is None else specs
+        """What a model is told of them."""
         self._refused = refused
         self._against = against
         self._since = since
@@ -69,12 +74,14 @@ class Toolset(Mapping[str, Tool[Any]]):
         )
 
     def asking(self, against: Against) -> "Toolset":
-        return Toolset(self._offered, self._refused, against, self._since, self._for_model)
+        return Toolset(
+            self._offered, self._refused, against, self._since, self._for_model, self.specs
+        )
 
     def watching(self, since: Since, for_model: ForModel) -> "Toolset":
         """The same, knowing what has come to speak against a tool after it was offered, and what does
         when another model asks for it than the one that was chosen."""
-        return Toolset(self._offered, self._refused, self._against, since, for_model)
+        return Toolset(self._offered, self._refused, self._against, since, for_model, self.specs)
 
     def asked_by(self, model: str) -> "Toolset":
         """The same for calls of a model that answers in the place of the chosen one: both must be allowed
@@ -83,7 +90,9 @@ class Toolset(Mapping[str, Tool[Any]]):
         def since(tool: ToolDeclaration) -> str | None:
             return self._since(tool) or self._for_model(model, tool)
 
-        return Toolset(self._offered, self._refused, self._against, since, self._for_model)
+        return Toolset(
+            self._offered, self._refused, self._against, since, self._for_model, self.specs
+        )
 
     def is_taken_away(self, name: str) -> bool:
         """Whether the rules have changed since, and are against this tool now."""
@@ -125,7 +134,10 @@ class Toolsets:
     ) -> None:
         self.known = _loaded(tools)
         self._config = config
-        self._is_sandboxed = is_sandboxed
+        # What is decided by the rules alone holds as long as they do.
+        self._is_sandboxed = lru_cache(CHOICES_MAX)(
+            lambda key, authority, _epoch: is_sandboxed(key, authority)
+        )
         self._servers = servers
         self._chosen = lru_cache(CHOICES_MAX)(self._choose)
 
@@ -150,7 +162,7 @@ class Toolsets:
             may_spawn=authority.may_spawn,
             arms=authority.arms,
         )
-        sandboxed = self._is_sandboxed(key, authority).allowed
+        sandboxed = self._is_sandboxed(key, authority, self._config.epoch).allowed
         return Case(key.agent_id, model, sandboxed, key.is_subagent, given, self._config.epoch)
 
     def _since(

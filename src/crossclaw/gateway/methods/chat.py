@@ -30,6 +30,7 @@ from crossclaw.sessions.fitting import read_page
 from crossclaw.sessions.intake import Intake
 from crossclaw.sessions.stopping import Stopping
 
+FROM_PAGE = Provenance("person", source_channel="webchat")
 HISTORY_BYTES_MAX = 6 * 1024 * 1024  # what a client can show; the rest is a page away
 
 Filled = Annotated[str, msgspec.Meta(min_length=1)]
@@ -135,7 +136,7 @@ class Chat:
                 to=SessionNamed(params.session_key),
                 text=params.message,
                 attachments=blocks_of(params.attachments),
-                origin=Provenance("person", source_channel="webchat"),
+                origin=FROM_PAGE,
                 caller=caller,
                 request=RequestId(id=run_id, words=("chat", params.message, *pictures)),
                 run_id=run_id,

@@ -18,7 +18,7 @@ from crossclaw.domain.media import (
     stored_in,
     with_sources,
 )
-from crossclaw.domain.messages import MediaSource, Message, UserMessage
+from crossclaw.domain.messages import AssistantMessage, MediaSource, Message, UserMessage
 from crossclaw.domain.sessions import Entry
 from crossclaw.ledger.media import DescribeMedia, DropMedia, KeepMedia, MediaWords
 from crossclaw.ledger.sqlite.writer import Transaction
@@ -63,7 +63,7 @@ def keep_waiting(
     transaction: Transaction, agent_id: str, run_id: str, message: UserMessage, at: int
 ) -> UserMessage:
     """The message of a run as the inbox has it."""
-    if next(sources_in(message), None) is None:
+    if isinstance(message.content, str) or next(sources_in(message), None) is None:
         return message
     return with_sources(
         message, partial(_kept, transaction, agent_id, waiting_holder(run_id), (), at)
@@ -80,6 +80,10 @@ def keep_in_transcript(
 ) -> Message:
     """A message as a transcript has it: what it carries is put beside it, and what it names was its run's or is
     the session's already."""
+    if isinstance(message, AssistantMessage) or (
+        isinstance(message, UserMessage) and isinstance(message.content, str)
+    ):
+        return message  # nearly all: words carry nothing
     if next(sources_in(message), None) is None:
         return message
     before = (waiting_holder(run_id),) if run_id else ()

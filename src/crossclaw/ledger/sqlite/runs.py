@@ -5,7 +5,7 @@ import msgspec
 
 from crossclaw.domain.budgets import Amount, Grant
 from crossclaw.domain.errors import Busy, Fenced, Invalid, KeyReused, NotFound
-from crossclaw.domain.ids import FOLLOWS, entry_id_of, is_follower_id
+from crossclaw.domain.ids import FOLLOWS, entry_id_of
 from crossclaw.domain.keys import SessionKey, key_of
 from crossclaw.domain.messages import Message, UserMessage, decode_message, encode_message
 from crossclaw.domain.runs import NewRun, Run
@@ -45,7 +45,7 @@ _ENDED = "UPDATE runs SET status = ?, reply = ?, error = ?, ended_at = ?, owner 
 
 def submit(transaction: Transaction, op: Submit) -> Submitted:
     db, new = transaction.db, op.new
-    if is_follower_id(new.run_id) and not new.cause.chain:
+    if FOLLOWS in new.run_id and not new.cause.chain:
         raise Invalid(f"an idempotency key must not contain {FOLLOWS!r}; use another one")
     if op.dedupe is not None and (known := _find_duplicate(transaction, op)) is not None:
         return Submitted(known, duplicate=True)
@@ -139,7 +139,7 @@ def take_inbox_message(transaction: Transaction, run_id: str) -> NewEntry | None
     ).fetchone()
     if letter is None:
         return None
-    return NewEntry(entry_id=entry_id_of("message", run_id), message=_readable(letter[0]))
+    return NewEntry(message=_readable(letter[0]), entry_id=entry_id_of("message", run_id))
 
 
 def _readable(body: bytes) -> Message:
