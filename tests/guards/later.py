@@ -10,6 +10,14 @@ WAYS_OUT = "tests/sandbox/test_ways_out.py"
 
 LATER = (
     Guard(
+        17,
+        "a model service sends nobody elsewhere",
+        "providers/lines.py",
+        'event_hooks={"response": [_stay_there]},',
+        "",
+        ("tests/unit/test_provider_redirects.py",),
+    ),
+    Guard(
         10,
         "sockets of the desktop are kept away",
         "sandbox/keeper.py",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import anyio
 import anyio.to_thread
 
-from crossclaw.domain.errors import ProviderMissing
+from crossclaw.domain.errors import ProviderMissing, ProviderRefused
 
 if TYPE_CHECKING:
     import httpx2
@@ -66,6 +66,7 @@ class KeptConnections:
             timeout=httpx2.Timeout(self._silence_s, connect=self._connect_s),
             limits=httpx2.Limits(max_connections=1, keepalive_expiry=KEPT_S),
             follow_redirects=True,
+            event_hooks={"response": [_stay_there]},
         )
 
     async def _load(self) -> ssl.SSLContext:
@@ -75,6 +76,24 @@ class KeptConnections:
             if self._trust is None:
                 self._trust = await anyio.to_thread.run_sync(_trust, abandon_on_cancel=True)
             return self._trust
+
+
+async def _stay_there(response: "httpx2.Response") -> None:
+    """A service that sends elsewhere would have the conversation, and its key, taken to whom the owner never named, or
+    have us ask addresses inside of our own network."""
+    if not response.has_redirect_location:
+        return
+    here, there = response.request.url, response.request.url.join(response.headers["location"])
+    is_safer = (here.scheme, there.scheme) == ("http", "https") and here.host == there.host
+    if not is_safer and (here.scheme, here.host, here.port) != (
+        there.scheme,
+        there.host,
+        there.port,
+    ):
+        raise ProviderRefused(
+            f"{here.host} sends its callers elsewhere, to {there.scheme}://{there.host}, which is not followed; if that "
+            "is where the service is now, set baseUrl to it"
+        )
 
 
 def _trust() -> ssl.SSLContext:
