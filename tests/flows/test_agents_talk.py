@@ -1,6 +1,7 @@
 """Agents list sessions, read them and send into them, through the one door."""
 
 from pathlib import Path
+from typing import Any
 
 import anyio
 import msgspec
@@ -180,13 +181,36 @@ async def test_a_wrong_question_is_answered_with_what_would_work(
     assert complaint in result
 
 
+@pytest.mark.spec("S2", "S3")
+async def test_every_answer_of_a_send_names_the_session(tmp_path: Path) -> None:
+    async def send(**params: Any) -> dict[str, Any]:
+        answer: dict[str, Any] = await call(house, "tool.sessions_send", sessionKey=NOTES, **params)
+        assert answer.pop("runId")
+        return answer
+
+    async with open_house(tmp_path, RehearsalProvider()) as house:
+        await say(house, NOTES, "say: hi", "r1")
+        at_once = await send(message="say: one", timeoutSeconds=0)
+        waited = await send(message="say: two")
+        late = await send(message="wait: 60", timeoutSeconds=1)
+        await call(house, "sessions.patch", key=NOTES, sendPolicy="deny")
+        denied = await send(message="say: three")
+
+    assert at_once == {"status": "accepted", "sessionKey": NOTES}
+    assert waited == {"status": "ok", "reply": "two", "sessionKey": NOTES}
+    assert (late["status"], late["sessionKey"]) == ("timeout", NOTES)
+    assert denied == {
+        "status": "error", "error": "send blocked by session policy", "sessionKey": NOTES,
+    }  # fmt: skip
+
+
 @pytest.mark.spec("L1", "L2")
 async def test_sessions_that_rested_longer_are_left_out(tmp_path: Path) -> None:
     async with open_house(tmp_path, RehearsalProvider()) as house:
         await say(house, "agent:main:old", "say: hi", "r1")
         await anyio.sleep(600)
         await say(house, "agent:main:new", "say: hi", "r2")
-        recent = await call(house, "tool.sessions_list", activeMinutes=9.5)
+        recent = await call(house, "tool.sessions_list", activeMinutes=0.5)
         all_of_them = await call(house, "tool.sessions_list", activeMinutes=11)
 
     assert [row["key"] for row in recent["sessions"]] == ["agent:main:new"]
@@ -253,6 +277,9 @@ async def test_a_spelling_that_only_looks_right_creates_nothing(tmp_path: Path, 
         listed = await call(house, "sessions.list")
 
     assert listed["count"] == 0
+
+
+NOTES = "agent:main:notes"
 
 
 async def test_an_agent_that_is_not_configured_is_named_with_those_that_are(tmp_path: Path) -> None:

@@ -259,6 +259,7 @@ async def test_a_compaction_by_hand_waits_for_its_turn_and_keeps_the_history(
         before = await call(house, "chat.history", sessionKey="main")
         done = await call(house, "sessions.compact", key="main", instructions="mind the names")
         after = await call(house, "chat.history", sessionKey="main")
+        last = await house.ledger.last_seq(run.session_id)
         again = await call(house, "sessions.compact", key="main", maxLines=400)
         await say(house, "main", "go on", "last")
         (made,) = await compactions(house, run)
@@ -266,6 +267,7 @@ async def test_a_compaction_by_hand_waits_for_its_turn_and_keeps_the_history(
     assert (none["compacted"], none["reason"]) == (False, "no sessionId")
     assert done["ok"] is True
     assert done["compacted"] is True
+    assert 1 < done["kept"] == last - made.first_kept_seq + 1
     assert made.reason == "manual"
     assert after == before
     assert (again["compacted"], "nothing to compact" in again["reason"]) == (False, True)

@@ -118,6 +118,17 @@ async def test_the_send_policy_is_explained_for_sends_and_deliveries(tmp_path: P
     assert "not set up" in nowhere["reasons"][-1]["reason"]
 
 
+async def test_what_is_not_there_is_explained_in_the_resolvers_words(tmp_path: Path) -> None:
+    nobody = "00000000-0000-4000-8000-000000000000"
+    async with open_house(tmp_path, RehearsalProvider()) as house:
+        answer = await explain(house, "main", "read", nobody)
+
+    assert (answer["allowed"], answer["exists"], answer["to"]) == (False, False, nobody)
+    assert answer["reasons"] == [
+        {"about": "existence", "allowed": False, "reason": f"unknown session: {nobody}"}
+    ]
+
+
 @pytest.mark.spec("Y4")
 @pytest.mark.parametrize(
     ("new", "reason"),

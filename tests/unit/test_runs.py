@@ -1,7 +1,7 @@
 """Small parts of the runs room: feed, slots, lanes, sweep; and the history's bounds."""
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -370,9 +370,12 @@ async def test_a_timer_fires_when_it_is_due_and_once(tmp_path: Path) -> None:
 
 
 async def sweep_for(
-    folder: Path, seconds: float, fires: dict[str, Fire], timers: list[tuple[str, str]]
+    folder: Path,
+    seconds: float,
+    fires: dict[str, Fire],
+    timers: Sequence[tuple[str, str] | tuple[str, str, int]],
 ) -> int:
-    """How often it looked around; `timers` are the keys and kinds of those that are due."""
+    """How often it looked around; `timers` have a key, a kind, and when they are due, if not at once."""
     ledger, looks = SqliteLedger(folder / "l.sqlite", inline=True), 0
     await submit(ledger, "r1")
 
@@ -380,8 +383,9 @@ async def sweep_for(
         nonlocal looks
         looks += 1
 
-    for timer_key, kind in timers:
-        timer = Timer(timer_key=timer_key, agent_id="main", kind=kind, due_at=0)
+    for timer_key, kind, *due in timers:
+        due_at = due[0] if due else 0
+        timer = Timer(timer_key=timer_key, agent_id="main", kind=kind, due_at=due_at)
         await ledger.do(ArmTimer(timer=timer))
     with anyio.move_on_after(seconds):
         await Sweep(ledger, wake, VirtualClock()).serve(fires)
@@ -398,10 +402,12 @@ async def test_timers_that_nobody_knows_are_put_aside_and_told_once(
         fired.append(timer.timer_key)
 
     unknown = [(f"u{n}", "of tomorrow") for n in range(TIMERS_AT_ONCE + 1)]
-    quiet = await sweep_for(tmp_path, 59, {"bell": fire}, unknown)
+    later = ("later", "bell", 10**15)
+    quiet = await sweep_for(tmp_path, 59, {"bell": fire}, [*unknown, later])
     assert quiet == 12  # every five seconds, and at the start
     assert fired == []
     assert caplog.text.count("101 timers of kind of tomorrow are put aside") == 1
+    assert caplog.text.count("are put aside") == 1  # and nothing is said of those that are known
 
 
 async def test_a_timer_among_many_that_nobody_knows_fires_and_is_no_busy_loop(
