@@ -20,7 +20,7 @@ from crossclaw.config.tools import WebFetchTool
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import CrossclawError, Forbidden, Invalid, ToolFailed
 from crossclaw.domain.keys import SessionKey
-from crossclaw.tools import page_reader, web_fetch
+from crossclaw.tools import page_reader, readers, web_fetch
 from crossclaw.tools.contract import ToolContext
 from crossclaw.tools.egress import Egress, is_public
 from crossclaw.tools.web_fetch import WebFetch
@@ -309,7 +309,7 @@ def test_a_page_that_is_nested_too_deeply_is_an_error_and_no_crash(
 def test_a_page_that_is_built_to_be_slow_ends_with_its_call_and_leaves_nobody_at_work(
     resources: ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(web_fetch, "READING_S", 1.0)
+    monkeypatch.setattr(readers, "READING_S", 1.0)
     before = set(threading.enumerate())
     ended = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     with pytest.raises(ToolFailed, match="no text can be made of it in time"):

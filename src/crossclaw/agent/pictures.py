@@ -6,15 +6,10 @@ The same picture always becomes the same bytes, so prompt caches hold.
 """
 
 import base64
-import os
-import subprocess
-import sys
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from importlib.util import find_spec
 from typing import TypeVar
-
-import anyio
 
 from crossclaw.agent.files import AttachedFiles, FindMedia, Reader
 from crossclaw.agent.origin import marked
@@ -23,11 +18,9 @@ from crossclaw.domain.attachments import CONVERTED, sniffed
 from crossclaw.domain.messages import Document, Image, MediaSource, Text
 from crossclaw.ledger.media import MediaWords
 from crossclaw.providers.contract import Part, ToolReturn, Turn, UserTurn, in_words
-from crossclaw.sandbox.environment import host_environment
-from crossclaw.tools import page_reader, picture_reader
+from crossclaw.tools import picture_reader
+from crossclaw.tools.readers import Readers
 
-READERS_MAX = 2  # pictures that are made ready at once; the processor is there for others too
-READING_S = 2 * page_reader.READING_S
 HELD_BYTES_MAX = 32_000_000  # of pictures that are ready; one that has left is made ready again
 AS_IT_IS_BYTES, SIDE_MAX = 200_000, 2_000
 """A PNG that is no larger goes as it is: it costs little, and most are screenshots. Photos may lie on their side, a GIF
@@ -35,7 +28,6 @@ may move, and Gemini takes none."""
 
 MISSING = "its bytes are not there any more"
 BLIND = "this model cannot look at pictures"
-_PYTHON = ("PYTHONPATH", "PYTHONHOME")  # where the reader's program is found
 
 
 P = TypeVar("P", Text | Image, Part)
@@ -56,7 +48,7 @@ class Pictures:
         self._files = AttachedFiles(find_media)
         self._ready: OrderedDict[str, Image | Text] = OrderedDict()
         self._bytes = 0
-        self._readers = anyio.CapacityLimiter(READERS_MAX)
+        self._readers = Readers(picture_reader)
 
     async def shown(
         self,
@@ -152,22 +144,14 @@ class Pictures:
     async def _converted(self, image: Image, raw: bytes) -> Image | Text:
         """By another process, which is ended with the call however that ends."""
         try:
-            async with self._readers:
-                with anyio.fail_after(READING_S):
-                    read = await anyio.run_process(
-                        [sys.executable, "-P", "-m", picture_reader.__name__],
-                        input=raw,
-                        stderr=subprocess.DEVNULL,
-                        check=False,
-                        env=host_environment(os.environ, _PYTHON),
-                    )
+            read = await self._readers.read(raw)
         except TimeoutError:
             return _note(image, "it takes too long to be read")
-        if read.returncode == picture_reader.REFUSED:
-            return _note(image, read.stdout.decode("utf-8", "replace"))
-        if read.returncode:
+        if read.code == picture_reader.REFUSED:
+            return _note(image, read.output.decode("utf-8", "replace"))
+        if read.code:
             return _note(image, "it takes too much time or memory to be read")
-        media_type, _, made = read.stdout.partition(b"\n")
+        media_type, _, made = read.output.partition(b"\n")
         return _picture(media_type.decode(), made)
 
     def _keep(self, key: str, ready: Image | Text) -> None:

@@ -1,22 +1,14 @@
 """Documents: the text of a PDF, made by another process, which is ended with the call however that ends."""
 
-import os
-import subprocess
-import sys
 from importlib.util import find_spec
 from typing import NamedTuple
 
-import anyio
-
 from crossclaw.domain.errors import Invalid, ToolFailed
-from crossclaw.sandbox.environment import host_environment
-from crossclaw.tools import page_reader, pdf_reader
+from crossclaw.tools import pdf_reader
+from crossclaw.tools.readers import Readers
 
-READERS_MAX = 2  # documents that are read at once; the processor is there for others too
-READING_S = 2 * page_reader.READING_S
 SCANNED = "it has no text, only pictures of pages; send these as pictures"
 NO_READER = "to read PDFs install crossclaw[pdf]"
-_PYTHON = ("PYTHONPATH", "PYTHONHOME")  # where the reader's program is found
 
 
 class PdfText(NamedTuple):
@@ -27,7 +19,7 @@ class PdfText(NamedTuple):
 
 class Documents:
     def __init__(self) -> None:
-        self._readers = anyio.CapacityLimiter(READERS_MAX)
+        self._readers = Readers(pdf_reader)
 
     @property
     def can_read(self) -> bool:
@@ -44,20 +36,12 @@ class Documents:
         if not self.can_read:
             raise Invalid(f"{name} is a PDF; {NO_READER}")
         try:
-            async with self._readers:
-                with anyio.fail_after(READING_S):
-                    done = await anyio.run_process(
-                        [sys.executable, "-P", "-m", pdf_reader.__name__],
-                        input=data,
-                        stderr=subprocess.DEVNULL,
-                        check=False,
-                        env=host_environment(os.environ, _PYTHON),
-                    )
+            code, output = await self._readers.read(data)
         except TimeoutError:
             raise ToolFailed(f"{name} takes too long to be read") from None
-        if done.returncode == pdf_reader.REFUSED:
-            raise Invalid(f"{name} cannot be read: {done.stdout.decode('utf-8', 'replace')}")
-        if done.returncode not in (0, pdf_reader.NO_TEXT):
+        if code == pdf_reader.REFUSED:
+            raise Invalid(f"{name} cannot be read: {output.decode('utf-8', 'replace')}")
+        if code not in (0, pdf_reader.NO_TEXT):
             raise ToolFailed(f"{name} takes too much time or memory to be read")
-        count, _, text = done.stdout.partition(b"\n")
+        count, _, text = output.partition(b"\n")
         return PdfText(int(count), text.decode("utf-8", "replace"))

@@ -1,38 +1,30 @@
 """`web_fetch`: a page of the public internet as readable text."""
 
-import os
 import re
-import subprocess
-import sys
 from typing import TYPE_CHECKING, ClassVar
 
-import anyio
 import msgspec
 
 from crossclaw.config.tools import WebFetchTool
 from crossclaw.domain.errors import Invalid, ToolFailed
 from crossclaw.domain.media import shown_size
 from crossclaw.domain.tools import built_in
-from crossclaw.sandbox.environment import host_environment
 from crossclaw.tools import page_reader
 from crossclaw.tools.contract import Tool, ToolContext
 from crossclaw.tools.documents import Documents
 from crossclaw.tools.egress import Egress
+from crossclaw.tools.readers import Readers
 
 if TYPE_CHECKING:
     import httpx2
 
 BODY_BYTES_MAX = 2 * 1024 * 1024  # a long page; the text of it is far smaller
 PDF_BYTES_MAX = 16_000_000  # as much as can be sent along; it is read whole or not at all
-READERS_MAX = 2  # pages that are read at once; the processor is there for others too
-READING_S = 2 * page_reader.READING_S  # by the clock; on a busy machine the reader is not alone
 
 _TEXTS = re.compile(r"^(text/|application/([\w.-]+\+)?(json|xml|yaml|javascript)\b)")
 _HTML = re.compile(r"^(text/html|application/xhtml\+xml)\b")
 
 _CHARSET = re.compile(r"""charset\s*=\s*["']?([\w.:-]{1,40})""")
-
-_PYTHON = ("PYTHONPATH", "PYTHONHOME")  # where the reader's program is found
 
 
 class WebFetchParams(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
@@ -52,7 +44,7 @@ class WebFetch(Tool[WebFetchParams]):
     def __init__(self, egress: Egress, settings: WebFetchTool) -> None:
         self._egress = egress
         self._settings = settings
-        self._readers = anyio.CapacityLimiter(READERS_MAX)
+        self._readers = Readers(page_reader)
         self._documents = Documents()
 
     async def call(self, context: ToolContext, params: WebFetchParams) -> str:
@@ -94,24 +86,16 @@ class WebFetch(Tool[WebFetchParams]):
         html = "html" if _HTML.match(kind) else "text"
         asked = (html, _charset(kind), str(chars_max))
         try:
-            async with self._readers:
-                with anyio.fail_after(READING_S):
-                    read = await anyio.run_process(
-                        [sys.executable, "-P", "-m", page_reader.__name__, *asked],
-                        input=body,
-                        stderr=subprocess.DEVNULL,
-                        check=False,
-                        env=host_environment(os.environ, _PYTHON),
-                    )
+            read = await self._readers.read(body, *asked)
         except TimeoutError:
             raise ToolFailed(
                 "the page is built so that no text can be made of it in time"
             ) from None
-        if read.returncode == page_reader.TOO_DEEP:
+        if read.code == page_reader.TOO_DEEP:
             raise ToolFailed("the page is nested too deeply to be read")
-        if read.returncode:
+        if read.code:
             raise ToolFailed("the page takes too much time or memory to be read")
-        count, _, text = read.stdout.partition(b"\n")
+        count, _, text = read.output.partition(b"\n")
         shown = text.decode("utf-8", "replace")
         return shown, int(count) - len(shown)
 

@@ -6,8 +6,8 @@ another one. The agent's own model for this request: the header x-openclaw-model
 header x-openclaw-session-key, else one for `user`, else a new one.
 """
 
-from collections.abc import AsyncGenerator, Mapping
-from typing import Any
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from uuid import UUID, uuid5
 
 import msgspec
@@ -22,7 +22,7 @@ from crossclaw.door.dispatch import Door
 from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller, TwoAnswers
 from crossclaw.gateway.frames import log_unforeseen
-from crossclaw.gateway.http.answers import problem
+from crossclaw.gateway.http.answers import invalid, json_answer, problem
 from crossclaw.gateway.http.following import Followers, Following
 
 MODEL = "openclaw"
@@ -32,6 +32,16 @@ _NAMESPACE = UUID(
 )  # of session names made from a request's key
 _SSE = {"cache-control": "no-store", "x-accel-buffering": "no", "x-content-type-options": "nosniff"}
 STILL_HERE = b": the agent is at work\n\n"
+
+
+class Streamable(Protocol):
+    """A body of a request that says whether the answer is wanted piece by piece."""
+
+    @property
+    def stream(self) -> bool | None: ...
+
+
+A = TypeVar("A", bound=Streamable)
 
 
 class UnknownModel(NotFound):
@@ -67,6 +77,17 @@ class RunOutcome(msgspec.Struct, frozen=True):
     output_tokens: int = 0
 
 
+class HttpWay(NamedTuple, Generic[A]):
+    """One of the two ways to ask: how its body reads, and how it answers."""
+
+    asked: type[A]
+    wish_of: Callable[[A], OpenAiRequest]
+    prefix: str
+    """Of the names of sessions that it begins."""
+    stream: Callable[[Principal, RunUnderWay, A], AsyncGenerator[bytes]]
+    whole: Callable[[RunUnderWay, A, "RunOutcome"], dict[str, Any]]
+
+
 class OpenAiRuns:
     def __init__(self, door: Door, followers: Followers, config: Config, ids: Ids) -> None:
         self._door = door
@@ -78,9 +99,21 @@ class OpenAiRuns:
         listed = await self._door.dispatch(Caller(principal=principal), "agents.list", {})
         return [MODEL, *(f"{MODEL}/{agent['id']}" for agent in listed.agents)]
 
-    def new_id(self, request: Request) -> str:
-        """The run's id. A program that repeats a request under one key gets one run."""
-        return request.headers.get("idempotency-key") or self._ids.new()
+    async def answer(self, request: Request, principal: Principal, way: HttpWay[A]) -> Response:
+        try:
+            asked = msgspec.json.decode(await request.body(), type=way.asked)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            return invalid(f"invalid body: {error}")
+        # A program that repeats a request under one key gets one run.
+        run_id = request.headers.get("idempotency-key") or self._ids.new()
+        try:
+            wish = way.wish_of(asked)
+            begun = await self.begin(request, principal, wish, run_id, way.prefix)
+            if asked.stream:
+                return event_stream(way.stream(principal, begun, asked))
+            return json_answer(way.whole(begun, asked, await self.said(begun)))
+        except Exception as error:  # noqa: BLE001  `failed` tells it, and logs what nobody foresaw
+            return failed(error)
 
     async def begin(
         self, request: Request, principal: Principal, wish: OpenAiRequest, run_id: str, prefix: str

@@ -11,18 +11,18 @@ from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import CrossclawError, Invalid
 from crossclaw.door.principal import Principal
 from crossclaw.gateway.edge import Endpoint
-from crossclaw.gateway.http.answers import invalid, json_answer
+from crossclaw.gateway.http.answers import json_answer
 from crossclaw.gateway.http.openai import (
     DONE,
     MODEL,
     STILL_HERE,
+    HttpWay,
     OpenAiRequest,
     OpenAiRuns,
     RunOutcome,
     RunUnderWay,
     data_file,
     data_picture,
-    event_stream,
     failed,
     failure_text,
     sse,
@@ -82,18 +82,8 @@ class _ChatDoor:
         return json_answer({"object": "list", "data": listed})
 
     async def complete(self, request: Request, principal: Principal) -> Response:
-        try:
-            asked = msgspec.json.decode(await request.body(), type=ChatAsked)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            return invalid(f"invalid body: {error}")
-        try:
-            run_id = self._asking.new_id(request)
-            begun = await self._asking.begin(request, principal, wish_of(asked), run_id, "openai")
-            if asked.stream:
-                return event_stream(self._stream(principal, begun, asked))
-            return json_answer(self._completion(begun, asked, await self._asking.said(begun)))
-        except Exception as error:  # noqa: BLE001  `failed` tells it, and logs what nobody foresaw
-            return failed(error)
+        way = HttpWay(ChatAsked, wish_of, "openai", self._stream, self._completion)
+        return await self._asking.answer(request, principal, way)
 
     def _head(self, begun: RunUnderWay, asked: ChatAsked, kind: str) -> dict[str, Any]:
         return {

@@ -11,19 +11,17 @@ from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Invalid
 from crossclaw.door.principal import Principal
 from crossclaw.gateway.edge import Endpoint
-from crossclaw.gateway.http.answers import invalid, json_answer
 from crossclaw.gateway.http.openai import (
     DONE,
     MODEL,
     STILL_HERE,
+    HttpWay,
     OpenAiRequest,
     OpenAiRuns,
     RunOutcome,
     RunUnderWay,
     data_file,
     data_picture,
-    event_stream,
-    failed,
     failure_text,
     sse,
 )
@@ -56,20 +54,13 @@ class _ResponsesDoor:
         self._clock = clock
 
     async def respond(self, request: Request, principal: Principal) -> Response:
-        try:
-            asked = msgspec.json.decode(await request.body(), type=ResponsesRequest)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            return invalid(f"invalid body: {error}")
-        try:
-            run_id = self._asking.new_id(request)
-            wish = wish_of(asked)
-            begun = await self._asking.begin(request, principal, wish, run_id, "openresponses")
-            if asked.stream:
-                return event_stream(self._stream(principal, begun, asked))
-            said = await self._asking.said(begun)
-            return json_answer(self._response(begun, asked, "completed", said))
-        except Exception as error:  # noqa: BLE001  `failed` tells it, and logs what nobody foresaw
-            return failed(error)
+        way = HttpWay(ResponsesRequest, wish_of, "openresponses", self._stream, self._whole)
+        return await self._asking.answer(request, principal, way)
+
+    def _whole(
+        self, begun: RunUnderWay, asked: ResponsesRequest, said: RunOutcome
+    ) -> dict[str, Any]:
+        return self._response(begun, asked, "completed", said)
 
     def _response(
         self,
