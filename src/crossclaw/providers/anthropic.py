@@ -9,7 +9,6 @@ from typing import Any
 from crossclaw.config.catalogue import known_facts
 from crossclaw.domain.messages import (
     AssistantBlock,
-    AssistantMessage,
     Image,
     StopReason,
     Text,
@@ -22,11 +21,9 @@ from crossclaw.providers.calls import parse_arguments, plain_letters, plain_sche
 from crossclaw.providers.contract import (
     AssistantTurn,
     CacheMarks,
-    LostSpending,
     ModelRequest,
     Part,
     Piece,
-    Tell,
     TextPiece,
     ThinkingPiece,
     ToolPiece,
@@ -35,22 +32,12 @@ from crossclaw.providers.contract import (
     Turn,
     UserTurn,
 )
-from crossclaw.providers.failures import Failures
 from crossclaw.providers.listing import size
-from crossclaw.providers.options import DEFAULTS, WireOptions, with_params
+from crossclaw.providers.options import ModelOptions
+from crossclaw.providers.parts import NO_WORDS, media_type, told
 from crossclaw.providers.room import answer_limit, thinking_budget
-from crossclaw.providers.service import (
-    CONNECT_S,
-    RETRIES,
-    SILENCE_S,
-    CallLimits,
-    ModelService,
-    clean_key,
-    host_of,
-)
+from crossclaw.providers.wire import WireAnswer, WireProvider
 
-WIRE = "the Anthropic Messages API"
-BASE_URL = "https://api.anthropic.com"
 VERSION = "2023-06-01"
 
 MARKS_MAX = 4  # of the prompt cache in one request; more are refused
@@ -66,80 +53,34 @@ _STOP: dict[str, StopReason] = {
 REFUSAL = "refusal"
 
 
-class AnthropicProvider:
-    def __init__(
-        self,
-        name: str,
-        base_url: str | None,
-        api_key: str,
-        *,
-        retries: int = RETRIES,
-        connect_timeout_s: float = CONNECT_S,
-        silence_timeout_s: float = SILENCE_S,
-        options: WireOptions = DEFAULTS,
-    ) -> None:
-        self.name = name
-        self._options = options
-        # People copy base URLs with and without /v1.
-        address = (base_url or BASE_URL).rstrip("/").removesuffix("/v1")
-        key = clean_key(name, api_key)
-        self._failures = Failures(name, host_of(name, address), WIRE, key)
-        self._address = address
-        self._service = ModelService(
-            self._failures,
-            f"{address}/v1/messages",
-            _headers(key, is_anthropic=address == BASE_URL),
-            CallLimits(retries, connect_timeout_s, silence_timeout_s, options.timeout_s),
-        )
-
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
-        answer = _Answer()
-        options, facts = self._options.of(request.model), self._options.facts(request.model)
-        params = with_params(message_params(request, facts), options.params, request.params)
-        await self._service.ask(params, answer, tell, headers=options.headers)
-        if answer.refusal is not None:
-            tell(LostSpending(answer.usage or Usage()))
-            raise self._failures.declined(answer.refusal)
-        return answer.message(self.name, request.model)
-
-    async def list_models(self) -> list[ListedModel]:
-        return await self._service.get(
-            f"{self._address}/v1/models?limit=1000",
-            lambda found: [_listed(model) for model in found.get("data") or []],
-        )
-
-    async def close(self) -> None:
-        await self._service.close()
-
-
-def _listed(model: Any) -> ListedModel:
-    return ListedModel(
-        id=model["id"],
-        name=model.get("display_name"),
-        window=size(model.get("max_input_tokens")),
-        output=size(model.get("max_tokens")),
-    )
-
-
-def _headers(key: str, *, is_anthropic: bool) -> dict[str, str]:
-    """The key goes as a bearer token, as the official SDK sends it; servers that imitate the service
-    may still look for it under its older name."""
-    headers = {"anthropic-version": VERSION, "Authorization": f"Bearer {key}"}
-    return headers if is_anthropic else {**headers, "X-Api-Key": key}
-
-
-class _Answer:
+class _Answer(WireAnswer):
     """The message under construction: blocks by their index, each a list of what arrived for it."""
 
-    def __init__(self) -> None:
-        self.finished = False
+    def __init__(self, request: ModelRequest) -> None:
+        super().__init__(request)
+        self._finished = False
         self._started: dict[int, Any] = {}
         self._parts: dict[int, list[str]] = {}
         self._signatures: dict[int, str] = {}
         self._usage: dict[str, int] = {}
         self._stop = "end_turn"
-        self.refusal: str | None = None
-        """Why the model will not answer; empty where it does not say."""
+        self._refusal: str | None = None
+
+    @property
+    def finished(self) -> bool:
+        return self._finished
+
+    @property
+    def declined(self) -> str | None:
+        return self._refusal
+
+    @property
+    def stop(self) -> StopReason:
+        return _STOP.get(self._stop, "end_turn")
+
+    @property
+    def blocks(self) -> list[AssistantBlock]:
+        return [block for index in sorted(self._started) if (block := self._block(index))]
 
     def add(self, event: Any) -> list[Piece]:
         match event["type"]:
@@ -153,9 +94,9 @@ class _Answer:
                 self._count(event.get("usage"))
                 self._stop = event["delta"].get("stop_reason") or self._stop
                 if self._stop == REFUSAL:
-                    self.refusal = _why_refused(event["delta"].get("stop_details"))
+                    self._refusal = _why_refused(event["delta"].get("stop_details"))
             case "message_stop":
-                self.finished = True
+                self._finished = True
         return []
 
     def whole(self, body: Any) -> list[Piece]:
@@ -164,20 +105,8 @@ class _Answer:
         for index, block in enumerate(body["content"]):
             pieces += self._start(index, block)
         self._stop = body.get("stop_reason") or self._stop
-        self.finished = True
+        self._finished = True
         return pieces
-
-    def end(self) -> None:
-        """This wire has an end of its own, `message_stop`."""
-
-    def message(self, provider: str, model: str) -> AssistantMessage:
-        return AssistantMessage(
-            content=[block for index in sorted(self._started) if (block := self._block(index))],
-            provider=provider,
-            model=model,
-            usage=self.usage,
-            stop_reason=_STOP.get(self._stop, "end_turn"),
-        )
 
     def _start(self, index: int, block: Any) -> list[Piece]:
         self._started[index] = block
@@ -243,6 +172,42 @@ class _Answer:
             cache_read=self._usage.get("cache_read_input_tokens", 0),
             cache_write=self._usage.get("cache_creation_input_tokens", 0),
         )
+
+
+class AnthropicProvider(WireProvider):
+    answer = _Answer
+    wire = "the Anthropic Messages API"
+    official = "https://api.anthropic.com"
+    path = "/v1/messages"
+
+    def _address(self, base_url: str) -> str:
+        return base_url.removesuffix("/v1")  # people copy it with and without
+
+    def _headers(self, key: str) -> dict[str, str]:
+        """The key goes as a bearer token, as the official SDK sends it; servers that imitate the service
+        may still look for it under its older name."""
+        headers = {"anthropic-version": VERSION, **super()._headers(key)}
+        return headers if self._base_url == self.official else {**headers, "X-Api-Key": key}
+
+    def _params(
+        self, request: ModelRequest, facts: ModelFacts, options: ModelOptions
+    ) -> dict[str, Any]:
+        return message_params(request, facts)
+
+    async def list_models(self) -> list[ListedModel]:
+        return await self._service.get(
+            f"{self._base_url}/v1/models?limit=1000",
+            lambda found: [_listed(model) for model in found.get("data") or []],
+        )
+
+
+def _listed(model: Any) -> ListedModel:
+    return ListedModel(
+        id=model["id"],
+        name=model.get("display_name"),
+        window=size(model.get("max_input_tokens")),
+        output=size(model.get("max_tokens")),
+    )
 
 
 def _why_refused(details: Any) -> str:
@@ -357,8 +322,7 @@ def _result(result: ToolReturn) -> dict[str, Any]:
 
 
 def _told(content: Iterable[Part]) -> list[dict[str, Any]]:
-    """Blank text blocks are refused by the service, so they stay behind."""
-    return [_part(part) for part in content if not isinstance(part, Text) or part.text.strip()]
+    return [_part(part) for part in told(content)]
 
 
 def _part(part: Part) -> dict[str, Any]:
@@ -375,8 +339,7 @@ def _image(image: Image) -> dict[str, Any]:
     source = image.source
     if source.type == "url":
         return {"type": "image", "source": {"type": "url", "url": source.url}}
-    media_type = source.media_type or "image/png"
-    inline = {"type": "base64", "media_type": media_type, "data": source.data}
+    inline = {"type": "base64", "media_type": media_type(image), "data": source.data}
     return {"type": "image", "source": inline}
 
 
@@ -403,4 +366,4 @@ def _is_signed(thinking: Thinking) -> bool:
 
 
 def _no_words() -> list[dict[str, Any]]:
-    return [{"type": "text", "text": "(no words)"}]
+    return [{"type": "text", "text": NO_WORDS}]

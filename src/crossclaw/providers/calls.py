@@ -6,13 +6,14 @@ model wrote>"}`; `raw_arguments` finds it again, and the loop answers such a cal
 
 import hashlib
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from crossclaw.domain import untrusted
 from crossclaw.domain.messages import ToolUse
-from crossclaw.providers.contract import AssistantTurn, ModelRequest
+from crossclaw.providers.contract import AssistantTurn, ModelRequest, ToolSpec, Turn
 
 RAW = "_raw"
 
@@ -49,13 +50,38 @@ def plain_letters(text: str) -> str:
     return re.sub(r"[^a-zA-Z0-9_-]", "_", text)
 
 
-def call_ids(request: ModelRequest) -> set[str]:
+def tool_names(turns: Sequence[Turn]) -> dict[str, str]:
+    """The tools of all calls, by their ids."""
     return {
-        block.id
-        for turn in request.turns
+        block.id: block.name
+        for turn in turns
         if isinstance(turn, AssistantTurn)
         for block in turn.content
         if isinstance(block, ToolUse)
+    }
+
+
+class OwnIds:
+    """Ids for the calls of one answer: the service's, unless it is missing or the conversation has it."""
+
+    def __init__(self, request: ModelRequest) -> None:
+        self._request = request
+        self._taken: set[str] = set()
+
+    def make(self, wanted: str | None, number: int) -> str:
+        self._taken = self._taken or set(tool_names(self._request.turns))
+        made = wanted if wanted and wanted not in self._taken else None
+        made = made or make_call_id(self._request, number)
+        self._taken.add(made)
+        return made
+
+
+def function_of(tool: ToolSpec) -> dict[str, Any]:
+    """A tool as most services want it described."""
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": plain_schema(tool.schema),
     }
 
 

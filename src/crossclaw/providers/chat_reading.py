@@ -12,16 +12,16 @@ import msgspec
 
 from crossclaw.domain.messages import (
     AssistantBlock,
-    AssistantMessage,
     StopReason,
-    Text,
     Thinking,
     ToolUse,
     Usage,
 )
-from crossclaw.providers.calls import call_ids, make_call_id, parse_arguments
+from crossclaw.providers.calls import parse_arguments
 from crossclaw.providers.contract import ModelRequest, Piece, TextPiece, ThinkingPiece, ToolPiece
+from crossclaw.providers.parts import with_thought
 from crossclaw.providers.service import ServiceSaid
+from crossclaw.providers.wire import WireAnswer
 
 _STOP: dict[str, StopReason] = {
     "stop": "end_turn",
@@ -46,12 +46,11 @@ class _Call:
         self.extra: dict[str, Any] = {}
 
 
-class ChatAnswer:
+class ChatAnswer(WireAnswer):
     """The message under construction. Calls are kept in the order in which they began."""
 
     def __init__(self, request: ModelRequest) -> None:
-        self._request = request
-        self._taken = call_ids(request)
+        super().__init__(request)
         self._thinking: list[str] = []
         self._thinking_name: str | None = None
         self._details: list[dict[str, Any]] = []
@@ -109,17 +108,9 @@ class ChatAnswer:
             ]
             self._finish = "stop"
 
-    def message(self, provider: str, model: str) -> AssistantMessage:
-        stop = _STOP.get(self._finish or "", "end_turn")
-        if stop == "end_turn" and self._calls:
-            stop = "tool_use"  # several servers say `stop` after tool calls
-        return AssistantMessage(
-            content=self._blocks(),
-            provider=provider,
-            model=model,
-            usage=self.usage,
-            stop_reason=stop,
-        )
+    @property
+    def stop(self) -> StopReason:
+        return _STOP.get(self._finish or "", "end_turn")
 
     # ── the parts of a delta ───────────────────────────────────────────────────────────────────
 
@@ -195,7 +186,7 @@ class ChatAnswer:
         there is neither index nor id, a new name does, or the same again once the arguments are whole."""
         call = self._by_index.get(index)
         if call is None or self._begins_anew(call, index, wire_id, name):
-            call = _Call(self._free_id(wire_id))
+            call = _Call(self._ids.make(wire_id, len(self._calls)))
             self._calls.append(call)
             self._by_index[index] = call
         call.wire_id = call.wire_id or wire_id
@@ -209,31 +200,20 @@ class ChatAnswer:
             return False
         return name != call.name or _is_whole("".join(call.parts))
 
-    def _free_id(self, wire_id: str | None) -> str:
-        """The server's id, unless it is missing or the conversation has it already."""
-        call_id = wire_id or make_call_id(self._request, len(self._calls))
-        if call_id in self._taken:
-            call_id = make_call_id(self._request, len(self._calls))
-        self._taken.add(call_id)
-        return call_id
-
     # ── the message ────────────────────────────────────────────────────────────────────────────
 
-    def _blocks(self) -> list[AssistantBlock]:
+    @property
+    def blocks(self) -> list[AssistantBlock]:
         thinking, text = "".join(self._thinking), "".join(self._text)
         if not thinking and CLOSE in text:  # a template that opens the tag itself
             thinking, _, text = text.partition(CLOSE)
             text = text.lstrip("\n")
-        blocks: list[AssistantBlock] = []
-        if thinking or self._details:
-            blocks.append(Thinking(thinking.strip("\n"), extra=self._state()))
-        if text:
-            blocks.append(Text(text))
+        thought = Thinking(thinking.strip("\n"), extra=self._state())
         calls = (
             ToolUse(c.id, c.name, parse_arguments("".join(c.parts)), extra=c.extra or None)
             for c in self._calls
         )
-        return [*blocks, *calls]
+        return [*with_thought(thought if thinking or self._details else None, text), *calls]
 
     def _state(self) -> dict[str, Any] | None:
         if self._details:

@@ -4,8 +4,6 @@ from typing import Any
 
 from crossclaw.domain.messages import (
     AssistantBlock,
-    AssistantMessage,
-    Image,
     StopReason,
     Text,
     Thinking,
@@ -13,107 +11,34 @@ from crossclaw.domain.messages import (
     Usage,
 )
 from crossclaw.domain.models import ListedModel, ModelFacts
-from crossclaw.providers.calls import call_ids, make_call_id, plain_schema
+from crossclaw.providers.calls import plain_schema, tool_names
 from crossclaw.providers.contract import (
     AssistantTurn,
-    LostSpending,
     ModelRequest,
     Part,
     Piece,
-    Tell,
     TextPiece,
     ThinkingPiece,
     ToolPiece,
     ToolReturn,
     Turn,
 )
-from crossclaw.providers.failures import Failures
 from crossclaw.providers.listing import size
-from crossclaw.providers.options import DEFAULTS, WireOptions, with_params
+from crossclaw.providers.options import ModelOptions, with_params
+from crossclaw.providers.parts import NO_OUTPUT, NO_SIGNATURE, NO_WORDS, media_type, pictures, told
 from crossclaw.providers.room import answer_limit, thinking_budget
-from crossclaw.providers.service import (
-    CONNECT_S,
-    RETRIES,
-    SILENCE_S,
-    CallLimits,
-    ModelService,
-    clean_key,
-    host_of,
-)
-
-WIRE = "Google's Gemini API"
-BASE_URL = "https://generativelanguage.googleapis.com/v1beta"
-NO_SIGNATURE = "skip_thought_signature_validator"
-"""Google's own word for a call that another model made (ai.google.dev/gemini-api/docs/thought-signatures)."""
+from crossclaw.providers.wire import WireAnswer, WireProvider
 
 _STOP: dict[str, StopReason] = {"STOP": "end_turn", "MAX_TOKENS": "max_tokens"}
 _MALFORMED = ("MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL")
 _UNSPECIFIED = ("FINISH_REASON_UNSPECIFIED", "OTHER", "CONTINUATION")
 
 
-class GeminiProvider:
-    def __init__(
-        self,
-        name: str,
-        base_url: str | None,
-        api_key: str,
-        *,
-        retries: int = RETRIES,
-        connect_timeout_s: float = CONNECT_S,
-        silence_timeout_s: float = SILENCE_S,
-        options: WireOptions = DEFAULTS,
-    ) -> None:
-        self.name = name
-        self._options = options
-        self._base_url = (base_url or BASE_URL).rstrip("/")
-        key = clean_key(name, api_key)
-        self._failures = Failures(name, host_of(name, self._base_url), WIRE, key)
-        self._service = ModelService(
-            self._failures,
-            self._base_url,
-            {"x-goog-api-key": key},
-            CallLimits(retries, connect_timeout_s, silence_timeout_s, options.timeout_s),
-        )
-
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
-        options, facts = self._options.of(request.model), self._options.facts(request.model)
-        params = with_config(generate_params(request, facts), options.params | request.params)
-        answer = _Answer(request)
-        model = request.model.removeprefix("models/")
-        url = f"{self._base_url}/models/{model}:streamGenerateContent?alt=sse"
-        await self._service.ask(params, answer, tell, headers=options.headers, url=url)
-        if (why := answer.declined) is not None:
-            tell(LostSpending(answer.usage or Usage()))
-            raise self._failures.declined(why)
-        return answer.message(self.name, request.model)
-
-    async def list_models(self) -> list[ListedModel]:
-        return await self._service.get(f"{self._base_url}/models?pageSize=1000", _listed)
-
-    async def close(self) -> None:
-        await self._service.close()
-
-
-def _listed(found: Any) -> list[ListedModel]:
-    return [
-        ListedModel(
-            id=model["name"].removeprefix("models/"),
-            name=model.get("displayName"),
-            window=size(model.get("inputTokenLimit")),
-            output=size(model.get("outputTokenLimit")),
-            thinks=model.get("thinking"),
-        )
-        for model in found.get("models") or []
-        if "generateContent" in (model.get("supportedGenerationMethods") or ["generateContent"])
-    ]
-
-
-class _Answer:
+class _Answer(WireAnswer):
     """Parts come one after the other; words of one kind grow together until another kind comes."""
 
     def __init__(self, request: ModelRequest) -> None:
-        self._request = request
-        self._taken = call_ids(request)
+        super().__init__(request)
         self._blocks: list[AssistantBlock] = []
         self._usage: Any = None
         self._finish: str | None = None
@@ -147,19 +72,13 @@ class _Answer:
     def whole(self, body: Any) -> list[Piece]:
         return self.add(body)
 
-    def end(self) -> None:
-        """This wire has an end of its own, the finish reason."""
+    @property
+    def blocks(self) -> list[AssistantBlock]:
+        return self._blocks
 
-    def message(self, provider: str, model: str) -> AssistantMessage:
-        calls = any(isinstance(block, ToolUse) for block in self._blocks)
-        stop = _STOP.get(self._finish or "", "end_turn")
-        return AssistantMessage(
-            content=self._blocks,
-            provider=provider,
-            model=model,
-            usage=self.usage,
-            stop_reason="tool_use" if calls and stop == "end_turn" else stop,
-        )
+    @property
+    def stop(self) -> StopReason:
+        return _STOP.get(self._finish or "", "end_turn")
 
     def _part(self, part: Any) -> list[Piece]:
         signature = part.get("thoughtSignature")
@@ -183,23 +102,55 @@ class _Answer:
 
     def _call(self, call: Any, extra: dict[str, Any] | None) -> list[Piece]:
         number = sum(isinstance(block, ToolUse) for block in self._blocks)
-        wanted = call.get("id")
-        own = wanted if wanted and wanted not in self._taken else None
-        call_id = own or make_call_id(self._request, number)
-        self._taken.add(call_id)
+        call_id = self._ids.make(call.get("id"), number)
         self._blocks.append(ToolUse(call_id, call["name"], call.get("args") or {}, extra=extra))
         return [ToolPiece(call_id, call["name"])]
 
 
+class GeminiProvider(WireProvider):
+    answer = _Answer
+    wire = "Google's Gemini API"
+    official = "https://generativelanguage.googleapis.com/v1beta"
+
+    def _headers(self, key: str) -> dict[str, str]:
+        return {"x-goog-api-key": key}
+
+    def _url(self, request: ModelRequest) -> str:
+        model = request.model.removeprefix("models/")
+        return f"{self._base_url}/models/{model}:streamGenerateContent?alt=sse"
+
+    def _params(
+        self, request: ModelRequest, facts: ModelFacts, options: ModelOptions
+    ) -> dict[str, Any]:
+        return generate_params(request, facts)
+
+    def _with_own(self, params: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+        """Fields of `generationConfig` are added to ours."""
+        shared = {ours: own.pop(name) for name, ours in _CONFIG.items() if name in own}
+        with_params(params["generationConfig"], shared, own.pop("generationConfig", None) or {})
+        return super()._with_own(params, own)
+
+    async def list_models(self) -> list[ListedModel]:
+        return await self._service.get(f"{self._base_url}/models?pageSize=1000", _listed)
+
+
+def _listed(found: Any) -> list[ListedModel]:
+    return [
+        ListedModel(
+            id=model["name"].removeprefix("models/"),
+            name=model.get("displayName"),
+            window=size(model.get("inputTokenLimit")),
+            output=size(model.get("outputTokenLimit")),
+            thinks=model.get("thinking"),
+        )
+        for model in found.get("models") or []
+        if "generateContent" in (model.get("supportedGenerationMethods") or ["generateContent"])
+    ]
+
+
 def generate_params(request: ModelRequest, facts: ModelFacts) -> dict[str, Any]:
     """The body of a request."""
-    names = {
-        block.id: block.name
-        for turn in request.turns
-        if isinstance(turn, AssistantTurn)
-        for block in turn.content
-        if isinstance(block, ToolUse)
-    }
+    names = tool_names(request.turns)
     config: dict[str, Any] = {"maxOutputTokens": answer_limit(request, facts)}
     if thinking := _thinking(request, facts):
         config["thinkingConfig"] = thinking
@@ -226,14 +177,6 @@ _CONFIG = {"temperature": "temperature", "top_p": "topP", "top_k": "topK", "seed
 """What other services take beside the conversation, and Gemini in its `generationConfig` only."""
 
 
-def with_config(body: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """The request with the config's own fields. Those of `generationConfig` are added to ours."""
-    shared = {ours: own[name] for name, ours in _CONFIG.items() if name in own}
-    with_params(body["generationConfig"], shared, own.get("generationConfig") or {})
-    rest = {n: v for n, v in own.items() if n not in _CONFIG and n != "generationConfig"}
-    return with_params(body, rest)
-
-
 def _thinking(request: ModelRequest, facts: ModelFacts) -> dict[str, Any]:
     if facts.thinking == "none" or (facts.thinking == "unknown" and request.thinking == "off"):
         return {}
@@ -249,10 +192,10 @@ def _content(turn: Turn, names: dict[str, str]) -> dict[str, Any]:
     if isinstance(turn, AssistantTurn):
         parts = [part for block in turn.content if (part := _said(block))]
         _sign_first_call(parts)
-        return {"role": "model", "parts": parts or [{"text": "(no words)"}]}
+        return {"role": "model", "parts": parts or [{"text": NO_WORDS}]}
     results = [part for result in turn.results for part in _result(result, names)]
-    told = [_told(p) for p in turn.content if not isinstance(p, Text) or p.text.strip()]
-    return {"role": "user", "parts": [*results, *told] or [{"text": "(no words)"}]}
+    parts = [*results, *map(_told, told(turn.content))]
+    return {"role": "user", "parts": parts or [{"text": NO_WORDS}]}
 
 
 def _said(block: AssistantBlock) -> dict[str, Any] | None:
@@ -276,20 +219,19 @@ def _sign_first_call(parts: list[dict[str, Any]]) -> None:
 
 def _result(result: ToolReturn, names: dict[str, str]) -> list[dict[str, Any]]:
     words = "\n".join(part.text for part in result.content if isinstance(part, Text))
-    response = {"error": words} if result.is_error else {"output": words or "(no output)"}
+    response = {"error": words} if result.is_error else {"output": words or NO_OUTPUT}
     name = names.get(result.tool_use_id, "unknown")
-    pictures = [_told(part) for part in result.content if isinstance(part, Image)]
-    return [{"functionResponse": {"name": name, "response": response}}, *pictures]
+    shown = {"functionResponse": {"name": name, "response": response}}
+    return [shown, *map(_told, pictures(result))]
 
 
 def _told(part: Part) -> dict[str, Any]:
     if isinstance(part, Text):
         return {"text": part.text}
     source = part.source
-    media_type = source.media_type or "image/png"
     if source.url:
-        return {"fileData": {"mimeType": media_type, "fileUri": source.url}}
-    return {"inlineData": {"mimeType": media_type, "data": source.data}}
+        return {"fileData": {"mimeType": media_type(part), "fileUri": source.url}}
+    return {"inlineData": {"mimeType": media_type(part), "data": source.data}}
 
 
 def _usage(usage: Any) -> Usage | None:

@@ -12,7 +12,6 @@ from typing import Any
 from crossclaw.domain.errors import ProviderError
 from crossclaw.domain.messages import (
     AssistantBlock,
-    AssistantMessage,
     Image,
     StopReason,
     Text,
@@ -21,132 +20,35 @@ from crossclaw.domain.messages import (
     Usage,
 )
 from crossclaw.domain.models import ListedModel, ModelFacts
-from crossclaw.providers.calls import make_call_id, parse_arguments, plain_schema
+from crossclaw.providers.calls import function_of, parse_arguments, tool_names
 from crossclaw.providers.contract import (
     AssistantTurn,
     ModelRequest,
     Piece,
-    Tell,
     TextPiece,
     ThinkingPiece,
     ToolPiece,
     Turn,
     in_words,
 )
-from crossclaw.providers.failures import Failures
 from crossclaw.providers.listing import size
-from crossclaw.providers.options import DEFAULTS, WireOptions, with_params
+from crossclaw.providers.options import ModelOptions
+from crossclaw.providers.parts import NO_WORDS, result_words, said, told, with_thought
 from crossclaw.providers.room import answer_limit
 from crossclaw.providers.service import (
-    CONNECT_S,
-    RETRIES,
     SILENCE_S,
-    CallLimits,
-    ModelService,
-    clean_key,
-    host_of,
 )
+from crossclaw.providers.wire import WireAnswer, WireProvider
 
-WIRE = "the Ollama API"
-BASE_URL = "http://127.0.0.1:11434"
 LOADING_S = 600.0
 """The first word of a large model: it is read from the disk first, and nothing is sent meanwhile."""
 
 _STOP: dict[str, StopReason] = {"stop": "end_turn", "length": "max_tokens"}
 
 
-class OllamaProvider:
-    def __init__(
-        self,
-        name: str,
-        base_url: str | None,
-        api_key: str,
-        *,
-        retries: int = RETRIES,
-        connect_timeout_s: float = CONNECT_S,
-        silence_timeout_s: float = SILENCE_S,
-        options: WireOptions = DEFAULTS,
-    ) -> None:
-        self.name = name
-        self._options = options
-        # People write the address that OpenAI's clients use.
-        self._base_url = (base_url or BASE_URL).rstrip("/").removesuffix("/v1").removesuffix("/api")
-        key = clean_key(name, api_key)
-        silence_s = (
-            max(silence_timeout_s, LOADING_S)
-            if silence_timeout_s == SILENCE_S
-            else silence_timeout_s
-        )
-        self._failures = Failures(name, host_of(name, self._base_url), WIRE, key)
-        self._service = ModelService(
-            self._failures,
-            f"{self._base_url}/api/chat",
-            {"Authorization": f"Bearer {key}", "Accept": "application/x-ndjson"},
-            CallLimits(retries, connect_timeout_s, silence_s, options.timeout_s),
-        )
-
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
-        options, facts = self._options.of(request.model), self._options.facts(request.model)
-        params = chat_params(request, facts)
-        own = dict(options.params) | request.params
-        # `num_ctx` and its like stand among the options, wherever a person wrote them.
-        params["options"] |= {name: own.pop(name) for name in list(own) if name in _OPTIONS}
-        answer = _Answer(request)
-        await self._service.ask(
-            with_params(params, own), answer, tell, headers=options.headers, in_lines=True
-        )
-        return answer.message(self.name, request.model)
-
-    async def list_models(self) -> list[ListedModel]:
-        """What is installed, and what each can: nothing of it has to be written down by hand."""
-        names = await self._service.get(
-            f"{self._base_url}/api/tags",
-            lambda found: [str(model["name"]) for model in found.get("models") or []],
-        )
-        listed = []
-        for name in names:
-            try:
-                listed.append(await self.describe(name))
-            except ProviderError:
-                listed.append(ListedModel(id=name))
-        return listed
-
-    async def describe(self, model: str) -> ListedModel:
-        return await self._service.post(
-            f"{self._base_url}/api/show", {"model": model}, partial(_listed, model)
-        )
-
-    async def close(self) -> None:
-        await self._service.close()
-
-
-_OPTIONS = frozenset({"num_ctx", "num_predict", "num_gpu", "temperature", "top_p", "top_k", "seed"})
-
-
-def _listed(name: str, shown: Any) -> ListedModel:
-    """What the model was trained for, and what its Modelfile gives it (docs.ollama.com/api-reference/
-    show-model-details; 2026-11-16)."""
-    can = shown.get("capabilities")
-    windows = [
-        value
-        for key, value in (shown.get("model_info") or {}).items()
-        if key.endswith(".context_length")
-    ]
-    known = isinstance(can, list)
-    given = re.search(r"^num_ctx\s+(\d+)", str(shown.get("parameters") or ""), re.MULTILINE)
-    return ListedModel(
-        id=name,
-        window=size(*windows),
-        pictures="vision" in can if known else None,
-        tools="tools" in can if known else None,
-        thinks="thinking" in can if known else None,
-        given=int(given.group(1)) if given else None,
-    )
-
-
-class _Answer:
+class _Answer(WireAnswer):
     def __init__(self, request: ModelRequest) -> None:
-        self._request = request
+        super().__init__(request)
         self._thinking: list[str] = []
         self._text: list[str] = []
         self._calls: list[ToolUse] = []
@@ -174,7 +76,7 @@ class _Answer:
             self._text.append(text)
             pieces.append(TextPiece(text))
         for call in message.get("tool_calls") or []:
-            pieces.append(self._call(call["function"], call.get("id")))
+            pieces.append(self._call(call["function"]))
         if line.get("done"):
             self._last = line
         return pieces
@@ -182,39 +84,101 @@ class _Answer:
     def whole(self, body: Any) -> list[Piece]:
         return self.add({**body, "done": True})
 
-    def end(self) -> None:
-        """This wire has an end of its own, `done`."""
+    @property
+    def blocks(self) -> list[AssistantBlock]:
+        thought = "".join(self._thinking)
+        thinking = Thinking(thought, extra={"field": "thinking"}) if thought else None
+        return [*with_thought(thinking, "".join(self._text)), *self._calls]
 
-    def message(self, provider: str, model: str) -> AssistantMessage:
-        stop = _STOP.get(self._last.get("done_reason") or "stop", "end_turn")
-        if self._calls and stop == "end_turn":
-            stop = "tool_use"
-        blocks: list[AssistantBlock] = []
-        if self._thinking:
-            blocks.append(Thinking("".join(self._thinking), extra={"field": "thinking"}))
-        if text := "".join(self._text):
-            blocks.append(Text(text))
-        return AssistantMessage([*blocks, *self._calls], 0, provider, model, self.usage, stop)
+    @property
+    def stop(self) -> StopReason:
+        return _STOP.get(self._last.get("done_reason") or "stop", "end_turn")
 
-    def _call(self, function: Any, _id: str | None) -> Piece:
+    def _call(self, function: Any) -> Piece:
         """Its ids, where it has any, repeat in every answer: ours do not."""
         arguments = function.get("arguments")
         if isinstance(arguments, str):
             arguments = parse_arguments(arguments)
-        call_id = make_call_id(self._request, len(self._calls))
+        call_id = self._ids.make(None, len(self._calls))
         self._calls.append(ToolUse(call_id, function["name"], arguments or {}))
         return ToolPiece(call_id, function["name"])
 
 
+class OllamaProvider(WireProvider):
+    answer = _Answer
+    wire = "the Ollama API"
+    official = "http://127.0.0.1:11434"
+    path = "/api/chat"
+    in_lines = True
+
+    def __init__(self, *given: Any, silence_timeout_s: float = SILENCE_S, **options: Any) -> None:
+        silence_s = LOADING_S if silence_timeout_s == SILENCE_S else silence_timeout_s
+        super().__init__(*given, silence_timeout_s=silence_s, **options)
+
+    def _address(self, base_url: str) -> str:
+        # People write the address that OpenAI's clients use.
+        return base_url.removesuffix("/v1").removesuffix("/api")
+
+    def _headers(self, key: str) -> dict[str, str]:
+        return {**super()._headers(key), "Accept": "application/x-ndjson"}
+
+    def _params(
+        self, request: ModelRequest, facts: ModelFacts, options: ModelOptions
+    ) -> dict[str, Any]:
+        return chat_params(request, facts)
+
+    def _with_own(self, params: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+        """`num_ctx` and its like stand among the options, wherever a person wrote them."""
+        params["options"] |= {name: own.pop(name) for name in list(own) if name in _OPTIONS}
+        return super()._with_own(params, own)
+
+    async def list_models(self) -> list[ListedModel]:
+        """What is installed, and what each can: nothing of it has to be written down by hand."""
+        names = await self._service.get(
+            f"{self._base_url}/api/tags",
+            lambda found: [str(model["name"]) for model in found.get("models") or []],
+        )
+        listed = []
+        for name in names:
+            try:
+                listed.append(await self.describe(name))
+            except ProviderError:
+                listed.append(ListedModel(id=name))
+        return listed
+
+    async def describe(self, model: str) -> ListedModel:
+        return await self._service.post(
+            f"{self._base_url}/api/show", {"model": model}, partial(_listed, model)
+        )
+
+
+_OPTIONS = frozenset({"num_ctx", "num_predict", "num_gpu", "temperature", "top_p", "top_k", "seed"})
+
+
+def _listed(name: str, shown: Any) -> ListedModel:
+    """What the model was trained for, and what its Modelfile gives it (docs.ollama.com/api-reference/
+    show-model-details; 2026-11-16)."""
+    can = shown.get("capabilities")
+    windows = [
+        value
+        for key, value in (shown.get("model_info") or {}).items()
+        if key.endswith(".context_length")
+    ]
+    known = isinstance(can, list)
+    given = re.search(r"^num_ctx\s+(\d+)", str(shown.get("parameters") or ""), re.MULTILINE)
+    return ListedModel(
+        id=name,
+        window=size(*windows),
+        pictures="vision" in can if known else None,
+        tools="tools" in can if known else None,
+        thinks="thinking" in can if known else None,
+        given=int(given.group(1)) if given else None,
+    )
+
+
 def chat_params(request: ModelRequest, facts: ModelFacts) -> dict[str, Any]:
     """The body of a request."""
-    names = {
-        block.id: block.name
-        for turn in request.turns
-        if isinstance(turn, AssistantTurn)
-        for block in turn.content
-        if isinstance(block, ToolUse)
-    }
+    names = tool_names(request.turns)
     system = [{"role": "system", "content": request.system}] if request.system.strip() else []
     params: dict[str, Any] = {
         "model": request.model,
@@ -233,15 +197,7 @@ def chat_params(request: ModelRequest, facts: ModelFacts) -> dict[str, Any]:
         params["think"] = False
     if request.tools:
         params["tools"] = [
-            {
-                "type": "function",
-                "function": {
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parameters": plain_schema(tool.schema),
-                },
-            }
-            for tool in request.tools
+            {"type": "function", "function": function_of(tool)} for tool in request.tools
         ]
     return params
 
@@ -251,19 +207,18 @@ def _messages(turn: Turn, names: dict[str, str]) -> list[dict[str, Any]]:
         return [_assistant(turn.content)]
     messages = []
     for result in turn.results:
-        words = _words(result.content)
-        words = f"Error: {words}" if result.is_error else words or "(no output)"
-        message = {"role": "tool", "tool_name": names.get(result.tool_use_id, ""), "content": words}
+        name, words = names.get(result.tool_use_id, ""), result_words(result, "\n\n")
+        message = {"role": "tool", "tool_name": name, "content": words}
         messages.append(message | _pictures(result.content))
     if turn.content or not turn.results:
-        told = [in_words(part) for part in turn.content]
-        words = _words(told) or "(no words)"
-        messages.append({"role": "user", "content": words} | _pictures(told))
+        shown = [in_words(part) for part in turn.content]
+        words = _words(shown) or NO_WORDS
+        messages.append({"role": "user", "content": words} | _pictures(shown))
     return messages
 
 
 def _assistant(content: list[AssistantBlock]) -> dict[str, Any]:
-    text = "".join(block.text for block in content if isinstance(block, Text))
+    text = said(content)
     message: dict[str, Any] = {"role": "assistant", "content": text}
     thoughts = [b.thinking for b in content if isinstance(b, Thinking) and b.extra]
     if thoughts:
@@ -276,12 +231,12 @@ def _assistant(content: list[AssistantBlock]) -> dict[str, Any]:
     if calls:
         message["tool_calls"] = calls
     elif not text:
-        message["content"] = "(no words)"
+        message["content"] = NO_WORDS
     return message
 
 
 def _words(content: list[Text | Image]) -> str:
-    return "\n\n".join(p.text for p in content if isinstance(p, Text) and p.text.strip())
+    return "\n\n".join(part.text for part in told(content) if isinstance(part, Text))
 
 
 def _pictures(content: list[Text | Image]) -> dict[str, Any]:

@@ -14,98 +14,62 @@ from crossclaw.config.catalogue import known_facts
 from crossclaw.domain.errors import ProviderError, ProviderRefused
 from crossclaw.domain.messages import (
     AssistantBlock,
-    AssistantMessage,
     Document,
     Image,
     Text,
     Thinking,
     ToolUse,
-    Usage,
 )
 from crossclaw.domain.models import ListedModel, ModelFacts
-from crossclaw.providers.calls import nine_letters, plain_schema
+from crossclaw.providers.calls import function_of, nine_letters, tool_names
 from crossclaw.providers.chat_reading import ChatAnswer
 from crossclaw.providers.contract import (
     AssistantTurn,
     CacheMarks,
-    LostSpending,
     ModelRequest,
     Part,
-    Tell,
     ToolReturn,
-    ToolSpec,
     Turn,
     UserTurn,
 )
 from crossclaw.providers.dialects import WireDialect, dialect_of
-from crossclaw.providers.failures import Failures
 from crossclaw.providers.listing import named, size
-from crossclaw.providers.options import DEFAULTS, WireOptions, with_params
-from crossclaw.providers.room import answer_limit
-from crossclaw.providers.service import (
-    CONNECT_S,
-    RETRIES,
-    SILENCE_S,
-    CallLimits,
-    ModelService,
-    clean_key,
-    host_of,
+from crossclaw.providers.options import ModelOptions
+from crossclaw.providers.parts import (
+    NO_SIGNATURE,
+    NO_WORDS,
+    inline,
+    picture_url,
+    pictures,
+    result_words,
+    said,
+    told,
 )
+from crossclaw.providers.room import answer_limit
+from crossclaw.providers.wire import WireProvider
 
-WIRE = "OpenAI chat completions"
-BASE_URL = "https://api.openai.com/v1"
-
-NO_SIGNATURE = "skip_thought_signature_validator"
-"""Google's own word for a call that another model made (ai.google.dev/gemini-api/docs/thought-signatures)."""
 BETWEEN = "(The results are there.)"
 
 
-class OpenAIProvider:
-    def __init__(
-        self,
-        name: str,
-        base_url: str | None,
-        api_key: str,
-        *,
-        retries: int = RETRIES,
-        connect_timeout_s: float = CONNECT_S,
-        silence_timeout_s: float = SILENCE_S,
-        options: WireOptions = DEFAULTS,
-    ) -> None:
-        self.name = name
-        self._options = options
-        self._base_url = (base_url or BASE_URL).rstrip("/")
-        key = clean_key(name, api_key)
-        self._failures = Failures(name, host_of(name, self._base_url), WIRE, key)
-        self._service = ModelService(
-            self._failures,
-            f"{self._base_url}/chat/completions",
-            {"Authorization": f"Bearer {key}"},
-            CallLimits(retries, connect_timeout_s, silence_timeout_s, options.timeout_s),
-        )
+class OpenAIProvider(WireProvider):
+    wire = "OpenAI chat completions"
+    official = "https://api.openai.com/v1"
+    path = "/chat/completions"
+    answer = ChatAnswer
 
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
-        options, facts = self._options.of(request.model), self._options.facts(request.model)
+    def _params(
+        self, request: ModelRequest, facts: ModelFacts, options: ModelOptions
+    ) -> dict[str, Any]:
+        is_openai = self._base_url == self.official
         dialect = dialect_of(
-            self._base_url,
-            request.model,
-            facts,
-            options.compat,
-            is_openai=self._base_url == BASE_URL,
+            self._base_url, request.model, facts, options.compat, is_openai=is_openai
         )
-        if dialect.is_openai and facts.chat_tools == "no" and request.tools:
+        if is_openai and facts.chat_tools == "no" and request.tools:
             raise ProviderRefused(
                 f"{request.model} takes no tools over chat completions; set"
                 f' models.providers.{self.name}.api to "openai-responses"'
             )
-        answer = ChatAnswer(request)
-        params = completion_params(request, facts, dialect)
-        params = with_params(params, options.params, request.params)
-        await self._service.ask(params, answer, tell, headers=options.headers)
-        if (why := answer.declined) is not None:
-            tell(LostSpending(answer.usage or Usage()))
-            raise self._failures.declined(why)
-        return answer.message(self.name, request.model)
+        return completion_params(request, facts, dialect)
 
     async def list_models(self) -> list[ListedModel]:
         return await self._service.get(
@@ -124,9 +88,6 @@ class OpenAIProvider:
                 if window := await self._service.get(f"{root}{path}", partial(read, model)):
                     return msgspec.structs.replace(found, window=window)
         return found
-
-    async def close(self) -> None:
-        await self._service.close()
 
 
 def chat_listed(model: Any) -> ListedModel:
@@ -179,7 +140,9 @@ def completion_params(
     if dialect.cache_key and request.session:
         params["prompt_cache_key"] = request.session
     if request.tools:
-        params["tools"] = [_tool(tool) for tool in request.tools]
+        params["tools"] = [
+            {"type": "function", "function": function_of(tool)} for tool in request.tools
+        ]
     if dialect.cache_marks:
         _mark(params, request.cache)
     return params
@@ -248,23 +211,8 @@ def _system(request: ModelRequest) -> list[dict[str, Any]]:
     return [{"role": "system", "content": request.system}] if request.system.strip() else []
 
 
-def _tool(tool: ToolSpec) -> dict[str, Any]:
-    function = {
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": plain_schema(tool.schema),
-    }
-    return {"type": "function", "function": function}
-
-
 def _conversation(turns: list[Turn], dialect: WireDialect) -> list[dict[str, Any]]:
-    names = {
-        block.id: block.name
-        for turn in turns
-        if isinstance(turn, AssistantTurn)
-        for block in turn.content
-        if isinstance(block, ToolUse)
-    }
+    names = tool_names(turns)
     messages: list[dict[str, Any]] = []
     for turn in turns:
         if isinstance(turn, AssistantTurn):
@@ -278,19 +226,18 @@ def _user_messages(
     turn: UserTurn, names: dict[str, str], dialect: WireDialect
 ) -> list[dict[str, Any]]:
     # A tool message holds words only: pictures follow in the user message after all results.
-    pictures = [part for result in turn.results for part in _pictures(result)]
-    told = [*pictures, *(p for p in turn.content if not isinstance(p, Text) or p.text.strip())]
-    if not turn.results and not told:
-        told = [Text("(no words)")]
+    shown = [part for result in turn.results for part in _pictures(result)] + told(turn.content)
+    if not turn.results and not shown:
+        shown = [Text(NO_WORDS)]
     results = [_tool_message(result, names, dialect) for result in turn.results]
-    between = results and told and dialect.assistant_after_results
+    between = results and shown and dialect.assistant_after_results
     bridge = [{"role": "assistant", "content": BETWEEN}] if between else []
-    return [*results, *bridge, *_user(told)]
+    return [*results, *bridge, *_user(shown)]
 
 
 def _assistant(content: list[AssistantBlock], dialect: WireDialect) -> dict[str, Any]:
     """Thinking stays behind, but for a server that wants its own back."""
-    text = "".join(block.text for block in content if isinstance(block, Text))
+    text = said(content)
     calls = [_tool_call(block, dialect) for block in content if isinstance(block, ToolUse)]
     message: dict[str, Any] = {"role": "assistant", "content": text or None, **_state(content)}
     if calls:
@@ -298,7 +245,7 @@ def _assistant(content: list[AssistantBlock], dialect: WireDialect) -> dict[str,
         if dialect.reasoning_always:
             message.setdefault("reasoning_content", "")
     elif not text:
-        message["content"] = "(no words)"
+        message["content"] = NO_WORDS
     return message
 
 
@@ -335,37 +282,34 @@ def _id(call_id: str, dialect: WireDialect) -> str:
 def _tool_message(
     result: ToolReturn, names: dict[str, str], dialect: WireDialect
 ) -> dict[str, Any]:
-    text = "\n".join(part.text for part in result.content if isinstance(part, Text))
-    if result.is_error:
-        text = f"Error: {text}"  # the wire has no field for it
     call_id = _id(result.tool_use_id, dialect)
-    message = {"role": "tool", "tool_call_id": call_id, "content": text or "(no output)"}
+    message = {"role": "tool", "tool_call_id": call_id, "content": result_words(result)}
     if dialect.names_in_results:
         message["name"] = names.get(result.tool_use_id, "unknown")
     return message
 
 
 def _pictures(result: ToolReturn) -> list[Text | Image]:
-    images: list[Text | Image] = [part for part in result.content if isinstance(part, Image)]
+    images = pictures(result)
     return [Text(f"Images from tool call {result.tool_use_id}:"), *images] if images else []
 
 
-def _user(told: list[Part]) -> list[dict[str, Any]]:
+def _user(shown: list[Part]) -> list[dict[str, Any]]:
     """Plain words go as a string: chat templates of small servers know nothing else."""
-    if not told:
+    if not shown:
         return []
-    words = [part.text for part in told if isinstance(part, Text)]
-    if len(words) == len(told):
+    words = [part.text for part in shown if isinstance(part, Text)]
+    if len(words) == len(shown):
         return [{"role": "user", "content": "\n\n".join(words)}]
-    return [{"role": "user", "content": [_part(part) for part in told]}]
+    return [{"role": "user", "content": [_part(part) for part in shown]}]
 
 
 def _part(part: Part) -> dict[str, Any]:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text}
-    source = part.source
     if isinstance(part, Document):
-        inline = f"data:{source.media_type};base64,{source.data}"
-        return {"type": "file", "file": {"filename": part.title or "file", "file_data": inline}}
-    inline = f"data:{source.media_type or 'image/png'};base64,{source.data}"
-    return {"type": "image_url", "image_url": {"url": source.url or inline}}
+        return {
+            "type": "file",
+            "file": {"filename": part.title or "file", "file_data": inline(part)},
+        }
+    return {"type": "image_url", "image_url": {"url": picture_url(part)}}

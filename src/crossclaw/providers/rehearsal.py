@@ -32,7 +32,7 @@ from crossclaw.domain.messages import (
     Thinking,
     ToolUse,
 )
-from crossclaw.providers.calls import make_call_id, parse_arguments
+from crossclaw.providers.calls import make_call_id, parse_arguments, tool_names
 from crossclaw.providers.contract import AssistantTurn, ModelRequest, Tell, Turn, UserTurn
 from crossclaw.providers.pieces import count_usage, pieces_of
 
@@ -228,13 +228,7 @@ def _last_words(request: ModelRequest) -> str:
 
 
 def _quoted_results(request: ModelRequest, turn: UserTurn) -> Iterator[str]:
-    names = {
-        block.id: block.name
-        for earlier in request.turns
-        if isinstance(earlier, AssistantTurn)
-        for block in earlier.content
-        if isinstance(block, ToolUse)
-    }
+    names = tool_names(request.turns)
     for result in turn.results:
         text = " ".join(part.text for part in result.content if isinstance(part, Text))
         failed = " failed" if result.is_error else ""

@@ -7,25 +7,25 @@ from typing import Any
 
 from crossclaw.domain.messages import (
     AssistantBlock,
-    AssistantMessage,
+    StopReason,
     Text,
     Thinking,
     ToolUse,
     Usage,
 )
-from crossclaw.providers.calls import call_ids, make_call_id, parse_arguments
+from crossclaw.providers.calls import parse_arguments
 from crossclaw.providers.contract import ModelRequest, Piece, TextPiece, ThinkingPiece, ToolPiece
 from crossclaw.providers.service import ServiceSaid
+from crossclaw.providers.wire import WireAnswer
 
 _ENDS = ("response.completed", "response.incomplete", "response.done")
 
 
-class ResponsesAnswer:
+class ResponsesAnswer(WireAnswer):
     def __init__(self, request: ModelRequest) -> None:
-        self._request = request
-        self._taken = call_ids(request)
+        super().__init__(request)
         self._items: dict[int, dict[str, Any]] = {}
-        self._ids: dict[int, str] = {}
+        self._call_ids: dict[int, str] = {}
         self._words: dict[int, list[str]] = {}
         self._response: Any = None
         self._refusal: list[str] = []
@@ -78,30 +78,19 @@ class ResponsesAnswer:
         self._end(body)
         return pieces
 
-    def end(self) -> None:
-        """This wire has an end of its own, `response.completed`."""
+    @property
+    def blocks(self) -> list[AssistantBlock]:
+        return [block for place in sorted(self._items) for block in self._blocks(place)]
 
-    def message(self, provider: str, model: str) -> AssistantMessage:
-        blocks = [block for place in sorted(self._items) for block in self._blocks(place)]
-        calls = any(isinstance(block, ToolUse) for block in blocks)
-        cut = self._why_incomplete() is not None
-        return AssistantMessage(
-            content=blocks,
-            provider=provider,
-            model=model,
-            usage=self.usage,
-            stop_reason="max_tokens" if cut else "tool_use" if calls else "end_turn",
-        )
+    @property
+    def stop(self) -> StopReason:
+        return "end_turn" if self._why_incomplete() is None else "max_tokens"
 
     def _begin(self, place: int, item: Any) -> list[Piece]:
         self._items[place] = item
         if item["type"] != "function_call":
             return []
-        wanted = item.get("call_id")
-        taken = not wanted or wanted in self._taken
-        call_id: str = make_call_id(self._request, place) if taken else wanted
-        self._taken.add(call_id)
-        self._ids[place] = call_id
+        call_id = self._call_ids[place] = self._ids.make(item.get("call_id"), place)
         return [ToolPiece(call_id, item["name"])]
 
     def _done(self, place: int, item: Any) -> list[Piece]:
@@ -137,7 +126,7 @@ class ResponsesAnswer:
             case "function_call":
                 written = item.get("arguments") or "".join(self._words.get(place, []))
                 arguments = parse_arguments(written)
-                return [ToolUse(self._ids[place], item["name"], arguments)]
+                return [ToolUse(self._call_ids[place], item["name"], arguments)]
         return []
 
 

@@ -1,0 +1,48 @@
+"""Parts of a conversation as several services want them: words, results, pictures."""
+
+from collections.abc import Iterable, Sequence
+
+from crossclaw.domain.messages import AssistantBlock, Document, Image, Text, Thinking
+from crossclaw.providers.contract import Part, ToolReturn
+
+NO_WORDS = "(no words)"
+NO_OUTPUT = "(no output)"
+NO_SIGNATURE = "skip_thought_signature_validator"
+"""Google's own word for a call that another model made (ai.google.dev/gemini-api/docs/thought-signatures)."""
+
+
+def told(content: Iterable[Part]) -> list[Part]:
+    """Blank texts are refused by most services, so they stay behind."""
+    return [part for part in content if not isinstance(part, Text) or part.text.strip()]
+
+
+def said(content: Sequence[AssistantBlock]) -> str:
+    return "".join(block.text for block in content if isinstance(block, Text))
+
+
+def result_words(result: ToolReturn, between: str = "\n") -> str:
+    """For services that have no field for errors and take no empty result."""
+    words = between.join(part.text for part in result.content if isinstance(part, Text))
+    return f"Error: {words}" if result.is_error else words or NO_OUTPUT
+
+
+def pictures(result: ToolReturn) -> list[Image]:
+    return [part for part in result.content if isinstance(part, Image)]
+
+
+def media_type(part: Image | Document) -> str:
+    return part.source.media_type or "image/png"
+
+
+def picture_url(image: Image) -> str:
+    return image.source.url or inline(image)
+
+
+def inline(part: Image | Document) -> str:
+    return f"data:{media_type(part)};base64,{part.source.data}"
+
+
+def with_thought(thinking: Thinking | None, text: str) -> list[AssistantBlock]:
+    """What was thought, then what was said, where there is any."""
+    words: list[AssistantBlock] = [Text(text)] if text else []
+    return [thinking, *words] if thinking else words
