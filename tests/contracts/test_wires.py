@@ -283,6 +283,16 @@ async def test_headers_params_and_compat_reach_the_request(
         assert "temperature" not in request.body
 
 
+async def test_every_item_of_the_responses_wire_says_what_it_is(server: FakeModelServer) -> None:
+    """OpenAI takes an assistant's words without it, llama.cpp refuses them."""
+    async with opened("responses", server) as provider:
+        await complete(
+            provider, user("a"), AssistantTurn([Text("b")]), user("c"), AssistantTurn([]), user("d")
+        )
+    said = [item for item in server.requests[0].body["input"] if item.get("role") == "assistant"]
+    assert [item["type"] for item in said] == ["message", "message"]
+
+
 async def test_fields_of_geminis_config_are_added_to_ours(server: FakeModelServer) -> None:
     own = {"generationConfig": {"responseMimeType": "application/json"}, "safetySettings": []}
     async with opened("gemini", server) as provider:

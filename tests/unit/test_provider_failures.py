@@ -74,3 +74,21 @@ def test_what_was_garbled_after_it_had_begun_may_work_again() -> None:
     assert isinstance(FAILURES.garbled(begun=True), ProviderOverloaded)
     assert "overloaded" not in str(FAILURES.garbled(begun=True))
     assert type(FAILURES.garbled(begun=False)) is ProviderError
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (500, "image input is not supported - hint: you may need to provide the mmproj"),
+        (400, "m is not a multimodal model"),
+    ],
+)
+def test_a_server_that_sees_no_pictures_refuses_and_is_not_asked_again(
+    status: int, message: str
+) -> None:
+    error = told(status, "server_error", message=message)
+
+    assert isinstance(error, ProviderRefused)
+    assert "image" in str(error) or "multimodal" in str(
+        error
+    )  # what takes pictures out of the view

@@ -78,6 +78,13 @@ _STATUS_OF_KIND = {
     "permission_error": 403,
     "not_found_error": 404,
 }
+_UNSEEN = re.compile(
+    r"(image|audio|video)( input)? (is|are) not supported|provide the mmproj"
+    r"|does not support (image|vision|multimodal)|not a multimodal model",
+    re.IGNORECASE,
+)
+"""Of a model that sees no pictures: llama.cpp says 500 to one (tools/server, with a real server; 2026-11-16), vLLM
+and others 400. It will say so every time."""
 _BAD_KEY = re.compile(
     r"(api|access)[ _-]?key (is |was )?(not valid|invalid|incorrect|expired|missing)"
     r"|(invalid|incorrect|expired|missing) (api|access)[ _-]?key",
@@ -207,6 +214,8 @@ class Failures:
                 f"{self._name}: the account has no credit left ({said}); top it up or use another key"
             )
         status = _status_of(answer)
+        if _UNSEEN.search(answer.message):
+            return self._refused(400, said)
         if _may_pass(status, answer.kinds):
             return self._later(answer, said)
         return self._refused(status, said)

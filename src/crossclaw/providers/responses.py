@@ -127,7 +127,7 @@ def _said(content: list[AssistantBlock]) -> list[dict[str, Any]]:
                 items.append(extra["reasoning"])
             case Text(text=text) if text.strip():
                 phase = {"phase": block.extra["phase"]} if block.extra else {}
-                items.append({"role": "assistant", "content": text, **phase})
+                items.append(_message(text) | phase)
             case ToolUse(id=call_id, name=name, input=arguments):
                 written = msgspec.json.encode(arguments).decode()
                 items.append(
@@ -140,7 +140,12 @@ def _said(content: list[AssistantBlock]) -> list[dict[str, Any]]:
                 )
     while items and items[-1].get("type") == "reasoning":
         items.pop()
-    return items or [{"role": "assistant", "content": NO_WORDS}]
+    return items or [_message(NO_WORDS)]
+
+
+def _message(text: str) -> dict[str, Any]:
+    """With its type, which OpenAI does not need and llama.cpp does."""
+    return {"type": "message", "role": "assistant", "content": text}
 
 
 def _output(result: ToolReturn) -> dict[str, Any]:
