@@ -5,6 +5,7 @@ import sys
 import time
 import traceback
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -417,6 +418,38 @@ async def test_a_line_that_breaks_before_the_answer_is_tried_again() -> None:
             tasks.cancel_scope.cancel()
     await provider.close()
     assert not lines
+
+
+async def test_a_kept_connection_that_the_server_has_closed_is_replaced_at_once() -> None:
+    """Without a retry that anybody would see; llama.cpp hangs up so. A new connection is not tried twice."""
+    answer = b'data: {"choices": [{"delta": {"content": "hi"}, "finish_reason": "stop"}]}\n\n'
+    length = f"content-length: {len(answer)}\r\n".encode()
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n" + length + b"\r\n"
+    connections: list[int] = []
+
+    async def serve(stream: anyio.abc.SocketStream) -> None:
+        connections.append(1)
+        async with stream:
+            await stream.receive()
+            if len(connections) < 3:
+                await stream.send(head + answer)
+                with suppress(anyio.EndOfStream):
+                    await stream.receive()  # the next request, which is left without an answer
+
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
+        port = listener.extra(anyio.abc.SocketAttribute.local_port)
+        provider = OpenAIProvider("openai", f"http://127.0.0.1:{port}", KEY, retries=0)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(listener.serve, serve)
+            assert (await complete(provider)).text == "hi"
+            assert (await complete(provider)).text == "hi"
+            assert len(connections) == 2
+            await provider.close()
+            with pytest.raises(ProviderOverloaded):
+                await complete(provider)  # a new one
+            assert len(connections) == 3
+            await provider.close()
+            tasks.cancel_scope.cancel()
 
 
 async def test_a_long_wait_is_told_and_not_slept(api: str, server: FakeModelServer) -> None:

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakSet
 
 import anyio
 import anyio.to_thread
@@ -38,6 +39,7 @@ class KeptConnections:
         self._connect_s, self._silence_s = connect_s, silence_s
         self._idle: deque[_Idle] = deque()
         """The one used last is on the right and is taken first."""
+        self._used: WeakSet[httpx2.AsyncClient] = WeakSet()
         self._trust: ssl.SSLContext | None = None
         self._loading = anyio.Lock()
 
@@ -48,7 +50,12 @@ class KeptConnections:
             yield client
         finally:
             self._idle.append(_Idle(anyio.current_time(), client))
+            self._used.add(client)
         await self._close_unused()
+
+    def was_used(self, client: "httpx2.AsyncClient") -> bool:
+        """Whether its connection may be an old one, on which the server has hung up meanwhile."""
+        return client in self._used
 
     async def close(self) -> None:
         while self._idle:

@@ -221,8 +221,17 @@ class ModelService:
         self._address = self._address or httpx2.URL(self._url)
         headers = {**self._headers, **asked.headers} if asked.headers else self._headers
         where = asked.url or self._address
-        request = httpx2.Request("POST", where, headers=headers, content=asked.body)
-        return await client.send(request, stream=True)
+
+        async def send() -> httpx2.Response:
+            request = httpx2.Request("POST", where, headers=headers, content=asked.body)
+            return await client.send(request, stream=True)
+
+        try:
+            return await send()
+        except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError):
+            if not self._lines.was_used(client):
+                raise
+        return await send()  # the server had hung up on a kept connection: this one is new
 
     async def _accepted(self, response: "httpx2.Response") -> "httpx2.Response":
         if response.is_success:
