@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 N ?= 50
 
-.PHONY: help setup run demo bubblewrap test walk proof timed guards mutants audit check check-python check-web browser bench package crash conformance local-model local-demo live docs pictures lock new release clean
+.PHONY: help setup run demo bubblewrap test walk proof timed guards mutants audit check check-python check-web browser bench package matrix crash conformance local-model local-demo live docs pictures lock new release clean
 
 ##@ Run it
 
@@ -99,6 +99,9 @@ bench: setup ## measure; prints ratios and compares with the recorded run
 
 package: setup ## build the wheel, install it by pip, pipx and uv into clean places, and use it
 	$(BIN)/python -m pytest tests/package.py --timeout 600 $(ARGS)
+
+matrix: ## a sample of the tests (ARGS=tests: all) on every Python from 3.11 on that is here
+	$(PYTHON) dev/matrix.py $(ARGS)
 
 crash: setup ## N random kill -9 under load, then the control build that must fail
 	$(BIN)/python -m tests.crash --kills $(N) $(ARGS)

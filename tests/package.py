@@ -56,7 +56,14 @@ def _clean() -> dict[str, str]:
 def test_the_wheel_has_the_page_the_migrations_and_nothing_of_the_workshop(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
 
-    for needed in ("web/index.html", "web/app.js", "web/style.css", "sandbox/etc/", "py.typed"):
+    for needed in (
+        "web/index.html",
+        "web/app.js",
+        "web/style.css",
+        "sandbox/etc/",
+        "py.typed",
+        "display/locale/es/",
+    ):
         assert any(name.startswith(f"crossclaw/{needed}") for name in names), needed
     packed = {Path(name).name for name in names if "/migrations/" in name}
     written = {path.name for path in ROOT.glob("src/crossclaw/ledger/*/migrations/*.sql")}
