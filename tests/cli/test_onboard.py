@@ -156,6 +156,8 @@ def test_a_script_with_openclaw_s_flags_sets_all_up_and_a_second_run_changes_not
     assert value["gateway"] == {"port": 18999}
     assert "sk-custom" not in config
     assert "changed" not in json.loads(key.stdout)
+    kept = person.state / "credentials" / "auth-profiles.json"
+    assert "sk-custom" in kept.read_text()
     assert str(person.config_path) not in json.loads(again.stdout)["changed"]
     assert person.config_path.read_text("utf-8") == config
 
@@ -168,13 +170,13 @@ def test_a_model_that_does_not_answer_changes_nothing_unless_the_test_is_left_ou
     environ = {"OPENAI_BASE_URL": models.openai_url}
 
     refused = types(*flags, **environ)
-    before = person.config_path.read_text("utf-8")
+    there = person.config_path.exists()
     untried = types(*flags, "--skip-health", **environ)
 
     assert refused.returncode == Exit.FAILED
     assert "openai/gpt-6-astra does not answer:" in refused.stderr
     assert "sk-no" not in refused.stderr
-    assert "gpt-6-astra" not in before
+    assert not there
     assert untried.returncode == Exit.OK
     assert "gpt-6-astra" in person.config_path.read_text("utf-8")
 
@@ -187,6 +189,7 @@ def test_a_model_that_does_not_answer_changes_nothing_unless_the_test_is_left_ou
         (["--anthropic-api-key", "a", "--openai-api-key", "b"], "--auth-choice says which"),
         (["--auth-choice", "apiKey", "--secret-input-mode", "ref"], "needs ANTHROPIC_API_KEY"),
         (["--auth-choice", "llamacpp"], "No llamacpp was found on this machine."),
+        (["--model", "gpt-4o"], "--auth-choice says it"),
         (["--mode", "remote"], "crossclaw config set gateway.mode remote"),
     ],
 )
@@ -222,3 +225,20 @@ def test_servers_of_this_machine_are_found_where_their_own_variables_say(
 def test_a_service_by_its_address_is_named_after_its_host() -> None:
     assert custom("https://llm.example.com/v1/").provider == "llm-example-com"
     assert custom("http://u:secret@127.0.0.1:1234/v1").provider == "127-0-0-1-1234"
+
+
+def test_a_key_does_not_follow_to_another_address(
+    person: Person, types: Callable[..., Done]
+) -> None:
+    flags = ("onboard", "--non-interactive", "--skip-health", "--custom-provider-id", "mine")
+    here, there = ("--custom-base-url", "http://127.0.0.1:1/v1"), ("http://127.0.0.1:2/v1",)
+    types(*flags, *here, "--model", "m", "--custom-api-key", "sk-here")
+    kept = person.state / "credentials" / "auth-profiles.json"
+    again = types(*flags, *here, "--model", "n")
+    same = kept.read_text()
+    moved = types(*flags, here[0], *there, "--model", "m")
+
+    assert (again.returncode, moved.returncode) == (Exit.OK, Exit.OK), moved.stderr
+    assert "sk-here" in same
+    assert "sk-here" not in kept.read_text()
+    assert kept.stat().st_mode & 0o777 == 0o600

@@ -31,7 +31,7 @@ from crossclaw.client.finding import served_port
 from crossclaw.config.agents import AgentConfig
 from crossclaw.config.file import ConfigFile
 from crossclaw.config.positions import KeyPath
-from crossclaw.config.profiles import keep_key
+from crossclaw.config.profiles import forget_key, keep_key
 from crossclaw.display.languages import SPOKEN, speak, tr
 from crossclaw.domain.agents import normalize_agent_id
 
@@ -113,7 +113,7 @@ def _onboard(arguments: Arguments) -> int:
         raise UsageError(
             tr("nobody is at a terminal to be asked"), hint="--non-interactive, with options"
         )
-    place = prepare(find_place())
+    place = find_place()
     report = Report(language, str(place.paths.config_path))
     if asks:
         _show(place)
@@ -152,8 +152,12 @@ def _model(
         chosen = choose_by_asking(place, _model_of(place))
     if chosen is None:
         return place
+    place = prepare(place)
+    before = place.config.models.providers.get(chosen.offer.provider)
     file = _file(place)
     put_model(file, place, chosen)
+    if before and before.base_url != chosen.offer.base_url and not chosen.offer.key:
+        forget_key(place.paths.state_dir, chosen.offer.provider)
     if chosen.offer.key:
         file.check()  # nothing is kept for a config that is refused
         kept = keep_key(place.paths.state_dir, chosen.offer.provider, chosen.offer.key)
@@ -207,9 +211,11 @@ def _agent(
         wanted["description"] = wanted["description"] or ask_text(
             tr("What is it for? One line, which other agents read"), agent.description or ""
         )
-    file = _file(place)
-    _put_agent_values(file, place, agent, wanted)
-    place = _save(file, place, report)
+    if any(wanted.values()):
+        place = prepare(place)
+        file = _file(place)
+        _put_agent_values(file, place, agent, wanted)
+        place = _save(file, place, report)
     return _second_agent(place, report) if asks else place
 
 
@@ -249,6 +255,7 @@ def _second_agent(place: StateLocation, report: Report) -> StateLocation:
         note(tr("That one is there already."))
         return place
     about = ask_text(tr("What is it for? One line, which other agents read"))
+    place = prepare(place)
     file = _file(place)
     agent = {"id": agent_id, "name": name} | ({"description": about} if about else {})
     put_agent(file, place, agent)
@@ -256,11 +263,14 @@ def _second_agent(place: StateLocation, report: Report) -> StateLocation:
 
 
 def _gateway(arguments: Arguments, place: StateLocation, report: Report) -> StateLocation:
-    wanted = {"port": arguments.gateway_port, "bind": arguments.gateway_bind}
+    asked = {"port": arguments.gateway_port, "bind": arguments.gateway_bind}
+    wanted = {name: value for name, value in asked.items() if value is not None}
+    if not wanted:
+        return place
+    place = prepare(place)
     file = _file(place)
     for name, value in wanted.items():
-        if value is not None:
-            file.put(("gateway", name), value)
+        file.put(("gateway", name), value)
     return _save(file, place, report)
 
 

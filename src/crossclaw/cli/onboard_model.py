@@ -56,6 +56,8 @@ def choose_by_flags(arguments: Arguments, place: StateLocation) -> ChosenService
     """What the options say; None where they say nothing about a model."""
     name = _named(arguments)
     if name is None:
+        if arguments.auth_choice is None and (arguments.model or arguments.api_key):
+            raise UsageError("whose model or key is it? --auth-choice says it")
         return None
     offer = _with_flags(_flagged_offer(name, arguments, place), arguments, place)
     model = arguments.model or arguments.custom_model_id or _usual(offer, place.environ)
@@ -121,6 +123,8 @@ def _with_flags(offer: ServiceOffer, arguments: Arguments, place: StateLocation)
     option = "gemini" if offer.provider == "google" else offer.provider
     option = option if option in KEY_OPTIONS else "custom"
     key = getattr(arguments, f"{option}_key", None) or arguments.api_key
+    if not key and option == "custom":
+        key = place.environ.get("CUSTOM_API_KEY")
     if arguments.model and arguments.model.startswith(f"{offer.provider}/"):
         arguments.model = arguments.model.partition("/")[2]
     if arguments.secret_input_mode == "ref":

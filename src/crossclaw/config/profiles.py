@@ -75,6 +75,16 @@ def keep_key(state_dir: Path, provider: str, key: Secret) -> Path:
     return path
 
 
+def forget_key(state_dir: Path, provider: str) -> bool:
+    """Whether there was one. A key that was given for one address must not go to another."""
+    path = kept_path(state_dir)
+    kept = _kept(path)
+    if kept.get("profiles", {}).pop(f"{provider}:default", None) is None:
+        return False
+    write_file(path, msgspec.json.format(msgspec.json.encode(kept), indent=2).decode() + "\n")
+    return True
+
+
 def _kept(path: Path) -> dict[str, Any]:
     try:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
