@@ -204,6 +204,15 @@ async def test_every_answer_of_a_send_names_the_session(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.spec("L4")
+async def test_the_last_messages_of_a_row_are_never_what_tools_answered(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider()) as house:
+        await say(house, NOTES, "tool: agents_list {}\nthen:\nsay: done", "r1")
+        (row,) = (await call(house, "tool.sessions_list", messageLimit=20))["sessions"]
+
+    assert [each["role"] for each in row["messages"]] == ["user", "assistant", "assistant"]
+
+
 @pytest.mark.spec("L1", "L2")
 async def test_sessions_that_rested_longer_are_left_out(tmp_path: Path) -> None:
     async with open_house(tmp_path, RehearsalProvider()) as house:

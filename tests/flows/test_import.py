@@ -229,6 +229,19 @@ async def test_a_transcript_that_has_grown_there_brings_what_is_new(tmp_path: Pa
     assert (session.total_tokens, session.updated_at) == (99, newer["updatedAt"])
 
 
+async def test_a_session_without_a_time_has_that_of_its_transcript(tmp_path: Path) -> None:
+    folder = a_folder(tmp_path / "there")
+    timeless = {name: value for name, value in ENTRY.items() if name != "updatedAt"}
+    write(folder, {"agent:main:main": timeless})
+    os.utime(folder / "agents/main/sessions" / f"{MAIN}.jsonl", (5, 1_234_567.5))
+    await bring(folder, tmp_path / "state")
+    ledger = SqliteLedger(tmp_path / "state" / "crossclaw.sqlite", inline=True)
+    session = await ledger.find_session_by_id(MAIN)
+    await ledger.close()
+    assert session is not None
+    assert session.updated_at == 1_234_567_500
+
+
 async def test_a_session_that_was_talked_in_here_since_stays_as_it_is(tmp_path: Path) -> None:
     folder = a_folder(tmp_path / "there")
     await bring(folder, tmp_path / "state")

@@ -127,6 +127,9 @@ def _tests_of(
     found: set[str] = set()
     for line in range(statement, mutant.line + 1):
         found |= set(lines.get(f"{mutant.file} {mutant.function} +{line - function.lineno}", ()))
+    if not found:  # nobody crosses it, or the map is older than the line
+        here = f"{mutant.file} {mutant.function} +"
+        found = {test for key, tests in lines.items() if key.startswith(here) for test in tests}
     quickest, cost = list[str](), 0.0
     for test in sorted(found & there, key=lambda each: seconds.get(each, 1.0))[:TESTS_MAX]:
         cost += seconds.get(test, 1.0)

@@ -1,0 +1,29 @@
+"""Suspects begin group by group: the next one when all of the last were heard of, or after a while."""
+
+import anyio
+import pytest
+
+from crossclaw.domain.keys import SessionKey
+from crossclaw.runs.suspects import Suspects
+
+ANA, BEN, CHO = (SessionKey.named("main", name) for name in ("ana", "ben", "cho"))
+
+
+@pytest.mark.spec("B1")
+async def test_a_group_that_says_nothing_is_waited_for_a_while_and_no_longer() -> None:
+    suspects, began = Suspects(), anyio.current_time()
+    suspects.put([[ANA, BEN], [CHO]], window_s=5)
+    turns: dict[SessionKey, float] = {}
+
+    async def wait(key: SessionKey) -> None:
+        await suspects.wait_for_turn(key)
+        turns[key] = anyio.current_time() - began
+
+    assert (len(suspects), CHO in suspects) == (3, True)
+    async with anyio.create_task_group() as tasks:
+        for key in (ANA, BEN, CHO):
+            tasks.start_soon(wait, key)
+        tasks.start_soon(suspects.serve)
+
+    assert {key: round(at) for key, at in turns.items()} == {ANA: 0, BEN: 0, CHO: 5}
+    assert (len(suspects), CHO in suspects) == (0, False)
