@@ -2,7 +2,6 @@
 
 __all__ = [
     "compaction",
-    "describing",
     "execute",
     "flushing",
     "history",
@@ -10,9 +9,10 @@ __all__ = [
     "meter",
     "origin",
     "permission",
-    "pictures",
     "prompt",
     "run_setup",
+    "session_files",
     "summary",
     "toolbox",
+    "workspace",
 ]

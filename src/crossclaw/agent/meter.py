@@ -30,13 +30,13 @@ from crossclaw.providers.contract import (
     TextPiece,
     ThinkingPiece,
 )
+from crossclaw.providers.fallback import Find
 
 WAIT_S = 120.0  # for others' calls of one budget; most take seconds, and whoever asked waits too
 AGAIN_S = 1.0  # between two looks at the account
 
 Price = Callable[[str, Usage], Awaitable[float | None]]
 """What so much of `provider/model` costs; None where nobody knows."""
-Find = Callable[[str], tuple[Provider, str]]
 
 
 RoomOf = Callable[[str, ModelRequest], int]

@@ -11,8 +11,8 @@ from crossclaw.domain.messages import AssistantMessage
 from crossclaw.domain.runs import Run
 from crossclaw.policy.credentials import Credentials
 from crossclaw.providers.contract import ModelRequest, Provider, Tell
+from crossclaw.providers.fallback import Find
 
-Find = Callable[[str], tuple[Provider, str]]
 RequireModel = Callable[[Authority, str], None]
 """Raises for a model, named as `provider/model`, that a run with this authority may not use."""
 

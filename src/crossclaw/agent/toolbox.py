@@ -11,6 +11,7 @@ import msgspec
 from crossclaw.agent.continuation import CUT_CALL
 from crossclaw.agent.view import INTERRUPTED
 from crossclaw.config.current import CurrentConfig
+from crossclaw.domain.aliases import Tell
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import (
@@ -30,7 +31,7 @@ from crossclaw.policy.sandbox import confined
 from crossclaw.providers.calls import raw_arguments
 from crossclaw.runs.feed import Feed
 from crossclaw.runs.run_store import RunStore
-from crossclaw.tools.contract import Tell, Tool, ToolContext, context_of
+from crossclaw.tools.contract import Tool, ToolContext, context_of
 from crossclaw.tools.toolset import Toolset
 
 log = logging.getLogger(__name__)

@@ -1,6 +1,5 @@
 """Building: storey by storey, in the order of the imports."""
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from crossclaw.agent.compaction import Compactor
@@ -42,7 +41,7 @@ from crossclaw.schedule.zones import local_zone, user_zone
 from crossclaw.sessions.archive import Archive
 from crossclaw.sessions.budgets import Budgets
 from crossclaw.sessions.changing import Changing
-from crossclaw.sessions.commands import Commands
+from crossclaw.sessions.commands import Commands, Dispatch
 from crossclaw.sessions.ending import Endings
 from crossclaw.sessions.exchange import Exchanges
 from crossclaw.sessions.guest_names import GuestNames
@@ -70,8 +69,6 @@ from crossclaw.tools.toolset import Toolsets
 from crossclaw.tools.web_fetch import WebFetch
 from crossclaw.tools.write import Write
 from crossclaw.transcripts.exporter import Exporter
-
-Dispatch = Callable[[Caller, str, Any], Awaitable[Any]]
 
 
 def build(resources: Resources) -> House:

@@ -6,21 +6,20 @@ under way. Opening takes a fraction of a second, and all it has to know afterwar
 
 import logging
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import anyio
 
 from crossclaw.config import Loaded, load
 from crossclaw.domain.errors import CrossclawError
+from crossclaw.gateway.methods.settings import TakeRules
 
 log = logging.getLogger(__name__)
 
 LOOK_S = 1.0  # between two looks at the files, a stat each
 BUSY_LOOK_S = 0.1  # between two looks for a quiet moment
 
-TakeRules = Callable[[Loaded], Awaitable[str | None]]
-"""Puts the secrets and rules of a config in force; answers why it cannot."""
 
 Stamp = tuple[tuple[int, int, int] | None, ...]
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from crossclaw.cli.say import console
+from crossclaw.domain.aliases import Counted
 
 Told = Callable[[str], None]
-Counted = Callable[[int, int], None]
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from crossclaw.cli.bars import Counted, counted
+from crossclaw.cli.bars import counted
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options
 from crossclaw.cli.naming import find_transcript
@@ -18,6 +18,7 @@ from crossclaw.client.peer import READ, GatewayPeer
 from crossclaw.disk.private import make_folder, new_file
 from crossclaw.display.cleaning import Clean
 from crossclaw.display.conversation import ShownMessage, conversation
+from crossclaw.domain.aliases import Counted
 from crossclaw.transcripts.jsonl import VERSION, iso_time
 
 _WINDOW = 200  # entries of one read; a window that weighs too much comes in several

@@ -23,12 +23,12 @@ from crossclaw.client.errors import (
 )
 from crossclaw.client.finding import Wanted, find_gateway, find_serving, how_to_start, taken_port
 from crossclaw.client.peer import GatewayPeer
+from crossclaw.domain.aliases import Tell
 from crossclaw.domain.errors import StoreLocked
 
 LOCKED_S_MAX = 20.0  # a neighbour's call without a gateway is over by then, or it is none
 _LOOK_AGAIN_S = 0.2
 
-Tell = Callable[[str], None]
 Locate = Callable[[], StateLocation]
 
 

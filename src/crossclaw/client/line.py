@@ -17,6 +17,7 @@ from crossclaw.client.errors import ClientError, GatewayDown, plain_errors
 from crossclaw.client.finding import GatewayAddress
 from crossclaw.client.peer import MISSED, Event, EventQueue, Listeners, SessionDefaults
 from crossclaw.client.wire import ClientName, WireConnection, open_wire
+from crossclaw.domain.aliases import Tell
 from crossclaw.domain.errors import CrossclawError
 
 AWAY_S_MAX = (
@@ -28,7 +29,6 @@ _TELL_AFTER = 3  # attempts: who takes over a config is back before, and nobody 
 _STEADY_S = 5.0  # a connection that lasted this long: the next one may be tried at once again
 
 Find = Callable[[], GatewayAddress]
-Tell = Callable[[str], None]
 
 
 class GatewayLine:

@@ -2,6 +2,7 @@
 
 __all__ = [
     "archive",
+    "growth",
     "guarding",
     "private",
     "room",

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from crossclaw.display.results import result_markdown
+from crossclaw.domain.aliases import Json
 from crossclaw.domain.exchanges import CONTROL_TOKENS
 
 ARGUMENTS_CHARS_MAX = 72  # one line on a usual terminal
@@ -18,7 +19,6 @@ _RESULT_ROLES = ("toolResult", "tool")
 _ENDED = ("stop", "end_turn")
 _CUT = ("length", "max_tokens")
 
-Json = dict[str, Any]
 Answers = dict[Any, Json]
 
 

@@ -3,6 +3,7 @@
 __all__ = [
     "addresses",
     "agents",
+    "aliases",
     "attachments",
     "authority",
     "budgets",

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from crossclaw.domain.agents import ThinkingLevel
+from crossclaw.domain.aliases import Filled
 from crossclaw.domain.authority import Authority
 
 SessionTarget = Literal["main", "isolated"]
@@ -16,8 +17,6 @@ TickStatus = Literal["running", "ok", "error", "skipped", "missed"]
 
 HEARTBEAT_OK = "HEARTBEAT_OK"
 ACK_CHARS_MAX = 300  # OpenClaw's: a remark of this length beside the token is still "all is well"
-
-Filled = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class Wired(

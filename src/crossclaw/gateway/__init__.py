@@ -14,6 +14,7 @@ __all__ = [
     "methods",
     "pairing",
     "publisher",
+    "reception",
     "run_events",
     "server",
     "watchdog",

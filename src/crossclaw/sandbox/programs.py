@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import anyio
 import anyio.abc
 import msgspec
 
+from crossclaw.domain.aliases import Tell
 from crossclaw.domain.errors import ToolFailed
 from crossclaw.sandbox import keeper
 from crossclaw.sandbox.contract import CommandLimits, Wrapped
@@ -27,8 +28,6 @@ PROGRESS_S = 0.25  # between two signs of life
 PROGRESS_CHARS = 2_000
 ENDING_S = 10.0  # a keeper takes half a second at most; a machine under load may take more
 LEFTOVER_S = 1.0  # for output still in the pipe when all is over
-
-Tell = Callable[[str], None]
 
 
 class Finished(msgspec.Struct, frozen=True):

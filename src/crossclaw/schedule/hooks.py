@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from crossclaw.domain.agents import ThinkingLevel, normalize_agent_id
+from crossclaw.domain.aliases import Filled
 from crossclaw.domain.errors import Forbidden, Invalid
 from crossclaw.domain.jobs import ACK_CHARS_MAX, WakeMode, beyond_heartbeat
 from crossclaw.domain.keys import SessionKey
@@ -31,7 +32,6 @@ NAME_CHARS_MAX = 64  # it stands in the line that says where the words come from
 Once = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 KeyFrom = Literal["request", "template", "config"]
 """Who chose the session key: the sender; the sender, within a template that begins with `hook:`; or the owner alone."""
-Filled = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class HookWakeParams(Params, frozen=True):

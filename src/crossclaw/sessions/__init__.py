@@ -20,6 +20,7 @@ __all__ = [
     "introductions",
     "queueing",
     "reading",
+    "retention",
     "revoking",
     "route",
     "rows",

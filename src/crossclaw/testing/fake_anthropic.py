@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import msgspec
 
+from crossclaw.domain.aliases import Json
 from crossclaw.domain.messages import AssistantBlock, Text, Thinking, ToolUse, Usage
 from crossclaw.providers.pieces import split_words
 from crossclaw.testing.fake_anthropic_rules import (
@@ -14,7 +15,7 @@ from crossclaw.testing.fake_anthropic_rules import (
     thinks,
 )
 from crossclaw.testing.fake_rules import ServiceRules
-from crossclaw.testing.fake_shapes import Json, Reply, Trouble, halves, sse, within
+from crossclaw.testing.fake_shapes import Reply, Trouble, halves, sse, within
 
 
 class AnthropicWire:

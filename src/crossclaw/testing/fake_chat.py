@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
+from crossclaw.domain.aliases import Json
 from crossclaw.domain.messages import Text, Thinking, ToolUse, Usage
 from crossclaw.providers.pieces import split_words
 from crossclaw.testing.fake_chat_rules import chat_complaints, chat_thinks, service_of
 from crossclaw.testing.fake_rules import ServiceRules
-from crossclaw.testing.fake_shapes import Json, Reply, Trouble, halves, sse, within
+from crossclaw.testing.fake_shapes import Reply, Trouble, halves, sse, within
 
 
 class ChatWire:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
+from crossclaw.domain.aliases import Json
 from crossclaw.domain.messages import Text, Thinking, ToolUse, Usage
 from crossclaw.providers.pieces import split_words
 from crossclaw.testing.fake_files import (
@@ -11,7 +12,7 @@ from crossclaw.testing.fake_files import (
     gemini_inline_complaint,
 )
 from crossclaw.testing.fake_rules import ALL, ServiceRules
-from crossclaw.testing.fake_shapes import Json, Reply, Trouble, sse, within
+from crossclaw.testing.fake_shapes import Reply, Trouble, sse, within
 
 _LEVELS = {
     "gemini-3-pro": {"LOW", "HIGH"},

@@ -1,11 +1,8 @@
 """What the fake services answer to plain questions: which models there are, and what one can."""
 
-from typing import Any
-
+from crossclaw.domain.aliases import Json
 from crossclaw.testing.fake_facts import CLAUDES, GPTS
 from crossclaw.testing.fake_ollama import CAN, WINDOWS
-
-Json = dict[str, Any]
 
 
 def listing(path: str, headers: dict[str, str]) -> Json | None:

@@ -4,6 +4,7 @@ import base64
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from crossclaw.domain.aliases import Json
 from crossclaw.domain.messages import Text, Thinking, ToolUse, Usage
 from crossclaw.providers.pieces import split_words
 from crossclaw.testing.fake_chat import ChatWire
@@ -12,7 +13,7 @@ from crossclaw.testing.fake_facts import gpt
 from crossclaw.testing.fake_files import openai_file_complaint
 from crossclaw.testing.fake_pictures import openai_complaint
 from crossclaw.testing.fake_rules import ALL, ServiceRules
-from crossclaw.testing.fake_shapes import Json, Reply, Trouble, halves, sse, within
+from crossclaw.testing.fake_shapes import Reply, Trouble, halves, sse, within
 
 _STOPS = {"max_tokens": "max_output_tokens", "content_filter": "content_filter"}
 

@@ -1,14 +1,14 @@
 """What all fake wires share: how a scripted answer is given, and how it is cut into events."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
+from crossclaw.domain.aliases import Json
 from crossclaw.domain.messages import AssistantBlock, Text, Thinking, ToolUse, Usage
 from crossclaw.testing.fake_rules import ServiceRules
 
-Json = dict[str, Any]
 Trouble = Literal[
     "rate_limit", "server_error", "overloaded", "unauthorized", "not_found", "quota",
     "context_overflow", "invalid",

@@ -4,12 +4,13 @@ No sockets here: `fake_models.py` serves this. A wire a file; what the services 
 in `fake_rules.py`.
 """
 
+from crossclaw.domain.aliases import Json
 from crossclaw.testing.fake_anthropic import AnthropicWire
 from crossclaw.testing.fake_chat import ChatWire
 from crossclaw.testing.fake_gemini import GeminiWire
 from crossclaw.testing.fake_ollama import OllamaWire
 from crossclaw.testing.fake_responses import ResponsesWire
-from crossclaw.testing.fake_shapes import Json, Reply, Trouble, Wire
+from crossclaw.testing.fake_shapes import Reply, Trouble, Wire
 
 __all__ = ["WIRES", "Json", "Reply", "Trouble", "Wire", "wire_at"]
 

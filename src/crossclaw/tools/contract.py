@@ -1,11 +1,12 @@
 """The tool contract: typed arguments in, text or JSON out; a failure is an answer to the model."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
+from crossclaw.domain.aliases import Tell
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.keys import SessionKey
@@ -15,10 +16,6 @@ from crossclaw.providers.contract import ToolSpec
 
 P = TypeVar("P", bound=msgspec.Struct)
 About = Mapping[str, str | dict[str, Any]]
-
-
-Tell = Callable[[str], None]
-"""Told with the end of what a slow tool has put out so far."""
 
 
 def _to_nobody(text: str) -> None:

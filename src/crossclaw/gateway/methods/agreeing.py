@@ -1,16 +1,11 @@
 """mcp.held, mcp.agree: tools of MCP servers that changed, or came, after the server was first seen. Ours: OpenClaw has none."""
 
-from typing import Annotated
-
-import msgspec
-
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import NotFound
 from crossclaw.door.registry import Caller, NoParams, Params, Result, method
+from crossclaw.gateway.frames import Filled
 from crossclaw.ledger.agreed import AgreeTool
 from crossclaw.ledger.contract import Ledger
-
-Filled = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 
 
 class Held(Result, frozen=True):

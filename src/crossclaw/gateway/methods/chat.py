@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 from crossclaw.domain.agents import ThinkingLevel
+from crossclaw.domain.aliases import Filled
 from crossclaw.domain.attachments import attached
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.messages import Document, Image, MediaSource, Provenance
@@ -33,7 +34,6 @@ from crossclaw.sessions.stopping import Stopping
 FROM_PAGE = Provenance("person", source_channel="webchat")
 HISTORY_BYTES_MAX = 6 * 1024 * 1024  # what a client can show; the rest is a page away
 
-Filled = Annotated[str, msgspec.Meta(min_length=1)]
 # It becomes a run id, an index entry and part of other ids; the longest that clients make is 64.
 RequestKey = Annotated[str, msgspec.Meta(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f]*$")]
 

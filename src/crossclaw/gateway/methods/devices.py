@@ -4,9 +4,7 @@ A device that is no administrator decides about itself only, and nobody gives aw
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Annotated, Any
-
-import msgspec
+from typing import Any
 
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.credentials import Credential
@@ -15,11 +13,11 @@ from crossclaw.door.dispatch import MissingScope
 from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller, NoParams, Params, Result, method
 from crossclaw.gateway.client import Client
+from crossclaw.gateway.devices import Filled
 from crossclaw.gateway.frames import event
 from crossclaw.gateway.handshake import POLICY_VIOLATION
 from crossclaw.gateway.pairing import Pairings, Tell, described, shown_device
 
-Filled = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
 Clients = Callable[[], Sequence[Client]]
 EndRuns = Callable[[], Awaitable[Sequence[str]]]
 """Ends the runs whose credentials have ended; answers which."""

@@ -1,15 +1,14 @@
 """guests.*: which MCP clients may come in under which name, decided by the owner. Ours."""
 
-from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
 
 import msgspec
 
 from crossclaw.door.registry import Caller, NoParams, Params, Result, method
+from crossclaw.gateway.methods.devices import EndRuns
 from crossclaw.sessions.guest_names import NAME_CHARS_MAX, GuestNames, described, guest_name
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_CHARS_MAX)]
-EndRuns = Callable[[], Awaitable[Sequence[str]]]
 
 
 class NameParams(Params, frozen=True):

@@ -11,6 +11,7 @@ import anyio
 import msgspec
 
 from crossclaw.domain import untrusted
+from crossclaw.domain.aliases import Filled
 from crossclaw.domain.errors import Busy, CrossclawError, Forbidden, Invalid
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Provenance
@@ -30,8 +31,6 @@ INVOCATIONS_MAX = 1_000  # each holds a task; devices are few
 TEXT_CHARS_MAX = 100_000  # of what a node says; a long dictation has a tenth of it
 
 NOT_BOUND = "the main session is not bound to this node (gateway.nodes.sessions)"
-
-Filled = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class NodeParams(Params, frozen=True):

@@ -25,6 +25,7 @@ from crossclaw.config.hiding import HIDDEN, without_secrets
 from crossclaw.config.positions import KeyPath
 from crossclaw.config.section import Loose, Secrets
 from crossclaw.config.source import child_of, dotted, read_text
+from crossclaw.domain.aliases import Filled
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import ConfigInvalid, Invalid
 from crossclaw.domain.secret import Secret
@@ -46,7 +47,6 @@ TakeRules = Callable[[Loaded], Awaitable[str | None]]
 """Puts secrets and rules in force; answers why it cannot."""
 
 Raw = Annotated[str, msgspec.Meta(min_length=1, max_length=2**20)]
-Filled = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class ConfigSetParams(Params, frozen=True):

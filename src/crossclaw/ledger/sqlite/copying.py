@@ -1,19 +1,17 @@
 """A consistent copy of a store while a gateway writes to it, and whether a store is whole."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import apsw
 
 from crossclaw.disk.private import make_file
+from crossclaw.domain.aliases import Counted
 from crossclaw.domain.errors import StoreError, StoreTooNew
 from crossclaw.ledger.sqlite.migrate import VERSION
 from crossclaw.ledger.sqlite.store import open_reader
 
 PAGES_A_STEP = 2_000  # 8 MB between two looks at the progress
 COUNTED = ("sessions", "entries", "runs", "jobs", "media")
-
-Counted = Callable[[int, int], None]
 
 
 def copy_store(path: Path, copy: Path, progress: Counted = lambda done, of: None) -> None:

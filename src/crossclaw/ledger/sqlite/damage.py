@@ -6,14 +6,15 @@ counted. An entry or a session that is damaged stays in its place and says so.
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import apsw
 import apsw.ext
 import msgspec
 
+from crossclaw.ledger.sqlite.rows import Row
+
 T = TypeVar("T")
-Row = tuple[Any, ...]
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError, TypeError, ValueError)
 """What a row can be whose bytes are not those that were written. The disk's own trouble is SQLite's to tell."""
