@@ -26,6 +26,8 @@ from tests.wire.serving import Peer, connect_params, dial
 SOURCE = str(Path(crossclaw.__file__).parent)
 KEY = "agent:main:walk"
 WARM = 3  # what only the first message of a session or a process needs is not the way of a message
+CHANGES_MAX = 120  # of room; a tour that takes more is one in which people get lost
+WALKS_MAX = 12  # on a busy machine a timer falls into most of them
 RESUME_AT = 1  # the operand of a RESUME; 0 where a function begins
 NOT_ON_THE_WAY = ("gateway/watchdog.py",)
 
@@ -123,7 +125,9 @@ async def _turn(peer: Peer, number: int) -> None:
 
 
 async def walk(folder: Path) -> Walk:
-    watch = Watch()
+    """The first that is short enough, else the shortest: a sweep or a tick that falls into one of them is not part
+    of the way."""
+    watch, found = Watch(), list[Walk]()
     threading.setprofile(watch.profile)
     sys.setprofile(watch.profile)
     try:
@@ -132,13 +136,18 @@ async def walk(folder: Path) -> Walk:
             await peer.ask("connect", connect_params())
             for number in range(WARM):
                 await _turn(peer, number)
-            await anyio.sleep(0.3)
-            with watch.watching():
-                await _turn(peer, WARM)
+            for number in range(WARM, WARM + WALKS_MAX):
+                await anyio.sleep(0.2)  # what the turn before has left to do is not this one's
+                watch.calls = []
+                with watch.watching():
+                    await _turn(peer, number)
+                found.append(Walk(watch.calls))
+                if found[-1].changes <= CHANGES_MAX:
+                    break
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-    return Walk(watch.calls)
+    return min(found, key=lambda each: each.changes)
 
 
 def lines(found: Walk) -> Iterator[str]:
