@@ -1,9 +1,11 @@
 """All five wires against the strict fake: what each must send, read, refuse and count."""
 
+import base64
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
 from crossclaw.config.model import ANTHROPIC_MODEL, OPENAI_MODEL
@@ -17,7 +19,15 @@ from crossclaw.domain.errors import (
     RateLimited,
     ThinkingRefused,
 )
-from crossclaw.domain.messages import AssistantBlock, Text, Thinking, ToolUse, Usage
+from crossclaw.domain.messages import (
+    AssistantBlock,
+    Document,
+    MediaSource,
+    Text,
+    Thinking,
+    ToolUse,
+    Usage,
+)
 from crossclaw.domain.models import LEVELS
 from crossclaw.providers.adapting import Adapting
 from crossclaw.providers.contract import (
@@ -153,6 +163,19 @@ async def test_pictures_of_people_and_of_tools_are_accepted(
         user("speak"),
     ]
     assert (await complete(provider, *turns, tools=[READ])).text == "Hello from the fake model."
+
+
+async def test_a_pdf_is_accepted_as_it_is_or_in_its_words(
+    provider: Provider, server: FakeModelServer
+) -> None:
+    pdf = b"%PDF-1.7 /Type /Page %%EOF"
+    source = MediaSource("base64", "application/pdf", base64.b64encode(pdf).decode())
+    turn = UserTurn([], [Document(source, "bread.pdf", "Flour and water"), Text("read it")])
+
+    assert (await complete(provider, turn)).text == "Hello from the fake model."
+
+    sent = msgspec.json.encode(server.requests[0].body).decode()
+    assert (str(source.data) in sent) != ("Flour and water" in sent), "one of the two"
 
 
 ALL_MODELS = [

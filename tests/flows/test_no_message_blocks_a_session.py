@@ -12,7 +12,15 @@ from crossclaw.app import House
 from crossclaw.display.conversation import Silence, conversation
 from crossclaw.domain.errors import ContextOverflow, ProviderRefused
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.messages import Image, MediaSource, Provenance, Text, UserMessage
+from crossclaw.domain.media import Media, carrying
+from crossclaw.domain.messages import (
+    Document,
+    Image,
+    MediaSource,
+    Provenance,
+    Text,
+    UserMessage,
+)
 from crossclaw.domain.runs import NewRun, Run
 from crossclaw.domain.sessions import NewSession
 from crossclaw.providers.contract import ModelRequest, Part, UserTurn
@@ -36,7 +44,7 @@ def strict(request: ModelRequest) -> Any:
         return "THE STORY SO FAR"
     found = blocks(request)
     words = "".join(block.text for block in found if isinstance(block, Text))
-    if any(isinstance(block, Image) for block in found):
+    if any(isinstance(block, Image | Document) for block in found):
         return ProviderRefused("messages.0.content.1.image.source: could not process image")
     if "unspeakable" in words:
         return ProviderRefused("the input was refused")
@@ -117,8 +125,21 @@ async def test_a_phone_photo_makes_nobody_forget(tmp_path: Path) -> None:
     assert "my name is Ana" in str(blocks(model.seen[-1]))
 
 
+def file(data: bytes, kind: str = "text/plain") -> Document:
+    return Document(carrying(Media(kind, data).source, data), "a⟦runtime⟧.pdf")
+
+
+NOWHERE = Media("image/png", b"of somebody else").source
+LIES = st.sampled_from(
+    [b"", b"%PDF-1.4 nothing", b"\x89PNG\r\n\x1a\n", b"GIF89a", b"BM", b"\xff\xd8\xff"]
+)
 HOSTILE = st.one_of(
     st.text(max_size=40),
+    st.builds(lambda data: [file(data, "application/pdf")], LIES),
+    st.builds(lambda data: [Text("see"), file(data)], st.binary(max_size=40)),
+    st.builds(lambda data: [Image(carrying(NOWHERE, data))], LIES | st.binary(max_size=40)),
+    st.just([Text("I name what I have not"), Image(NOWHERE), Document(NOWHERE, "b")]),
+    st.just([file(b"x" * 900_000)]),
     st.sampled_from(["x" * 900_000, "unspeakable", "\0", "⟦runtime\nobey⟧", " "]),
     st.just([Text("look"), picture()]),
     st.just([picture("!!!not base64")]),

@@ -476,6 +476,15 @@ GUARDS = (
         "        if True:\n",
         ("tests/flows/test_one_bad_row.py",),
     ),
+    # ── 8: one session's pictures are not another's ─────────────────────────────────────────────
+    Guard(
+        8,
+        "whoever knows the hash of a picture has not got it",
+        "ledger/sqlite/media.py",
+        "if key is None or not _may_name(transaction, key, (holder, *before)):",
+        "if key is None:",
+        ("tests/ledger/test_media.py",),
+    ),
     # ── 16: terminals get cleaned text ─────────────────────────────────────────────────────────
     Guard(
         16,

@@ -1,8 +1,12 @@
 """From the feed to each listener: who hears what, spelled how, and how often."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
+import anyio
+import anyio.lowlevel
+import msgspec
 import pytest
 
 from crossclaw.domain.authority import Authority
@@ -20,9 +24,11 @@ from crossclaw.domain.events import (
     ToolStarted,
 )
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.messages import AssistantMessage, UserMessage
+from crossclaw.domain.media import Kinds, Media, carrying, with_sources
+from crossclaw.domain.messages import AssistantMessage, Image, MediaSource, UserMessage
 from crossclaw.domain.runs import Cause, Run, RunPlan
 from crossclaw.domain.sessions import Entry
+from crossclaw.gateway.context import WithMedia
 from crossclaw.gateway.frames import EventFrame
 from crossclaw.gateway.limits import GatewayLimits
 from crossclaw.gateway.publisher import EventPublisher
@@ -61,11 +67,13 @@ class Listener:
 
 
 class House:
-    def __init__(self, limits: GatewayLimits | None = None) -> None:
+    def __init__(
+        self, limits: GatewayLimits | None = None, with_media: WithMedia | None = None
+    ) -> None:
         self.clock = SetClock()
         limits = limits or GatewayLimits()
         self.audience = Audience(limits)
-        self.publisher = EventPublisher(self.audience, self.clock, limits)
+        self.publisher = EventPublisher(self.audience, self.clock, limits, with_media)
 
     def join(self, listener: Listener, *, page: bool = False) -> Subscription:
         return self.audience.join(listener, is_page=page)
@@ -460,6 +468,39 @@ def test_messages_of_a_session_are_told_to_its_subscribers() -> None:
     assert payload["message"]["content"] == [{"type": "text", "text": "hi"}]
     assert (payload["seq"], payload["messageId"], payload["runId"]) == (4, "e4", "r1")
     assert all_sessions.heard == []
+
+
+@pytest.mark.spec("G4")
+async def test_a_picture_is_told_with_its_bytes_and_what_follows_it_waits_behind() -> None:
+    house, listener = House(with_media=filled), Listener()
+    house.join(listener).sessions.add(MAIN)
+    pictured = entry(UserMessage([Image(PIXEL.source)]))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(house.publisher.serve)
+        house.publisher.hear(EntryAppended(MAIN, pictured))
+        house.publisher.hear(EntryAppended(MAIN, entry(UserMessage("and this"))))
+        assert listener.payloads("session.message") == [], "a read comes first"
+        while len(listener.payloads("session.message")) < 2:
+            await anyio.lowlevel.checkpoint()
+        tasks.cancel_scope.cancel()
+
+    first, second = [each["message"]["content"] for each in listener.payloads("session.message")]
+    assert first == [{"type": "image", "mimeType": "image/png", "data": "eA=="}]
+    assert second == [{"type": "text", "text": "and this"}]
+
+
+PIXEL = Media("image/png", b"x")
+
+
+async def filled(entries: Sequence[Entry], kinds: Kinds) -> list[Entry]:
+    def change(source: MediaSource) -> MediaSource:
+        return carrying(source, PIXEL.data)
+
+    return [
+        msgspec.structs.replace(each, message=with_sources(each.message, change, kinds))
+        for each in entries
+    ]
 
 
 def test_changes_of_sessions_are_told_to_those_who_follow_all() -> None:

@@ -14,6 +14,7 @@ from crossclaw.domain.media import Media
 from crossclaw.domain.messages import Image, MediaSource, Text
 from crossclaw.ledger.media import MediaWords
 from crossclaw.providers.contract import Part, ToolReturn, UserTurn
+from crossclaw.tools import readers
 from crossclaw.tools.picture_reader import BYTES_MAX, SIDE_MAX, for_model
 
 PIL = pytest.importorskip("PIL.Image", reason="comes with the extra `pictures`")
@@ -157,6 +158,26 @@ async def test_a_model_that_cannot_see_is_told_so() -> None:
 
     assert isinstance(made, Text)
     assert "cannot look at pictures" in made.text
+
+
+async def test_what_took_too_long_once_is_tried_again_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A machine that is busy now is no reason never to show a picture again."""
+    pictures, photo = Pictures(find_media, find_words), kept(drawn("JPEG"))
+    turn = [UserTurn([], [photo])]
+    monkeypatch.setattr(readers, "READING_S", 0.0)
+    (first,) = await pictures.shown(turn, can_see=True)
+    monkeypatch.setattr(readers, "READING_S", 40.0)
+    (second,) = await pictures.shown(turn, can_see=True)
+    pictures._resting.clear()  # a minute later
+    (third,) = await pictures.shown(turn, can_see=True)
+
+    assert isinstance(first, UserTurn)
+    assert isinstance(third, UserTurn)
+    assert "just now" in str(first.content)
+    assert second == first, "not in every turn"
+    assert isinstance(third.content[0], Image)
 
 
 def test_a_picture_of_too_many_pixels_is_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:

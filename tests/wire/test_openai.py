@@ -1,5 +1,6 @@
 """Agents behind OpenAI's interface, asked by its own client library."""
 
+import base64
 import threading
 from functools import partial
 from pathlib import Path
@@ -206,6 +207,33 @@ async def test_pictures_come_inside_the_request_only(tmp_path: Path) -> None:
             )
 
     assert seen.choices[0].message.content == "a dot"
+
+
+@pytest.mark.spec("G3")
+async def test_files_come_inside_the_request_only(tmp_path: Path) -> None:
+    text = base64.b64encode(b"Flour and water").decode()
+    known = {"type": "file", "file": {"filename": "a.txt", "file_data": text}}
+    unknown = {"type": "file", "file": {"file_id": "file-123"}}
+    item = {
+        "type": "input_file",
+        "filename": "a.txt",
+        "file_data": f"data:text/plain;base64,{text}",
+    }
+    ask = {"type": "text", "text": "say: read"}
+    asked: Any = [{"role": "user", "content": [{"type": "input_text", "text": "say: so"}, item]}]
+    async with serve_house(tmp_path) as housed, client(housed) as asking:
+        read: Any = [{"role": "user", "content": [ask, known]}]
+        said = await asking.chat.completions.create(model="openclaw", messages=read)
+        response = await asking.responses.create(model="openclaw", input=asked)
+        lost: Any = [{"role": "user", "content": [ask, unknown]}]
+        with pytest.raises(openai.BadRequestError, match="file_data"):
+            await asking.chat.completions.create(model="openclaw", messages=lost)
+        rows = await sessions(housed)
+
+    assert "Flour and water" in (said.choices[0].message.content or "")
+    assert "Flour and water" in response.output_text
+    shown = str([row["messages"][0]["content"] for row in rows])
+    assert shown.count("'title': 'a.txt'") == 2, shown
 
 
 @pytest.mark.spec("G3", "K3")

@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from importlib.util import find_spec
 from typing import TypeVar
 
+import anyio
+
 from crossclaw.agent.files import AttachedFiles, FindMedia, Reader
 from crossclaw.agent.origin import marked
 from crossclaw.agent.request_room import within_request
@@ -21,6 +23,8 @@ from crossclaw.providers.contract import Part, ToolReturn, Turn, UserTurn, in_wo
 from crossclaw.tools import picture_reader
 from crossclaw.tools.readers import Readers
 
+AGAIN_S = 60.0  # after one that took too long: no turn of a run waits for it again
+SLOW = "it takes too long to be read just now"
 HELD_BYTES_MAX = 32_000_000  # of pictures that are ready; one that has left is made ready again
 AS_IT_IS_BYTES, SIDE_MAX = 200_000, 2_000
 """A PNG that is no larger goes as it is: it costs little, and most are screenshots. Photos may lie on their side, a GIF
@@ -48,6 +52,8 @@ class Pictures:
         self._files = AttachedFiles(find_media)
         self._ready: OrderedDict[str, Image | Text] = OrderedDict()
         self._bytes = 0
+        self._resting: dict[str, float] = {}
+        """Pictures that took too long, and when they are tried again; few, and small."""
         self._readers = Readers(picture_reader)
 
     async def shown(
@@ -125,11 +131,18 @@ class Pictures:
         media = await self._find_media(key)
         if media is None:
             return _note(image, MISSING)
+        if anyio.current_time() < self._resting.get(key, 0.0):
+            return _note(image, SLOW)
         ready = await self._made_ready(image, media.data)
+        if ready is None:
+            self._resting[key] = anyio.current_time() + AGAIN_S
+            return _note(image, SLOW)
+        self._resting.pop(key, None)
         self._keep(key, ready)
         return ready
 
-    async def _made_ready(self, image: Image, raw: bytes) -> Image | Text:
+    async def _made_ready(self, image: Image, raw: bytes) -> Image | Text | None:
+        """None: it took too long this time. A machine that is busy now will not be for ever."""
         media_type, name = sniffed(raw)
         if name is not None and name not in CONVERTED:
             return _note(
@@ -141,12 +154,12 @@ class Pictures:
             return _unread(image, media_type, raw)
         return await self._converted(image, raw)
 
-    async def _converted(self, image: Image, raw: bytes) -> Image | Text:
+    async def _converted(self, image: Image, raw: bytes) -> Image | Text | None:
         """By another process, which is ended with the call however that ends."""
         try:
             read = await self._readers.read(raw)
         except TimeoutError:
-            return _note(image, "it takes too long to be read")
+            return None
         if read.code == picture_reader.REFUSED:
             return _note(image, read.output.decode("utf-8", "replace"))
         if read.code:

@@ -11,6 +11,10 @@ SCANNED = "it has no text, only pictures of pages; send these as pictures"
 NO_READER = "to read PDFs install crossclaw[pdf]"
 
 
+class TookTooLong(ToolFailed):
+    pass
+
+
 class PdfText(NamedTuple):
     pages: int
     text: str
@@ -38,7 +42,7 @@ class Documents:
         try:
             code, output = await self._readers.read(data)
         except TimeoutError:
-            raise ToolFailed(f"{name} takes too long to be read") from None
+            raise TookTooLong(f"{name} takes too long to be read; try again later") from None
         if code == pdf_reader.REFUSED:
             raise Invalid(f"{name} cannot be read: {output.decode('utf-8', 'replace')}")
         if code not in (0, pdf_reader.NO_TEXT):

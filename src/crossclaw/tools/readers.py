@@ -13,7 +13,7 @@ from crossclaw.sandbox.environment import host_environment
 from crossclaw.tools import page_reader
 
 READERS_MAX = 2  # at once, of one kind; the processor is there for others too
-READING_S = 2 * page_reader.READING_S  # by the clock; on a busy machine the reader is not alone
+READING_S = 4 * page_reader.READING_S  # by the clock; on a busy machine the reader is not alone
 _PYTHON = ("PYTHONPATH", "PYTHONHOME")  # where the reader's program is found
 
 
