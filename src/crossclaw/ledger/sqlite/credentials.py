@@ -6,8 +6,8 @@ import msgspec
 from crossclaw.domain.credentials import Credential, Particulars
 from crossclaw.domain.errors import NotFound
 from crossclaw.ledger.operations import DeleteCredential, PutCredential
-from crossclaw.ledger.sqlite.damage import read_rows
-from crossclaw.ledger.sqlite.rows import Row, to_json
+from crossclaw.ledger.sqlite.damage import Row, read_rows
+from crossclaw.ledger.sqlite.rows import to_json
 from crossclaw.ledger.sqlite.writer import Transaction
 
 CREDENTIAL = (

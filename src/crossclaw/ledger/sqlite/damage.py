@@ -6,13 +6,13 @@ counted. An entry or a session that is damaged stays in its place and says so.
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import apsw
 import apsw.ext
 import msgspec
 
-from crossclaw.ledger.sqlite.rows import Row
+Row = tuple[Any, ...]
 
 T = TypeVar("T")
 

@@ -9,11 +9,10 @@ from crossclaw.domain.keys import key_of
 from crossclaw.domain.sessions import Entry
 from crossclaw.domain.sight import Sight
 from crossclaw.ledger.contract import Hit
-from crossclaw.ledger.sqlite.damage import meet, read_rows
+from crossclaw.ledger.sqlite.damage import Row, meet, read_rows
 from crossclaw.ledger.sqlite.rows import (
     ENTRY,
     UNREADABLE_NOTE,
-    Row,
     damaged_entry,
     entry_of,
     to_json,

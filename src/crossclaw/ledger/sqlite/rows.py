@@ -11,9 +11,7 @@ from crossclaw.domain.messages import decode_message
 from crossclaw.domain.runs import Cause, Run, RunPlan
 from crossclaw.domain.sessions import UNBOUND, Entry, Session
 from crossclaw.ledger.operations import Delivery, Export, Timer
-from crossclaw.ledger.sqlite.damage import UNREADABLE
-
-Row = tuple[Any, ...]
+from crossclaw.ledger.sqlite.damage import UNREADABLE, Row
 
 _plan = msgspec.json.Decoder(RunPlan)
 _authority = msgspec.json.Decoder(Authority)
