@@ -9,11 +9,20 @@ import pytest
 
 from crossclaw.app import House
 from crossclaw.config import Config
+from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.errors import Invalid, ProviderRefused
-from crossclaw.domain.messages import AssistantMessage, Document, Image, Text, Usage
+from crossclaw.domain.messages import (
+    AssistantMessage,
+    Document,
+    Image,
+    MediaSource,
+    Text,
+    Usage,
+    UserMessage,
+)
 from crossclaw.domain.sight import EVERYTHING
 from crossclaw.providers.contract import ModelRequest, Part, UserTurn
-from crossclaw.testing import ScriptedProvider, open_house
+from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
 from tests.flows.talking import call, say
 from tests.unit.test_pdf import document, locked
 
@@ -210,3 +219,30 @@ async def test_without_an_image_model_a_note_says_that_a_picture_came(tmp_path: 
     assert "[A picture (image/png) is not shown: this model cannot look at pictures.]" in words(
         model.seen[0]
     )
+
+
+@pytest.mark.spec("N8")
+async def test_what_a_chat_platform_brings_along_is_in_the_message_and_is_no_command(
+    tmp_path: Path,
+) -> None:
+    picture = Image(MediaSource("base64", "image/png", DATA))
+    inbound = Inbound(
+        address=Address("memory", "ana"),
+        sender="ana",
+        text="/new",
+        message_id="1",
+        attachments=(picture,),
+    )
+    channel, model = MemoryChannel(), ScriptedProvider(["a picture"])
+    async with open_house(tmp_path, model, channels=[channel]) as house:
+        first = await house.intake.receive_inbound(inbound)
+        again = await house.intake.receive_inbound(inbound)
+        run = await house.run_store.wait(first)
+        assert run is not None
+        entries = await house.ledger.list_entries(run.session_id, limit=9)
+
+    assert first == again
+    assert run.reply == "a picture"
+    said = entries[0].message
+    assert isinstance(said, UserMessage)
+    assert [type(block) for block in said.content] == [Text, Image]
