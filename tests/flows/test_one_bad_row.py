@@ -140,12 +140,15 @@ async def test_a_damaged_session_or_run_leaves_the_others_alone(tmp_path: Path, 
         listed = await call(house, "sessions.list")
         table = await call(house, "sessions.table")
         seen = await call(house, "map.get")
+        shown = await call(house, "sessions.preview", keys=[BAD, GOOD])
         good = await say(house, GOOD, "and now?", "third")
 
         counted = house.ledger.unreadable()
 
     marks = {row["key"]: row.get("unreadable", False) for row in listed["sessions"]}
     of_session = what.startswith("a session")
+    statuses = [each["status"] for each in shown["previews"]]
+    assert statuses == ["error" if of_session else "ok", "ok"]
     assert marks == {GOOD: False, BAD: of_session}
     marks = {row["key"]: row.get("unreadable", False) for row in table["rows"]}
     assert marks == {GOOD: False, BAD: of_session}

@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 from crossclaw.config.doors import QueueMode
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.agents import normalize_agent_id
-from crossclaw.domain.errors import Invalid, NotFound
+from crossclaw.domain.errors import Invalid, NotFound, StoreDamaged
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, words_of
 from crossclaw.domain.models import LEVELS
@@ -305,17 +305,25 @@ class Sessions:
     async def preview(self, caller: Caller, params: PreviewParams) -> PreviewResult:
         previews: Rows = []
         for key in params.keys[:PREVIEW_KEYS_MAX]:
-            handle = await self._resolver.find(caller.principal, key)
-            if handle is None or handle.session is None:
-                previews.append({"key": key, "status": "missing", "items": []})
-                continue
-            entries = await self._ledger.list_entries(
-                handle.session.session_id, limit=params.limit, notes=False
-            )
-            items = [_preview(entry, params.max_chars) for entry in entries if is_said(entry)]
-            status = "ok" if items else "empty"
+            try:
+                status, items = await self._previewed(caller, key, params)
+            except StoreDamaged:  # one session's row; the others are asked for too
+                status, items = (
+                    "error",
+                    [{"role": "system", "text": UNREADABLE[: params.max_chars]}],
+                )
             previews.append({"key": key, "status": status, "items": items})
         return PreviewResult(ts=self._clock.now_ms(), previews=previews)
+
+    async def _previewed(self, caller: Caller, key: str, params: PreviewParams) -> tuple[str, Rows]:
+        handle = await self._resolver.find(caller.principal, key)
+        if handle is None or handle.session is None:
+            return "missing", []
+        entries = await self._ledger.list_entries(
+            handle.session.session_id, limit=params.limit, notes=False
+        )
+        items = [_preview(entry, params.max_chars) for entry in entries if is_said(entry)]
+        return ("ok" if items else "empty"), items
 
     @method("sessions.describe", "operator.read", "read", "One session's row.")
     async def describe(self, caller: Caller, params: KeyParams) -> DescribeResult:
