@@ -21,6 +21,7 @@ pytestmark = pytest.mark.timed
 
 TRIES = 20 if FULL else 1
 REFUSED_WITHIN_MS = 50.0
+OPEN_S = 60.0  # the first door is open until the last one is
 NEARLY_ALL = 0.9  # of the tries: now and then the machine has something else to do
 SLOW = "wait: 3000\nsay: too late"
 
@@ -37,7 +38,7 @@ End = Callable[[Peer], Awaitable[dict[str, Any]]]
 async def idle_connection(housed: Housed, begun: anyio.Event) -> None:
     async with come_in(housed) as peer:
         begun.set()
-        await peer.closed()
+        await peer.closed(OPEN_S)
 
 
 async def waiting_request(housed: Housed, begun: anyio.Event) -> None:
@@ -45,14 +46,14 @@ async def waiting_request(housed: Housed, begun: anyio.Event) -> None:
         await say(peer, "waited-for", SLOW, "agent:main:waiting")
         await peer.send("agent.wait", {"runId": "waited-for", "timeoutMs": 60_000})
         begun.set()
-        await peer.closed()
+        await peer.closed(OPEN_S)
 
 
 async def subscribed_connection(housed: Housed, begun: anyio.Event) -> None:
     async with come_in(housed) as peer:
         await peer.ask("sessions.subscribe", {})
         begun.set()
-        await peer.closed()
+        await peer.closed(OPEN_S)
 
 
 async def http_stream(housed: Housed, begun: anyio.Event) -> None:
@@ -128,7 +129,7 @@ class Device:
         async with come as (peer, answer):
             assert answer["ok"], answer
             begun.set()
-            await peer.closed()
+            await peer.closed(OPEN_S)
 
     async def device_long_poll(self, housed: Housed, begun: anyio.Event) -> None:
         await long_poll(housed, begun, self.token, "phone")

@@ -236,8 +236,8 @@ class Peer:
     async def ask(self, method: str, params: Any = None) -> dict[str, Any]:
         return await self.answer(await self.send(method, params))
 
-    async def closed(self) -> tuple[int, str]:
-        with anyio.fail_after(5), suppress(ConnectionClosed):
+    async def closed(self, within_s: float = 5) -> tuple[int, str]:
+        with anyio.fail_after(within_s), suppress(ConnectionClosed):
             while True:
                 self.events.append(json.loads(await self.socket.recv()))
         return self.socket.close_code or 0, self.socket.close_reason or ""
