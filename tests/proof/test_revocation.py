@@ -23,7 +23,7 @@ TRIES = 20 if FULL else 1
 REFUSED_WITHIN_MS = 50.0
 OPEN_S = 60.0  # the first door is open until the last one is
 NEARLY_ALL = 0.9  # of the tries: now and then the machine has something else to do
-SLOW = "wait: 3000\nsay: too late"
+SLOW = "wait: 30000\nsay: too late"  # longer than it takes to open all doors
 
 HOOK_TOKEN = "a-secret-for-hooks-that-opens-nothing-else"
 HOOKS = {"enabled": True, "token": HOOK_TOKEN}
