@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 SRC = "src/crossclaw/"
-BUILDING = SRC + "app/building.py"
+BUILDING, METHODS = SRC + "app/building.py", SRC + "app/methods.py"
 
 
 class Line(NamedTuple):
@@ -66,9 +66,9 @@ KINDS = {
     "method": Kind(
         r"[a-z]+(\.[a-z]+)+", "sessions.peek", "method.py.txt", SRC + "gateway/methods/{module}.py",
         (
-            Line(BUILDING, r"^from crossclaw\.gateway\.methods\.display import",
+            Line(METHODS, r"^from crossclaw\.gateway\.methods\.display import",
                  "from crossclaw.gateway.methods.{module} import {Class}"),
-            Line(BUILDING, r"^        Subscribing\(resolver\),", "        {Class}(resolver),"),
+            Line(METHODS, r"^        Subscribing\(resolver\),", "        {Class}(resolver),"),
         ),
         ("tests/wire/auth_matrix.json has a row a method: add \"{name}\" with its scope, after thinking about it", _TEST,
          "make docs writes docs/protocol.md anew"),
