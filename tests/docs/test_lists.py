@@ -23,5 +23,5 @@ def test_the_glossary_has_each_word_once_and_in_order() -> None:
     first = [name.split(", ")[0] for name in re.findall(r"^\| \*\*(.+?)\*\* \|", text, re.M)]
     order = [re.sub(r"[^a-z ]", "", word.lower()) for word in first]
 
-    assert len(order) > 50
+    assert 40 < len(order) < 80  # words of our own; common ones need no row
     assert [pair for pair in pairwise(order) if pair[0] >= pair[1]] == []

@@ -1,9 +1,9 @@
-"""The house, put together: built from the ground up, then served. The only room that knows all others.
+"""Puts the gateway together and serves it. The only room that knows all others.
 
-parts     what the building stands on, its storeys, and the whole
-settings  what the config tells each room
-building  storey by storey, in the order of the imports
-serving   where control comes back up: lanes are told who executes, channels who receives
+parts     what is built: resources, the services of runs and of sessions, and the whole
+settings  what the config says to each room
+building  builds them, each after what it needs, in the order of the imports
+serving   runs them; hands lanes, channels and the sweep the functions of rooms above them
 """
 
 from crossclaw.app.parts import House, Outside

@@ -1,4 +1,4 @@
-"""Building: storey by storey, in the order of the imports."""
+"""Builds every room from the rooms below it, in the order of the imports."""
 
 from typing import Any
 

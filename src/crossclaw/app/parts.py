@@ -1,4 +1,4 @@
-"""Parts: what the building stands on, its storeys, and the whole."""
+"""What the gateway is built of: resources, the services of runs and of sessions, and the whole."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
