@@ -6,6 +6,7 @@ from hashlib import blake2s
 
 import msgspec
 
+from crossclaw.domain.aliases import Json
 from crossclaw.testing.fake_cache import blocks_of, unmarked
 from crossclaw.testing.fake_facts import Claude, claude
 from crossclaw.testing.fake_files import (
@@ -16,7 +17,6 @@ from crossclaw.testing.fake_files import (
 )
 from crossclaw.testing.fake_pictures import claude_complaints
 from crossclaw.testing.fake_rules import ALL, ServiceRules
-from crossclaw.testing.fake_shapes import Json
 
 
 def anthropic_complaints(body: Json, rules: ServiceRules = ALL) -> Iterator[str]:

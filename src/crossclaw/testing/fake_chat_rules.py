@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
+from crossclaw.domain.aliases import Json
 from crossclaw.testing.fake_facts import gpt
 from crossclaw.testing.fake_files import openai_file_complaint
 from crossclaw.testing.fake_pictures import openai_complaint
 from crossclaw.testing.fake_rules import ALL, ServiceRules
-from crossclaw.testing.fake_shapes import Json
 
 
 def chat_complaints(body: Json, rules: ServiceRules = ALL) -> Iterator[str]:

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from crossclaw.domain.aliases import Json
 from crossclaw.testing.fake_facts import claude
 from crossclaw.testing.fake_pictures import decoded, sniff
-from crossclaw.testing.fake_shapes import Json
 
 REQUEST_CHARS_CLAUDE = 32 * 1024 * 1024
 MANY_CLAUDE, FEWER_CLAUDE = 600, 100

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from crossclaw.domain.aliases import Json
 from crossclaw.domain.messages import Text, Thinking, ToolUse
 from crossclaw.providers.pieces import split_words
 from crossclaw.testing.fake_rules import ALL, ServiceRules
-from crossclaw.testing.fake_shapes import Json, Reply, Trouble, within
+from crossclaw.testing.fake_shapes import Reply, Trouble, within
 
 CAN: dict[str, list[str]] = {
     "qwen3:8b": ["completion", "tools", "thinking"],

@@ -18,8 +18,8 @@ import anyio.abc
 import anyio.to_thread
 
 from crossclaw.config.doors import McpServer
+from crossclaw.domain.aliases import Tell
 from crossclaw.domain.errors import ToolFailed
-from crossclaw.tools.contract import Tell
 from crossclaw.tools.mcp_agreed import AgreedTools
 from crossclaw.tools.mcp_process import over_stdio
 from crossclaw.tools.mcp_tool import McpTool, prefixes_of

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from crossclaw.domain.aliases import Tell
 from crossclaw.domain.errors import ToolFailed
 from crossclaw.domain.messages import Image, MediaSource, Text
 from crossclaw.domain.tools import mcp_declaration
 from crossclaw.providers.contract import ToolSpec
-from crossclaw.tools.contract import Tell, Tool, ToolContext
+from crossclaw.tools.contract import Tool, ToolContext
 
 if TYPE_CHECKING:
     from mcp import types

@@ -8,17 +8,12 @@ import msgspec
 
 from crossclaw.config import Config
 from crossclaw.domain.agents import ThinkingLevel
+from crossclaw.domain.aliases import Filled
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
 from crossclaw.door.registry import Caller, Params, Result, method
-from crossclaw.gateway.methods.chat import (
-    Attachment,
-    Chat,
-    ChatSendParams,
-    Filled,
-    RequestKey,
-)
+from crossclaw.gateway.methods.chat import Attachment, Chat, ChatSendParams, RequestKey
 from crossclaw.sessions.commands import COMMANDS, STOP_WORDS
 from crossclaw.sessions.send import Sends, SendToolParams
 

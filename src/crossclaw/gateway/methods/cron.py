@@ -10,11 +10,11 @@ from msgspec import UNSET, UnsetType
 
 from crossclaw.config import Config
 from crossclaw.domain.agents import ThinkingLevel
+from crossclaw.domain.aliases import Filled
 from crossclaw.domain.authority import Authority, Maker
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.jobs import (
     AgentTurn,
-    Filled,
     Job,
     JobDelivery,
     JobSpec,

@@ -5,9 +5,9 @@ from typing import Annotated
 import msgspec
 
 from crossclaw.config import Config
+from crossclaw.domain.aliases import Filled
 from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
-from crossclaw.gateway.methods.chat import Filled
 from crossclaw.gateway.publisher import shown_key
 from crossclaw.sessions.arrivals import begin_authority
 from crossclaw.sessions.compacting import Compacting

@@ -6,12 +6,13 @@ import msgspec
 
 from crossclaw.config import Config
 from crossclaw.domain.agents import ThinkingLevel
+from crossclaw.domain.aliases import Filled
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import CrossclawError, Invalid, NotFound
 from crossclaw.domain.messages import AssistantMessage, Provenance, Usage
 from crossclaw.domain.runs import Run, RunPlan
 from crossclaw.door.registry import Caller, Params, Result, TwoAnswers, method
-from crossclaw.gateway.methods.chat import Attachment, Filled, RequestKey, blocks_of
+from crossclaw.gateway.methods.chat import Attachment, RequestKey, blocks_of
 from crossclaw.gateway.methods.sessions import Label
 from crossclaw.ledger.contract import Ledger
 from crossclaw.runs.run_store import RunStore

@@ -3,13 +3,14 @@
 from typing import Any
 
 from crossclaw.domain.addresses import Address
+from crossclaw.domain.aliases import Filled
 from crossclaw.domain.errors import Invalid, KeyReused
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text
 from crossclaw.domain.sessions import NewEntry, Session
 from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
-from crossclaw.gateway.methods.chat import Filled, RequestKey
+from crossclaw.gateway.methods.chat import RequestKey
 from crossclaw.ledger.operations import NewDelivery, PutDelivery
 from crossclaw.policy.send import BLOCKED, decide_send
 from crossclaw.runs.context import ServiceContext

@@ -10,6 +10,7 @@ from msgspec import UNSET, UnsetType
 from crossclaw.config.doors import QueueMode
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.agents import normalize_agent_id
+from crossclaw.domain.aliases import Filled
 from crossclaw.domain.errors import Invalid, NotFound, StoreDamaged
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, words_of
@@ -17,7 +18,6 @@ from crossclaw.domain.models import LEVELS
 from crossclaw.domain.sessions import Entry, Session
 from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
-from crossclaw.gateway.methods.chat import Filled
 from crossclaw.gateway.publisher import shown_key
 from crossclaw.ledger.operations import LANE_RUNS_MAX
 from crossclaw.policy.answering import is_gone

@@ -3,8 +3,9 @@
 from typing import Any
 
 from crossclaw.config import Config
+from crossclaw.domain.aliases import Filled
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.jobs import Filled, WakeMode
+from crossclaw.domain.jobs import WakeMode
 from crossclaw.domain.messages import Provenance
 from crossclaw.door.registry import Caller, NoParams, Params, Result, method
 from crossclaw.ledger.contract import Ledger
