@@ -226,6 +226,18 @@ async def test_a_session_is_changed_put_away_brought_back_and_deleted(ledger: Le
     assert await ledger.find_session(ANA) is None
 
 
+async def test_quiet_sessions_are_those_that_nothing_happened_in_and_that_are_listed(
+    ledger: Ledger,
+) -> None:
+    await ledger.commit(session(ANA), session(BEN), session(CHO))
+    await ledger.do(PatchSession(key=BEN, changes={"label": "busy"}, at=50))
+    await ledger.do(ArchiveSession(key=CHO, at=2))
+
+    assert [each.key for each in await ledger.list_quiet(before=50, limit=9)] == [ANA]
+    assert [each.key for each in await ledger.list_quiet(before=51, limit=9)] == [ANA, BEN]
+    assert [each.key for each in await ledger.list_quiet(before=51, limit=1)] == [ANA]
+
+
 async def test_the_ends_of_transcripts_pins_and_the_newest_compaction_are_found(
     ledger: Ledger,
 ) -> None:
