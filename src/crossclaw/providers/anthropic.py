@@ -205,7 +205,9 @@ def _listed(model: Any) -> ListedModel:
     return ListedModel(
         id=model["id"],
         name=model.get("display_name"),
-        window=size(model.get("max_input_tokens")),
+        window=size(
+            model.get("max_input_tokens"), (model.get("meta") or {}).get("n_ctx")
+        ),  # llama.cpp
         output=size(model.get("max_tokens")),
     )
 
