@@ -10,11 +10,7 @@ FILE_LINES_MAX = 500
 COLLABORATORS_MAX = 6
 MORE = {
     "providers/registry.py: Providers": "eight ways in which the config speaks of services",
-    "providers/anthropic.py: AnthropicProvider": "address, key and times of a wire: settings",
-    "providers/gemini.py: GeminiProvider": "the same",
-    "providers/ollama.py: OllamaProvider": "the same",
-    "providers/openai.py: OpenAIProvider": "the same",
-    "providers/responses.py: ResponsesProvider": "the same",
+    "providers/wire.py: WireProvider": "address, key and times of a wire: settings",
 }
 """Constructors that take more than six, and why."""
 
