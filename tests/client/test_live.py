@@ -12,10 +12,10 @@ from crossclaw.client import (
     EntryCursor,
     GatewayClient,
     GatewayDown,
+    MessageAccepted,
     NotLetIn,
     ReplyFailed,
     ReplyText,
-    RunAccepted,
     RunReply,
     SessionEntry,
     StreamPiece,
@@ -50,7 +50,7 @@ def test_a_program_finds_the_gateway_as_the_command_line_does_and_talks_with_it(
         said = [(message.role, message.text) for message in client.history("notes", limit=2)]
 
     assert (first.status, first.text) == ("ok", "Good day!")
-    assert isinstance(pieces[0], RunAccepted)
+    assert isinstance(pieces[0], MessageAccepted)
     assert pieces[1:4] == [
         ReplyText("one", "one"),
         ToolStep("sessions_list", "start", {}),

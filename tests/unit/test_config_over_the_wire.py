@@ -300,6 +300,7 @@ HARMLESS = {
     "agents.defaults.sandbox.limits.workspaceFiles", "agents.list.sandbox.limits.workspaceFiles",
     "agents.entries.sandbox.limits.workspaceFiles",  # a number
     "commands", "gateway.nodes.denyCommands",
+    "logging.maxFiles",  # a number
     "env.vars",  # `env` as a whole is local
 }  # fmt: skip
 

@@ -15,7 +15,7 @@ from crossclaw.app import House, Outside, open_house
 from crossclaw.cli.place import StateLocation
 from crossclaw.cli.say import note
 from crossclaw.client.errors import CallRefused, WaitTimeout
-from crossclaw.client.peer import Event, EventQueue, Listeners, SessionDefaults
+from crossclaw.client.peer import Event, EventQueue, GatewayDefaults, Listeners
 from crossclaw.domain import events as house_events
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import CrossclawError
@@ -68,7 +68,7 @@ class EmbeddedPeer:
         agent_id = place.config.agents.default_id
         self.place = f"embedded, {place.paths.state_dir}"
         self.embedded = True
-        self.defaults = SessionDefaults(agent_id, f"agent:{agent_id}:main")
+        self.defaults = GatewayDefaults(agent_id, f"agent:{agent_id}:main")
         self.is_away = False
         self._house = house
         self._clock = SystemClock()

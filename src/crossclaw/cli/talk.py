@@ -19,9 +19,9 @@ from crossclaw.client.peer import GatewayPeer
 from crossclaw.client.replies import (
     FATE,
     CompactionStep,
+    MessageAccepted,
     ModelTrouble,
     ReplyText,
-    RunAccepted,
     RunReply,
     StreamPiece,
     ToolStep,
@@ -99,7 +99,7 @@ async def _follow(
 ) -> None:
     try:
         async for piece in pieces:
-            if isinstance(piece, RunAccepted):
+            if isinstance(piece, MessageAccepted):
                 outcome.run_id, outcome.accepted = piece.run_id, True
                 if outcome.signalled is not None:
                     await _abort(peer, outcome)  # the one before may have been lost

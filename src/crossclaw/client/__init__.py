@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from crossclaw.client.peer import Event
     from crossclaw.client.replies import (
         CompactionStep,
+        MessageAccepted,
         ModelTrouble,
         ReplyText,
-        RunAccepted,
         RunReply,
         StreamPiece,
         ToolStep,
@@ -52,11 +52,11 @@ __all__ = [
     "GatewayClient",
     "GatewayDown",
     "HistoryMessage",
+    "MessageAccepted",
     "ModelTrouble",
     "NotLetIn",
     "ReplyFailed",
     "ReplyText",
-    "RunAccepted",
     "RunReply",
     "SessionEntry",
     "SessionInfo",
@@ -77,7 +77,7 @@ _WHERE = {
     ),
     "peer": ("Event",),
     "replies": (
-        "CompactionStep", "ModelTrouble", "StreamPiece", "ReplyText", "RunAccepted", "RunReply", "ToolStep",
+        "CompactionStep", "ModelTrouble", "StreamPiece", "ReplyText", "MessageAccepted", "RunReply", "ToolStep",
     ),
     "rows": ("EntryCursor", "HistoryMessage", "SessionEntry", "SessionInfo", "SpawnedChild"),
 }  # fmt: skip

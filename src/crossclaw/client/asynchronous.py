@@ -19,8 +19,8 @@ from crossclaw.client.peer import (
     WRITE,
     Event,
     EventQueue,
+    GatewayDefaults,
     GatewayPeer,
-    SessionDefaults,
 )
 from crossclaw.client.replies import RunReply, StreamPiece, reply_pieces, written_reply
 from crossclaw.client.rows import (
@@ -49,7 +49,7 @@ class AsyncGatewayClient:
         return self._peer.place
 
     @property
-    def defaults(self) -> SessionDefaults:
+    def defaults(self) -> GatewayDefaults:
         """The default agent and the key of its main session."""
         return self._peer.defaults
 

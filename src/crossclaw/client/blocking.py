@@ -13,7 +13,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from crossclaw.client.asynchronous import REPLY_S, AsyncGatewayClient, connect_async
 from crossclaw.client.line import AWAY_S_MAX
-from crossclaw.client.peer import READ, WRITE, Event, SessionDefaults
+from crossclaw.client.peer import READ, WRITE, Event, GatewayDefaults
 from crossclaw.client.replies import RunReply, StreamPiece
 from crossclaw.client.rows import (
     EntryCursor,
@@ -38,7 +38,7 @@ class GatewayClient:
         return self._client.url
 
     @property
-    def defaults(self) -> SessionDefaults:
+    def defaults(self) -> GatewayDefaults:
         return self._client.defaults
 
     def call(

@@ -15,7 +15,7 @@ from anyio.abc import TaskStatus
 
 from crossclaw.client.errors import ClientError, GatewayDown, plain_errors
 from crossclaw.client.finding import GatewayAddress
-from crossclaw.client.peer import MISSED, Event, EventQueue, Listeners, SessionDefaults
+from crossclaw.client.peer import MISSED, Event, EventQueue, GatewayDefaults, Listeners
 from crossclaw.client.wire import ClientName, WireConnection, open_wire
 from crossclaw.domain.aliases import Tell
 from crossclaw.domain.errors import CrossclawError
@@ -41,7 +41,7 @@ class GatewayLine:
         self, find: Find, scopes: Sequence[str], name: ClientName, away_s: float, tell: Tell | None
     ) -> None:
         self.place = ""
-        self.defaults = SessionDefaults("main", "agent:main:main")
+        self.defaults = GatewayDefaults("main", "agent:main:main")
         self._find = find
         self._scopes = tuple(scopes)
         self._name = name

@@ -28,7 +28,7 @@ class Event(NamedTuple):
     payload: dict[str, Any]
 
 
-class SessionDefaults(NamedTuple):
+class GatewayDefaults(NamedTuple):
     agent_id: str
     main_key: str
 
@@ -72,7 +72,7 @@ class GatewayPeer(Protocol):
     place: str
     """An address, or that it is embedded: for people."""
     embedded: bool
-    defaults: SessionDefaults
+    defaults: GatewayDefaults
 
     @property
     def is_away(self) -> bool:

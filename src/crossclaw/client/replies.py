@@ -53,7 +53,7 @@ class CompactionStep:
 
 
 @dataclass(frozen=True, slots=True)
-class RunAccepted:
+class MessageAccepted:
     """The gateway has stored the message; comes first, and once more after each lost connection."""
 
     session_key: str
@@ -72,7 +72,7 @@ class RunReply:
     tools: list[dict[str, Any]] = field(default_factory=list)
 
 
-StreamPiece = RunAccepted | ReplyText | ToolStep | ModelTrouble | CompactionStep | RunReply
+StreamPiece = MessageAccepted | ReplyText | ToolStep | ModelTrouble | CompactionStep | RunReply
 """What `reply_pieces` yields; the last one is the `RunReply`."""
 
 
@@ -128,8 +128,8 @@ class _Follower:
         self._reply.run_id = answer["runId"]
         return True
 
-    def _accepted(self) -> RunAccepted:
-        return RunAccepted(self._reply.session_key, self._reply.run_id)
+    def _accepted(self) -> MessageAccepted:
+        return MessageAccepted(self._reply.session_key, self._reply.run_id)
 
     async def _next(self) -> Event:
         try:

@@ -22,7 +22,7 @@ from crossclaw.client.errors import (
     WaitTimeout,
 )
 from crossclaw.client.finding import TOKEN_HINT, GatewayAddress
-from crossclaw.client.peer import MISSED, Event, SessionDefaults
+from crossclaw.client.peer import MISSED, Event, GatewayDefaults
 
 PROTOCOL = 4
 HANDSHAKE_S_MAX = (
@@ -81,7 +81,7 @@ async def _open_socket(address: GatewayAddress) -> ClientConnection:
 
 class WireConnection:
     def __init__(self, socket: ClientConnection, address: GatewayAddress, hear: Hear) -> None:
-        self.defaults = SessionDefaults("main", "agent:main:main")
+        self.defaults = GatewayDefaults("main", "agent:main:main")
         self.ended = anyio.Event()
         self._socket = socket
         self._address = address
@@ -177,7 +177,7 @@ class WireConnection:
         known = (hello.get("snapshot") or {}).get("sessionDefaults") or {}
         agent_id = known.get("defaultAgentId") or "main"
         main_key = known.get("mainSessionKey") or f"agent:{agent_id}:main"
-        self.defaults = SessionDefaults(agent_id, main_key)
+        self.defaults = GatewayDefaults(agent_id, main_key)
         policy = hello.get("policy") or {}
         self._payload_bytes_max = policy.get("maxPayload") or _PAYLOAD_BYTES_MAX
 

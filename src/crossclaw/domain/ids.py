@@ -48,10 +48,6 @@ def call_follower_id(run_id: str, call_id: str) -> str:
     return follower_id(run_id, f"call-{sha256(call_id.encode()).hexdigest()[:32]}")
 
 
-def is_follower_id(run_id: str) -> bool:
-    return FOLLOWS in run_id
-
-
 class RandomIds:
     """UUIDs that begin with the time (version 7): rows made together lie together in an index, which
     halves the pages that a commit has to write. They are names, not secrets."""
