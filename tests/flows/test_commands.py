@@ -61,6 +61,7 @@ async def command(house: House, text: str, run_id: str, principal: Principal = O
         ("/modle default", SlashCommand("unknown", "modle")),
         ("/unknown thing", None),
         ("stop it", None),
+        pytest.param("/" + "a" * 2_000_000, None, id="no command is as long"),
     ],
 )
 @pytest.mark.spec("Y2")
@@ -262,3 +263,13 @@ async def test_trigger_words_can_be_taken_away(tmp_path: Path) -> None:
     config: Any = msgspec.convert({"session": {"resetTriggers": ["/new"]}}, Config)
     async with open_house(tmp_path, plain(), config=config) as house:
         assert (await say(house, "main", "/reset", "r1")).kind == "chat"
+
+
+async def test_a_stop_asked_again_is_answered_as_a_stop(tmp_path: Path) -> None:
+    """OpenClaw's clients tell a stop from a message by this form; a run id would be waited for."""
+    stop: dict[str, Any] = {"sessionKey": "main", "message": "/stop", "idempotencyKey": "c1"}
+    async with open_house(tmp_path, plain()) as house:
+        await say(house, "main", "hi", "r1")
+        answers = [await call(house, "chat.send", **stop) for _ in range(2)]
+
+    assert answers == [{"ok": True, "aborted": False, "runIds": []}] * 2

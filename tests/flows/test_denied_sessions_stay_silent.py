@@ -199,3 +199,27 @@ async def test_listeners_are_told_when_a_session_may_not_speak_and_when_it_may_a
     speech = [event.allowed for event in told if isinstance(event, SpeechAllowed)]
     assert speech == [False, False, True]
     assert [event.withheld for event in told if isinstance(event, RunEnded)] == [True, True, False]
+
+
+@pytest.mark.spec("Y4", "B1")
+@pytest.mark.parametrize("method", ["chat.send", "agent", "sessions.send"])
+async def test_what_was_accepted_is_acknowledged_again_whatever_was_forbidden_since(
+    tmp_path: Path, method: str
+) -> None:
+    """Clients that lost the connection ask again under the same key, and go on listening to that run."""
+    model, work = ScriptedProvider(lambda request: "hello"), "agent:main:work"
+    said: dict[str, Any] = {"sessionKey": work, "message": "hi", "idempotencyKey": "r1"}
+    async with open_house(tmp_path, model) as house:
+        await call(house, "sessions.create", key=work)
+        await call(house, method, **said)
+        await house.run_store.wait("r1")
+        await call(house, "sessions.patch", key=work, sendPolicy="deny")
+        again = [await call(house, method, **said)]
+        if method != "sessions.send":  # to which a session that was put away is none
+            await call(house, "sessions.archive", key=work)
+            again.append(await call(house, method, **said))
+            with pytest.raises(Invalid, match="is archived"):
+                await call(house, method, **{**said, "message": "other words"})
+
+    assert {(each["runId"], each["status"]) for each in again} == {("r1", "ok")}
+    assert len(model.seen) == 1

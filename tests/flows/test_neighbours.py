@@ -9,6 +9,7 @@ import pytest
 from crossclaw.channels.contract import Receive
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.keys import SessionKey
+from crossclaw.ledger.operations import Dedupe
 from crossclaw.ledger.sqlite import runs
 from crossclaw.testing import MemoryChannel, open_house
 from tests.flows.test_runs_keep_their_order import Recording
@@ -79,7 +80,7 @@ async def test_a_chat_with_more_messages_than_its_lane_takes_does_not_end_the_ga
         await other.wait_sent()
         await anyio.sleep(600)
         keys = [message.dedupe_key for message in pouring.messages]
-        found = [await house.ledger.find_deduped("inbound", key) for key in keys]
+        found = [await house.ledger.find_deduped(Dedupe("inbound", key, "")) for key in keys]
         runs_of = [await house.run_store.find(run_id) for run_id in found if run_id]
 
     assert other.sent == [("ana", "re: hello")]

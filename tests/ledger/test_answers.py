@@ -283,8 +283,8 @@ async def test_runs_are_found_by_their_request_and_by_who_made_them(ledger: Ledg
     await submit(ledger, "r1", ANA, dedupe=Dedupe("chat", "k", "d"))
     await ledger.commit(session(BEN), Submit(new=replace(run("r2", BEN), authority=made), at=2))
 
-    assert await ledger.find_deduped("chat", "k") == "r1"
-    assert await ledger.find_deduped("chat", "other") is None
+    assert await ledger.find_deduped(Dedupe("chat", "k", "d")) == "r1"
+    assert await ledger.find_deduped(Dedupe("chat", "other", "d")) is None
     assert [each.run_id for each in await ledger.list_made_runs()] == ["r2"]
     assert await ledger.do(SetAsideDamaged(key=ANA, at=3)) == []  # all of it can be read
 

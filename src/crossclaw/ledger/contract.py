@@ -24,7 +24,7 @@ from crossclaw.domain.sight import Sight
 from crossclaw.domain.spawns import Spawn
 from crossclaw.ledger.agreed import HeldTool
 from crossclaw.ledger.media import MediaWords
-from crossclaw.ledger.operations import Delivery, Export, Op, R, Timer
+from crossclaw.ledger.operations import Dedupe, Delivery, Export, Op, R, Timer
 from crossclaw.ledger.watching import Watching
 
 
@@ -95,8 +95,8 @@ class Reads(Protocol):
 
     async def find_run(self, run_id: str) -> Run | None: ...
 
-    async def find_deduped(self, scope: str, key: str) -> str | None:
-        """The run id behind a dedupe key."""
+    async def find_deduped(self, dedupe: Dedupe) -> str | None:
+        """The run that the same request has become before. One for something else under its key is not it."""
         ...
 
     async def has_open_run(self, key: SessionKey) -> bool: ...

@@ -83,7 +83,10 @@ COMMANDS: dict[str, Known] = {
     "pin": Known("/pin", "keep your last message through every compaction", owner=True),
 }
 
-_COMMAND = re.compile(r"/([a-z]+)(?:\s*:)?(?:\s+(.*?))?\s*", re.I | re.S)
+WORD_CHARS_MAX = (
+    32  # a longer word is no command, nor nearly one: comparing it would only take time
+)
+_COMMAND = re.compile(rf"/([a-z]{{1,{WORD_CHARS_MAX}}})(?:\s*:)?(?:\s+(.*?))?\s*", re.I | re.S)
 UNKNOWN = "unknown"
 """What a mistyped command becomes; its argument is the word."""
 

@@ -72,13 +72,13 @@ class Intake:
         self._commands = commands
 
     async def receive(self, arrival: Arrival) -> Accepted | Replied | Refused:
-        """All decisions about what arrives, in their order: is it known already; whose session is it, and is that
+        """All decisions about what arrives, in their order: whose session is it; is it known already; is the session
         put away; is it a command; may it be said here, and may it lead so far; then what it may do, whether its
         session begins anew, and what becomes of it should that be busy. What is accepted is durable on return."""
         rules = ROADS[arrival.road]
-        if rules.redelivered and (known := await self._find_known(arrival)) is not None:
-            return known
         key, session = await self._route(arrival)
+        if rules.redelivered and (known := await self._find_known(arrival, key)) is not None:
+            return known
         if rules.archived == "brought back" and session is not None and session.archived_at:
             await self._archive.bring_back(key)
             session = await self._ledger.find_session(key)
@@ -89,7 +89,7 @@ class Intake:
             arrival = _saying(arrival, replied)
             session = await self._ledger.find_session(key)
         if (refused := self._refusal(arrival, key, session)) is not None:
-            return refused
+            return await self._find_known(arrival, key) or refused
         authority = arrival.authority or self._authority(arrival)
         at, session_id = self._builder.clock.now_ms(), self._builder.ids.new()
         new = self._new_run(arrival, key, session, authority, at)
@@ -136,12 +136,14 @@ class Intake:
 
     # ── whose it is ────────────────────────────────────────────────────────────────────────────
 
-    async def _find_known(self, arrival: Arrival) -> Accepted | None:
-        request = arrival.request
-        found = request and await self._ledger.find_deduped(request.scope, request.id)
+    async def _find_known(self, arrival: Arrival, key: SessionKey) -> Accepted | None:
+        """What was accepted stays so: a client that asks again, having lost the answer, hears what became of it,
+        whatever has been forbidden since."""
+        once = _dedupe(arrival, key)
+        found = once and await self._ledger.find_deduped(once)
         if not found:
             return None
-        key, _ = await self._route(arrival)
+        self._listen(arrival, found, key)
         return Accepted(found, key, duplicate=True)
 
     async def _route(self, arrival: Arrival) -> tuple[SessionKey, Session | None]:
@@ -221,7 +223,8 @@ class Intake:
             return rest
         self._listen(arrival, request.id, key)
         submitted = await self._record(caller, request, arrival, key, answer)
-        return Replied(submitted.run_id, key, answer.text, stopped=answer.stopped, known=known)
+        stopped = (answer.stopped or []) if command.name == "stop" else None
+        return Replied(submitted.run_id, key, answer.text, stopped=stopped, known=known)
 
     async def _record(
         self,

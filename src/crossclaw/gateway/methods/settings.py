@@ -80,7 +80,7 @@ class EditFault(Result, frozen=True):
 class EditResult(Result, frozen=True):
     ok: bool
     stale: bool = False
-    """Somebody else has changed the file since: get it again. NoParams was written."""
+    """Somebody else has changed the file since: get it again. Nothing was written."""
     problems: tuple[EditFault, ...] = ()
     changed: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -12,6 +12,7 @@ from crossclaw.domain.runs import NewRun, Run
 from crossclaw.domain.sessions import NewEntry
 from crossclaw.ledger.operations import (
     LANE_RUNS_MAX,
+    Dedupe,
     EndOpenRun,
     EndRun,
     ReleaseRun,
@@ -307,8 +308,9 @@ def tool_was_started(db: apsw.Connection, run_id: str, tool_use_id: str) -> bool
     return row is not None
 
 
-def find_deduped(db: apsw.Connection, scope: str, key: str) -> str | None:
+def find_deduped(db: apsw.Connection, dedupe: Dedupe) -> str | None:
     row = db.execute(
-        "SELECT run_id FROM dedupe WHERE scope = ? AND key = ?", (scope, key)
+        "SELECT run_id FROM dedupe WHERE scope = ? AND key = ? AND digest = ?",
+        (dedupe.scope, dedupe.key, dedupe.digest),
     ).fetchone()
     return row and row[0]
