@@ -12,7 +12,7 @@ from crossclaw.domain.errors import Invalid
 from crossclaw.domain.keys import SessionKey
 from crossclaw.door.principal import person_principal
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import open_house
+from crossclaw.testing import ScriptedProvider, open_house
 from tests.flows.talking import OWNER, call
 
 HOOK = person_principal("hook", {"hook"})
@@ -120,3 +120,26 @@ async def test_a_session_id_beside_another_agent_is_refused(tmp_path: Path) -> N
         (row,) = (await call(house, "sessions.list"))["sessions"]
         with pytest.raises(Invalid, match="belongs to agent librarian, not to agent main"):
             await asked(house, 2, sessionId=row["sessionId"], agentId="main")
+
+
+@pytest.mark.spec("K3", "V4")
+async def test_a_key_that_was_another_agents_has_nothing_of_that_agent(tmp_path: Path) -> None:
+    """`hook:mail` does not say whose it is: what was worked out for the one before does not hold for the next."""
+    raw = {
+        "agents": {
+            "list": [{"id": "ana"}, {"id": "ben"}, {"id": "boxed", "sandbox": {"mode": "all"}}]
+        },
+        "tools": {"sandbox": {"tools": {"deny": ["exec"]}}},
+    }
+    model = ScriptedProvider(lambda request: "ok")
+    async with open_house(tmp_path, model, config=msgspec.convert(raw, Config)) as house:
+        for number, agent in enumerate(("ana", "ben", "boxed")):
+            await asked(house, number, sessionKey=f"agent:{agent}:hook:mail")
+            await call(house, "sessions.delete", key="hook:mail")
+
+    assert ["exec" in [each.name for each in request.tools] for request in model.seen] == [
+        True,
+        True,
+        False,
+    ]
+    assert [each for each in ("ana", "ben") if f"- {each}" in model.seen[1].system] == ["ana"]

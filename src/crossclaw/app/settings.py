@@ -88,10 +88,13 @@ def introductions(resources: Resources) -> Introductions:
 
 def _colleagues_of(config: CurrentConfig) -> ColleaguesOf:
     @lru_cache(AGENTS_REMEMBERED)
-    def looked_up(key: SessionKey, authority: Authority, _epoch: int) -> Sequence[Colleague]:
+    def looked_up(
+        key: SessionKey, _agent_id: str, authority: Authority, _epoch: int
+    ) -> Sequence[Colleague]:
         return colleagues(config, key, authority)
 
-    return looked_up
+    # Equal keys may be of two agents: the text of a job's, a hook's or a node's does not name it.
+    return lambda key, authority, epoch: looked_up(key, key.agent_id, authority, epoch)
 
 
 def profiles_of(config: CurrentConfig) -> ProfileOf:

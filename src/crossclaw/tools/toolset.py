@@ -134,9 +134,10 @@ class Toolsets:
     ) -> None:
         self.known = _loaded(tools)
         self._config = config
-        # What is decided by the rules alone holds as long as they do.
+        # What is decided by the rules alone holds as long as they do. The agent is asked for beside the key: two
+        # keys are equal by their texts, and that of a job, a hook or a node does not name its agent.
         self._is_sandboxed = lru_cache(CHOICES_MAX)(
-            lambda key, authority, _epoch: is_sandboxed(key, authority)
+            lambda key, _agent_id, authority, _epoch: is_sandboxed(key, authority)
         )
         self._servers = servers
         self._chosen = lru_cache(CHOICES_MAX)(self._choose)
@@ -162,8 +163,9 @@ class Toolsets:
             may_spawn=authority.may_spawn,
             arms=authority.arms,
         )
-        sandboxed = self._is_sandboxed(key, authority, self._config.epoch).allowed
-        return Case(key.agent_id, model, sandboxed, key.is_subagent, given, self._config.epoch)
+        agent_id, epoch = key.agent_id, self._config.epoch
+        sandboxed = self._is_sandboxed(key, agent_id, authority, epoch).allowed
+        return Case(agent_id, model, sandboxed, key.is_subagent, given, epoch)
 
     def _since(
         self, epoch: int, key: SessionKey, authority: Authority, model: str, tool: ToolDeclaration
