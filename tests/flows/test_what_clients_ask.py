@@ -8,6 +8,7 @@ import pytest
 
 from crossclaw.config import Config
 from crossclaw.domain.errors import Invalid
+from crossclaw.domain.models import ListedModel
 from crossclaw.gateway.methods.clients import TailParams, read_tail
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import open_house
@@ -179,3 +180,20 @@ async def test_the_doctor_of_2026_9_gets_the_status_it_asks_for(tmp_path: Path) 
         told = await call(house, "status", includeChannelSummary=False)
 
     assert told["rehearsal"] is True
+
+
+async def test_lists_tell_the_window_of_a_model_as_its_server_has_told_it_last(
+    tmp_path: Path,
+) -> None:
+    windows = []
+    async with open_house(tmp_path, RehearsalProvider()) as house:
+        await say(house, "main", "hi", "r1")
+        for window in (4_000, 8_000):
+            defaults = (await call(house, "sessions.list"))["defaults"]
+            model = f"{defaults['modelProvider']}/{defaults['model']}"
+            house.config.listed[model] = ListedModel(id=defaults["model"], window=window)
+            listed = await call(house, "sessions.list")
+            (row,) = listed["sessions"]
+            windows.append((listed["defaults"]["contextTokens"], row["contextTokens"]))
+
+    assert windows == [(4_000, 4_000), (8_000, 8_000)]

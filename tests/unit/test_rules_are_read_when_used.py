@@ -8,14 +8,19 @@ import msgspec
 import pytest
 
 import crossclaw
+from crossclaw.app.parts import Resources
 from crossclaw.config import Config
 from crossclaw.config.current import CurrentConfig, rules_of
+from crossclaw.runs.context import ServiceContext
+from crossclaw.sessions.run_builder import RunBuilder
 
 SOURCE = Path(crossclaw.__file__).parent
 RULES = {
     "Agents", "ToolsConfig", "AgentTools", "ToolPolicy", "SubagentTools", "SandboxConfig", "SendPolicy",
     "CommandsConfig", "AgentToAgent", "NodeCommands", "HttpTools", "GatewayAuth", "AgentDefaults",
 }  # fmt: skip
+HOLDERS = ("ServiceContext", "RunBuilder", "Resources")
+"""Who bring the config along."""
 
 
 def _constructors() -> Iterator[tuple[str, ast.ClassDef, ast.FunctionDef, set[str]]]:
@@ -45,15 +50,17 @@ def _kept() -> Iterator[str]:
         for name, kind in kinds.items():
             if kind in RULES & of_config:
                 yield f"{room}: {made.name} keeps {name}: {kind}"
-        configs = {name for name, kind in kinds.items() if kind in ("Config", "CurrentConfig")}
+        configs = {
+            name if kind in ("Config", "CurrentConfig") else f"{name}.config"
+            for name, kind in kinds.items()
+            if kind in ("Config", "CurrentConfig", *HOLDERS)
+        }
         for step in ast.walk(begin):
             if isinstance(step, ast.Assign) and isinstance(step.targets[0], ast.Attribute):
                 taken = [
                     part
                     for part in ast.walk(step.value)
-                    if isinstance(part, ast.Attribute)
-                    and isinstance(part.value, ast.Name)
-                    and part.value.id in configs
+                    if isinstance(part, ast.Attribute) and ast.unparse(part.value) in configs
                 ]
                 if taken:
                     yield f"{room}: {made.name} keeps {ast.unparse(step.value)}"
@@ -73,6 +80,7 @@ def test_the_check_would_notice_one() -> None:
         if isinstance(each, ast.ClassDef)
     }
     assert known >= RULES
+    assert {ServiceContext.__name__, RunBuilder.__name__, Resources.__name__} == set(HOLDERS)
     assert len(list(_constructors())) > 50
 
 

@@ -88,7 +88,7 @@ class Loop:
         toolbox: Toolbox,
         files: SessionFiles,
     ) -> None:
-        self._retention = context.config.agents.defaults.cache_retention
+        self._config = context.config
         self._run_store = run_store
         ledger = context.ledger
         self._pictures = Pictures(ledger.find_media, ledger.find_media_words)
@@ -217,6 +217,7 @@ class Loop:
                 reader=reader,
                 why_not=partial(self._describing.why_not, run),
             )
+        retention = self._config.agents.defaults.cache_retention
         request = ModelRequest(
             model=setup.model,
             system=setup.system,
@@ -224,7 +225,7 @@ class Loop:
             tools=setup.specs,
             output_tokens_max=setup.output_tokens_max,
             thinking=setup.thinking,
-            cache=CacheMarks(ttl=ttl_of(self._history.held(run.session_id), self._retention)),
+            cache=CacheMarks(ttl=ttl_of(self._history.held(run.session_id), retention)),
             session=run.session_id,
             patient=run.patient,
             outside=run.authority.is_of_hooks,

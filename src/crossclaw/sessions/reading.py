@@ -69,12 +69,15 @@ class SessionReading:
     ) -> None:
         self._config = context.config
         self._budgets = budgets
-        self._history_bytes = context.config.tools.sessions.history_bytes
         self._ledger = context.ledger
         self._resolver = resolver
         self._clock = context.clock
         self._model_of = model_of
         self._transcript_of = transcript_of
+
+    @property
+    def _history_bytes(self) -> int:
+        return self._config.tools.sessions.history_bytes
 
     async def list(self, caller: Caller, params: SessionsListParams) -> SessionsListResult:
         kinds, clamped = params.kinds, list[str]()

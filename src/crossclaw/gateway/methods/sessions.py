@@ -207,8 +207,11 @@ class Sessions:
         self._store = store
         self._budgets = budgets
         self._models = models
-        # The same for every row of an agent, and worth a third of a long list's time.
-        self._window = lru_cache(AGENTS_REMEMBERED)(self._find_window)
+        # The same for every row of an agent, until the model's server tells something else of it, and worth a third
+        # of a long list's time.
+        self._known_window = lru_cache(AGENTS_REMEMBERED)(
+            lambda agent_id, model, _listed: self._config.window_for(agent_id, model)
+        )
 
     @method("sessions.list", "operator.read", "read", "Sessions, newest first.")
     async def list(self, caller: Caller, params: SessionListParams) -> SessionListResult:
@@ -264,8 +267,9 @@ class Sessions:
         provider, _, model = self._models.in_use(agent_id, chosen).partition("/")
         return provider, model
 
-    def _find_window(self, agent_id: str, provider: str, model: str) -> int:
-        return self._config.window_for(agent_id, f"{provider}/{model}")
+    def _window(self, agent_id: str, provider: str, model: str) -> int:
+        named = f"{provider}/{model}"
+        return self._known_window(agent_id, named, self._config.listed.get(named))
 
     def _defaults(self) -> dict[str, Any]:
         provider, model = self._model(None)
