@@ -289,7 +289,7 @@ async def test_a_send_with_one_key_is_one_message_and_one_mirror(tmp_path: Path)
 async def test_an_agent_call_carries_its_picture_and_another_payload_is_refused(
     tmp_path: Path,
 ) -> None:
-    picture = {"type": "image", "mimeType": "image/png", "content": "aGk="}
+    picture = {"type": "image", "mimeType": "image/png", "content": "iVBORw0KGgo="}
     async with open_house(tmp_path, RehearsalProvider()) as house:
         await call(house, "agent", message="see", attachments=[picture], idempotencyKey="k")
         with pytest.raises(Invalid, match="idempotency key"):

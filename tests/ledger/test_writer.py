@@ -153,7 +153,7 @@ from pathlib import Path
 from crossclaw.domain.errors import StoreError
 from crossclaw.ledger.sqlite.ledger import HANDLERS, SqliteLedger
 from crossclaw.ledger.sqlite.store import open_writer
-from crossclaw.ledger.sqlite.writer import Step, run_batch
+from crossclaw.ledger.sqlite.writer import WriterStep, run_batch
 from tests.ledger.making import ANA, says, session
 from crossclaw.ledger.operations import Inject
 

@@ -100,6 +100,13 @@ class Actor:
         pass
 
 
+class _Unheard(list[tuple[str, str]]):
+    """Of a process that was killed: what it would have said after that."""
+
+    def append(self, said: tuple[str, str]) -> None:
+        pass
+
+
 class Life:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -126,9 +133,17 @@ class Life:
         self._check(home)
 
     async def _one(self, home: Path, plan: list[Deed], at: int) -> tuple[Path, int]:
-        """Until it is killed, closed, or all is done."""
+        """Until it is killed, closed, or all is done. What is said while it closes was said."""
         self._lives += 1
         chat = Chat(self)
+        try:
+            return await self._until_an_end(home, plan, at, chat)
+        finally:
+            self.heard += chat.sent
+
+    async def _until_an_end(
+        self, home: Path, plan: list[Deed], at: int, chat: "Chat"
+    ) -> tuple[Path, int]:
         self._ended = Counter()
         async with AsyncExitStack() as stack:
             house = await stack.enter_async_context(
@@ -149,8 +164,8 @@ class Life:
                     if deed.what == "crash":
                         home = crashed_copy(home, f"life {self._lives}")
                         self._house = None  # what this one still does is nobody's concern
-                    self.heard += chat.sent
-                    chat.sent = []
+                        self.heard += chat.sent
+                        chat.sent = _Unheard()
                     self._in_flight_may_be_gone()
                     self._kind = deed.word if deed.what == "reload" else self._kind
                     tasks.cancel_scope.cancel()
@@ -159,7 +174,6 @@ class Life:
                 await anyio.sleep(deed.pause_s)
             await anyio.sleep(QUIET_S)
             await self._look(house)
-            self.heard += chat.sent
             tasks.cancel_scope.cancel()
         return home, len(plan) + 1
 

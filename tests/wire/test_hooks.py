@@ -122,6 +122,8 @@ async def test_the_same_delivery_twice_is_one_run(tmp_path: Path) -> None:
         fresh = await open_.post("/hooks/agent", body)
         assert first.json == again.json != fresh.json
         assert (other.status, other.json["ok"]) == (400, False)
+        for each in (first, fresh):  # whose ends would be told to the main session
+            await open_.house.run_store.wait(each.json["runId"])
         for _ in range(2):
             await open_.post(
                 "/hooks/wake", {"text": "ding", "mode": "next-heartbeat"}, idempotency_key="w"

@@ -1,7 +1,6 @@
 """chat.*: a person talks with a session."""
 
 from base64 import b64decode
-from binascii import Error as NotBase64
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -222,7 +221,7 @@ def _block(attachment: Attachment) -> Image | Document:
     written = attachment.content.partition("base64,")[2] or attachment.content
     try:
         data = b64decode(written, validate=True)
-    except NotBase64:
+    except ValueError:  # also what is not even ASCII
         raise Invalid("an attachment's content must be base64") from None
     found = attached(data, attachment.mime_type, attachment.file_name)
     return found.block(MediaSource("base64", found.media.media_type, written))
