@@ -18,7 +18,7 @@ from websockets.sync.client import ClientConnection, connect
 PROGRAM = Path(sys.executable).with_name("crossclaw")
 PATIENCE_S = 30.0  # nothing here takes two seconds; a busy machine may need many more
 LOOK_AGAIN_S = 0.01
-ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)")
+ADDRESS = re.compile(r"https?://127\.0\.0\.1:(\d+)")
 
 T = TypeVar("T")
 

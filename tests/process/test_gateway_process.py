@@ -45,6 +45,30 @@ def test_run_prints_a_link_that_lets_its_reader_in(folder: Folder) -> None:
             assert client.history(MAIN) == []
 
 
+def test_with_tls_the_link_is_https_and_commands_find_it_and_trust_it(tmp_path: Path) -> None:
+    folder = Folder(tmp_path, "{gateway: {tls: {enabled: true}}}")
+    with folder.start("run", "--port", "0") as program:
+        until(lambda: re.search(r"https://127\.0\.0\.1:\d+/#token=(\S+)", program.said))
+        fingerprint = (folder.state / "gateway.fingerprint").read_text().strip()
+        assert f"sha256 {fingerprint}" in program.said
+        with folder.start("message", "send", "say: behind TLS") as sending:
+            assert sending.wait() == 0, sending.said
+        with folder.start("doctor") as looking:
+            looking.wait()
+        with folder.start("run") as again:
+            assert again.wait() == 0, again.said
+
+    assert "behind TLS" in sending.said
+    assert f"runs on port {program_port(program.said)}" in looking.said
+    assert f"https://127.0.0.1:{program_port(program.said)}/#token=" in again.said
+
+
+def program_port(said: str) -> str:
+    found = re.search(r"https://127\.0\.0\.1:(\d+)", said)
+    assert found, said
+    return found[1]
+
+
 def test_the_token_is_made_once_and_for_its_owner_only(folder: Folder) -> None:
     with folder.serve():
         token = folder.token

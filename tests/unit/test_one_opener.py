@@ -25,6 +25,7 @@ NO_AGENT_CHOOSES = {
     "cli/": "commands of the owner's, at a terminal",
     "gateway/http/page.py": "the page's own files, from the package",
     "display/languages.py": "the catalogues, from the package",
+    "gateway/certificate.py": "the certificate and key that the config names, or that it made itself",
     "gateway/methods/settings.py": "the config",
     "gateway/methods/clients.py": "the gateway's own log",
     "providers/local.py": "models that the owner has put there",

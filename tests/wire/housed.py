@@ -1,5 +1,6 @@
 """The whole house behind its gateway, on a free port, with the rehearsal model."""
 
+import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -69,13 +70,14 @@ async def serve_house(folder: Path, *, port: int = 0, **sections: Any) -> AsyncG
 async def serve_somewhere(
     gateway: Gateway,
     given: socket | None = None,
+    tls: ssl.SSLContext | None = None,
     *,
     task_status: TaskStatus[int] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     """On a free port, with which it starts, or on this one."""
     with bind("127.0.0.1", 0) if given is None else given.dup() as listener:
         async with anyio.create_task_group() as tasks:
-            await tasks.start(gateway.serve, "127.0.0.1", listener)
+            await tasks.start(gateway.serve, "127.0.0.1", listener, tls)
             task_status.started(listener.getsockname()[1])
 
 

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import ssl
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -153,6 +154,7 @@ async def open_gateway(
     feed: Feed | None = None,
     endpoints: Iterable[Endpoint] = (),
     listener: socket | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> AsyncGenerator[Served]:
     limits = limits or GatewayLimits()
     release, stopped, ledger, clock = (
@@ -184,7 +186,7 @@ async def open_gateway(
 
     async def serve(*, task_status: Any) -> None:
         with scope:
-            await serve_somewhere(gateway, listener, task_status=task_status)
+            await serve_somewhere(gateway, listener, tls, task_status=task_status)
         stopped.set()
 
     async with anyio.create_task_group() as tasks:

@@ -36,6 +36,7 @@ from crossclaw.domain.secret import Secret
 from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller
 from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Lock, gateway_lock
+from crossclaw.gateway.certificate import ServedCertificate, open_certificate
 from crossclaw.gateway.context import GatewayContext
 from crossclaw.gateway.door_secrets import DoorSecrets
 from crossclaw.gateway.edge import Endpoint, FindToken
@@ -110,6 +111,8 @@ async def _look_after_files(config: Config, paths: Paths, outside: Outside) -> N
     files = outside.loaded.files if outside.loaded else ()
     store = [Path(f"{paths.ledger_path}{end}") for end in ("", "-wal", "-shm")]
     believed = [paths.state_dir, paths.token_path.parent, paths.token_path, *store]
+    tls = paths.certificate_dir
+    believed += [tls.parent, tls, tls / "gateway-key.pem", tls / "gateway-cert.pem"]
     look = partial(
         guard, [*believed, paths.config_path, *files], trust_group=config.gateway.trust_group
     )
@@ -172,6 +175,7 @@ class _Serving:
                 listener.close()
             if self._good is not None:
                 self._paths.port_path.unlink(missing_ok=True)
+                self._paths.fingerprint_path.unlink(missing_ok=True)
 
     async def _next(self, loaded: Loaded) -> Loaded | None:
         """Serve with this config, if that is possible; the answer is the one to go on with, or None."""
@@ -222,6 +226,7 @@ class _Serving:
         where = self._host or listen_host(settings)
         token = gateway_token(loaded.config, self._paths, self._environ)
         locks = _locks(loaded.config, token, where)
+        shown = await anyio.to_thread.run_sync(open_certificate, settings.tls, self._paths, where)
         connected: list[Gateway] = []
         config = CurrentConfig.of(loaded.config)
 
@@ -243,11 +248,12 @@ class _Serving:
             connected.append(gateway)
             async with anyio.create_task_group() as tasks:
                 listener = self._listen(where, settings.port if self._port is None else self._port)
-                await tasks.start(gateway.serve, where, listener)
+                await tasks.start(gateway.serve, where, listener, shown and shown.context)
                 number = listener.getsockname()[1]
                 tasks.start_soon(house.places.tell_of_open_host, name="look at the host")
-                await anyio.to_thread.run_sync(write_file, self._paths.port_path, f"{number}\n")
-                self._ready(loaded, where, number, token)
+                await anyio.to_thread.run_sync(_note_where, self._paths, number, shown)
+                scheme = "https" if shown else "http"
+                self._ready(loaded, f"{scheme}://{where}:{number}", token, shown)
 
                 def at_work() -> bool:
                     return house.lanes.at_work or house.outbox.at_work
@@ -296,13 +302,25 @@ class _Serving:
             self._listeners = {(where, port): found}
         return found
 
-    def _ready(self, loaded: Loaded, where: str, number: int, token: Secret) -> None:
-        """The port is noted so that the command line finds a gateway that was started on another one than
-        configured."""
-        log.info("the gateway listens at http://%s:%s", where, number)
+    def _ready(
+        self, loaded: Loaded, url: str, token: Secret, shown: ServedCertificate | None
+    ) -> None:
+        log.info("the gateway listens at %s", url)
+        if shown is not None:
+            log.info("its certificate has the sha256 fingerprint %s", shown.fingerprint)
         if self._good is None and self._on_ready is not None:
-            self._on_ready(f"http://{where}:{number}", token.reveal())
+            self._on_ready(url, token.reveal())
         self._good = loaded
+
+
+def _note_where(paths: Paths, number: int, shown: ServedCertificate | None) -> None:
+    """So that the command line finds a gateway that was started on another port than configured, and knows it by
+    the certificate that it shows. The port comes last: who finds it finds the rest."""
+    if shown is None:
+        paths.fingerprint_path.unlink(missing_ok=True)
+    else:
+        write_file(paths.fingerprint_path, f"{shown.fingerprint}\n")
+    write_file(paths.port_path, f"{number}\n")
 
 
 async def _tell_who_may_speak(house: House) -> None:

@@ -7,7 +7,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from crossclaw.cli.config import located_warnings
 from crossclaw.cli.place import StateLocation, find_place, told_whole
@@ -20,6 +20,9 @@ from crossclaw.config.token import TOKEN_VARIABLE
 from crossclaw.domain.errors import ConfigInvalid, SandboxMissing, StoreError
 from crossclaw.providers.failures import key_variable
 from crossclaw.providers.keys import keys_of
+
+if TYPE_CHECKING:
+    from http.client import HTTPConnection
 
 Grade = Literal["ok", "warning", "error"]
 
@@ -187,10 +190,18 @@ def port_without_config(place: StateLocation) -> Iterator[Finding]:
 
 
 def greets_as_gateway(number: int) -> bool:
-    """Every gateway answers /health without a token."""
-    from http.client import HTTPConnection, HTTPException  # noqa: PLC0415
+    """Every gateway answers /health without a token, with TLS or without."""
+    from http.client import HTTPConnection, HTTPSConnection  # noqa: PLC0415
 
-    connection = HTTPConnection("127.0.0.1", number, timeout=PROBE_S)
+    from crossclaw.client.trust import unchecked_context  # noqa: PLC0415
+
+    secure = HTTPSConnection("127.0.0.1", number, timeout=PROBE_S, context=unchecked_context())
+    return _is_well(HTTPConnection("127.0.0.1", number, timeout=PROBE_S)) or _is_well(secure)
+
+
+def _is_well(connection: "HTTPConnection") -> bool:
+    from http.client import HTTPException  # noqa: PLC0415
+
     try:
         connection.request("GET", "/health")
         return connection.getresponse().status == 200

@@ -9,6 +9,7 @@ from crossclaw.cli.place import find_place
 from crossclaw.cli.running import run_async
 from crossclaw.client.errors import GatewayDown
 from crossclaw.client.finding import TOKEN_HINT, GatewayAddress, Wanted, find_serving
+from crossclaw.client.trust import checked_context
 
 if TYPE_CHECKING:
     from crossclaw.cli.mcp_bridge import Bridge
@@ -44,7 +45,8 @@ def _bridge(address: GatewayAddress, name: str | None) -> "Bridge":
         ) from None
     secret = address.token or address.password
     base = address.url.replace("ws", "http", 1).rstrip("/")
-    return Bridge(f"{base}/mcp", secret.reveal() if secret else "", name)
+    trusted = checked_context(address)
+    return Bridge(f"{base}/mcp", secret.reveal() if secret else "", name, trusted)
 
 
 async def _greet(bridge: "Bridge", address: GatewayAddress) -> None:

@@ -1,5 +1,6 @@
 """The bridge between an MCP client on standard input and the gateway's /mcp. Needs the extra `mcp`."""
 
+import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -31,8 +32,11 @@ ANSWER_S_MAX = 24 * 3600.0  # as long as sessions_send may wait; the gateway say
 
 
 class Bridge:
-    def __init__(self, url: str, token: str, name: str | None) -> None:
+    def __init__(
+        self, url: str, token: str, name: str | None, trusted: ssl.SSLContext | None = None
+    ) -> None:
         self._url = url
+        self._verify: ssl.SSLContext | bool = trusted or True
         self._headers = {"authorization": f"Bearer {token}"} if token else {}
         self._headers[SESSION_ID] = uuid4().hex
         self._name = name
@@ -99,7 +103,7 @@ class Bridge:
 
     def _http(self) -> httpx2.AsyncClient:
         timeout = httpx2.Timeout(30.0, read=ANSWER_S_MAX)
-        return httpx2.AsyncClient(headers=self._headers, timeout=timeout)
+        return httpx2.AsyncClient(headers=self._headers, timeout=timeout, verify=self._verify)
 
 
 def _first(error: BaseException) -> str:

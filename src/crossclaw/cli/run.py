@@ -18,7 +18,7 @@ from crossclaw.cli.grammar import Arguments, CommandSpec
 from crossclaw.cli.log import Log
 from crossclaw.cli.place import StateLocation, find_place
 from crossclaw.cli.say import out
-from crossclaw.client.finding import named_port, served_port
+from crossclaw.client.finding import named_port, served_fingerprint, served_port
 from crossclaw.config.file import ConfigFile
 from crossclaw.config.token import gateway_token
 from crossclaw.display.languages import tr
@@ -41,8 +41,9 @@ def _run(arguments: Arguments) -> int:
     running = served_port(place)
     if running and greets_as_gateway(running):
         token = gateway_token(place.config, place.paths, place.environ)
+        scheme = "https" if served_fingerprint(place) else "http"
         out(tr("A gateway of this state folder is already running.") + "\n")
-        out(f"  {tr('open')}   {link(f'http://127.0.0.1:{running}', token.reveal())}")
+        out(f"  {tr('open')}   {link(f'{scheme}://127.0.0.1:{running}', token.reveal())}")
         return _as_wanted(arguments.port, running)
     return _serve(arguments, place, named_port(place) if arguments.port is None else arguments.port)
 
@@ -102,6 +103,8 @@ def greeting(place: StateLocation, url: str, token: str) -> str:
         (tr("model"), _model_line(model)),
         (tr("state"), str(place.paths.state_dir)),
     ]
+    if fingerprint := served_fingerprint(place):
+        rows.insert(1, (tr("certificate"), f"sha256 {fingerprint}"))
     wide = max(len(name) for name, _ in rows)
     second = [] if agents.find("librarian") else ["  crossclaw agents add librarian"]
     return "\n".join(

@@ -18,7 +18,9 @@ import msgspec
 
 from crossclaw.client.errors import BadAddress, NobodyListens
 from crossclaw.client.location import StateLocation
+from crossclaw.config.fingerprints import clean_fingerprint
 from crossclaw.config.token import TOKEN_VARIABLE, gateway_token
+from crossclaw.domain.errors import ConfigInvalid
 from crossclaw.domain.secret import Secret
 
 URL_VARIABLE = "OPENCLAW_GATEWAY_URL"
@@ -52,6 +54,8 @@ class GatewayAddress(msgspec.Struct, frozen=True):
     """The gateway of this very config: when it does not run, one can be started for the call."""
     is_unnamed: bool = False
     """Nobody named it by an option or a variable: only a gateway of this state folder is meant."""
+    fingerprint: str | None = None
+    """Of the one certificate that is trusted there; None: whichever an authority vouches for."""
 
     @property
     def is_open_line(self) -> bool:
@@ -80,9 +84,9 @@ def find_gateway(wanted: Wanted, place: StateLocation) -> GatewayAddress:
         return _elsewhere(url, given, place, f"{URL_VARIABLE} needs {TOKEN_VARIABLE} beside it")
     remote = place.config.gateway.remote
     if place.config.gateway.mode == "remote" and remote.url:
-        return GatewayAddress(
-            clean_url(remote.url), own.token or remote.token, own.password or remote.password
-        )
+        address = clean_url(remote.url)
+        token, password = own.token or remote.token, own.password or remote.password
+        return GatewayAddress(address, token, password, fingerprint=_trusted(address, place))
     return _local(own, place)
 
 
@@ -91,7 +95,13 @@ def _elsewhere(
 ) -> GatewayAddress:
     address = clean_url(url)
     if given.token or given.password:
-        return GatewayAddress(address, given.token, given.password, _is_ours(address, place))
+        return GatewayAddress(
+            address,
+            given.token,
+            given.password,
+            _is_ours(address, place),
+            fingerprint=_trusted(address, place),
+        )
     if _is_ours(address, place):
         return _local(given, place)
     raise BadAddress(
@@ -105,10 +115,11 @@ def _local(given: GatewayAddress, place: StateLocation) -> GatewayAddress:
     if not (given.token or given.password):
         given = _or(given, environ.get(TOKEN_VARIABLE), environ.get(PASSWORD_VARIABLE))
     token = given.token or auth.token or _kept(place)
-    scheme = "wss" if place.config.gateway.tls.enabled else "ws"
+    fingerprint = served_fingerprint(place)
+    scheme = "wss" if fingerprint or place.config.gateway.tls.enabled else "ws"
     url = f"{scheme}://127.0.0.1:{local_port(place)}"
     unnamed = named_port(place) is None and not (given.token or given.password)
-    return GatewayAddress(url, token, given.password or auth.password, True, unnamed)
+    return GatewayAddress(url, token, given.password or auth.password, True, unnamed, fingerprint)
 
 
 def local_port(place: StateLocation) -> int:
@@ -134,6 +145,29 @@ def served_port(place: StateLocation) -> int | None:
     except (OSError, UnicodeDecodeError):
         return None
     return int(text) if text.isdecimal() and 0 < int(text) <= 65_535 else None
+
+
+def served_fingerprint(place: StateLocation) -> str | None:
+    """Of the certificate that it says it shows; None where it speaks no TLS."""
+    try:
+        return clean_fingerprint(place.paths.fingerprint_path.read_text("ascii"))
+    except (OSError, UnicodeDecodeError, ConfigInvalid):
+        return None
+
+
+def _trusted(url: str, place: StateLocation) -> str | None:
+    """The fingerprint that was given for this very address."""
+    if _is_ours(url, place):
+        return served_fingerprint(place) if url.startswith("wss://") else None
+    remote = place.config.gateway.remote
+    if not (remote.url and remote.tls_fingerprint and clean_url(remote.url) == url):
+        return None
+    if not url.startswith("wss://"):
+        raise BadAddress(
+            f"gateway.remote.tlsFingerprint is set, but {url} is not encrypted",
+            hint="Write gateway.remote.url with wss://",
+        )
+    return clean_fingerprint(remote.tls_fingerprint)
 
 
 def is_taken(number: int) -> bool:

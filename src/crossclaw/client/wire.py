@@ -1,6 +1,7 @@
 """One connection to a gateway: its WebSocket protocol, version 4, from the greeting to the end."""
 
 import json
+import ssl
 import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -10,7 +11,7 @@ from uuid import uuid4
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 
 from crossclaw import __version__
 from crossclaw.client.errors import (
@@ -23,8 +24,10 @@ from crossclaw.client.errors import (
 )
 from crossclaw.client.finding import TOKEN_HINT, GatewayAddress
 from crossclaw.client.peer import MISSED, Event, GatewayDefaults
+from crossclaw.client.trust import check_certificate, tls_of
 
 PROTOCOL = 4
+TLS_HEADER = "x-crossclaw-tls"  # in the answer to whoever asks a gateway with TLS without it
 HANDSHAKE_S_MAX = (
     15.0  # a gateway that starts up answers within this; OpenClaw's clients wait as long
 )
@@ -60,9 +63,21 @@ async def open_wire(
 
 
 async def _open_socket(address: GatewayAddress) -> ClientConnection:
+    socket = await _dial(address)
+    try:
+        shown = socket.transport.get_extra_info("ssl_object")
+        check_certificate(shown and shown.getpeercert(binary_form=True), address)
+    except ClientError:
+        socket.transport.abort()
+        raise
+    return socket
+
+
+async def _dial(address: GatewayAddress) -> ClientConnection:
     try:
         return await connect(
             address.url,
+            ssl=tls_of(address),
             open_timeout=HANDSHAKE_S_MAX,
             max_size=ANSWER_BYTES_MAX,
             proxy=None if address.is_local else True,
@@ -71,9 +86,24 @@ async def _open_socket(address: GatewayAddress) -> ClientConnection:
     except ConnectionRefusedError:
         raise NobodyListens(f"no gateway answers at {address.url}") from None
     except (InvalidHandshake, InvalidURI) as error:
+        if isinstance(error, InvalidStatus) and TLS_HEADER in error.response.headers:
+            raise GatewayDown(
+                f"the gateway at {address.url} speaks TLS", hint="Write its address with wss://"
+            ) from None
         raise GatewayDown(
             f"something answers at {address.url}, but it is no gateway: {error}",
             hint="Another program may have the port: crossclaw doctor",
+        ) from None
+    except ssl.SSLCertVerificationError as error:
+        raise GatewayDown(
+            f"the certificate of {address.url} is not trusted here: {error.verify_message}",
+            hint="The gateway says its fingerprint when it starts; then set gateway.remote.url, and"
+            " gateway.remote.tlsFingerprint to it.",
+        ) from None
+    except ssl.SSLError as error:
+        raise GatewayDown(
+            f"what answers at {address.url} speaks no TLS: {error.reason or error}",
+            hint="An address with ws:// is one without TLS.",
         ) from None
     except (OSError, TimeoutError) as error:
         raise GatewayDown(f"no gateway answers at {address.url}: {error}") from None

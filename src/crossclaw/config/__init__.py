@@ -18,6 +18,7 @@ __all__ = [
     "doors",
     "file",
     "find_paths",
+    "fingerprints",
     "gateway",
     "heartbeat",
     "hiding",

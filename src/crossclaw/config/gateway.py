@@ -61,15 +61,15 @@ class Http(Section, frozen=True):
 
 class Tls(Section, frozen=True):
     enabled: bool = False
-    """Our command line then looks for the gateway behind TLS. The gateway itself speaks none yet: put a proxy in front."""
+    """Whether the gateway speaks TLS: `https://` and `wss://`, and nothing else; see [operations](operations.md)."""
     auto_generate: bool = True
-    """No effect yet."""
+    """Whether a certificate is made and kept where there is none."""
     cert_path: str | None = None
-    """No effect yet."""
+    """The certificate, in PEM; else `gateway/tls/gateway-cert.pem` of the state folder."""
     key_path: str | None = None
-    """No effect yet."""
+    """Its private key, in PEM, without a passphrase; else `gateway/tls/gateway-key.pem` of the state folder."""
     ca_path: str | None = None
-    """No effect yet."""
+    """Certificates of the authority, sent along where `certPath` holds the gateway's own only."""
     local = names("certPath keyPath caPath")
 
 
@@ -81,7 +81,7 @@ class Remote(Section, frozen=True):
     password: Secret | None = None
     """The password it shows there."""
     tls_fingerprint: str | None = None
-    """No effect yet."""
+    """The sha256 fingerprint of its certificate: exactly that one is trusted; else one that an authority vouches for."""
     unused = names("transport sshTarget sshIdentity enabled remotePort")
 
 

@@ -35,6 +35,16 @@ class Paths(msgspec.Struct, frozen=True):
         """The port of the gateway that serves this folder, while it does."""
         return self.state_dir / "gateway.port"
 
+    @property
+    def fingerprint_path(self) -> Path:
+        """The fingerprint of the certificate that it shows, while it serves with TLS."""
+        return self.state_dir / "gateway.fingerprint"
+
+    @property
+    def certificate_dir(self) -> Path:
+        """Where a certificate that was made lies, with its key. OpenClaw's own place."""
+        return self.state_dir / "gateway" / "tls"
+
     def log_path(self, logging: Logging) -> Path:
         """Where the log is looked for: what the section `logging` names, or beside the state."""
         if logging.file:

@@ -80,9 +80,6 @@ def not_yet(config: Config) -> list[str]:
         "agents.defaults.subagents.maxConcurrent: use agents.defaults.maxConcurrent": bool(
             defaults.subagents.max_concurrent
         ),
-        "gateway.tls.enabled: this gateway speaks no TLS yet; put a proxy in front": (
-            config.gateway.tls.enabled
-        ),
     }
     chats = [name for name in config.channels if name != "defaults"]
     quiet = [

@@ -2,6 +2,7 @@
 
 __all__ = [
     "auth",
+    "certificate",
     "client",
     "context",
     "door_secrets",

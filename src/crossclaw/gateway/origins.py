@@ -13,9 +13,17 @@ _DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 
 
 class Origins:
-    """`allowed` are the origins of `gateway.controlUi.allowedOrigins`; their hosts may name us."""
+    """`allowed` are the origins of `gateway.controlUi.allowedOrigins`; their hosts may name us. `encrypted`: we
+    speak TLS ourselves, so a page that came without it is not ours. Otherwise a proxy may add TLS."""
 
-    def __init__(self, bound_host: str = "127.0.0.1", allowed: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        bound_host: str = "127.0.0.1",
+        allowed: Iterable[str] = (),
+        *,
+        encrypted: bool = False,
+    ) -> None:
+        self._schemes = ("https",) if encrypted else ("http", "https")
         self._allowed = {found for text in allowed if (found := _origin(text)) is not None}
         hosts = {host for _scheme, host, _port in self._allowed}
         self._hosts = LOOPBACK_NAMES | {bound_host.lower()} | hosts
@@ -35,7 +43,9 @@ class Origins:
         parsed = _origin(origin)
         if parsed is None:
             return False
-        return parsed in self._allowed or _same(parsed, host_header)
+        return parsed in self._allowed or (
+            parsed[0] in self._schemes and _same(parsed, host_header)
+        )
 
 
 def is_loopback_name(host_header: str | None) -> bool:
@@ -47,7 +57,7 @@ def _same(origin: tuple[str, str, int], host_header: str | None) -> bool:
     """Our own page: served under the name by which we are asked now. The names of loopback are one."""
     scheme, host, port = origin
     own = _authority(host_header)
-    if own is None or scheme not in ("http", "https"):
+    if own is None:
         return False
     own_host, own_port = own
     both_loopback = host in LOOPBACK_NAMES and own_host in LOOPBACK_NAMES

@@ -2,6 +2,7 @@
 
 import errno
 import socket
+import ssl
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -26,6 +27,7 @@ from crossclaw.gateway.origins import Origins, is_loopback_name
 from crossclaw.gateway.publisher import EventPublisher
 from crossclaw.gateway.reception import Admission, Reception
 from crossclaw.gateway.sockets import WireConfig
+from crossclaw.gateway.tls import TlsWireConfig
 from crossclaw.runs.feed import Feed
 
 _PASSED_ON = {b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"via"}
@@ -86,13 +88,16 @@ class Gateway:
         self,
         host: str,
         listener: socket.socket,
+        tls: ssl.SSLContext | None = None,
         *,
         task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
         """Until cancelled; then everybody is told, and the doors are closed within two seconds. The
         listener stays open: who comes afterwards waits for the next one who serves it."""
         limits = self._context.limits
-        server = _Server(WireConfig(self._application(host), limits), listener)
+        application = self._application(host, encrypted=tls is not None)
+        wire = TlsWireConfig(application, limits, tls) if tls else WireConfig(application, limits)
+        server = _Server(wire, listener)
         with ExitStack() as until_closed:
             until_closed.callback(self._feed.subscribe(self._publisher.hear))
             until_closed.enter_context(self._context.watchdog.watching())
@@ -111,9 +116,9 @@ class Gateway:
                         await self._reception.close("service restart")
                         server.stop.set()
 
-    def _application(self, host: str) -> Edge:
+    def _application(self, host: str, *, encrypted: bool) -> Edge:
         settings = self._settings
-        origins = Origins(host, settings.control_ui.allowed_origins)
+        origins = Origins(host, settings.control_ui.allowed_origins, encrypted=encrypted)
         handshake = Handshake(self._gatekeeper, self._pairings, origins, self._context.clock)
 
         async def upgrade(scope: Scope, receive: Receive, send: Send) -> None:
@@ -172,6 +177,7 @@ class _Server(Server):
 
     def __init__(self, config: WireConfig, listener: socket.socket) -> None:
         super().__init__(config)
+        self._turnstile = config.turnstile
         self._listener = listener.dup()  # uvicorn closes what it is given
         self.listening = anyio.Event()
         self.stop = anyio.Event()
@@ -182,6 +188,7 @@ class _Server(Server):
             await self.serve([self._listener])
         for connection in tuple(self.server_state.connections):
             connection.transport.abort()  # those that do not read would never be done
+        self._turnstile.cut_all()  # those whose handshake of TLS is not done are no connections yet
 
     async def admit_nobody(self) -> None:
         """Before anything else closes. What is being accepted while asyncio's server closes would be an open

@@ -13,10 +13,12 @@ from asyncio import (  # noqa: TID251  uvicorn's protocols are asyncio's
     TimerHandle,
     Transport,
 )
+from asyncio.sslproto import SSLProtocol  # noqa: TID251
 from typing import Any
 
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.utils import get_remote_addr
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 from websockets.http11 import Request
@@ -61,6 +63,10 @@ class Turnstile:
         self._by_network.setdefault(network, {})[ticket] = None
         return ticket
 
+    def cut_all(self) -> None:
+        for ticket in tuple(self._all):
+            ticket.cut()
+
     def leave(self, ticket: "Ticket") -> None:
         if ticket not in self._all:
             return
@@ -98,8 +104,11 @@ class Ticket:
             self.due = None
 
     def _read(self, bytes_max: int) -> None:
-        """How much is taken from the socket in one turn of the loop. asyncio's transports have it as an attribute."""
+        """How much is taken from the socket in one turn of the loop. asyncio's transports have it as an attribute,
+        and with TLS the protocol that reads from them."""
         self._transport.max_size = bytes_max  # type: ignore[attr-defined]
+        if isinstance(reader := self._transport.get_protocol(), SSLProtocol):
+            reader.max_size = bytes_max  # type: ignore[misc]
 
     def cut(self) -> None:
         """At once: closing would wait for a peer that does not read."""
@@ -110,12 +119,12 @@ class Ticket:
 class WireConfig(Config):
     """uvicorn's config, and with it what our protocols need."""
 
-    def __init__(self, app: Any, limits: GatewayLimits) -> None:
+    def __init__(self, app: Any, limits: GatewayLimits, *, http: Any = None) -> None:
         self.limits = limits
         self.turnstile = Turnstile(limits)
         super().__init__(
             app,
-            http=GuardedHttp,
+            http=http or GuardedHttp,
             ws=ClientSocket,
             ws_max_size=limits.handshake_bytes_max,
             ws_ping_interval=limits.ping_s,
@@ -137,12 +146,22 @@ class WireConfig(Config):
 
 class GuardedHttp(HttpToolsProtocol):
     config: WireConfig
+    below: Transport | None = None
+    """What carries the encrypted bytes, where there is TLS."""
+    _entered: Ticket | None = None
+
+    def enter_below(self, transport: Transport) -> Ticket:
+        """Before the handshake of TLS: `connection_made` comes after it."""
+        self.below = transport
+        address = (get_remote_addr(transport) or ("",))[0]
+        self._entered = self.config.turnstile.enter(address, transport, self.loop)
+        return self._entered
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._header_bytes = 0
         self._headers_due: TimerHandle | None = None
-        self.ticket = self._enter()
+        self.ticket = self._entered or self._enter()
         self._expect_headers()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -178,10 +197,11 @@ class GuardedHttp(HttpToolsProtocol):
         if isinstance(socket, ClientSocket):
             # Whoever upgrades shows its secret anew, also on a connection that a proxy keeps for many.
             socket.ticket = self._enter() if self.ticket.is_known else self.ticket
+            socket.below = self.below
 
     def _enter(self) -> Ticket:
         address = self.client[0] if self.client else ""
-        return self.config.turnstile.enter(address, self.transport, self.loop)
+        return self.config.turnstile.enter(address, self.below or self.transport, self.loop)
 
     def _expect_headers(self) -> None:
         self._headers_done()
@@ -205,6 +225,7 @@ class ClientSocket(WebSocketsSansIOProtocol):
 
     config: WireConfig
     ticket: Ticket | None = None
+    below: Transport | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -229,7 +250,7 @@ class ClientSocket(WebSocketsSansIOProtocol):
     def handle_ping(self) -> None:
         """Every ping is answered; who asks without reading the answers is cut off, and so is a stranger
         that does little else."""
-        unread = self.transport.get_write_buffer_size() > self.config.limits.pongs_bytes_max
+        unread = self._unread_bytes > self.config.limits.pongs_bytes_max
         if unread or self._only_pings():
             self.transport.abort()
             return
@@ -271,7 +292,16 @@ class ClientSocket(WebSocketsSansIOProtocol):
 
     @property
     def buffered_bytes(self) -> int:
-        return self._unwritten + self.transport.get_write_buffer_size()
+        return self._unwritten + self._unread_bytes
+
+    @property
+    def _unread_bytes(self) -> int:
+        """With TLS, what is encrypted waits below."""
+        if self.below is None:
+            return self.transport.get_write_buffer_size()
+        if self.transport.is_closing():  # asyncio's forgets its own buffer then
+            return self.below.get_write_buffer_size()
+        return self.transport.get_write_buffer_size() + self.below.get_write_buffer_size()
 
     def write(self, frame: bytes) -> None:
         """Frames of one turn of the loop go out in one packet."""
