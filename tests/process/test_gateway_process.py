@@ -69,6 +69,33 @@ def program_port(said: str) -> str:
     return found[1]
 
 
+def test_a_model_without_a_key_is_named_at_the_start_in_status_and_by_the_first_message(
+    tmp_path: Path,
+) -> None:
+    folder = Folder(tmp_path, '{agents: {defaults: {model: "anthropic/claude-opus-4-6"}}}')
+    needs = "anthropic needs a key; set ANTHROPIC_API_KEY"
+    with folder.serve() as gateway:
+        until(
+            lambda: (
+                f"the model of main, anthropic/claude-opus-4-6, cannot answer: {needs}"
+                in gateway.said
+                or None
+            )
+        )
+        with gateway.client() as client:
+            fault = client.ask("status", {})["modelFault"]
+        with folder.start("status") as looking, folder.start("message", "send", "hi") as sending:
+            looking.wait()
+            assert sending.wait() != 0
+    with folder.start("run", "--port", "0") as program:
+        until(lambda: "Ctrl-C" in program.said or None)
+
+    assert fault.startswith(needs)
+    for said in (fault, looking.said, sending.said, program.said):
+        assert "crossclaw onboard" in said
+        assert "ANTHROPIC_API_KEY" in said
+
+
 def test_the_token_is_made_once_and_for_its_owner_only(folder: Folder) -> None:
     with folder.serve():
         token = folder.token

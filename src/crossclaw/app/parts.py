@@ -123,7 +123,7 @@ class Resources(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def models(self) -> ModelChoices:
         rules = ModelRules(self.config, self.outside.environ)
-        return ModelChoices(rules, self.providers.get)
+        return ModelChoices(rules, self.providers.get, self.providers.key_fault)
 
     def is_gone(self, key: SessionKey) -> bool:
         return is_gone(self.config.agents, key)

@@ -251,6 +251,8 @@ class _Serving:
                 await tasks.start(gateway.serve, where, listener, shown and shown.context)
                 number = listener.getsockname()[1]
                 tasks.start_soon(house.places.tell_of_open_host, name="look at the host")
+                for text in house.about.key_faults():  # now, and not only with the first message
+                    log.warning("%s", text)
                 await anyio.to_thread.run_sync(_note_where, self._paths, number, shown)
                 scheme = "https" if shown else "http"
                 self._ready(loaded, f"{scheme}://{where}:{number}", token, shown)

@@ -229,7 +229,7 @@ def _model(place: StateLocation, subject: str, chosen: str) -> Iterator[Finding]
         todo = "For a real one: export ANTHROPIC_API_KEY=… or OPENAI_API_KEY=…"
         yield Finding(subject, "warning", "the scripted rehearsal answers", todo)
     elif provider in _NEED_KEYS and not _has_key(place, provider, entry):
-        todo = f"export {key_variable(provider)}=…"
+        todo = f"export {key_variable(provider)}=… where the gateway runs, or: crossclaw onboard"
         yield Finding(subject, "error", f"{chosen} has no key", todo)
     elif importlib.util.find_spec("httpx2") is None:
         todo = "pip install 'crossclaw[models]'"

@@ -5,7 +5,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from crossclaw.cli.checks import greets_as_gateway
+from crossclaw.cli.checks import greets_as_gateway, models
 from crossclaw.cli.exits import CommandFailed, Exit
 from crossclaw.cli.gateway import (
     environment,
@@ -113,6 +113,7 @@ def greeting(place: StateLocation, url: str, token: str) -> str:
             *(f"  {name:<{wide}}  {value}" for name, value in rows),
             "",
             *_to_set_up(model),
+            *_without_key(place),
             tr("Try, in another terminal:"),
             *_activation(),
             *_elsewhere(place),
@@ -149,6 +150,12 @@ def _to_set_up(model: str) -> list[str]:
     if not model.startswith("rehearsal/"):
         return []
     return [tr("For a model that thinks, in another terminal:"), "  crossclaw onboard\n"]
+
+
+def _without_key(place: StateLocation) -> list[str]:
+    """What would otherwise be met with the first message."""
+    faults = [found for found in models(place) if found.grade == "error"]
+    return [f"! {found.subject}: {found.text}. {found.todo or ''}\n" for found in faults]
 
 
 def link(url: str, token: str) -> str:

@@ -42,6 +42,8 @@ def _glance(
     model = (sessions.get("defaults") or {}).get("model")
     if str(model).startswith("rehearsal"):
         model = f"{model} (scripted; set ANTHROPIC_API_KEY or OPENAI_API_KEY for a real one)"
+    elif fault := status.get("modelFault"):
+        model = f"{model} ({fault})"
     return [
         ("gateway", peer.place),
         ("agents", ", ".join(agent["id"] for agent in agents["agents"])),

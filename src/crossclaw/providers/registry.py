@@ -119,6 +119,17 @@ class Providers:
             raise ProviderMissing(reference_fault(address, self.names) or address)
         return self._found(name, self._api(name, model)).asked, model
 
+    def key_fault(self, address: str) -> str | None:
+        """Why a model cannot be asked for want of a key, with what to do. Nothing is opened for it."""
+        name, _, model = address.partition("/")
+        if name in self._extra or name not in self._settings:
+            return None
+        try:
+            self._keys(self._settings[name], self._api(name, model), self._base_url(name))
+        except ProviderRefused as error:
+            return str(error)
+        return None
+
     async def discover(self, addresses: Iterable[str]) -> None:
         """Ask servers of one's own about these models, unless they were asked before."""
         await self._discovery.look(addresses)
@@ -212,7 +223,7 @@ class Providers:
         if base_url is not None or api == "ollama":
             return [("none", NO_KEY)]
         raise ProviderRefused(
-            f"{settings.name} needs a key; set {where_the_key_goes(settings.name)}"
+            f"{settings.name} needs a key; set {where_the_key_goes(settings.name)}, or run: crossclaw onboard"
         )
 
 

@@ -7,9 +7,15 @@ from crossclaw.policy.models import ModelRules
 
 
 class ModelChoices:
-    """`find` raises for a reference that nobody here can answer with."""
+    """`find` raises for a reference that nobody here can answer with; `key_fault` says why one lacks a key."""
 
-    def __init__(self, rules: ModelRules, find: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        rules: ModelRules,
+        find: Callable[[str], object],
+        key_fault: Callable[[str], str | None] = lambda reference: None,
+    ) -> None:
+        self.key_fault = key_fault
         self._rules = rules
         self._find = find
         self.reference = rules.reference

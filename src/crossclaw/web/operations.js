@@ -97,6 +97,7 @@ class Operations extends Part {
       { cls: "facts" },
       pairs.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
     );
+    if (status.modelFault) return [facts, h("p", { cls: "warn" }, status.modelFault)];
     return status.rehearsal
       ? [
           facts,

@@ -142,6 +142,18 @@ class About:
         age = max(0, now - session.updated_at)
         return {"key": shown_key(session.key), "updatedAt": session.updated_at, "age": age}
 
+    def key_faults(self) -> list[str]:
+        """Of agents whose model cannot answer for want of a key, with what to do."""
+        users: dict[str, list[str]] = {}
+        for agent_id in self._config.agents.ids():
+            model = self._config.model_for(agent_id, self._environ).primary
+            users.setdefault(model, []).append(agent_id)
+        return [
+            f"the model of {', '.join(agents)}, {model}, cannot answer: {fault}"
+            for model, agents in users.items()
+            if (fault := self._models.key_fault(model))
+        ]
+
     @method("status", "operator.read", "read", "Model, channels and recent sessions.")
     async def status(self, caller: Caller, params: HealthStatusParams) -> dict[str, Any]:
         now = self._clock.now_ms()
@@ -159,6 +171,7 @@ class About:
             "queuedSystemEvents": [],
             "model": model,
             "rehearsal": model.startswith("rehearsal/"),
+            "modelFault": self._models.key_fault(model),
             "disk": msgspec.to_builtins(await self._growth.look()),
             "sessions": {
                 "paths": [str(self._store)],
