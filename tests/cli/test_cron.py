@@ -18,7 +18,9 @@ def test_a_job_is_made_shown_changed_run_and_removed(person: Person) -> None:
     assert made["schedule"] == {"kind": "cron", "expr": "0 7 * * 1-5", "tz": "Europe/Vienna"}
     assert made["delivery"] == {"mode": "announce", "channel": "last", "to": "4711"}
     listed = person.types("cron", "list")
-    assert "cron 0 7 * * 1-5 @ Europe/Vienna" in listed.stdout
+    assert re.search(
+        r"cron 0 7 \* \* 1-5 @ Europe/Vienna +\S+ 07:00 Europe/Vienna ", listed.stdout
+    ), listed.stdout
 
     changed = person.reads_json("cron", "edit", made["id"], "--every", "2h", "--name", "news")
     assert changed["schedule"] == {"kind": "every", "everyMs": 7_200_000}

@@ -44,6 +44,14 @@ def person(tmp_path_factory: pytest.TempPathFactory) -> Generator[Person]:
         yield someone
 
 
+def test_an_import_of_what_is_not_there_says_so_though_a_gateway_runs(person: Person) -> None:
+    done = person.types("import", "/nope")
+    assert (done.returncode, done.stderr.splitlines()[0]) == (
+        Exit.FAILED,
+        "crossclaw: there is no folder /nope",
+    )
+
+
 @pytest.mark.spec("C1")
 def test_the_lines_of_the_messages_page(person: Person) -> None:
     (person.folder / "src").mkdir(exist_ok=True)

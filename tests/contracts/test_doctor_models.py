@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from crossclaw.cli.checks import Finding
+from crossclaw.cli.checks import Finding, models
 from crossclaw.cli.model_checks import look_at_models
 from crossclaw.cli.place import find_place
 from crossclaw.testing import FakeModelServer
@@ -93,6 +93,22 @@ async def test_a_model_that_is_not_listed_is_a_warning_with_what_there_is(
     assert finding.grade == "warning"
     assert "does not list it" in finding.text
     assert "claude-opus-5-5" in finding.text
+
+
+async def test_a_model_is_ticked_only_where_the_service_names_it(
+    tmp_path: Path, server: FakeModelServer
+) -> None:
+    at = {"baseUrl": server.openai_url, "apiKey": KEY}
+    for listed, told in (([], "lists no models"), ([{"id": "qwen3"}], "lists only qwen3")):
+        server.plain["/v1/models"] = {"data": listed}
+        finding = (await found(written(tmp_path, "own/other", own=at)))["own/other"]
+        assert finding.grade == "warning"
+        assert told in finding.text
+    entry = {**at, "models": [{"id": "qwen3"}]}
+    by_config = list(models(find_place(written(tmp_path, "own/other", own=entry))))
+    assert [(each.grade, "which has qwen3" in each.text) for each in by_config] == [
+        ("warning", True)
+    ]
 
 
 async def test_a_server_that_is_down_and_a_missing_key_are_errors(

@@ -293,7 +293,16 @@ async def test_what_cannot_be_read_is_told_with_its_line_and_the_rest_comes(tmp_
     assert [text for text in told if text.startswith(":")] == [":4", ":5", ":6", ":7", ":9"]
     assert report.unreadable == 8
     assert any("no transcript" in text for text in report.remarks)
-    assert any("1 transcripts that no session names" in text for text in report.remarks)
+    assert any("1 transcript that no session names" in text for text in report.remarks)
+    again = await bring(tmp_path / "there", tmp_path / "state")
+    assert (again.problems, again.messages, again.transcripts_before) == (report.problems, 0, 1)
+    with (sessions / f"{MAIN}.jsonl").open("ab") as file:
+        file.write(b'age"}\n')
+    grown = await bring(tmp_path / "there", tmp_path / "state")
+    assert sorted(
+        text.partition(".jsonl:")[2][:2] for text in grown.problems if ".jsonl:" in text
+    ) == [*("4:", "5:", "6:", "7:", "9:")]
+    assert grown.unreadable == 8
 
 
 class Counted(SqliteLedger):

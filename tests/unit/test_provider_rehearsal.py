@@ -58,6 +58,15 @@ async def test_say_lines_are_the_whole_answer() -> None:
     assert answer.text == "one\ntwo"
 
 
+async def test_a_text_keeps_its_indentation_and_the_lines_below_it_until_the_next_directive() -> (
+    None
+):
+    script = "think: first\n  then more\nsay: def f():\n    return 1\n\n# end\n\nsay:   deeper\nwait: 0\nlost"
+    answer = await ask(user(script))
+    assert answer.text == "def f():\n    return 1\n\n# end\n  deeper"
+    assert answer.blocks[0] == Thinking("first\n  then more")
+
+
 async def test_a_channel_prefix_does_not_hide_the_first_line() -> None:
     assert (await ask(user("[Ada 10:31] say: hi"))).text == "hi"
 

@@ -51,6 +51,24 @@ def retrying(provider: Provider, jitter: float = 0.0, **patience: float) -> Retr
 # Retries
 
 
+async def test_the_log_says_in_words_why_a_call_is_made_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    script = ScriptedProvider([RateLimited("slow down", 1.0), busy(), "here"])
+    await retrying(script).complete(REQUEST, ignore)
+    told = [record.getMessage() for record in caplog.records]
+    assert [text.partition("(")[2].partition(")")[0] for text in told] == [
+        *("rate limit", "overloaded or away")
+    ]
+
+
+def test_every_trouble_of_a_provider_has_words_of_its_own() -> None:
+    kinds = [ProviderError]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+        assert kind is ProviderError or "in_short" in vars(kind), kind
+
+
 async def test_a_trouble_that_passes_is_waited_out_longer_each_time() -> None:
     script = ScriptedProvider([busy(), busy(), busy(), "here I am"])
     told: list[Piece] = []

@@ -22,7 +22,12 @@ from crossclaw.client.peer import ADMIN, READ, GatewayPeer
 from crossclaw.config.file import ConfigFile
 from crossclaw.config.positions import KeyPath
 from crossclaw.display.languages import tr
-from crossclaw.domain.agents import DEFAULT_AGENT_ID, is_agent_id, normalize_agent_id
+from crossclaw.domain.agents import (
+    DEFAULT_AGENT_ID,
+    is_agent_id,
+    normalize_agent_id,
+    suggest_agent_id,
+)
 
 LIST: KeyPath = ("agents", "list")
 ENTRIES: KeyPath = ("agents", "entries")
@@ -190,7 +195,7 @@ def _agent_id(text: str) -> str:
     if not is_agent_id(lowered):
         raise UsageError(
             f"{text!r} is not an agent id (letters, digits, - and _, at most 64)",
-            hint=f"For example: {normalize_agent_id(text)}",
+            hint=f"For example: {suggest_agent_id(text) or 'librarian'}",
         )
     return lowered
 

@@ -29,6 +29,7 @@ Grade = Literal["ok", "warning", "error"]
 SQLITE_MIN = (3, 51, 3)  # before it, a WAL reset can lose committed data
 FREE_BYTES_MIN = 200 * 2**20  # a busy day's transcripts; a full disk refuses new work
 DAMAGED_SHOWN_MAX = 20  # a person looks at each
+LISTED_SHOWN_MAX = 10  # models; a name that was meant is seen among them
 _NEED_KEYS = ("anthropic", "openai", "google")
 
 
@@ -234,8 +235,13 @@ def _model(place: StateLocation, subject: str, chosen: str) -> Iterator[Finding]
     elif importlib.util.find_spec("httpx2") is None:
         todo = "pip install 'crossclaw[models]'"
         yield Finding(subject, "error", f"{chosen} needs the package httpx2", todo)
+    elif entry and entry.models and entry.find_model(chosen.partition("/")[2]) is None:
+        listed = ", ".join(each.id for each in entry.models[:LISTED_SHOWN_MAX])
+        text = f"{chosen} is not among models.providers.{provider}.models, which has {listed}"
+        yield Finding(subject, "warning", text, "crossclaw doctor --models asks the service.")
     else:
-        yield Finding(subject, "ok", chosen)
+        asks = "not tried; crossclaw doctor --models asks the service"
+        yield Finding(subject, "ok", f"{chosen} ({asks})")
 
 
 def _has_key(place: StateLocation, provider: str, entry: ProviderEntry | None) -> bool:

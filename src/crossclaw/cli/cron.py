@@ -449,10 +449,13 @@ def _moment_of(job: dict[str, Any], at_ms: int | None) -> str | None:
 
 
 def _next(job: dict[str, Any]) -> str | None:
-    """To the minute; to the second where minutes would tell nothing."""
-    moment = _moment(job["state"].get("nextRunAtMs"))
+    """To the minute; to the second where minutes would tell nothing. By the clock that the job goes by."""
+    moment = _moment_of(job, job["state"].get("nextRunAtMs"))
+    if moment is None:
+        return None
     often = job["schedule"].get("everyMs", _OFTEN_MS) < _OFTEN_MS
-    return None if moment is None else moment[: _SECOND_CHARS if often else _MINUTE_CHARS]
+    zone = moment[_SECOND_CHARS:] if moment[_SECOND_CHARS:].startswith(" ") else ""
+    return moment[: _SECOND_CHARS if often else _MINUTE_CHARS] + zone
 
 
 def _duration(ms: int) -> str:

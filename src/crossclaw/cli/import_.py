@@ -15,8 +15,9 @@ from crossclaw.cli.place import StateLocation, find_place
 from crossclaw.cli.running import run_async
 from crossclaw.cli.say import console, note, out, out_json
 from crossclaw.domain.clock import SystemClock
+from crossclaw.domain.counts import count_of
 from crossclaw.ledger.opening import open_ledger
-from crossclaw.sessions.importing import Import, ImportReport, Progress
+from crossclaw.sessions.importing import Import, ImportReport, Progress, require_sessions
 from crossclaw.transcripts.exporter import Exporter
 
 _MORE = """The gateway must not run meanwhile; --dry-run may be done at any time. Nothing is changed in that
@@ -35,6 +36,7 @@ def _arguments(parser: Parser) -> None:
 def _import(arguments: Arguments) -> int:
     place = find_place()
     folder = Path(arguments.folder).expanduser() if arguments.folder else place.paths.state_dir
+    require_sessions(folder)  # before a gateway that runs is complained of
     began = time.monotonic()
 
     async def work() -> int:
@@ -81,7 +83,7 @@ def _shown_progress() -> Generator[Progress]:
         task = bar.add_task("", total=None)
 
         def show(done: int, total: int, report: ImportReport) -> None:
-            words = f"{report.messages:,} messages"
+            words = count_of(report.messages, "message")
             bar.update(task, completed=done, total=total, description=words)
 
         yield show
@@ -95,14 +97,16 @@ def _tell(report: ImportReport, place: StateLocation, arguments: Arguments, took
         out_json(told | more)
         return
     verb = "would come" if arguments.dry_run else "came"
+    before = report.transcripts_before
     out(
-        f"{report.sessions:,} sessions found, {report.messages:,} messages and {report.notes:,} notes {verb} "
-        f"in, {report.transcripts_before:,} transcripts were here before; {took_s:.1f} s"
+        f"{count_of(report.sessions, 'session')} found, {count_of(report.messages, 'message')} and "
+        f"{count_of(report.notes, 'note')} {verb} in, {count_of(before, 'transcript')} "
+        f"{'was' if before == 1 else 'were'} here before; {took_s:.1f} s"
     )
     for text in report.remarks[:_SHOWN_MAX]:
         note(" ".join(text.split()))
     if report.unreadable:
-        out(f"{report.unreadable:,} things could not be read:")
+        out(f"{count_of(report.unreadable, 'thing')} could not be read:")
         for text in report.problems[:_SHOWN_MAX]:
             out(f"  {' '.join(text.split())}")
         if report.unreadable > _SHOWN_MAX:

@@ -58,7 +58,8 @@ async def _listed(providers: Providers, name: str) -> list[ListedModel] | Provid
 
 def _finding(reference: str, listed: list[ListedModel], facts: ModelFacts) -> Finding:
     """`facts` are what the gateway would go by: the config's words, what the server says, the catalogue."""
-    model, names = reference.partition("/")[2], [each.id for each in listed]
+    provider, _, model = reference.partition("/")
+    names = [each.id for each in listed]
     found = named(listed, model)
     if found is None and listed:
         near = get_close_matches(model, names, n=5, cutoff=0.5)
@@ -71,5 +72,13 @@ def _finding(reference: str, listed: list[ListedModel], facts: ModelFacts) -> Fi
             f"its window is {found.window:,} tokens, and {facts.window:,} are assumed",
             f"Write contextWindow: {found.window} for it under models.providers.",
         )
+    if found is None:
+        text = (
+            "the service takes the key; it lists no models, so whether it has this one is not known"
+        )
+        return Finding(reference, "warning", text, "crossclaw onboard asks it one question.")
+    if found.id != model:
+        text = f"the service lists only {found.id}; llama.cpp answers to every name, others refuse this one"
+        return Finding(reference, "warning", text, f"Name it {provider}/{found.id}.")
     known = f"window {facts.window:,}, answers up to {facts.output or 8_192:,} tokens"
     return Finding(reference, "ok", f"the service takes the key and has the model; {known}")

@@ -33,12 +33,14 @@ from crossclaw.config.file import ConfigFile
 from crossclaw.config.positions import KeyPath
 from crossclaw.config.profiles import forget_key, keep_key
 from crossclaw.display.languages import SPOKEN, speak, tr
-from crossclaw.domain.agents import normalize_agent_id
+from crossclaw.domain.agents import normalize_agent_id, suggest_agent_id
 
 _TAKEN = (  # OpenClaw's options that ask for nothing that is missing here
     "--accept-risk --skip-skills --skip-channels --skip-ui --skip-search --skip-bootstrap --skip-hooks"
 )
 _TAKEN_WITH_VALUE = "--flow --daemon-runtime --node-manager --gateway-auth"
+
+_UNNAMED = "second"  # the id of a second agent whose name has no letter that can stand in one
 
 
 class Report(msgspec.Struct, rename="camel", omit_defaults=True):
@@ -250,7 +252,7 @@ def _second_agent(place: StateLocation, report: Report) -> StateLocation:
     name = ask_text(tr("Name of a second agent that it can ask (empty: none)"))
     if not name:
         return place
-    agent_id = normalize_agent_id(name)
+    agent_id = suggest_agent_id(name) or _UNNAMED
     if place.config.agents.find(agent_id):
         note(tr("That one is there already."))
         return place

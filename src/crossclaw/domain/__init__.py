@@ -9,6 +9,7 @@ __all__ = [
     "budgets",
     "clock",
     "compactions",
+    "counts",
     "credentials",
     "durations",
     "errors",

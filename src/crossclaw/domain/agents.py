@@ -2,6 +2,7 @@
 
 import re
 from typing import Literal
+from unicodedata import combining, normalize
 
 DEFAULT_AGENT_ID = "main"
 AGENT_ID_CHARS_MAX = 64  # it becomes a folder name; the longest that every file system takes easily
@@ -19,6 +20,13 @@ def normalize_agent_id(text: str) -> str:
         return lowered
     cleaned = _FOREIGN.sub("-", lowered).lstrip("-_")[:AGENT_ID_CHARS_MAX]
     return cleaned.rstrip("-") or DEFAULT_AGENT_ID
+
+
+def suggest_agent_id(text: str) -> str | None:
+    """An id that reads like the text: `ünï` is `uni`. None where no letter of it can stand in an id."""
+    plain = normalize("NFKD", text.replace("ß", "ss"))
+    cleaned = _FOREIGN.sub("-", "".join(c for c in plain if not combining(c)).lower())
+    return cleaned.strip("-_")[:AGENT_ID_CHARS_MAX].rstrip("-_") or None
 
 
 def is_agent_id(text: str) -> bool:

@@ -41,6 +41,8 @@ CrossclawError                UNAVAILABLE       something failed inside; the tex
 A text is written for its reader: it says what would work. `code` is what goes on the wire.
 """
 
+from typing import ClassVar
+
 
 class CrossclawError(Exception):
     code = "UNAVAILABLE"
@@ -129,14 +131,16 @@ class StoreTooNew(StoreError):
 
 
 class ProviderError(CrossclawError):
-    pass
+    in_short: ClassVar[str] = "failed"
+    """For the log, which holds no words of messages; the text itself may quote some."""
 
 
 class ProviderMissing(ProviderError):
-    pass
+    in_short = "not set up"
 
 
 class ProviderRefused(ProviderError):
+    in_short = "request refused"
     place: str | None = None
     """What of the request the service has named, in its own spelling: `messages.3.content.1.image`."""
     part: object = None
@@ -144,26 +148,27 @@ class ProviderRefused(ProviderError):
 
 
 class KeyRefused(ProviderRefused):
-    pass
+    in_short = "key refused"
 
 
 class ThinkingRefused(ProviderRefused):
-    pass
+    in_short = "thinking refused"
 
 
 class LevelRefused(ProviderRefused):
-    pass
+    in_short = "thinking level refused"
 
 
 class ModelDeclined(ProviderRefused):
-    pass
+    in_short = "declined to answer"
 
 
 class AnswerCut(ProviderError):
-    pass
+    in_short = "answer cut off"
 
 
 class ProviderOverloaded(ProviderError):
+    in_short = "overloaded or away"
     retryable = True
 
     def __init__(self, message: str, retry_after_s: float | None = None) -> None:
@@ -172,11 +177,11 @@ class ProviderOverloaded(ProviderError):
 
 
 class RateLimited(ProviderOverloaded):
-    pass
+    in_short = "rate limit"
 
 
 class ContextOverflow(ProviderError):
-    pass
+    in_short = "input too long"
 
 
 class TurnsExhausted(CrossclawError):

@@ -117,7 +117,7 @@ class Fallbacks:
 
     def _move_on(self, failed: Choice, error: ProviderError, tell: Tell) -> None:
         address = self._order[0].address
-        log.warning("%s failed (%s): asking %s", failed.address, type(error).__name__, address)
+        log.warning("%s failed (%s): asking %s", failed.address, error.in_short, address)
         tell(Again(str(error), model=address))
 
 

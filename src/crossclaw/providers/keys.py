@@ -75,7 +75,7 @@ class Rotating:
                 self._rest(key, error)
                 if place == len(order) - 1:
                     raise
-                log.warning("%s: key %s rests (%s)", self.name, key.label, type(error).__name__)
+                log.warning("%s: key %s rests (%s)", self.name, key.label, error.in_short)
                 tell(Again(str(error)))
                 continue
             self._rests[key.label].times = 0

@@ -2,7 +2,7 @@
 
 It does what the lines of the latest user message say:
 
-    say: <text>            answer exactly this; several lines join
+    say: <text>            answer exactly this, with the lines below it up to the next of these words; several join
     tool: <name> {json}    call a tool; several lines are several calls at once
     think: <text>          think it first
     wait: <seconds>        sleep before answering
@@ -45,10 +45,13 @@ PIECES_AT_ONCE = 32
 QUOTE_CHARS = 120
 
 _DIRECTIVE = re.compile(
-    r"^\s*(?:\[[^\]\n]*\]\s*)?(say|tool|think|wait|fail|long|cut|then):[ \t]*(.*?)\s*$",
+    r"^\s*(?:\[[^\]\n]*\]\s*)?(say|tool|think|wait|fail|long|cut|then):[ \t]?(.*)$",
     re.IGNORECASE | re.MULTILINE,
 )
-"""A channel may have put its `[sender, time]` in front of the first line."""
+"""A channel may have put its `[sender, time]` in front of the first line. Indentation behind the one space is
+part of a text."""
+_TEXTS = ("say", "think", "cut")
+"""What may have several lines; of the others only the first counts."""
 
 _MARK = re.compile(r"\u27e6(?:end of message|runtime)\b")
 """The gateway's own words: behind what came from elsewhere, and in front of each message."""
@@ -115,7 +118,7 @@ def next_step(request: ModelRequest) -> RehearsalStep:
 
 def parse_script(text: str) -> list[RehearsalStep]:
     """The steps that a text asks for; none when it has no directive."""
-    directives = [(match[1].lower(), match[2]) for match in _DIRECTIVE.finditer(text)]
+    directives = list(_directives(text))
     steps = [RehearsalStep()] if directives else []
     for verb, argument in directives:
         if verb == "then":
@@ -123,6 +126,17 @@ def parse_script(text: str) -> list[RehearsalStep]:
         else:
             _add(steps[-1], verb, argument)
     return steps
+
+
+def _directives(text: str) -> Iterator[tuple[str, str]]:
+    found = list(_DIRECTIVE.finditer(text))
+    ends = [*(match.start() for match in found), len(text)][1:]
+    for match, end in zip(found, ends, strict=True):
+        verb = match[1].lower()
+        if verb in _TEXTS:
+            yield verb, text[match.start(2) : end].rstrip()
+        else:
+            yield verb, match[2].strip()
 
 
 def _add(step: RehearsalStep, verb: str, argument: str) -> None:

@@ -85,7 +85,7 @@ class Retrying:
                 wait_s = self._wait_s(patience, error, attempt, began_s, spoke=telling.spoke)
                 log.warning(
                     "%s: attempt %d failed (%s), again in %.1f s",
-                    self.name, attempt, type(error).__name__, wait_s,
+                    self.name, attempt, error.in_short, wait_s,
                 )  # fmt: skip
                 tell(Again(str(error), wait_s))
             await anyio.sleep(wait_s)

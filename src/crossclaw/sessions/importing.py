@@ -12,6 +12,7 @@ import msgspec
 
 from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.clock import Clock
+from crossclaw.domain.counts import count_of
 from crossclaw.domain.errors import CrossclawError, Forbidden, Invalid, InvalidKey, NotFound
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.imports import (
@@ -110,10 +111,7 @@ class Import:
     # ── finding ────────────────────────────────────────────────────────────────────────────────
 
     def _find(self, folder: Path) -> Iterator[FoundTranscript]:
-        stores = [(each.parent.parent.name, each) for each in folder.glob("agents/*/sessions/sessions.json")]  # fmt: skip
-        if (shared := folder / "sessions" / "sessions.json").is_file():
-            stores.append(("main", shared))
-        for agent_name, store in sorted(stores):
+        for agent_name, store in _stores(folder):
             yield from self._of_store(normalize_agent_id(agent_name), store)
 
     def _of_store(self, agent_id: str, store: Path) -> Iterator[FoundTranscript]:
@@ -128,7 +126,8 @@ class Import:
             files |= {found.path.name} if found.path else set()
             yield found
         if orphans := shelf.count_unnamed(used, files):
-            self.report.remark(f"{store.parent}: {orphans} transcripts that no session names are left")  # fmt: skip
+            left = count_of(orphans, "transcript")
+            self.report.remark(f"{store.parent}: {left} that no session names, left out")
 
     def _read_store(self, store: Path) -> dict[str, Any]:
         try:
@@ -209,12 +208,32 @@ class Import:
     ) -> None:
         for remark in state.remarks:
             self.report.remark(remark)
+        self._tell_again(found, path, state)
         if state.bytes and state.size == found.size:
             self.report.transcripts_before += 1
         elif state.last_seq > state.entries:
             self.report.remark(f"{found.session.key} has been talked in here since; it stays as it is")  # fmt: skip
         else:
             await self._try_entries(found, path, state, parcel)
+
+    def _tell_again(self, found: FoundTranscript, path: Path, state: ImportState) -> None:
+        """What an earlier import could not read, which nobody can read now either. A transcript of which
+        all but the header came in is not read again."""
+        is_torn = state.size == found.size > state.bytes
+        if not state.bytes or (state.lines - state.entries <= 1 and not is_torn):
+            return
+        try:
+            with open_file(Beneath(path.parent), path.name) as file:
+                for read in read_transcript(file):
+                    if read.end > state.bytes or (read.torn and not is_torn):
+                        break
+                    self._tell_problem(path, read)
+        except (NotFound, Forbidden, Invalid) as error:
+            self.report.problem(f"{path}: {error}")
+
+    def _tell_problem(self, path: Path, read: LineRead) -> None:
+        if read.problem is not None:
+            self.report.problem(f"{path}:{read.number}: {read.problem}")
 
     async def _try_entries(
         self, found: FoundTranscript, path: Path, state: ImportState, parcel: "_Parcel"
@@ -231,8 +250,7 @@ class Import:
         batch = _Batch(found.session.session_id, state)
         with open_file(Beneath(path.parent), path.name) as file:
             for read in read_transcript(file, begin=state.bytes, lines=state.lines):
-                if read.problem is not None:
-                    self.report.problem(f"{path}:{read.number}: {read.problem}")
+                self._tell_problem(path, read)
                 batch.add(read)
                 if batch.full:
                     await self._put(batch, 0, parcel)
@@ -302,6 +320,20 @@ class _Parcel:
         self._entries = self._bytes = 0
         if ops and self._ledger is not None:
             await self._ledger.commit(*ops)
+
+
+def require_sessions(folder: Path) -> None:
+    """Says at once that there is nothing to import, before anything is opened."""
+    if not _stores(folder):
+        raise Invalid(_why_nothing(folder, _newer(folder)))
+
+
+def _stores(folder: Path) -> list[tuple[str, Path]]:
+    """Each store of sessions, with the name of its agent."""
+    found = [(each.parent.parent.name, each) for each in folder.glob("agents/*/sessions/sessions.json")]  # fmt: skip
+    if (shared := folder / "sessions" / "sessions.json").is_file():
+        found.append(("main", shared))
+    return sorted(found)
 
 
 def _newer(folder: Path) -> list[Path]:
