@@ -21,6 +21,8 @@ import msgspec
 from msgspec.inspect import is_struct_type
 
 from crossclaw.config import Config
+from crossclaw.config.check import Problem
+from crossclaw.config.no_effect import Group, judge
 from crossclaw.config.section import Section
 from crossclaw.display.languages import SPOKEN, catalogue
 from crossclaw.domain.secret import Secret
@@ -112,6 +114,21 @@ default's" is so for one agent, over `agents.defaults`.
 | key | type | default | what |
 |---|---|---|---|
 {rows}
+
+## What has no effect
+
+Keys of OpenClaw that are known here and change nothing. `crossclaw run`, `config check` and `doctor` name those that a file has in one list,
+from the same table as this one. Nothing is unlocked by them: a lock that could not be kept is refused.
+
+| touches rights | what holds instead |
+|---|---|
+{rights}
+
+Refused, because nothing here could keep them: {refused}
+
+About channels: {channels}
+
+Other: {other}
 """
 
 
@@ -124,7 +141,7 @@ def main() -> None:
 def pages() -> dict[str, str]:
     return {
         "protocol.md": protocol(),
-        "config.md": CONFIG.format(rows="\n".join(config_rows())),
+        "config.md": CONFIG.format(rows="\n".join(config_rows()), **without_effect()),
         "tools.md": tools((DOCS / "tools.md").read_text("utf-8")),
     }
 
@@ -277,6 +294,35 @@ def config_rows(section: type[Section] = Config, path: str = "") -> list[str]:
             kind, default = type_name(field.type), _default(field)
             rows.append(f"| `{key}` | {kind} | {default} | {told.get(field.name, '')} |")
     return rows
+
+
+def without_effect() -> dict[str, str]:
+    """The keys that nobody reads, by their groups."""
+    groups: dict[str, list[str]] = {group: [] for group in get_args(Group)}
+    refused: list[str] = []
+    for key in unread_keys():
+        plain = key.replace("[]", "")
+        judged = judge(tuple(plain.split(".")), "set")
+        if isinstance(judged, Problem):
+            refused.append(f"`{key}` ({judged.text})")
+        elif judged is not None:
+            words = f"| `{key}` | {judged.instead} |" if judged.instead else f"`{key}`"
+            groups[judged.group].append(words)
+    return {
+        "rights": "\n".join(groups["touches rights"]),
+        "refused": "; ".join(refused),
+        "channels": ", ".join(groups["channels"]),
+        "other": ", ".join(groups["other"]),
+    }
+
+
+def unread_keys(section: type[Section] = Config, path: str = "") -> list[str]:
+    """Every key that is known and not read, in the order of the types."""
+    found = [f"{path}{key}" for key in sorted(section.unused | section.idle)]
+    for field in msgspec.structs.fields(section):
+        if inner := _section_in(field.type):
+            found += unread_keys(inner[0], f"{path}{field.encode_name}{inner[1]}.")
+    return found
 
 
 def field_docs(section: type[Section]) -> dict[str, str]:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from crossclaw.config import Config
-from crossclaw.config.supported import not_yet, refuse_unsupported, unsupported
+from crossclaw.config.supported import refuse_unsupported, unsupported
 from crossclaw.domain.errors import SandboxMissing
 from crossclaw.policy.tools import tool_layers
 from crossclaw.testing import ScriptedProvider, open_house
@@ -51,12 +51,3 @@ async def test_a_sandbox_that_is_wanted_and_missing_stops_the_start(
             tmp_path, ScriptedProvider([]), config=config, environ={"PATH": str(tmp_path)}
         ):
             pass
-
-
-def test_settings_without_effect_are_named() -> None:
-    raw = {
-        "agents": {"defaults": {"subagents": {"maxConcurrent": 2}}},
-    }
-
-    assert len(not_yet(msgspec.convert(raw, Config))) == 1
-    assert not_yet(Config()) == []

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from crossclaw.config import Loaded, load
+from crossclaw.config.source import dotted
 from crossclaw.domain.errors import ConfigInvalid
 
 BIG_FILE = Path(__file__).parent / "grown_openclaw.json5"
@@ -306,10 +307,8 @@ def test_an_unknown_key_is_warned_about_once_with_its_path(write: Write) -> None
 
 def test_keys_of_openclaw_that_we_do_not_use_are_no_typos(write: Write) -> None:
     loaded = load(write("{ agents: { defaults: { pdfModel: 'x', models: {} } }, ui: {} }"), {})
-    assert loaded.warnings == (
-        "agents.defaults.pdfModel: Crossclaw has no use for this OpenClaw key",
-        "ui: Crossclaw has no use for this OpenClaw key",
-    )
+    assert loaded.warnings == ()
+    assert [str(each) for each in loaded.no_effect] == ["agents.defaults.pdfModel"]
 
 
 def test_free_names_are_not_unknown_keys(write: Write) -> None:
@@ -399,9 +398,10 @@ def test_a_grown_openclaw_file_loads_with_warnings_only() -> None:
     assert config.tools.agent_to_agent.allow == ("main", "work")
     assert config.models.providers["zai"].models[0].cost is not None
     assert config.session.dm_scope == "per-channel-peer"
-    warned = {warning.partition(":")[0] for warning in loaded.warnings}
-    assert {"plugins", "skills", "browser", "agents.defaults.memorySearch"} <= warned
-    assert "meta" not in warned
+    named = {dotted(each.path) for each in loaded.no_effect}
+    assert {"plugins", "skills", "browser", "agents.defaults.memorySearch"} <= named
+    assert "meta" not in named
+    assert len(loaded.no_effect) == len(named)
     assert len(loaded.warnings) == len(set(loaded.warnings))
 
 

@@ -22,7 +22,7 @@ from crossclaw.app.run_handler import AgentRunHandler
 from crossclaw.app.supervising import first_of, serve_channel
 from crossclaw.config import Config, Loaded, Paths
 from crossclaw.config.current import CurrentConfig
-from crossclaw.config.supported import not_yet, refuse_unsupported
+from crossclaw.config.supported import refuse_unsupported
 from crossclaw.config.token import gateway_token
 from crossclaw.disk.guarding import guard
 from crossclaw.disk.private import write_file
@@ -218,10 +218,8 @@ class _Serving:
         if self._on_config is not None:
             self._on_config(loaded.config)
         if self._good is not None and self._good is not loaded:
-            for text in loaded.warnings:
+            for text in loaded.all_warnings:
                 log.warning("%s: %s", loaded.path.name, text)
-        for text in not_yet(loaded.config):
-            log.warning("a setting has no effect yet: %s", text)
         settings = loaded.config.gateway
         where = self._host or listen_host(settings)
         token = gateway_token(loaded.config, self._paths, self._environ)

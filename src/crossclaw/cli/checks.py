@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from crossclaw.cli.config import located_warnings
 from crossclaw.cli.place import StateLocation, find_place, told_whole
 from crossclaw.client.finding import PROBE_S, is_taken, local_port, named_port, served_port
+from crossclaw.config.load import NO_EFFECT
+from crossclaw.config.no_effect import told
 from crossclaw.config.paths import LEGACY_FOLDERS
 from crossclaw.config.profiles import find_profiles
 from crossclaw.config.providers import ProviderEntry, model_fault
-from crossclaw.config.supported import not_yet
 from crossclaw.config.token import TOKEN_VARIABLE
 from crossclaw.domain.errors import ConfigInvalid, SandboxMissing, StoreError
 from crossclaw.providers.failures import key_variable
@@ -55,8 +56,9 @@ def look_at_config() -> Iterator[Finding]:
         yield Finding("config", "ok", f"none at {path}; everything at its default")
         return
     yield Finding("config", "ok", f"{path} is good")
-    for line in not_yet(place.config):
-        yield Finding("config", "warning", line, "Leave it: a later release will honour it.")
+    if listed := told(place.loaded.no_effect):
+        todo = "Nothing is unlocked by them. Leave them, or: crossclaw config unset KEY"
+        yield Finding("config", "warning", "\n  ".join([NO_EFFECT, *listed]), todo)
     for line in located_warnings(place):
         yield Finding(
             "config", "warning", line, "Fix it or take it out; the gateway starts with it."

@@ -14,6 +14,8 @@ from crossclaw.cli.tables import table
 from crossclaw.client.finding import served_port
 from crossclaw.config.check import near_miss
 from crossclaw.config.file import ConfigFile
+from crossclaw.config.load import NO_EFFECT
+from crossclaw.config.no_effect import told
 from crossclaw.config.positions import KeyPath
 from crossclaw.config.source import Source, dotted
 from crossclaw.domain.errors import ConfigInvalid
@@ -113,8 +115,10 @@ def _saved(place: StateLocation, file: ConfigFile, path: KeyPath, told: str) -> 
         shown = "\n".join(f"  {cleaned(line)}" for line in left)
         note(f"the file still does not load; to fix, with crossclaw config set or unset:\n{shown}")
         return Exit.OK
-    for text in find_place().loaded.warnings:
-        if text not in place.loaded.warnings:
+    now, before = find_place().loaded, place.loaded
+    more = [each for each in now.no_effect if each not in before.no_effect]
+    for text in [*now.warnings, *(f"{each} (no effect here)" for each in more)]:
+        if text not in before.warnings:
             note(f"warning: {text}")
     if served_port(place):
         note(place.when_a_change_counts)
@@ -182,6 +186,8 @@ def _check(arguments: Arguments) -> int:
         return Exit.OK
     for line in located_warnings(place):
         out(f"warning: {line}")
+    if listed := told(place.loaded.no_effect):
+        out("\n  ".join([NO_EFFECT, *listed]))
     out(f"{place.loaded.path} is good")
     return Exit.OK
 

@@ -112,7 +112,7 @@ def host_of(bind: str | None) -> str | None:
 
 
 def warn(place: StateLocation) -> None:
-    for text in place.loaded.warnings:
+    for text in place.loaded.all_warnings:
         note(f"{place.loaded.path.name}: {text}")
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "load",
     "model",
     "named_models",
+    "no_effect",
     "paths",
     "positions",
     "profiles",

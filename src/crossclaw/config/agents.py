@@ -67,6 +67,7 @@ class SubagentDefaults(Section, frozen=True):
     """A child's run ends after so long; 0: as every other run."""
     max_children_per_agent: Positive = 50
     """How many children of one session may be at work at once."""
+    idle = names("maxConcurrent")
     unused = names("maxSpawnDepth announceTimeoutMs requireAgentId delegationMode")
 
 
@@ -261,6 +262,7 @@ class AgentDefaults(Section, frozen=True, dict=True):
     local = names("workspace")
     cache_retention: CacheRetention = "auto"
     """How long services keep prompts: `short` five minutes, `long` an hour, `auto` an hour where messages come slowly."""
+    idle = names("verboseDefault skipBootstrap contextPruning")
     unused = names(
         "imageGenerationModel videoGenerationModel musicGenerationModel pdfModel"
         " pdfMaxBytesMb pdfMaxPages utilityModel voiceModel modelPolicy skills skillsLimits"
@@ -287,6 +289,7 @@ class Identity(Section, frozen=True):
     """No effect yet."""
     avatar: str | None = None
     """No effect yet."""
+    idle = names("name emoji theme avatar")
     unused = names("creature vibe")
 
 
@@ -328,6 +331,7 @@ class AgentConfig(Section, frozen=True):
     budget: BudgetConfig | None = None
     """Its own budget; what is not set is the default's."""
     local = names("workspace agentDir")
+    idle = names("verboseDefault groupChat")
     unused = names(
         "agentDir utilityModel models modelPolicy reasoningDefault fastModeDefault skills"
         " skillsLimits memory memorySearch humanDelay typingMode typingIntervalSeconds tts"

@@ -170,7 +170,7 @@ def amend(file: ConfigFile, text: str, *, save: bool) -> Amended:
     except Unloadable as error:
         faults = sorted(_fault(text, path, why) for path, why in error.problems)
         return Amended((), tuple(faults))
-    warnings = (*loaded.warnings, *((COMMENTS_STAY_OUT,) if has_comments(text) else ()))
+    warnings = (*loaded.all_warnings, *((COMMENTS_STAY_OUT,) if has_comments(text) else ()))
     return Amended(tuple(dict.fromkeys(dotted(each.path) for each in made)), (), warnings)
 
 

@@ -36,10 +36,16 @@ class Note(NamedTuple):
     text: str
 
 
+class Unread(NamedTuple):
+    """A key of OpenClaw that nobody reads here."""
+
+    path: KeyPath
+
+
 Finding = Problem | Note
 
 
-def examine(kind: Any, value: Any, path: KeyPath, hook: Hook | None) -> Iterator[Finding]:
+def examine(kind: Any, value: Any, path: KeyPath, hook: Hook | None) -> Iterator[Finding | Unread]:
     """With a hook, single values are tried as well."""
     inside = inside_of(kind, shape_of(value))
     if inside is None:
@@ -56,22 +62,25 @@ def examine(kind: Any, value: Any, path: KeyPath, hook: Hook | None) -> Iterator
 
 def _examine_section(
     section: type[Section], value: dict[str, Any], path: KeyPath, hook: Hook | None
-) -> Iterator[Finding]:
+) -> Iterator[Finding | Unread]:
     kinds = kinds_of(section)
     for key, child in value.items():
         if key not in kinds:
             if key not in section.quiet:
                 yield _unknown(section, key, path)
-        elif hook or isinstance(child, dict | list):
+            continue
+        if key in section.idle:
+            yield Unread((*path, key))
+        if hook or isinstance(child, dict | list):
             yield from examine(kinds[key], child, (*path, key), hook)
     for key in _required(section):
         if key not in value:
             yield Problem(path, f'"{key}" is missing; it must be {expected(kinds[key])}')
 
 
-def _unknown(section: type[Section], key: str, path: KeyPath) -> Finding:
+def _unknown(section: type[Section], key: str, path: KeyPath) -> Finding | Unread:
     if key in section.unused:
-        return Note((*path, key), "Crossclaw has no use for this OpenClaw key")
+        return Unread((*path, key))
     meant = near_miss(key, kinds_of(section).keys() | section.unused)
     if meant:
         return Problem((*path, key), f'unknown key; did you mean "{meant}"?')

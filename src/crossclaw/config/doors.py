@@ -38,6 +38,7 @@ class Messages(Section, frozen=True):
     """No effect yet."""
     group_chat: Loose = msgspec.field(default_factory=Loose)
     """No effect yet."""
+    idle = names("responsePrefix ackReaction ackReactionScope groupChat")
     unused = names(
         "messagePrefix inbound removeAckAfterReply statusReactions suppressToolErrors tts"
         " visibleReplies usageTemplate"
@@ -90,6 +91,7 @@ class CronConfig(Section, frozen=True):
     max_concurrent_runs: Positive | None = None
     """Jobs under way at once."""
     local = names("store")
+    idle = names("store")
     unused = names(
         "retry webhook webhookToken sessionRetention runLog failureAlert failureDestination"
         " triggers minIntervalMs"
@@ -107,6 +109,7 @@ class CommandsConfig(Section, frozen=True):
     """Senders who are the owner: `telegram:123`, or the id alone."""
     allow_from: dict[str, tuple[str | int, ...]] = msgspec.field(default_factory=dict)
     """Where given: which senders may use slash commands, by channel (`*`: on every channel); for others they are plain words. The owner always may."""
+    idle = names("text config restart")
     unused = names(
         "native nativeSkills bash bashForegroundMs mcp plugins debug useAccessGroups ownerDisplay"
         " ownerDisplaySecret modelsWrite"

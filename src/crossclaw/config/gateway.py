@@ -32,6 +32,7 @@ class ControlUi(Section, frozen=True):
     dangerously_disable_device_auth: bool = False
     """No effect."""
     local = names("root")
+    idle = names("allowInsecureAuth dangerouslyDisableDeviceAuth")
     unused = names(
         "root embedSandbox allowExternalEmbedUrls dangerouslyAllowHostHeaderOriginFallback"
         " chatMessageMaxWidth"

@@ -62,6 +62,7 @@ class HookMapping(Section, frozen=True):
     """How long it may take."""
     transform: HookTransform | None = None
     """A module of Node.js: refused, since it cannot run here."""
+    idle = names("allowUnsafeExternalContent")
     unused = names("comment")
 
 

@@ -6,20 +6,31 @@ from typing import Any
 
 import msgspec
 
-from crossclaw.config.check import Finding, Note, Problem, examine, found, near_miss, sort_of
+from crossclaw.config.check import (
+    Finding,
+    Note,
+    Problem,
+    Unread,
+    examine,
+    found,
+    near_miss,
+    sort_of,
+)
 from crossclaw.config.lint import lint
 from crossclaw.config.model import Config
+from crossclaw.config.no_effect import NoEffect, judge, told
 from crossclaw.config.positions import KeyPath
 from crossclaw.config.providers import APIS
 from crossclaw.config.section import Loose, Secrets
 from crossclaw.config.source import Source, dotted
-from crossclaw.config.supported import unsupported
+from crossclaw.config.supported import not_yet, unsupported
 from crossclaw.config.variables import Missing, substitute, variables_of, written_variables
 from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.errors import ConfigInvalid
 from crossclaw.domain.secret import Secret
 
 TOLD_MAX = 50  # problems one by one; a person mends the first few and looks again
+NO_EFFECT = "these settings have no effect here:"
 TWICE = "written twice, and only the last one counts"
 
 
@@ -40,6 +51,14 @@ class Loaded(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...]
     files: tuple[Path, ...]
     """Every file that was read, the main one first: what a reload has to watch."""
+    no_effect: tuple[NoEffect, ...] = ()
+    """What it says and nobody here reads."""
+
+    @property
+    def all_warnings(self) -> tuple[str, ...]:
+        """With what has no effect, as one text."""
+        listed = told(self.no_effect)
+        return (*self.warnings, "\n  ".join([NO_EFFECT, *listed])) if listed else self.warnings
 
     def __repr__(self) -> str:
         return f"Loaded({self.path}, {len(self.warnings)} warnings)"
@@ -49,13 +68,28 @@ def load(path: Path, environ: Mapping[str, str]) -> Loaded:
     if not _is_there(path):
         return Loaded(Config(), path, False, {}, (), ())
     source = Source(path)
-    config, findings = _build(source.value, environ)
+    config, looked = _build(source.value, environ)
+    findings = list(_judged(looked, source))
     findings += [Note(path, TWICE) for path in source.twice()]
     problems = [finding for finding in findings if isinstance(finding, Problem)]
     if problems or config is None:
         raise _unloadable(problems, source)
-    warnings = tuple(f"{dotted(note.path)}: {note.text}" for note in findings)
-    return Loaded(config, path, True, source.value, warnings, source.files)
+    notes = [finding for finding in findings if isinstance(finding, Note)]
+    warnings = tuple(f"{dotted(note.path)}: {note.text}" for note in notes)
+    no_effect = tuple(each for each in findings if isinstance(each, NoEffect))
+    return Loaded(config, path, True, source.value, warnings, source.files, no_effect)
+
+
+def _judged(
+    looked: list[Finding | Unread | NoEffect], source: Source
+) -> Iterator[Finding | NoEffect]:
+    """What nobody reads has no effect, or is refused where it would have locked something."""
+    for finding in looked:
+        judged = (
+            judge(finding.path, source.at(finding.path)) if isinstance(finding, Unread) else finding
+        )
+        if judged is not None:
+            yield judged
 
 
 def _is_there(path: Path) -> bool:
@@ -69,19 +103,21 @@ def _is_there(path: Path) -> bool:
     return True
 
 
-def _build(raw: dict[str, Any], environ: Mapping[str, str]) -> tuple[Config | None, list[Finding]]:
+def _build(
+    raw: dict[str, Any], environ: Mapping[str, str]
+) -> tuple[Config | None, list[Finding | Unread | NoEffect]]:
     variables = variables_of(raw, environ)
     missing: list[Missing] = []
     values = _env_gathered(substitute(raw, variables, missing))
     hook = _hook(variables)
-    findings: list[Finding] = [_not_set(gap) for gap in missing]
+    findings: list[Finding | Unread | NoEffect] = [_not_set(gap) for gap in missing]
     try:
         config = msgspec.convert(values, Config, dec_hook=hook)
     except msgspec.ValidationError as error:
         faults = list(examine(Config, values, (), hook))
-        return None, findings + (faults or [Problem((), str(error))])
+        return None, [*findings, *(faults or [Problem((), str(error))])]
     findings += examine(Config, values, (), None)
-    return config, findings + list(_contradictions(config))
+    return config, [*findings, *_contradictions(config), *not_yet(config)]
 
 
 def _env_gathered(values: dict[str, Any]) -> dict[str, Any]:

@@ -76,6 +76,7 @@ class Config(Section, frozen=True):
     diagnostics: Loose = msgspec.field(default_factory=Loose)
     """No effect yet."""
     local = names("env")
+    idle = names("diagnostics")
     unused = names(
         "acp approvals audio broadcast browser canvasHost crestodian discovery media memory"
         " nodeHost nodes plugins proxy secrets security skills talk tts ui web worktrees"

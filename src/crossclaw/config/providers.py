@@ -101,6 +101,7 @@ class Models(Section, frozen=True):
     """No effect."""
     providers: dict[str, ProviderEntry] = msgspec.field(default_factory=dict)
     """Where models live, by name."""
+    idle = names("mode")
     unused = names("bedrockDiscovery discovery proxy pricing")
 
 

@@ -27,7 +27,9 @@ _SECRETS_NAME = re.compile(r"^(env|headers)$", re.I)
 
 class Section(msgspec.Struct, frozen=True, rename="camel"):
     unused: ClassVar[frozenset[str]] = frozenset()
-    """Read over with a warning."""
+    """Keys without a type here. Read over, and named in the one list of what has no effect."""
+    idle: ClassVar[frozenset[str]] = frozenset()
+    """Keys with a type that have no effect yet; named in the same list."""
     quiet: ClassVar[frozenset[str]] = frozenset()
     """Read over without a word."""
     local: ClassVar[frozenset[str]] = frozenset()

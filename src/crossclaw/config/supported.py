@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from crossclaw.config.check import Finding, Note, Problem
 from crossclaw.config.heartbeat import EVERY
+from crossclaw.config.hooks import PRESETS
 from crossclaw.config.model import Config
 from crossclaw.config.named_models import each_agent
+from crossclaw.config.no_effect import NoEffect
 from crossclaw.config.positions import KeyPath
 from crossclaw.config.tools import ExecTool
 from crossclaw.domain.durations import parse_duration
@@ -24,6 +26,12 @@ def unsupported(config: Config) -> Iterator[Finding]:
         yield Problem(("hooks", "enabled"), text)
     if hooks.enabled and hooks.base_path == "/":
         yield Problem(("hooks", "path"), "hooks.path must not be /; /hooks is usual")
+    for index, name in enumerate(hooks.presets):
+        if name not in PRESETS:
+            known = ", ".join(PRESETS)
+            yield Problem(
+                ("hooks", "presets", index), f"there is no preset {name!r}; known: {known}"
+            )
     for index, mapping in enumerate(hooks.mappings if hooks.enabled else ()):
         if mapping.transform:
             yield Problem(
@@ -73,16 +81,8 @@ def _exec_locks(config: Config) -> Iterator[Finding]:
             )
 
 
-def not_yet(config: Config) -> list[str]:
-    """Settings that are understood and have no effect in this release. Nothing is unlocked by that."""
-    defaults = config.agents.defaults
-    found = {
-        "agents.defaults.subagents.maxConcurrent: use agents.defaults.maxConcurrent": bool(
-            defaults.subagents.max_concurrent
-        ),
-    }
-    chats = [name for name in config.channels if name != "defaults"]
-    quiet = [
-        f"channels.{name}: this release has no adapter for that platform yet" for name in chats
-    ]
-    return [*(text for text, is_set in found.items() if is_set), *quiet]
+def not_yet(config: Config) -> Iterator[NoEffect]:
+    """Settings that are understood and have no effect in this release, by what they say."""
+    for name in config.channels:
+        if name != "defaults":
+            yield NoEffect(("channels", name), "channels")

@@ -109,6 +109,7 @@ class WebTools(Section, frozen=True):
     """Reading web pages."""
     search: Loose = msgspec.field(default_factory=Loose)
     """No effect yet."""
+    idle = names("search")
 
 
 class AgentTools(Section, frozen=True):
@@ -128,6 +129,7 @@ class AgentTools(Section, frozen=True):
     """What a sandboxed session gets."""
     fs: Loose = msgspec.field(default_factory=Loose)
     """No effect: files are always those of the workspace."""
+    idle = names("fs")
     unused = _FOREIGN_TOOLS
 
 

@@ -165,13 +165,17 @@ class Settings:
 
     def _snapshot(self) -> dict[str, Any]:
         """The file as it is now, every secret left out; while there is none, the config in force."""
-        path, issues, warnings = self._loaded.path, list[dict[str, str]](), self._loaded.warnings
+        path, issues, warnings = (
+            self._loaded.path,
+            list[dict[str, str]](),
+            self._loaded.all_warnings,
+        )
         text = _text_of(path)
         shown = self._loaded.config.redacted()
         if text is not None:
             try:
                 found = load(path, self._environ)
-                shown, warnings = found.config.redacted(), found.warnings
+                shown, warnings = found.config.redacted(), found.all_warnings
             except ConfigInvalid as error:
                 issues = [{"path": "", "message": str(error)}]
         return {
