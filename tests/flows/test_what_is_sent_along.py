@@ -10,6 +10,8 @@ import pytest
 from crossclaw.app import House
 from crossclaw.config import Config
 from crossclaw.domain.addresses import Address, Inbound
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.budgets import Amount
 from crossclaw.domain.errors import Invalid, ProviderRefused
 from crossclaw.domain.messages import (
     AssistantMessage,
@@ -20,10 +22,11 @@ from crossclaw.domain.messages import (
     Usage,
     UserMessage,
 )
+from crossclaw.domain.runs import Run
 from crossclaw.domain.sight import EVERYTHING
 from crossclaw.providers.contract import ModelRequest, Part, UserTurn
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
-from tests.flows.talking import call, say
+from tests.flows.talking import OWNER, call, say
 from tests.unit.test_pdf import document, locked
 
 pytest.importorskip("pypdf", reason="comes with the extra `pdf`")
@@ -38,10 +41,10 @@ def anyio_backend() -> str:
     return "asyncio"  # in real time: another process reads PDFs
 
 
-def models(**inputs: list[str]) -> Config:
-    """Models of one provider by what they take; `test` answers, `eyes` describes."""
+def models(also: dict[str, Any] | None = None, /, **inputs: list[str]) -> Config:
+    """Models of one provider by what they take; `test` answers, `eyes` describes. And other settings of all agents."""
     listed = [{"id": name, "input": takes} for name, takes in inputs.items()]
-    defaults: dict[str, Any] = {"model": "scripted/test"}
+    defaults: dict[str, Any] = {"model": "scripted/test", **(also or {})}
     if "eyes" in inputs:
         defaults["imageModel"] = {"primary": "scripted/eyes"}
     return msgspec.convert(
@@ -209,6 +212,69 @@ async def test_an_image_model_that_fails_leaves_the_note_and_the_answer(tmp_path
     assert "this model cannot look at pictures, and the model that describes" in words(first)
     assert "no such model" in words(first)
     assert len(asked_of(model, "eyes")) == 2, "it is tried once a run"
+
+
+async def test_an_image_model_that_cannot_be_had_hinders_no_words_and_blocks_no_picture(
+    tmp_path: Path,
+) -> None:
+    nobodys = {"imageModel": {"primary": "openai/gpt-5"}}  # there is no key for it
+    model, config = ScriptedProvider(lambda _: "ok"), models(nobodys, test=["text"])
+    async with open_house(tmp_path, model, config=config) as house:
+        first = await say(house, "main", "hello", "r1")
+        await send(house, "r2", sent(PNG, "a.png"))
+
+    assert first.status == "ok", first.error
+    assert "the model that describes them to it failed: openai needs a key" in words(model.seen[-1])
+
+
+async def test_an_image_model_that_the_run_may_not_use_leaves_the_note_and_the_answer(
+    tmp_path: Path,
+) -> None:
+    bound = Authority(models=frozenset({"scripted/test"}))
+    narrow = msgspec.structs.replace(OWNER, authority=bound)
+    model, config = two("a door"), models(test=["text"], eyes=["text", "image"])
+    async with open_house(tmp_path, model, config=config) as house:
+        files = [sent(PNG, "a.png")]
+        await call(house, "chat.send", narrow, sessionKey="main", message="look", idempotencyKey="r1",
+                   attachments=files)  # fmt: skip
+        run = await house.run_store.wait("r1")
+
+    assert run is not None
+    assert run.status == "ok", run.error
+    assert not asked_of(model, "eyes")
+    assert "model not allowed: scripted/eyes" in words(model.seen[-1])
+
+
+@pytest.mark.spec("B5")
+async def test_what_a_description_costs_is_set_aside_and_counted_also_when_it_says_nothing(
+    tmp_path: Path,
+) -> None:
+    async def look(folder: Path, model: ScriptedProvider, tokens: int) -> tuple[Run, int, int]:
+        config = models({"budget": {"tokens": tokens}}, test=["text"], eyes=["text", "image"])
+        async with open_house(folder, model, config=config) as house:
+            await call(house, "chat.send", sessionKey="main", message="look", idempotencyKey="r1",
+                       attachments=[sent(PNG, "a.png")])  # fmt: skip
+            run = await house.run_store.wait("r1")
+            account = await house.ledger.find_account("r1")
+            (session,) = await house.ledger.list_sessions(limit=2, sight=EVERYTHING)
+        assert run is not None
+        assert account is not None
+        assert account.reserved == Amount()
+        return run, account.spent.tokens, session.input_tokens
+
+    said = AssistantMessage([Text("a door")], usage=Usage(45_000, 20), stop_reason="end_turn")
+    model = two(said)
+    run, spent, counted = await look(tmp_path / "much", model, 50_000)
+    assert (run.status, spent, counted) == ("error", 45_020, 45_000)
+    assert "over budget: 45,020 of 50,000 tokens are spent" in (run.error or "")
+    assert [request.model for request in model.seen] == ["eyes"]
+    poor = two(said)
+    run, spent, _ = await look(tmp_path / "little", poor, 500)
+    assert (run.status, spent, poor.seen) == ("error", 0, [])
+    silent = two(AssistantMessage([Text(" ")], usage=Usage(3_000, 0), stop_reason="end_turn"))
+    run, spent, counted = await look(tmp_path / "silent", silent, 500_000)
+    assert run.status == "ok"
+    assert min(spent, counted) >= 3_000, "beside what the answer has cost"
 
 
 async def test_without_an_image_model_a_note_says_that_a_picture_came(tmp_path: Path) -> None:

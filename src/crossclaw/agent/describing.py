@@ -10,22 +10,22 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from crossclaw.agent.pictures import Pictures, images_in
-from crossclaw.agent.run_setup import ImageModel, RunSetup
+from crossclaw.agent.run_setup import DESCRIPTION_TOKENS_MAX, ImageModel, RunSetup
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.errors import OverBudget, ProviderError
+from crossclaw.domain.errors import ProviderError
 from crossclaw.domain.ids import Ids
-from crossclaw.domain.messages import AssistantMessage, Image, Text, Usage
+from crossclaw.domain.messages import Image, Text, Usage
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import NewEntry
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.media import DescribeMedia
+from crossclaw.policy.models import ModelNotAllowed
 from crossclaw.providers.contract import LostSpending, ModelRequest, Piece, Turn, UserTurn
 from crossclaw.runs.run_store import RunStore
 
 log = logging.getLogger(__name__)
 
 AT_ONCE_MAX = 8  # pictures described before one answer; the newest, the others keep their note
-OUTPUT_TOKENS_MAX = 2_048  # a page of small print
 FAILED_MAX = 1_000  # pictures remembered that could not be described; each is tried once a run
 NOTE = "picture-described"
 """The kind of the note in a transcript that tells what a description has cost."""
@@ -76,32 +76,35 @@ class Describing:
             system=SYSTEM,
             turns=[UserTurn([], [shown, Text(ASK)])],
             tools=[],
-            output_tokens_max=OUTPUT_TOKENS_MAX,
+            output_tokens_max=DESCRIPTION_TOKENS_MAX,
             session=run.session_id,
         )
-        lost = list[Usage]()
+        spent = list[Usage]()
         try:
-            answer = await model.provider.complete(request, _counting(lost.append))
-        except OverBudget:
-            raise
-        except ProviderError as error:
+            answer = await model.provider.complete(request, _counting(spent.append))
+        except (ProviderError, ModelNotAllowed) as error:
             log.warning("a picture could not be described by %s: %s", model.address, error)
             self._remember(run, key, str(error))
+            await self._count(run, setup, model.address, sum(spent, Usage()))
             return
+        usage = sum(spent, answer.usage or Usage())
+        name = f"{answer.provider}/{answer.model}"
         if not answer.text.strip():
             self._remember(run, key, "it said nothing")
+            await self._count(run, setup, name, usage)
             return
-        await self._keep(run, setup, key, answer, sum(lost, Usage()))
+        at = self._clock.now_ms()
+        words = DescribeMedia(sha256=key, words=answer.text.strip(), model=name, at=at)
+        await self._run_store.append(run, self._entry(setup, name, usage), beside=[words])
 
-    async def _keep(
-        self, run: Run, setup: RunSetup, key: str, answer: AssistantMessage, lost: Usage
-    ) -> None:
-        at, model = self._clock.now_ms(), f"{answer.provider}/{answer.model}"
-        usage = (answer.usage or Usage()) + lost
+    async def _count(self, run: Run, setup: RunSetup, model: str, usage: Usage) -> None:
+        """What calls have cost that brought no words."""
+        if usage != Usage():
+            await self._run_store.append(run, self._entry(setup, model, usage))
+
+    def _entry(self, setup: RunSetup, model: str, usage: Usage) -> NewEntry:
         note = {"kind": NOTE, "model": model, "usage": msgspec.to_builtins(usage)}
-        entry = NewEntry(entry_id=self._ids.short(), note=note, type="note", spent=setup.spent())
-        words = DescribeMedia(sha256=key, words=answer.text.strip(), model=model, at=at)
-        await self._run_store.append(run, entry, beside=[words])
+        return NewEntry(entry_id=self._ids.short(), note=note, type="note", spent=setup.spent())
 
     def _remember(self, run: Run, key: str, why: str) -> None:
         self._failed[run.run_id, key] = why

@@ -29,6 +29,7 @@ from crossclaw.tools.toolset import Toolset, Toolsets
 LEVELS = get_args(ThinkingLevel)
 DIGESTS_KEPT = 2_000  # of the sessions at work; some 300 bytes each
 OUTPUT_TOKENS_MAX = 8_192  # where the model's own limit is not known
+DESCRIPTION_TOKENS_MAX = 2_048  # of a picture: a page of small print
 NO_TOOLS = Toolset({}, {})
 
 
@@ -184,13 +185,20 @@ class RunSetups:
         )
 
     def _image_model(self, find: Find, agent_id: str) -> ImageModel | None:
-        """The first that can look at pictures, with the others as its fallbacks."""
+        """The first that can look at pictures, with the others as its fallbacks. Whether it can be had at all is asked
+        when there is a picture: words need none."""
         known = self._config.image_models()
         able = [name for name in known if self._profile(agent_id, name).facts.pictures]
         if not able:
             return None
-        provider, model = self._provider(find, agent_id, able, NO_TOOLS)
-        return ImageModel(provider, model, able[0])
+        choices = [self._described_by(agent_id, address) for address in able]
+        provider = Fallbacks(find, choices, self._rests, partial(fit, NO_TOOLS))
+        return ImageModel(provider, able[0].partition("/")[2], able[0])
+
+    def _described_by(self, agent_id: str, address: str) -> Choice:
+        choice = self._choice(agent_id, address)
+        most = min(choice.output_tokens_max, DESCRIPTION_TOKENS_MAX)
+        return msgspec.structs.replace(choice, output_tokens_max=most)
 
     def _provider(
         self, find: Find, agent_id: str, addresses: Sequence[str], tools: Toolset
