@@ -5,25 +5,33 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.media import carrying, stored_in
 from crossclaw.domain.messages import (
     AssistantMessage,
+    Document,
     Image,
+    MediaSource,
+    Message,
     Text,
     Thinking,
     ToolResultMessage,
     ToolUse,
+    Usage,
     UserMessage,
 )
+from crossclaw.domain.sessions import Entry
 from crossclaw.domain.sight import EVERYTHING
-from crossclaw.ledger.operations import Op
+from crossclaw.ledger.operations import Export, Op
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.sessions import importing
 from crossclaw.sessions.importing import Import, ImportReport
 from crossclaw.testing import ScriptedProvider, VirtualClock, open_house
+from crossclaw.transcripts.jsonl import entry_lines, header_line
 from tests.flows.talking import call, say
 
 MAIN, CRON = "029276d4-0000-4000-8000-000000000001", "029276d4-0000-4000-8000-000000000002"
@@ -416,3 +424,37 @@ async def test_damaged_values_are_told_and_keep_nothing_else_out(tmp_path: Path)
     assert report.sessions >= 3
     assert report.messages == 2
     assert any("s-long" in text or "agent:main:long" in text for text in report.remarks)
+
+
+async def test_pictures_and_files_of_a_copy_of_ours_come_back_byte_for_byte(tmp_path: Path) -> None:
+    """Its JSONL is complete: brought into another store it gives the same pictures and files, and its calls and costs."""
+    png, pdf = b"\x89PNG\r\n\x1a\n" + bytes(range(256)), b"%PDF-1.4 a book"
+    blocks: list[Image | Document] = [
+        Image(carrying(MediaSource("stored", "image/png"), png)),
+        Document(carrying(MediaSource("stored", "application/pdf"), pdf), "book.pdf"),
+    ]
+    told: list[Message] = [
+        UserMessage([Text("look"), *blocks]),
+        AssistantMessage(
+            [ToolUse("c1", "read", {})], usage=Usage(5, 1, cost=0.25), stop_reason="tool_use"
+        ),
+        ToolResultMessage("c1", "read", [msgspec.to_builtins(blocks[0])]),
+    ]
+    written = [header_line(Export("main", MAIN, "agent:main:main", 1, 0, 0, 0))]
+    entries = [
+        Entry(session_id=MAIN, seq=n, entry_id=f"e{n}", at=1, type="message", message=each)
+        for n, each in enumerate(told, 1)
+    ]
+    raw = written[0] + entry_lines(entries, None)
+    write(tmp_path / "there", {"agent:main:main": ENTRY}, **{MAIN: raw})
+
+    report = await bring(tmp_path / "there", tmp_path / "state")
+
+    ledger = SqliteLedger(tmp_path / "state" / "crossclaw.sqlite", inline=True)
+    stored = await ledger.list_entries(MAIN, limit=9)
+    whole = await ledger.with_media(stored)
+    await ledger.close()
+    assert report.problems == []
+    assert sum(entry.size for entry in stored) < len(raw)
+    assert [entry.message for entry in whole] == told
+    assert len(stored_in(stored[0].message)) == 2

@@ -9,13 +9,15 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, get_args
 
 import msgspec
 
+from crossclaw.domain.media import KINDS
 from crossclaw.domain.messages import (
     AssistantBlock,
     AssistantMessage,
+    Document,
     Image,
     MediaSource,
     Message,
@@ -43,6 +45,7 @@ _STOPS: dict[str, StopReason] = {
     "error": "error",
     "aborted": "aborted",
     "injected": "injected",
+    **{reason: reason for reason in get_args(StopReason)},  # a copy of ours has our own words
 }
 
 
@@ -64,7 +67,7 @@ class _Usage(msgspec.Struct, frozen=True):
     output: int = 0
     cache_read: int = msgspec.field(default=0, name="cacheRead")
     cache_write: int = msgspec.field(default=0, name="cacheWrite")
-    cost: _Cost | None = None
+    cost: _Cost | float | None = None
 
 
 class _Block(msgspec.Struct, frozen=True, rename="camel"):
@@ -80,6 +83,7 @@ class _Block(msgspec.Struct, frozen=True, rename="camel"):
     data: str | None = None
     mime_type: str | None = None
     source: Any = None
+    title: str | None = None
     tool_use_id: str | None = msgspec.field(default=None, name="tool_use_id")
     content: Any = None
     is_error: bool | None = msgspec.field(default=None, name="is_error")
@@ -95,6 +99,8 @@ class _Message(msgspec.Struct, frozen=True, rename="camel"):
     stop_reason: str | None = None
     error_message: str | None = None
     tool_call_id: str | None = None
+    tool_use_id: str | None = msgspec.field(default=None, name="tool_use_id")
+    """As a copy of ours calls it."""
     tool_name: str | None = None
     is_error: bool = False
 
@@ -233,7 +239,7 @@ def _message_of(raw: bytes) -> Message | None:
             return _assistant(message, at)
         case "toolResult":
             return ToolResultMessage(
-                message.tool_call_id or "",
+                message.tool_call_id or message.tool_use_id or "",
                 message.tool_name or "",
                 _result_content(_results.decode(raw).content),
                 message.is_error,
@@ -249,8 +255,8 @@ def _user_content(content: str | list[_Block]) -> str | list[UserBlock]:
         return content
     blocks: list[UserBlock] = []
     for block in content:
-        if block.type == "image":
-            blocks.append(_image(block))
+        if block.type in KINDS:
+            blocks.append(_media(block))
         elif block.type == "tool_result":
             blocks.append(
                 ToolResult(block.tool_use_id or "", block.content or "", bool(block.is_error))
@@ -262,10 +268,17 @@ def _user_content(content: str | list[_Block]) -> str | list[UserBlock]:
     return blocks
 
 
-def _image(block: _Block) -> Image:
-    if block.data is not None:
-        return Image(MediaSource("base64", block.mime_type, block.data))
-    return Image(msgspec.convert(block.source or {}, MediaSource))
+def _media(block: _Block) -> Image | Document | Text:
+    """A picture or a file, as it stands there or in a copy of ours; in words where nobody knows where its bytes are."""
+    try:
+        source = (
+            msgspec.convert(block.source, MediaSource)
+            if block.data is None
+            else MediaSource("base64", block.mime_type, block.data)
+        )
+    except msgspec.ValidationError:
+        return Text(_as_text(block))
+    return Image(source) if block.type == "image" else Document(source, block.title)
 
 
 def _assistant(message: _Message, at: int) -> AssistantMessage:
@@ -302,7 +315,7 @@ def _as_text(block: _Block) -> str:
 def _usage(usage: _Usage | None) -> Usage | None:
     if usage is None:
         return None
-    cost = usage.cost.total if usage.cost else None
+    cost = usage.cost.total if isinstance(usage.cost, _Cost) else usage.cost
     return Usage(usage.input, usage.output, usage.cache_read, usage.cache_write, cost)
 
 
