@@ -261,3 +261,62 @@ async def test_damage_to_a_picture_is_named(tmp_path: Path) -> None:
     found = [(each.table, each.name) for each in damaged_rows(path)]
 
     assert found == [("media", "id 1"), ("media_uses", "id 4 of id-of-ana")]
+
+
+async def test_a_name_that_stood_in_an_old_store_by_chance_gets_no_picture(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    old_store(path, VERSION_BEFORE)
+    db = apsw.Connection(str(path))
+    blocks = [{"type": "image", "source": msgspec.to_builtins(CAT.source)}]
+    db.execute(
+        "INSERT INTO transcripts (session_id, agent_id, key, created_at, last_seq) "
+        "VALUES ('other','main','agent:main:ben',1,1)"
+    )
+    db.execute(
+        "INSERT INTO entries (agent_id, session_id, seq, entry_id, at, type, role, body) "
+        "VALUES ('main','other',1,'e1',1,'message','toolResult',?)",
+        (encode_message(ToolResultMessage("c", "t", blocks)),),
+    )
+    db.close()
+
+    ledger = SqliteLedger(path, inline=True)
+    entry = (await ledger.list_entries("other", limit=9))[0]
+    (whole,) = await ledger.with_media([entry])
+    await ledger.close()
+
+    assert stored_in(whole.message) == [MediaSource("stored", "image/png")]
+
+
+async def test_a_name_has_the_size_of_what_it_names_and_not_what_a_tool_says(
+    ledger: SqliteLedger,
+) -> None:
+    run = await begun(ledger, said(inline(CAT)))
+    lie = {**msgspec.to_builtins(CAT.source), "size": -1_000_000_000, "data": "x" * 9}
+    result = ToolResultMessage("c", "t", [{"type": "image", "source": lie}])
+
+    await ledger.do(Append(fence=run.fence, entries=[NewEntry(entry_id="e", message=result)], at=4))
+
+    assert stored_in((await entries(ledger))[-1].message) == [CAT.source]
+
+
+@pytest.mark.parametrize("kind", ["media", "media_uses"])
+async def test_neither_a_picture_nor_its_names_are_found_by_reading_all_of_them(
+    ledger: SqliteLedger, tmp_path: Path, kind: str
+) -> None:
+    plans = {
+        "media": ["SELECT media_type, data FROM media WHERE sha256 = ?"],
+        "media_uses": [
+            "SELECT 1 FROM media_uses WHERE holder = ? AND sha256 = ?",
+            "DELETE FROM media_uses WHERE holder = ?",
+            "DELETE FROM media WHERE sha256 = ? AND "
+            "NOT EXISTS (SELECT 1 FROM media_uses u WHERE u.sha256 = media.sha256)",
+        ],
+    }
+    db = apsw.Connection(str(tmp_path / "ledger.sqlite"))
+    for sql in plans[kind]:
+        steps = [
+            row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", ("a", "b")[: sql.count("?")])
+        ]
+        assert steps
+        assert not [step for step in steps if step.startswith("SCAN")], sql
+    db.close()

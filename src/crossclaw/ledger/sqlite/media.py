@@ -123,12 +123,18 @@ def _kept(
         if key is None or not _may_name(transaction, key, (holder, *before)):
             return MediaSource("stored", source.media_type)
         _name(db, agent_id, holder, key)
-        return source
+        return MediaSource("stored", source.media_type, sha256=key, size=_size_of(db, key))
     media = carried(source)
     if media is None:
         return source
     _name(db, agent_id, holder, _put(db, media, at))
     return msgspec.structs.replace(media.source, media_type=source.media_type)
+
+
+def _size_of(db: apsw.Connection, key: str) -> int:
+    """As it is, and not as a tool says: what is shown of a history is bounded by it."""
+    row = db.execute("SELECT size FROM media WHERE sha256 = ?", (key,)).fetchone()
+    return int(row[0]) if row else 0
 
 
 def _may_name(transaction: Transaction, key: str, holders: Sequence[str]) -> bool:

@@ -10,8 +10,10 @@ from crossclaw.ledger.sqlite.damage import UNREADABLE
 from crossclaw.ledger.sqlite.media import keep_in_note, keep_in_transcript, keep_waiting
 from crossclaw.ledger.sqlite.writer import Transaction
 
-_MARK = b'"base64"'
-"""What every message has in it that carries a picture."""
+_CARRIES, _NAMES = b'"base64"', b'"stored"'
+"""What every message has in it that carries a picture, or that names one: what a tool answered could be any JSON, also one
+that became a name only now, and a name holds nowhere but where the picture is."""
+_MARKED = "(instr(CAST({0} AS BLOB), ?2) OR instr(CAST({0} AS BLOB), ?3))"
 
 
 class _Row(NamedTuple):
@@ -29,10 +31,10 @@ def move_media(db: apsw.Connection) -> None:
     transaction = Transaction(db)
     query = (
         "SELECT id, agent_id, session_id, run_id, at, type, body FROM entries "
-        "WHERE id > ? AND instr(CAST(body AS BLOB), ?) ORDER BY id LIMIT 1"
+        f"WHERE id > ?1 AND {_MARKED.format('body')} ORDER BY id LIMIT 1"
     )
     last = 0
-    while row := db.execute(query, (last, _MARK)).fetchone():
+    while row := db.execute(query, (last, _CARRIES, _NAMES)).fetchone():
         entry = _Row(*row)
         last = entry.number
         moved = _moved(transaction, entry)
@@ -60,10 +62,10 @@ def _move_waiting(transaction: Transaction) -> None:
     db = transaction.db
     query = (
         "SELECT run_id, agent_id, at, message FROM inbox "
-        "WHERE run_id > ? AND instr(CAST(message AS BLOB), ?) ORDER BY run_id LIMIT 1"
+        f"WHERE run_id > ?1 AND {_MARKED.format('message')} ORDER BY run_id LIMIT 1"
     )
     last = ""
-    while row := db.execute(query, (last, _MARK)).fetchone():
+    while row := db.execute(query, (last, _CARRIES, _NAMES)).fetchone():
         last, agent_id, at, body = row
         try:
             message = decode_message(body)
