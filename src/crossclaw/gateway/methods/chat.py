@@ -1,15 +1,16 @@
 """chat.*: a person talks with a session."""
 
-from base64 import b64decode
 from collections.abc import Sequence
 from typing import Annotated, Any
 
+import anyio.to_thread
 import msgspec
 
 from crossclaw.domain.agents import ThinkingLevel
 from crossclaw.domain.aliases import Filled
 from crossclaw.domain.attachments import attached
 from crossclaw.domain.errors import Invalid
+from crossclaw.domain.media import SLICE_CHARS, decode_base64
 from crossclaw.domain.messages import Document, Image, MediaSource, Provenance
 from crossclaw.domain.runs import Run, RunPlan
 from crossclaw.door.registry import Caller, Params, Result, method
@@ -134,7 +135,7 @@ class Chat:
                 road="chat",
                 to=SessionNamed(params.session_key),
                 text=params.message,
-                attachments=blocks_of(params.attachments),
+                attachments=await blocks_of(params.attachments),
                 origin=FROM_PAGE,
                 caller=caller,
                 request=RequestId(id=run_id, words=("chat", params.message, *pictures)),
@@ -213,14 +214,17 @@ def status_word(run: Run | None) -> str:
     return "ok" if run.status == "ok" else "error"
 
 
-def blocks_of(attachments: Sequence[Attachment]) -> tuple[Image | Document, ...]:
-    return tuple(_block(attachment) for attachment in attachments)
+async def blocks_of(attachments: Sequence[Attachment]) -> tuple[Image | Document, ...]:
+    """Large ones in a thread: the event loop is everybody's."""
+    if sum(len(each.content) for each in attachments) <= SLICE_CHARS:
+        return tuple(map(_block, attachments))
+    return await anyio.to_thread.run_sync(lambda: tuple(map(_block, attachments)))
 
 
 def _block(attachment: Attachment) -> Image | Document:
     written = attachment.content.partition("base64,")[2] or attachment.content
     try:
-        data = b64decode(written, validate=True)
+        data = decode_base64(written)
     except ValueError:  # also what is not even ASCII
         raise Invalid("an attachment's content must be base64") from None
     found = attached(data, attachment.mime_type, attachment.file_name)

@@ -113,7 +113,7 @@ class Runs:
                 road="agent",
                 to=self._target(params),
                 text=params.message,
-                attachments=blocks_of(params.attachments),
+                attachments=await blocks_of(params.attachments),
                 origin=Provenance("person", source_channel=params.channel or "webchat"),
                 caller=caller,
                 request=RequestId(id=run_id, words=("agent", payload)),
