@@ -11,6 +11,7 @@ import pytest
 
 from crossclaw.app import House
 from crossclaw.domain.authority import Authority
+from crossclaw.domain.errors import StoreDamaged
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage
 from crossclaw.door.principal import session_principal
@@ -155,6 +156,40 @@ async def test_a_damaged_session_or_run_leaves_the_others_alone(tmp_path: Path, 
     assert {GOOD, BAD} <= {run["key"] for run in seen["runs"]}
     assert good.status == "ok"
     assert counted["sessions"] if of_session else counted["runs"] or what == "a run's cause"
+
+
+@pytest.mark.spec("B1")
+@pytest.mark.parametrize("what", [name for name in ROWS if name.startswith("a session")])
+async def test_a_damaged_session_can_be_begun_anew_and_deleted_by_who_sees_everything(
+    tmp_path: Path, what: str
+) -> None:
+    me = session_principal(SessionKey.main("main"), Authority())
+    async with open_house(tmp_path, ScriptedProvider(lambda _: "yes")) as house:
+        await furnished(house)
+        db = apsw.Connection(str(tmp_path / "state" / "crossclaw.sqlite"))
+        before = (await house.ledger.list_transcripts(SessionKey.stored(BAD), limit=9, offset=0))[0]
+        ROWS[what](db)
+        with pytest.raises(StoreDamaged):
+            await house.resolver.resolve_whole_or_damaged(me, BAD, "create")
+        fresh = await call(house, "sessions.reset", key=BAD)
+        said = await say(house, BAD, "and now?", "third")
+        old = await house.ledger.list_entries(before.session_id, limit=9)
+        bound = db.execute("SELECT authority FROM sessions WHERE key = ?", (BAD,)).get
+        ROWS[what](db)
+        gone = await call(house, "sessions.delete", key=BAD)
+        again = await call(house, "sessions.delete", key=BAD)
+        left = {table: db.execute(f"SELECT count(*) FROM {table} WHERE key = ?", (BAD,)).get
+                for table in ("sessions", "transcripts")}  # fmt: skip
+        db.close()
+        good = await say(house, GOOD, "and now?", "fourth")
+
+    assert fresh["ok"]
+    assert said.status == "ok"
+    assert len(old) == 4, "what was said before can still be read"
+    assert ("tools" in bound) is (what == "a session's authority"), "no right is won by damage"
+    assert (gone["deleted"], len(gone["archived"]), again["deleted"]) == (True, 2, False)
+    assert left == {"sessions": 0, "transcripts": 0}
+    assert good.status == "ok"
 
 
 @pytest.mark.spec("B1")

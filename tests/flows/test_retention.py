@@ -12,6 +12,7 @@ from crossclaw.config import Config
 from crossclaw.config.supported import refuse_unsupported
 from crossclaw.domain.errors import ConfigInvalid
 from crossclaw.providers.rehearsal import RehearsalProvider
+from crossclaw.sessions.retention import DueSessions
 from crossclaw.testing import open_house
 from tests.flows.talking import call, say, two_agents
 
@@ -79,6 +80,29 @@ async def test_what_was_put_away_long_ago_is_deleted_where_an_age_is_given(tmp_p
 
     assert [each.key.text for each in archived] == ["agent:main:old"]
     assert left == []
+
+
+async def test_what_is_brought_back_while_others_are_deleted_stays_with_what_goes_on_in_it(
+    tmp_path: Path,
+) -> None:
+    config = kept_for(mode="enforce", pruneAfter="10s", resetArchiveRetention="2m")
+    async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
+        await talk(house, "main", "wanted", "gone")
+        await anyio.sleep(20)
+        await house.retention.once()
+        seen = await house.ledger.list_archived(before=2**60, limit=9)
+        await call(house, "sessions.unarchive", key="wanted")
+        await call(
+            house, "chat.send", sessionKey="wanted", message="wait: 60\nsay: x", idempotencyKey="r"
+        )
+        await house.retention.carry_out(DueSessions([], seen))
+        run = await house.run_store.wait("r", timeout_s=600)
+        left = await listed(house)
+
+    assert [each.key.name for each in seen] == ["wanted", "gone"]
+    assert run is not None
+    assert run.status == "ok", "and nobody has stopped it"
+    assert left == ["main:main", "main:wanted"]
 
 
 async def test_beyond_so_many_the_oldest_are_put_away_and_a_busy_one_is_not(tmp_path: Path) -> None:

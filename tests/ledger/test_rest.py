@@ -44,6 +44,19 @@ async def test_a_session_is_made_once_and_remembers_where_it_was_talked_to(ledge
     assert await ledger.find_session_by_id("other") is None
 
 
+async def test_of_a_session_as_if_it_were_damaged_its_name_is_told_and_no_right(
+    ledger: Ledger,
+) -> None:
+    await ledger.do(session(ANA))
+
+    found = await ledger.find_damaged_session(ANA)
+
+    assert found is not None
+    assert (found.key, found.session_id, found.unreadable) == (ANA, "id-of-ana", True)
+    assert found.authority.tools == frozenset()
+    assert await ledger.find_damaged_session(BEN) is None
+
+
 async def test_sessions_are_listed_newest_first_within_a_limit(ledger: Ledger) -> None:
     for number in range(5):
         key = SessionKey.named("main" if number % 2 else "ops", f"s{number}")

@@ -11,7 +11,7 @@ import msgspec
 
 from crossclaw.config import Config
 from crossclaw.domain.agents import normalize_agent_id
-from crossclaw.domain.errors import Forbidden, Invalid, InvalidKey, NotFound
+from crossclaw.domain.errors import Forbidden, Invalid, InvalidKey, NotFound, StoreDamaged
 from crossclaw.domain.keys import MAIN, SHARED, SessionKey
 from crossclaw.domain.sessions import Session
 from crossclaw.domain.sight import EVERYTHING, NOTHING, Sight
@@ -122,6 +122,22 @@ class Resolver:
             return await self.resolve(principal, reference, "see")
         except NotFound:
             return None
+
+    async def resolve_whole_or_damaged(
+        self, principal: Principal, reference: str, right: Right
+    ) -> SessionHandle:
+        """As `resolve`, for what is done to a session without reading it. Whoever sees everything may name one
+        whose row is damaged: of others nobody can say whether they may see it."""
+        try:
+            return await self.resolve(principal, reference, right)
+        except StoreDamaged:
+            if not self.sees_everything(principal):
+                raise
+            key = self._key(principal, reference.strip())
+            session = await self._ledger.find_damaged_session(key)
+            if session is None:
+                raise
+            return SessionHandle(key, session, right)
 
     def check_agent(self, principal: Principal, agent_id: str, right: Right) -> None:
         """Refuse what the name of an agent alone tells."""

@@ -47,6 +47,10 @@ class Reads(Protocol):
 
     async def find_session(self, key: SessionKey) -> Session | None: ...
 
+    async def find_damaged_session(self, key: SessionKey) -> Session | None:
+        """What can be told of a session whose row cannot be read, for whoever deletes it or begins it anew."""
+        ...
+
     async def find_session_by_id(self, session_id: str, *, former: bool = False) -> Session | None:
         """With `former` also by an id that it had before a reset: the session as it is now, under
         that id."""

@@ -44,7 +44,7 @@ class PatchSession(Op[Session], frozen=True):
 
 
 class ResetSession(Op[Session], frozen=True):
-    """A new session id under the same key. The old transcript stays readable by its own id."""
+    """A new session id under the same key. The old transcript stays readable by its own id. A damaged row is made anew."""
 
     key: SessionKey
     session_id: str
@@ -60,6 +60,8 @@ class DeleteSession(Op[list[str]], frozen=True):
 
     key: SessionKey
     at: int
+    if_archived_at: int | None = None
+    """Only while it is put away since then; otherwise it stays, and nothing is answered."""
 
 
 class ArchiveSession(Op[Session | None], frozen=True):
@@ -94,8 +96,7 @@ class Submitted(msgspec.Struct, frozen=True):
 
 
 class Submit(Op[Submitted], frozen=True):
-    """Accept a run into its session's lane, with its message in the inbox. The session must be
-    there. A known dedupe key answers with the first run; with another digest it is KeyReused."""
+    """Accept a run into its session's lane, with its message in the inbox. The session must be there. A known dedupe key answers with the first run; with another digest it is KeyReused."""
 
     new: NewRun
     at: int
@@ -125,9 +126,8 @@ class NotYet(msgspec.Struct, frozen=True):
 
 
 class Claim(Op[Claimed | NotYet | None], frozen=True):
-    """Take the lane's first run, if no run of the session is open yet. Its message moves from the
-    inbox into the transcript in the same step, and so do those that its queue mode lets it answer
-    as well."""
+    """Take the lane's first run, if no run of the session is open yet. Its message moves from the inbox into the
+    transcript in the same step, and so do those that its queue mode lets it answer as well."""
 
     key: SessionKey
     owner: str

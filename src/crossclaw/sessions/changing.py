@@ -58,13 +58,13 @@ class Changing:
             self._feed.publish(SpeechAllowed(key, allowed))
         return patched
 
-    async def reset(self, key: SessionKey) -> Session:
+    async def reset(self, key: SessionKey, *, damaged: bool = False) -> Session:
         """A new transcript under the same key. What runs is stopped first; its children work on, and
-        report into the new transcript."""
+        report into the new transcript. A row that is `damaged` is made anew."""
         for tries_left in reversed(range(STOP_TRIES)):
             await self._stopping.stop_alone(key, "the session was reset")
             try:
-                session = await self._reset(key)
+                session = await self._reset(key, damaged=damaged)
             except Busy:
                 if not tries_left:
                     raise
@@ -73,24 +73,29 @@ class Changing:
             return session
         raise AssertionError("the last try raises")
 
-    async def _reset(self, key: SessionKey) -> Session:
+    async def _reset(self, key: SessionKey, *, damaged: bool) -> Session:
         at = self._clock.now_ms()
-        _, session = await self._ledger.commit(
-            EnsureSession(new=NewSession(key=key, session_id=self._ids.new()), at=at),
-            ResetSession(key=key, session_id=self._ids.new(), at=at),
+        made = EnsureSession(new=NewSession(key=key, session_id=self._ids.new()), at=at)
+        *_, fresh = await self._ledger.commit(
+            *([] if damaged else [made]), ResetSession(key=key, session_id=self._ids.new(), at=at)
         )
-        fresh: Session = session
-        return fresh
+        session: Session = fresh
+        return session
 
-    async def delete(self, session: Session) -> list[str]:
+    async def delete(self, session: Session, *, if_still_archived: bool = False) -> list[str]:
         """Stop it, forget it; the people's copies stay beside, named as deleted. Answers their paths.
-        Its children are stopped when it is gone, so that nothing is reported to its chat any more."""
-        key = session.key
+        Its children are stopped when it is gone, so that nothing is reported to its chat any more. With
+        `if_still_archived` one that was brought back meanwhile stays, with all that goes on in it."""
+        key, since = session.key, session.archived_at if if_still_archived else None
         if session.archived_at is None and is_lasting(self._config.agents, key):
             raise Invalid(f"Cannot delete the main session ({key}).")
-        await self._stopping.stop_alone(key, DELETED)
+        if since is None:
+            await self._stopping.stop_alone(key, DELETED)
         await self._exporter.flush()
-        ids = await self._ledger.do(DeleteSession(key=key, at=self._clock.now_ms()))
+        at = self._clock.now_ms()
+        ids = await self._ledger.do(DeleteSession(key=key, at=at, if_archived_at=since))
+        if not ids:
+            return []
         await self._stopping.stop_children(key, DELETED)
         kept = [await self.set_aside(key.agent_id, each) for each in ids]
         self._feed.publish(SessionChanged(key, "delete"))

@@ -67,7 +67,7 @@ class Retention:
                 len(due.delete),
             )
         if settings.mode == "enforce":
-            await self._carry_out(due)
+            await self.carry_out(due)
         return due
 
     async def _due(self, settings: Maintenance) -> DueSessions:
@@ -94,7 +94,7 @@ class Retention:
         """An agent's main session, and a guest, who answers from outside, stay."""
         return session.key.is_guest or is_lasting(self._config.agents, session.key)
 
-    async def _carry_out(self, due: DueSessions) -> None:
+    async def carry_out(self, due: DueSessions) -> None:
         archived = deleted = 0
         for session in due.archive:
             try:
@@ -103,8 +103,7 @@ class Retention:
                 log.debug("%s is not put away: %s", session.key, error)
         for session in due.delete:
             try:
-                await self._changing.delete(session)
-                deleted += 1
+                deleted += bool(await self._changing.delete(session, if_still_archived=True))
             except (Busy, OSError) as error:
                 log.info("%s is not deleted: %s", session.key, error)
         if archived or deleted:

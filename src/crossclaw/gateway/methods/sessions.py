@@ -386,8 +386,10 @@ class Sessions:
         "Begin anew under the same key; the old transcript stays.",
     )
     async def reset(self, caller: Caller, params: KeyParams) -> ResetResult:
-        handle = await self._resolver.resolve(caller.principal, params.key, "create")
-        session = await self._changing.reset(handle.key)
+        principal, named = caller.principal, params.key
+        handle = await self._resolver.resolve_whole_or_damaged(principal, named, "create")
+        damaged = handle.session is not None and handle.session.unreadable
+        session = await self._changing.reset(handle.key, damaged=damaged)
         return ResetResult(ok=True, key=shown_key(handle.key), entry=self.row(session))
 
     @method(
@@ -397,7 +399,11 @@ class Sessions:
         "Stop and forget a session; its JSONL copy is set aside.",
     )
     async def delete(self, caller: Caller, params: DeleteParams) -> DeleteResult:
-        handle = await self._resolver.find(caller.principal, params.key)
+        principal, named = caller.principal, params.key
+        try:
+            handle = await self._resolver.resolve_whole_or_damaged(principal, named, "see")
+        except NotFound:
+            handle = None
         if handle is None or handle.session is None:
             return DeleteResult(ok=True, key=params.key, deleted=False, archived=[])
         kept = await self._changing.delete(handle.session)

@@ -75,6 +75,7 @@ class SqliteReads:
 
     # ── sessions ───────────────────────────────────────────────────────────────────────────────
     find_session = here(sessions.find_session)
+    find_damaged_session = here(sessions.find_damaged_session)
     find_session_by_id = here(sessions.find_session_by_id)
     find_sessions_by_label = here(sessions.find_sessions_by_label)
     list_line = here(sessions.list_line)

@@ -56,7 +56,7 @@ def bound_of(text: str) -> Authority:
 
 def damaged_session(row: Row) -> Session:
     """In the place of one that cannot be read, in lists for people: its key and its times, as far as there are any.
-    Nobody acts on it: whoever asks for it by its key is told that it is damaged."""
+    Nobody acts on it but to delete it or to begin it anew: whoever asks for it by its key is told that it is damaged."""
     if not (isinstance(row[0], str) and isinstance(row[1], str)):
         raise msgspec.ValidationError("a session without a key")
     created, updated = (at if isinstance(at, int) else 0 for at in row[3:5])

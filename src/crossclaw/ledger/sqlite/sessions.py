@@ -6,6 +6,7 @@ from typing import NamedTuple
 import apsw
 import msgspec
 
+from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Busy, Invalid, NotFound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import UNBOUND, NewSession, Session
@@ -24,10 +25,17 @@ from crossclaw.ledger.operations import (
     aside_key,
 )
 from crossclaw.ledger.sqlite.chores import arm_timer
-from crossclaw.ledger.sqlite.damage import read_rows
+from crossclaw.ledger.sqlite.damage import UNREADABLE, legible_row, meet, read_rows
 from crossclaw.ledger.sqlite.media import forget_holder
 from crossclaw.ledger.sqlite.outbox import withdraw_deliveries
-from crossclaw.ledger.sqlite.rows import NO_BOUND, SESSION, damaged_session, session_of, to_json
+from crossclaw.ledger.sqlite.rows import (
+    NO_BOUND,
+    SESSION,
+    bound_of,
+    damaged_session,
+    session_of,
+    to_json,
+)
 from crossclaw.ledger.sqlite.sights import LINE, conditions
 from crossclaw.ledger.sqlite.writer import Transaction
 
@@ -88,6 +96,11 @@ def _make(db: apsw.Connection, new: NewSession, at: int) -> None:
 def find_session(db: apsw.Connection, key: SessionKey) -> Session | None:
     row = db.execute(_BY_KEY, (key.text,)).fetchone()
     return row and session_of(row)
+
+
+def find_damaged_session(db: apsw.Connection, key: SessionKey) -> Session | None:
+    row = legible_row(db, _BY_KEY, (key.text,))
+    return None if row is None else damaged_session(row)
 
 
 def find_session_by_id(
@@ -210,17 +223,19 @@ def patch_session(transaction: Transaction, op: PatchSession) -> Session:
 
 def reset_session(transaction: Transaction, op: ResetSession) -> Session:
     db = transaction.db
-    before = find_session(db, op.key)
+    try:
+        before = find_session(db, op.key)
+    except UNREADABLE:
+        if op.if_untouched_since is not None:
+            raise  # nobody has asked for it
+        return _reset_damaged(transaction, op)
     if before is None:
         raise NotFound(f"unknown session: {op.key}")
     if op.if_untouched_since is not None and (
         before.updated_at != op.if_untouched_since or _has_open_runs(db, op.key)
     ):
         return before
-    if db.execute(
-        "SELECT 1 FROM runs WHERE key = ? AND owner IS NOT NULL LIMIT 1", (op.key.text,)
-    ).fetchone():
-        raise Busy(f"session {op.key} is being answered; try again in a moment")
+    _refuse_answering(db, op.key)
     db.execute(
         "UPDATE transcripts SET closed_at = ? WHERE session_id = ?", (op.at, before.session_id)
     )
@@ -237,8 +252,46 @@ def reset_session(transaction: Transaction, op: ResetSession) -> Session:
     return session_of(row)
 
 
+def _refuse_answering(db: apsw.Connection, key: SessionKey) -> None:
+    if db.execute(
+        "SELECT 1 FROM runs WHERE key = ? AND owner IS NOT NULL LIMIT 1", (key.text,)
+    ).fetchone():
+        raise Busy(f"session {key} is being answered; try again in a moment")
+
+
+def _reset_damaged(transaction: Transaction, op: ResetSession) -> Session:
+    """A row that cannot be read is made anew, without the settings that it had; its transcripts stay."""
+    db, key = transaction.db, op.key
+    meet(db, "sessions")
+    _refuse_answering(db, key)
+    above = legible_row(db, "SELECT spawned_by FROM sessions WHERE key = ?", (key.text,))
+    spawned_by = above[0] if above and isinstance(above[0], str) else None
+    bound = _bound_of_damaged(db, key)
+    db.execute(
+        "UPDATE transcripts SET closed_at = ? WHERE key = ? AND closed_at IS NULL",
+        (op.at, key.text),
+    )
+    db.execute("DELETE FROM sessions WHERE key = ?", (key.text,))
+    new = NewSession(key=key, session_id=op.session_id, spawned_by=spawned_by, authority=bound)
+    _make(db, new, op.at)
+    return session_of(transaction.get(_BY_KEY, (key.text,)))
+
+
+def _bound_of_damaged(db: apsw.Connection, key: SessionKey) -> Authority:
+    """What a session may at most survives its row. Where that is what cannot be read it may use no tool, but for a
+    main session: that never had a bound."""
+    try:
+        row = db.execute("SELECT authority FROM sessions WHERE key = ?", (key.text,)).fetchone()
+        return bound_of(row[0] if row else "")
+    except UNREADABLE:
+        return UNBOUND if key.kind == "main" else Authority(tools=frozenset())
+
+
 def delete_session(transaction: Transaction, op: DeleteSession) -> list[str]:
-    db, key = transaction.db, op.key.text
+    db, key, since = transaction.db, op.key.text, op.if_archived_at
+    still = "SELECT 1 FROM sessions WHERE key = ? AND archived_at = ?"
+    if since is not None and not db.execute(still, (key, since)).fetchone():
+        return []
     if _has_open_runs(db, op.key):
         raise Busy(f"session {key} is still active; try again in a moment")
     ids = [row[0] for row in db.execute("SELECT session_id FROM transcripts WHERE key = ?", (key,))]
