@@ -48,6 +48,7 @@ SAMPLES: dict[Any, Any] = {
     int: 1,
     bool: True,
     SessionKey: ANA,
+    operations.Dedupe: operations.Dedupe("s", "k", "d"),
     Sight: EVERYTHING,
     Sequence[str]: ["x"],
     Sequence[SessionKey]: [ANA],
