@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import anyio
 
-from crossclaw.agent.origin import marked
+from crossclaw.agent.origin import marked, noted
 from crossclaw.domain.attachments import text_of
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.media import Media
@@ -132,4 +132,4 @@ def _words(name: str, ready: _Ready, window: int) -> str:
 
 
 def _note(name: str, why: str) -> Text:
-    return Text(f"[The file {name} is not shown: {why}.]")
+    return noted(f"The file {name} is not shown: {why}.")

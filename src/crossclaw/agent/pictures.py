@@ -14,7 +14,7 @@ from typing import TypeVar
 import anyio
 
 from crossclaw.agent.files import AttachedFiles, FindMedia, Reader
-from crossclaw.agent.origin import marked
+from crossclaw.agent.origin import marked, noted
 from crossclaw.agent.request_room import within_request
 from crossclaw.domain.attachments import CONVERTED, sniffed
 from crossclaw.domain.messages import Document, Image, MediaSource, Text
@@ -233,7 +233,7 @@ def _unread(image: Image, media_type: str | None, raw: bytes) -> Image | Text:
 
 def _note(image: Image, why: str) -> Text:
     said = f" ({image.source.media_type})" if image.source.media_type else ""
-    return Text(f"[A picture{said} is not shown: {why}.]")
+    return noted(f"A picture{said} is not shown: {why}.")
 
 
 def _size(ready: Image | Text) -> int:

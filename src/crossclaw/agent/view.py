@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from crossclaw.agent.continuation import piece_of
-from crossclaw.agent.origin import runtime_words, unmarked, with_origin
+from crossclaw.agent.origin import runtime_words, unmarked, with_origin, with_plain_names
 from crossclaw.agent.session_files import FilesTold, files_told
 from crossclaw.domain.messages import (
     AssistantMessage,
@@ -352,7 +352,7 @@ def _user_content(message: UserMessage, context_before: str | None) -> list[Part
 def _plain(blocks: Sequence[P]) -> list[P | Text]:
     """Somebody's words and pictures: no blank text, and none of the gateway's marks."""
     shown: list[P | Text] = [
-        Text(unmarked(block.text)) if isinstance(block, Text) else block
+        Text(unmarked(block.text)) if isinstance(block, Text) else with_plain_names(block)
         for block in blocks
         if not isinstance(block, Text) or block.text.strip()
     ]
