@@ -1,12 +1,16 @@
 """Which gateway is called, and which credential is sent there."""
 
+import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from crossclaw.client.errors import BadAddress
-from crossclaw.client.finding import GatewayAddress, Wanted, find_gateway
+from crossclaw.client.errors import BadAddress, NobodyListens
+from crossclaw.client.finding import GatewayAddress, Wanted, find_gateway, find_serving, served_port
 from crossclaw.client.location import StateLocation, find_place
+from crossclaw.disk.held import HeldFile
 
 
 def a_place(folder: Path, config: str = "{}", **environ: str) -> StateLocation:
@@ -97,3 +101,38 @@ def test_an_open_line_is_noticed() -> None:
     assert GatewayAddress("ws://far.example").is_open_line
     assert not GatewayAddress("wss://far.example").is_open_line
     assert not GatewayAddress("ws://127.0.0.1:1").is_open_line
+
+
+def test_the_token_is_not_sent_to_the_port_that_a_killed_gateway_has_left_behind(
+    tmp_path: Path,
+) -> None:
+    place = a_place(tmp_path, '{ gateway: { auth: { token: "ours" } } }')
+    served = HeldFile(place.paths.port_path)
+
+    served.write("4567\n")
+    assert sent(find_serving(Wanted(), place)) == ("ws://127.0.0.1:4567", "ours")
+    served.write("5678\n")  # after another config
+    assert served_port(place) == 5678
+    left_behind = place.paths.port_path.read_text()
+    served.remove()
+    assert not place.paths.port_path.exists()
+    place.paths.port_path.write_text(left_behind)
+
+    assert served_port(place) is None
+    with pytest.raises(NobodyListens):
+        find_serving(Wanted(), place)
+
+
+@pytest.mark.parametrize("there", ["pipe", "link", "folder"])
+def test_what_is_no_file_says_no_port_and_keeps_nobody_waiting(tmp_path: Path, there: str) -> None:
+    place = a_place(tmp_path)
+    elsewhere = HeldFile(tmp_path / "elsewhere")
+    elsewhere.write("4567\n")
+    make: dict[str, Callable[[Path], None]] = {
+        "pipe": os.mkfifo,
+        "folder": Path.mkdir,
+        "link": partial(os.symlink, tmp_path / "elsewhere"),
+    }
+    make[there](place.paths.port_path)
+
+    assert served_port(place) is None

@@ -8,7 +8,41 @@ GUESTS = "tests/flows/test_guests.py"
 
 WAYS_OUT = "tests/sandbox/test_ways_out.py"
 
+NO_MARKS = "tests/unit/test_pictures.py::test_no_name_of_a_picture_or_file_is_a_mark_of_the_gateway"
+
 LATER = (
+    Guard(
+        6,
+        "names of pictures and files hold no mark of the gateway",
+        "agent/view.py",
+        "else with_plain_names(block)",
+        "else block",
+        (NO_MARKS,),
+    ),
+    Guard(
+        6,
+        "notes in the place of pictures hold none",
+        "agent/origin.py",
+        'Text(f"[{unmarked(text)}]")',
+        'Text(f"[{text}]")',
+        (NO_MARKS,),
+    ),
+    Guard(
+        6,
+        "what is said about marked words holds none",
+        "agent/origin.py",
+        "{about and f'; {unmarked(about)}'}",
+        "{about and f'; {about}'}",
+        (NO_MARKS,),
+    ),
+    Guard(
+        15,
+        "a port that a killed gateway has left behind is not believed",
+        "disk/held.py",
+        "        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)\n",
+        "        raise BlockingIOError\n",
+        ("tests/client/test_finding.py",),
+    ),
     Guard(
         17,
         "a model service sends nobody elsewhere",

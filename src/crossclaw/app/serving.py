@@ -25,6 +25,7 @@ from crossclaw.config.current import CurrentConfig
 from crossclaw.config.supported import refuse_unsupported
 from crossclaw.config.token import gateway_token
 from crossclaw.disk.guarding import guard
+from crossclaw.disk.held import HeldFile
 from crossclaw.disk.private import write_file
 from crossclaw.disk.room import is_for_lack_of_room, room_bytes
 from crossclaw.domain.authority import HOOKS
@@ -164,6 +165,7 @@ class _Serving:
         self._good: Loaded | None = None
         self._failed: Loaded | None = None
         self._leaving = Leaving()
+        self._served_port = HeldFile(paths.port_path)
 
     async def serve(self, loaded: Loaded) -> None:
         going_on: Loaded | None = loaded
@@ -173,8 +175,8 @@ class _Serving:
         finally:
             for listener in self._listeners.values():
                 listener.close()
+            self._served_port.remove()
             if self._good is not None:
-                self._paths.port_path.unlink(missing_ok=True)
                 self._paths.fingerprint_path.unlink(missing_ok=True)
 
     async def _next(self, loaded: Loaded) -> Loaded | None:
@@ -214,6 +216,15 @@ class _Serving:
         await anyio.sleep(FULL_S)
         return loaded
 
+    def _note_where(self, number: int, shown: ServedCertificate | None) -> None:
+        """So that the command line finds a gateway that was started on another port than configured, and knows it by
+        the certificate that it shows. The port comes last: who finds it finds the rest."""
+        if shown is None:
+            self._paths.fingerprint_path.unlink(missing_ok=True)
+        else:
+            write_file(self._paths.fingerprint_path, f"{shown.fingerprint}\n")
+        self._served_port.write(f"{number}\n")
+
     async def _until_changed(self, loaded: Loaded) -> Loaded | None:
         if self._on_config is not None:
             self._on_config(loaded.config)
@@ -251,7 +262,7 @@ class _Serving:
                 tasks.start_soon(house.places.tell_of_open_host, name="look at the host")
                 for text in house.about.key_faults():  # now, and not only with the first message
                     log.warning("%s", text)
-                await anyio.to_thread.run_sync(_note_where, self._paths, number, shown)
+                await anyio.to_thread.run_sync(self._note_where, number, shown)
                 scheme = "https" if shown else "http"
                 self._ready(loaded, f"{scheme}://{where}:{number}", token, shown)
 
@@ -311,16 +322,6 @@ class _Serving:
         if self._good is None and self._on_ready is not None:
             self._on_ready(url, token.reveal())
         self._good = loaded
-
-
-def _note_where(paths: Paths, number: int, shown: ServedCertificate | None) -> None:
-    """So that the command line finds a gateway that was started on another port than configured, and knows it by
-    the certificate that it shows. The port comes last: who finds it finds the rest."""
-    if shown is None:
-        paths.fingerprint_path.unlink(missing_ok=True)
-    else:
-        write_file(paths.fingerprint_path, f"{shown.fingerprint}\n")
-    write_file(paths.port_path, f"{number}\n")
 
 
 async def _tell_who_may_speak(house: House) -> None:

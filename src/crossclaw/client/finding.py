@@ -20,6 +20,7 @@ from crossclaw.client.errors import BadAddress, NobodyListens
 from crossclaw.client.location import StateLocation
 from crossclaw.config.fingerprints import clean_fingerprint
 from crossclaw.config.token import TOKEN_VARIABLE, gateway_token
+from crossclaw.disk.held import read_held
 from crossclaw.domain.errors import ConfigInvalid
 from crossclaw.domain.secret import Secret
 
@@ -138,13 +139,10 @@ def named_port(place: StateLocation) -> int | None:
 
 
 def served_port(place: StateLocation) -> int | None:
-    """Where a gateway of this very state folder says that it listens. One that was killed may have
-    left it behind; then nobody answers there."""
-    try:
-        text = place.paths.port_path.read_text("ascii").strip()
-    except (OSError, UnicodeDecodeError):
-        return None
-    return int(text) if text.isdecimal() and 0 < int(text) <= 65_535 else None
+    """Where a gateway of this very state folder says that it listens. What one that was killed has left behind is
+    not believed: whoever has that port by now would be sent the token."""
+    text = (read_held(place.paths.port_path) or "").strip()
+    return int(text) if text.isascii() and text.isdecimal() and 0 < int(text) <= 65_535 else None
 
 
 def served_fingerprint(place: StateLocation) -> str | None:

@@ -4,6 +4,7 @@ __all__ = [
     "archive",
     "growth",
     "guarding",
+    "held",
     "private",
     "room",
     "threads",
