@@ -8,10 +8,11 @@ import pytest
 from crossclaw.app import House
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import Session
+from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import VirtualClock, open_house
 from crossclaw.testing.time import NOON_MS
 from tests.flows.spawning import family, reported
-from tests.flows.talking import say
+from tests.flows.talking import call, say, two_agents
 
 YEAR_MS = 365 * 24 * 3600 * 1000
 
@@ -62,3 +63,36 @@ async def test_a_gateway_that_starts_with_a_clock_set_ahead_archives_nothing(
         assert (await child_of(house)).archived_at is None
         await anyio.sleep(10 * 60)
         assert (await child_of(house)).archived_at is not None
+
+
+@pytest.mark.spec("P7")
+@pytest.mark.parametrize("restart", [False, True])
+async def test_a_clock_set_ahead_puts_no_old_session_away_and_deletes_none(
+    tmp_path: Path, restart: bool
+) -> None:
+    maintenance = {"mode": "enforce", "pruneAfter": "5m", "resetArchiveRetention": "5m"}
+    config, clock, model = two_agents(maintenance=maintenance), SetClock(), RehearsalProvider()
+
+    async def there(house: House) -> tuple[bool, bool]:
+        keys = [row["key"] for row in (await call(house, "sessions.list", limit=9))["sessions"]]
+        kept = await house.ledger.list_archived(before=2**60, limit=9)
+        return "agent:main:quiet" in keys, "agent:main:away" in [each.key.text for each in kept]
+
+    async def look(house: House) -> None:
+        await anyio.sleep(3 * 60)  # the first look is after a minute
+        assert await there(house) == (True, True)
+        await anyio.sleep(2 * 60)
+        await house.retention.once()
+        assert await there(house) == (False, False)
+
+    async with open_house(tmp_path, model, config=config, clock=clock) as house:
+        for name in ("main", "quiet", "away"):
+            await say(house, name, "say: hi", f"r-{name}")
+        await call(house, "sessions.archive", key="agent:main:away")
+        await anyio.sleep(40)
+        clock.ahead_ms = YEAR_MS
+        if not restart:
+            await look(house)
+    if restart:
+        async with open_house(tmp_path, model, config=config, clock=clock) as house:
+            await look(house)

@@ -189,6 +189,20 @@ async def test_time_that_the_clock_was_set_ahead_by_makes_no_timer_due(ledger: L
     assert await ledger.list_timers(due_before=1_800_000, limit=9) == []
 
 
+async def test_time_that_the_clock_was_set_ahead_by_is_no_time_ago(ledger: Ledger) -> None:
+    async def ago(now: int, passed_ms: int) -> int:
+        return await ledger.moment_ago(now=now, passed_ms=passed_ms)
+
+    for at, elapsed_ms in ((1_000_000, 0), (9_000_000, 60_000), (9_060_000, 60_000)):
+        await ledger.do(PassTime(at=at, elapsed_ms=elapsed_ms, kinds=()))
+
+    assert await ago(9_060_000, 60_000) == 9_000_000  # none of it in between
+    assert await ago(9_060_000, 60_001) == 1_059_999
+    assert await ago(9_060_000, 500_000) == 620_000
+    await ledger.do(PassTime(at=1_240_000, elapsed_ms=60_000, kinds=()))  # put right
+    assert await ago(1_240_000, 500_000) == 740_000
+
+
 async def test_credentials_are_put_replaced_and_forgotten_once(ledger: Ledger) -> None:
     phone = Credential(
         credential_id="device:1",

@@ -97,6 +97,11 @@ class Reads(Protocol):
         """Listed sessions in which nothing has happened since that time, the oldest first."""
         ...
 
+    async def moment_ago(self, *, now: int, passed_ms: int) -> int:
+        """What the clock said so much time before now, as `PassTime` has counted it: that a clock was set ahead, or that
+        the gateway was not there, is no time that has passed. One number; bounded by how often that happened."""
+        ...
+
     async def find_run(self, run_id: str) -> Run | None: ...
 
     async def find_deduped(self, dedupe: Dedupe) -> str | None:

@@ -2,7 +2,8 @@
 
 `session.maintenance.mode` decides: nothing without it, a line in the log with `warn`, the work itself with
 `enforce`. To put away is OpenClaw's "prune" without a loss: not listed, still readable, back with the next message of
-its chat. Only `resetArchiveRetention`, which is unset, deletes.
+its chat. Only `resetArchiveRetention`, which is unset, deletes. Ages are time that has passed: a clock that is set ahead
+makes nothing old.
 """
 
 import logging
@@ -17,6 +18,7 @@ from crossclaw.domain.errors import Busy, StoreError
 from crossclaw.domain.sessions import Session
 from crossclaw.domain.sight import EVERYTHING
 from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import JUMP_MS
 from crossclaw.policy.answering import is_lasting
 from crossclaw.sessions.archive import Archive
 from crossclaw.sessions.changing import Changing
@@ -48,13 +50,21 @@ class Retention:
     async def serve(self) -> None:
         if self._config.session.maintenance.mode is None:
             return
-        await anyio.sleep(FIRST_S)
+        pause_s = FIRST_S
         while True:
+            begun = self._ahead_ms()
+            await anyio.sleep(pause_s)
+            if abs(self._ahead_ms() - begun) > JUMP_MS:
+                continue  # the clock was set; the sweep sees that within the minute, and ages go by it then
             try:
                 await self.once()
             except (StoreError, Busy) as error:
                 log.warning("session.maintenance has to wait: %s", error)
-            await anyio.sleep(EVERY_S)
+            pause_s = EVERY_S
+
+    def _ahead_ms(self) -> float:
+        """Of the event loop's time, which nobody can set."""
+        return self._clock.now_ms() - anyio.current_time() * 1000
 
     async def once(self) -> DueSessions:
         """One look, and what the mode allows to be done about it."""
@@ -72,12 +82,14 @@ class Retention:
 
     async def _due(self, settings: Maintenance) -> DueSessions:
         now = self._clock.now_ms()
-        old = await self._ledger.list_quiet(before=now - settings.archive_after_ms, limit=AT_ONCE)
+        before = await self._ledger.moment_ago(now=now, passed_ms=settings.archive_after_ms)
+        old = await self._ledger.list_quiet(before=before, limit=AT_ONCE)
         old += await self._too_many(settings, now)
         going = {each.key: each for each in old if not self._is_kept(each)}
         gone: list[Session] = []
         if (age := settings.delete_after_ms) is not None:
-            gone = await self._ledger.list_archived(before=now - age, limit=AT_ONCE)
+            before = await self._ledger.moment_ago(now=now, passed_ms=age)
+            gone = await self._ledger.list_archived(before=before, limit=AT_ONCE)
         return DueSessions(list(going.values()), gone)
 
     async def _too_many(self, settings: Maintenance, now: int) -> list[Session]:

@@ -24,6 +24,8 @@ from crossclaw.ledger.sqlite.rows import EXPORT, TIMER, export_of, timer_of, to_
 from crossclaw.ledger.sqlite.writer import Transaction
 
 FAR_MS = 2**62
+_GAP = "gap:"
+"""And when it began; the mark is where it ended."""
 
 
 def arm_timer(transaction: Transaction, op: ArmTimer) -> None:
@@ -47,8 +49,25 @@ def pass_time(transaction: Transaction, op: PassTime) -> int:
             "WHERE kind IN (SELECT value FROM json_each(?2)) AND due_at <= ?3",
             (jump, to_json(op.kinds), FAR_MS - abs(jump)),
         )
+    if jump > 0:  # what lies between was no time that has passed
+        db.execute("INSERT OR REPLACE INTO marks VALUES (?, ?)", (f"{_GAP}{op.at - jump}", op.at))
+    elif jump < 0:  # put right: what the clock said before was wrong
+        db.execute("DELETE FROM marks WHERE name GLOB ? AND at > ?", (f"{_GAP}*", op.at))
     db.execute("INSERT OR REPLACE INTO marks (name, at) VALUES ('swept', ?)", (op.at,))
     return jump
+
+
+def moment_ago(db: apsw.Connection, *, now: int, passed_ms: int) -> int:
+    gaps = db.execute(
+        "SELECT CAST(substr(name, ?) AS INTEGER), at FROM marks WHERE name GLOB ? ORDER BY at DESC",
+        (len(_GAP) + 1, f"{_GAP}*"),
+    )
+    moment = now - passed_ms
+    for began, ended in gaps:
+        if ended <= moment:
+            break
+        moment -= ended - began
+    return moment
 
 
 def take_timer(transaction: Transaction, op: TakeTimer) -> bool:

@@ -83,6 +83,7 @@ class SqliteReads:
     count_sessions_of_agents = beside(sessions.count_sessions_of_agents)
     list_archived = beside(sessions.list_archived)
     list_quiet = beside(sessions.list_quiet)
+    moment_ago = beside(chores.moment_ago)
     list_obligations = here(memory.list_obligations)
     list_accounts = beside(accounts.list_accounts)
     find_account = here(accounts.find_account)
