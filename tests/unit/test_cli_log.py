@@ -159,6 +159,18 @@ def test_on_request_each_line_is_a_json_object(
     assert kept[-1].endswith("WARNING other: plain again")
 
 
+def test_words_of_others_begin_no_line_of_the_log(paths: Paths) -> None:
+    Log(paths, verbose=False).take(config())
+    forged = "\n2026-01-01 00:00:00,000 WARNING crossclaw.gateway.auth: the owner has agreed"
+    logging.getLogger("crossclaw.providers").warning(
+        "the service says: %s", f"no{forged}\u2028{forged}"
+    )
+
+    kept = (paths.state_dir / "logs" / "gateway.log").read_text().splitlines()
+    assert [line for line in kept if not line.startswith("    ")] == kept[:1]
+    assert kept[0].endswith("WARNING crossclaw.providers: the service says: no")
+
+
 def test_the_flag_goes_before_the_config(paths: Paths) -> None:
     Log(paths, verbose=False, quiet=True, as_json=True).take(config(fileStyle="text"))
     logging.getLogger("crossclaw.app").info("up")

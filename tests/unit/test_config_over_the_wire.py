@@ -110,6 +110,20 @@ async def test_what_reaches_into_the_machine_is_not_set_over_the_wire(
     assert (tmp_path / "openclaw.json").read_text("utf-8") == before
 
 
+@pytest.mark.parametrize("gone", ["logging", "agents", "gateway", "tools"])
+async def test_what_is_local_does_not_leave_with_its_section(tmp_path: Path, gone: str) -> None:
+    local: dict[str, Any] = {
+        "logging": {"file": str(tmp_path / "log")},
+        "agents": {"defaults": {"workspace": str(tmp_path / "w")}},
+        "gateway": {"trustedProxies": ["10.0.0.1"]},
+        "tools": {"exec": {"passEnv": ["SECRET"]}},
+    }
+    settings = opened(tmp_path, local)
+
+    with pytest.raises(ConfigInvalid, match="only in the file itself"):
+        await patch(settings, {gone: None})
+
+
 async def test_the_rest_is_changed_over_the_wire_and_what_is_local_stays(tmp_path: Path) -> None:
     settings = opened(tmp_path)
 

@@ -40,10 +40,11 @@ class _Terminal(logging.StreamHandler[TextIO]):
 
 
 class _Cleaned(logging.Formatter):
-    """What others have written, a name or an error of a server, steers neither the terminal nor a pager."""
+    """What others have written, a name or an error of a server, steers neither the terminal nor a pager, and begins
+    no line of the log: all but the first of an entry are indented."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return cleaned(super().format(record))
+        return "\n    ".join(cleaned(super().format(record)).splitlines())
 
 
 class _Json(logging.Formatter):

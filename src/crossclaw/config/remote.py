@@ -62,6 +62,8 @@ def _in_section(
                 yield here, ONLY_LOCAL
         elif key in after:
             yield from local_only(kinds.get(key, object), old, new, here)
+        elif _is_section(kinds.get(key, object), old):  # without a section, its settings change too
+            yield from local_only(kinds[key], old, {}, here)
 
 
 def _in_force(section: type[Section], key: str, written: Any) -> Any:

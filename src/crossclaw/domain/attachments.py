@@ -13,6 +13,11 @@ from crossclaw.domain.messages import Document, Image, MediaSource
 BYTES_MAX = 16_000_000
 """Of one: a large photo, a book as a PDF. In base64 it fits into a frame of the wire (25 MiB)."""
 
+COUNT_MAX = 100
+"""Of one message: as many as services take pictures. Each is a row of the store and a look before each answer."""
+
+NAME_CHARS_MAX = 1_000
+
 TEXT_BYTES_MAX = 2_000_000
 """Of a text: far beyond every window."""
 

@@ -8,7 +8,7 @@ import msgspec
 
 from crossclaw.domain.agents import ThinkingLevel
 from crossclaw.domain.aliases import Filled
-from crossclaw.domain.attachments import attached
+from crossclaw.domain.attachments import COUNT_MAX, NAME_CHARS_MAX, attached
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.media import SLICE_CHARS, decode_base64
 from crossclaw.domain.messages import Document, Image, MediaSource, Provenance
@@ -42,7 +42,10 @@ class Attachment(Params, frozen=True):
     content: str
     type: str | None = None
     mime_type: str | None = None
-    file_name: str | None = None
+    file_name: Annotated[str, msgspec.Meta(max_length=NAME_CHARS_MAX)] | None = None
+
+
+Attachments = Annotated[tuple[Attachment, ...], msgspec.Meta(max_length=COUNT_MAX)]
 
 
 class ChatSendParams(Params, frozen=True):
@@ -51,7 +54,7 @@ class ChatSendParams(Params, frozen=True):
     idempotency_key: RequestKey
     thinking: ThinkingLevel | None = None
     deliver: bool | None = None
-    attachments: tuple[Attachment, ...] = ()
+    attachments: Attachments = ()
     timeout_ms: Annotated[int, msgspec.Meta(ge=0)] | None = None
     session_id: str | None = None
 

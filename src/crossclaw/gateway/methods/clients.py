@@ -13,7 +13,7 @@ from crossclaw.domain.errors import Invalid
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
 from crossclaw.door.registry import Caller, Params, Result, method
-from crossclaw.gateway.methods.chat import Attachment, Chat, ChatSendParams, RequestKey
+from crossclaw.gateway.methods.chat import Attachments, Chat, ChatSendParams, RequestKey
 from crossclaw.sessions.commands import COMMANDS, STOP_WORDS
 from crossclaw.sessions.send import Sends, SendToolParams
 
@@ -74,7 +74,7 @@ class SessionsSendParams(SendToolParams, frozen=True):
 
     key: Filled | None = None
     thinking: ThinkingLevel | None = None
-    attachments: tuple[Attachment, ...] = ()
+    attachments: Attachments = ()
     timeout_ms: Annotated[int, msgspec.Meta(ge=0)] | None = None
     idempotency_key: RequestKey | None = None
 

@@ -12,7 +12,7 @@ from crossclaw.domain.errors import CrossclawError, Invalid, NotFound
 from crossclaw.domain.messages import AssistantMessage, Provenance, Usage
 from crossclaw.domain.runs import Run, RunPlan
 from crossclaw.door.registry import Caller, Params, Result, TwoAnswers, method
-from crossclaw.gateway.methods.chat import Attachment, RequestKey, blocks_of
+from crossclaw.gateway.methods.chat import Attachments, RequestKey, blocks_of
 from crossclaw.gateway.methods.sessions import Label
 from crossclaw.ledger.contract import Ledger
 from crossclaw.runs.run_store import RunStore
@@ -35,7 +35,7 @@ class AgentCallParams(Params, frozen=True):
     thinking: ThinkingLevel | None = None
     model: str | None = None
     deliver: bool | None = None
-    attachments: tuple[Attachment, ...] = ()
+    attachments: Attachments = ()
     channel: str | None = None
     reply_channel: str | None = None
     account_id: str | None = None
