@@ -171,8 +171,9 @@ def test_a_command_over_its_time_is_ended_with_all_its_children(room: Room) -> N
         assert until_gone(life) in (b"begun\n", b"")
 
 
-def test_the_setting_bounds_what_a_model_asks_for(tmp_path: Path) -> None:
-    room = Room(tmp_path, exec_settings={"timeoutSec": 1})
+@pytest.mark.parametrize("spelled", ["timeoutSec", "timeoutSeconds"])
+def test_the_setting_bounds_what_a_model_asks_for(tmp_path: Path, spelled: str) -> None:
+    room = Room(tmp_path, exec_settings={spelled: 1})
 
     with pytest.raises(ToolFailed, match="after 1 s"):
         room("exec", command="sleep 1000", timeout=500)

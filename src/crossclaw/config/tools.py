@@ -68,6 +68,8 @@ class ExecTool(Section, frozen=True):
     """The newer spelling of `security` and `ask` together."""
     timeout_sec: Positive | None = None
     """How long a command may take."""
+    timeout_seconds: Positive | None = None
+    """The newer spelling of `timeoutSec`; it wins."""
     pass_env: tuple[str, ...] | None = None
     """Variables of the gateway that commands get beside the harmless ones."""
 

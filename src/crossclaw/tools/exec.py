@@ -52,7 +52,7 @@ class Exec(Tool[ExecParams]):
                 "commands run only in a sandbox here (tools.exec.host), and this session has none"
             )
         wrapped = await anyio.to_thread.run_sync(_wrap, place, params)
-        longest = float(settings.timeout_sec or TIMEOUT_S)
+        longest = float(settings.timeout_seconds or settings.timeout_sec or TIMEOUT_S)
         async with _owners_words_kept(place):
             finished = await run_program(
                 wrapped, min(params.timeout or longest, longest), context.tell
