@@ -10,9 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from crossclaw.cli.config import located_warnings
-from crossclaw.cli.place import StateLocation, find_place, told_whole
+from crossclaw.cli.place import StateLocation, find_place, find_unread_place, told_whole
+from crossclaw.cli.repairs import (
+    Repair,
+    close_to_others,
+    forget_port,
+    is_old_draft,
+    make_missing,
+    remove_draft,
+    renames,
+)
 from crossclaw.client.finding import PROBE_S, is_taken, local_port, named_port, served_port
-from crossclaw.config.load import NO_EFFECT
+from crossclaw.config.load import NO_EFFECT, Unloadable
 from crossclaw.config.no_effect import told
 from crossclaw.config.paths import LEGACY_FOLDERS
 from crossclaw.config.profiles import find_profiles
@@ -39,6 +48,9 @@ class Finding(NamedTuple):
     grade: Grade
     text: str
     todo: str | None = None
+    """What to do, as a command where there is one; everything that is not ok has it."""
+    repairs: tuple[Repair, ...] = ()
+    """What `doctor --fix` can do about it."""
 
 
 Check = Callable[[StateLocation], Iterator[Finding]]
@@ -49,7 +61,8 @@ def look_at_config() -> Iterator[Finding]:
         place = find_place()
     except ConfigInvalid as error:
         todo = "Fix it; crossclaw config check looks again."
-        yield Finding("config", "error", told_whole(error), todo)
+        known = renames(find_unread_place(), error) if isinstance(error, Unloadable) else []
+        yield Finding("config", "error", told_whole(error), todo, tuple(known))
         return
     path = place.loaded.path
     if not place.loaded.exists:
@@ -63,7 +76,7 @@ def look_at_config() -> Iterator[Finding]:
         yield Finding(
             "config", "warning", line, "Fix it or take it out; the gateway starts with it."
         )
-    yield from _private("config", path, 0o600)
+    yield from _private(place, "config", path, 0o600)
 
 
 def python_version(place: StateLocation) -> Iterator[Finding]:
@@ -91,8 +104,12 @@ def state_folder(place: StateLocation) -> Iterator[Finding]:
         yield Finding("state", "error", f"{folder} cannot be written", f"chown it: ls -ld {folder}")
         return
     yield Finding("state", "ok", str(folder))
-    yield from _private("state", folder, 0o700)
-    yield from _private("ledger", place.paths.ledger_path, 0o600)
+    yield from _private(place, "state", folder, 0o700)
+    yield from _private(place, "ledger", place.paths.ledger_path, 0o600)
+    secrets = place.paths.token_path.parent
+    yield from _private(place, "credentials", secrets, 0o700)
+    for file in sorted(secrets.glob("*")) if os.access(secrets, os.R_OK | os.X_OK) else ():
+        yield from _private(place, "credentials", file, 0o700 if file.is_dir() else 0o600)
     free = shutil.disk_usage(folder).free
     if free < FREE_BYTES_MIN:
         yield Finding("disk", "warning", f"only {free // 2**20} MiB are free", "Make room soon.")
@@ -123,10 +140,13 @@ def stored_rows(place: StateLocation) -> Iterator[Finding]:
         yield Finding("ledger", "ok", "every row can be read")
 
 
-def _private(subject: str, path: Path, mode: int) -> Iterator[Finding]:
-    if path.exists() and (found := stat.S_IMODE(path.stat().st_mode)) & 0o077:
+def _private(place: StateLocation, subject: str, path: Path, mode: int) -> Iterator[Finding]:
+    """With gateway.trustGroup the group is none of the others; and who they are stands in the config."""
+    others = 0o007 if place.config.gateway.trust_group else 0o077
+    if path.exists() and (found := stat.S_IMODE(path.stat().st_mode)) & others:
+        repair = close_to_others(path, mode | (0o070 & ~others))
         text = f"{path} is open to others ({found:o})"
-        yield Finding(subject, "warning", text, f"chmod {mode:o} {path}")
+        yield Finding(subject, "warning", text, repair.command, () if place.unread else (repair,))
 
 
 def token(place: StateLocation) -> Iterator[Finding]:
@@ -136,9 +156,27 @@ def token(place: StateLocation) -> Iterator[Finding]:
         yield Finding("token", "ok", "from the config")
     elif place.paths.token_path.exists():
         yield Finding("token", "ok", str(place.paths.token_path))
-        yield from _private("token", place.paths.token_path, 0o600)
     else:
         yield Finding("token", "ok", "none yet; the first start of the gateway makes one")
+
+
+def folders(place: StateLocation) -> Iterator[Finding]:
+    """Those that the config names and nobody has made."""
+    agents = place.config.agents
+    for agent_id in agents.ids():
+        folder = Path(os.path.normpath(place.paths.workspace(agent_id, agents)))
+        if not folder.exists() and not folder.is_relative_to(place.paths.state_dir):
+            text = f"{folder} is not there; the agent's first run makes it"
+            repair = make_missing(folder)
+            yield Finding(f"workspace of {agent_id}", "warning", text, repair.command, (repair,))
+
+
+def port_file(place: StateLocation) -> Iterator[Finding]:
+    path, number = place.paths.port_path, served_port(place)
+    if path.is_file() and not (number and is_taken(number)):
+        repair = forget_port(place)
+        text = f"{path} names a gateway that does not run"
+        yield Finding("gateway", "warning", text, repair.command, (repair,))
 
 
 def port(place: StateLocation) -> Iterator[Finding]:
@@ -258,12 +296,15 @@ def _has_key(place: StateLocation, provider: str, entry: ProviderEntry | None) -
 def leftovers(place: StateLocation) -> Iterator[Finding]:
     folder = place.paths.state_dir
     drafts = [*folder.glob(".*.draft"), *folder.glob("credentials/.gateway-token.*")]
-    for draft in drafts:
-        yield Finding("leftover", "warning", f"{draft} is half a write of long ago", f"rm {draft}")
+    for draft in filter(is_old_draft, drafts):
+        repair = remove_draft(draft)
+        text = f"{draft} is half a write of long ago"
+        yield Finding("leftover", "warning", text, repair.command, (repair,))
     for name in LEGACY_FOLDERS:
         old = place.paths.home / name
         if old.is_dir() and old != folder:
-            yield Finding("leftover", "warning", f"{old} is an older state folder, not used")
+            text = f"{old} is an older state folder, not used"
+            yield Finding("leftover", "warning", text, f"crossclaw import --dry-run {old}")
 
 
 def mcp_servers(place: StateLocation) -> Iterator[Finding]:
@@ -378,6 +419,8 @@ CHECKS: tuple[Check, ...] = (
     stored_rows,
     token,
     port,
+    port_file,
+    folders,
     models,
     mcp_servers,
     held_tools,
@@ -390,5 +433,6 @@ CHECKS_WITHOUT_CONFIG: tuple[Check, ...] = (
     state_folder,
     stored_rows,
     port_without_config,
+    port_file,
     leftovers,
 )

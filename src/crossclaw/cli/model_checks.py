@@ -38,7 +38,8 @@ async def _look(
             lists[name] = await _listed(providers, name)
         found = lists[name]
         if isinstance(found, ProviderError):
-            yield Finding(reference, "error", str(found))
+            todo = "crossclaw onboard sets up another key or model."
+            yield Finding(reference, "error", str(found), todo)
             continue
         await providers.discover([reference])
         yield _finding(reference, found, config.facts_for(reference))
@@ -64,7 +65,9 @@ def _finding(reference: str, listed: list[ListedModel], facts: ModelFacts) -> Fi
     if found is None and listed:
         near = get_close_matches(model, names, n=5, cutoff=0.5)
         some = ", ".join(list(dict.fromkeys([*near, *names]))[:10])
-        return Finding(reference, "warning", f"the service does not list it; it has {some}")
+        text = f"the service does not list it; it has {some}"
+        todo = f"crossclaw config set agents.defaults.model {provider}/NAME"
+        return Finding(reference, "warning", text, todo)
     if found and found.window and found.window < facts.window:
         return Finding(
             reference,

@@ -29,6 +29,8 @@ class Problem(NamedTuple):
     text: str
     shows_found: bool = False
     """Whether to tell what stands there; never for a secret."""
+    meant: str | None = None
+    """The key that this one was probably meant to be."""
 
 
 class Note(NamedTuple):
@@ -83,7 +85,7 @@ def _unknown(section: type[Section], key: str, path: KeyPath) -> Finding | Unrea
         return Unread((*path, key))
     meant = near_miss(key, kinds_of(section).keys() | section.unused)
     if meant:
-        return Problem((*path, key), f'unknown key; did you mean "{meant}"?')
+        return Problem((*path, key), f'unknown key; did you mean "{meant}"?', meant=meant)
     return Note((*path, key), "unknown key, ignored")
 
 
@@ -97,6 +99,11 @@ def near_miss(word: str, known: set[str]) -> str | None:
     swapped = [name for text, name in plain.items() if sorted(text) == sorted(wanted)]
     close = difflib.get_close_matches(wanted, plain, n=1, cutoff=_ALIKE)
     return next(iter(swapped + [plain[text] for text in close]), None)
+
+
+def is_same_word(one: str, other: str) -> bool:
+    """Whether they differ in case and dashes only."""
+    return _plain(one) == _plain(other)
 
 
 def _plain(word: str) -> str:

@@ -37,9 +37,16 @@ TWICE = "written twice, and only the last one counts"
 class Unloadable(ConfigInvalid):
     """Its text names what to mend; `problems` are the same, each with its key."""
 
-    def __init__(self, text: str, problems: tuple[tuple[KeyPath, str], ...]) -> None:
+    def __init__(
+        self,
+        text: str,
+        problems: tuple[tuple[KeyPath, str], ...],
+        meant: tuple[tuple[KeyPath, str], ...] = (),
+    ) -> None:
         super().__init__(text)
         self.problems = problems
+        self.meant = meant
+        """Keys that are misspelt, each with the one that was probably meant."""
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -232,12 +239,13 @@ def _foreign_api(path: tuple[str, ...], api: str) -> Finding:
 def _unloadable(problems: list[Problem], source: Source) -> Unloadable:
     pairs = tuple((problem.path, _text(problem, source)) for problem in problems)
     lines = [f"{source.spot(path)}: {dotted(path) or 'the file'}: {text}" for path, text in pairs]
+    meant = tuple((problem.path, problem.meant) for problem in problems if problem.meant)
     if len(lines) == 1:
-        return Unloadable(lines[0], pairs)
+        return Unloadable(lines[0], pairs, meant)
     head = f"{source.path} has {len(lines)} problems:\n"
     shown = "\n".join(f"  {line}" for line in lines[:TOLD_MAX])
     more = f"\n  … and {len(lines) - TOLD_MAX} more" if len(lines) > TOLD_MAX else ""
-    return Unloadable(head + shown + more, pairs)
+    return Unloadable(head + shown + more, pairs, meant)
 
 
 def _text(problem: Problem, source: Source) -> str:

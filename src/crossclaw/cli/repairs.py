@@ -1,0 +1,108 @@
+"""Repairs: what `doctor --fix` can do. Each is small, is looked at again right before it is done, and touches only
+what is this user's own; what cannot be undone by hand in a minute is none."""
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from crossclaw.cli.exits import CommandFailed
+from crossclaw.client.finding import is_taken, served_port
+from crossclaw.client.location import StateLocation
+from crossclaw.config.check import is_same_word
+from crossclaw.config.file import ConfigFile
+from crossclaw.config.load import Unloadable
+from crossclaw.config.positions import KeyPath
+from crossclaw.config.source import dotted
+from crossclaw.disk.private import make_folder
+from crossclaw.domain.clock import SystemClock
+
+DRAFT_S_MIN = 3600  # a younger one may still be written
+
+
+class Repair(NamedTuple):
+    command: str
+    """What it comes to, as somebody would type or write it."""
+    do: Callable[[], None]
+    """Raises OSError or CommandFailed where it cannot be done, and has then changed nothing."""
+    asks: bool = False
+    """Only with a person's yes: it is a guess."""
+
+
+def close_to_others(path: Path, mode: int) -> Repair:
+    def do() -> None:
+        # Not through a link, which may lead to a file of somebody else.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            about = os.fstat(descriptor)
+            if not (stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode)):
+                raise CommandFailed(f"{path} is no file or folder")
+            if about.st_uid != os.getuid():
+                raise CommandFailed(f"{path} belongs to another user")
+            os.fchmod(descriptor, stat.S_IMODE(about.st_mode) & mode)
+        finally:
+            os.close(descriptor)
+
+    return Repair(f"chmod {mode:o} {path}", do)
+
+
+def make_missing(path: Path) -> Repair:
+    return Repair(f"mkdir -p -m 700 {path}", lambda: make_folder(path))
+
+
+def forget_port(place: StateLocation) -> Repair:
+    path, number = place.paths.port_path, served_port(place)
+
+    def do() -> None:
+        if served_port(place) != number or (number and is_taken(number)):
+            raise CommandFailed("a gateway has been started meanwhile")
+        path.unlink()
+
+    return Repair(f"rm {path}", do)
+
+
+def is_old_draft(path: Path) -> bool:
+    try:
+        about = path.lstat()
+    except OSError:
+        return False
+    return (
+        stat.S_ISREG(about.st_mode) and SystemClock().now_ms() / 1000 - about.st_mtime > DRAFT_S_MIN
+    )
+
+
+def remove_draft(path: Path) -> Repair:
+    def do() -> None:
+        if not is_old_draft(path):
+            raise CommandFailed(f"{path} has changed meanwhile")
+        path.unlink()
+
+    return Repair(f"rm {path}", do)
+
+
+def rename_key(place: StateLocation, path: KeyPath, meant: str) -> Repair | None:
+    """None where the key stands in an included file, or the right one is there too."""
+    right = (*path[:-1], meant)
+    file = ConfigFile(place.paths.config_path, place.environ)
+    if not file.has(path) or file.has(right):
+        return None
+
+    def do() -> None:
+        file = ConfigFile(place.paths.config_path, place.environ)
+        if not file.has(path) or file.has(right):
+            raise CommandFailed(f"{file.path} has changed meanwhile")
+        value = file.value
+        for step in path:
+            value = value[step]
+        file.put(right, value)
+        file.remove(path)
+        file.save_no_worse(right)
+
+    told = f"rename {dotted(path)} to {dotted(right)} in {place.paths.config_path}"
+    return Repair(told, do, asks=not is_same_word(str(path[-1]), meant))
+
+
+def renames(place: StateLocation, error: Unloadable) -> list[Repair]:
+    found = [rename_key(place, path, meant) for path, meant in error.meant]
+    return [repair for repair in found if repair]
