@@ -200,7 +200,7 @@ def test_the_map_is_walked_by_keyboard(visit: Visit, place: Place) -> None:
 def test_a_fresh_house_says_what_to_do_next_in_every_view(visit: Visit, tmp_path: Path) -> None:
     with open_place(tmp_path, "{}") as own:
         visitor = visit(place=own)
-        visitor.see(".log .empty", has_text="rehearsal model")
+        visitor.see(".log .empty", has_text="rehearsal answers")
         for view in ("sessions", "map", "exchanges"):
             visitor.go(f"#/{view}")
             visitor.see("main .empty a[href='#/chat']")
