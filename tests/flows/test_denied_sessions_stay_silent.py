@@ -11,10 +11,11 @@ from crossclaw.app import House
 from crossclaw.config import Config
 from crossclaw.domain.errors import DeliveryError, Invalid
 from crossclaw.domain.events import Event, RunEnded, SpeechAllowed
+from crossclaw.door.registry import Caller, Listening
 from crossclaw.ledger.operations import Delivery
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
 from tests.flows.crashing import crashed_copy
-from tests.flows.talking import call
+from tests.flows.talking import OWNER, call
 from tests.flows.test_runs_keep_their_order import Recording
 
 GROUP = "agent:main:memory:group:g1"
@@ -215,6 +216,9 @@ async def test_what_was_accepted_is_acknowledged_again_whatever_was_forbidden_si
         await house.run_store.wait("r1")
         await call(house, "sessions.patch", key=work, sendPolicy="deny")
         again = [await call(house, method, **said)]
+        ears = Listening()
+        await house.door.dispatch(Caller(principal=OWNER, listening=ears), method, said)
+        assert list(ears.runs) == ([] if method == "sessions.send" else ["r1"])
         if method != "sessions.send":  # to which a session that was put away is none
             await call(house, "sessions.archive", key=work)
             again.append(await call(house, method, **said))
