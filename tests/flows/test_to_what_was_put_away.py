@@ -7,9 +7,12 @@ import anyio
 import msgspec
 
 from crossclaw.config import Config
+from crossclaw.domain.messages import Provenance
 from crossclaw.door.principal import person_principal
+from crossclaw.door.registry import Caller
+from crossclaw.sessions.arrivals import Arrival
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
-from tests.flows.talking import call
+from tests.flows.talking import OWNER, call
 
 HOOK = person_principal("hook", {"hook"})
 JOB: dict[str, Any] = {
@@ -83,3 +86,28 @@ async def test_a_command_and_a_message_are_heard_in_a_chat_that_was_put_away(
         await house.run_store.wait(run)
         await anyio.sleep(600)
     assert len(chat.sent) == 3
+
+
+async def test_what_was_on_its_way_when_its_session_was_put_away_brings_it_back(
+    tmp_path: Path,
+) -> None:
+    provider = ScriptedProvider(lambda request: "the news")
+    config = msgspec.convert({"hooks": {"allowRequestSessionKey": True}}, Config)
+    async with open_house(tmp_path, provider, config=config) as house:
+        run = await call(house, "hooks.agent", HOOK, message="x", sessionKey="hook:mail")
+        await house.run_store.wait(run["runId"])
+        as_it_was = await house.resolver.resolve(OWNER, "hook:mail", "talk")
+        await call(house, "sessions.archive", key="hook:mail")
+        accepted = await house.intake.require(
+            Arrival(
+                road="hook",
+                to=as_it_was,
+                text="y",
+                origin=Provenance("hook"),
+                caller=Caller(principal=HOOK),
+            )
+        )
+        await house.run_store.wait(accepted.run_id)
+        rows = (await call(house, "sessions.list"))["sessions"]
+
+    assert "hook:mail" in [row["key"] for row in rows]
