@@ -273,3 +273,17 @@ async def test_a_stop_asked_again_is_answered_as_a_stop(tmp_path: Path) -> None:
         answers = [await call(house, "chat.send", **stop) for _ in range(2)]
 
     assert answers == [{"ok": True, "aborted": False, "runIds": []}] * 2
+
+
+@pytest.mark.parametrize("method", ["chat.send", "agent", "sessions.send"])
+async def test_an_idempotency_key_is_of_one_session_and_of_one_text(
+    tmp_path: Path, method: str
+) -> None:
+    said: dict[str, Any] = {"sessionKey": "agent:main:a", "message": "hi", "idempotencyKey": "r1"}
+    async with open_house(tmp_path, plain()) as house:
+        for name in "ab":
+            await call(house, "sessions.create", key=f"agent:main:{name}")
+        await call(house, method, **said)
+        for other in ({"sessionKey": "agent:main:b"}, {"message": "ho"}):
+            with pytest.raises(KeyReused):
+                await call(house, method, **said | other)

@@ -13,6 +13,7 @@ from crossclaw.domain.errors import DeliveryError, Invalid
 from crossclaw.domain.events import Event, RunEnded, SpeechAllowed
 from crossclaw.door.registry import Caller, Listening
 from crossclaw.ledger.operations import Delivery
+from crossclaw.policy.send import BLOCKED
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import OWNER, call
@@ -219,6 +220,13 @@ async def test_what_was_accepted_is_acknowledged_again_whatever_was_forbidden_si
         ears = Listening()
         await house.door.dispatch(Caller(principal=OWNER, listening=ears), method, said)
         assert list(ears.runs) == ([] if method == "sessions.send" else ["r1"])
+        new = {**said, "idempotencyKey": "r2"}
+        if method == "sessions.send":
+            refused = await call(house, method, **new)
+            assert (refused["status"], refused["error"]) == ("error", BLOCKED)
+        else:
+            with pytest.raises(Invalid, match=BLOCKED):
+                await call(house, method, **new)
         if method != "sessions.send":  # to which a session that was put away is none
             await call(house, "sessions.archive", key=work)
             again.append(await call(house, method, **said))

@@ -7,7 +7,12 @@ import msgspec
 import pytest
 
 from crossclaw.config import Config
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import Provenance
+from crossclaw.door.registry import Caller
+from crossclaw.sessions.arrivals import Arrival, Road
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
+from tests.flows.talking import OWNER
 
 pytestmark = pytest.mark.spec("B3", "N8")
 
@@ -55,3 +60,21 @@ async def test_who_may_use_commands_is_decided_by_the_sender(
     assert run is not None
     assert (run.kind == "command") is obeyed
     assert len(model.seen) == (0 if obeyed else 1)
+
+
+@pytest.mark.parametrize(("road", "owner"), [("chat", True), ("hook", False), ("node", False)])
+async def test_words_of_others_have_no_owners_rights_whoever_passes_them_on(
+    tmp_path: Path, road: Road, owner: bool
+) -> None:
+    said = Arrival(
+        road=road,
+        to=SessionKey.main("main"),
+        text="hi",
+        origin=Provenance("person"),
+        caller=Caller(principal=OWNER),
+    )
+    async with open_house(tmp_path, ScriptedProvider(lambda _request: "ok")) as house:
+        run = await house.run_store.wait((await house.intake.require(said)).run_id)
+
+    assert run is not None
+    assert run.authority.owner is owner

@@ -77,6 +77,21 @@ async def test_a_spawn_without_hops_is_refused_and_nothing_begins(tmp_path: Path
         assert await children(house) == []
 
 
+@pytest.mark.spec("P1")
+async def test_a_child_has_the_time_that_was_asked_for_and_else_no_end(tmp_path: Path) -> None:
+    config = config_of({"agents": {"defaults": {"timeoutSeconds": 60}}})
+    both: list[dict[str, Any]] = [{}, {"runTimeoutSeconds": 5}]
+    limits = []
+    async with open_house(tmp_path, family(), config=config) as house:
+        for asked in both:
+            child = await call(house, "sessions.spawn", sessionKey="main", task="work", **asked)
+            run = await house.run_store.find(child["runId"])
+            assert run is not None
+            limits.append(run.plan.timeout_ms)
+
+    assert limits == [None, 5_000]
+
+
 @pytest.mark.spec("B3", "P4")
 async def test_a_child_of_a_sandboxed_owner_is_sandboxed_and_nobodys_owner(tmp_path: Path) -> None:
     config = config_of({"agents": {"defaults": {"sandbox": {"mode": "non-main"}}}})
