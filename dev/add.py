@@ -35,7 +35,7 @@ class Kind(NamedTuple):
 
 
 _DECLARED = 'ToolDeclaration(name="session_status"'
-_TOOLS_PAGE = "make docs writes docs/tools.md anew"
+_TOOLS_PAGE = "docs/tools.md or docs/agent-tools.md: its section or row by hand (CONTRIBUTING.md says how); then make docs"
 _TEST = "write its test: tests/flows has the nearest neighbours, crossclaw.testing the model and the time"
 
 KINDS = {
@@ -49,6 +49,7 @@ KINDS = {
                  '        {{"sessionKey": "the session; default your own main session"}},\n    ),'),
             Line(BUILDING, r"^from crossclaw\.tools\.session_tools import", "from crossclaw.tools.{name} import {Class}"),
             Line(BUILDING, r"^        \*guest_methods\(", "        *{Class}(run_services.resolver).methods(),"),
+            Line(SRC + "tools/__init__.py", r'^    "session_tools",', '    "{name}",'),
         ),
         (f"say what it does in {SRC}tools/texts.py", _TEST,
          "tests/wire/auth_matrix.json has a row a method: add \"tool.{name}\" with its scope, after thinking about it", _TOOLS_PAGE),
@@ -60,6 +61,7 @@ KINDS = {
                  '        ToolDeclaration(name="{name}", group="other", effect="pure", children=True),'),
             Line(BUILDING, r"^from crossclaw\.tools\.session_tools import", "from crossclaw.tools.{name} import {Class}Tool"),
             Line(BUILDING, r"^        ReadTool\(places\),", "        {Class}Tool(),"),
+            Line(SRC + "tools/__init__.py", r'^    "session_tools",', '    "{name}",'),
         ),
         ("choose its group, its effect and whether sub-agents have it in " + SRC + "domain/tools.py", _TEST, _TOOLS_PAGE),
     ),
@@ -129,7 +131,7 @@ def _tidy(files: list[Path]) -> None:
     """Imports into their order, lines to their length."""
     ruff, config = Path(sys.executable).with_name("ruff"), str(ROOT / "pyproject.toml")
     python = [file for file in files if file.suffix == ".py"]
-    for words in (["check", "--select", "I", "--fix"], ["format"]):
+    for words in (["check", "--select", "I,RUF022", "--fix"], ["format"]):
         if python:
             subprocess.run([ruff, *words, "--quiet", "--config", config, *python], check=True)
 
