@@ -87,7 +87,7 @@ def test_a_config_with_which_it_cannot_open_gives_way_to_the_one_before(folder: 
 def test_the_log_is_kept_as_the_changed_config_says(folder: Folder) -> None:
     """Another file, and less of it; and what is odd about the new config is told there."""
     with folder.serve() as gateway:
-        folder.config.write_text("{logging: {file: 'other.log'}, talk: {}}")
+        folder.config.write_text("{logging: {file: 'other.log'}, talk: {voiceId: 'v'}}")
         other = folder.state / "other.log"
         until(lambda: (other.exists() and "listens at" in other.read_text()) or None)
         with gateway.client() as client:
