@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 N ?= 50
 
-.PHONY: help setup run demo bubblewrap test walk proof timed guards mutants audit check check-python check-web browser bench package matrix crash conformance local-model local-demo live docs pictures lock new release clean
+.PHONY: help setup run demo bubblewrap test trio walk proof timed guards mutants audit check check-python check-web browser bench package matrix crash conformance local-model local-demo live docs pictures lock new release clean
 
 ##@ Run it
 
@@ -60,8 +60,11 @@ bubblewrap: ## the sandbox's program, which the tests need; installed where apt 
 	@command -v bwrap >/dev/null || { echo "The tests need bubblewrap, the sandbox's program: install it with your package manager (apt, dnf, pacman: bubblewrap) and try again."; exit 1; }
 
 # Four at once, also on two cores: a third of the time is waiting for other processes.
-test: setup bubblewrap ## all tests that fit into minutes
-	$(BIN)/python -m pytest -n 4 --ignore=tests/browser $(ARGS)
+test: setup bubblewrap ## all tests that fit into minutes, on asyncio
+	CROSSCLAW_BACKENDS=asyncio $(BIN)/python -m pytest -n 4 --ignore=tests/browser $(ARGS)
+
+trio: setup bubblewrap ## the asynchronous ones once more on trio, which is stricter about order
+	CROSSCLAW_BACKENDS=trio $(BIN)/python -m pytest -n 4 --ignore=tests/browser -k trio $(ARGS)
 
 browser: $(VENV)/browser ## the page in a real Chromium: every view, keyboard, contrast, narrow and dark
 	$(BIN)/python -m pytest -n 2 tests/browser --timeout 240 $(ARGS)
