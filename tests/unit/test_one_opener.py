@@ -161,6 +161,7 @@ AT_THE_START = {
     "sessions/importing.py:run": "the whole work of a command; nothing is served meanwhile",
     "sessions/importing.py:_bring": "likewise",
     "sessions/importing.py:_bring_entries": "likewise",
+    "sessions/importing.py:_bring_one": "likewise",
 }
 ROOMS = ("agent/", "app/", "delivery/", "door/", "gateway/", "runs/", "sandbox/", "schedule/", "sessions/", "tools/")  # fmt: skip
 
