@@ -428,12 +428,12 @@ def test_an_address_that_leads_nowhere_is_said(visit: Visit) -> None:
 
 def test_what_cannot_be_attached_is_said_and_covers_no_button(visit: Visit, place: Place) -> None:
     visitor = visit(route("chat", place.make("attach")))
-    note = {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"words"}
+    photo = {"name": "sea.heic", "mimeType": "image/heic", "buffer": b"a photo"}
 
-    visitor.page.set_input_files("cc-composer input[type=file]", [note])
-    visitor.page.set_input_files("cc-composer input[type=file]", [note])
+    visitor.page.set_input_files("cc-composer input[type=file]", [photo])
+    visitor.page.set_input_files("cc-composer input[type=file]", [photo])
 
-    visitor.see(".toast.bad", has_text="notes.txt is not a picture")
+    visitor.see(".toast.bad", has_text="Attach it as JPEG or PNG.")
     assert visitor.find(".toast").count() == 1
     sender = visitor.see("cc-composer .go").bounding_box()
     toast = visitor.see(".toast").bounding_box()
@@ -556,7 +556,7 @@ def test_a_picture_that_is_too_large_is_left_out_with_what_would_do(
     visit: Visit, place: Place
 ) -> None:
     visitor = visit(route("chat", place.make("too-large")))
-    picture = {"name": "sea.png", "mimeType": "image/png", "buffer": b"x" * 5_000_001}
+    picture = {"name": "sea.png", "mimeType": "image/png", "buffer": b"x" * 17_000_000}
 
     visitor.page.set_input_files("cc-composer input[type=file]", [picture])
 
