@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import Visit
-from tests.browser.visiting import HARBOUR, MAIN, Place, Visitor, ask_script, route
+from tests.browser.visiting import HARBOUR, MAIN, Place, Visitor, ask_script, open_place, route
 
 pytestmark = pytest.mark.spec("N1")
 
@@ -187,13 +187,14 @@ def test_the_theme_is_chosen_and_kept(visit: Visit) -> None:
     ],
 )
 def test_the_first_texts_are_in_the_reader_s_language(
-    visit: Visit, place: Place, locale: str, door: str, talk: str, view: str
+    visit: Visit, tmp_path: Path, locale: str, door: str, talk: str, view: str
 ) -> None:
-    visitor = visit(route("chat", place.make(f"first-{locale}")), locale=locale)
+    with open_place(tmp_path, "{}") as own:
+        visitor = visit(place=own, locale=locale)
 
-    visitor.see(".log .empty", has_text=talk)  # and whatever the agent is called by now
-    visitor.see("nav a[data-view=exchanges]", has_text=view)
-    visitor.page.evaluate("sessionStorage.clear()")
-    visitor.page.goto("about:blank")
-    visitor.page.goto(visitor.url)
-    visitor.see("#door", has_text=door)
+        visitor.see(".log .empty", has_text=talk)
+        visitor.see("nav a[data-view=exchanges]", has_text=view)
+        visitor.page.evaluate("sessionStorage.clear()")
+        visitor.page.goto("about:blank")
+        visitor.page.goto(visitor.url)
+        visitor.see("#door", has_text=door)

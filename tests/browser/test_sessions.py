@@ -74,6 +74,7 @@ def test_what_cannot_be_stored_is_said_and_not_shown_as_stored(visit: Visit, pla
     visitor = visit(route("sessions", place.make("wants-it")))
 
     # As a program may: people are stopped while they type.
+    visitor.see("[name=label]")
     visitor.page.eval_on_selector("[name=label]", "(field) => field.removeAttribute('maxlength')")
     visitor.page.fill("[name=label]", "x" * 65)
     visitor.page.press("[name=label]", "Tab")
