@@ -277,6 +277,19 @@ async def test_a_compaction_by_hand_waits_for_its_turn_and_keeps_the_history(
     assert "turn 2" not in words(model.seen[-1])
 
 
+@pytest.mark.spec("M5", "C1")
+async def test_the_command_compacts_the_session_in_which_it_is_said(tmp_path: Path) -> None:
+    async with open_house(tmp_path, remembering()) as house:
+        for number in range(6):
+            in_main = await say(house, "main", f"turn {number}", f"m{number}")
+            in_notes = await say(house, "notes", f"turn {number}", f"n{number}")
+        said = await say(house, "notes", "/compact", "c")
+        made = [await compactions(house, run) for run in (in_main, in_notes)]
+
+    assert (said.reply or "").startswith("Compacted")
+    assert [len(each) for each in made] == [0, 1]
+
+
 @pytest.mark.spec("M5")
 async def test_compacting_a_busy_session_queues_behind_the_run(tmp_path: Path) -> None:
     model = ScriptedProvider(lambda request: "ok", delay_s=60)

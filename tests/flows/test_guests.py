@@ -230,6 +230,22 @@ async def test_whoever_sends_to_a_guest_that_left_is_told_so_soon(tmp_path: Path
 
 
 @pytest.mark.spec("G5", "S3")
+async def test_a_guest_that_has_been_silent_for_long_still_has_its_time_for_a_new_message(
+    tmp_path: Path,
+) -> None:
+    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+        bob = Guest(house, "bob")
+        await bob.come()
+        await anyio.sleep(AWAY_S + 10)
+        began = anyio.current_time()
+        sent = await call(house, "sessions.send", label="bob", message="one", timeoutSeconds=500)
+        took_s = anyio.current_time() - began
+
+    assert "the guest bob is away" in sent["error"]
+    assert AWAY_S <= took_s < AWAY_S + 10
+
+
+@pytest.mark.spec("G5", "S3")
 async def test_a_guest_at_work_has_its_time_as_long_as_it_is_heard_of(tmp_path: Path) -> None:
     async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
         bob = Guest(house, "bob")

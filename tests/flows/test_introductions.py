@@ -91,6 +91,9 @@ def test_what_introduces_nobody_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text("<!-- a\nnote -->\n---\n## **Counts** the `beans**`\nmore")
     assert first_line(tmp_path) == "Counts the beans"
 
+    (tmp_path / "AGENTS.md").write_text("_What you are for_\n_Keeps_ the atlas")
+    assert first_line(tmp_path) == "Keeps the atlas"
+
     (tmp_path / "AGENTS.md").write_text("x " * 10_000)
     assert len(first_line(tmp_path)) <= CHARS_MAX
 

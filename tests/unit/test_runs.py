@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import msgspec
@@ -20,7 +21,17 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Image, MediaSource, Text
 from crossclaw.domain.runs import Outcome, Run, RunPlan
 from crossclaw.ledger.jobs import PutJob, TakeTick
-from crossclaw.ledger.operations import Append, ArmTimer, Inject, Recover, TakeTimer, Timer
+from crossclaw.ledger.operations import (
+    Append,
+    ArmTimer,
+    EndRun,
+    Inject,
+    Op,
+    Recover,
+    ReleaseRun,
+    TakeTimer,
+    Timer,
+)
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.runs.feed import Feed
 from crossclaw.runs.handling import Ending, WordsSoFar
@@ -159,6 +170,32 @@ async def test_a_ledger_that_cannot_be_read_for_a_moment_ends_no_lane(tmp_path: 
     await ledger.close()
 
     assert ledger.reads >= 2
+
+
+async def test_a_run_goes_back_to_its_lane_however_often_the_store_fails_at_it(
+    tmp_path: Path,
+) -> None:
+    class Failing(SqliteLedger):
+        left = 3
+
+        async def commit(self, *ops: Op[Any]) -> list[Any]:
+            if self.left and any(isinstance(op, EndRun | ReleaseRun) for op in ops):
+                self.left -= 1
+                raise StoreError("the disk does not answer")
+            return await super().commit(*ops)
+
+    async def finished(run: Run, outcome: Outcome) -> Follow:
+        return NOTHING
+
+    ledger = Failing(tmp_path / "l.sqlite", inline=True)
+    async with lanes_with(ledger, finished) as (lanes, run_store):
+        await lanes.submit(new_run("r1", ANA), session(ANA).new)
+        run = await run_store.wait("r1", timeout_s=600)
+    await ledger.close()
+
+    assert ledger.left == 0
+    assert run is not None
+    assert run.status == "ok"
 
 
 async def test_an_end_that_cannot_be_followed_up_ends_in_an_error_that_is_followed_up(

@@ -76,6 +76,17 @@ def test_no_mode_reaches_an_agent_that_agent_to_agent_keeps_away(mode: Mode) -> 
     assert "tools.agentToAgent.enabled" in decision.reason
 
 
+@pytest.mark.spec("V2", "S8")
+def test_partners_of_an_agent_that_may_not_be_reached_are_not_in_a_guest_s_sight() -> None:
+    guest = SessionKey.named("main", "mcp:bob")
+    free = Viewer(key=guest, mode="partners", given=line(OTHER))
+    kept = msgspec.structs.replace(free, reach=AgentToAgent(enabled=False))
+
+    assert sees(free, OTHER)
+    assert not sees(kept, OTHER)
+    assert (sight_of(free).agents, sight_of(kept).agents) == (None, ("main",))
+
+
 @pytest.mark.spec("B3")
 def test_an_authority_with_roots_sees_only_their_trees() -> None:
     viewer = Viewer(key=MAIN, mode="all", roots=line(NOTES))

@@ -1,5 +1,6 @@
 """Changing sessions: settings, a fresh start, the end."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -61,17 +62,16 @@ class Changing:
     async def reset(self, key: SessionKey, *, damaged: bool = False) -> Session:
         """A new transcript under the same key. What runs is stopped first; its children work on, and
         report into the new transcript. A row that is `damaged` is made anew."""
-        for tries_left in reversed(range(STOP_TRIES)):
-            await self._stopping.stop_alone(key, "the session was reset")
-            try:
-                session = await self._reset(key, damaged=damaged)
-            except Busy:
-                if not tries_left:
-                    raise
-                continue  # another message came in between and is being answered already
-            self._feed.publish(SessionChanged(key, "reset"))
-            return session
-        raise AssertionError("the last try raises")
+        for _ in range(STOP_TRIES - 1):
+            with suppress(Busy):  # another message came in between and is being answered already
+                return await self._stop_and_reset(key, damaged=damaged)
+        return await self._stop_and_reset(key, damaged=damaged)
+
+    async def _stop_and_reset(self, key: SessionKey, *, damaged: bool) -> Session:
+        await self._stopping.stop_alone(key, "the session was reset")
+        session = await self._reset(key, damaged=damaged)
+        self._feed.publish(SessionChanged(key, "reset"))
+        return session
 
     async def _reset(self, key: SessionKey, *, damaged: bool) -> Session:
         at = self._clock.now_ms()
