@@ -78,7 +78,7 @@ KINDS = {
     "channel": Kind(
         r"[a-z]+", "pigeon", "channel.py.txt", SRC + "channels/{name}.py", (),
         ("replace type_in and shown by the platform's client library (pyproject.toml, the extra `channels`)",
-         "say honestly whether the platform is idempotent", _TEST),
+         "say by knows_key_for_s how long the platform knows a delivery key", _TEST),
     ),
     "migration": Kind(
         r"[a-z]+(_[a-z]+)*", "letters", "migration.sql.txt", SRC + "ledger/sqlite/migrations/{number:04}_{name}.sql",

@@ -20,7 +20,9 @@ import anyio
 import msgspec
 from msgspec.inspect import is_struct_type
 
+from crossclaw.channels.registry import list_manifests
 from crossclaw.config import Config
+from crossclaw.config.channels import ChannelDefaults, ChannelSettings
 from crossclaw.config.check import Problem
 from crossclaw.config.no_effect import Group, judge
 from crossclaw.config.section import Section
@@ -286,7 +288,9 @@ def config_rows(section: type[Section] = Config, path: str = "") -> list[str]:
     for field in msgspec.structs.fields(section):
         key = f"{path}{field.encode_name}"
         inner = _section_in(field.type)
-        if inner is not None:
+        if key == "channels":
+            rows += channel_rows()
+        elif inner is not None:
             if inner[1] == ".<name>" and field.name in told:
                 rows.append(f"| `{key}` | by name | empty | {told[field.name]} |")
             rows += config_rows(inner[0], f"{key}{inner[1]}.")
@@ -296,11 +300,33 @@ def config_rows(section: type[Section] = Config, path: str = "") -> list[str]:
     return rows
 
 
+def channel_rows() -> list[str]:
+    """What all channels have in common, then what each adds."""
+    rows = config_rows(ChannelDefaults, "channels.defaults.")
+    rows += config_rows(ChannelSettings, "channels.<channel>.")
+    common = {row.replace("<channel>", "*") for row in rows}
+    for manifest in list_manifests():
+        own = config_rows(manifest.settings, f"channels.{manifest.name}.")
+        rows += [row for row in own if row.replace(f".{manifest.name}.", ".*.", 1) not in common]
+    return rows
+
+
+def channel_unread_keys() -> list[str]:
+    found = unread_keys(ChannelDefaults, "channels.defaults.")
+    found += unread_keys(ChannelSettings, "channels.<channel>.")
+    common = {key.removeprefix("channels.<channel>.") for key in found} | {"accounts"}
+    for manifest in list_manifests():
+        path = f"channels.{manifest.name}."
+        own = unread_keys(manifest.settings, path)
+        found += [key for key in own if key.removeprefix(path) not in common]
+    return [key for key in found if not key.endswith(".accounts")]
+
+
 def without_effect() -> dict[str, str]:
     """The keys that nobody reads, by their groups."""
     groups: dict[str, list[str]] = {group: [] for group in get_args(Group)}
     refused: list[str] = []
-    for key in unread_keys():
+    for key in [*unread_keys(), *channel_unread_keys()]:
         plain = key.replace("[]", "")
         judged = judge(tuple(plain.split(".")), "set")
         if isinstance(judged, Problem):

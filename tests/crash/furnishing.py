@@ -10,8 +10,7 @@ import anyio.abc
 import msgspec
 
 from crossclaw.app import House
-from crossclaw.channels.contract import Receive
-from crossclaw.domain.addresses import Address
+from crossclaw.channels.contract import ChannelHost, GivenChannel, Piece
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.tools import Effect
 from crossclaw.testing import submit
@@ -30,29 +29,33 @@ def tell(**line: Any) -> None:
     os.write(1, msgspec.json.encode(line) + b"\n")
 
 
-class Chat:
+class Chat(GivenChannel):
     """A platform on the other side of the pipe."""
 
-    def __init__(self, name: str, *, idempotent: bool) -> None:
+    def __init__(self, name: str, *, knows_key_s: float) -> None:
         self.name = name
-        self.idempotent = idempotent
-        self.receive: Receive
+        self.host: ChannelHost
+        self._knows_key_s = knows_key_s
+
+    def knows_key_for_s(self) -> float:
+        return self._knows_key_s
 
     async def serve(
         self,
-        receive: Receive,
+        host: ChannelHost,
         *,
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
-        self.receive = receive
+        self.host = host
         task_status.started()
         await anyio.sleep_forever()
 
-    async def send(self, address: Address, text: str, delivery_key: str) -> str | None:
+    async def send(self, piece: Piece) -> str | None:
         await anyio.sleep(NETWORK_S)
-        tell(told="sent", channel=self.name, chat=address.to, key=delivery_key, text=text)
+        key = piece.delivery_key
+        tell(told="sent", channel=self.name, chat=piece.address.to, key=key, text=piece.text)
         await anyio.sleep(NETWORK_S)
-        return f"at-{self.name}-{delivery_key}"
+        return f"at-{self.name}-{key}"
 
 
 class Token(msgspec.Struct):

@@ -25,6 +25,7 @@ import socket
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from math import inf
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
@@ -123,8 +124,8 @@ class Victim:
         self._build = opening.build
         self._folder = Path(opening.folder)
         self._chats = {
-            "sure": Chat("sure", idempotent=True),
-            "loose": Chat("loose", idempotent=opening.build == "pushing"),
+            "sure": Chat("sure", knows_key_s=inf),
+            "loose": Chat("loose", knows_key_s=inf if opening.build == "pushing" else 0),
         }
         effect: Effect = "once" if opening.build == "careless" else "effects"
         self._stamp = Stamp(self._folder, effect)
@@ -204,7 +205,9 @@ class Victim:
             chat_type="group",
             chat_id=place["chat"],
         )
-        return await chat.receive(inbound)
+        received = await chat.host.receive(inbound)
+        assert received.run_id is not None
+        return received.run_id
 
 
 async def _wait(house: House, run: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """After a kill -9 at any step: nothing accepted is lost, nothing done is done again."""
 
 import itertools
+from math import inf
 from pathlib import Path
 
 import anyio
@@ -160,7 +161,7 @@ async def test_a_house_that_is_stopped_properly_counts_no_attempt(folder: Path) 
 async def test_a_reply_is_stored_with_the_end_of_its_run_at_every_moment(folder: Path) -> None:
     """Whenever the power goes: a run that has ended has its reply in the transcript and in the
     outbox; one that has not has neither."""
-    chat = MemoryChannel(idempotent=True)
+    chat = MemoryChannel(knows_key_s=inf)
     copies: list[Path] = []
     async with open_house(folder, Recording(), channels=[chat]) as house:
         run_id = await chat.say("ana", "hi")
@@ -173,7 +174,7 @@ async def test_a_reply_is_stored_with_the_end_of_its_run_at_every_moment(folder:
 
     assert len(copies) >= 3
     for copy in copies:
-        later = MemoryChannel(idempotent=True)
+        later = MemoryChannel(knows_key_s=inf)
         async with open_house(copy, Recording(), channels=[later]) as house:
             run = await house.run_store.wait(run_id)
             await later.wait_sent()

@@ -1,5 +1,6 @@
 """What a denied session has still to say is not said, whoever deleted it and whoever sends in its place."""
 
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ async def test_an_attempt_under_way_when_its_session_is_deleted_is_the_last_one(
 
     folder, go_on = tmp_path / "house", anyio.Event()
     folder.mkdir()
-    chat: MemoryChannel = Slow(idempotent=True)
+    chat: MemoryChannel = Slow(knows_key_s=inf)
     chat.faults.extend([down()] if then == "fails" else [])
     async with open_house(folder, Recording(), channels=[chat]) as house:
         run_id = await chat.say("ana", "hi", group="g1")
@@ -84,7 +85,7 @@ async def test_an_attempt_under_way_when_its_session_is_deleted_is_the_last_one(
         await anyio.sleep(3600)
         ended = await delivery(house, f"reply:{run_id}")
     if then == "dies":
-        chat = MemoryChannel(idempotent=True)
+        chat = MemoryChannel(knows_key_s=inf)
         async with open_house(left, Recording(), channels=[chat]) as house:
             await anyio.sleep(3600)
             ended = await delivery(house, f"reply:{run_id}")

@@ -1,6 +1,7 @@
 """After a send: the agents speak in turn, the target announces, and no restart repeats a step."""
 
 import json
+from math import inf
 from pathlib import Path
 
 import anyio
@@ -207,7 +208,7 @@ async def test_a_restart_at_any_moment_continues_and_never_repeats(tmp_path: Pat
     folder = tmp_path / "house"
     folder.mkdir()
     copies: list[Path] = []
-    chat = MemoryChannel("telegram", idempotent=True)
+    chat = MemoryChannel("telegram", knows_key_s=inf)
     async with open_house(folder, talkative(), config=two_agents(), channels=[chat]) as house:
         await give_address(house, chat)
         house.feed.subscribe(lambda _: copies.append(crashed_copy(folder, f"moment {len(copies)}")))
@@ -216,7 +217,7 @@ async def test_a_restart_at_any_moment_continues_and_never_repeats(tmp_path: Pat
 
     assert len(copies) > 30
     for copy in copies[1::3]:
-        later = MemoryChannel("telegram", idempotent=True)
+        later = MemoryChannel("telegram", knows_key_s=inf)
         async with open_house(copy, talkative(), config=two_agents(), channels=[later]) as house:
             await house.run_store.wait("r1", timeout_s=600)
             await settled(house)

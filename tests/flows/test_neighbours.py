@@ -6,7 +6,7 @@ import anyio
 import anyio.abc
 import pytest
 
-from crossclaw.channels.contract import Receive
+from crossclaw.channels.contract import ChannelHost
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.ledger.operations import Dedupe
@@ -38,15 +38,15 @@ class Pouring(MemoryChannel):
 
     async def serve(
         self,
-        receive: Receive,
+        host: ChannelHost,
         *,
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
         self.starts.append(anyio.current_time())
-        self._receive = receive
+        self.host = host
         task_status.started()
         for message in self.messages:
-            await receive(message)
+            await host.receive(message)
         await anyio.sleep_forever()
 
 
@@ -59,14 +59,14 @@ class Broken(MemoryChannel):
 
     async def serve(
         self,
-        receive: Receive,
+        host: ChannelHost,
         *,
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
         self._times -= 1
         if self._times >= 0:
             raise ConnectionError("the platform is away")
-        await super().serve(receive, task_status=task_status)
+        await super().serve(host, task_status=task_status)
 
 
 @pytest.mark.spec("N8")

@@ -1,5 +1,6 @@
 """The outbox: in order, retried when that helps, uncertain when nobody knows, never silently twice."""
 
+from math import inf
 from pathlib import Path
 
 import anyio
@@ -85,7 +86,7 @@ async def test_a_message_whose_fate_is_unknown_is_not_sent_again(
 
 @pytest.mark.spec("B2")
 async def test_a_platform_that_tells_doubles_apart_gets_it_again(folder: Path) -> None:
-    chat = MemoryChannel(idempotent=True)
+    chat = MemoryChannel(knows_key_s=inf)
     chat.faults.append(DeliveryUncertain("cut off"))
 
     assert (await delivery_after(folder, chat)).state == "delivered"
@@ -112,10 +113,11 @@ async def test_a_chat_gets_its_messages_in_order_and_others_do_not_wait_for_it(
 
 @pytest.mark.spec("B2")
 @pytest.mark.parametrize(
-    ("idempotent", "state", "tries"), [(False, "uncertain", 0), (True, "delivered", 1)]
+    ("knows_key_s", "state", "tries"),
+    [(0, "uncertain", 0), (5, "uncertain", 0), (3600, "delivered", 1), (inf, "delivered", 1)],
 )
 async def test_a_crash_while_sending_is_settled_by_what_the_platform_can_do(
-    folder: Path, idempotent: bool, state: str, tries: int
+    folder: Path, knows_key_s: float, state: str, tries: int
 ) -> None:
     class Stuck(MemoryChannel):
         async def send(self, *args: object) -> str | None:
@@ -128,8 +130,9 @@ async def test_a_crash_while_sending_is_settled_by_what_the_platform_can_do(
         run_id = await stuck.say("ana", "hi")
         await anyio.sleep(10)
         left = crashed_copy(folder)
+        await anyio.sleep(10)
 
-    chat = MemoryChannel(idempotent=idempotent)
+    chat = MemoryChannel(knows_key_s=knows_key_s)
     async with open_house(left, Recording(), channels=[chat]) as house:
         await anyio.sleep(60)
         found = await house.ledger.find_delivery(f"reply:{run_id}")

@@ -1,5 +1,6 @@
 """Sub-agents: accepted at once, at work on their own, reported once to parent and chat, put away."""
 
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -659,12 +660,12 @@ async def test_wherever_the_house_dies_the_child_is_reported_once(
 ) -> None:
     folder = tmp_path / "house"
     folder.mkdir()
-    chat = MemoryChannel(idempotent=True)
+    chat = MemoryChannel(knows_key_s=inf)
     async with open_house(folder, family(child_s=10), channels=[chat]) as house:
         await chat.say("ana", "go")
         await anyio.sleep(after_s)
         copy = crashed_copy(folder)
-    later = MemoryChannel(idempotent=True)
+    later = MemoryChannel(knows_key_s=inf)
     async with open_house(copy, family(), channels=[later]) as house:
         spawn = await reported(house)
         await anyio.sleep(600)

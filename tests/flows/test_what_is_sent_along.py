@@ -297,12 +297,11 @@ async def test_what_a_chat_platform_brings_along_is_in_the_message_and_is_no_com
         sender="ana",
         text="/new",
         message_id="1",
-        attachments=(picture,),
     )
     channel, model = MemoryChannel(), ScriptedProvider(["a picture"])
     async with open_house(tmp_path, model, channels=[channel]) as house:
-        first = await house.intake.receive_inbound(inbound)
-        again = await house.intake.receive_inbound(inbound)
+        first = await house.intake.receive_inbound(inbound, [picture])
+        again = await house.intake.receive_inbound(inbound, [picture])
         run = await house.run_store.wait(first)
         assert run is not None
         entries = await house.ledger.list_entries(run.session_id, limit=9)

@@ -18,8 +18,8 @@ LATER = (
         7,
         "a message brings so many attachments and no more",
         "gateway/methods/chat.py",
-        "Annotated[tuple[Attachment, ...], msgspec.Meta(max_length=COUNT_MAX)]",
-        "tuple[Attachment, ...]",
+        "Annotated[tuple[ClientAttachment, ...], msgspec.Meta(max_length=COUNT_MAX)]",
+        "tuple[ClientAttachment, ...]",
         (f"{UNIT}/test_attachments.py",),
     ),
     Guard(

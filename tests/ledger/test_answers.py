@@ -15,6 +15,7 @@ from crossclaw.domain.jobs import AgentTurn, Every, Job, JobSpec, Tick, TickId
 from crossclaw.domain.sessions import NewEntry
 from crossclaw.domain.spawns import Spawn
 from crossclaw.ledger.agreed import AgreeTool, SeeTools
+from crossclaw.ledger.channels import SaveCursor
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.imports import (
     BeginImport,
@@ -322,6 +323,17 @@ async def test_a_changed_tool_is_held_until_it_is_agreed_to(ledger: Ledger) -> N
     assert (held.words, held.new_words) == ("reads", "deletes")
     assert await ledger.do(AgreeTool(server="files", tool="read", digest="d2", at=3))
     assert await ledger.list_held_tools() == []
+
+
+async def test_a_cursor_is_of_one_account_and_moves(ledger: Ledger) -> None:
+    saved = SaveCursor(channel="telegram", account_id="default", name="offset", value="7", at=1)
+    await ledger.do(saved)
+    await ledger.do(replace(saved, account_id="work", value="100", at=2))
+    await ledger.do(replace(saved, value="8", at=3))
+
+    assert await ledger.find_cursor("telegram", "default", "offset") == "8"
+    assert await ledger.find_cursor("telegram", "work", "offset") == "100"
+    assert await ledger.find_cursor("telegram", "work", "other") is None
 
 
 async def test_an_import_goes_on_where_it_stopped_and_never_twice(ledger: Ledger) -> None:

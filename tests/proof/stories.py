@@ -6,6 +6,7 @@ chat, so that hundreds of them share one house and its virtual time.
 
 import re
 from collections.abc import Iterator, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -155,7 +156,7 @@ async def tell(
         "agents": {"list": [{"id": "main"}, {"id": "other"}]},
         "session": {"agentToAgent": {"maxPingPongTurns": turns_max}},
     }
-    chat, cast, page = MemoryChannel(idempotent=True), Cast(told), Page()
+    chat, cast, page = MemoryChannel(knows_key_s=inf), Cast(told), Page()
     target = "main" if one_agent else "other"
     async with (
         open_house(

@@ -13,8 +13,8 @@ import apsw
 import msgspec
 
 from crossclaw.app import House
+from crossclaw.channels.contract import Piece
 from crossclaw.config import Config
-from crossclaw.domain.addresses import Address
 from crossclaw.domain.errors import CrossclawError, ProviderRefused
 from crossclaw.domain.events import Event, RunEnded
 from crossclaw.domain.keys import SessionKey
@@ -55,10 +55,10 @@ class Chat(MemoryChannel):
         super().__init__("memory")
         self._life = life
 
-    async def send(self, address: Address, text: str, delivery_key: str) -> str | None:
-        if address.to == "g1" and await self._life.group_is_denied():
-            self._life.wrongs.append(f"said where it is denied: {text}")
-        return await super().send(address, text, delivery_key)
+    async def send(self, piece: Piece) -> str | None:
+        if piece.address.to == "g1" and await self._life.group_is_denied():
+            self._life.wrongs.append(f"said where it is denied: {piece.text}")
+        return await super().send(piece)
 
 
 class Actor:

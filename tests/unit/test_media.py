@@ -8,7 +8,7 @@ import pytest
 
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.media import SLICE_CHARS, decode_base64
-from crossclaw.gateway.methods.chat import Attachment, blocks_of
+from crossclaw.gateway.methods.chat import ClientAttachment, blocks_of
 
 LARGE = b"\x89PNG\r\n\x1a\n" + bytes(range(251)) * 1_000
 
@@ -44,11 +44,11 @@ async def test_others_go_on_while_a_large_attachment_is_decoded() -> None:
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(go_on)
-        (block,) = await blocks_of([Attachment(base64.b64encode(LARGE).decode())])
+        (block,) = await blocks_of([ClientAttachment(base64.b64encode(LARGE).decode())])
         counted = others
         tasks.cancel_scope.cancel()
 
     assert block.source.media_type == "image/png"
     assert counted
     with pytest.raises(Invalid, match="must be base64"):
-        await blocks_of([Attachment("é" * (SLICE_CHARS + 1))])
+        await blocks_of([ClientAttachment("é" * (SLICE_CHARS + 1))])

@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 import anyio
 import pytest
 
-from crossclaw.channels.contract import Channel
+from crossclaw.channels.accounts import LiveAccount, LiveAccounts
+from crossclaw.channels.contract import Piece
 from crossclaw.delivery.outbox import LAST_S, Outbox
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.errors import StoreError
@@ -39,10 +40,10 @@ class SlowLedger(SqliteLedger):
 
 
 class SlowChannel(MemoryChannel):
-    async def send(self, address: Address, text: str, delivery_key: str) -> str | None:
+    async def send(self, piece: Piece) -> str | None:
         self.tries += 1
         await anyio.sleep(STEP_S)
-        self.sent.append((address.to, text))
+        self.sent.append((piece.address.to, piece.text))
         await anyio.sleep(STEP_S)
         return "m1"
 
@@ -63,9 +64,10 @@ async def state_of(ledger: SqliteLedger) -> tuple[str, int]:
     return found.state, found.attempt
 
 
-def outbox_of(ledger: SqliteLedger, channel: Channel, **other: Any) -> Outbox:
-    channels = {channel.name: channel}
-    return Outbox(ledger, channels, VirtualClock(), other.get("may_deliver", slowly_allowed))
+def outbox_of(ledger: SqliteLedger, channel: MemoryChannel, **other: Any) -> Outbox:
+    accounts = LiveAccounts()
+    accounts.put(LiveAccount(channel.name, channel.account_id, channel, channel.traits))
+    return Outbox(ledger, accounts, VirtualClock(), other.get("may_deliver", slowly_allowed))
 
 
 @pytest.mark.spec("N9", "B2")

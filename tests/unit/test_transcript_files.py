@@ -12,10 +12,10 @@ from crossclaw.domain.errors import Invalid
 from crossclaw.transcripts.files import (
     FILES_OPEN_MAX,
     FOLDERS_OPEN_MAX,
+    CopyPiece,
     Differs,
     Files,
     Name,
-    Piece,
 )
 
 NAME = Name("main", "s1")
@@ -40,7 +40,7 @@ def text_at(files: Files, name: Name = NAME) -> bytes:
 def test_only_the_owner_may_read_whatever_the_umask(files: Files) -> None:
     before = os.umask(0)
     try:
-        files.append(Piece(NAME, 0, b"a\n"))
+        files.append(CopyPiece(NAME, 0, b"a\n"))
     finally:
         os.umask(before)
 
@@ -50,7 +50,7 @@ def test_only_the_owner_may_read_whatever_the_umask(files: Files) -> None:
 
 
 def test_loosened_permissions_are_tightened_again(files: Files) -> None:
-    files.append(Piece(NAME, 0, b"a\n"))
+    files.append(CopyPiece(NAME, 0, b"a\n"))
     path = files.path_of(NAME)
 
     path.chmod(0o644)
@@ -58,13 +58,13 @@ def test_loosened_permissions_are_tightened_again(files: Files) -> None:
     assert mode_of(path) == 0o600
 
     path.chmod(0o666)
-    files.append(Piece(NAME, 2, b"b\n"))
+    files.append(CopyPiece(NAME, 2, b"b\n"))
     assert mode_of(path) == 0o600
 
     files.close()
     path.parent.chmod(0o755)
     path.parent.parent.chmod(0o777)
-    files.append(Piece(NAME, 4, b"c\n"))
+    files.append(CopyPiece(NAME, 4, b"c\n"))
     assert (mode_of(path.parent), mode_of(path.parent.parent)) == (0o700, 0o700)
 
 
@@ -89,22 +89,22 @@ def test_loosened_permissions_are_tightened_again(files: Files) -> None:
 )
 def test_a_name_that_the_house_did_not_make_is_refused(name: Name, files: Files) -> None:
     with pytest.raises(Invalid):
-        files.append(Piece(name, 0, b"a\n"))
+        files.append(CopyPiece(name, 0, b"a\n"))
     with pytest.raises(Invalid):
         files.path_of(name)
 
-    assert isinstance(files.append_all([Piece(name, 0, b"a\n")])[0], Invalid)
+    assert isinstance(files.append_all([CopyPiece(name, 0, b"a\n")])[0], Invalid)
     assert isinstance(files.sizes([name])[0], Invalid)
 
 
 def test_a_link_in_place_of_the_file_is_not_followed(files: Files, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_bytes(b"")
-    files.append(Piece(Name("main", "other"), 0, b"a\n"))
+    files.append(CopyPiece(Name("main", "other"), 0, b"a\n"))
     files.path_of(NAME).symlink_to(victim)
 
     with pytest.raises(OSError, match="symbolic links"):
-        files.append(Piece(NAME, 0, b"a\n"))
+        files.append(CopyPiece(NAME, 0, b"a\n"))
 
     assert isinstance(files.sizes([NAME])[0], OSError)
     assert victim.read_bytes() == b""
@@ -113,14 +113,14 @@ def test_a_link_in_place_of_the_file_is_not_followed(files: Files, tmp_path: Pat
 def test_a_link_planted_while_the_file_is_open_is_not_followed(
     files: Files, tmp_path: Path
 ) -> None:
-    files.append(Piece(NAME, 0, b"a\n"))
+    files.append(CopyPiece(NAME, 0, b"a\n"))
     victim = tmp_path / "victim"
     victim.write_bytes(b"x\n")
     files.path_of(NAME).unlink()
     files.path_of(NAME).symlink_to(victim)
 
     with pytest.raises(OSError, match="symbolic links"):
-        files.append(Piece(NAME, 2, b"b\n"))
+        files.append(CopyPiece(NAME, 2, b"b\n"))
 
     assert victim.read_bytes() == b"x\n"
 
@@ -132,36 +132,36 @@ def test_a_link_in_place_of_the_folder_is_not_followed(files: Files, tmp_path: P
     (tmp_path / "sessions" / "main").symlink_to(elsewhere)
 
     with pytest.raises(OSError, match="Not a directory"):
-        files.append(Piece(NAME, 0, b"a\n"))
+        files.append(CopyPiece(NAME, 0, b"a\n"))
 
     assert list(elsewhere.iterdir()) == []
 
 
 def test_a_pipe_in_place_of_the_file_is_refused(files: Files) -> None:
-    files.append(Piece(Name("main", "other"), 0, b"a\n"))
+    files.append(CopyPiece(Name("main", "other"), 0, b"a\n"))
     os.mkfifo(files.path_of(NAME), 0o600)
 
     with pytest.raises(FileExistsError):
-        files.append(Piece(NAME, 0, b"a\n"))
+        files.append(CopyPiece(NAME, 0, b"a\n"))
 
     assert isinstance(files.sizes([NAME])[0], FileExistsError)
 
 
 def test_appending_needs_the_file_as_it_was_left(files: Files) -> None:
-    files.append(Piece(NAME, 0, b"one\n"))
+    files.append(CopyPiece(NAME, 0, b"one\n"))
 
     with pytest.raises(Differs):
-        files.append(Piece(NAME, 3, b"two\n"))
+        files.append(CopyPiece(NAME, 3, b"two\n"))
     with pytest.raises(Differs):
-        files.append(Piece(NAME, 4, b"two\n", ending=b"other\n"[-4:]))
+        files.append(CopyPiece(NAME, 4, b"two\n", ending=b"other\n"[-4:]))
 
-    files.append(Piece(NAME, 4, b"two\n", ending=b"one\n"))
+    files.append(CopyPiece(NAME, 4, b"two\n", ending=b"one\n"))
     assert text_at(files) == b"one\ntwo\n"
 
 
 @pytest.mark.parametrize("what", ["file", "folder", "root"])
 def test_what_was_removed_while_open_is_made_anew(what: str, files: Files) -> None:
-    files.append(Piece(NAME, 0, b"one\n"))
+    files.append(CopyPiece(NAME, 0, b"one\n"))
     path = files.path_of(NAME)
     path.unlink()
     if what != "file":
@@ -171,20 +171,20 @@ def test_what_was_removed_while_open_is_made_anew(what: str, files: Files) -> No
 
     assert files.sizes([NAME]) == [None]
     with pytest.raises(Differs):
-        files.append(Piece(NAME, 4, b"two\n"))
-    files.append(Piece(NAME, 0, b"two\n"))
+        files.append(CopyPiece(NAME, 4, b"two\n"))
+    files.append(CopyPiece(NAME, 0, b"two\n"))
 
     assert text_at(files) == b"two\n"
 
 
 def test_a_file_put_in_place_of_the_open_one_is_noticed(files: Files) -> None:
-    files.append(Piece(NAME, 0, b"one\n"))
+    files.append(CopyPiece(NAME, 0, b"one\n"))
     path = files.path_of(NAME)
     path.rename(path.with_suffix(".moved"))
     path.write_bytes(b"strange\n")
 
     with pytest.raises(Differs):
-        files.append(Piece(NAME, 4, b"two\n"))
+        files.append(CopyPiece(NAME, 4, b"two\n"))
 
     assert path.with_suffix(".moved").read_bytes() == b"one\n"
 
@@ -193,7 +193,7 @@ def test_open_descriptors_are_bounded(files: Files) -> None:
     names = [Name(f"agent-{n % 50}", f"s{n}") for n in range(FILES_OPEN_MAX + 100)]
 
     for round_ in range(2):
-        assert files.append_all([Piece(name, round_ * 2, b"x\n") for name in names]) == [
+        assert files.append_all([CopyPiece(name, round_ * 2, b"x\n") for name in names]) == [
             None
         ] * len(names)
 
@@ -204,12 +204,12 @@ def test_open_descriptors_are_bounded(files: Files) -> None:
 
 
 def test_what_the_disk_does_not_take_whole_is_taken_back(files: Files) -> None:
-    files.append(Piece(NAME, 0, b"one\n"))
+    files.append(CopyPiece(NAME, 0, b"one\n"))
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))
     try:
         with pytest.raises(OSError, match="too large"):
-            files.append(Piece(NAME, 4, b"two and more\n"))
+            files.append(CopyPiece(NAME, 4, b"two and more\n"))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
@@ -217,18 +217,18 @@ def test_what_the_disk_does_not_take_whole_is_taken_back(files: Files) -> None:
 
 
 def test_one_that_fails_does_not_stop_the_others(files: Files) -> None:
-    files.append(Piece(NAME, 0, b"a\n"))
+    files.append(CopyPiece(NAME, 0, b"a\n"))
     files.path_of(Name("main", "s2")).mkdir()
     names = [Name("main", each) for each in ("s2", "s3")]
 
-    refused, done = files.append_all([Piece(name, 0, b"x\n") for name in names])
+    refused, done = files.append_all([CopyPiece(name, 0, b"x\n") for name in names])
 
     assert isinstance(refused, IsADirectoryError)
     assert done is None
 
 
 def test_a_draft_takes_the_place_of_the_file_and_keeps_the_old_one(files: Files) -> None:
-    files.append(Piece(NAME, 0, b"old\n"))
+    files.append(CopyPiece(NAME, 0, b"old\n"))
     for text in (b"new\n", b"newer\n"):
         draft = files.draft(NAME)
         draft.write(text)
@@ -245,7 +245,7 @@ def test_a_draft_takes_the_place_of_the_file_and_keeps_the_old_one(files: Files)
 
 
 def test_a_draft_given_up_or_left_by_a_crash_is_gone(files: Files) -> None:
-    files.append(Piece(NAME, 0, b"old\n"))
+    files.append(CopyPiece(NAME, 0, b"old\n"))
     files.draft(NAME).write(b"half")
     draft = files.draft(NAME)
     draft.write(b"new")

@@ -14,6 +14,7 @@ from crossclaw.agent.toolbox import Toolbox
 from crossclaw.app import settings
 from crossclaw.app.methods import about_gateway, of_sessions, of_the_rest, prompting, talking
 from crossclaw.app.parts import House, Resources, RunServices, Schedule, SessionServices
+from crossclaw.channels.accounts import LiveAccount, LiveAccounts
 from crossclaw.config import Config
 from crossclaw.delivery.outbox import Outbox
 from crossclaw.disk.threads import Disk
@@ -174,9 +175,11 @@ def _run_services(resources: Resources) -> RunServices:
     )
     slots = Slots(config.agents.defaults.max_concurrent)
     lanes = Lanes(run_store, slots, clock, resources.credentials)
-    channels = {channel.name: channel for channel in resources.outside.channels}
+    accounts = LiveAccounts()
+    for given in resources.outside.channels:
+        accounts.put(LiveAccount(given.name, given.account_id, given, given.traits, given.settings))
     outbox = Outbox(
-        ledger, channels, clock, settings.may_deliver(config, ledger, resources.credentials)
+        ledger, accounts, clock, settings.may_deliver(config, ledger, resources.credentials)
     )
     sweep = Sweep(ledger, lanes.wake, clock, by_time=(ARCHIVE,))
     feed.subscribe(sweep.waking(outbox.wake), RunEnded)
@@ -193,6 +196,7 @@ def _run_services(resources: Resources) -> RunServices:
         slots=slots,
         lanes=lanes,
         waits=Waits(ledger, run_store, slots, clock),
+        accounts=accounts,
         outbox=outbox,
         sweep=sweep,
         exporter=exporter,

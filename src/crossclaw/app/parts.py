@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from crossclaw.channels.contract import Channel
+from crossclaw.channels.accounts import LiveAccounts
+from crossclaw.channels.contract import GivenChannel
 from crossclaw.config import Loaded, Paths
 from crossclaw.config.current import CurrentConfig
 from crossclaw.delivery.outbox import Outbox
@@ -68,7 +69,8 @@ class Outside(msgspec.Struct, frozen=True):
     clock: Clock = msgspec.field(default_factory=SystemClock)
     ids: Ids = msgspec.field(default_factory=RandomIds)
     providers: Mapping[str, Provider] | None = None
-    channels: tuple[Channel, ...] = ()
+    channels: tuple[GivenChannel, ...] = ()
+    """Chat accounts beside those that the config names."""
     tools: tuple[Tool[Any], ...] = ()
     timers: Mapping[str, Fire] | None = None
     loaded: Loaded | None = None
@@ -140,6 +142,7 @@ class RunServices(msgspec.Struct, frozen=True):
     slots: Slots
     lanes: Lanes
     waits: Waits
+    accounts: LiveAccounts
     outbox: Outbox
     sweep: Sweep
     exporter: Exporter

@@ -20,6 +20,9 @@ from crossclaw.app.parts import House, Outside, Resources
 from crossclaw.app.reloading import next_config
 from crossclaw.app.run_handler import AgentRunHandler
 from crossclaw.app.supervising import first_of, serve_channel
+from crossclaw.channels.contract import Received
+from crossclaw.channels.hosting import AccountHost
+from crossclaw.channels.http import HttpClients
 from crossclaw.config import Config, Loaded, Paths
 from crossclaw.config.current import CurrentConfig
 from crossclaw.config.supported import refuse_unsupported
@@ -28,6 +31,7 @@ from crossclaw.disk.guarding import guard
 from crossclaw.disk.held import HeldFile
 from crossclaw.disk.private import write_file
 from crossclaw.disk.room import is_for_lack_of_room, room_bytes
+from crossclaw.domain.addresses import Inbound
 from crossclaw.domain.authority import HOOKS
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import CrossclawError, StoreDamaged, StoreFull, StoreLocked
@@ -98,13 +102,25 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
             await tasks.start(house.outbox.serve)
             tasks.start_soon(house.sweep.serve, _timers(outside, house), name="sweep")
             for channel in outside.channels:
-                await tasks.start(serve_channel, channel, house.intake.receive_inbound)
+                host = AccountHost(
+                    channel.name,
+                    channel.account_id,
+                    receive=partial(_received, house),
+                    ledger=house.ledger,
+                    clock=outside.clock,
+                    http=HttpClients(),
+                )
+                await tasks.start(serve_channel, channel, host)
             if outside.keeps_time:
                 tasks.start_soon(house.retention.serve, name="retention")
             if outside.keeps_time and config.cron.enabled:
                 await tasks.start(house.schedule.clockwork.serve)
             yield house
             tasks.cancel_scope.cancel()
+
+
+async def _received(house: House, inbound: Inbound) -> Received:
+    return Received(what="accepted", run_id=await house.intake.receive_inbound(inbound))
 
 
 async def _look_after_files(config: Config, paths: Paths, outside: Outside) -> None:

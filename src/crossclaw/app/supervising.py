@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 import anyio.abc
 
-from crossclaw.channels.contract import Channel, Receive
+from crossclaw.channels.contract import ChannelAccount, ChannelHost
 from crossclaw.domain.errors import CrossclawError
 
 log = logging.getLogger(__name__)
@@ -16,8 +16,8 @@ SOUND_S = 60.0  # whoever has lived so long is well again: the next pause is sho
 
 
 async def serve_channel(
-    channel: Channel,
-    receive: Receive,
+    account: ChannelAccount,
+    host: ChannelHost,
     *,
     task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -29,7 +29,7 @@ async def serve_channel(
         nonlocal first
         try:
             async with anyio.create_task_group() as tasks:
-                await tasks.start(channel.serve, receive)
+                await tasks.start(account.serve, host)
                 if first:
                     task_status.started()
                 first = False
@@ -38,7 +38,7 @@ async def serve_channel(
                 first = False
                 task_status.started()
 
-    await keep_serving(f"channel {channel.name}", serve_once)
+    await keep_serving(f"channel {host.channel}", serve_once)
 
 
 async def keep_serving(name: str, serve: Callable[[], Awaitable[None]]) -> None:

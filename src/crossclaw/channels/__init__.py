@@ -1,6 +1,10 @@
 """Channels: adapters to chat platforms. Platform details stop here."""
 
 __all__ = [
+    "accounts",
     "contract",
+    "hosting",
+    "http",
+    "manifest",
     "spelling",
 ]

@@ -1,28 +1,180 @@
-"""The channel contract: hand inbound messages up, carry replies out."""
+"""The channel contract: what an account of a chat platform does, and what the gateway gives it.
 
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+An account hands inbound messages to `host.receive` and carries pieces of replies out. `receive` returns when the
+message is stored, or decided against; only then may the platform be told that it has arrived, and only then a
+cursor moves. If it raises, the message was not stored: do not acknowledge it.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Literal, Protocol
 
 import anyio.abc
+import msgspec
 
-from crossclaw.domain.addresses import Address, Inbound
+from crossclaw.channels.http import HttpClients
+from crossclaw.channels.manifest import Traits
+from crossclaw.config.channels import ChannelSettings
+from crossclaw.domain.addresses import Address, Attachment, Inbound
+from crossclaw.domain.errors import MediaRefused
 
-Receive = Callable[[Inbound], Awaitable[str]]
-"""Answers the run id once the message is durable; only then may the platform be told so."""
+DEFAULT_ACCOUNT = "default"
 
 
-class Channel(Protocol):
+class OutgoingFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that goes out."""
+
+    kind: Literal["image", "audio", "video", "document"]
+    data: bytes
+    mime: str
     name: str
-    idempotent: bool
-    """Whether the platform knows our delivery key and shows the same message once. If not, a
-    delivery that was cut off stays `uncertain` and is never repeated by itself."""
 
-    async def serve(self, receive: Receive, *, task_status: anyio.abc.TaskStatus[None]) -> None:
-        """Bring inbound messages until cancelled."""
+
+class Piece(msgspec.Struct, frozen=True, kw_only=True):
+    """One message for the platform: the whole reply, or what of it fits into one message."""
+
+    address: Address
+    """An address that somebody named may begin with a word that says what it is, `user:`, `group:` or `channel:`
+    (see spelling)."""
+    text: str
+    """Without marks: what is sent where the platform refuses `formatted`."""
+    formatted: str
+    """The same in the dialect of `Traits`."""
+    delivery_key: str
+    """The same at every attempt to send this piece, and no other piece has it."""
+    number: int = 1
+    of: int = 1
+    reply_to: str | None = None
+    """The platform's id of the message that it answers. One that was deleted must not keep the answer back."""
+    media: OutgoingFile | None = None
+
+
+class Received(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of an inbound message. All of it is durable on return."""
+
+    what: Literal["accepted", "remembered", "noted", "pairing", "dropped"]
+    """Accepted: it is a run. Remembered: context for a later one. Noted: an edit, deletion or reaction, in the
+    session. Pairing: a stranger is asked for a code. Dropped: nothing."""
+    why: str = ""
+    run_id: str | None = None
+
+    @property
+    def is_dropped(self) -> bool:
+        return self.what == "dropped"
+
+
+class AccountFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Who the account is at its platform."""
+
+    id: str
+    name: str | None = None
+    detail: str | None = None
+    """What else a person should know, in a few words."""
+
+
+class WebhookRequest(msgspec.Struct, frozen=True, kw_only=True):
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    """Their names in lower case."""
+    body: bytes
+    """As it came: signatures are of the raw bytes."""
+
+
+class WebhookAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    status: int = 200
+    body: bytes = b""
+    content_type: str = "text/plain; charset=utf-8"
+
+
+class ChannelHost(Protocol):
+    """What an account gets from the gateway."""
+
+    channel: str
+    account_id: str
+    http: HttpClients
+
+    async def receive(self, inbound: Inbound) -> Received:
+        """Access, then the durable accept, in this order. Raises only when it could not be stored."""
         ...
 
-    async def send(self, address: Address, text: str, delivery_key: str) -> str | None:
-        """Answers the platform's id of the message. An address that somebody named may begin with a word that
-        says what it is, `user:`, `group:` or `channel:` (see spelling). A refusal is a DeliveryError that says whether
-        trying again helps; not knowing is DeliveryUncertain."""
+    async def load_cursor(self, name: str) -> str | None: ...
+
+    async def save_cursor(self, name: str, value: str) -> None:
+        """Durable on return. `name` says what it is a cursor of, and of whom where that can change: an offset
+        belongs to one bot, so that another token does not inherit it."""
         ...
+
+    def connected(self, facts: AccountFacts) -> None: ...
+
+    def heard(self) -> None:
+        """A sign of life of the platform, whatever it is."""
+        ...
+
+    def troubled(self, error: str) -> None:
+        """Something failed and the account goes on."""
+        ...
+
+    def now_ms(self) -> int: ...
+
+
+class ChannelAccount(ABC):
+    """One account of one channel. `open_account(settings, host)` of the channel's folder makes it. Whatever a
+    platform does not have is left as it is here."""
+
+    @abstractmethod
+    async def serve(
+        self,
+        host: ChannelHost,
+        *,
+        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Bring inbound messages until cancelled; `started()` when connected. ChannelDown or any other error:
+        the supervisor starts it again, after a pause that grows. AccountBroken: it stays off."""
+
+    @abstractmethod
+    async def send(self, piece: Piece) -> str | None:
+        """Answers the platform's id of the message. A refusal is a DeliveryError that says what it means; not
+        knowing whether it arrived is DeliveryUncertain. It is not tried again here: the outbox does that."""
+
+    def knows_key_for_s(self) -> float:
+        """How long after an attempt the platform still recognises our delivery key, and shows the same message
+        once. Inf: for ever; 0: never, so that a delivery that was cut off stays `uncertain`."""
+        return 0.0
+
+    async def probe(self) -> AccountFacts:
+        """Ask the platform who we are."""
+        return AccountFacts(id="")
+
+    async def show_typing(self, where: Address) -> None:  # noqa: B027  not every platform has it
+        """Best effort, never tried again."""
+
+    async def react(  # noqa: B027  not every platform has it
+        self, where: Address, message_id: str, emoji: str, *, on: bool = True
+    ) -> None:
+        """Best effort, never tried again."""
+
+    async def edit(  # noqa: B027  not every platform has it
+        self, where: Address, platform_id: str, piece: Piece
+    ) -> None:
+        """Only called with `Traits.edits`."""
+
+    async def fetch(self, what: Attachment, limit: int) -> bytes:
+        """The file, of at most `limit` bytes; MediaRefused says why not."""
+        raise MediaRefused("files cannot be fetched on this channel")
+
+    async def webhook(self, request: WebhookRequest) -> WebhookAnswer:
+        """Only called with `Traits.webhook`. Authenticate by the platform's own rule, on the raw bytes, before
+        anything of it is read; answer 200 after everything in it was received."""
+        return WebhookAnswer(status=404)
+
+
+class GivenChannel(ChannelAccount):
+    """An account that a program hands over, where the config names none: tests do."""
+
+    name: str
+    account_id: str = DEFAULT_ACCOUNT
+    traits: Traits = Traits()
+    settings: ChannelSettings | None = None
+    """Who may talk. None: everybody."""

@@ -1,11 +1,12 @@
 """Load: openclaw.json into a `Config`, or one error that names everything to mend in it."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from crossclaw.config.channel_accounts import examine_channels
 from crossclaw.config.check import (
     Finding,
     Note,
@@ -23,7 +24,7 @@ from crossclaw.config.positions import KeyPath
 from crossclaw.config.providers import APIS
 from crossclaw.config.section import Loose, Secrets
 from crossclaw.config.source import Source, dotted
-from crossclaw.config.supported import not_yet, unsupported
+from crossclaw.config.supported import unsupported
 from crossclaw.config.variables import Missing, substitute, variables_of, written_variables
 from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.errors import ConfigInvalid
@@ -122,9 +123,15 @@ def _build(
         config = msgspec.convert(values, Config, dec_hook=hook)
     except msgspec.ValidationError as error:
         faults = list(examine(Config, values, (), hook))
+        faults += _problems(examine_channels(values.get("channels"), hook))
         return None, [*findings, *(faults or [Problem((), str(error))])]
     findings += examine(Config, values, (), None)
-    return config, [*findings, *_contradictions(config), *not_yet(config)]
+    findings += examine_channels(values.get("channels"), hook)
+    return config, [*findings, *_contradictions(config)]
+
+
+def _problems(findings: Iterable[Finding | Unread | NoEffect]) -> list[Finding | Unread]:
+    return [each for each in findings if isinstance(each, Problem)]
 
 
 def _env_gathered(values: dict[str, Any]) -> dict[str, Any]:

@@ -70,7 +70,7 @@ class Config(Section, frozen=True):
     env: Env = Env()
     """Variables for `${NAME}`."""
     channels: Loose = msgspec.field(default_factory=Loose)
-    """Chat platforms; this release has no adapter for any yet."""
+    """Chat platforms and their accounts; see [channels](channels.md)."""
     logging: Logging = Logging()
     """The gateway's own log."""
     diagnostics: Loose = msgspec.field(default_factory=Loose)

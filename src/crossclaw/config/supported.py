@@ -9,7 +9,6 @@ from crossclaw.config.heartbeat import EVERY
 from crossclaw.config.hooks import PRESETS
 from crossclaw.config.model import Config
 from crossclaw.config.named_models import each_agent
-from crossclaw.config.no_effect import NoEffect
 from crossclaw.config.positions import KeyPath
 from crossclaw.config.tools import ExecTool
 from crossclaw.domain.durations import parse_duration
@@ -79,10 +78,3 @@ def _exec_locks(config: Config) -> Iterator[Finding]:
                 "need them may run no commands; tools.exec.security full lets them, and "
                 "agents.defaults.sandbox.mode all locks their commands in",
             )
-
-
-def not_yet(config: Config) -> Iterator[NoEffect]:
-    """Settings that are understood and have no effect in this release, by what they say."""
-    for name in config.channels:
-        if name != "defaults":
-            yield NoEffect(("channels", name), "channels")

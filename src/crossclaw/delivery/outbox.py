@@ -8,14 +8,15 @@ leaves such a row behind: whatever else happens between the claim and the channe
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from math import inf
 
 import anyio
 import anyio.abc
 import anyio.lowlevel
 
-from crossclaw.channels.contract import Channel
+from crossclaw.channels.accounts import LiveAccount, LiveAccounts
+from crossclaw.channels.contract import Piece
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import (
@@ -55,12 +56,12 @@ class Outbox:
     def __init__(
         self,
         ledger: Ledger,
-        channels: Mapping[str, Channel],
+        accounts: LiveAccounts,
         clock: Clock,
         may_deliver: MayDeliver,
     ) -> None:
         self._ledger = ledger
-        self._channels = channels
+        self._accounts = accounts
         self._clock = clock
         self._may_deliver = may_deliver
         self._hint = anyio.Event()
@@ -109,8 +110,9 @@ class Outbox:
                     await self._settle_one_cut_off(delivery)
 
     async def _settle_one_cut_off(self, delivery: Delivery) -> None:
-        channel = self._channels.get(delivery.address.channel)
-        if channel is not None and channel.idempotent:
+        live = self._accounts.find(delivery.address)
+        age_s = (self._clock.now_ms() - delivery.updated_at) / 1000
+        if live is not None and age_s < live.account.knows_key_for_s():
             await self._settle(delivery, "pending")
         else:
             await self._settle(
@@ -171,12 +173,12 @@ class Outbox:
         if taken is None:
             return
         try:
-            channel = await self._channel_for(taken)
+            live = await self._account_for(taken)
         except BaseException:
             await self._undo_claim(taken.delivery)
             raise
-        if channel is not None:
-            await self._send(taken.delivery, channel)
+        if live is not None:
+            await self._send(taken.delivery, live)
 
     async def _undo_claim(self, delivery: Delivery) -> None:
         """Claimed and not tried: it is as it was. Not for ever, should the ledger not write: the gateway
@@ -184,29 +186,36 @@ class Outbox:
         with anyio.move_on_after(LAST_S, shield=True):
             await self._settle(delivery, "pending", tried=False)
 
-    async def _channel_for(self, taken: Taken) -> Channel | None:
+    async def _account_for(self, taken: Taken) -> LiveAccount | None:
         """Who delivers it; None when it is settled already, because nobody may or can."""
         delivery = taken.delivery
-        channel = self._channels.get(delivery.address.channel)
-        if channel is None:
+        live = self._accounts.find(delivery.address)
+        if live is None:
             error = f"no channel {delivery.address.channel!r} is set up"
             await self._settle(delivery, "failed", error=error)
         elif not (await self._may_deliver(taken)).allowed:
             await self._settle(delivery, "failed", error=BLOCKED)
         else:
             await anyio.lowlevel.checkpoint_if_cancelled()  # last moment at which nothing was tried
-            return channel
+            return live
         return None
 
-    async def _send(self, delivery: Delivery, channel: Channel) -> None:
+    async def _send(self, delivery: Delivery, live: LiveAccount) -> None:
+        piece = Piece(
+            address=delivery.address,
+            text=delivery.text,
+            formatted=delivery.text,
+            delivery_key=delivery.delivery_key,
+        )
         try:
-            platform_id = await channel.send(delivery.address, delivery.text, delivery.delivery_key)
+            platform_id = await live.account.send(piece)
         except DeliveryUncertain as error:
-            await self._retry_or_end(delivery, error, channel.idempotent, "uncertain")
+            known = live.account.knows_key_for_s() > 0
+            await self._retry_or_end(delivery, error, known, "uncertain")
         except DeliveryError as error:
             await self._retry_or_end(delivery, error, error.retryable, "failed")
         except Exception as error:
-            log.exception("channel %s failed", channel.name)
+            log.exception("channel %s failed", live.channel)
             await self._settle(delivery, "uncertain", error=f"{type(error).__name__}: {error}")
         else:
             await self._settle(delivery, "delivered", platform_id=platform_id)

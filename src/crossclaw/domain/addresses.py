@@ -1,8 +1,8 @@
-"""Addresses: where a reply goes."""
+"""Addresses: where a reply goes, and what arrives from there."""
+
+from typing import Literal
 
 import msgspec
-
-from crossclaw.domain.messages import UserBlock
 
 
 class Address(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -21,24 +21,80 @@ class Address(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
         return msgspec.structs.replace(self, named=False) if self.named else self
 
 
+AttachmentKind = Literal["image", "audio", "video", "document", "sticker"]
+
+
+class Attachment(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that came with a message and was not fetched yet."""
+
+    kind: AttachmentKind
+    id: str
+    """By which the account fetches it: the platform's file id, or an address."""
+    name: str | None = None
+    mime: str | None = None
+    """As the platform says; its content decides."""
+    size: int | None = None
+    voice: bool = False
+    """A voice note: spoken to us, not a piece of music."""
+
+
+class ReplyTo(msgspec.Struct, frozen=True, kw_only=True):
+    """The message that somebody replies to."""
+
+    message_id: str
+    sender: str | None = None
+    """Its writer's immutable id."""
+    sender_name: str | None = None
+    text: str | None = None
+    ours: bool = False
+    """We wrote it: the reply is meant for us, as if we were mentioned."""
+
+
 class Inbound(msgspec.Struct, frozen=True, kw_only=True):
-    """A message that arrived on a channel and is not yet in a session."""
+    """A message that arrived on a channel and is not yet in a session. Ids are the platform's own, never
+    in another case; names are for people to read and decide nothing."""
 
     address: Address
     sender: str
+    """The sender's immutable id on the platform."""
     text: str
     message_id: str
-    """The platform's own id: the same message twice is stored once."""
+    """The platform's own id: the same message twice is stored once. Of an edit, a deletion or a reaction: an id
+    of its own, such as `<id>:edit:<time>`."""
     chat_type: str = "direct"
     chat_name: str | None = None
     chat_id: str | None = None
     """The group's id, when it is a group."""
+    parent_chat_id: str | None = None
+    """Of a thread or topic with an id of its own: the chat that it is in."""
+    guild_id: str | None = None
+    """The server (Discord) or team (Slack) that the chat is on."""
     sender_name: str | None = None
-    attachments: tuple[UserBlock, ...] = ()
-    """Beside the text: what a model can look at."""
+    sender_aliases: tuple[str, ...] = ()
+    """Other immutable ids of the same sender: a uuid beside a number."""
+    sender_is_bot: bool = False
+    at_ms: int | None = None
+    """When it was written, as the platform says."""
+    attachments: tuple[Attachment, ...] = ()
+    reply_to: ReplyTo | None = None
+    mentioned: bool | None = None
+    """Whether its writer mentioned us by the platform's own means; None: the platform cannot tell."""
+    mentions_others: bool = False
+    edit_of: str | None = None
+    """Its text replaces that of this message."""
+    deletion_of: str | None = None
+    """This message was deleted."""
+    reaction_to: str | None = None
+    """Its text is a reaction to this message; empty where one was taken back."""
+    group_of: str | None = None
+    """An album: what bears the same id is one message in several parts."""
 
     @property
     def dedupe_key(self) -> str:
         where = self.address
         parts = (where.channel, where.account_id or "", where.to, self.sender, self.message_id)
         return "\x1f".join(parts)
+
+    @property
+    def is_direct(self) -> bool:
+        return self.chat_type not in ("group", "channel")

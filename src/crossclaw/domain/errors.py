@@ -35,6 +35,9 @@ CrossclawError                UNAVAILABLE       something failed inside; the tex
 ├── OverBudget                UNAVAILABLE       what a run and all it belongs to may spend is spent
 ├── ToolFailed                UNAVAILABLE       a tool did not come to its end; the text has what there is
 ├── SandboxMissing            UNAVAILABLE       a sandbox is wanted and cannot be had; nothing runs without
+├── ChannelDown               UNAVAILABLE       a chat platform cannot be reached now; trying later helps
+├── AccountBroken             UNAVAILABLE       a chat account cannot work before a person has done something
+├── MediaRefused              UNAVAILABLE       a file of a chat is too large, of the wrong kind or not to be had
 └── DeliveryError             UNAVAILABLE       a channel did not take a message
     └── DeliveryUncertain     UNAVAILABLE       nobody knows whether it did
 
@@ -200,15 +203,51 @@ class SandboxMissing(CrossclawError):
     pass
 
 
+class ChannelDown(CrossclawError):
+    """The platform or the way to it is away. The account is started again, after `retry_after_s` if the
+    platform said so."""
+
+    retryable = True
+
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class AccountBroken(CrossclawError):
+    """The token is wrong or was taken back, or something else that only a person can put right. The account
+    stays off until its config changes or somebody starts it again."""
+
+
+class MediaRefused(CrossclawError):
+    pass
+
+
 class DeliveryError(CrossclawError):
-    """The channel refused. `retryable` says whether the same message may be tried again."""
+    """The channel refused. What it means is said by its fields; with none of them it is never tried again."""
 
     def __init__(
-        self, message: str, *, retryable: bool = False, retry_after_s: float | None = None
+        self,
+        message: str,
+        *,
+        retryable: bool = False,
+        retry_after_s: float | None = None,
+        stops_account: bool = False,
+        chat_gone: bool = False,
+        moved_to: str | None = None,
     ) -> None:
         super().__init__(message)
         self.retryable = retryable
+        """The same message may be tried again."""
         self.retry_after_s = retry_after_s
+        """Not before so long."""
+        self.stops_account = stops_account
+        """Whatever is sent by this account would be refused as well: for `retry_after_s`, or (without) until
+        a person has done something."""
+        self.chat_gone = chat_gone
+        """The person or chat is not to be reached any more: blocked, left, deleted."""
+        self.moved_to = moved_to
+        """The chat has another id now; the message is sent there."""
 
 
 class DeliveryUncertain(DeliveryError):

@@ -2,6 +2,7 @@
 
 __all__ = [
     "agreed",
+    "channels",
     "contract",
     "imports",
     "jobs",

@@ -179,6 +179,10 @@ class Reads(Protocol):
         """Pending and sending ones, in the order in which they were put."""
         ...
 
+    async def find_cursor(self, channel: str, account_id: str, name: str) -> str | None:
+        """How far an account of a chat platform has read."""
+        ...
+
     async def find_account(self, account_id: str) -> Account | None: ...
 
     async def list_accounts(self, keys: Sequence[SessionKey]) -> dict[SessionKey, Account]:

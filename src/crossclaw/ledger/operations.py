@@ -226,8 +226,7 @@ class Recovered(msgspec.Struct, frozen=True):
 
 
 class Recover(Op[Recovered], frozen=True):
-    """Runs of other owners go back to their place in the lane. One that only waited for others when they
-    died has not been tried."""
+    """Runs of other owners go back to their place; one that only waited when they died has not been tried."""
 
     owner: str
     at: int
@@ -357,6 +356,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     platform_id: str | None = None
     authority: Authority = Authority()
+    updated_at: int = 0  # of one that is being sent: when this attempt began
 
 
 class PutDelivery(Op[bool], frozen=True):

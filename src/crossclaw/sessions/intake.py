@@ -4,6 +4,7 @@ chat.send, agent and `/v1`, the session tools, hooks, nodes, jobs and channels h
 what is asked of each. What follows from the end of a run was accepted with it, and comes from `RunBuilder` alone.
 """
 
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -13,7 +14,7 @@ from crossclaw.domain.addresses import Inbound
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Invalid, TooMuchFollows
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.messages import Provenance, UserMessage
+from crossclaw.domain.messages import Provenance, UserBlock, UserMessage
 from crossclaw.domain.runs import NewRun, Outcome, RunPlan
 from crossclaw.domain.sessions import NewSession, Session
 from crossclaw.door.principal import Principal
@@ -112,15 +113,15 @@ class Intake:
             raise Invalid(received.reason)
         return received
 
-    async def receive_inbound(self, inbound: Inbound) -> str:
-        """From a channel. Answers the run once the message is durable; only then may the platform be told so."""
+    async def receive_inbound(self, inbound: Inbound, blocks: Sequence[UserBlock] = ()) -> str:
+        """From a channel, with what came along as a model can look at it. Answers the run once the message is durable; only then may the platform be told so."""
         key, where, sender = route(self._config, inbound), inbound.address, inbound.sender
         received = await self.require(
             Arrival(
                 road="channel",
                 to=key,
                 text=inbound.text,
-                attachments=inbound.attachments,
+                attachments=blocks,
                 origin=Provenance("person", source_channel=where.channel, sender=sender),
                 caller=self.sender(inbound, key),
                 may_command=decide_commands(self._config.commands, where.channel, sender).allowed,

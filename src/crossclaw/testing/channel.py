@@ -5,43 +5,60 @@ from collections import deque
 import anyio
 import anyio.abc
 
-from crossclaw.channels.contract import Receive
+from crossclaw.channels.contract import DEFAULT_ACCOUNT, ChannelHost, GivenChannel, Piece, Received
+from crossclaw.channels.manifest import Traits
+from crossclaw.config.channels import ChannelSettings
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.errors import DeliveryError
 
 
-class MemoryChannel:
+class MemoryChannel(GivenChannel):
     """`say` is a person typing; `sent` is what people got to see. `faults` are raised one by one by
-    the next sends. An idempotent one shows a delivery key once, as good platforms do."""
+    the next sends. `knows_key_s`: how long it knows a delivery key and shows the same message once; good
+    platforms do for ever."""
 
-    def __init__(self, name: str = "memory", *, idempotent: bool = False) -> None:
-        self.name = name
-        self.idempotent = idempotent
+    def __init__(
+        self,
+        name: str = "memory",
+        *,
+        knows_key_s: float = 0.0,
+        account_id: str = DEFAULT_ACCOUNT,
+        settings: ChannelSettings | None = None,
+        traits: Traits = Traits(),  # noqa: B008  frozen
+    ) -> None:
+        self.name, self.account_id = name, account_id
+        self.settings, self.traits = settings, traits
+        self.knows_key_s = knows_key_s
         self.sent: list[tuple[str, str]] = []
+        self.pieces: list[Piece] = []
         self.faults: deque[DeliveryError | Exception] = deque()
         self.tries = 0
+        self.host: ChannelHost | None = None
         self._keys: set[str] = set()
-        self._receive: Receive | None = None
         self._numbers = 0
         self._news = anyio.Event()
 
     async def serve(
         self,
-        receive: Receive,
+        host: ChannelHost,
         *,
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
-        self._receive = receive
+        self.host = host
         task_status.started()
         await anyio.sleep_forever()
 
-    async def send(self, address: Address, text: str, delivery_key: str) -> str | None:
+    def knows_key_for_s(self) -> float:
+        return self.knows_key_s
+
+    async def send(self, piece: Piece) -> str | None:
         self.tries += 1
         if self.faults:
             raise self.faults.popleft()
-        if not (self.idempotent and delivery_key in self._keys):
-            self._keys.add(delivery_key)
-            self.sent.append((address.to, text))
+        if not (self.knows_key_s and piece.delivery_key in self._keys):
+            self._keys.add(piece.delivery_key)
+            self.sent.append((piece.address.to, piece.formatted))
+            self.pieces.append(piece)
         self._news.set()
         return f"{self.name}-{len(self.sent)}"
 
@@ -49,9 +66,8 @@ class MemoryChannel:
         self, sender: str, text: str, *, message_id: str | None = None, group: str | None = None
     ) -> str:
         """Answers the run id, once the house has accepted the message."""
-        assert self._receive is not None, "the channel is not served yet"
         self._numbers += 1
-        return await self._receive(
+        received = await self.bring(
             Inbound(
                 address=Address(self.name, group or sender),
                 sender=sender,
@@ -61,6 +77,13 @@ class MemoryChannel:
                 chat_id=group,
             )
         )
+        assert received.run_id is not None, f"not accepted: {received}"
+        return received.run_id
+
+    async def bring(self, inbound: Inbound) -> Received:
+        """Whatever a platform can bring."""
+        assert self.host is not None, "the channel is not served yet"
+        return await self.host.receive(inbound)
 
     async def wait_sent(self, count: int = 1) -> None:
         while len(self.sent) < count:

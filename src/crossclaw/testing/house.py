@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from crossclaw import app
-from crossclaw.channels.contract import Channel
+from crossclaw.channels.contract import GivenChannel
 from crossclaw.config import Config, Paths
 from crossclaw.domain.clock import Clock
 from crossclaw.providers.contract import Provider
@@ -31,7 +31,7 @@ async def open_house(
     provider: Provider,
     *,
     config: Config | None = None,
-    channels: Sequence[Channel] = (),
+    channels: Sequence[GivenChannel] = (),
     tools: Sequence[Tool[Any]] = (),
     timers: dict[str, Fire] | None = None,
     clock: Clock | None = None,

@@ -24,7 +24,7 @@ from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Export, MarkExported
 from crossclaw.transcripts.compressing import Compressing
 from crossclaw.transcripts.copies import Chunk, Copies, Copy
-from crossclaw.transcripts.files import Differs, Files, Name, Piece
+from crossclaw.transcripts.files import CopyPiece, Differs, Files, Name
 from crossclaw.transcripts.jsonl import iso_time
 from crossclaw.transcripts.mending import Mending
 
@@ -241,7 +241,9 @@ class Exporter:
         self._dirty.difference_update(session_ids)
         try:
             work, more = await self._prepare(session_ids)
-            pieces = [Piece(copy.name, copy.size, chunk.data, copy.ending) for copy, chunk in work]
+            pieces = [
+                CopyPiece(copy.name, copy.size, chunk.data, copy.ending) for copy, chunk in work
+            ]
             outcomes = await self._disk.run(self.files.append_all, pieces) if pieces else []
             for (copy, chunk), outcome in zip(work, outcomes, strict=True):
                 if await self._settle(copy, chunk, outcome):

@@ -67,7 +67,7 @@ class Name(NamedTuple):
         return f"{self.session_id}{self.ending}"
 
 
-class Piece(NamedTuple):
+class CopyPiece(NamedTuple):
     """Lines to be appended to a file of the size `at` that ends with `ending`."""
 
     name: Name
@@ -100,7 +100,7 @@ class Files:
 
     # ── what is done to a file ─────────────────────────────────────────────────────────────────
 
-    def append(self, piece: Piece) -> None:
+    def append(self, piece: CopyPiece) -> None:
         fd, size = self._open(piece.name)
         if size != piece.at or not _ends_with(fd, size, piece.ending):
             raise Differs
@@ -111,7 +111,7 @@ class Files:
                 os.ftruncate(fd, size)
             raise
 
-    def append_all(self, pieces: Sequence[Piece]) -> list[Exception | None]:
+    def append_all(self, pieces: Sequence[CopyPiece]) -> list[Exception | None]:
         """An answer for each: None, or why it was not appended. The others do not suffer from it."""
         return [self._try_append(piece) for piece in pieces]
 
@@ -169,7 +169,7 @@ class Files:
 
     # ── opening ────────────────────────────────────────────────────────────────────────────────
 
-    def _try_append(self, piece: Piece) -> Exception | None:
+    def _try_append(self, piece: CopyPiece) -> Exception | None:
         try:
             self.append(piece)
         except (OSError, Invalid, Differs) as error:

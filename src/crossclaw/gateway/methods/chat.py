@@ -38,14 +38,14 @@ HISTORY_BYTES_MAX = 6 * 1024 * 1024  # what a client can show; the rest is a pag
 RequestKey = Annotated[str, msgspec.Meta(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f]*$")]
 
 
-class Attachment(Params, frozen=True):
+class ClientAttachment(Params, frozen=True):
     content: str
     type: str | None = None
     mime_type: str | None = None
     file_name: Annotated[str, msgspec.Meta(max_length=NAME_CHARS_MAX)] | None = None
 
 
-Attachments = Annotated[tuple[Attachment, ...], msgspec.Meta(max_length=COUNT_MAX)]
+Attachments = Annotated[tuple[ClientAttachment, ...], msgspec.Meta(max_length=COUNT_MAX)]
 
 
 class ChatSendParams(Params, frozen=True):
@@ -217,14 +217,14 @@ def status_word(run: Run | None) -> str:
     return "ok" if run.status == "ok" else "error"
 
 
-async def blocks_of(attachments: Sequence[Attachment]) -> tuple[Image | Document, ...]:
+async def blocks_of(attachments: Sequence[ClientAttachment]) -> tuple[Image | Document, ...]:
     """Large ones in a thread: the event loop is everybody's."""
     if sum(len(each.content) for each in attachments) <= SLICE_CHARS:
         return tuple(map(_block, attachments))
     return await anyio.to_thread.run_sync(lambda: tuple(map(_block, attachments)))
 
 
-def _block(attachment: Attachment) -> Image | Document:
+def _block(attachment: ClientAttachment) -> Image | Document:
     written = attachment.content.partition("base64,")[2] or attachment.content
     try:
         data = decode_base64(written)

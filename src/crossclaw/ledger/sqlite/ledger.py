@@ -9,6 +9,7 @@ import anyio
 
 from crossclaw.ledger import operations
 from crossclaw.ledger.agreed import AgreeTool, SeeTools
+from crossclaw.ledger.channels import SaveCursor
 from crossclaw.ledger.contract import Appended
 from crossclaw.ledger.imports import BeginImport, ImportEntries
 from crossclaw.ledger.jobs import (
@@ -24,6 +25,7 @@ from crossclaw.ledger.media import DescribeMedia, DropMedia, KeepMedia
 from crossclaw.ledger.operations import Op
 from crossclaw.ledger.sqlite import (
     agreed_tools,
+    channels,
     chores,
     credentials,
     entries,
@@ -102,6 +104,7 @@ HANDLERS: dict[type, Handle] = {
     DescribeMedia: media.describe_media,
     SeeTools: agreed_tools.see_tools,
     AgreeTool: agreed_tools.agree_tool,
+    SaveCursor: channels.save_cursor,
     operations.PassTime: chores.pass_time,
 }
 

@@ -61,6 +61,7 @@ MIGRATIONS = (
     Migration(12, "makers"),
     Migration(13, "agreed_tools"),
     Migration(14, "media", move_media),
+    Migration(15, "channel_cursors"),
 )
 VERSION = MIGRATIONS[-1].number
 

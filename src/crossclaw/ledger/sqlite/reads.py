@@ -19,6 +19,7 @@ from crossclaw.domain.sight import Sight
 from crossclaw.ledger.sqlite import (
     accounts,
     agreed_tools,
+    channels,
     chores,
     credentials,
     exchanges,
@@ -117,6 +118,7 @@ class SqliteReads:
     list_spawns = here(spawns.list_spawns)
     find_delivery = here(outbox.find_delivery)
     list_open_deliveries = here(outbox.list_open_deliveries)
+    find_cursor = here(channels.find_cursor)
     # ── jobs, timers, credentials, tools ───────────────────────────────────────────────────────
     find_job = here(jobs.find_job)
     list_jobs = here(jobs.list_jobs)

@@ -198,7 +198,7 @@ def decode_entry(row: Row) -> Entry:
 
 DELIVERY = (
     "id, delivery_key, agent_id, key, channel, chat, account_id, thread_id, text, state, attempt, "
-    "not_before, run_id, error, platform_id, authority, named"
+    "not_before, run_id, error, platform_id, authority, named, updated_at"
 )
 
 
@@ -216,6 +216,7 @@ def delivery_of(row: Row) -> Delivery:
         error=row[13],
         platform_id=row[14],
         authority=_authority.decode(row[15]),
+        updated_at=row[17],
     )
 
 

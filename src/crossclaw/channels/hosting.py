@@ -1,0 +1,67 @@
+"""Hosting: what the gateway gives to one account."""
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from crossclaw.channels.contract import AccountFacts, Received
+from crossclaw.channels.http import HttpClients
+from crossclaw.domain.addresses import Inbound
+from crossclaw.domain.clock import Clock
+from crossclaw.ledger.channels import SaveCursor
+from crossclaw.ledger.contract import Ledger
+
+log = logging.getLogger(__name__)
+
+Receive = Callable[[Inbound], Awaitable[Received]]
+
+
+class AccountHost:
+    """The `ChannelHost` of one account."""
+
+    def __init__(
+        self,
+        channel: str,
+        account_id: str,
+        *,
+        receive: Receive,
+        ledger: Ledger,
+        clock: Clock,
+        http: HttpClients,
+    ) -> None:
+        self.channel, self.account_id, self.http = channel, account_id, http
+        self.facts: AccountFacts | None = None
+        self.last_error: str | None = None
+        self.last_heard_ms: int | None = None
+        self._receive, self._ledger, self._clock = receive, ledger, clock
+
+    async def receive(self, inbound: Inbound) -> Received:
+        self.heard()
+        return await self._receive(inbound)
+
+    async def load_cursor(self, name: str) -> str | None:
+        return await self._ledger.find_cursor(self.channel, self.account_id, name)
+
+    async def save_cursor(self, name: str, value: str) -> None:
+        await self._ledger.do(
+            SaveCursor(
+                channel=self.channel,
+                account_id=self.account_id,
+                name=name,
+                value=value,
+                at=self.now_ms(),
+            )
+        )
+
+    def connected(self, facts: AccountFacts) -> None:
+        self.facts, self.last_error = facts, None
+        self.heard()
+
+    def heard(self) -> None:
+        self.last_heard_ms = self.now_ms()
+
+    def troubled(self, error: str) -> None:
+        self.last_error = error
+        log.warning("%s account %s: %s", self.channel, self.account_id, error)
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()

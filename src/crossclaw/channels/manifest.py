@@ -1,0 +1,85 @@
+"""Manifests: what is known about a channel before any account of it is opened.
+
+`channels/<name>/manifest.py` has one as MANIFEST. It is imported to read the config, so it imports nothing heavy;
+the account itself is imported when it is opened.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+import msgspec
+
+from crossclaw.config.channels import ChannelSettings
+from crossclaw.domain.keys import ChatType
+
+
+class Rate(msgspec.Struct, frozen=True):
+    """So many messages in so many seconds."""
+
+    messages: int
+    seconds: float
+
+
+class Traits(msgspec.Struct, frozen=True, kw_only=True):
+    """What a platform can do."""
+
+    dialect: str | None = None
+    """In which messages are written (display/dialects), which also says how their length is counted. None: as the
+    model wrote them."""
+    text_limit: int = 4_000
+    media_max_mb: float = 5.0
+    """Where the config says nothing."""
+    edits: bool = False
+    """Sent messages can be changed: replies may be shown while they are written."""
+    typing_every_s: float | None = None
+    """How often "is typing" has to be said again; None: it cannot be said."""
+    reactions: bool = False
+    replies: bool = False
+    """A message can be marked as the answer to another one."""
+    threads: Literal["topic", "thread"] | None = None
+    """The word before a thread's id in session keys. None: a thread has a chat id of its own, or there are none."""
+    mentions: bool = True
+    """Whether the platform tells that we were mentioned. If not, groups need patterns."""
+    webhook: str | None = None
+    """The path at which the platform calls us where the config says nothing."""
+    rate: Rate | None = None
+    """Of all messages of one account."""
+    chat_rate: Rate | None = None
+    """Of the messages to one chat."""
+    history: int = 50
+    """Messages of a group that are kept as context where the config says nothing."""
+    reply_to_mode: Literal["off", "first", "all"] = "off"
+    """Which pieces of a reply are marked as answers where the config says nothing."""
+    id_label: str = "id"
+    """What people call a sender's id there: `Telegram user id`."""
+
+
+class Target(msgspec.Struct, frozen=True):
+    """An address as somebody wrote it, understood."""
+
+    to: str
+    thread_id: str | None = None
+    types: tuple[ChatType, ...] = ("direct", "group", "channel")
+    """What it may be: one, or several where the spelling does not tell."""
+
+
+class ChannelManifest(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    """As in session keys and addresses: `telegram`."""
+    title: str
+    """As people call it: `Telegram`."""
+    settings: type[ChannelSettings]
+    """One account's section."""
+    open: str
+    """`package.module:function`, imported when an account starts; called with its settings and its host, answers
+    a ChannelAccount."""
+    aliases: tuple[str, ...] = ()
+    """Other names in config, bindings and targets."""
+    environ: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """Variables that stand for keys of the default account, by the variable's name: `TELEGRAM_BOT_TOKEN` →
+    `botToken`."""
+    traits: Traits = Traits()
+    read_target: Callable[[str], Target | None]
+    """The platform's spellings of an address; None: this cannot be one."""
+    normalize_sender: Callable[[str], str | None]
+    """An entry of an allow list as the immutable id that it is compared with; None: it is none, such as a name."""

@@ -1,0 +1,47 @@
+"""The registry: which channels there are, and how an account of one is opened.
+
+A channel is a folder beside this file with a `manifest.py`, or a package that names its manifest under the entry
+point group `crossclaw.channels`.
+"""
+
+import inspect
+from importlib import import_module
+
+import anyio.to_thread
+
+from crossclaw.channels.contract import ChannelAccount, ChannelHost
+from crossclaw.channels.manifest import ChannelManifest
+from crossclaw.config import manifests
+from crossclaw.config.channels import ChannelSettings
+from crossclaw.domain.errors import AccountBroken
+
+
+def find_manifest(name: str) -> ChannelManifest | None:
+    """By the channel's name or another name of it; imports its manifest and nothing else."""
+    found = manifests.find(name)
+    return found if isinstance(found, ChannelManifest) else None
+
+
+def list_manifests() -> list[ChannelManifest]:
+    found = [find_manifest(name) for name in manifests.known_names()]
+    return [each for each in found if each is not None]
+
+
+async def open_account(
+    manifest: ChannelManifest, settings: ChannelSettings, host: ChannelHost, *, inline: bool = False
+) -> ChannelAccount:
+    """Its library is imported now, in a thread: others go on meanwhile."""
+    module_name, _, function = manifest.open.partition(":")
+    try:
+        if inline:
+            module = import_module(module_name)
+        else:
+            module = await anyio.to_thread.run_sync(import_module, module_name)
+    except ImportError as error:
+        raise AccountBroken(
+            f"{manifest.title} needs the Python package {error.name}, which is not installed: "
+            'pip install "crossclaw[channels]" brings it'
+        ) from error
+    opened = getattr(module, function)(settings, host)
+    account: ChannelAccount = await opened if inspect.isawaitable(opened) else opened
+    return account

@@ -1,0 +1,192 @@
+"""Channels: what openclaw.json says about an account of a chat platform. What all have in common stands here;
+each channel's folder adds its own keys."""
+
+from typing import Any, Literal
+
+import msgspec
+
+from crossclaw.config.section import Count, Positive, Section, names
+
+DmPolicy = Literal["pairing", "allowlist", "open", "disabled"]
+GroupPolicy = Literal["open", "allowlist", "disabled"]
+ReplyToMode = Literal["off", "first", "all"]
+Senders = tuple[str | int, ...]
+
+
+class ChannelHeartbeat(Section, frozen=True):
+    show_ok: bool = False
+    """Whether a heartbeat with nothing to say is shown."""
+    show_alerts: bool = True
+    """Whether one that has something to say is."""
+    unused = names("useIndicator")
+
+
+class ChannelDefaults(Section, frozen=True):
+    """`channels.defaults`: for every channel that says nothing itself."""
+
+    group_policy: GroupPolicy | None = None
+    """Who may talk in groups."""
+    heartbeat: ChannelHeartbeat = ChannelHeartbeat()
+    """What heartbeats show."""
+    unused = names("contextVisibility botLoopProtection")
+
+
+class TopicSettings(Section, frozen=True):
+    """One group, channel or topic; what it does not say is as in `*`, then as in the account."""
+
+    enabled: bool | None = None
+    """Whether it is listened to at all."""
+    allow: bool | None = None
+    """The same."""
+    require_mention: bool | None = None
+    """Whether only messages that mention the agent are answered."""
+    auto_reply: bool | None = None
+    """Matrix: the opposite of `requireMention`."""
+    group_policy: GroupPolicy | None = None
+    """Who may talk here."""
+    allow_from: Senders | None = None
+    """Who may talk here; an empty list: nobody."""
+    users: Senders | None = None
+    """The same, as Discord and Slack call it."""
+    system_prompt: str | None = None
+    """What the agent gets to read about it: your own words."""
+    allow_bots: bool | None = None
+    """Whether other bots are heard."""
+    unused = names(
+        "skills tools toolsBySender agentId ingest disableAudioPreflight requireExplicitMention topicNameTemplate"
+    )
+
+    @property
+    def listened_to(self) -> bool:
+        return self.enabled is not False and self.allow is not False
+
+    @property
+    def senders(self) -> Senders | None:
+        return self.allow_from if self.allow_from is not None else self.users
+
+    @property
+    def mention(self) -> bool | None:
+        """Whether a mention is needed; None: it does not say."""
+        if self.require_mention is None and self.auto_reply is not None:
+            return not self.auto_reply
+        return self.require_mention
+
+
+class GroupSettings(TopicSettings, frozen=True):
+    topics: dict[str, TopicSettings] = msgspec.field(default_factory=dict)
+    """Topics of it, by id."""
+
+
+class DirectSettings(Section, frozen=True):
+    """`dm`: how some of OpenClaw's channels write `dmPolicy` and `allowFrom`."""
+
+    enabled: bool = True
+    """Whether direct messages are heard."""
+    policy: DmPolicy | None = None
+    """As `dmPolicy`."""
+    allow_from: Senders | None = None
+    """As `allowFrom`."""
+    group_enabled: bool = False
+    """Whether group chats without a server are heard."""
+    group_channels: Senders = ()
+    """Which of them; none named: all."""
+    reply_to_mode: ReplyToMode | None = None
+    """As `replyToMode`."""
+
+
+class ChannelSettings(Section, frozen=True):
+    """One account, with what its channel's section says for all accounts."""
+
+    enabled: bool = True
+    """Whether it is used."""
+    name: str | None = None
+    """What it is called where accounts are shown."""
+    dm_policy: DmPolicy = "pairing"
+    """Who may write to it directly: whom you approve (`pairing`), whom `allowFrom` names (`allowlist`), everybody (`open`, with `*` in `allowFrom`), nobody (`disabled`)."""
+    allow_from: Senders = ()
+    """Who may, by the platform's own id. Empty: nobody."""
+    dm: DirectSettings = DirectSettings()
+    """The other spelling: `dm.policy`, `dm.allowFrom`."""
+    group_policy: GroupPolicy | None = None
+    """Who may talk in groups: `allowlist`, which is usual: whom `groupAllowFrom` names, in the groups that `groups` names, if it names any; `open`: everybody in those groups; `disabled`: nobody."""
+    group_allow_from: Senders | None = None
+    """Who may; where it is not written, `allowFrom`. Empty: nobody."""
+    groups: dict[str, GroupSettings] = msgspec.field(default_factory=dict)
+    """Which groups, by id, and what is different there; `*`: all."""
+    require_mention: bool | None = None
+    """Whether a group's message must mention the agent; true where nothing else is said."""
+    allow_bots: bool = False
+    """Whether messages of other bots are heard."""
+    history_limit: Count | None = None
+    """How many messages of a group that were not meant for the agent it gets to see with the next one that is."""
+    text_chunk_limit: Positive | None = None
+    """How long one message may be, up to the platform's own limit."""
+    chunk_mode: Literal["length", "newline"] = "length"
+    """`newline`: every paragraph is a message of its own."""
+    media_max_mb: float | None = None
+    """How large a file may be that comes or goes."""
+    reply_to_mode: ReplyToMode | None = None
+    """Which messages of a reply are marked as answers: none, the first, all."""
+    response_prefix: str | None = None
+    """What stands before every reply."""
+    heartbeat: ChannelHeartbeat | None = None
+    """What heartbeats show there."""
+    config_writes: bool = False
+    """No effect: a chat never changes the config."""
+    webhook_path: str | None = None
+    """Where the platform calls the gateway, for channels that are called."""
+    idle = names("configWrites heartbeat")
+    unused = names(
+        "accounts blockStreaming blockStreamingCoalesce streaming streamMode draftChunk markdown actions commands"
+        " capabilities dmHistoryLimit dms healthMonitor defaultAccount contextVisibility mentionPatterns"
+        " botLoopProtection retry network execApprovals threadBindings"
+    )
+
+    def group(self, chat_id: str, parent_id: str | None = None, guild_id: str | None = None) -> GroupSettings | None:  # fmt: skip
+        """What is written about a group: by its id, by that of the chat it is in, else `*`. None: it is not
+        listed. `guild_id` is for channels whose groups are on servers."""
+        for wanted in (chat_id, parent_id, "*"):
+            if wanted is not None and wanted in self.groups:
+                return self.groups[wanted]
+        return None
+
+    @property
+    def lists_groups(self) -> bool:
+        """Whether groups that are not listed are refused."""
+        return bool(self.groups)
+
+    @property
+    def is_set_up(self) -> bool:
+        """Whether it has what it takes to connect: a token, an address. Channels say what."""
+        return True
+
+    @property
+    def what_is_missing(self) -> str:
+        """What to write, where it is not set up."""
+        return ""
+
+
+class AccountConfig(msgspec.Struct, frozen=True):
+    channel: str
+    account_id: str
+    settings: ChannelSettings
+
+
+def gathered(section: dict[str, Any]) -> dict[str, Any]:
+    """A section with both spellings of who may write directly made one."""
+    direct = section.get("dm")
+    if not isinstance(direct, dict):
+        return section
+    moved = {"dmPolicy": "policy", "allowFrom": "allowFrom", "replyToMode": "replyToMode"}
+    found = {
+        key: direct[other]
+        for key, other in moved.items()
+        if direct.get(other) is not None and section.get(key) is None
+    }
+    return {**section, **found}
+
+
+def overlaid(section: dict[str, Any], account: dict[str, Any]) -> dict[str, Any]:
+    """An account: its channel's section, and over it, key by key, what the account says itself."""
+    shared = {key: value for key, value in gathered(section).items() if key != "accounts"}
+    return {**shared, **gathered(account)}

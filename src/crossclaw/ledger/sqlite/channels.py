@@ -1,0 +1,23 @@
+"""What chat channels keep: how far each account has read."""
+
+import apsw
+
+from crossclaw.ledger.channels import SaveCursor
+from crossclaw.ledger.sqlite.writer import Transaction
+
+
+def save_cursor(transaction: Transaction, op: SaveCursor) -> None:
+    transaction.db.execute(
+        "INSERT INTO channel_cursors (channel, account_id, name, value, updated_at) "
+        "VALUES (?,?,?,?,?) ON CONFLICT (channel, account_id, name) "
+        "DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at",
+        (op.channel, op.account_id, op.name, op.value, op.at),
+    )
+
+
+def find_cursor(db: apsw.Connection, channel: str, account_id: str, name: str) -> str | None:
+    row = db.execute(
+        "SELECT value FROM channel_cursors WHERE channel = ? AND account_id = ? AND name = ?",
+        (channel, account_id, name),
+    ).fetchone()
+    return row and row[0]
