@@ -121,3 +121,38 @@ def test_the_report_of_a_child_and_an_announce_are_told_in_words(
     assert last.inner_text() == "forty-three"
     visitor.go(route("map"))
     visitor.see(".flow a .route", has_text=re.compile(r"^Main · child \w{6} announces$"))
+
+
+def test_what_failed_is_red_wherever_it_is_shown_and_says_why(visit: Visit, place: Place) -> None:
+    key = place.make("trouble")
+    ask = {"agentId": "harbour", "message": "fail: no tide today", "timeoutSeconds": 60}
+    run = place.client.submit(f"tool: sessions_send {json.dumps(ask)}\nthen:\nfail: no boat", key)
+    place.settle()
+    bad = ".state[data-state=bad]"
+    visitor = visit(route("exchanges"))
+
+    card = visitor.see(".cards li", has_text="trouble → Harbour master")
+    card.locator(bad, has_text="failed").wait_for()
+    card.locator(".problem", has_text="no tide today").wait_for()
+    visitor.go(route("sessions"))
+    visitor.see(".tr", has_text="agent:main:trouble").locator(bad, has_text="no boat").wait_for()
+    visitor.go(route("chat", key))
+    visitor.see("cc-recent li", has_text="trouble").locator(bad).wait_for()
+    visitor.see(".tool[data-state=bad] .time", has_text="no tide today")
+    visitor.go(route("map", "agent:harbour:main"))
+    visitor.see(".side .facts").locator(bad, has_text="no tide today").wait_for()
+    assert run
+
+
+def test_an_exchange_under_way_says_so(visit: Visit, place: Place) -> None:
+    key = place.make("patient")
+    ask = {"agentId": "harbour", "message": "wait: 600", "timeoutSeconds": 600}
+    place.client.submit(f"tool: sessions_send {json.dumps(ask)}", key, key="patient-1")
+    visitor = visit(route("exchanges"))
+
+    visitor.see(".cards a", has_text="patient → Harbour master").click()
+    visitor.see(".figures div", has_text="Took").get_by_text("under way").wait_for()
+    visitor.see("header .state[data-state=running]")
+    for each in ("agent:harbour:main", key):
+        place.client.call("chat.abort", {"sessionKey": each})
+    visitor.see("header .state[data-state=stopped]")

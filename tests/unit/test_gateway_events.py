@@ -266,17 +266,29 @@ def test_a_model_that_does_not_stream_still_gives_a_delta_before_the_final() -> 
     [
         (
             {"status": "error", "error": "no model", "reply": None},
-            {"phase": "error", "error": "no model", "startedAt": 2, "endedAt": 3},
+            {
+                "phase": "error",
+                "error": "no model",
+                "startedAt": 2,
+                "endedAt": 3,
+                "standing": {"name": "failed", "why": "no model"},
+            },
             {"state": "error", "errorMessage": "no model"},
         ),
         (
             {"status": "aborted", "reply": None},
-            {"phase": "end", "aborted": True, "startedAt": 2, "endedAt": 3},
+            {
+                "phase": "end",
+                "aborted": True,
+                "startedAt": 2,
+                "endedAt": 3,
+                "standing": {"name": "stopped"},
+            },
             {"state": "aborted", "stopReason": "rpc"},
         ),
         (
             {"status": "timeout", "reply": None, "started_at": None},
-            {"phase": "end", "aborted": True, "endedAt": 3},
+            {"phase": "end", "aborted": True, "endedAt": 3, "standing": {"name": "timed out"}},
             {"state": "aborted", "stopReason": "timeout"},
         ),
         (

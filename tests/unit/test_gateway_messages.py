@@ -106,6 +106,7 @@ PICTURE = Image(MediaSource("base64", "image/png", "AAAA"))
                 "toolName": "read",
                 "content": [{"type": "text", "text": '{\n  "lines": 3\n}'}],
                 "isError": True,
+                "standing": {"name": "failed"},
                 "timestamp": 8,
                 "durationMs": 12,
             },

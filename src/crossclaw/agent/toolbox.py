@@ -26,6 +26,7 @@ from crossclaw.domain.ids import Ids
 from crossclaw.domain.messages import Image, Text, ToolResultMessage, ToolUse, well_formed
 from crossclaw.domain.runs import CALLS_AT_ONCE, Run
 from crossclaw.domain.sessions import NewEntry
+from crossclaw.domain.states import call_state
 from crossclaw.policy.credentials import Credentials
 from crossclaw.policy.sandbox import confined
 from crossclaw.providers.calls import raw_arguments
@@ -90,7 +91,15 @@ class Toolbox:
         entry = NewEntry(entry_id=self._ids.short(), message=well_formed(result))
         await self._run_store.append(run, entry)
         self._feed.publish(
-            ToolEnded(run.run_id, run.key, call.id, call.name, is_error, ended - began)
+            ToolEnded(
+                run.run_id,
+                run.key,
+                call.id,
+                call.name,
+                is_error,
+                ended - began,
+                call_state(call.name, content, is_error=is_error),
+            )
         )
 
     async def _answer(self, run: Run, tools: Toolset, call: ToolUse) -> tuple[Any, bool]:

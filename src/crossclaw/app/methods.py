@@ -7,6 +7,7 @@ from crossclaw.app.parts import Resources, RunServices, Schedule, SessionService
 from crossclaw.disk.growth import StoreGrowth
 from crossclaw.disk.threads import Disk
 from crossclaw.domain.authority import Maker
+from crossclaw.domain.keys import SessionKey
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.methods.agreeing import Agreeing
@@ -108,15 +109,22 @@ def of_sessions(
         ),
         Agreeing(ledger, clock),
         Explaining(config, ledger, resolver, resources.channels),
-        *_for_onlookers(resources, resolver),
+        *_for_onlookers(resources, resolver, session_services.guests.is_here),
     ]
 
 
-def _for_onlookers(resources: Resources, resolver: Resolver) -> list[object]:
+def _for_onlookers(
+    resources: Resources, resolver: Resolver, guest_is_here: Callable[[SessionKey], bool]
+) -> list[object]:
     """What the control page asks beyond OpenClaw's methods."""
     ledger, clock = resources.ledger, resources.clock
     table = SessionTable(
-        ledger.watching, resolver, clock, resources.models.in_use, resources.is_gone
+        ledger.watching,
+        resolver,
+        clock,
+        resources.models.in_use,
+        resources.is_gone,
+        guest_is_here,
     )
     return [
         table,

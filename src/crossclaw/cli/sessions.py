@@ -6,6 +6,7 @@ from shlex import quote
 from typing import Any
 
 import anyio
+from msgspec import convert
 
 from crossclaw.cli.bars import at_work
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
@@ -26,6 +27,7 @@ from crossclaw.cli.sheets import sheet
 from crossclaw.cli.tables import ago, pairs, table
 from crossclaw.client.peer import ADMIN, READ, WRITE, GatewayPeer
 from crossclaw.domain.clock import SystemClock
+from crossclaw.domain.states import State
 
 _HEAD = ("session", "kind", "name", "state", "tokens", "updated")
 _PAGE = 200  # rows of one call for the table
@@ -120,11 +122,7 @@ def _state(row: dict[str, Any]) -> str:
         return "unreadable"
     if row.get("agentGone"):
         return "agent gone"
-    lane: dict[str, Any] | None = row.get("lane")
-    if lane is None:
-        return "idle"
-    behind = lane.get("queued", 0)
-    return f"{lane['status']} +{behind}" if behind else str(lane["status"])
+    return convert(row.get("standing") or {"name": "idle"}, State).text
 
 
 def _short(tokens: int) -> str:

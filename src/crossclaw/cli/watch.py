@@ -141,6 +141,7 @@ class Watcher:
         self._began: dict[str, int] = {}
         self._kinds: dict[str, str] = {}
         self._names: dict[str, str] = {}
+        self._standings: dict[str, dict[str, Any]] = {}
 
     async def begin(self) -> list[WatchLine]:
         """What is under way already."""
@@ -163,6 +164,8 @@ class Watcher:
             began = payload["data"].get("startedAt") or payload["ts"]
             _remember(self._began, payload["runId"], began)
             return await self.arrived()
+        if standing := payload["data"].get("standing"):
+            _remember(self._standings, payload["runId"], standing)
         return []
 
     async def arrived(self) -> list[WatchLine]:
@@ -188,7 +191,9 @@ class Watcher:
         state, run_id, key = payload["state"], payload["runId"], payload["sessionKey"]
         words = message_text(payload.get("message"))
         at = (payload.get("message") or {}).get("timestamp") or _now_ms()
-        told = payload.get("errorMessage") or ("(silence)" if is_silent(words) else f"“{words}”")
+        standing = self._standings.pop(run_id, {})
+        reason = standing.get("why") or payload.get("errorMessage")
+        told = reason or ("(silence)" if is_silent(words) else f"“{words}”")
         if run_id.startswith(_WITHOUT_RUN):
             quoted = _one_line(told)
             return WatchLine(at, self._short(key), "receives", quoted, "message", key, text=words)
@@ -198,7 +203,7 @@ class Watcher:
         return WatchLine(
             at,
             self._short(key),
-            _STATES[state],
+            standing.get("name") or _STATES[state],
             took + _one_line(told),
             event="ended",
             key=key,
@@ -228,11 +233,12 @@ class Watcher:
 
     def _tool(self, payload: dict[str, Any]) -> list[WatchLine]:
         data, key = payload["data"], payload["sessionKey"]
-        failed = data.get("phase") == "result"
-        if data.get("phase") == "update" or (failed and not data.get("isError")):
+        failed, standing = data.get("phase") == "result", data.get("standing") or {}
+        if data.get("phase") == "update" or (failed and not (data.get("isError") or standing)):
             return []
         name = data["name"]
-        words = f"{name} failed" if failed else progress_line(name, data.get("args"))
+        why = f": {_one_line(standing['why'])}" if standing.get("why") else ""
+        words = f"{name} failed{why}" if failed else progress_line(name, data.get("args"))
         return [
             WatchLine(
                 payload["ts"],

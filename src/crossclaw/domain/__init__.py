@@ -28,6 +28,7 @@ __all__ = [
     "sessions",
     "sight",
     "spawns",
+    "states",
     "suspects",
     "tools",
     "untrusted",

@@ -7,6 +7,7 @@ import msgspec
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Entry
+from crossclaw.domain.states import State
 
 
 class RunAccepted(msgspec.Struct, frozen=True):
@@ -70,6 +71,8 @@ class ToolEnded(msgspec.Struct, frozen=True):
     name: str
     is_error: bool
     duration_ms: int
+    standing: State = State("ok")
+    """How the call ended: a program that failed is no error of the tool."""
 
 
 class EntryAppended(msgspec.Struct, frozen=True):

@@ -51,6 +51,10 @@ class Session(msgspec.Struct, frozen=True):
     queue_debounce_ms: int | None = None
     queue_cap: int | None = None
     queue_drop: str | None = None
+    last_run_id: str | None = None
+    """The run that ended last, how it ended and why; runs that only speak of another one count when they fail."""
+    last_status: str | None = None
+    last_error: str | None = None
     unreadable: bool = False
     """Its stored form is damaged: it is shown in lists, and nothing else."""
 

@@ -101,7 +101,8 @@ def _announced(spawn: Spawn, outcome: Outcome) -> SpawnReport:
     sections = split_sections(reply)
     result, notes = ("" if words in CONTROL_TOKENS else words for words in sections)
     if any(sections) and not (result or notes):
-        return SpawnReport("", posted=False)  # a token, be it under a heading
+        # A token, be it under a heading. What went wrong is the runtime's to say, whatever the child wishes.
+        return SpawnReport("", task.error or "", posted=False)
     return SpawnReport(result or _words(task), "; ".join(filter(None, [notes, task.error])))
 
 
@@ -143,9 +144,10 @@ def report_text(status: SpawnStatus, report: SpawnReport, stats: str) -> str:
     return "\n".join([*lines, "", stats])
 
 
-def note_text(spawn: Spawn, status: SpawnStatus) -> str:
+def note_text(spawn: Spawn, status: SpawnStatus, reason: str = "") -> str:
     """What stands in the parent's transcript when the child asked for silence."""
-    return f"The sub-agent {spawn.name!r} has ended. Status: {status}. It had nothing to announce."
+    why = f" Reason: {reason.strip()}." if reason.strip() and status != "success" else ""
+    return f"The sub-agent {spawn.name!r} has ended. Status: {status}.{why} It had nothing to announce."
 
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,6 +21,7 @@ from crossclaw.domain.messages import (
     UserMessage,
 )
 from crossclaw.domain.sessions import Entry
+from crossclaw.domain.states import call_state
 from crossclaw.ledger.contract import Ledger
 from crossclaw.sessions.fitting import beginning_of, fitting, role_of, with_small_media
 from crossclaw.sessions.rows import UNREADABLE, is_unreadable
@@ -73,7 +74,7 @@ def short_wire_message(entry: Entry, size: int) -> dict[str, Any]:
     }
     if isinstance(message, ToolResultMessage):
         call = {"toolCallId": message.tool_use_id, "toolName": message.tool_name}
-        return {**wire, **call, "isError": message.is_error}
+        return {**wire, **call, "isError": message.is_error, **_standing_of_call(message)}
     if isinstance(message, UserMessage) and message.provenance is not None:
         wire["provenance"] = msgspec.to_builtins(message.provenance)
     return wire
@@ -154,10 +155,17 @@ def _tool_result(message: ToolResultMessage, at: int) -> dict[str, Any]:
         "content": _result_blocks(message.content),
         "isError": message.is_error,
         "timestamp": message.timestamp or at,
+        **_standing_of_call(message),
     }
     if message.duration_ms is not None:
         wire["durationMs"] = message.duration_ms
     return wire
+
+
+def _standing_of_call(message: ToolResultMessage) -> dict[str, Any]:
+    """Said of a call that failed: `isError` is the tool's own word, a program's exit code is not in it."""
+    state = call_state(message.tool_name, message.content, is_error=message.is_error)
+    return {} if state.name == "ok" else {"standing": msgspec.to_builtins(state)}
 
 
 def wire_usage(usage: Usage) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from crossclaw.domain.exchanges import CONTROL_TOKENS, is_silent
 from crossclaw.domain.jobs import beyond_heartbeat
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Run, RunKind
+from crossclaw.domain.states import end_state
 from crossclaw.gateway.messages import text_message
 
 SEQ_AN_EPOCH = 1_000_000  # events of a run between two restarts; its `seq` goes on above them
@@ -149,6 +150,8 @@ class RunEvents:
             "isError": event.is_error,
             "durationMs": event.duration_ms,
         }
+        if event.standing.name != "ok":
+            data["standing"] = msgspec.to_builtins(event.standing)
         return [self._agent("tool", data, now_ms, tools_only=True)]
 
     def compacting(self, event: CompactionPhase, now_ms: int) -> list[RunEvent]:
@@ -255,6 +258,8 @@ def _end_data(run: Run) -> dict[str, Any]:
         data = {"phase": "error", "error": run.error or "the run failed"}
     elif run.status != "ok":
         data["aborted"] = True
+    if run.status != "ok":
+        data["standing"] = msgspec.to_builtins(end_state(run.status, run.error))
     if run.started_at is not None:
         data["startedAt"] = run.started_at
     if run.ended_at is not None:

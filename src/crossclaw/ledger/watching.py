@@ -8,6 +8,7 @@ import msgspec
 
 from crossclaw.domain.sessions import Entry, Session
 from crossclaw.domain.sight import Sight
+from crossclaw.domain.states import State
 
 RUNS_MAX = 5_000  # of one look; an hour of a busy house, and about a megabyte on the wire
 REQUEST_CHARS = 400  # of a request in a list
@@ -36,6 +37,8 @@ class SeenRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     source: str | None = None
     """The key of the session that brought it about; None when a person, a clock or a hook did."""
     error: str | None = None
+    standing: State | None = None
+    """None when it ended well."""
 
 
 class SeenWait(msgspec.Struct, frozen=True, rename="camel"):
@@ -57,6 +60,8 @@ class SeenSpawn(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel")
     outcome: str | None = None
     ended_at: int | None = None
     announced_at: int | None = None
+    standing: State | None = None
+    """None when it ended well."""
 
 
 class SeenExchange(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -71,6 +76,9 @@ class SeenExchange(msgspec.Struct, frozen=True, omit_defaults=True, rename="came
     created_at: int
     turn: int = 0
     ended_at: int | None = None
+    announce: str | None = None
+    standing: State | None = None
+    """What is under way of it; of one that is over, the first of its runs that did not end well. None when all did."""
 
 
 class SeenDelivery(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -83,6 +91,8 @@ class SeenDelivery(msgspec.Struct, frozen=True, omit_defaults=True, rename="came
     created_at: int
     updated_at: int
     error: str | None = None
+    standing: State | None = None
+    """None when it has arrived."""
 
 
 class Lane(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -93,6 +103,8 @@ class Lane(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     since: int
     queued: int = 0
     waits_for: tuple[str, ...] = ()
+    asks: str | None = None
+    """What a person has to allow before it goes on."""
 
 
 class Page(msgspec.Struct, frozen=True):

@@ -39,6 +39,7 @@ class _Heard:
     def __init__(self) -> None:
         self.calls = 0
         self.last = anyio.current_time()
+        self.came = False
 
 
 class GuestPresence:
@@ -54,11 +55,20 @@ class GuestPresence:
         """While a guest's call is under way, it is there."""
         heard = self._heard.setdefault(key, _Heard())
         heard.calls += 1
+        heard.came = True
         try:
             yield
         finally:
             heard.calls -= 1
             heard.last = anyio.current_time()
+
+    def is_here(self, key: SessionKey, *, has_message: bool) -> bool:
+        """Whether it has called, and not too long ago."""
+        heard = self._heard.get(key)
+        if heard is None or not heard.came:
+            return False
+        patience_s = AT_WORK_S if has_message else AWAY_S
+        return heard.calls > 0 or anyio.current_time() - heard.last < patience_s
 
     async def watch_over(self, asked: "GuestRun") -> None:
         """Give a run up whose guest is away. Every message gets the time, and also that which it has

@@ -86,6 +86,12 @@ class Guests:
         )
         await self._ledger.do(EnsureSession(new=new, at=self._clock.now_ms()))
 
+    def is_here(self, key: SessionKey) -> bool:
+        """Whether somebody is likely to answer in a guest's session."""
+        asked = self._asked.get(key)
+        in_hand = asked is not None and asked.handed_over
+        return self._presence.is_here(key, has_message=in_hand)
+
     # ── the run's side ─────────────────────────────────────────────────────────────────────────
 
     async def execute(self, run: Run, progress: WordsSoFar) -> Ending:

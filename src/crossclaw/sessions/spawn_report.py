@@ -111,7 +111,7 @@ class Announces:
             return ops
         status = spawn.status or "error"
         if not report.posted:
-            words = note_text(spawn, status)
+            words = note_text(spawn, status, report.notes)
             return [*ops, self._tell(spawn, parent, words, at, shown=False)]
         words = await self._words(spawn, status, report, run)
         wakes = spawn.wakes and self._config.agents.defaults.subagents.wake_parent

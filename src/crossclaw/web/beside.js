@@ -20,6 +20,7 @@ import {
 import { STUCK } from "./holdups.js";
 
 const LISTED = 40;
+const UNDER_WAY = new Set(["queued", "running", "waiting", "needs approval"]);
 
 export function tellInWords(map) {
   if (!map.side) return;
@@ -69,7 +70,7 @@ function holdup(map, { key, waiting, since, circle }, now) {
       "span",
       { cls: "what" },
       circle ? `and ${who} wait for each other` : `${who} ${waiting.size === 1 ? "waits" : "wait"} for it · `,
-      !circle && stateMark(map.nodes.get(key)?.row.lane),
+      !circle && stateMark(map.nodes.get(key)?.row.standing),
     ),
   );
 }
@@ -98,9 +99,7 @@ function busyList(map, now) {
             h(
               "span",
               { cls: "what" },
-              wait
-                ? stateMark({ status: "waiting", waitsFor: [wait.targetKey] })
-                : stateMark({ status: "running" }),
+              stateMark(wait ? { name: "waiting", waitsFor: [wait.targetKey] } : map.nodes.get(run.key)?.row.standing || run.standing),
             ),
           ),
         );
@@ -118,7 +117,7 @@ function about(map, { row }) {
       "dl",
       { cls: "facts" },
       h("dt", null, "State"),
-      h("dd", null, stateMark(row.lane)),
+      h("dd", null, stateMark(row.standing, true)),
       h("dt", null, "Tokens"),
       h("dd", null, count(row.tokens || 0)),
       h("dt", null, "Cost"),
@@ -165,8 +164,8 @@ function flow(run, now) {
         "span",
         { cls: "what" },
         run.kind,
-        run.status !== "ok" || !run.endedAt
-          ? `, ${run.endedAt && !["ok", "error", "timeout", "aborted"].includes(run.status) ? "ended" : run.status}`
+        run.standing && !(run.endedAt && UNDER_WAY.has(run.standing.name))
+          ? h("span", null, " · ", stateMark(run.standing, true))
           : "",
       ),
     ),

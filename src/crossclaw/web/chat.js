@@ -126,7 +126,7 @@ export class Chat extends Part {
     if (row.model) facts.push(h("span", null, row.model), h("span", null, `${tokens(row.tokens)} tokens`));
     if (row.costUsd) facts.push(h("span", null, cost(row.costUsd)));
     if (row.budget) facts.push(h("span", { title: row.budget.text }, `budget: ${row.budget.text}`));
-    fill(this.about, row.archivedAt ? h("span", null, "archived") : stateMark(row.lane), facts);
+    fill(this.about, row.archivedAt ? h("span", null, "archived") : row.standing && stateMark(row.standing, true), facts);
     this.showShut(row);
     this.composer.hidden = Boolean(this.reading.missing || row.archivedAt || row.agentGone);
   }

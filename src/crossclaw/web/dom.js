@@ -201,43 +201,47 @@ export function letter(name, hue = name) {
   return element;
 }
 
-/** What goes on in a session, as a word and a sentence. */
-export function stateOf(lane) {
-  if (!lane) return { name: "idle", text: "idle" };
-  const behind = lane.queued ? `, ${lane.queued} queued` : "";
-  if (lane.status === "waiting" || lane.waitsFor?.length) {
-    return {
-      name: "waiting",
-      text: `waits for ${(lane.waitsFor || []).map(nameOfKey).join(", ") || "a run"}${behind}`,
-    };
-  }
-  if (lane.status === "queued") return { name: "queued", text: `${lane.queued} queued` };
-  return { name: "running", text: `running${behind}` };
+// What the gateway says of sessions, runs, exchanges, children, jobs and deliveries (domain/states.py): one set of
+// words, and a colour for each.
+const COLOURS = {
+  failed: "bad",
+  "timed out": "bad",
+  "over budget": "bad",
+  uncertain: "unsure",
+  "needs approval": "unsure",
+  stopped: "stopped",
+};
+const OK = { name: "ok" };
+
+/** How it stands; what ended well says nothing. */
+export const standingOf = (row) => row?.standing || OK;
+export const isBad = (standing) => COLOURS[standing?.name] === "bad" || standing?.name === "uncertain";
+
+/** As a colour and a sentence. */
+export function stateOf(standing) {
+  const { name, queued, waitsFor, why } = standing || OK;
+  const behind = queued && name !== "queued" ? `, ${queued} queued` : "";
+  if (name === "waiting")
+    return { name, text: `waits for ${(waitsFor || []).map(nameOfKey).join(", ") || why || "a run"}${behind}` };
+  if (name === "queued") return { name, text: queued ? `${queued} queued` : "queued" };
+  return { name: COLOURS[name] || name, text: `${name}${behind}` };
 }
 
-export function stateMark(lane) {
-  const state = stateOf(lane);
+/** @param {{name: string, why?: string} | undefined} standing @param {boolean} [withWhy] */
+export function stateMark(standing, withWhy = false) {
+  const state = stateOf(standing);
+  const why = standing?.name === "waiting" ? null : standing?.why;
   return h(
     "span",
-    { cls: "state", data: { state: state.name } },
+    { cls: "state", data: { state: state.name }, title: why },
     h("i", { cls: "dot", "aria-hidden": "true" }),
-    state.text,
+    withWhy && why ? `${state.text}: ${oneLine(why, 200)}` : state.text,
   );
 }
 
-export function statusMark(status) {
-  const name =
-    {
-      ok: "ok",
-      error: "bad",
-      timeout: "bad",
-      aborted: "stopped",
-      running: "running",
-      waiting: "waiting",
-      queued: "queued",
-    }[status] || "idle";
-  return h("span", { cls: "state", data: { state: name } }, h("i", { cls: "dot", "aria-hidden": "true" }), status);
-}
+/** Of what is no run: a health, a channel. */
+export const plainMark = (name, text = name) =>
+  h("span", { cls: "state", data: { state: name } }, h("i", { cls: "dot", "aria-hidden": "true" }), text);
 
 // ── links ───────────────────────────────────────────────────────────────────────────────────
 

@@ -10,11 +10,13 @@ import {
   face,
   fill,
   h,
+  isBad,
   lasted,
   letter,
   nameOfKey,
   oneLine,
-  statusMark,
+  stateOf,
+  stateMark,
   timeOf,
   to,
 } from "./dom.js";
@@ -73,21 +75,18 @@ class Exchange extends Part {
       }),
       { tokens: 0, cost: 0 },
     );
-    const end =
-      trace.endedAt ||
-      Math.max(trace.createdAt, ...trace.steps.map(({ run }) => run.endedAt || run.startedAt || run.createdAt));
     const drawn = [
       h(
         "header",
         null,
         h("h2", null, `${nameOfKey(trace.requester)} → ${nameOfKey(trace.target)}`),
-        statusMark(trace.state === "over" || trace.endedAt ? "ok" : "running"),
+        stateMark(trace.standing, true),
       ),
       chainOf(began, trace.steps[0]?.run),
       figures([
         ["Kind", trace.kind],
         ["Began", `${timeOf(trace.createdAt)}`],
-        ["Took", lasted(end - trace.createdAt)],
+        ["Took", trace.endedAt ? lasted(trace.endedAt - trace.createdAt) : "under way"],
         ["Rounds", trace.kind === "send" ? `${trace.turn || 0} of ${trace.turnsMax || 0}` : "–"],
         ["Tokens", count(spent.tokens)],
         ["Cost", cost(spent.cost)],
@@ -150,7 +149,7 @@ function stepsOf(trace, lanes) {
         at: run.endedAt,
         from: run.key,
         to: other,
-        kind: run.status === "ok" ? "reply" : run.status,
+        kind: run.standing ? run.standing.name : "reply",
         text: step.reply || run.error || "",
         answer: true,
         silent: SILENT.has(step.reply?.trim()),
@@ -202,13 +201,13 @@ function outcomeOf({ outcome, state }) {
 
 function stepElement(step, index, lanes, open, began) {
   const [a, b] = [Math.max(0, lanes.indexOf(step.from)), Math.max(0, lanes.indexOf(step.to))];
-  const bad = ["error", "timeout", "aborted"].includes(step.run?.status) || step.kind === "failed";
+  const bad = isBad(step.run?.standing) || step.run?.standing?.name === "stopped" || step.kind === "failed";
   const facts = step.spent
     ? [
         step.run.endedAt && lasted(step.run.endedAt - (step.run.startedAt || step.run.createdAt)),
         `${count(step.spent.inputTokens + step.spent.outputTokens)} tokens`,
         step.spent.costUsd && cost(step.spent.costUsd),
-        step.run.status !== "ok" && step.run.status,
+        step.run.standing && stateOf(step.run.standing).text,
       ]
         .filter(Boolean)
         .join(" · ")

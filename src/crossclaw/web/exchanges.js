@@ -1,6 +1,6 @@
 // @ts-check
 // Exchanges: who asked whom, newest first.
-import { Part, dayOf, debounce, empty, fill, h, nameOfKey, oneLine, plural, statusMark, to, whenOf } from "./dom.js";
+import { Part, dayOf, debounce, empty, fill, h, isBad, nameOfKey, oneLine, plural, stateMark, to, whenOf } from "./dom.js";
 import { complain, house } from "./house.js";
 import { t } from "./language.js";
 import { Lost, wire } from "./wire.js";
@@ -43,10 +43,11 @@ class Exchanges extends Part {
                 "span",
                 { cls: "meta" },
                 each.kind === "spawn" ? "spawn" : each.turn ? plural(each.turn, "round") : "send",
-                statusMark(each.state === "over" || each.endedAt ? "ok" : "running"),
+                stateMark(each.standing),
                 h("time", { title: dayOf(each.createdAt) }, whenOf(each.createdAt)),
               ),
               h("span", { cls: "text" }, oneLine(each.request, 220)),
+              isBad(each.standing) && h("span", { cls: "text problem" }, oneLine(each.standing.why || each.standing.name, 220)),
             ),
           ),
         ),

@@ -98,7 +98,7 @@ function point(map, event) {
   fill(
     map.tip,
     h("b", null, nameOf(row)),
-    h("span", null, `${stateOf(row.lane).text} · ${tokens(row.tokens)} tokens · ${cost(row.costUsd)}`),
+    h("span", null, `${stateOf(row.standing).text} · ${tokens(row.tokens)} tokens · ${cost(row.costUsd)}`),
   );
   map.tip.style.left = `${Math.min(event.offsetX + 14, map.canvas.clientWidth - 240)}px`;
   map.tip.style.top = `${event.offsetY + 16}px`;

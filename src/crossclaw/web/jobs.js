@@ -1,6 +1,6 @@
 // @ts-check
 // Cron jobs: when they run next, what came of the last times, and a form for a new one.
-import { dayOf, empty, fill, h, lasted, statusMark, timeOf } from "./dom.js";
+import { dayOf, empty, fill, h, lasted, stateMark, timeOf } from "./dom.js";
 import { plainList } from "./controls.js";
 import { complain, notice } from "./house.js";
 import { wire } from "./wire.js";
@@ -40,7 +40,7 @@ export class Jobs {
         h("small", null, makerOf(job)),
         log,
       ),
-      last && statusMark(last),
+      last && stateMark(job.state.standing),
       !job.enabled && h("small", null, "off"),
       wire.offers("cron.run") &&
         h(
@@ -100,7 +100,7 @@ export class Jobs {
       const { entries = [] } = await wire.call("cron.runs", { id: job.id, limit: LOG_RUNS });
       const told = entries.map((each) => [
         h("time", null, `${dayOf(each.ts || each.runAtMs)}, ${timeOf(each.ts || each.runAtMs)}`),
-        statusMark(each.status || "?"),
+        stateMark(each.standing),
         h("span", null, each.summary || each.error || ""),
       ]);
       fill(log, told.length ? told.map((cells) => h("li", null, cells)) : h("li", null, "It has not run yet."));

@@ -182,7 +182,7 @@ export class MapView extends Part {
   go(key) {
     this.chosen = key;
     const node = this.nodes.get(key);
-    this.picked.textContent = node ? `${nameOf(node.row)}, ${stateOf(node.row.lane).text}` : "";
+    this.picked.textContent = node ? `${nameOf(node.row)}, ${stateOf(node.row.standing).text}` : "";
     this.list();
     wake(this);
   }
@@ -219,7 +219,7 @@ export class MapView extends Part {
     for (const run of this.known.values()) if (!run.endedAt && !open.has(run.runId)) run.endedAt = seen.ts;
     const busy = new Set(seen.open.map((run) => run.key));
     for (const node of this.nodes.values())
-      if (node.row.lane && !busy.has(node.row.key)) node.row = { ...node.row, lane: undefined };
+      if (node.row.lane && !busy.has(node.row.key)) node.row = { ...node.row, lane: undefined, standing: undefined };
     this.open_ = seen.open;
     this.waits = seen.waits;
     this.holdups = holdupsOf(seen.waits);

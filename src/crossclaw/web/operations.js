@@ -1,7 +1,7 @@
 // @ts-check
 // Operations: how the house is, who is connected, channels, config, logs, cron jobs. What the gateway does
 // not offer is not shown.
-import { Part, ago, cost, count, debounce, fill, h, lasted, statusMark, to } from "./dom.js";
+import { Part, ago, cost, count, debounce, fill, h, lasted, plainMark, to } from "./dom.js";
 import { keepingFocus, plainList } from "./controls.js";
 import { house } from "./house.js";
 import { t } from "./language.js";
@@ -84,7 +84,7 @@ class Operations extends Part {
     const [health, status] = await Promise.all([wire.call("health"), wire.call("status")]);
     const uptime = (house.hello?.snapshot?.uptimeMs || 0) + performance.now() - (house.helloAt || 0);
     const pairs = [
-      ["State", statusMark(health.ok ? "ok" : "error")],
+      ["State", plainMark(health.ok ? "ok" : "bad", health.ok ? "ok" : "failed")],
       ["Version", house.hello?.server?.version || "?"],
       ["Sessions", h("a", { href: "#/sessions" }, count(status.sessions?.count ?? 0))],
       ["Model", status.model || "–"],
@@ -166,7 +166,7 @@ class Operations extends Part {
             channelLabels?.[name] || name,
             state.lastError && h("small", { cls: "problem" }, state.lastError),
           ),
-          statusMark(state.running ? "running" : state.configured ? "stopped" : "off"),
+          plainMark(state.running ? "running" : state.configured ? "stopped" : "off"),
         ];
       }),
     );

@@ -1,6 +1,6 @@
 // @ts-check
 // The list beside the chat.
-import { Part, agentOf, ago, empty, face, fill, h, iconButton, nameOf, stateMark, to } from "./dom.js";
+import { Part, agentOf, ago, empty, face, fill, h, iconButton, isBad, nameOf, stateMark, to } from "./dom.js";
 import { complain, house } from "./house.js";
 import { wire } from "./wire.js";
 
@@ -115,7 +115,7 @@ class Recent extends Part {
 function aboutOf(row) {
   if (row.archivedAt) return "archived";
   if (row.agentGone) return "agent gone";
-  if (row.lane) return stateMark(row.lane);
+  if (row.lane || isBad(row.standing)) return stateMark(row.standing, true);
   return house.lastWords(row.key) || (row.updatedAt ? "nothing said yet" : "not yet talked to");
 }
 

@@ -13,8 +13,9 @@ import {
   lasted,
   nameOfKey,
   oneLine,
+  stateOf,
   pretty,
-  statusMark,
+  stateMark,
   textOf,
   timeOf,
   to,
@@ -65,7 +66,7 @@ class Run extends Part {
         "header",
         null,
         h("h2", null, `${nameOfKey(run.key)} · ${run.kind}`),
-        statusMark(run.status),
+        stateMark(run.standing, true),
         run.exchangeId && h("a", { cls: "button", href: to.exchange(run.exchangeId) }, "Exchange"),
         h("a", { cls: "button", href: to.chat(run.key) }, "Chat"),
         h("button", { type: "button", onclick: () => copy(location.href) }, "Copy link"),
@@ -94,7 +95,7 @@ class Run extends Part {
                 "a",
                 { href: to.run(each.runId) },
                 h("span", { cls: "route" }, `${nameOfKey(each.key)} · ${each.kind}`),
-                h("span", { cls: "meta" }, statusMark(each.status), timeOf(each.createdAt)),
+                h("span", { cls: "meta" }, stateMark(each.standing), timeOf(each.createdAt)),
               ),
             ),
           ),
@@ -154,7 +155,7 @@ function timeline(trace, opened) {
       moment(
         run.endedAt,
         "Ended",
-        run.status,
+        stateOf(run.standing).text,
         run.error && h("p", { cls: "problem" }, run.error),
         run.status === "ok" ? "" : "bad",
       ),
@@ -231,7 +232,7 @@ function callElement(call, result, opened) {
     {
       cls: "tool",
       open: opened.has(call.id),
-      data: { state: message ? (message.isError ? "bad" : "ok") : "running", call: call.id },
+      data: { state: message ? (message.standing ? "bad" : "ok") : "running", call: call.id },
     },
     h(
       "summary",
@@ -241,7 +242,7 @@ function callElement(call, result, opened) {
       h(
         "span",
         { cls: "time" },
-        message ? `${message.isError ? "failed · " : ""}${lasted(message.durationMs)}` : "under way",
+        message ? `${message.standing ? `${message.standing.why || "failed"} · ` : ""}${lasted(message.durationMs)}` : "under way",
       ),
     ),
     h(

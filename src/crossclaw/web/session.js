@@ -231,7 +231,7 @@ const twice = (word) => [word, word];
 
 function facts(row) {
   const pairs = [
-    ["State", row.archivedAt ? `archived ${dayOf(row.archivedAt)}, ${timeOf(row.archivedAt)}` : stateMark(row.lane)],
+    ["State", row.archivedAt ? `archived ${dayOf(row.archivedAt)}, ${timeOf(row.archivedAt)}` : stateMark(row.standing, true)],
     [
       "Kind",
       row.spawnedBy
@@ -245,8 +245,9 @@ function facts(row) {
     ["Session id", h("code", null, row.sessionId)],
   ];
   if (row.budget) pairs.splice(-2, 0, ["Budget", row.budget.text]);
-  if (row.lane)
-    pairs.splice(1, 0, ["Run", h("a", { href: to.run(row.lane.runId) }, `since ${timeOf(row.lane.since)}`)]);
+  const { runId, since } = row.standing || {};
+  if (runId)
+    pairs.splice(1, 0, [row.lane ? "Run" : "Last run", h("a", { href: to.run(runId) }, `${row.lane ? "since " : ""}${timeOf(since)}`)]);
   return h(
     "dl",
     { cls: "facts" },

@@ -310,7 +310,7 @@ class Sessions extends Part {
           ? h("span", { cls: "silent" }, "archived")
           : row.agentGone || row.unreadable
             ? h("span", { cls: "silent" }, row.unreadable ? "unreadable" : "agent gone")
-            : stateMark(row.lane),
+            : stateMark(row.standing, true),
       kind: row.spawnedBy ? "child" : row.kind,
       channel: channelOf(row),
       model: row.model,

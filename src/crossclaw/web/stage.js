@@ -105,7 +105,7 @@ function settle(map) {
 function statesAt(map, time) {
   const states = new Map();
   if (map.live) {
-    for (const [key, node] of map.nodes) if (node.row.lane) states.set(key, stateOf(node.row.lane).name);
+    for (const [key, node] of map.nodes) if (node.row.lane) states.set(key, stateOf(node.row.standing).name);
     return states;
   }
   for (const run of map.runs) {

@@ -231,8 +231,9 @@ export class Transcript {
     const line = this.calls.get(callId),
       result = this.results.get(callId);
     if (!line || !result) return;
-    line.dataset.state = result.isError ? "bad" : "ok";
-    line.querySelector(".time").textContent = `${result.isError ? "failed · " : ""}${lasted(result.durationMs)}`;
+    const failed = result.standing || (result.isError ? { name: "failed" } : null);
+    line.dataset.state = failed ? "bad" : "ok";
+    line.querySelector(".time").textContent = `${failed ? `${oneLine(failed.why || failed.name, 60)} · ` : ""}${lasted(result.durationMs)}`;
     line.querySelector(".out").textContent = textOf(result) || "(nothing)";
   }
 

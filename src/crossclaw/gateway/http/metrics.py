@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.events import Event, RunAccepted, RunEnded, ToolEnded
+from crossclaw.domain.states import end_state
 from crossclaw.door.dispatch import Door
 from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller
@@ -50,11 +51,13 @@ class EventCounter:
             case RunAccepted():
                 self.accepted += 1
             case RunEnded(run=run):
-                self.ended[run.kind, run.status] += 1
+                ok = run.status == "ok"
+                standing = "ok" if ok else end_state(run.status, run.error).name
+                self.ended[run.kind, run.status, standing] += 1
                 if run.started_at is not None and run.ended_at is not None:
                     self.seconds[run.kind] += run.ended_at - run.started_at
-            case ToolEnded(is_error=is_error):
-                self.tools["error" if is_error else "ok"] += 1
+            case ToolEnded(standing=standing):
+                self.tools[standing.name] += 1
             case _:
                 pass
 
@@ -113,7 +116,9 @@ def _samples(meter: EventCounter, health: dict[str, Any]) -> list[MetricSamples]
         ),
         _gauge(longest, "The longest stall", watchdog.longest_s),
         _count("crossclaw_runs_accepted", "Runs accepted", meter.accepted),
-        MetricSamples("crossclaw_runs_ended", "Runs that ended", meter.ended, ("kind", "status")),
+        MetricSamples(
+            "crossclaw_runs_ended", "Runs that ended", meter.ended, ("kind", "status", "standing")
+        ),
         _by("kind", "crossclaw_runs_seconds", "Time that ended runs took", seconds),
         _by("outcome", "crossclaw_tool_calls", "Tool calls that ended", meter.tools),
         _gauge("crossclaw_runs_under_way", "Runs at work now", meter.runs_under_way()),

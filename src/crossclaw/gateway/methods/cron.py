@@ -25,6 +25,7 @@ from crossclaw.domain.jobs import (
     Tick,
     WakeMode,
 )
+from crossclaw.domain.states import tick_state
 from crossclaw.door.registry import Caller, NoParams, Params, Result, method
 from crossclaw.schedule.jobs import Jobs
 from crossclaw.sessions.arrivals import begin_authority
@@ -329,6 +330,7 @@ def _state(job: Job, latest: Any) -> dict[str, Any]:
             "lastStatus": last.status,
             "lastError": last.summary if last.status == "error" else None,
             "lastDurationMs": _duration_ms(last),
+            "standing": _standing(last),
         }
     return {name: value for name, value in state.items() if value is not None}
 
@@ -349,8 +351,13 @@ def _entry(tick: Tick) -> dict[str, Any]:
         "sessionKey": tick.key,
         "runAtMs": tick.at,
         "durationMs": _duration_ms(tick),
+        "standing": _standing(tick),
     }
     return {name: value for name, value in entry.items() if value is not None}
+
+
+def _standing(tick: Tick) -> Any:
+    return msgspec.to_builtins(tick_state(tick.status, tick.summary, run_id=tick.run_id))
 
 
 def _duration_ms(tick: Tick) -> int | None:

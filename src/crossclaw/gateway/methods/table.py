@@ -9,6 +9,7 @@ from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.keys import SessionKey, known_kinds
 from crossclaw.domain.sessions import Session
+from crossclaw.domain.states import IDLE, State, end_state, lane_state
 from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.methods.sessions import SEARCH_CHARS_MAX
@@ -47,6 +48,8 @@ class TableRow(Result, frozen=True):
     context_used: int
     cost_usd: float
     model: str
+    standing: State
+    """What goes on, else how its last run ended."""
     overrides: dict[str, str]
     """What was set on this session: model, thinkingLevel, verboseLevel, sendPolicy."""
     label: str | None = None
@@ -77,7 +80,9 @@ class SessionTable:
         clock: Clock,
         model_of: Callable[[str, str | None], str],
         is_gone: Callable[[SessionKey], bool],
+        guest_is_here: Callable[[SessionKey], bool],
     ) -> None:
+        self._guest_is_here = guest_is_here
         self._is_gone = is_gone
         self._watching = watching
         self._resolver = resolver
@@ -120,6 +125,27 @@ class SessionTable:
         lanes = await self._watching.lanes([session.key.text for session in sessions])
         return [self._row(session, lanes.get(session.key.text)) for session in sessions]
 
+    def _standing(self, session: Session, lane: Lane | None) -> State:
+        if lane is not None:
+            return lane_state(
+                session.key,
+                lane.status,
+                behind=lane.queued,
+                waits_for=lane.waits_for,
+                asks=lane.asks,
+                since=lane.since,
+                run_id=lane.run_id,
+                guest_is_here=self._guest_is_here(session.key),
+            )
+        if session.last_status is None:
+            return IDLE
+        return end_state(
+            session.last_status,
+            session.last_error,
+            since=session.updated_at,
+            run_id=session.last_run_id,
+        )
+
     def _row(self, session: Session, lane: Lane | None) -> TableRow:
         return TableRow(
             key=shown_key(session.key),
@@ -139,6 +165,7 @@ class SessionTable:
             spawned_by=session.spawned_by,
             overrides=_overrides(session),
             lane=lane,
+            standing=self._standing(session, lane),
             archived_at=session.archived_at,
             agent_gone=self._is_gone(session.key),
             unreadable=session.unreadable,

@@ -10,6 +10,7 @@ from crossclaw.domain.exchanges import Exchange
 from crossclaw.domain.messages import AssistantMessage, Usage, UserMessage, words_of
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Entry
+from crossclaw.domain.states import UNDER_WAY, State, exchange_state
 from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.messages import short_wire_message, waiting_message, wire_message
@@ -103,6 +104,8 @@ class ExchangeTrace(Result, frozen=True):
     announce: str | None = None
     ended_at: int | None = None
     spawn: SeenSpawn | None = None
+    standing: State | None = None
+    """None when all of it went well."""
 
 
 class Trace:
@@ -264,6 +267,7 @@ def _of_exchange(exchange: Exchange, steps: list[TraceStep]) -> ExchangeTrace:
         created_at=exchange.created_at,
         ended_at=exchange.ended_at,
         steps=steps,
+        standing=_standing(exchange.state, steps, exchange.announce),
     )
 
 
@@ -278,4 +282,18 @@ def _of_spawn(spawn: SeenSpawn, steps: list[TraceStep]) -> ExchangeTrace:
         ended_at=spawn.ended_at,
         spawn=spawn,
         steps=steps,
+        standing=_standing(spawn.state, steps),
     )
+
+
+def _standing(state: str, steps: list[TraceStep], announce: str | None = None) -> State | None:
+    told = [step.run.standing for step in steps if step.run.standing is not None]
+    bad = [each for each in told if each.name not in UNDER_WAY]
+    current = [each for each in told if each.name in UNDER_WAY]
+    found = exchange_state(
+        over=state == "over",
+        worst=bad[0] if bad else None,
+        current=current[-1] if current else None,
+        announce=announce,
+    )
+    return None if found.name == "ok" else found

@@ -62,6 +62,7 @@ MIGRATIONS = (
     Migration(13, "agreed_tools"),
     Migration(14, "media", move_media),
     Migration(15, "channel_cursors"),
+    Migration(16, "outcomes"),
 )
 VERSION = MIGRATIONS[-1].number
 

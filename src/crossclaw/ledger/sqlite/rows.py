@@ -32,7 +32,7 @@ SESSION = (
     "archived_at, model, thinking, verbose, send_policy, input_tokens, output_tokens, total_tokens, "
     "context_tokens, cost_usd, system_sent, aborted_last_run, "
     "last_channel, last_to, last_account_id, last_thread_id, compactions, authority, queue_mode, "
-    "queue_debounce_ms, queue_cap, queue_drop"
+    "queue_debounce_ms, queue_cap, queue_drop, last_run_id, last_status, last_error"
 )
 
 
@@ -40,12 +40,12 @@ def session_of(row: Row) -> Session:
     """By position, in the order of the struct's fields: a list has hundreds of rows."""
     if not (isinstance(row[3], int) and isinstance(row[4], int) and isinstance(row[1], str)):
         raise msgspec.ValidationError("a session without a key or a time")
-    channel, to, account_id, thread_id, compactions, bound, *queue = row[21:]
+    channel, to, account_id, thread_id, compactions, bound, *rest = row[21:]
     address = Address(channel, to, account_id, thread_id) if channel and to else None
     key = key_of(row[1], row[0])
     flags = bool(row[19]), bool(row[20])
     bound = bound_of(bound)
-    fields: list[Any] = [key, *row[2:19], *flags, address, compactions, bound, *queue]
+    fields: list[Any] = [key, *row[2:19], *flags, address, compactions, bound, *rest]
     return Session(*fields)
 
 

@@ -10,6 +10,7 @@ from crossclaw.domain.keys import SessionKey, key_of
 from crossclaw.domain.messages import Message, UserMessage, decode_message, encode_message
 from crossclaw.domain.runs import NewRun, Run
 from crossclaw.domain.sessions import NewEntry
+from crossclaw.domain.states import WHY_CHARS_MAX
 from crossclaw.ledger.operations import (
     LANE_RUNS_MAX,
     Dedupe,
@@ -41,6 +42,7 @@ from crossclaw.ledger.sqlite.writer import Transaction
 
 _BY_ID = f"SELECT {RUN} FROM runs WHERE run_id = ?"
 _OPEN = "ended_at IS NULL"
+_BESIDE = ("announce", "compact", "command")
 _ENDED = "UPDATE runs SET status = ?, reply = ?, error = ?, ended_at = ?, owner = NULL"
 
 
@@ -57,8 +59,8 @@ def submit(transaction: Transaction, op: Submit) -> Submitted:
     not_before = op.at + queue.wait_ms() if waiting and queue else 0
     db.execute(
         "INSERT INTO runs (agent_id, run_id, key, session_id, kind, status, plan, authority, "
-        "cause, hops, exchange_id, account_id, created_at, not_before) "
-        "VALUES (?,?,?,?,?,'queued',?,?,?,?,?,?,?,?)",
+        "cause, hops, exchange_id, account_id, created_at, not_before, root) "
+        "VALUES (?,?,?,?,?,'queued',?,?,?,?,?,?,?,?,?)",
         (
             agent_id,
             new.run_id,
@@ -73,6 +75,7 @@ def submit(transaction: Transaction, op: Submit) -> Submitted:
             new.cause.purse and new.cause.purse.account_id,
             op.at,
             not_before,
+            new.cause.chain[0] if new.cause.chain else None,
         ),
     )
     if new.message is not None:
@@ -199,11 +202,28 @@ def end(transaction: Transaction, run_id: str, epoch: int, op: EndRun | EndOpenR
     if run.cause.purse is not None:
         settle(transaction, run_id, Amount())  # a call that was cut off holds nothing back
     db.execute("DELETE FROM waits WHERE run_id = ?1 OR target_run_id = ?1", (run_id,))
-    db.execute(
-        "UPDATE sessions SET updated_at = ?, aborted_last_run = ?, system_sent = 1 WHERE key = ?",
-        (op.at, outcome.status == "aborted", run.key.text),
-    )
+    _mark_session(transaction, run, op)
     return [run, *_end_merged(transaction, run_id, op)]
+
+
+def _mark_session(transaction: Transaction, run: Run, op: EndRun | EndOpenRun) -> None:
+    """How its last run ended stands on the session. An announce, a compaction or a command that went well says
+    nothing of the run before it."""
+    outcome, beside = op.outcome, run.kind in _BESIDE and op.outcome.status == "ok"
+    transaction.db.execute(
+        "UPDATE sessions SET updated_at = ?1, aborted_last_run = ?2, system_sent = 1, "
+        "last_run_id = iif(?3, last_run_id, ?4), last_status = iif(?3, last_status, ?5), "
+        "last_error = iif(?3, last_error, ?6) WHERE key = ?7",
+        (
+            op.at,
+            outcome.status == "aborted",
+            beside,
+            run.run_id,
+            outcome.status,
+            outcome.error and outcome.error[:WHY_CHARS_MAX],
+            run.key.text,
+        ),
+    )
 
 
 def _end_merged(transaction: Transaction, run_id: str, op: EndRun | EndOpenRun) -> list[Run]:

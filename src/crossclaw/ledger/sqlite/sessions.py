@@ -245,7 +245,8 @@ def reset_session(transaction: Transaction, op: ResetSession) -> Session:
     )
     row = transaction.get(
         "UPDATE sessions SET session_id = ?, updated_at = ?, input_tokens = 0, output_tokens = 0, "
-        "total_tokens = 0, cost_usd = 0, compactions = 0, system_sent = 0, aborted_last_run = 0 "
+        "total_tokens = 0, cost_usd = 0, compactions = 0, system_sent = 0, aborted_last_run = 0, "
+        "last_run_id = NULL, last_status = NULL, last_error = NULL "
         f"WHERE key = ? RETURNING {SESSION}",
         (op.session_id, op.at, op.key.text),
     )

@@ -4,9 +4,20 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 import apsw
+import msgspec
+from msgspec.structs import replace
 
+from crossclaw.domain.runs import Outcome
 from crossclaw.domain.sessions import Entry, Session
 from crossclaw.domain.sight import Sight
+from crossclaw.domain.states import (
+    UNDER_WAY,
+    State,
+    delivery_state,
+    end_state,
+    exchange_state,
+    run_state,
+)
 from crossclaw.ledger.sqlite.damage import read_rows
 from crossclaw.ledger.sqlite.rows import (
     ENTRY,
@@ -56,13 +67,13 @@ _SPAWN = (
 
 _SENDS = (
     "SELECT x.exchange_id, 'send', x.requester_key, x.target_key, x.state, "
-    "substr(x.request, 1, ?1), x.created_at, x.turn, x.ended_at FROM runs r "
+    "substr(x.request, 1, ?1), x.created_at, x.turn, x.ended_at, x.announce FROM runs r "
     "JOIN exchanges x ON x.run_id = r.run_id WHERE r.exchange_id IS NOT NULL AND r.kind = 'send' "
     "AND x.requester_key IS NOT NULL ORDER BY r.id DESC LIMIT ?2"
 )
 _SPAWNS = (
     "SELECT s.child_key, 'spawn', s.parent_key, s.child_key, s.state, substr(s.task, 1, ?1), "
-    "s.created_at, 0, s.ended_at FROM spawns s ORDER BY s.created_at DESC LIMIT ?2"
+    "s.created_at, 0, s.ended_at, NULL FROM spawns s ORDER BY s.created_at DESC LIMIT ?2"
 )
 
 
@@ -131,11 +142,7 @@ class SqliteWatching:
         )
 
     async def exchanges(self, *, limit: int) -> list[SeenExchange]:
-        values = (REQUEST_CHARS, limit)
-        # By the numbers of their first runs: those are in the order of time, ids are not.
-        found = await self._all(_SENDS, values, lambda row: SeenExchange(*row))
-        found += await self._all(_SPAWNS, values, lambda row: SeenExchange(*row))
-        return sorted(found, key=lambda each: -each.created_at)[:limit]
+        return await self._scan(lambda db: _exchanges(db, limit))
 
     async def waits(self, *, limit: int = RUNS_MAX) -> list[SeenWait]:
         sql = (
@@ -149,11 +156,11 @@ class SqliteWatching:
             f"{_SPAWN} WHERE ended_at IS NULL OR ended_at >= ?1 OR created_at >= ?1 "
             "ORDER BY created_at DESC LIMIT ?2"
         )
-        return await self._all(sql, (since, limit), lambda row: SeenSpawn(*row))
+        return await self._all(sql, (since, limit), _spawn)
 
     async def find_spawn(self, name: str) -> SeenSpawn | None:
         sql = f"{_SPAWN} WHERE child_key = ?1 OR run_id = ?1"
-        found = await self._all(sql, (name,), lambda row: SeenSpawn(*row))
+        found = await self._all(sql, (name,), _spawn)
         return found[0] if found else None
 
     async def entries_of_run(self, session_id: str, run_id: str) -> list[Entry]:
@@ -165,7 +172,7 @@ class SqliteWatching:
             "SELECT run_id, channel, chat, text, state, attempt, created_at, updated_at, error "
             "FROM outbox WHERE key = ? AND run_id = ? ORDER BY id"
         )
-        return await self._all(sql, (key, run_id), lambda row: SeenDelivery(*row))
+        return await self._all(sql, (key, run_id), _delivery)
 
     async def _all(
         self,
@@ -183,7 +190,75 @@ def _json(values: Sequence[str]) -> str:
 
 
 def _seen(row: tuple[Any, ...]) -> SeenRun:
-    return SeenRun(**dict(zip(SeenRun.__struct_fields__, row, strict=True)))
+    status, error = row[5], row[14]
+    standing = None if status == "ok" else run_state(status, error)
+    return SeenRun(**dict(zip(SeenRun.__struct_fields__, (*row, standing), strict=True)))
+
+
+def _spawn(row: tuple[Any, ...]) -> SeenSpawn:
+    return replace(SeenSpawn(*row), standing=_unless_ok(spawn_standing(row[4], row[7])))
+
+
+def _delivery(row: tuple[Any, ...]) -> SeenDelivery:
+    return replace(SeenDelivery(*row), standing=_unless_ok(delivery_state(row[4], row[8], row[5])))
+
+
+def _unless_ok(state: State) -> State | None:
+    return None if state.name == "ok" else state
+
+
+def spawn_standing(state: str, outcome: str | None) -> State:
+    """Of a child, by what is stored of its task."""
+    if outcome is None:
+        return State("running") if state != "over" else State("ok")
+    try:
+        ended = msgspec.json.decode(outcome, type=Outcome)
+    except msgspec.MsgspecError:
+        return end_state("error", "its stored form is damaged; crossclaw doctor names it")
+    return end_state(ended.status, ended.error)
+
+
+def _exchanges(db: apsw.Connection, limit: int) -> list[SeenExchange]:
+    # By the numbers of their first runs: those are in the order of time, ids are not.
+    values = (REQUEST_CHARS, limit)
+    found: list[SeenExchange] = []
+    for sql in (_SENDS, _SPAWNS):
+        found += read_rows(db, "runs", sql, values, lambda row: SeenExchange(*row))
+    newest = sorted(found, key=lambda each: -each.created_at)[:limit]
+    runs = _runs_of(db, newest)
+    return [replace(each, standing=_standing(each, runs.get(each.id, []))) for each in newest]
+
+
+def _runs_of(db: apsw.Connection, exchanges: list[SeenExchange]) -> dict[str, list[Any]]:
+    """Status, reason and id of their runs, and whom those wait for."""
+    ids = (_json([each.id for each in exchanges]),)
+    runs: dict[str, list[Any]] = {}
+    for name, *run in db.execute(
+        "SELECT coalesce(s.child_key, r.exchange_id), r.status, r.error, r.run_id, "
+        "(SELECT json_group_array(target_key) FROM waits w WHERE w.run_id = r.run_id) "
+        "FROM json_each(?) e LEFT JOIN spawns s ON s.child_key = e.value "
+        "JOIN runs r ON r.exchange_id = e.value OR r.run_id = s.run_id ORDER BY r.id",
+        ids,
+    ):
+        runs.setdefault(str(name), []).append(run)
+    return runs
+
+
+def _standing(exchange: SeenExchange, runs: list[Any]) -> State | None:
+    states = [
+        run_state(status, error, waits_for=msgspec.json.decode(waits), run_id=run_id)
+        for status, error, run_id, waits in runs
+    ]
+    bad = [each for each in states if each.is_bad or each.name == "stopped"]
+    current = [each for each in states if each.name in UNDER_WAY]
+    return _unless_ok(
+        exchange_state(
+            over=exchange.state == "over",
+            worst=bad[0] if bad else None,
+            current=current[-1] if current else None,
+            announce=exchange.announce,
+        )
+    )
 
 
 def _seen_damaged(row: tuple[Any, ...]) -> SeenRun:
