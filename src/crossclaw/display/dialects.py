@@ -263,8 +263,99 @@ class WhatsApp(ChatDialect):
         return "-" if number is None else f"{number}."
 
 
+SIGNAL_MARKS: dict[Style, tuple[str, str]] = {
+    "bold": ("\ufdd0", "\ufdd1"),
+    "italic": ("\ufdd2", "\ufdd3"),
+    "strike": ("\ufdd4", "\ufdd5"),
+    "code": ("\ufdd6", "\ufdd7"),
+}
+"""Characters that Unicode keeps free for such uses; no text has them."""
+_SIGNAL_NO_MARK = re.compile("[\ufdd0-\ufdef]")
+
+
 class Signal(ChatDialect):
+    """Signal takes a text, and beside it ranges with styles: the channel makes those out of the marks."""
+
     name = "signal"
+    marks: ClassVar[dict[Style, tuple[str, str]]] = {
+        style: marks for style, marks in SIGNAL_MARKS.items() if style != "code"
+    }
+
+    def length(self, text: str) -> int:
+        return super().length(_SIGNAL_NO_MARK.sub("", text))
+
+    def escape(self, text: str) -> str:
+        return _SIGNAL_NO_MARK.sub("", text)
+
+    def code(self, text: str) -> str:
+        return self.escape(text).join(SIGNAL_MARKS["code"])
+
+    def fence(self, code: Code) -> str:
+        return self.code(code.text)
+
+
+class MatrixHtml(ChatDialect):
+    """The HTML that Matrix clients show; what stands in it besides is escaped."""
+
+    name = "matrix"
+    chars_max = 8_000  # with the plain text beside it, of at most three bytes a character, far below 64 KiB
+    marks: ClassVar[dict[Style, tuple[str, str]]] = {
+        "bold": ("<strong>", "</strong>"),
+        "italic": ("<em>", "</em>"),
+        "strike": ("<del>", "</del>"),
+    }
+
+    def block(self, block: Block) -> str:
+        match block:
+            case Paragraph(words=words):
+                return f"<p>{self.line(words)}</p>"
+            case Items():
+                return self._list(block)
+            case TableBlock():
+                return self._rows(block)
+            case ThematicBreak():
+                return "<hr>"
+            case _:
+                return super().block(block)
+
+    def escape(self, text: str) -> str:
+        return html.escape(text, quote=False).replace("\n", "<br>")
+
+    def code(self, text: str) -> str:
+        return f"<code>{html.escape(text, quote=False)}</code>"
+
+    def fence(self, code: Code) -> str:
+        language = f' class="language-{html.escape(code.language)}"' if code.language else ""
+        return f"<pre><code{language}>{html.escape(code.text, quote=False)}</code></pre>"
+
+    def link(self, text: str, words: str, href: str) -> str:
+        return f'<a href="{html.escape(href)}">{text}</a>'
+
+    def heading(self, level: int, words: Sequence[StyledText]) -> str:
+        return f"<h{min(level, 6)}>{self.line(words)}</h{min(level, 6)}>"
+
+    def quote(self, text: str) -> str:
+        return f"<blockquote>{text}</blockquote>"
+
+    def _list(self, items: Items) -> str:
+        inner = "".join(f"<li>{self._item(blocks, items.tight)}</li>" for blocks in items.items)
+        if items.first is None:
+            return f"<ul>{inner}</ul>"
+        start = "" if items.first == 1 else f' start="{items.first}"'
+        return f"<ol{start}>{inner}</ol>"
+
+    def _item(self, blocks: Sequence[Block], tight: bool) -> str:
+        if tight and len(blocks) == 1 and isinstance(blocks[0], Paragraph):
+            return self.line(blocks[0].words)
+        return "".join(map(self.block, blocks))
+
+    def _rows(self, table: TableBlock) -> str:
+        head = "".join(f"<th>{self.line(cell)}</th>" for cell in table.head)
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{self.line(cell)}</td>" for cell in row) + "</tr>"
+            for row in table.rows
+        )
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
 class IMessage(ChatDialect):
@@ -285,5 +376,6 @@ DIALECTS: dict[str, ChatDialect] = {
     dialect.name: dialect
     for dialect in (
         PLAIN, TelegramHtml(), TelegramMarkdown(), Discord(), WhatsApp(), Signal(), IMessage(),
+        MatrixHtml(),
     )
 }  # fmt: skip
