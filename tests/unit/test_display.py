@@ -260,7 +260,12 @@ def test_a_terminal_shows_raw_html_and_where_links_lead() -> None:
         ("whatsapp", ["*Title*", "*bold _and italic_ words*", "~old~", "link (https://x.y/a_b)"]),
         (
             "signal",
-            ["• nested", "> quoted", "\ufdd0bold \ufdd2and italic\ufdd3 words\ufdd1", '\ufdd6x = "```"\ufdd7'],
+            [
+                "• nested",
+                "> quoted",
+                "\ufdd0bold \ufdd2and italic\ufdd3 words\ufdd1",
+                '\ufdd6x = "```"\ufdd7',
+            ],
         ),
         (
             "matrix",

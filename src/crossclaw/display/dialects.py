@@ -298,7 +298,9 @@ class MatrixHtml(ChatDialect):
     """The HTML that Matrix clients show; what stands in it besides is escaped."""
 
     name = "matrix"
-    chars_max = 8_000  # with the plain text beside it, of at most three bytes a character, far below 64 KiB
+    chars_max = (
+        8_000  # with the plain text beside it, of at most three bytes a character, far below 64 KiB
+    )
     marks: ClassVar[dict[Style, tuple[str, str]]] = {
         "bold": ("<strong>", "</strong>"),
         "italic": ("<em>", "</em>"),

@@ -1,0 +1,47 @@
+"""Tests marked `real` speak with real servers and other people's programs: `make channels` installs those and runs all; a
+test that it skips is one that failed. `make test` leaves them out."""
+
+import os
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from tests.channels.synapse import Synapse, open_synapse
+
+REAL = os.environ.get("CROSSCLAW_CHANNELS") == "real"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if REAL:
+        return
+    real = [item for item in items if item.get_closest_marker("real")]
+    if real:
+        config.hook.pytest_deselected(items=real)
+        items[:] = [item for item in items if item not in real]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[Any]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if REAL and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"make channels skips nothing: {report.longrepr}"
+    return report
+
+
+@pytest.fixture
+def anyio_backend(
+    request: pytest.FixtureRequest, anyio_backend: tuple[str, dict[str, Any]]
+) -> tuple[str, dict[str, Any]]:
+    """Other people's servers do not know of a clock that jumps."""
+    name, _ = anyio_backend
+    return (name, {}) if request.node.get_closest_marker("real") else anyio_backend
+
+
+@pytest.fixture(scope="session")
+def synapse(tmp_path_factory: pytest.TempPathFactory) -> Generator[Synapse]:
+    with open_synapse(tmp_path_factory.mktemp("synapse")) as server:
+        yield server
