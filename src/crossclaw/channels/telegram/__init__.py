@@ -1,0 +1,1 @@
+"""Telegram, by the Bot API: long polling or a webhook, one bot an account."""

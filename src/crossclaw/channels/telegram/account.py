@@ -1,0 +1,306 @@
+"""One Telegram bot: asks for updates or is called with them, sends pieces, types, reacts, edits."""
+
+import hmac
+import logging
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.abc
+import anyio.to_thread
+import msgspec
+
+from crossclaw.channels.contract import (
+    AccountFacts,
+    ChannelAccount,
+    ChannelHost,
+    Piece,
+    WebhookAnswer,
+    WebhookRequest,
+)
+from crossclaw.channels.telegram.client import (
+    BotCallRefused,
+    TelegramClient,
+    delivery_error,
+)
+from crossclaw.channels.telegram.manifest import read_target
+from crossclaw.channels.telegram.reading import (
+    GENERAL,
+    ChatMoved,
+    ReadingBot,
+    Skipped,
+    read_update,
+)
+from crossclaw.channels.telegram.settings import WEBHOOK_SECRET, TelegramSettings
+from crossclaw.channels.telegram.updates import TelegramUpdate, UpdateNumber
+from crossclaw.domain.addresses import Address, Attachment
+from crossclaw.domain.errors import (
+    AccountBroken,
+    ChannelDown,
+    CrossclawError,
+    DeliveryError,
+)
+from crossclaw.domain.secret import Secret
+
+log = logging.getLogger(__name__)
+
+CURSOR_KEPT_MS = 6 * 86_400_000
+"""After a week without updates Telegram numbers them anew, from anywhere; what an older offset would confirm may be new
+messages. Telegram keeps updates for a day, so without an offset nothing old comes again."""
+TIMEOUT_S = 30.0
+FIRST_LOOK_BACK_MS = 5 * 60_000
+"""What was written to a bot before its very first start is answered if it is no older than this."""
+TOKEN_CHARS_MAX = 1_000  # a token has some fifty
+PHOTO_BYTES_MAX = 10 * 2**20
+_AS_PHOTO = frozenset({"image/jpeg", "image/png", "image/webp"})
+
+
+class TelegramCursor(msgspec.Struct, frozen=True):
+    offset: int
+    at: int
+
+
+async def open_account(settings: TelegramSettings, host: ChannelHost) -> "TelegramAccount":
+    token = await _read_token(settings)
+    http = host.http.open(
+        settings.api_url, timeout_s=settings.timeout_seconds or TIMEOUT_S, proxy=settings.proxy
+    )
+    return TelegramAccount(settings, host.account_id, TelegramClient(http, token), token)
+
+
+async def _read_token(settings: TelegramSettings) -> Secret:
+    """A file that is named and not there means no token, not another one: two bots must not be mixed up."""
+    text = settings.bot_token.reveal() if settings.bot_token else ""
+    if settings.token_file:
+        text = await anyio.to_thread.run_sync(_read_file, settings.token_file)
+    number, _, secret = text.strip().partition(":")
+    if not (number.isdecimal() and secret):
+        raise AccountBroken(
+            "this is no bot token; it looks like 123456:ABC… and comes from @BotFather"
+        )
+    return Secret(text.strip())
+
+
+def _read_file(name: str) -> str:
+    path = Path(name).expanduser()
+    try:
+        with path.open() as file:
+            return file.read(TOKEN_CHARS_MAX)
+    except (OSError, UnicodeDecodeError) as error:
+        raise AccountBroken(f"tokenFile cannot be read: {path}: {error}") from None
+
+
+class TelegramAccount(ChannelAccount):
+    def __init__(
+        self, settings: TelegramSettings, account_id: str, client: TelegramClient, token: Secret
+    ) -> None:
+        self._settings = settings
+        self._account_id = account_id
+        self._client = client
+        self._bot_id = int(token.reveal().partition(":")[0])
+        self._reader: ReadingBot | None = None
+        self._host: ChannelHost | None = None
+        self._receiving = anyio.Lock()
+        """One update after the other, also when Telegram calls us twice at once."""
+
+    # ── what arrives ───────────────────────────────────────────────────────────────────────────
+
+    async def serve(
+        self,
+        host: ChannelHost,
+        *,
+        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        facts = await self.probe()
+        self._host = host
+        if self._settings.webhook_url:
+            await self._client.set_webhook(self._settings.webhook_url, self._webhook_secret())
+            host.connected(facts)
+            task_status.started()
+            await anyio.sleep_forever()
+        await self._client.delete_webhook()
+        host.connected(facts)
+        task_status.started()
+        await self._poll(host)
+
+    async def probe(self) -> AccountFacts:
+        me = await self._client.get_me()
+        self._reader = ReadingBot(me.id, me.username, self._account_id)
+        return AccountFacts(id=str(me.id), name=f"@{me.username}" if me.username else me.name)
+
+    async def _poll(self, host: ChannelHost) -> None:
+        cursor = await self._load_cursor(host)
+        not_before = 0 if cursor else host.now_ms() - FIRST_LOOK_BACK_MS
+        while True:
+            if cursor is not None and host.now_ms() - cursor.at > CURSOR_KEPT_MS:
+                cursor = None
+            updates = await self._client.get_updates(cursor.offset if cursor else None)
+            host.heard()
+            for raw in updates:
+                cursor = await self._take(host, raw, cursor, not_before)
+
+    async def _take(
+        self, host: ChannelHost, raw: msgspec.Raw, cursor: TelegramCursor | None, not_before: int
+    ) -> TelegramCursor | None:
+        """The update is stored or decided against; then, and not before, the offset moves past it."""
+        try:
+            number = msgspec.json.decode(raw, type=UpdateNumber).update_id
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise ChannelDown(
+                "an update without a number; Telegram cannot be told to go on"
+            ) from None
+        if cursor is not None and number < cursor.offset:
+            log.warning("telegram numbers its updates anew, from %s", number)
+        await self._receive(host, raw, not_before)
+        moved = TelegramCursor(number + 1, host.now_ms())
+        await host.save_cursor(self._cursor_name, msgspec.json.encode(moved).decode())
+        return moved
+
+    async def _receive(
+        self, host: ChannelHost, raw: msgspec.Raw | bytes, not_before: int = 0
+    ) -> None:
+        assert self._reader is not None, "serve asks first who we are"
+        try:
+            update = msgspec.json.decode(raw, type=TelegramUpdate)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            log.warning("a telegram update that cannot be read is passed over: %s", error)
+            return
+        read = read_update(update, self._reader)
+        match read:
+            case Skipped(why=why):
+                log.debug("telegram update %s: %s", update.update_id, why)
+            case ChatMoved(old=old, new=new):
+                log.warning("the telegram group %s has the id %s from now on", old, new)
+            case _ if (read.at_ms or 0) < not_before:
+                log.info("a message from before the first start is not answered")
+            case _:
+                async with self._receiving:
+                    await host.receive(read)
+
+    @property
+    def _cursor_name(self) -> str:
+        return f"updates of bot {self._bot_id}"
+
+    async def _load_cursor(self, host: ChannelHost) -> TelegramCursor | None:
+        text = await host.load_cursor(self._cursor_name)
+        return msgspec.json.decode(text, type=TelegramCursor) if text else None
+
+    async def fetch(self, what: Attachment, limit: int) -> bytes:
+        return await self._client.download(what.id, limit)
+
+    # ── being called ───────────────────────────────────────────────────────────────────────────
+
+    def _webhook_secret(self) -> Secret:
+        secret = self._settings.webhook_secret
+        if secret is None or not WEBHOOK_SECRET.fullmatch(secret.reveal()):
+            raise AccountBroken(
+                "webhookUrl needs a webhookSecret of 1 to 256 letters, digits, _ or -: without it anybody could "
+                "speak as Telegram"
+            )
+        return secret
+
+    async def webhook(self, request: WebhookRequest) -> WebhookAnswer:
+        if not self._settings.webhook_url or self._host is None or self._reader is None:
+            return WebhookAnswer(status=404)
+        shown = request.headers.get("x-telegram-bot-api-secret-token", "")
+        if not hmac.compare_digest(shown.encode(), self._webhook_secret().reveal().encode()):
+            return WebhookAnswer(status=401)
+        self._host.heard()
+        await self._receive(self._host, request.body)
+        return WebhookAnswer()
+
+    # ── what goes out ──────────────────────────────────────────────────────────────────────────
+
+    async def send(self, piece: Piece) -> str | None:
+        where = self._where(piece.address)
+        if piece.reply_to is not None and piece.reply_to.isdecimal():
+            where["reply_parameters"] = {
+                "message_id": int(piece.reply_to),
+                "allow_sending_without_reply": True,
+            }
+        if piece.media is not None:
+            return _id_of(await self._send_media(piece, where))
+        if not self._settings.link_preview:
+            where["link_preview_options"] = {"is_disabled": True}
+        return _id_of(await self._send_text("sendMessage", piece, where))
+
+    async def _send_text(self, method: str, piece: Piece, where: dict[str, Any]) -> Any:
+        """Refused as it is written, it goes once more without marks: a refusal means that nothing was shown."""
+        try:
+            params = {**where, "text": piece.formatted, "parse_mode": "HTML"}
+            return await self._client.send(method, params)
+        except BotCallRefused as refused:
+            if refused.refusal.is_not_modified:
+                return None
+        try:
+            return await self._client.send(method, {**where, "text": piece.text})
+        except BotCallRefused as refused:
+            raise delivery_error(refused.refusal) from None
+
+    async def _send_media(self, piece: Piece, where: dict[str, Any]) -> Any:
+        media = piece.media
+        assert media is not None
+        is_photo = media.mime in _AS_PHOTO and len(media.data) <= PHOTO_BYTES_MAX
+        field = {"image": "photo" if is_photo else "document", "video": "video"}.get(
+            media.kind, "document"
+        )
+        if media.kind == "audio":
+            field = "voice" if media.mime in ("audio/ogg", "audio/opus") else "audio"
+        ways = [field, "document"] if field != "document" else ["document"]
+        for way in ways:  # a picture that Telegram cannot process still goes as a file
+            for caption in _captions(piece):
+                try:
+                    return await self._client.upload(
+                        f"send{way.title()}", way, media, {**where, **caption}
+                    )
+                except BotCallRefused as error:
+                    refused = error.refusal
+        raise delivery_error(refused)
+
+    def _where(self, address: Address, *, typing: bool = False) -> dict[str, Any]:
+        target = read_target(address.to)
+        if target is None:
+            raise DeliveryError(
+                f"{address.to!r} is no Telegram chat: use its number, @name or t.me/name"
+            )
+        chat: int | str = target.to if target.to.startswith("@") else int(target.to)
+        thread = address.thread_id or target.thread_id
+        where: dict[str, Any] = {"chat_id": chat}
+        if thread is not None and thread.isdecimal() and (typing or thread != GENERAL):
+            where["message_thread_id"] = int(thread)
+        return where
+
+    async def show_typing(self, where: Address) -> None:
+        params = {**self._where(where, typing=True), "action": "typing"}
+        await self._try("sendChatAction", params)
+
+    async def react(self, where: Address, message_id: str, emoji: str, *, on: bool = True) -> None:
+        params: dict[str, Any] = {
+            "chat_id": self._where(where)["chat_id"],
+            "message_id": int(message_id.partition(":")[0]),
+            "reaction": [{"type": "emoji", "emoji": emoji}] if on else [],
+        }
+        await self._try("setMessageReaction", params)
+
+    async def _try(self, method: str, params: dict[str, Any]) -> None:
+        """Best effort: what nobody waits for must not disturb anybody."""
+        try:
+            await self._client.send(method, params)
+        except CrossclawError as error:
+            log.debug("telegram %s: %s", method, error)
+
+    async def edit(self, where: Address, platform_id: str, piece: Piece) -> None:
+        params = {"chat_id": self._where(where)["chat_id"], "message_id": int(platform_id)}
+        await self._send_text("editMessageText", piece, params)
+
+
+def _captions(piece: Piece) -> list[dict[str, Any]]:
+    """As it is written, then without marks; none at all where there are no words."""
+    if not piece.text:
+        return [{}]
+    return [{"caption": piece.formatted, "parse_mode": "HTML"}, {"caption": piece.text}]
+
+
+def _id_of(result: Any) -> str | None:
+    number = result.get("message_id") if isinstance(result, dict) else None
+    return str(number) if number is not None else None

@@ -1,0 +1,360 @@
+"""The contract of channels: what every channel does, whatever its platform. A channel passes by naming itself and its fake:
+
+    class TestTelegram(ChannelContract):
+        @pytest.fixture
+        def driver(self) -> TelegramDriver:
+            return TelegramDriver()
+
+A driver is a person's hands and eyes on the platform's side: it says, sees, and makes the platform misbehave. The gateway is a
+real one in virtual time; a start after a crash is made on a copy of its folder. What a driver says about its platform
+(`brings_again`, `knows_keys`) decides what is asked of it.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import anyio
+import anyio.abc
+import pytest
+
+from crossclaw.channels.contract import (
+    ChannelAccount,
+    ChannelHost,
+    GivenChannel,
+    Piece,
+    Received,
+    WebhookAnswer,
+    WebhookRequest,
+)
+from crossclaw.channels.http import HttpClients
+from crossclaw.domain.addresses import Address, Attachment, Inbound
+from crossclaw.domain.errors import StoreFull
+from crossclaw.testing import open_house
+from tests.flows.crashing import crashed_copy
+from tests.flows.test_runs_keep_their_order import Recording
+
+Failure = Literal["not sent", "lost before", "lost after", "later", "never", "gone"]
+"""Of the next send. Not sent: nobody listens. Lost: the connection ends after the request was read, before or after people
+see the message. The others are refusals: try again later, never, and the chat is not to be reached any more."""
+
+QUIET_S = 120.0
+"""In virtual time: whatever was to come has come, retries included."""
+
+
+class Witness:
+    """The gateway's side of one account, as it is, with a look at what became of each message, and a disk that is full
+    on demand."""
+
+    def __init__(self, host: ChannelHost, driver: "ChannelDriver") -> None:
+        self._host, self._driver = host, driver
+        self.http = HttpClients(driver.transport()) if driver.transport() else host.http
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._host, name)
+
+    async def receive(self, inbound: Inbound) -> Received:
+        if self._driver.full_for > 0:
+            self._driver.full_for -= 1
+            raise StoreFull("the disk is full")
+        received = await self._host.receive(inbound)
+        self._driver.received.append(received)
+        return received
+
+
+class HandedOver(GivenChannel):
+    """An account that is opened from its settings when the gateway serves it."""
+
+    def __init__(
+        self, driver: "ChannelDriver", open_it: Callable[[Any], Awaitable[ChannelAccount]]
+    ) -> None:
+        self.name, self.account_id = driver.name, driver.account_id
+        self.settings, self.traits = driver.settings, driver.traits
+        self._driver, self._open = driver, open_it
+        self.account: ChannelAccount | None = None
+
+    async def serve(
+        self,
+        host: ChannelHost,
+        *,
+        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        witness = Witness(host, self._driver)
+        self.account = await self._open(witness)
+        await self.account.serve(witness, task_status=task_status)
+
+    def _opened(self) -> ChannelAccount:
+        assert self.account is not None, "the account is not served yet"
+        return self.account
+
+    async def send(self, piece: Piece) -> str | None:
+        return await self._opened().send(piece)
+
+    def knows_key_for_s(self) -> float:
+        return self._opened().knows_key_for_s() if self.account else self._driver.knows_key_s
+
+    async def show_typing(self, where: Address) -> None:
+        await self._opened().show_typing(where)
+
+    async def react(self, where: Address, message_id: str, emoji: str, *, on: bool = True) -> None:
+        await self._opened().react(where, message_id, emoji, on=on)
+
+    async def edit(self, where: Address, platform_id: str, piece: Piece) -> None:
+        await self._opened().edit(where, platform_id, piece)
+
+    async def fetch(self, what: Attachment, limit: int) -> bytes:
+        return await self._opened().fetch(what, limit)
+
+    async def webhook(self, request: WebhookRequest) -> WebhookAnswer:
+        return await self._opened().webhook(request)
+
+
+class ChannelDriver(ABC):
+    """One platform with one account of ours, and people who write to it."""
+
+    name: ClassVar[str]
+    account_id: str = "default"
+    settings: Any = None
+    """Of the account. Everybody whom the driver lets speak may talk, in groups without a mention too."""
+    traits: Any
+    text_limit: int = 4_000
+    brings_again: ClassVar[bool] = True
+    """The platform brings a message again until it is acknowledged, also to the next process."""
+    knows_key_s: float = 0.0
+    """How long the platform shows a repeated delivery key once."""
+
+    def __init__(self) -> None:
+        self.received: list[Received] = []
+        self.full_for = 0
+        """So many messages find a full disk."""
+
+    def transport(self) -> Any:
+        """What stands for the network of the account; None: the account knows its fake itself."""
+        return None
+
+    @abstractmethod
+    def channel(self) -> GivenChannel:
+        """The account, for one start of the gateway."""
+
+    @asynccontextmanager
+    async def platform(self) -> AsyncGenerator[None]:
+        """What the platform does by itself while a gateway runs, such as posting to its webhook."""
+        yield
+
+    @abstractmethod
+    async def say(self, text: str, *, person: str = "1001", group: str | None = None) -> str:
+        """A person writes; answers the message's id. Does not wait for the gateway."""
+
+    @abstractmethod
+    async def say_again(self, message_id: str) -> None:
+        """The platform brings the same message once more, as platforms do."""
+
+    @abstractmethod
+    async def say_as_us(self, text: str) -> None:
+        """Our own account's words come back, as if somebody had written them."""
+
+    async def say_as_bot(self, text: str) -> bool:
+        """Another bot writes; False: the platform does not tell bots apart."""
+        return False
+
+    @abstractmethod
+    async def bring_hostile(self) -> None:
+        """Payloads that the platform would not send: wrong types, missing parts, deep nesting, odd characters."""
+
+    @abstractmethod
+    def seen(self) -> list[str]:
+        """The texts that people saw, in order, by the platform's own log."""
+
+    @abstractmethod
+    async def wait_seen(self, count: int) -> None: ...
+
+    @abstractmethod
+    def fail_next_send(self, how: Failure) -> None: ...
+
+    @abstractmethod
+    def at_next_effect(self, act: Callable[[], None]) -> None:
+        """Right after people see the next message, and before we hear that they do."""
+
+    def waiting(self) -> int:
+        """Messages that the platform holds because nobody has acknowledged them."""
+        return 0
+
+    def complaints(self) -> list[str]:
+        """What a strict platform found wrong with our requests."""
+        return []
+
+
+@asynccontextmanager
+async def gateway(
+    folder: Path, driver: ChannelDriver, model: Recording | None = None
+) -> AsyncGenerator[Any]:
+    async with (
+        open_house(folder, model or Recording(0.1), channels=[driver.channel()]) as house,
+        driver.platform(),
+    ):
+        yield house
+
+
+async def delivery_states(house: Any, driver: ChannelDriver) -> list[str]:
+    found = [
+        await house.ledger.find_delivery(f"reply:{each.run_id}")
+        for each in driver.received
+        if each.run_id
+    ]
+    return [each.state for each in found if each is not None]
+
+
+class ChannelContract:
+    """Subclass it with a fixture `driver`; the names of the tests are the contract."""
+
+    @pytest.fixture
+    def driver(self) -> ChannelDriver:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def folder(self, tmp_path: Path) -> Path:
+        (tmp_path / "house").mkdir()
+        return tmp_path / "house"
+
+    @pytest.fixture(autouse=True)
+    def nothing_to_complain(self, driver: ChannelDriver) -> Any:
+        yield
+        assert driver.complaints() == []
+
+    # ── what arrives ───────────────────────────────────────────────────────────────────────────
+
+    @pytest.mark.spec("N8", "N9", "B1")
+    async def test_messages_are_answered_once_each_and_in_order_then_acknowledged(
+        self, folder: Path, driver: ChannelDriver
+    ) -> None:
+        async with gateway(folder, driver):
+            for number in range(3):
+                await driver.say(f"m{number}")
+                await driver.wait_seen(number + 1)
+            again = await driver.say("m3")
+            await driver.wait_seen(4)
+            await driver.say_again(again)
+            await anyio.sleep(QUIET_S)
+
+        assert driver.seen() == ["re: m0", "re: m1", "re: m2", "re: m3"]
+        assert driver.waiting() == 0
+
+    @pytest.mark.spec("N8", "B1")
+    async def test_a_restart_answers_what_came_meanwhile_and_nothing_twice(
+        self, folder: Path, driver: ChannelDriver
+    ) -> None:
+        async with gateway(folder, driver):
+            first = await driver.say("before")
+            await driver.wait_seen(1)
+        if driver.brings_again:
+            await driver.say("meanwhile")
+        async with gateway(folder, driver):
+            await driver.say_again(first)
+            await driver.say("after")
+            await driver.wait_seen(3 if driver.brings_again else 2)
+            await anyio.sleep(QUIET_S)
+
+        meanwhile = ["re: meanwhile"] if driver.brings_again else []
+        assert driver.seen() == ["re: before", *meanwhile, "re: after"]
+
+    @pytest.mark.spec("N8", "B1")
+    async def test_a_crash_between_accept_and_reply_loses_nothing_and_doubles_nothing(
+        self, folder: Path, driver: ChannelDriver
+    ) -> None:
+        async with gateway(folder, driver, Recording(100_000.0)):
+            first = await driver.say("important")
+            await anyio.sleep(60)
+            left = crashed_copy(folder)
+        async with gateway(left, driver):
+            await driver.say_again(first)
+            await driver.wait_seen(1)
+            await anyio.sleep(QUIET_S)
+
+        assert driver.seen() == ["re: important"]
+
+    @pytest.mark.spec("N8", "B1")
+    async def test_what_could_not_be_stored_is_not_acknowledged_and_comes_again(
+        self, folder: Path, driver: ChannelDriver
+    ) -> None:
+        if not driver.brings_again:
+            pytest.skip("the platform brings nothing again")
+        driver.full_for = 1
+        async with gateway(folder, driver):
+            await driver.say("one")
+            await driver.say("two")
+            await driver.wait_seen(2)
+            await anyio.sleep(QUIET_S)
+
+        assert driver.seen() == ["re: one", "re: two"]
+        assert driver.waiting() == 0
+
+    @pytest.mark.spec("N8")
+    async def test_hostile_payloads_bring_nothing_down(
+        self, folder: Path, driver: ChannelDriver
+    ) -> None:
+        async with gateway(folder, driver):
+            await driver.say("before")
+            await driver.bring_hostile()
+            await driver.say("after")
+            await driver.wait_seen(2)
+            await anyio.sleep(QUIET_S)
+
+        assert driver.seen() == ["re: before", "re: after"]
+        assert driver.waiting() == 0
+
+    @pytest.mark.spec("N8", "B4")
+    async def test_our_own_words_start_nothing(self, folder: Path, driver: ChannelDriver) -> None:
+        async with gateway(folder, driver):
+            await driver.say_as_us("an echo")
+            await driver.say("a person")
+            await driver.wait_seen(1)
+            await anyio.sleep(QUIET_S)
+
+        assert driver.seen() == ["re: a person"]
+        assert [each.what for each in driver.received].count("accepted") == 1
+
+    # ── what goes out ──────────────────────────────────────────────────────────────────────────
+
+    @pytest.mark.spec("N9", "B2")
+    @pytest.mark.parametrize(
+        ("how", "state", "shown"),
+        [
+            ("not sent", "delivered", 1),
+            ("later", "delivered", 1),
+            ("never", "failed", 0),
+            ("gone", "failed", 0),
+            ("lost before", "uncertain", 0),
+            ("lost after", "uncertain", 1),
+        ],
+    )
+    async def test_a_failed_send_is_settled_by_what_the_failure_means(
+        self, folder: Path, driver: ChannelDriver, how: Failure, state: str, shown: int
+    ) -> None:
+        if state == "uncertain" and driver.knows_key_s:
+            state, shown = "delivered", 1
+        driver.fail_next_send(how)
+        async with gateway(folder, driver) as house:
+            await driver.say("hi")
+            await anyio.sleep(QUIET_S)
+            states = await delivery_states(house, driver)
+
+        assert (states, driver.seen()) == ([state], ["re: hi"] * shown)
+
+    @pytest.mark.spec("N9", "B2")
+    async def test_a_crash_while_sending_shows_nothing_twice(
+        self, folder: Path, driver: ChannelDriver
+    ) -> None:
+        left: list[Path] = []
+        driver.at_next_effect(lambda: left.append(crashed_copy(folder)))
+        async with gateway(folder, driver):
+            await driver.say("hi")
+            await driver.wait_seen(1)
+            await anyio.sleep(10)
+        async with gateway(left[0], driver) as house:
+            await anyio.sleep(QUIET_S)
+            states = await delivery_states(house, driver)
+
+        assert driver.seen() == ["re: hi"]
+        assert states == ["delivered" if driver.knows_key_s else "uncertain"]
