@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 from crossclaw.config import Loaded, load
+from crossclaw.config.agents import ModelChoice
+from crossclaw.config.file import ConfigFile
+from crossclaw.config.load import Unloadable, load_gateway
 from crossclaw.config.source import dotted
 from crossclaw.domain.errors import ConfigInvalid
 
@@ -419,3 +422,97 @@ def test_a_secret_in_place_of_its_section_is_not_told(tmp_path: Path, text: str)
     with pytest.raises(ConfigInvalid, match="expected an object") as refused:
         load(path, {})
     assert "sk-hush" not in str(refused.value)
+
+
+# Variables that are set only where the gateway runs
+
+ELSEWHERE = """{
+  gateway: { auth: { token: "t" } },
+  models: { providers: { mine: { apiKey: "${MINE}", baseUrl: "http://x/v1" } } },
+  mcp: { servers: { files: { command: "x", env: { KEY: { source: "env", id: "FILES" } } } } },
+}"""
+
+
+def token_in(loaded: Loaded) -> str:
+    assert loaded.config.gateway.auth.token is not None
+    return loaded.config.gateway.auth.token.reveal()
+
+
+def test_whoever_only_asks_a_gateway_needs_the_variables_of_its_section_alone(write: Write) -> None:
+    path = write(ELSEWHERE)
+
+    loaded = load(path, {}, to_serve=False)
+    assert loaded.lacking == ("MINE", "FILES")
+    assert token_in(loaded) == "t"
+    assert "the variable MINE is not set" in refusal(path)
+    assert load(path, {"MINE": "a", "FILES": "b"}).lacking == ()
+
+    own = write('{ gateway: { auth: { token: "${OWN}" } } }')
+    for to_serve in (True, False):
+        with pytest.raises(Unloadable, match="the variable OWN is not set") as caught:
+            load(own, {}, to_serve=to_serve)
+        assert caught.value.variables == ("OWN",)
+
+
+def test_the_gateways_section_is_found_in_a_file_with_faults_elsewhere(write: Write) -> None:
+    path = write('{ env: { P: "p" }, gateway: { auth: { token: "${P}" } }, session: { scope: 7 } }')
+    assert token_in(load_gateway(path, {})) == "p"
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        'talk: { apiKey: "${NOWHERE}" }',
+        'hooks: { gmail: { topic: "${NOWHERE}" } }',
+        'hooks: { enabled: false, token: "${NOWHERE}" }',
+        'mcp: { servers: { a: { command: "x", disabled: true, env: { K: "${NOWHERE}" } } } }',
+        'meta: { by: "${NOWHERE}" }',
+        'unheardOfSection: "${NOWHERE}"',
+    ],
+)
+def test_a_variable_in_what_has_no_effect_does_not_stop_the_start(
+    write: Write, section: str
+) -> None:
+    assert load(write(f"{{ {section} }}"), {}).exists
+
+
+def test_a_file_can_be_changed_where_a_variable_of_it_was_missing_before(write: Write) -> None:
+    file = ConfigFile(write(ELSEWHERE), {})
+    file.put(("agents", "list"), [{"id": "main"}])
+    file.save()
+    assert '"main"' in file.path.read_text("utf-8")
+
+    file.put(("cron", "store"), "${ANOTHER}")
+    file.save()  # nobody reads it
+    file.put(("session", "mainKey"), "x")
+    file.put(("logging", "file"), "${ANOTHER}")
+    with pytest.raises(ConfigInvalid, match="ANOTHER"):
+        file.save()
+
+
+def test_the_old_spelling_agent_is_read_as_the_defaults_of_all(write: Write) -> None:
+    path = write(
+        '{\n  agent: { workspace: "~/w", model: { primary: "a/b", fallbacks: ["a/c"] },\n'
+        '    modle: 1 },\n  agents: { defaults: { model: { primary: "x/y" } } },\n}'
+    )
+    text = refusal(path)
+    assert text == f'{path}:3: agents.defaults.modle: unknown key; did you mean "model"?'
+
+    path.write_text(path.read_text("utf-8").replace("modle: 1", ""), "utf-8")
+    loaded = load(path, {})
+    defaults = loaded.config.agents.defaults
+    assert defaults.workspace == "~/w"
+    assert defaults.model == ModelChoice("x/y", ("a/c",))
+    assert "agent: the old spelling of agents.defaults, and read as that" in loaded.warnings
+
+
+def test_a_lock_under_the_old_spelling_is_refused_as_under_the_new(write: Write) -> None:
+    assert "write it as tools" in refusal(write("{ agent: { tools: { deny: ['exec'] } } }"))
+
+
+def test_a_transform_of_a_hook_is_a_warning(write: Write) -> None:
+    mapping = '{ match: { path: "x" }, transform: { module: "./x.js" } }'
+    loaded = load(
+        write(f'{{ hooks: {{ enabled: true, token: "{"t" * 32}", mappings: [{mapping}] }} }}'), {}
+    )
+    assert "hooks.mappings[0].transform: names a module of Node.js" in loaded.warnings[0]

@@ -177,7 +177,7 @@ async def test_a_key_of_the_environment_is_not_sent_to_an_address_from_the_wire(
     loaded = load(tmp_path / "openclaw.json", ENVIRON)
     made = make_providers(loaded.config, None, Outside(environ=ENVIRON, clock=SystemClock()))
     settings_of = made._settings[name]
-    found = made._keys(settings_of, "openai-completions", settings_of.base_url)
+    found = made._keys(settings_of, "openai-completions")
     assert [key for _label, key in found] == [NO_KEY]
 
 
@@ -193,7 +193,7 @@ async def test_no_key_of_many_follows_to_an_address_from_the_wire(tmp_path: Path
     loaded = load(file, ENVIRON)
     made = make_providers(loaded.config, None, Outside(environ=ENVIRON, clock=SystemClock()))
     settings_of = made._settings["mine"]
-    found = made._keys(settings_of, "openai-completions", settings_of.base_url)
+    found = made._keys(settings_of, "openai-completions")
     assert [key for _label, key in found] == [NO_KEY]
 
 
@@ -203,7 +203,7 @@ def keys_sent(folder: Path, name: str) -> list[str]:
     paths = find_paths({"OPENCLAW_STATE_DIR": str(folder)}, folder)
     made = make_providers(loaded.config, paths, Outside(environ=ENVIRON, clock=SystemClock()))
     entry = made._settings[name]
-    return [key for _label, key in made._keys(entry, "openai-completions", entry.base_url)]
+    return [key for _label, key in made._keys(entry, "openai-completions")]
 
 
 async def test_a_key_that_is_taken_out_in_a_second_step_makes_no_room_for_the_environments(

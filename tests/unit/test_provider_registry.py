@@ -4,6 +4,7 @@ import anyio
 import msgspec
 import pytest
 
+from crossclaw.config.providers import KNOWN_AT, Models, model_fault
 from crossclaw.domain.errors import ProviderMissing, ProviderRefused
 from crossclaw.domain.messages import AssistantMessage, Text, ToolUse
 from crossclaw.providers.contract import ModelRequest, Tell, TextPiece, ToolPiece, UserTurn
@@ -31,7 +32,8 @@ def test_a_provider_is_made_once() -> None:
 def test_an_unknown_provider_names_the_known_ones_and_the_setting() -> None:
     with pytest.raises(ProviderMissing) as failure:
         Providers({}, {}).get("acme/model")
-    assert "anthropic, google, local, ollama, openai, rehearsal" in str(failure.value)
+    for name in ("anthropic", "google", "local", "ollama", "openai", "openrouter", "rehearsal"):
+        assert f" {name}," in str(failure.value)
     assert "models.providers.acme" in str(failure.value)
 
 
@@ -39,6 +41,19 @@ def test_an_unknown_provider_names_the_known_ones_and_the_setting() -> None:
 def test_an_address_without_both_halves_says_how_to_write_one(address: str) -> None:
     with pytest.raises(ProviderMissing, match="provider/model"):
         Providers({}, {}).get(address)
+
+
+@pytest.mark.parametrize("name", sorted(KNOWN_AT))
+async def test_a_service_of_openclaw_s_names_needs_only_its_key(name: str) -> None:
+    assert model_fault(Models(), f"{name}/some/model") is None
+    providers = Providers({}, {f"{name.upper()}_API_KEY": "k"})
+    assert providers.key_fault(f"{name}/some/model") is None
+    _provider, model = providers.get(f"{name}/some/model")
+    assert (model, providers._base_url(name)) == ("some/model", KNOWN_AT[name])
+    # Where onboard has written the same address, a key is needed all the same.
+    written = ProviderSettings(name, base_url=KNOWN_AT[name])
+    assert f"{name} needs a key" in str(Providers({name: written}, {}).key_fault(f"{name}/m"))
+    await providers.close()
 
 
 @pytest.mark.parametrize("name", ["anthropic", "openai"])

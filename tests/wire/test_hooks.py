@@ -258,8 +258,19 @@ async def test_hooks_want_a_secret_of_their_own() -> None:
         with pytest.raises(ConfigInvalid, match=text):
             refuse_unsupported(config(**hooks))
     transform = [{"match": {"path": "x"}, "transform": {"module": "./x.js"}}]
-    with pytest.raises(ConfigInvalid, match=r"module of Node\.js"):
-        refuse_unsupported(config(token=HOOK_TOKEN, mappings=transform))
+    refuse_unsupported(config(token=HOOK_TOKEN, mappings=transform))  # it starts, and says so
+
+
+async def test_a_mapping_with_a_transform_is_refused_and_no_other_takes_its_place(
+    tmp_path: Path,
+) -> None:
+    """The module may have been there to leave something out."""
+    first = {"match": {"path": "gmail"}, "transform": {"module": "./filter.js"}}
+    async with opened(tmp_path, mappings=[first], presets=["gmail"]) as open_:
+        answer = await open_.post("/hooks/gmail", {"messages": [{"id": "1", "from": "x"}]})
+    assert answer.status == 501
+    assert "Node.js" in answer.json["error"]
+    assert not open_.provider.seen
 
 
 def mapped_to(key: str) -> dict[str, Any]:

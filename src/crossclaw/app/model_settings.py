@@ -9,7 +9,7 @@ from crossclaw.app.parts import Outside
 from crossclaw.config import Config, Paths
 from crossclaw.config.current import CurrentConfig
 from crossclaw.config.profiles import NamedKey, find_profiles
-from crossclaw.config.providers import APIS, ProviderEntry
+from crossclaw.config.providers import APIS, NEED_KEYS, ProviderEntry
 from crossclaw.config.section import Secrets
 from crossclaw.domain.models import ModelFacts
 from crossclaw.domain.secret import Secret
@@ -22,7 +22,7 @@ def make_providers(config: Config, paths: Paths | None, outside: Outside) -> Pro
     profiles: dict[str, list[NamedKey]] = {}
     if paths is not None:
         profiles = find_profiles(paths.state_dir, config.agents.default_id, config.auth.order)
-    entries = {name: ProviderEntry() for name in ("anthropic", "openai", "google", "ollama")}
+    entries = {name: ProviderEntry() for name in (*NEED_KEYS, "ollama")}
     entries |= config.models.providers
     settings = {
         name: _settings(name, entry, profiles.get(name, []), config)

@@ -21,11 +21,12 @@ from crossclaw.cli.repairs import (
     renames,
 )
 from crossclaw.client.finding import PROBE_S, is_taken, local_port, named_port, served_port
+from crossclaw.config import dotenv
 from crossclaw.config.load import NO_EFFECT, Unloadable
 from crossclaw.config.no_effect import told
 from crossclaw.config.paths import LEGACY_FOLDERS
 from crossclaw.config.profiles import find_profiles
-from crossclaw.config.providers import ProviderEntry, model_fault
+from crossclaw.config.providers import KNOWN_AT, NEED_KEYS, ProviderEntry, model_fault
 from crossclaw.config.token import TOKEN_VARIABLE
 from crossclaw.domain.errors import ConfigInvalid, SandboxMissing, StoreError
 from crossclaw.providers.failures import key_variable
@@ -40,7 +41,6 @@ SQLITE_MIN = (3, 51, 3)  # before it, a WAL reset can lose committed data
 FREE_BYTES_MIN = 200 * 2**20  # a busy day's transcripts; a full disk refuses new work
 DAMAGED_SHOWN_MAX = 20  # a person looks at each
 LISTED_SHOWN_MAX = 10  # models; a name that was meant is seen among them
-_NEED_KEYS = ("anthropic", "openai", "google")
 
 
 class Finding(NamedTuple):
@@ -58,8 +58,11 @@ Check = Callable[[StateLocation], Iterator[Finding]]
 
 def look_at_config() -> Iterator[Finding]:
     try:
-        place = find_place()
+        place = find_place(to_serve=True)
     except ConfigInvalid as error:
+        if isinstance(error, Unloadable) and error.variables:
+            yield _lacking(error)
+            return
         todo = "Fix it; crossclaw config check looks again."
         known = renames(find_unread_place(), error) if isinstance(error, Unloadable) else []
         yield Finding("config", "error", told_whole(error), todo, tuple(known))
@@ -73,10 +76,34 @@ def look_at_config() -> Iterator[Finding]:
         todo = "Nothing is unlocked by them. Leave them, or: crossclaw config unset KEY"
         yield Finding("config", "warning", "\n  ".join([NO_EFFECT, *listed]), todo)
     for line in located_warnings(place):
-        yield Finding(
-            "config", "warning", line, "Fix it or take it out; the gateway starts with it."
-        )
+        yield Finding("config", "warning", line, "Look at it; the gateway starts with it as it is.")
     yield from _private(place, "config", path, 0o600)
+
+
+def _lacking(error: Unloadable) -> Finding:
+    """Variables are often set only where the gateway runs; then nothing is wrong with it."""
+    place = find_unread_place()
+    number, names = served_port(place), ", ".join(dict.fromkeys(error.variables))
+    if number and greets_as_gateway(number):
+        text = f"{place.paths.config_path} is good; not set in this terminal: {names}"
+        todo = f"Nothing, while the gateway runs: it has its own. For all terminals: {place.paths.state_dir}/.env"
+        return Finding("config", "warning", text, todo)
+    todo = f"export {names.split(', ')[0]}=…, or a line of it in {place.paths.state_dir}/.env"
+    return Finding("config", "error", str(error), todo)
+
+
+def environment_file(place: StateLocation) -> Iterator[Finding]:
+    """`.env` of the state folder."""
+    path = place.paths.state_dir / dotenv.NAME
+    try:
+        read = dotenv.read_dotenv(path)
+    except ConfigInvalid as error:
+        yield Finding(dotenv.NAME, "error", str(error), f"ls -l {path}")
+        return
+    yield from _private(place, dotenv.NAME, path, 0o600)
+    for line in read.odd[:LISTED_SHOWN_MAX]:
+        text = f"{path}:{line} is not understood and read over"
+        yield Finding(dotenv.NAME, "warning", text, "Write NAME=value, a line each.")
 
 
 def python_version(place: StateLocation) -> Iterator[Finding]:
@@ -267,9 +294,9 @@ def _model(place: StateLocation, subject: str, chosen: str) -> Iterator[Finding]
     if fault := model_fault(place.config.models, chosen):
         yield Finding(subject, "error", fault, "No run of theirs can be answered as it stands.")
     elif provider == "rehearsal":
-        todo = "For a real one: export ANTHROPIC_API_KEY=… or OPENAI_API_KEY=…"
+        todo = "For a model that thinks: crossclaw onboard"
         yield Finding(subject, "warning", "the scripted rehearsal answers", todo)
-    elif provider in _NEED_KEYS and not _has_key(place, provider, entry):
+    elif provider in NEED_KEYS and not _has_key(place, provider, entry):
         todo = f"export {key_variable(provider)}=… where the gateway runs, or: crossclaw onboard"
         yield Finding(subject, "error", f"{chosen} has no key", todo)
     elif importlib.util.find_spec("httpx2") is None:
@@ -287,6 +314,8 @@ def _model(place: StateLocation, subject: str, chosen: str) -> Iterator[Finding]
 def _has_key(place: StateLocation, provider: str, entry: ProviderEntry | None) -> bool:
     if entry and (entry.api_key or entry.api_keys):
         return True
+    if entry and entry.base_url and entry.base_url != KNOWN_AT.get(provider):
+        return True  # a server of one's own may need none
     kept = find_profiles(place.paths.state_dir, place.config.agents.default_id, {})
     return bool(
         keys_of(provider, [], place.config.environment(place.environ)) or kept.get(provider)
@@ -416,6 +445,7 @@ CHECKS: tuple[Check, ...] = (
     python_version,
     sqlite_version,
     state_folder,
+    environment_file,
     stored_rows,
     token,
     port,
@@ -431,6 +461,7 @@ CHECKS_WITHOUT_CONFIG: tuple[Check, ...] = (
     python_version,
     sqlite_version,
     state_folder,
+    environment_file,
     stored_rows,
     port_without_config,
     port_file,

@@ -180,7 +180,7 @@ def _path(arguments: Arguments) -> int:
 
 
 def _check(arguments: Arguments) -> int:
-    place = find_place()  # raises, with file and line, when the file is not good
+    place = find_place(to_serve=True)  # raises, with file and line, when the file is not good
     if not place.loaded.exists:
         out(f"there is no {place.loaded.path}; everything is at its default")
         return Exit.OK

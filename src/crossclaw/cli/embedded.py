@@ -12,7 +12,7 @@ import anyio
 import msgspec
 
 from crossclaw.app import House, Outside, open_house
-from crossclaw.cli.place import StateLocation
+from crossclaw.cli.place import StateLocation, find_place
 from crossclaw.cli.say import note
 from crossclaw.client.errors import CallRefused, WaitTimeout
 from crossclaw.client.peer import Event, EventQueue, GatewayDefaults, Listeners
@@ -47,6 +47,8 @@ async def open_embedded(
     place: StateLocation, port_taken: str | None
 ) -> AsyncGenerator["EmbeddedPeer"]:
     """`port_taken` says so, where another program has the port."""
+    if place.loaded.lacking:
+        place = find_place(place.environ, to_serve=True)  # raises, and says which and where
     async with open_house(place.config, place.paths, _outside(place)) as house:
         start = "crossclaw gateway --port 0" if port_taken else "crossclaw gateway"
         nobody = port_taken or "no gateway runs"

@@ -37,7 +37,7 @@ def run_options(parser: Parser) -> None:
 def _run(arguments: Arguments) -> int:
     from crossclaw.app import run_gateway  # noqa: PLC0415  brings the whole house
 
-    place = find_place(environment(arguments))
+    place = find_place(environment(arguments), to_serve=True)
     log = Log(place.paths, verbose=arguments.verbose, as_json=arguments.log_json)
     log.take(place.config)
     warn(place)

@@ -5,7 +5,7 @@ import time
 from crossclaw.cli.exits import CommandFailed, Exit
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, positive
 from crossclaw.cli.place import find_served_place
-from crossclaw.cli.say import cleaned, out
+from crossclaw.cli.say import cleaned, note, out
 
 TAIL_BYTES_MAX = 2**20  # of the end of the file; more lines than anybody reads
 _LOOK_S = 0.5
@@ -17,7 +17,7 @@ def _arguments(parser: Parser) -> None:
 
 
 def _logs(arguments: Arguments) -> int:
-    place = find_served_place()
+    place = find_served_place(note)
     path = place.paths.log_path(place.config.logging)
     try:
         with path.open("rb") as file:

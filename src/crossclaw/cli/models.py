@@ -4,7 +4,7 @@ from crossclaw.cli.exits import Exit
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options, json_option
 from crossclaw.cli.place import find_served_place
 from crossclaw.cli.running import ask
-from crossclaw.cli.say import out, out_json
+from crossclaw.cli.say import note, out, out_json
 from crossclaw.cli.tables import table
 from crossclaw.client.peer import READ, GatewayPeer
 
@@ -28,7 +28,7 @@ def _list(arguments: Arguments) -> int:
 
 
 def _status(arguments: Arguments) -> int:
-    place = find_served_place()
+    place = find_served_place(note)
     config, environ = place.config, place.environ
     chosen = {each: config.model_for(each, environ).primary for each in config.agents.ids()}
     out_json(chosen) if arguments.json else out(table(("agent", "model"), list(chosen.items())))

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from crossclaw.config.providers import KNOWN_AT
 from crossclaw.domain import untrusted
 from crossclaw.domain.secret import Secret
 
@@ -43,7 +44,7 @@ SERVICES: tuple[ServiceOffer, ...] = (
         "openrouter",
         "OpenRouter",
         api="openai-completions",
-        base_url="https://openrouter.ai/api/v1",
+        base_url=KNOWN_AT["openrouter"],
         variable="OPENROUTER_API_KEY",
     ),
 )

@@ -1,27 +1,45 @@
 """Whose command line this is: where the state lies, found once a command."""
 
-import os
-from pathlib import Path
+from collections.abc import Callable
 
 from crossclaw.cli.say import note
 from crossclaw.client.location import StateLocation, find_place, find_unread_place
-from crossclaw.config import find_paths
 from crossclaw.domain.errors import ConfigInvalid
 
-__all__ = ["StateLocation", "find_place", "find_served_place", "find_unread_place", "told_whole"]
+__all__ = [
+    "StateLocation",
+    "find_place",
+    "find_served_place",
+    "find_unread_place",
+    "served_places",
+    "told_whole",
+]
 
 
-def find_served_place() -> StateLocation:
+def find_served_place(tell: Callable[[str], None] | None = None) -> StateLocation:
     """For whoever asks the gateway: a config that does not load is no reason not to, where one runs. It
     holds on to the config before."""
     try:
         return find_place()
     except ConfigInvalid as error:
-        paths = find_paths(os.environ, Path(os.environ.get("HOME") or Path.home()))
-        if not paths.port_path.exists():
+        place = find_unread_place()
+        if not place.paths.port_path.exists():
             raise
-        note(f"{told_whole(error)}\nThe gateway that runs goes on with the config before.")
-        return find_unread_place()
+        if tell is not None:
+            tell(f"{told_whole(error)}\nThe gateway that runs goes on with the config before.")
+        return place
+
+
+def served_places(tell: Callable[[str], None] = note) -> Callable[[], StateLocation]:
+    """The same, for one command that looks several times: what is wrong is said once."""
+    said: set[str] = set()
+
+    def tell_once(text: str) -> None:
+        if text not in said:
+            said.add(text)
+            tell(text)
+
+    return lambda: find_served_place(tell_once)
 
 
 def told_whole(error: ConfigInvalid) -> str:

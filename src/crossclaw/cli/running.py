@@ -7,7 +7,7 @@ import anyio
 
 from crossclaw.cli.grammar import Arguments
 from crossclaw.cli.peer import connect_peer
-from crossclaw.cli.place import find_served_place
+from crossclaw.cli.place import served_places
 from crossclaw.cli.say import note
 from crossclaw.client.errors import plain_errors
 from crossclaw.client.finding import Wanted
@@ -28,7 +28,7 @@ def ask(
     async def whole() -> int:
         wanted = Wanted(arguments.url, arguments.token, arguments.password)
         async with connect_peer(
-            wanted, find_served_place, *scopes, embed=embed, lasting=lasting, tell=tell
+            wanted, served_places(), *scopes, embed=embed, lasting=lasting, tell=tell
         ) as peer:
             return await work(peer)
 

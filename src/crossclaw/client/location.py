@@ -2,12 +2,16 @@
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from crossclaw.config import Config, Loaded, Paths, find_paths, load
+from crossclaw.config.dotenv import with_dotenv
+from crossclaw.config.load import load_gateway
 from crossclaw.display.languages import tr
+from crossclaw.domain.errors import ConfigInvalid
 
 
 class StateLocation(msgspec.Struct, frozen=True):
@@ -28,14 +32,25 @@ class StateLocation(msgspec.Struct, frozen=True):
         return tr("A gateway that is running takes it over in a moment, when no run is under way.")
 
 
-def find_place(environ: Mapping[str, str] | None = None) -> StateLocation:
-    given = os.environ if environ is None else environ
-    paths = find_paths(given, Path(given.get("HOME") or Path.home()))
-    return StateLocation(given, paths, load(paths.config_path, given))
+def find_place(
+    environ: Mapping[str, str] | None = None, *, to_serve: bool = False
+) -> StateLocation:
+    """`to_serve` is for whoever starts a gateway: then every variable that the config names must be set."""
+    given, paths = _found(os.environ if environ is None else environ)
+    given = with_dotenv(given, paths.state_dir)
+    return StateLocation(given, paths, load(paths.config_path, given, to_serve=to_serve))
 
 
-def find_unread_place() -> StateLocation:
-    """As far as it can be known without the config."""
-    paths = find_paths(os.environ, Path(os.environ.get("HOME") or Path.home()))
-    nothing = Loaded(Config(), paths.config_path, True, {}, (), ())
-    return StateLocation(os.environ, paths, nothing, unread=True)
+def find_unread_place(environ: Mapping[str, str] | None = None) -> StateLocation:
+    """As far as it can be known without the config, or with its section `gateway` where that loads."""
+    given, paths = _found(os.environ if environ is None else environ)
+    with suppress(ConfigInvalid):
+        given = with_dotenv(given, paths.state_dir)
+    loaded = Loaded(Config(), paths.config_path, True, {}, (), ())
+    with suppress(ConfigInvalid):
+        loaded = load_gateway(paths.config_path, given)
+    return StateLocation(given, paths, loaded, unread=True)
+
+
+def _found(environ: Mapping[str, str]) -> tuple[Mapping[str, str], Paths]:
+    return environ, find_paths(environ, Path(environ.get("HOME") or Path.home()))

@@ -17,6 +17,7 @@ __all__ = [
     "current",
     "default_model",
     "doors",
+    "dotenv",
     "file",
     "find_paths",
     "fingerprints",

@@ -89,6 +89,21 @@ def _unknown(section: type[Section], key: str, path: KeyPath) -> Finding | Unrea
     return Note((*path, key), "unknown key, ignored")
 
 
+def is_read(kind: Any, path: KeyPath) -> bool:
+    """Whether anybody looks at what stands there."""
+    for step in path:
+        inside = inside_of(kind, dict if isinstance(step, str) else list)
+        if inside is None:
+            return True
+        if isinstance(inside, type) and issubclass(inside, Section):
+            if step not in kinds_of(inside) or step in inside.idle:
+                return False
+            kind = kinds_of(inside)[str(step)]
+        else:
+            kind = get_args(inside)[-1 if isinstance(step, str) else 0]
+    return True
+
+
 def near_miss(word: str, known: set[str]) -> str | None:
     """The known word that this one was probably meant to be: another case or spelling with
     dashes, swapped letters, or nearly the same letters."""

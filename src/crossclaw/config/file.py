@@ -119,6 +119,18 @@ class ConfigFile:
             put_in_place(draft, self.path)
         return tuple(f"{dotted(path)}: {why}" for path, why in left)
 
+    def _load(self, draft: Path) -> Loaded:
+        """A variable that was missing before is no new fault: it may be set where the gateway runs."""
+        try:
+            return load(draft, self._environ)
+        except Unloadable as error:
+            if self._from_wire or not error.variables or not self.path.exists():
+                raise
+            before = load(self.path, self._environ, to_serve=False).lacking
+            if not set(error.variables) <= set(before):
+                raise
+            return load(draft, self._environ, to_serve=False)
+
     def _faults_before(self) -> tuple[tuple[KeyPath, str], ...]:
         if self._from_wire or not self.path.exists():
             return ()
@@ -188,7 +200,7 @@ class ConfigFile:
 
     def _check(self, draft: Path) -> Loaded:
         try:
-            loaded = load(draft, self._environ)
+            loaded = self._load(draft)
             if self.path.resolve() in [each.resolve() for each in loaded.files]:
                 raise ConfigInvalid(f"{draft} includes itself")  # the draft has another name
             return loaded

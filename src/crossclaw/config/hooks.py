@@ -16,12 +16,12 @@ class HookMatch(Section, frozen=True):
 
 
 class HookTransform(Section, frozen=True):
-    """A module of Node.js. It is read so that it can be refused by name."""
+    """A module of Node.js, which cannot run here: requests to its mapping are refused."""
 
     module: str
-    """Refused."""
+    """Not run."""
     export: str | None = None
-    """Refused."""
+    """Not run."""
     local = names("module export")
 
 
@@ -61,7 +61,7 @@ class HookMapping(Section, frozen=True):
     timeout_seconds: Positive | None = None
     """How long it may take."""
     transform: HookTransform | None = None
-    """A module of Node.js: refused, since it cannot run here."""
+    """A module of Node.js. It cannot run here, so requests to its mapping are refused (501), and the start says so."""
     idle = names("allowUnsafeExternalContent")
     unused = names("comment")
 

@@ -14,6 +14,7 @@ from crossclaw.config.check import (
     Unread,
     examine,
     found,
+    is_read,
     near_miss,
     sort_of,
 )
@@ -25,7 +26,14 @@ from crossclaw.config.providers import APIS
 from crossclaw.config.section import Loose, Secrets
 from crossclaw.config.source import Source, dotted
 from crossclaw.config.supported import unsupported
-from crossclaw.config.variables import Missing, substitute, variables_of, written_variables
+from crossclaw.config.variables import (
+    Missing,
+    is_switched_off,
+    substitute,
+    variables_of,
+    without_references,
+    written_variables,
+)
 from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.errors import ConfigInvalid
 from crossclaw.domain.secret import Secret
@@ -33,6 +41,7 @@ from crossclaw.domain.secret import Secret
 TOLD_MAX = 50  # problems one by one; a person mends the first few and looks again
 NO_EFFECT = "these settings have no effect here:"
 TWICE = "written twice, and only the last one counts"
+OLD_AGENT = "the old spelling of agents.defaults, and read as that"
 
 
 class Unloadable(ConfigInvalid):
@@ -43,11 +52,14 @@ class Unloadable(ConfigInvalid):
         text: str,
         problems: tuple[tuple[KeyPath, str], ...],
         meant: tuple[tuple[KeyPath, str], ...] = (),
+        variables: tuple[str, ...] = (),
     ) -> None:
         super().__init__(text)
         self.problems = problems
         self.meant = meant
         """Keys that are misspelt, each with the one that was probably meant."""
+        self.variables = variables
+        """Those that are not set, where nothing else is wrong: another terminal may have them."""
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -61,6 +73,8 @@ class Loaded(msgspec.Struct, frozen=True):
     """Every file that was read, the main one first: what a reload has to watch."""
     no_effect: tuple[NoEffect, ...] = ()
     """What it says and nobody here reads."""
+    lacking: tuple[str, ...] = ()
+    """Variables that a gateway would need to start with it, and that are not set here. See `load`."""
 
     @property
     def all_warnings(self) -> tuple[str, ...]:
@@ -72,20 +86,59 @@ class Loaded(msgspec.Struct, frozen=True):
         return f"Loaded({self.path}, {len(self.warnings)} warnings)"
 
 
-def load(path: Path, environ: Mapping[str, str]) -> Loaded:
+def load(path: Path, environ: Mapping[str, str], *, to_serve: bool = True) -> Loaded:
+    """What is not there to serve (a command that asks a gateway, or changes the file) needs the variables of
+    `gateway` alone: the others may be set only where the gateway runs. They are named in `lacking`."""
     if not _is_there(path):
         return Loaded(Config(), path, False, {}, (), ())
+    return _loaded(Source(path), environ, to_serve=to_serve)
+
+
+def load_gateway(path: Path, environ: Mapping[str, str]) -> Loaded:
+    """The section `gateway` alone, for whoever asks a gateway that runs while the rest of the file does not load."""
     source = Source(path)
-    config, looked = _build(source.value, environ)
+    source.value = {name: source.value[name] for name in ("gateway", "env") if name in source.value}
+    return _loaded(source, environ, to_serve=False)
+
+
+def _loaded(source: Source, environ: Mapping[str, str], *, to_serve: bool) -> Loaded:
+    config, looked, missing = _build(source.value, environ)
     findings = list(_judged(looked, source))
     findings += [Note(path, TWICE) for path in source.twice()]
-    problems = [finding for finding in findings if isinstance(finding, Problem)]
+    findings += [Note(path, OLD_AGENT) for path in source.old_names()]
+    needed = _needed(missing, source.value, findings)
+    away = [gap for gap in needed if not to_serve and gap.path[0] != "gateway"]
+    problems = [_not_set(gap) for gap in needed if gap not in away]
+    if config is not None and problems and not any(isinstance(each, Problem) for each in findings):
+        raise _unloadable(problems, source, tuple(gap.name for gap in needed))
+    problems += [finding for finding in findings if isinstance(finding, Problem)]
     if problems or config is None:
         raise _unloadable(problems, source)
     notes = [finding for finding in findings if isinstance(finding, Note)]
-    warnings = tuple(f"{dotted(note.path)}: {note.text}" for note in notes)
-    no_effect = tuple(each for each in findings if isinstance(each, NoEffect))
-    return Loaded(config, path, True, source.value, warnings, source.files, no_effect)
+    return Loaded(
+        config,
+        source.path,
+        True,
+        source.value,
+        tuple(f"{dotted(note.path)}: {note.text}" for note in notes),
+        source.files,
+        tuple(each for each in findings if isinstance(each, NoEffect)),
+        tuple(dict.fromkeys(gap.name for gap in away)),
+    )
+
+
+def _needed(
+    missing: list[Missing], raw: dict[str, Any], findings: list[Finding | NoEffect]
+) -> list[Missing]:
+    """Those of which something would be made: not in what nobody reads, and not in what is switched off."""
+    idle = [each.path for each in findings if isinstance(each, NoEffect)]
+    return [
+        gap
+        for gap in missing
+        if is_read(Config, gap.path)
+        and not is_switched_off(raw, gap.path)
+        and not any(gap.path[: len(path)] == path for path in idle)
+    ]
 
 
 def _judged(
@@ -113,21 +166,20 @@ def _is_there(path: Path) -> bool:
 
 def _build(
     raw: dict[str, Any], environ: Mapping[str, str]
-) -> tuple[Config | None, list[Finding | Unread | NoEffect]]:
+) -> tuple[Config | None, list[Finding | Unread | NoEffect], list[Missing]]:
     variables = variables_of(raw, environ)
     missing: list[Missing] = []
-    values = _env_gathered(substitute(raw, variables, missing))
+    values = substitute(raw, variables, missing)
+    values = _env_gathered(without_references(values, variables, missing))
     hook = _hook(variables)
-    findings: list[Finding | Unread | NoEffect] = [_not_set(gap) for gap in missing]
     try:
         config = msgspec.convert(values, Config, dec_hook=hook)
     except msgspec.ValidationError as error:
         faults = list(examine(Config, values, (), hook))
         faults += _problems(examine_channels(values.get("channels"), hook))
-        return None, [*findings, *(faults or [Problem((), str(error))])]
-    findings += examine(Config, values, (), None)
-    findings += examine_channels(values.get("channels"), hook)
-    return config, [*findings, *_contradictions(config)]
+        return None, [*(faults or [Problem((), str(error))])], missing
+    findings = [*examine(Config, values, (), None), *examine_channels(values.get("channels"), hook)]
+    return config, [*findings, *_contradictions(config)], missing
 
 
 def _problems(findings: Iterable[Finding | Unread | NoEffect]) -> list[Finding | Unread]:
@@ -164,8 +216,6 @@ def _secret(value: Any, variables: Mapping[str, str]) -> Secret:
             return Secret(value)
         case {"source": "env", "id": str(name)} if variables.get(name):
             return Secret(variables[name])
-        case {"source": "env", "id": str(name)}:
-            raise ValueError(f"the variable {name} is not set")
         case {"source": str(source)}:
             raise ValueError(
                 f'Crossclaw cannot read secrets from "{source}"; write "${{NAME}}" and set that variable'
@@ -188,8 +238,8 @@ def _secret_scalar(name: str, value: Any, variables: Mapping[str, str]) -> Secre
 def _not_set(gap: Missing) -> Problem:
     return Problem(
         gap.path,
-        f"the variable {gap.name} is not set; set it in the environment or under env.vars, "
-        f"or write $${{{gap.name}}} if that is the text itself",
+        f"the variable {gap.name} is not set; set it in the environment, in .env of the state folder or under "
+        f"env.vars, or write $${{{gap.name}}} if that is the text itself",
     )
 
 
@@ -243,16 +293,18 @@ def _foreign_api(path: tuple[str, ...], api: str) -> Finding:
     return Note(path, f'Crossclaw does not speak "{api}" but {" and ".join(APIS)}; not used')
 
 
-def _unloadable(problems: list[Problem], source: Source) -> Unloadable:
+def _unloadable(
+    problems: list[Problem], source: Source, variables: tuple[str, ...] = ()
+) -> Unloadable:
     pairs = tuple((problem.path, _text(problem, source)) for problem in problems)
     lines = [f"{source.spot(path)}: {dotted(path) or 'the file'}: {text}" for path, text in pairs]
     meant = tuple((problem.path, problem.meant) for problem in problems if problem.meant)
     if len(lines) == 1:
-        return Unloadable(lines[0], pairs, meant)
+        return Unloadable(lines[0], pairs, meant, variables)
     head = f"{source.path} has {len(lines)} problems:\n"
     shown = "\n".join(f"  {line}" for line in lines[:TOLD_MAX])
     more = f"\n  … and {len(lines) - TOLD_MAX} more" if len(lines) > TOLD_MAX else ""
-    return Unloadable(head + shown + more, pairs, meant)
+    return Unloadable(head + shown + more, pairs, meant, variables)
 
 
 def _text(problem: Problem, source: Source) -> str:

@@ -105,7 +105,19 @@ class Models(Section, frozen=True):
     unused = names("bedrockDiscovery discovery proxy pricing")
 
 
-BUILT_IN = frozenset({"anthropic", "openai", "google", "ollama", "rehearsal", "local"})
+KNOWN_AT = {
+    "cerebras": "https://api.cerebras.ai/v1",
+    "deepseek": "https://api.deepseek.com/v1",
+    "groq": "https://api.groq.com/openai/v1",
+    "mistral": "https://api.mistral.ai/v1",
+    "moonshot": "https://api.moonshot.ai/v1",
+    "openrouter": "https://openrouter.ai/api/v1",
+    "together": "https://api.together.xyz/v1",
+    "xai": "https://api.x.ai/v1",
+}
+"""Services that speak OpenAI's chat completions, by OpenClaw's names for them: a key is enough (`OPENROUTER_API_KEY`)."""
+NEED_KEYS = frozenset({"anthropic", "openai", "google", *KNOWN_AT})
+BUILT_IN = NEED_KEYS | {"ollama", "rehearsal", "local"}
 
 _SPOKEN = {
     "anthropic": "anthropic-messages",

@@ -18,6 +18,8 @@ from crossclaw.config.syntax_errors import SyntaxFault, excerpt, find_fault, pla
 from crossclaw.domain.errors import ConfigInvalid
 
 INCLUDE = "$include"
+OLD, DEFAULTS = "agent", ("agents", "defaults")
+"""`agent: {…}` of an early OpenClaw is `agents.defaults` today; what stands there goes before it."""
 INCLUDE_DEPTH_MAX = 10  # as OpenClaw: deeper is a mistake, not an order
 NESTING_MAX = 32  # a real config needs about ten; twice this, by includes, fits Python's stack
 
@@ -54,7 +56,9 @@ class Source:
         self.path = path
         self._texts: dict[Path, str] = {}
         self._spots: Mapping[KeyPath, Spot] | None = None
-        self.value: dict[str, Any] = self._object(_Reader(self._texts, locate=False).read(path))
+        read = self._object(_Reader(self._texts, locate=False).read(path))
+        self._has_old_agent = _is_old_agent(read.get(OLD))
+        self.value: dict[str, Any] = _without_old_agent(read) if self._has_old_agent else read
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -64,9 +68,14 @@ class Source:
         """Where the key stands, or the nearest thing around it."""
         if self._spots is None:
             self._spots = _Reader(self._texts, locate=True).read(self.path).spots
-        while path and path not in self._spots:
-            path = path[:-1]
-        return self._spots.get(path, Spot(self.path, 1))
+        old = (OLD, *path[2:]) if self._has_old_agent and path[:2] == DEFAULTS else path
+        while path and path not in self._spots and old not in self._spots:
+            path, old = path[:-1], old[:-1]
+        return self._spots.get(path) or self._spots.get(old, Spot(self.path, 1))
+
+    def old_names(self) -> list[KeyPath]:
+        """Keys that stand under the name that an early OpenClaw gave them."""
+        return [(OLD,)] if self._has_old_agent else []
 
     def twice(self) -> list[KeyPath]:
         """Keys that one file has twice in the same place, as they stand in it."""
@@ -80,6 +89,32 @@ class Source:
         if isinstance(part.value, dict):
             return part.value
         raise ConfigInvalid(f"{self.path} must hold one object: {{ … }}")
+
+
+def _is_old_agent(value: Any) -> bool:
+    """With what belongs into `agents` it is that word, misspelt."""
+    return (
+        isinstance(value, dict)
+        and bool(value)
+        and not value.keys() & {"list", "entries", "defaults"}
+    )
+
+
+def _without_old_agent(value: dict[str, Any]) -> dict[str, Any]:
+    agents = value.get("agents", {})
+    if not isinstance(agents, dict):
+        return value
+    defaults = over(value[OLD], agents.get("defaults", {}))
+    rest = {name: child for name, child in value.items() if name != OLD}
+    return rest | {"agents": agents | {"defaults": defaults}}
+
+
+def over(base: Any, value: Any) -> Any:
+    """Objects deeply; of anything else, lists too, `value` wins."""
+    if isinstance(base, dict) and isinstance(value, dict):
+        both = {key: over(base[key], value[key]) for key in base.keys() & value.keys()}
+        return base | value | both
+    return value
 
 
 class _Reader:

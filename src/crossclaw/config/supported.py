@@ -33,10 +33,10 @@ def unsupported(config: Config) -> Iterator[Finding]:
             )
     for index, mapping in enumerate(hooks.mappings if hooks.enabled else ()):
         if mapping.transform:
-            yield Problem(
+            yield Note(
                 ("hooks", "mappings", index, "transform"),
-                "names a module of Node.js, which cannot run here; what it does must be said with "
-                "messageTemplate, textTemplate and match, or by a program in between",
+                "names a module of Node.js, which cannot run here, so requests to this mapping are refused (501); "
+                "what it does can be said with messageTemplate, textTemplate and match, or by a program in between",
             )
 
 

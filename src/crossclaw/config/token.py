@@ -25,7 +25,10 @@ _log = logging.getLogger(__name__)
 
 
 def random_token() -> str:
-    return base64.urlsafe_b64encode(os.urandom(TOKEN_BYTES)).rstrip(b"=").decode()
+    """None that begins with a dash, which a command line would take for an option."""
+    while (made := base64.urlsafe_b64encode(os.urandom(TOKEN_BYTES))).startswith(b"-"):
+        pass
+    return made.rstrip(b"=").decode()
 
 
 def gateway_token(

@@ -49,6 +49,39 @@ def substitute(
     return value
 
 
+def without_references(
+    value: Any, variables: Mapping[str, str], missing: list[Missing], path: KeyPath = ()
+) -> Any:
+    """A copy in which `{ source: "env", id: NAME }` is an empty text where that variable is not set, and noted."""
+    match value:
+        case {"source": "env", "id": str(name)} if not variables.get(name):
+            missing.append(Missing(path, name))
+            return ""
+        case dict():
+            return {
+                key: without_references(child, variables, missing, (*path, key))
+                for key, child in value.items()
+            }
+        case list():
+            return [
+                without_references(child, variables, missing, (*path, index))
+                for index, child in enumerate(value)
+            ]
+    return value
+
+
+def is_switched_off(raw: Mapping[str, Any], path: KeyPath) -> bool:
+    """Whether an object on the way says `enabled: false` or `disabled: true`."""
+    value: Any = raw
+    for step in path:
+        if isinstance(value, dict) and (
+            value.get("enabled") is False or value.get("disabled") is True
+        ):
+            return True
+        value = value[step] if isinstance(value, dict | list) else {}  # type: ignore[index]
+    return False
+
+
 def _in_text(text: str, variables: Mapping[str, str], missing: list[Missing], path: KeyPath) -> str:
     def put(match: re.Match[str]) -> str:
         escaped, name = match.groups()

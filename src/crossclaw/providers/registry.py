@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 import anyio
 import msgspec
 
-from crossclaw.config.providers import Models, reference_fault, spoken_api
+from crossclaw.config.providers import KNOWN_AT, NEED_KEYS, Models, reference_fault, spoken_api
 from crossclaw.domain.errors import ProviderMissing, ProviderRefused
 from crossclaw.domain.messages import AssistantMessage, Usage
 from crossclaw.domain.models import ListedModel
@@ -71,7 +71,7 @@ class ProviderSettings(msgspec.Struct, frozen=True):
     """Models that speak otherwise than their provider."""
 
 
-_BUILT_IN = {name: ProviderSettings(name) for name in ("anthropic", "openai", "google", "ollama")}
+_BUILT_IN = {name: ProviderSettings(name) for name in (*NEED_KEYS, "ollama")}
 
 
 class _Made(NamedTuple):
@@ -125,7 +125,7 @@ class Providers:
         if name in self._extra or name not in self._settings:
             return None
         try:
-            self._keys(self._settings[name], self._api(name, model), self._base_url(name))
+            self._keys(self._settings[name], self._api(name, model))
         except ProviderRefused as error:
             return str(error)
         return None
@@ -153,7 +153,7 @@ class Providers:
         if name in self._extra or name not in self._settings:
             return None
         api = self._api(name, model)
-        if api != "ollama" and self._base_url(name) is None:
+        if api != "ollama" and self._own_url(name) is None:
             return None
         return await describe(self._found(name, api).bare, model)
 
@@ -179,7 +179,7 @@ class Providers:
         if name in self._extra or settings is None:
             return ""
         own = settings.model_apis.get(model)
-        return own or spoken_api(name, settings.api, self._base_url(name))
+        return own or spoken_api(name, settings.api, self._own_url(name))
 
     def _keyed(self, settings: ProviderSettings, api: str) -> Provider:
         """One provider a key. Retries are not theirs: they would try again unseen, each for itself."""
@@ -200,18 +200,22 @@ class Providers:
                     self._prices,
                 ),
             )
-            for label, key in self._keys(settings, api, base_url)
+            for label, key in self._keys(settings, api)
         ]
         return made[0].provider if len(made) == 1 else Rotating(made)
 
     def _base_url(self, name: str) -> str | None:
+        """None: where its own library would look."""
+        return self._own_url(name) or KNOWN_AT.get(name)
+
+    def _own_url(self, name: str) -> str | None:
+        """Another address than the service's own."""
         settings = self._settings.get(name)
         written = settings.base_url if settings else None
-        return written or self._environ.get(_base_url_variable(name))
+        found = written or self._environ.get(_base_url_variable(name))
+        return found if found != KNOWN_AT.get(name) else None
 
-    def _keys(
-        self, settings: ProviderSettings, api: str, base_url: str | None
-    ) -> list[tuple[str, str]]:
+    def _keys(self, settings: ProviderSettings, api: str) -> list[tuple[str, str]]:
         # Where one is written, the environment's is not meant. An empty one was taken back, and no other
         # may go in its place.
         written = [("apiKey", settings.api_key)] if settings.api_key else []
@@ -220,7 +224,7 @@ class Providers:
         found = found if settings.api_key != "" else []
         if found:
             return found
-        if base_url is not None or api == "ollama":
+        if self._own_url(settings.name) is not None or api == "ollama":
             return [("none", NO_KEY)]
         raise ProviderRefused(
             f"{settings.name} needs a key; set {where_the_key_goes(settings.name)}, or run: crossclaw onboard"

@@ -79,6 +79,8 @@ def hook_endpoints(hooks: HooksConfig, dispatch: Dispatch) -> list[Endpoint]:
             return _failed(str(refused), 400)
         except _NotMapped:
             return PlainTextResponse("Not Found", 404)
+        except _NotRun as refused:
+            return _failed(str(refused), 501)
         except CrossclawError as error:
             status = (
                 403 if isinstance(error, Forbidden) else 503 if isinstance(error, Busy) else 400
@@ -96,6 +98,11 @@ def hook_endpoints(hooks: HooksConfig, dispatch: Dispatch) -> list[Endpoint]:
 
 class _NotMapped(Exception):
     pass
+
+
+class _NotRun(Exception):
+    """The mapping needs a module of Node.js. What it would have left out must not come in another way, so no
+    other mapping is looked for."""
 
 
 def _failed(text: str, status: int) -> Response:
@@ -126,6 +133,10 @@ def _call(hooks: HooksConfig, request: Request, body: dict[str, Any]) -> tuple[s
     context = _Context(where, body, dict(request.headers), dict(request.query_params))
     for mapping in hooks.all_mappings():
         if _matches(mapping, context):
+            if mapping.transform:
+                raise _NotRun(
+                    "this mapping has a transform, a module of Node.js, which cannot run here"
+                )
             method, params = _mapped(mapping, context)
             return method, {**params, **once}
     raise _NotMapped
