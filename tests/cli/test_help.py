@@ -9,7 +9,9 @@ import pytest
 
 from crossclaw import __version__
 from crossclaw.cli.commands import ELSEWHERE, TREE
-from crossclaw.cli.exits import MEANINGS, Exit
+from crossclaw.cli.exits import MEANINGS, Exit, UsageError
+from crossclaw.cli.grammar import Parser, gateway_options
+from crossclaw.config.token import random_token
 from tests.cli.person import Person
 
 HEAVY = ["anyio", "apsw", "argparse", "asyncio", "msgspec", "pyjson5", "rich", "websockets"]
@@ -129,3 +131,14 @@ def test_what_does_the_work_of_other_words_is_a_command() -> None:
 def test_second_words_of_openclaw_s_work_and_are_not_listed(person: Person) -> None:
     assert person.types("version").stdout == f"crossclaw {__version__}\n"
     assert "\n  tui " not in person.types("--help").stdout
+
+
+def test_a_token_that_begins_with_a_dash_is_a_token_behind_its_option() -> None:
+    parser = Parser(prog="x")
+    gateway_options(parser)
+
+    assert parser.read(["--token", "-abc", "--timeout", "3"]).token == "-abc"
+    assert parser.read(["--password", "--x", "--url", "ws://a"]).password == "--x"
+    with pytest.raises(UsageError):  # the next option is no secret
+        parser.read(["--token", "--url", "ws://a"])
+    assert not any(random_token().startswith("-") for _ in range(300))

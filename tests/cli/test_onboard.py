@@ -103,8 +103,8 @@ def test_a_refused_key_is_told_and_asked_for_again_and_a_good_one_goes_to_the_cr
     environ = nothing_local() | {"ANTHROPIC_BASE_URL": models.url}
     with at_a_terminal(person, "onboard", columns=100, **environ) as terminal:
         for key in ("sk-wrong", "sk-right"):
-            terminal.waits_for("Number [2]:")
-            terminal.types("\r")
+            terminal.waits_for("Number [1]:")
+            terminal.types("2\r")
             terminal.waits_for("Key of Anthropic (it is not shown):")
             terminal.types(f"{key}\r")
             terminal.waits_for("Model [claude-opus-5-5]:")

@@ -211,7 +211,7 @@ def test_sending_into_a_session(
 def test_status_agents_and_models_at_a_glance(person: Person, told: FakeGateway) -> None:
     status = person.types("status").stdout
     assert "main, helper" in status
-    assert "ANTHROPIC_API_KEY" in status
+    assert "crossclaw onboard" in status
     assert "helper" in person.types("agents").stdout
     assert "fake/m1" in person.types("models", "list").stdout
 
@@ -235,14 +235,14 @@ def test_an_agent_is_added_to_a_file_with_comments(person: Person) -> None:
 
 def test_the_first_agent_that_is_added_does_not_push_main_away(person: Person) -> None:
     person.types("agents", "add", "librarian")
-    again = person.types("agents", "add", "librarian")
+    again = person.types("agents", "add", "librarian", "--description", "knows the books")
     bad = person.types("agents", "add", "no spaces!")
 
-    assert [a["id"] for a in person.reads_json("config", "get", "agents.list")] == [
-        "main",
-        "librarian",
-    ]
-    assert (again.returncode, bad.returncode) == (Exit.FAILED, Exit.USAGE)
+    agents = person.reads_json("config", "get", "agents.list")
+    assert [a["id"] for a in agents] == ["main", "librarian"]
+    assert (again.returncode, bad.returncode) == (Exit.OK, Exit.USAGE)
+    assert "is already there" in again.stdout
+    assert agents[1]["description"] == "knows the books"
 
 
 def test_an_agent_list_in_an_included_file_is_left_alone(person: Person) -> None:
@@ -288,6 +288,7 @@ def test_config_check_says_file_and_line(person: Person) -> None:
 def test_the_doctor_says_what_to_do(person: Person) -> None:
     person.write_config('{ agents: { defaults: { model: "anthropic/claude-opus-5-5" } } }')
     person.config_path.chmod(0o644)
+    (person.state / ".env").write_text("not a line\n")
     with socket.create_server(("127.0.0.1", person.port)):
         ill = person.types("doctor")
     person.config_path.unlink()
@@ -296,6 +297,7 @@ def test_the_doctor_says_what_to_do(person: Person) -> None:
     assert ill.returncode == Exit.FAILED
     assert f"chmod 600 {person.config_path}" in ill.stdout
     assert "export ANTHROPIC_API_KEY" in ill.stdout
+    assert f"{person.state}/.env:1 is not understood" in ill.stdout
     assert f"port {person.port} belongs to another program" in ill.stdout
     assert well.returncode == 0
     assert "rehearsal" in well.stdout

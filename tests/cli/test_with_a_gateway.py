@@ -311,8 +311,16 @@ def test_the_first_start_says_where_to_go_and_ends_cleanly(tmp_path: Path) -> No
         assert link
         with urllib.request.urlopen(link[1]) as page:
             assert b"Crossclaw" in page.read()
-        assert "crossclaw onboard" in heard
+        tried = heard[heard.index("in another terminal:") :]
+        commands = re.findall(r"^  (?:crossclaw|export|\.) [^#\n]*", tried, re.M)
+        assert [each.split()[1] for each in commands if "crossclaw" in each.split()[0]] == [
+            *("onboard", "message", "chat", "agents", "message", "doctor")
+        ]
+        assert next(each for each in commands if not each.startswith("  . ")).startswith(
+            "  export OPENCLAW_STATE_DIR="
+        )
         assert person.types("message", "send", "say: Here.").stdout == "Here.\n"
+        assert "crossclaw onboard" in person.types("status").stdout
         again = person.types("run")
         assert "already running" in again.stdout
         elsewhere = person.types("run", "--port", "18799")
@@ -324,11 +332,13 @@ def test_the_first_start_says_where_to_go_and_ends_cleanly(tmp_path: Path) -> No
 
 @pytest.mark.spec("C2")
 def test_the_demo_shows_a_conversation_and_ends(person: Person, tmp_path: Path) -> None:
-    done = person.types("demo", TMPDIR=str(tmp_path))
+    done = person.types("demo", TMPDIR=str(tmp_path), LC_ALL="es_ES.UTF-8")
 
     assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert "Dos agentes, main y el bibliotecario" in done.stdout
     assert "main → librarian" in done.stdout
-    assert "librarian says: Shelf nine" in done.stdout
+    assert "librarian dice: Estante nueve" in done.stdout
     shown = re.findall(r"\S+\.jsonl", done.stdout)
     assert len(shown) == 2
     assert all(Path(path).exists() for path in shown)
@@ -391,7 +401,7 @@ def test_a_config_that_was_broken_keeps_nobody_from_the_gateway_that_runs(tmp_pa
 
         assert (said.returncode, said.stdout.strip()) == (Exit.OK, "still here")
         assert "goes on with the config before" in said.stderr
-        assert "the { of line 1 is still open" in said.stderr
+        assert said.stderr.count("the { of line 1 is still open") == 1
         assert f"runs on port {person.port} and goes on with the config before" in looked.stdout
         assert "Do not stop it until then" in looked.stdout
         assert "agent:main:main" in listed.stdout
@@ -415,14 +425,48 @@ def test_with_a_broken_config_and_a_gateway_that_was_killed_nothing_is_opened(
     assert "openclaw.json:1" in done.stderr
 
 
-def test_an_agent_that_was_added_answers_at_once(tmp_path: Path) -> None:
+def test_an_agent_that_was_added_answers_at_once_and_is_asked_by_the_line_that_is_shown(
+    tmp_path: Path,
+) -> None:
     person = Person(tmp_path)
     person.write_config("{}")
     with running(person, "gateway", "--port", str(person.port)):
         added = person.types("agents", "add", "librarian")
         listed = person.types("agents", "list")
         said = person.types("message", "send", "say: Nine.", "--agent", "librarian")
+        shown = re.search(r'ask it: crossclaw message send "(ask: librarian [^"]+)"', added.stdout)
+        assert shown, added.stdout
+        asked = person.types("message", "send", shown[1])
 
     assert "The gateway that runs knows it." in added.stdout, added.stderr
     assert "librarian" in listed.stdout
     assert said.stdout.strip() == "Nine."
+    assert asked.stdout.strip() == (
+        "(rehearsal) the answer: I was asked: “Which atlas do we have?”. (rehearsal)"
+    )
+
+
+def test_a_terminal_without_a_model_s_variable_is_not_kept_from_the_gateway_that_has_it(
+    tmp_path: Path,
+) -> None:
+    person = Person(tmp_path)
+    person.write_config(
+        '{ gateway: { auth: { token: "t" } }, agents: { list: [{ id: "main", model: "rehearsal/rehearsal" }] },'
+        ' models: { providers: { mine: { apiKey: "${MINE}", baseUrl: "http://127.0.0.1:1/v1" } } } }'
+    )
+    without = person.types("message", "send", "say: hi")
+    person.environ["MINE"] = "sk-mine"
+    with running(person, "gateway", "--port", str(person.port)):
+        del person.environ["MINE"]
+        said = person.types("message", "send", "say: still here")
+        looked = person.types("doctor")
+        added = person.types("agents", "add", "librarian")
+        again = person.types("run")
+
+    assert without.returncode == Exit.FAILED, "none runs: one would have to be started with it"
+    assert without.stderr.count("the variable MINE is not set") == 1
+    assert (said.returncode, said.stdout, said.stderr) == (Exit.OK, "still here\n", "")
+    assert looked.returncode == Exit.OK
+    assert "not set in this terminal: MINE" in looked.stdout
+    assert "none starts" not in looked.stdout
+    assert (added.returncode, again.returncode) == (Exit.OK, Exit.OK), added.stderr + again.stderr

@@ -92,3 +92,10 @@ def test_a_server_that_sees_no_pictures_refuses_and_is_not_asked_again(
     assert "image" in str(error) or "multimodal" in str(
         error
     )  # what takes pictures out of the view
+
+
+def test_of_a_web_page_in_place_of_an_answer_only_the_title_is_told() -> None:
+    page = "<!DOCTYPE html>\n<html><head><title>404 Not\nFound</title></head><body>x</body></html>"
+    assert "(a web page: 404 Not Found)" in str(told(404, message=page))
+    assert "(a web page)" in str(told(404, message="<html><body>x"))
+    assert "a < b" in str(told(400, message="a < b"))

@@ -48,7 +48,8 @@ async def test_plain_words_get_an_answer_that_says_what_it_is_and_how_to_get_ano
     assert "good morning, house" in answer.text
     assert "rehearsal model" in answer.text
     assert "say:" in answer.text
-    assert "ANTHROPIC_API_KEY" in answer.text
+    assert "crossclaw onboard" in answer.text
+    assert "ask: librarian" in answer.text
     assert answer.stop_reason == "end_turn"
     assert (answer.provider, answer.model) == ("rehearsal", "rehearsal")
 
@@ -103,6 +104,26 @@ async def test_without_a_next_step_results_are_quoted() -> None:
     call = await ask(start)
     answer = await ask(start, said(call), results(call, "the file", "a b c"))
     assert answer.text == "(rehearsal) read: the file; list: a b c"
+
+
+async def test_ask_sends_to_another_agent_and_its_reply_is_repeated() -> None:
+    start = user("ask: librarian Which atlas\ndo we have?")
+    call = await ask(start)
+    assert [(each.name, each.input) for each in call.tool_calls] == [
+        ("sessions_send", {"sessionKey": "librarian", "message": "Which atlas\ndo we have?"})
+    ]
+    reply = '{"runId": "r", "status": "ok", "reply": "the big one"}'
+    assert (await ask(start, said(call), results(call, reply))).text == (
+        "(rehearsal) the answer: the big one"
+    )
+    failed = await ask(start, said(call), results(call, '{"status": "forbidden"}'))
+    assert failed.text == '(rehearsal) sessions_send: {"status": "forbidden"}'
+    asked = (
+        "\u27e6inter-session message 0123456789abcdef from agent:main:main; from a colleague\u27e7"
+    )
+    assert (await ask(user(asked, "Which atlas?", "\u27e6end of message\u27e7"))).text == (
+        "I was asked: “Which atlas?”. (rehearsal)"
+    )
 
 
 async def test_steps_follow_each_other_after_their_results() -> None:

@@ -13,12 +13,14 @@ from crossclaw.cli.exits import CommandFailed, Exit, UsageError
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options, json_option
 from crossclaw.cli.peer import connect_peer
 from crossclaw.cli.place import StateLocation, find_place
+from crossclaw.cli.run import talk_line
 from crossclaw.cli.running import ask, run_async
 from crossclaw.cli.say import out, out_json
 from crossclaw.cli.tables import table
 from crossclaw.client.errors import ClientError
 from crossclaw.client.finding import Wanted, served_port
 from crossclaw.client.peer import ADMIN, READ, GatewayPeer
+from crossclaw.config.agents import AgentConfig
 from crossclaw.config.file import ConfigFile
 from crossclaw.config.positions import KeyPath
 from crossclaw.display.languages import tr
@@ -74,8 +76,8 @@ def _add_arguments(parser: Parser) -> None:
 def _add(arguments: Arguments) -> int:
     agent_id = _agent_id(arguments.id)
     place = find_place()
-    if place.config.agents.find(agent_id) is not None:
-        raise CommandFailed(f'the agent "{agent_id}" is already there')
+    if (there := place.config.agents.find(agent_id)) is not None:
+        return _add_again(arguments, place, there)
     about = arguments.description
     if about is None and not arguments.json and is_somebody_there():
         about = ask_text(tr("What is it for? One line, which other agents read"))
@@ -91,12 +93,70 @@ def _add(arguments: Arguments) -> int:
     file.save()
     if arguments.json:
         out_json({"agent": agent, "path": str(file.path)})
-    else:
-        out(f'added the agent "{agent_id}" to {file.path}')
-        known = _is_taken_over(place, agent_id)
-        out("The gateway that runs knows it." if known else place.when_a_change_counts)
-        out(f'Then: crossclaw message send "Hello" --agent {agent_id}')
+        return Exit.OK
+    out(tr('added the agent "{agent}" to {path}').format(agent=agent_id, path=file.path))
+    known = _is_taken_over(place, agent_id)
+    out(tr("The gateway that runs knows it.") if known else place.when_a_change_counts)
+    _tell_how_to_talk(place, agent_id)
     return Exit.OK
+
+
+def _add_again(arguments: Arguments, place: StateLocation, agent: AgentConfig) -> int:
+    """One that is there already gets what the options say of it; without any, nothing changes."""
+    options = {
+        "name": arguments.name,
+        "description": arguments.description,
+        "workspace": arguments.workspace,
+        "model": arguments.model,
+    }
+    file = ConfigFile(place.paths.config_path, place.environ)
+    changed = put_agent_values(file, place, agent, options)
+    if changed:
+        file.save()
+    if arguments.json:
+        out_json({"agent": {"id": agent.id}, "path": str(file.path), "changed": changed})
+        return Exit.OK
+    out(tr('the agent "{agent}" is already there').format(agent=agent.id))
+    if changed:
+        out(tr("changed in {path}: {names}").format(path=file.path, names=", ".join(changed)))
+    _tell_how_to_talk(place, agent.id)
+    return Exit.OK
+
+
+def _tell_how_to_talk(place: StateLocation, agent_id: str) -> None:
+    asking = place.config.agents.default_id
+    model = place.config.model_for(asking, place.environ).primary
+    line = f'crossclaw message send "{tr("Hello")}" --agent {agent_id}'
+    out(tr("To talk with it: {command}").format(command=line))
+    if agent_id != asking:
+        line = talk_line(is_scripted=model.startswith("rehearsal/"), agent=agent_id)
+        out(tr("To let {agent} ask it: {command}").format(agent=asking, command=line))
+
+
+def put_agent_values(
+    file: ConfigFile, place: StateLocation, agent: AgentConfig, wanted: dict[str, str | None]
+) -> list[str]:
+    """What differs is written; answers the names of it."""
+    given = {name: value for name, value in wanted.items() if value}
+    fresh = {name: value for name, value in given.items() if getattr(agent, name) != value}
+    where = find_agent_place(place, agent.id)
+    if fresh and where is None:
+        put_agent(file, place, {"id": agent.id} | fresh)
+    elif where is not None:
+        for name, value in fresh.items():
+            file.put((*where, name), value)
+    return list(fresh)
+
+
+def find_agent_place(place: StateLocation, agent_id: str) -> KeyPath | None:
+    """Where the config says it; None where it is there without being named."""
+    agents = place.config.agents
+    for index, agent in enumerate(agents.listed):
+        if agent.id == agent_id:
+            return (*LIST, index)
+    written = (name for name in agents.named if normalize_agent_id(name) == agent_id)
+    name = next(written, None)
+    return (*ENTRIES, name) if name else None
 
 
 def _remove_arguments(parser: Parser) -> None:
@@ -144,11 +204,9 @@ def _place_of(place: StateLocation, agent_id: str) -> KeyPath:
             f'"{agent_id}" is the default agent, which answers when nobody is named',
             hint="First make another the default: default: true in its entry of agents.list",
         )
-    for index, agent in enumerate(agents.listed):
-        if agent.id == agent_id:
-            return (*LIST, index)
-    written = next(name for name in agents.named if normalize_agent_id(name) == agent_id)
-    return (*ENTRIES, written)
+    found = find_agent_place(place, agent_id)
+    assert found is not None, "one of several is named"
+    return found
 
 
 def _is_taken_over(place: StateLocation, agent_id: str, *, wanted: bool = True) -> bool:

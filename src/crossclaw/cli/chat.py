@@ -22,6 +22,7 @@ from crossclaw.cli.screens import choose_screen
 from crossclaw.cli.talk import talk
 from crossclaw.client.errors import CallRefused
 from crossclaw.client.peer import ADMIN, READ, WRITE, GatewayPeer
+from crossclaw.display.languages import tr
 
 _MORE = """/quit or Ctrl-D ends it; Ctrl-C aborts the reply that is being written. /stop
 stops whatever runs in the session. /sessions lists the conversations and
@@ -123,7 +124,8 @@ class Conversation:
             problem(str(failed))
             return
         self.key = key
-        note(key if there else f"{key}, a new one: it begins with the first message")
+        new = tr("{key}, a new one: it begins with the first message")
+        note(key if there else new.format(key=key))
 
     async def _say(self, line: str) -> None:
         try:
@@ -182,7 +184,9 @@ class HeldNotes:
 async def _converse(peer: GatewayPeer, arguments: Arguments, notes: HeldNotes) -> int:
     key = await name_session(peer, arguments.session, arguments.agent)
     conversation = Conversation(peer, key, arguments.timeout)
-    note(f"{key} at {peer.place}. /quit ends, Ctrl-C stops a reply.")
+    note(
+        tr("{key} at {place}. /quit ends, Ctrl-C stops a reply.").format(key=key, place=peer.place)
+    )
     asking = await _asking(conversation)
     while True:
         notes.hold()

@@ -1,6 +1,7 @@
 """`demo`: a gateway in a folder of its own, two agents, and one asks the other while you watch."""
 
 import json
+import logging
 import os
 import shutil
 import socket
@@ -24,6 +25,7 @@ from crossclaw.client.finding import Wanted
 from crossclaw.client.peer import ADMIN, READ, WRITE, Event, GatewayPeer
 from crossclaw.config.file import ConfigFile
 from crossclaw.display.conversation import message_text
+from crossclaw.display.languages import tr
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.exchanges import ANNOUNCE_STEP, CONTROL_TOKENS
 
@@ -31,7 +33,6 @@ DEMO_S_MAX = 20.0
 _PREFIX = "crossclaw-demo-"
 QUIET_S = 1.5  # nothing more was said for so long: the conversation is over
 _MAIN, _OTHER = "agent:main:main", "agent:librarian:main"
-_QUESTION = "Which shelf holds the book on tides?"
 _CONFIG = {
     "agents": {
         "list": [
@@ -44,12 +45,16 @@ _CONFIG = {
 
 def _script() -> str:
     """What a person would ask in words; the rehearsal model needs it as directives."""
-    inner = {"agentId": "librarian", "message": f"{_QUESTION}\nsay: Shelf nine, beside the atlas."}
-    return (
-        "say: I will ask the librarian.\n"
-        f"tool: sessions_send {json.dumps(inner)}\n"
-        "then:\n"
-        "say: The librarian says: shelf nine, beside the atlas."
+    question = tr("Which shelf holds the book on tides?")
+    answer = tr("Shelf nine, beside the atlas.")
+    inner = {"agentId": "librarian", "message": f"{question}\nsay: {answer}"}
+    return "\n".join(
+        [
+            "say: " + tr("I will ask the librarian."),
+            f"tool: sessions_send {json.dumps(inner)}",
+            "then:",
+            "say: " + tr("The librarian says: {answer}").format(answer=answer),
+        ]
     )
 
 
@@ -66,13 +71,23 @@ def _demo(arguments: Arguments) -> int:
                 tasks.cancel_scope.cancel()
         return Exit.OK
 
-    out("Two agents, main and the librarian, on a gateway of their own. No key, no network.\n")
+    # What the gateway logs (a slow start on a busy machine) is not what is to be seen here.
+    logging.getLogger("crossclaw").addHandler(logging.NullHandler())
+    out(
+        tr("Two agents, main and the librarian, on a gateway of their own. No key, no network.")
+        + "\n"
+    )
     try:
         code = run_async(whole)
     except TimeoutError:
         raise CommandFailed(f"the demo did not end within {DEMO_S_MAX:g} s") from None
-    out(f"\nTheir transcripts, which stay until the next demo:\n{_transcripts(folder)}")
-    out("\nNext: crossclaw run starts a gateway for you.")
+    out(
+        "\n"
+        + tr("Their transcripts, which stay until the next demo:")
+        + "\n"
+        + _transcripts(folder)
+    )
+    out("\n" + tr("Next, a gateway of your own: crossclaw run"))
     return code
 
 
@@ -125,7 +140,8 @@ async def _watch(place: StateLocation, wanted: Wanted) -> None:
 
 
 async def _ask(peer: GatewayPeer) -> None:
-    out(f"{dimmed('you →')} main: ask the librarian which shelf holds the book on tides\n")
+    asked = tr("ask the librarian which shelf holds the book on tides")
+    out(f"{dimmed(tr('you →'))} main: {asked}\n")
     params = {"sessionKey": _MAIN, "message": _script(), "idempotencyKey": os.urandom(8).hex()}
     await peer.call("chat.send", params)
 
@@ -160,7 +176,7 @@ def _asked(who: str, message: dict[str, Any]) -> list[str]:
     if who == "main":
         return []
     if message_text(message).endswith(ANNOUNCE_STEP):
-        return [dimmed(f"  {who} may now tell its own chat about it")]
+        return [dimmed("  " + tr("{agent} may now tell its own chat about it").format(agent=who))]
     return [f"{dimmed('main → ' + who + ':')} {_first_line(message)}"]
 
 
@@ -168,13 +184,14 @@ def _said(who: str, message: dict[str, Any]) -> list[str]:
     calls = [b for b in message.get("content") or [] if b.get("type") in ("toolCall", "tool_use")]
     words = cleaned(message_text(message)).strip()
     if words in CONTROL_TOKENS:
-        return [dimmed(f"  {who} has nothing to add")]
-    lines = [f"{dimmed(who + ' says:')} {words}"] if words else []
-    return lines + [dimmed(f"  {who} calls {call.get('name')} and waits") for call in calls]
+        return [dimmed("  " + tr("{agent} has nothing to add").format(agent=who))]
+    lines = [f"{dimmed(tr('{agent} says:').format(agent=who))} {words}"] if words else []
+    waits = tr("{agent} calls {tool} and waits")
+    return lines + [dimmed("  " + waits.format(agent=who, tool=call.get("name"))) for call in calls]
 
 
 def _answered(who: str, message: dict[str, Any]) -> list[str]:
-    return [dimmed(f"  the answer is back with {who}")]
+    return [dimmed("  " + tr("the answer is back with {agent}").format(agent=who))]
 
 
 def _first_line(message: dict[str, Any]) -> str:

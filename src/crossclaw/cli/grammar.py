@@ -21,10 +21,23 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(message, hint=f"{self.format_usage().strip()}\nMore: {self.prog} --help")
 
     def read(self, arguments: list[str]) -> Arguments:
-        parsed, unknown = self.parse_known_intermixed_args(arguments)
+        parsed, unknown = self.parse_known_intermixed_args(self._with_secrets(arguments))
         if unknown:
             self._refuse(unknown[0])
         return parsed
+
+    def _with_secrets(self, arguments: list[str]) -> list[str]:
+        """A secret may begin with a dash, as every 64th made token did; behind its option it is one all the same."""
+        known = {text for action in self._actions for text in action.option_strings}
+        joined: list[str] = []
+        for word in arguments:
+            before = joined[-1] if joined else ""
+            takes = before in known and before.endswith(SECRET_OPTIONS)
+            if takes and word.startswith("-") and word not in known:
+                joined[-1] = f"{before}={word}"
+            else:
+                joined.append(word)
+        return joined
 
     def _refuse(self, word: str) -> NoReturn:
         name = word.split("=", 1)[0]
@@ -43,6 +56,7 @@ class CommandSpec(NamedTuple):
 
 
 SECRET_CHARS_MAX = 10_000
+SECRET_OPTIONS = ("--token", "--password", "-api-key")
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from crossclaw.cli import service
-from crossclaw.cli.agents import ENTRIES, LIST, put_agent
+from crossclaw.cli.agents import put_agent, put_agent_values
 from crossclaw.cli.asking import ask_text, ask_yes, is_somebody_there
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, json_option, port, text_of
@@ -23,17 +23,15 @@ from crossclaw.cli.onboard_model import (
     put_model,
 )
 from crossclaw.cli.place import StateLocation, find_place
-from crossclaw.cli.run import prepare
+from crossclaw.cli.run import prepare, talk_line
 from crossclaw.cli.say import note, out, out_json
 from crossclaw.cli.tables import pairs
 from crossclaw.cli.trying import Tried
 from crossclaw.client.finding import served_port
-from crossclaw.config.agents import AgentConfig
 from crossclaw.config.file import ConfigFile
-from crossclaw.config.positions import KeyPath
 from crossclaw.config.profiles import forget_key, keep_key
 from crossclaw.display.languages import SPOKEN, speak, tr
-from crossclaw.domain.agents import normalize_agent_id, suggest_agent_id
+from crossclaw.domain.agents import suggest_agent_id
 
 _TAKEN = (  # OpenClaw's options that ask for nothing that is missing here
     "--accept-risk --skip-skills --skip-channels --skip-ui --skip-search --skip-bootstrap --skip-hooks"
@@ -216,33 +214,9 @@ def _agent(
     if any(wanted.values()):
         place = prepare(place)
         file = _file(place)
-        _put_agent_values(file, place, agent, wanted)
+        put_agent_values(file, place, agent, wanted)
         place = _save(file, place, report)
     return _second_agent(place, report) if asks else place
-
-
-def _put_agent_values(
-    file: ConfigFile, place: StateLocation, agent: AgentConfig, wanted: dict[str, str | None]
-) -> None:
-    fresh = {name: value for name, value in wanted.items() if value}
-    fresh = {name: value for name, value in fresh.items() if getattr(agent, name) != value}
-    where = _place_of(place, agent.id)
-    if fresh and where is None:
-        put_agent(file, place, {"id": agent.id} | fresh)
-        return
-    for name, value in fresh.items():
-        assert where is not None
-        file.put((*where, name), value)
-
-
-def _place_of(place: StateLocation, agent_id: str) -> KeyPath | None:
-    agents = place.config.agents
-    for index, agent in enumerate(agents.listed):
-        if agent.id == agent_id:
-            return (*LIST, index)
-    written = (name for name in agents.named if normalize_agent_id(name) == agent_id)
-    name = next(written, None)
-    return (*ENTRIES, name) if name else None
 
 
 def _second_agent(place: StateLocation, report: Report) -> StateLocation:
@@ -314,9 +288,13 @@ def _end(arguments: Arguments, place: StateLocation, report: Report) -> int:
     elif served_port(place):
         note(place.when_a_change_counts)
     out("\n" + tr("Ready. Next:"))
-    start = "crossclaw dashboard" if report.service else "crossclaw run"
-    talk = 'crossclaw message send "{}"'.format(tr("Hello"))
-    for command in (start, talk, "crossclaw chat"):
+    is_up = report.service or served_port(place)
+    commands = ["crossclaw dashboard" if is_up else "crossclaw run"]
+    commands += ['crossclaw message send "{}"'.format(tr("Hello")), "crossclaw chat"]
+    if others := [each for each in report.agents if each != place.config.agents.default_id]:
+        is_scripted = report.model.startswith("rehearsal/")
+        commands.append(talk_line(is_scripted=is_scripted, agent=others[0]))
+    for command in commands:
         out(f"  {command}")
     return Exit.OK
 

@@ -192,11 +192,11 @@ def _ask_offer(place: StateLocation, current: str) -> ServiceOffer | None:
 
 
 def _first_ready(offers: list[ServiceOffer | None], environ: Mapping[str, str]) -> int:
-    """What works without a word more: a server here, or a key that is set; else the first service."""
+    """What works without a word more: a server here, or a key that is set; else the rehearsal, which needs none."""
     for index, offer in enumerate(offers):
         if offer and (offer.models or (offer.variable and environ.get(offer.variable))):
             return index
-    return 1
+    return 0
 
 
 def _ask_custom() -> ServiceOffer:

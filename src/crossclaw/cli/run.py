@@ -45,6 +45,7 @@ def _run(arguments: Arguments) -> int:
         out(tr("A gateway of this state folder is already running.") + "\n")
         out(f"  {tr('open')}   {link(f'{scheme}://127.0.0.1:{running}', token.reveal())}")
         return _as_wanted(arguments.port, running)
+    place = find_place(place.environ, to_serve=True)
     return _serve(arguments, place, named_port(place) if arguments.port is None else arguments.port)
 
 
@@ -106,23 +107,46 @@ def greeting(place: StateLocation, url: str, token: str) -> str:
     if fingerprint := served_fingerprint(place):
         rows.insert(1, (tr("certificate"), f"sha256 {fingerprint}"))
     wide = max(len(name) for name, _ in rows)
-    second = [] if agents.find("librarian") else ["  crossclaw agents add librarian"]
     return "\n".join(
         [
             tr("Crossclaw is running.") + "\n",
             *(f"  {name:<{wide}}  {value}" for name, value in rows),
             "",
-            *_to_set_up(model),
             *_without_key(place),
             tr("Try, in another terminal:"),
             *_activation(),
             *_elsewhere(place),
-            f'  crossclaw message send "{tr("Hello, agent")}"',
-            "  crossclaw chat",
-            *second,
-            "  crossclaw doctor\n",
+            *_to_try(model, agents.find("librarian") is not None),
+            "",
             tr("Ctrl-C stops it."),
         ]
+    )
+
+
+def _to_try(model: str, has_librarian: bool) -> list[str]:
+    """Commands in an order that works, each with what it is for."""
+    is_scripted = model.startswith("rehearsal/")
+    asked = talk_line(is_scripted=is_scripted)
+    rows = [("crossclaw onboard", tr("a model that thinks"))] if is_scripted else []
+    rows += [(f'crossclaw message send "{tr("Hello, agent")}"', ""), ("crossclaw chat", "")]
+    if not has_librarian:
+        rows.append(
+            ("crossclaw agents add librarian", tr("a second agent, which the first can ask"))
+        )
+    rows += [(asked, tr("one agent asks the other")), ("crossclaw doctor", "")]
+    wide = max(len(command) for command, about in rows if about)
+    return [
+        f"  {command:<{wide}}  # {about}" if about else f"  {command}" for command, about in rows
+    ]
+
+
+def talk_line(*, is_scripted: bool, agent: str = "librarian") -> str:
+    """What makes one agent ask another: in words, or as a line that the rehearsal plays."""
+    words = tr("Which atlas do we have?")
+    if is_scripted:
+        return f'crossclaw message send "ask: {agent} {words}"'
+    return 'crossclaw message send "{}"'.format(
+        tr("Ask {agent}: {words}").format(agent=agent, words=words)
     )
 
 
@@ -144,12 +168,6 @@ def _model_line(model: str) -> str:
     if not model.startswith("rehearsal/"):
         return model
     return tr("rehearsal: scripted, it does what “say: …” and “tool: …” lines tell it")
-
-
-def _to_set_up(model: str) -> list[str]:
-    if not model.startswith("rehearsal/"):
-        return []
-    return [tr("For a model that thinks, in another terminal:"), "  crossclaw onboard\n"]
 
 
 def _without_key(place: StateLocation) -> list[str]:

@@ -9,6 +9,7 @@ from crossclaw.cli.say import out, out_json
 from crossclaw.cli.tables import ago, pairs, table
 from crossclaw.client.errors import CallRefused
 from crossclaw.client.peer import READ, GatewayPeer
+from crossclaw.display.languages import tr
 
 _RECENT = 5
 
@@ -41,7 +42,7 @@ def _glance(
     sessions = status.get("sessions") or {}
     model = (sessions.get("defaults") or {}).get("model")
     if str(model).startswith("rehearsal"):
-        model = f"{model} (scripted; set ANTHROPIC_API_KEY or OPENAI_API_KEY for a real one)"
+        model = f"{model} ({tr('scripted; for one that thinks: crossclaw onboard')})"
     elif fault := status.get("modelFault"):
         model = f"{model} ({fault})"
     return [

@@ -45,6 +45,8 @@ _OVERFLOW = re.compile(
     r"|loaded with context length of only",
     re.IGNORECASE,
 )
+_WEB_PAGE = re.compile(r"\s*<(?:!doctype html|html|head|body)\b", re.I)
+_TITLE = re.compile(r"<title[^>]*>([^<]*)", re.I)
 _STATE_REFUSED = re.compile(
     r"`?signature`? in `?thinking`? block|thinking`? blocks .{0,60}cannot be modified"
     r"|different conversation|expected `?thinking`? or `?redacted_thinking"
@@ -181,6 +183,14 @@ def error_param(body: object) -> str:
     return str(inner.get("param") or "") if isinstance(inner, dict) else ""
 
 
+def _without_markup(text: str) -> str:
+    """Of a web page, which a server of another kind answers with, its title."""
+    if not _WEB_PAGE.match(text):
+        return text
+    title = _TITLE.search(text)
+    return f"a web page: {title[1].strip()}" if title and title[1].strip() else "a web page"
+
+
 class Failures:
     """Makes the errors of one provider, in its name and without its key."""
 
@@ -307,5 +317,5 @@ class Failures:
     def _quote(self, text: str) -> str:
         if len(self._api_key) > 3:
             text = text.replace(self._api_key, "[key]")
-        text = " ".join(text.split())
+        text = " ".join(_without_markup(text).split())
         return text if len(text) <= QUOTE_CHARS_MAX else text[:QUOTE_CHARS_MAX] + "…"

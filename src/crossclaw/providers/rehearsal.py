@@ -4,6 +4,7 @@ It does what the lines of the latest user message say:
 
     say: <text>            answer exactly this, with the lines below it up to the next of these words; several join
     tool: <name> {json}    call a tool; several lines are several calls at once
+    ask: <agent> <words>   send this to another agent and repeat its reply; the words may be such lines too
     think: <text>          think it first
     wait: <seconds>        sleep before answering
     fail: <text>           fail with this error
@@ -23,6 +24,7 @@ import anyio
 import anyio.lowlevel
 import msgspec
 
+from crossclaw.display.languages import tr
 from crossclaw.domain.errors import ProviderError
 from crossclaw.domain.messages import (
     AssistantBlock,
@@ -45,12 +47,12 @@ PIECES_AT_ONCE = 32
 QUOTE_CHARS = 120
 
 _DIRECTIVE = re.compile(
-    r"^\s*(?:\[[^\]\n]*\]\s*)?(say|tool|think|wait|fail|long|cut|then):[ \t]?(.*)$",
+    r"^\s*(?:\[[^\]\n]*\]\s*)?(say|tool|ask|think|wait|fail|long|cut|then):[ \t]?(.*)$",
     re.IGNORECASE | re.MULTILINE,
 )
 """A channel may have put its `[sender, time]` in front of the first line. Indentation behind the one space is
 part of a text."""
-_TEXTS = ("say", "think", "cut")
+_TEXTS = ("say", "ask", "think", "cut")
 """What may have several lines; of the others only the first counts."""
 
 _MARK = re.compile(r"\u27e6(?:end of message|runtime)\b")
@@ -59,7 +61,10 @@ _MARK = re.compile(r"\u27e6(?:end of message|runtime)\b")
 _FROM_CHILD = re.compile(r"\u27e6announce message [0-9a-f]{16} from agent:[^:]+:subagent:")
 """Stands before a sub-agent's report, which may arrive at any moment."""
 
-_DIRECTIVES = "say: tool: think: wait: fail: long: cut: then:"
+_FROM_AGENT = "\u27e6inter-session message "
+"""Stands before what another agent has sent."""
+
+_DIRECTIVES = "say: tool: ask: think: wait: fail: long: cut: then:"
 _REPORT = "`Result:`"
 """Whoever is asked for a result repeats its last words."""
 _SILENCE = ("ANNOUNCE_SKIP", "REPLY_SKIP")
@@ -73,6 +78,10 @@ class RehearsalStep(msgspec.Struct):
     fail: str | None = None
     words: int = 0
     cut: list[str] = []
+
+
+class _Sent(msgspec.Struct):
+    reply: str
 
 
 class RehearsalProvider:
@@ -146,6 +155,10 @@ def _add(step: RehearsalStep, verb: str, argument: str) -> None:
         case "tool":
             name, _, arguments = argument.partition(" ")
             step.tools.append((name, arguments))
+        case "ask":
+            name, _, words = argument.partition(" ")
+            call = {"sessionKey": name, "message": words.strip() or name}
+            step.tools.append(("sessions_send", msgspec.json.encode(call).decode()))
         case "think":
             step.think.append(argument)
         case "cut":
@@ -226,10 +239,18 @@ def _plain_answer(request: ModelRequest) -> str:
     for token in _SILENCE:
         if token in told:
             return token
-    return (
-        f"You said: “{_shorten(words)}”. This is the rehearsal model, it only plays scripts"
-        f" ({_DIRECTIVES}). For a real one set ANTHROPIC_API_KEY or OPENAI_API_KEY."
-    )
+    if _is_from_agent(last):
+        return tr("I was asked: “{words}”. (rehearsal)").format(words=_shorten(words))
+    return tr(
+        "You said: “{words}”. This is the rehearsal model: it does not think, it plays scripts ({directives}). "
+        "For a model that thinks: crossclaw onboard. To see one agent ask another: crossclaw agents add librarian, "
+        "then send “ask: librarian Which atlas do we have?”"
+    ).format(words=_shorten(words), directives=_DIRECTIVES)
+
+
+def _is_from_agent(turn: UserTurn) -> bool:
+    texts = [part.text for part in turn.content if isinstance(part, Text)]
+    return any(text.startswith(_FROM_AGENT) for text in texts)
 
 
 def _last_words(request: ModelRequest) -> str:
@@ -245,8 +266,19 @@ def _quoted_results(request: ModelRequest, turn: UserTurn) -> Iterator[str]:
     names = tool_names(request.turns)
     for result in turn.results:
         text = " ".join(part.text for part in result.content if isinstance(part, Text))
+        if reply := _reply_in(text):
+            yield tr("the answer: {reply}").format(reply=reply)
+            continue
         failed = " failed" if result.is_error else ""
         yield f"{names.get(result.tool_use_id, 'tool')}{failed}: {_shorten(text)}"
+
+
+def _reply_in(result: str) -> str | None:
+    """What another agent has answered, of a result of `sessions_send`."""
+    try:
+        return msgspec.json.decode(result, type=_Sent).reply
+    except msgspec.MsgspecError:
+        return None
 
 
 def _shorten(text: str) -> str:
