@@ -1,54 +1,28 @@
 """What a config says about chat accounts: found by the channel's own type, each account over its section, and
 every fault told with its line."""
 
-import sys
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
 from crossclaw.channels.registry import find_manifest
-from crossclaw.config import load, manifests
+from crossclaw.config import load
 from crossclaw.config.channel_accounts import accounts_in, defaults_in
 from crossclaw.config.channels import AccountConfig
 from crossclaw.domain.errors import ConfigInvalid
-
-PIGEON = '''
-from crossclaw.channels.manifest import ChannelManifest, Target, Traits
-from crossclaw.config.channels import ChannelSettings
-from crossclaw.config.section import Section
-from crossclaw.domain.secret import Secret
-
-class PigeonSettings(ChannelSettings, frozen=True):
-    bot_token: Secret | None = None
-    """The ring of the pigeon."""
-
-MANIFEST = ChannelManifest(
-    name="pigeon", title="Pigeon", aliases=("dove",), settings=PigeonSettings, open="pigeon_post:open_account",
-    environ={"PIGEON_TOKEN": "botToken"}, traits=Traits(),
-    read_target=Target, normalize_sender=lambda entry: entry if entry.isdigit() else None,
-)
-'''
+from tests.channels.pigeon import PigeonSettings, installed
 
 
 @pytest.fixture
-def pigeons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
-    """A package of somebody else, installed as pip would."""
-    site = tmp_path / "site"
-    info = site / "pigeon_post-1.0.dist-info"
-    info.mkdir(parents=True)
-    (site / "pigeon_post.py").write_text(PIGEON)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: pigeon-post\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(
-        "[crossclaw.channels]\npigeon = pigeon_post:MANIFEST\ndove = pigeon_post:MANIFEST\n"
-    )
-    monkeypatch.syspath_prepend(site)
-    manifests.foreign.cache_clear()
-    manifests._load.cache_clear()
-    yield
-    manifests.foreign.cache_clear()
-    manifests._load.cache_clear()
-    sys.modules.pop("pigeon_post", None)
+def pigeons(tmp_path: Path) -> Generator[None]:
+    with installed(tmp_path / "site"):
+        yield
+
+
+def token(account: AccountConfig) -> str:
+    assert isinstance(account.settings, PigeonSettings)
+    return account.settings.bot_token.reveal() if account.settings.bot_token else ""
 
 
 def accounts(tmp_path: Path, text: str, **environ: str) -> dict[str, AccountConfig]:
@@ -82,18 +56,18 @@ def test_an_account_is_its_section_and_over_it_key_by_key_what_it_says_itself(
     home, work = found["pigeon/home"].settings, found["pigeon/work"].settings
     assert (home.dm_policy, home.allow_from, home.history_limit) == ("allowlist", (7,), 9)
     assert (work.dm_policy, work.allow_from, work.history_limit) == ("disabled", ("8",), 9)
-    tokens = [getattr(each, "bot_token").reveal() for each in (home, work)]  # noqa: B009
-    assert tokens == ["own", "shared"]
+    assert [token(each) for each in found.values()] == ["own", "shared"]
     assert "own" not in repr(found)
 
 
 @pytest.mark.usefixtures("pigeons")
 def test_a_token_in_the_environment_is_the_default_accounts_and_suffices(tmp_path: Path) -> None:
     assert list(accounts(tmp_path, "{}")) == []
-    found = accounts(tmp_path, "{}", PIGEON_TOKEN="t")["pigeon/default"].settings
+    default = accounts(tmp_path, "{}", PIGEON_TOKEN="t")["pigeon/default"]
+    found = default.settings
     assert found.dm_policy == "pairing"
     assert found.group_policy is None  # which is an allow list, never open
-    assert getattr(found, "bot_token").reveal() == "t"  # noqa: B009
+    assert token(default) == "t"
     assert (
         list(accounts(tmp_path, "{channels: {pigeon: {enabled: false}}}", PIGEON_TOKEN="t")) == []
     )
@@ -103,7 +77,20 @@ def test_a_token_in_the_environment_is_the_default_accounts_and_suffices(tmp_pat
         X="y",
         PIGEON_TOKEN="t",
     )
-    assert getattr(written["pigeon/default"].settings, "bot_token").reveal() == "y"  # noqa: B009
+    assert token(written["pigeon/default"]) == "y"
+
+
+@pytest.mark.usefixtures("pigeons")
+def test_an_account_that_says_one_of_two_keys_does_not_get_the_other(tmp_path: Path) -> None:
+    section = (
+        '{botToken: "shared", accounts: {a: {}, b: {tokenFile: "x"}, default: {tokenFile: "y"}}}'
+    )
+    found = accounts(tmp_path, f"{{channels: {{pigeon: {section}}}}}", PIGEON_TOKEN="t")
+    assert {name: token(each) for name, each in found.items()} == {
+        "pigeon/a": "shared",
+        "pigeon/b": "",
+        "pigeon/default": "",
+    }
 
 
 @pytest.mark.usefixtures("pigeons")

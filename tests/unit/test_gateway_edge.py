@@ -12,7 +12,7 @@ from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.secret import Secret
 from crossclaw.door.principal import Principal
 from crossclaw.gateway.auth import Gatekeeper, lock_for
-from crossclaw.gateway.edge import NOBODY, Edge, Endpoint
+from crossclaw.gateway.edge import NOBODY, Edge, Endpoint, Routes
 from crossclaw.gateway.http.page import health_endpoint
 from crossclaw.gateway.limits import GatewayLimits
 from crossclaw.gateway.origins import Origins
@@ -38,12 +38,13 @@ class Site:
         self.body_reads = 0
         limits = limits or GatewayLimits(body_bytes_max=100, body_time_s=0.05)
         self.keeper = Gatekeeper({"gateway": lock_for(Secret(TOKEN))}, SystemClock(), limits)
+        endpoints = [
+            health_endpoint(),
+            Endpoint(method="GET", path="/secret", handle=self._handle),
+            Endpoint(method="POST", path="/tools/invoke", handle=self._handle),
+        ]
         self.app = Edge(
-            [
-                health_endpoint(),
-                Endpoint(method="GET", path="/secret", handle=self._handle),
-                Endpoint(method="POST", path="/tools/invoke", handle=self._handle),
-            ],
+            Routes(endpoints),
             self._upgrade,
             self.keeper,
             Origins("192.168.1.5", ["https://page.example", "http://[::1]:9000"]),

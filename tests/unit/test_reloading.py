@@ -169,6 +169,30 @@ async def test_rules_do_not_wait_for_the_end_of_the_runs(file: File) -> None:
     assert denied == [(), ("exec",), ("read",), ()]
 
 
+async def test_changed_chat_accounts_need_no_gateway_that_opens_anew(file: File) -> None:
+    file.write("{}")
+    before, taken = file.load(), list[list[str]]()
+
+    async def take(fresh: Loaded) -> None:
+        taken.append(list(fresh.config.channels))
+
+    found: list[Loaded] = []
+
+    async def look() -> None:
+        found.append(await next_config(before, {}, lambda: False, None, take))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(look)
+        await anyio.sleep(PAUSE_S)
+        file.write("{channels: {elsewhere: {}}}")
+        await anyio.sleep(PAUSE_S)
+        assert (taken[-1], found) == (["elsewhere"], [])
+        file.write("{channels: {}, cron: {enabled: false}}")
+        await anyio.sleep(PAUSE_S)
+        tasks.cancel_scope.cancel()
+    assert not found[0].config.cron.enabled
+
+
 async def test_what_was_written_while_the_house_opened_is_taken(file: File) -> None:
     file.write(OLD)
     loaded = file.load()

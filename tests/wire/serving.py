@@ -26,7 +26,7 @@ from crossclaw.door.dispatch import Door
 from crossclaw.door.registry import Caller, Method, Params, Registry, TwoAnswers
 from crossclaw.gateway.auth import Gatekeeper, lock_for
 from crossclaw.gateway.context import GatewayContext
-from crossclaw.gateway.edge import Endpoint
+from crossclaw.gateway.edge import Endpoint, Routes
 from crossclaw.gateway.event_types import HelloOk
 from crossclaw.gateway.hello import ServerFacts
 from crossclaw.gateway.limits import GatewayLimits
@@ -180,7 +180,7 @@ async def open_gateway(
         settings or Settings(),
         Admission(gatekeeper, pairings, ServerFacts(version="9.9"), health),
         GatewayContext(clock=clock, ids=RandomIds(), limits=limits),
-        endpoints=endpoints,
+        routes=Routes(list(endpoints)),
     )
     scope = anyio.CancelScope()
 

@@ -14,10 +14,13 @@ from crossclaw.agent.toolbox import Toolbox
 from crossclaw.app import settings
 from crossclaw.app.methods import about_gateway, of_sessions, of_the_rest, prompting, talking
 from crossclaw.app.parts import House, Resources, RunServices, Schedule, SessionServices
-from crossclaw.channels.accounts import LiveAccount, LiveAccounts
+from crossclaw.channels.contract import Received
+from crossclaw.channels.hosting import AccountHost
+from crossclaw.channels.supervisor import ChannelSupervisor
 from crossclaw.config import Config
 from crossclaw.delivery.outbox import Outbox
 from crossclaw.disk.threads import Disk
+from crossclaw.domain.addresses import Inbound
 from crossclaw.domain.events import EntryAppended, RunEnded
 from crossclaw.door.dispatch import Door
 from crossclaw.door.registry import Caller, Registry, methods_of
@@ -150,6 +153,7 @@ def _furnished(
         feed=run_services.feed,
         sweep=run_services.sweep,
         outbox=run_services.outbox,
+        channels=session_services.channels,
         exporter=run_services.exporter,
         resolver=run_services.resolver,
         door=door,
@@ -175,11 +179,11 @@ def _run_services(resources: Resources) -> RunServices:
     )
     slots = Slots(config.agents.defaults.max_concurrent)
     lanes = Lanes(run_store, slots, clock, resources.credentials)
-    accounts = LiveAccounts()
-    for given in resources.outside.channels:
-        accounts.put(LiveAccount(given.name, given.account_id, given, given.traits, given.settings))
     outbox = Outbox(
-        ledger, accounts, clock, settings.may_deliver(config, ledger, resources.credentials)
+        ledger,
+        resources.accounts,
+        clock,
+        settings.may_deliver(config, ledger, resources.credentials),
     )
     sweep = Sweep(ledger, lanes.wake, clock, by_time=(ARCHIVE,))
     feed.subscribe(sweep.waking(outbox.wake), RunEnded)
@@ -196,7 +200,6 @@ def _run_services(resources: Resources) -> RunServices:
         slots=slots,
         lanes=lanes,
         waits=Waits(ledger, run_store, slots, clock),
-        accounts=accounts,
         outbox=outbox,
         sweep=sweep,
         exporter=exporter,
@@ -247,7 +250,35 @@ def _session_services(
         pairings=Pairings(
             ledger, telling(resources.outside.clients), clock, ids, resources.credentials
         ),
+        channels=_channels(resources, run_services, intake),
     )
+
+
+def _channels(resources: Resources, run_services: RunServices, intake: Intake) -> ChannelSupervisor:
+    outside = resources.outside
+
+    async def receive(inbound: Inbound) -> Received:
+        return Received(what="accepted", run_id=await intake.receive_inbound(inbound))
+
+    def make_host(channel: str, account_id: str) -> AccountHost:
+        return AccountHost(
+            channel,
+            account_id,
+            receive=receive,
+            ledger=resources.ledger,
+            clock=resources.clock,
+            http=outside.http(),
+        )
+
+    supervisor = ChannelSupervisor(
+        resources.accounts,
+        make_host,
+        resources.clock,
+        wake=run_services.outbox.wake,
+        inline=outside.inline,
+    )
+    resources.config.listeners.append(supervisor.look_again)
+    return supervisor
 
 
 def _reading(resources: Resources, run_services: RunServices, budgets: Budgets) -> SessionReading:
@@ -266,9 +297,9 @@ def _schedule(resources: Resources, run_services: RunServices, intake: Intake) -
     notices = Notices(config, intake)
     disk = Disk(inline=resources.outside.inline)
     heartbeats = Heartbeats(context, notices, resources.workspace_of, local, disk)
-    work = Work(context, notices, heartbeats, resources.channels)
+    work = Work(context, notices, heartbeats, resources.accounts)
     clockwork = Clockwork(context, intake, work, heartbeats, local, disk.run)
-    jobs = Jobs(context, clockwork, resources.channels, resources.models.check, local)
+    jobs = Jobs(context, clockwork, resources.accounts, resources.models.check, local)
     hooks = Hooks(context, run_services.resolver, intake, notices, resources.models.check)
     return Schedule(notices, heartbeats, work, clockwork, jobs, hooks)
 

@@ -11,6 +11,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.methods.agreeing import Agreeing
+from crossclaw.gateway.methods.channels import ChannelMethods
 from crossclaw.gateway.methods.chat import Chat
 from crossclaw.gateway.methods.clients import Clients
 from crossclaw.gateway.methods.cron import CronMethods, NameMaker
@@ -52,7 +53,7 @@ def about_gateway(resources: Resources) -> About:
         resources.context,
         resources.outside.environ,
         resources.models,
-        resources.channels,
+        resources.accounts,
         resources.outside.presence,
         StoreGrowth(
             resources.paths.ledger_path, Disk(inline=resources.outside.inline), resources.clock
@@ -72,7 +73,7 @@ def talking(
         chat,
         Clients(config, chat, session_services.sends, log_path, ids),
         AgentRuns(config, intake, ledger, run_store, resources.models, clock),
-        Sending(resources.context, resolver, resources.channels, run_services.outbox.wake),
+        Sending(resources.context, resolver, resources.accounts, run_services.outbox.wake),
     ]
 
 
@@ -108,7 +109,7 @@ def of_sessions(
             changing,
         ),
         Agreeing(ledger, clock),
-        Explaining(config, ledger, resolver, resources.channels),
+        Explaining(config, ledger, resolver, resources.accounts),
         *_for_onlookers(resources, resolver, session_services.guests.is_here),
     ]
 
@@ -148,6 +149,7 @@ def of_the_rest(
     return [
         Settings(resources.loaded, resources.outside.environ, clock, resources.outside.take_rules),
         Renderer(),
+        ChannelMethods(session_services.channels, clock),
         CronMethods(
             config,
             schedule.jobs,

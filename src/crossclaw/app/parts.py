@@ -9,7 +9,11 @@ import msgspec
 
 from crossclaw.channels.accounts import LiveAccounts
 from crossclaw.channels.contract import GivenChannel
+from crossclaw.channels.http import HttpClients
+from crossclaw.channels.supervisor import ChannelSupervisor
 from crossclaw.config import Loaded, Paths
+from crossclaw.config.channel_accounts import accounts_in
+from crossclaw.config.channels import AccountConfig
 from crossclaw.config.current import CurrentConfig
 from crossclaw.delivery.outbox import Outbox
 from crossclaw.domain.clock import Clock, SystemClock
@@ -71,6 +75,8 @@ class Outside(msgspec.Struct, frozen=True):
     providers: Mapping[str, Provider] | None = None
     channels: tuple[GivenChannel, ...] = ()
     """Chat accounts beside those that the config names."""
+    http: Callable[[], HttpClients] = HttpClients
+    """How chat accounts reach their platforms."""
     tools: tuple[Tool[Any], ...] = ()
     timers: Mapping[str, Fire] | None = None
     loaded: Loaded | None = None
@@ -118,9 +124,17 @@ class Resources(msgspec.Struct, frozen=True, dict=True):
     def loaded(self) -> Loaded:
         return self.outside.loaded or Loaded(self.config, self.paths.config_path, False, {}, (), ())
 
-    @property
-    def channels(self) -> tuple[str, ...]:
-        return tuple(channel.name for channel in self.outside.channels)
+    @cached_property
+    def accounts(self) -> LiveAccounts:
+        """Chat accounts; as a collection, the names of the channels."""
+        accounts = LiveAccounts()
+        for given in self.outside.channels:
+            accounts.expect((given.name, given.account_id))
+        return accounts
+
+    def wanted_accounts(self) -> list[AccountConfig]:
+        """As the config in force names them."""
+        return accounts_in(self.config.channels, self.config.environment(self.outside.environ))
 
     @cached_property
     def models(self) -> ModelChoices:
@@ -142,7 +156,6 @@ class RunServices(msgspec.Struct, frozen=True):
     slots: Slots
     lanes: Lanes
     waits: Waits
-    accounts: LiveAccounts
     outbox: Outbox
     sweep: Sweep
     exporter: Exporter
@@ -167,6 +180,7 @@ class SessionServices(msgspec.Struct, frozen=True):
     guests: Guests
     guest_names: GuestNames
     pairings: Pairings
+    channels: ChannelSupervisor
 
 
 class Schedule(msgspec.Struct, frozen=True):
@@ -195,6 +209,7 @@ class House(msgspec.Struct, frozen=True):
     feed: Feed
     sweep: Sweep
     outbox: Outbox
+    channels: ChannelSupervisor
     exporter: Exporter
     resolver: Resolver
     door: Door

@@ -12,6 +12,7 @@ from pathlib import Path
 import anyio
 
 from crossclaw.config import Loaded, load
+from crossclaw.config.current import needs_opening
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.gateway.methods.settings import TakeRules
 
@@ -54,6 +55,9 @@ async def next_config(
             known, due = [loaded.raw], math.inf
             continue
         await take_rules(fresh)
+        if not needs_opening(loaded.raw, fresh.raw):
+            loaded, known, due = fresh, [fresh.raw], math.inf
+            continue
         if due == math.inf:
             log.info("the config has changed; it is taken over as soon as no run is under way")
             due = anyio.current_time() + settings.deferral_timeout_ms / 1000

@@ -19,22 +19,23 @@ from crossclaw.app.model_settings import make_providers
 from crossclaw.app.parts import House, Outside, Resources
 from crossclaw.app.reloading import next_config
 from crossclaw.app.run_handler import AgentRunHandler
-from crossclaw.app.supervising import first_of, serve_channel
-from crossclaw.channels.contract import Received
-from crossclaw.channels.hosting import AccountHost
-from crossclaw.channels.http import HttpClients
 from crossclaw.config import Config, Loaded, Paths
-from crossclaw.config.current import CurrentConfig
+from crossclaw.config.current import CurrentConfig, needs_opening
 from crossclaw.config.supported import refuse_unsupported
 from crossclaw.config.token import gateway_token
 from crossclaw.disk.guarding import guard
 from crossclaw.disk.held import HeldFile
 from crossclaw.disk.private import write_file
 from crossclaw.disk.room import is_for_lack_of_room, room_bytes
-from crossclaw.domain.addresses import Inbound
 from crossclaw.domain.authority import HOOKS
 from crossclaw.domain.clock import SystemClock
-from crossclaw.domain.errors import CrossclawError, StoreDamaged, StoreFull, StoreLocked
+from crossclaw.domain.errors import (
+    CrossclawError,
+    StoreDamaged,
+    StoreFull,
+    StoreLocked,
+    first_of,
+)
 from crossclaw.domain.events import SpeechAllowed
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.secret import Secret
@@ -44,7 +45,7 @@ from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Lock, gateway_lock
 from crossclaw.gateway.certificate import ServedCertificate, open_certificate
 from crossclaw.gateway.context import GatewayContext
 from crossclaw.gateway.door_secrets import DoorSecrets
-from crossclaw.gateway.edge import Endpoint, FindToken
+from crossclaw.gateway.edge import Endpoint, FindToken, Routes
 from crossclaw.gateway.hello import ServerFacts as AboutGateway
 from crossclaw.gateway.http.following import Followers
 from crossclaw.gateway.http.hooks import Dispatch as HookDispatch
@@ -55,6 +56,7 @@ from crossclaw.gateway.http.openai import OpenAiRuns
 from crossclaw.gateway.http.openai_chat import chat_endpoints
 from crossclaw.gateway.http.openai_responses import responses_endpoint
 from crossclaw.gateway.http.tools import tools_invoke
+from crossclaw.gateway.http.webhooks import AccountWebhook, FindWebhook, Webhooks
 from crossclaw.gateway.reception import Admission
 from crossclaw.gateway.server import Gateway, bind, listen_host
 from crossclaw.gateway.watchdog import Watchdog
@@ -101,26 +103,14 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
             await tasks.start(house.lanes.serve, handler)
             await tasks.start(house.outbox.serve)
             tasks.start_soon(house.sweep.serve, _timers(outside, house), name="sweep")
-            for channel in outside.channels:
-                host = AccountHost(
-                    channel.name,
-                    channel.account_id,
-                    receive=partial(_received, house),
-                    ledger=house.ledger,
-                    clock=outside.clock,
-                    http=HttpClients(),
-                )
-                await tasks.start(serve_channel, channel, host)
+            wanted = resources.wanted_accounts if outside.keeps_time else list
+            await tasks.start(house.channels.serve, wanted, outside.channels)
             if outside.keeps_time:
                 tasks.start_soon(house.retention.serve, name="retention")
             if outside.keeps_time and config.cron.enabled:
                 await tasks.start(house.schedule.clockwork.serve)
             yield house
             tasks.cancel_scope.cancel()
-
-
-async def _received(house: House, inbound: Inbound) -> Received:
-    return Received(what="accepted", run_id=await house.intake.receive_inbound(inbound))
 
 
 async def _look_after_files(config: Config, paths: Paths, outside: Outside) -> None:
@@ -308,6 +298,8 @@ class _Serving:
         except CrossclawError as error:
             log.warning("the changed config is not taken over, the one before holds on: %s", error)
             return str(error)
+        if self._good is not None and not needs_opening(self._good.raw, fresh.raw):
+            self._good = fresh
         if config.take_rules(fresh.config):
             log.info("the changed rules of the config hold from now on")
             await _tell_who_may_speak(house)
@@ -376,7 +368,10 @@ def build_gateway(
         config.gateway,
         admission,
         context,
-        endpoints=_endpoints(config, outside, house, context.watchdog),
+        routes=Routes(
+            _endpoints(config, outside, house, context.watchdog),
+            Webhooks(_webhook_of(house)).find_endpoints,
+        ),
     )
 
 
@@ -418,6 +413,14 @@ def _endpoints(
             else []
         ),
     ]
+
+
+def _webhook_of(house: House) -> FindWebhook:
+    def find(path: str) -> AccountWebhook | None:
+        account = house.channels.find_webhook(path)
+        return None if account is None else account.webhook
+
+    return find
 
 
 def _guest_of(house: House) -> FindToken:

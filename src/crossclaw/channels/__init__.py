@@ -7,4 +7,5 @@ __all__ = [
     "http",
     "manifest",
     "spelling",
+    "supervisor",
 ]

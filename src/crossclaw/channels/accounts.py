@@ -1,11 +1,17 @@
 """Live accounts: those that are open on this start, by channel and account."""
 
+from collections.abc import Callable, Collection, Iterator
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from crossclaw.channels.contract import DEFAULT_ACCOUNT, ChannelAccount
 from crossclaw.channels.manifest import Traits
 from crossclaw.config.channels import ChannelSettings
 from crossclaw.domain.addresses import Address
+
+if TYPE_CHECKING:
+    from crossclaw.channels.hosting import AccountHost
 
 Place = tuple[str, str]
 """Channel and account."""
@@ -17,27 +23,68 @@ class LiveAccount(msgspec.Struct, frozen=True):
     account: ChannelAccount
     traits: Traits
     settings: ChannelSettings | None = None
+    host: "AccountHost | None" = None
 
     @property
     def place(self) -> Place:
         return self.channel, self.account_id
 
 
-class LiveAccounts:
+def _nobody(_place: Place, _error: str) -> None:
+    """Nobody supervises."""
+
+
+class LiveAccounts(Collection[str]):
+    """As a collection: the names of the channels that are set up."""
+
     def __init__(self) -> None:
-        self._accounts: dict[Place, LiveAccount] = {}
+        self._open: dict[Place, LiveAccount] = {}
+        self._expected: set[Place] = set()
+        self.on_broken: Callable[[Place, str], None] = _nobody
+        """Called when what an account sends is refused until a person has done something."""
+
+    def __contains__(self, name: object) -> bool:
+        return any(channel == name for channel, _ in self._expected)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted({channel for channel, _ in self._expected}))
+
+    def __len__(self) -> int:
+        return len({channel for channel, _ in self._expected})
+
+    def expect(self, place: Place) -> None:
+        """The config names it: it is open, or will be."""
+        self._expected.add(place)
 
     def put(self, live: LiveAccount) -> None:
-        self._accounts[live.place] = live
+        self._open[live.place] = live
+        self._expected.add(live.place)
 
-    def remove(self, place: Place) -> None:
-        self._accounts.pop(place, None)
+    def remove(self, place: Place, account: ChannelAccount | None = None) -> None:
+        """It is closed; of an account that is given, only if no other has taken its place."""
+        found = self._open.get(place)
+        if found is not None and account in (None, found.account):
+            del self._open[place]
+
+    def forget(self, place: Place) -> None:
+        """The config does not name it any more."""
+        self._open.pop(place, None)
+        self._expected.discard(place)
 
     def find(self, where: Address) -> LiveAccount | None:
         """Whose chat an address is. One that names no account means the default one, or the only one."""
+        place = self.place_of(where)
+        return place and self._open.get(place)
+
+    def place_of(self, where: Address) -> Place | None:
+        """Also of an account that is not open now. None: it cannot be told."""
         if where.account_id is not None:
-            return self._accounts.get((where.channel, where.account_id))
-        if found := self._accounts.get((where.channel, DEFAULT_ACCOUNT)):
-            return found
-        of_channel = [each for each in self._accounts.values() if each.channel == where.channel]
+            return where.channel, where.account_id
+        of_channel = sorted(place for place in self._expected if place[0] == where.channel)
+        default = (where.channel, DEFAULT_ACCOUNT)
+        if default in of_channel:
+            return default
         return of_channel[0] if len(of_channel) == 1 else None
+
+    def list_open(self) -> list[LiveAccount]:
+        return [self._open[place] for place in sorted(self._open)]

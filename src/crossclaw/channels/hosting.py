@@ -31,12 +31,18 @@ class AccountHost:
         self.channel, self.account_id, self.http = channel, account_id, http
         self.facts: AccountFacts | None = None
         self.last_error: str | None = None
-        self.last_heard_ms: int | None = None
+        self.last_error_ms: int | None = None
+        self.connected_ms: int | None = None
+        self.heard_ms: int | None = None
+        self.inbound_ms: int | None = None
+        self.outbound_ms: int | None = None
         self._receive, self._ledger, self._clock = receive, ledger, clock
 
     async def receive(self, inbound: Inbound) -> Received:
         self.heard()
-        return await self._receive(inbound)
+        received = await self._receive(inbound)
+        self.inbound_ms = self.now_ms()
+        return received
 
     async def load_cursor(self, name: str) -> str | None:
         return await self._ledger.find_cursor(self.channel, self.account_id, name)
@@ -53,14 +59,17 @@ class AccountHost:
         )
 
     def connected(self, facts: AccountFacts) -> None:
-        self.facts, self.last_error = facts, None
+        self.facts, self.connected_ms = facts, self.now_ms()
         self.heard()
 
     def heard(self) -> None:
-        self.last_heard_ms = self.now_ms()
+        self.heard_ms = self.now_ms()
+
+    def noted(self, error: str) -> None:
+        self.last_error, self.last_error_ms = error, self.now_ms()
 
     def troubled(self, error: str) -> None:
-        self.last_error = error
+        self.noted(error)
         log.warning("%s account %s: %s", self.channel, self.account_id, error)
 
     def now_ms(self) -> int:

@@ -14,6 +14,7 @@ import anyio
 import anyio.to_thread
 import msgspec
 
+from crossclaw.channels.websocket import Dial, dial
 from crossclaw.domain.errors import (
     ChannelDown,
     CrossclawError,
@@ -70,8 +71,12 @@ class HttpClients:
     """Opens the clients of one account, and closes them with it. A transport that is given takes the place of
     the network: tests have fakes of platforms."""
 
-    def __init__(self, transport: "httpx2.AsyncBaseTransport | None" = None) -> None:
+    def __init__(
+        self, transport: "httpx2.AsyncBaseTransport | None" = None, dial: Dial = dial
+    ) -> None:
         self._transport = transport
+        self.dial = dial
+        """For WebSockets."""
         self._opened: list[ChannelHttp] = []
 
     def open(

@@ -27,6 +27,9 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     """In which messages are written (display/dialects), which also says how their length is counted. None: as the
     model wrote them."""
     text_limit: int = 4_000
+    caption_limit: int | None = None
+    """How much text a message with a file can have; what is longer follows as messages of its own. None: as
+    any other."""
     media_max_mb: float = 5.0
     """Where the config says nothing."""
     edits: bool = False

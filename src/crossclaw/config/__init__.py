@@ -12,6 +12,7 @@ __all__ = [
     "agents",
     "amending",
     "catalogue",
+    "channel_accounts",
     "channels",
     "check",
     "current",

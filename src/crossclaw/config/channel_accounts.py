@@ -55,22 +55,30 @@ def _raw_accounts(
     manifest: DescribesChannel, section: dict[str, Any], variables: Mapping[str, str]
 ) -> dict[str, dict[str, Any]]:
     listed = section.get("accounts") or {}
-    raw = {str(name): overlaid(section, account) for name, account in listed.items()}
+    either = manifest.settings.alternatives
+    raw = {str(name): overlaid(section, account, either) for name, account in listed.items()}
     if not raw:
         raw = {DEFAULT: overlaid(section, {})}
     if DEFAULT in raw:
-        raw[DEFAULT] = _with_variables(raw[DEFAULT], manifest.environ, variables)
+        raw[DEFAULT] = _with_variables(raw[DEFAULT], manifest, variables)
     return raw
 
 
 def _with_variables(
-    raw: dict[str, Any], environ: Mapping[str, str], variables: Mapping[str, str]
+    raw: dict[str, Any], manifest: DescribesChannel, variables: Mapping[str, str]
 ) -> dict[str, Any]:
     """A key may lie inside: `cloud.accessToken`."""
-    for variable, key in environ.items():
-        if value := variables.get(variable):
+    for variable, key in manifest.environ.items():
+        written = any(raw.get(each) for each in _alternatives(manifest, key))
+        if (value := variables.get(variable)) and not written:
             raw = _set_if_missing(raw, key.split("."), value)
     return raw
+
+
+def _alternatives(manifest: DescribesChannel, key: str) -> set[str]:
+    """The other keys in whose place it stands."""
+    groups = manifest.settings.alternatives
+    return {each for group in groups if key in group for each in group} - {key}
 
 
 def _set_if_missing(raw: dict[str, Any], steps: list[str], value: str) -> dict[str, Any]:
@@ -140,7 +148,8 @@ def _examine_channel(
             yield Problem(where, "expected an object")
             continue
         yield from examine(manifest.settings, account, where, hook)
-    for where, own, whole in _each_account(section, accounts, path):
+    either = manifest.settings.alternatives
+    for where, own, whole in _each_account(section, accounts, path, either):
         try:
             settings = msgspec.convert(whole, manifest.settings, dec_hook=hook)
         except msgspec.ValidationError:
@@ -149,12 +158,15 @@ def _examine_channel(
 
 
 def _each_account(
-    section: dict[str, Any], accounts: dict[str, Any], path: KeyPath
+    section: dict[str, Any],
+    accounts: dict[str, Any],
+    path: KeyPath,
+    either: tuple[tuple[str, ...], ...],
 ) -> Iterator[tuple[KeyPath, dict[str, Any], dict[str, Any]]]:
     """Where an account stands, what it says itself, and all of it."""
     for name, account in accounts.items():
         if isinstance(account, dict):
-            yield (*path, "accounts", name), account, overlaid(section, account)
+            yield (*path, "accounts", name), account, overlaid(section, account, either)
     if not accounts:
         yield path, section, overlaid(section, {})
 

@@ -1,7 +1,7 @@
 """Channels: what openclaw.json says about an account of a chat platform. What all have in common stands here;
 each channel's folder adds its own keys."""
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -135,7 +135,13 @@ class ChannelSettings(Section, frozen=True):
     """No effect: a chat never changes the config."""
     webhook_path: str | None = None
     """Where the platform calls the gateway, for channels that are called."""
+    api_url: str | None = None
+    """Another address of the platform's interface: a server of your own, or one for tests."""
+    alternatives: ClassVar[tuple[tuple[str, ...], ...]] = ()
+    """Keys of which one suffices, such as a token and a file with it: an account that writes one does not get
+    the others from its section or the environment."""
     idle = names("configWrites heartbeat")
+    local = names("apiUrl")
     unused = names(
         "accounts blockStreaming blockStreamingCoalesce streaming streamMode draftChunk markdown actions commands"
         " capabilities dmHistoryLimit dms healthMonitor defaultAccount contextVisibility mentionPatterns"
@@ -154,6 +160,11 @@ class ChannelSettings(Section, frozen=True):
     def lists_groups(self) -> bool:
         """Whether groups that are not listed are refused."""
         return bool(self.groups)
+
+    @property
+    def uses_webhook(self) -> bool:
+        """Whether the platform calls us, for channels that can do both."""
+        return True
 
     @property
     def is_set_up(self) -> bool:
@@ -186,7 +197,13 @@ def gathered(section: dict[str, Any]) -> dict[str, Any]:
     return {**section, **found}
 
 
-def overlaid(section: dict[str, Any], account: dict[str, Any]) -> dict[str, Any]:
+def overlaid(
+    section: dict[str, Any],
+    account: dict[str, Any],
+    alternatives: tuple[tuple[str, ...], ...] = (),
+) -> dict[str, Any]:
     """An account: its channel's section, and over it, key by key, what the account says itself."""
-    shared = {key: value for key, value in gathered(section).items() if key != "accounts"}
-    return {**shared, **gathered(account)}
+    own = gathered(account)
+    left_out = {"accounts"}.union(*(group for group in alternatives if set(group) & own.keys()))
+    shared = {key: value for key, value in gathered(section).items() if key not in left_out}
+    return {**shared, **own}

@@ -5,7 +5,7 @@ decision is made. A section that was taken out of it and kept is what held befor
 test_rules_are_read_when_used.py` looks for that in the source.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -53,6 +53,16 @@ class CurrentConfig(Config, frozen=False):  # type: ignore[misc]
         return True
 
 
+def needs_opening(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether what a config says now, as written, holds only in a gateway that is opened anew. Chat accounts
+    are opened and closed one by one."""
+    return _without_channels(before) != _without_channels(now)
+
+
+def _without_channels(raw: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: section for name, section in raw.items() if name != "channels"}
+
+
 def _fields(config: Config) -> dict[str, Any]:
     return {name: getattr(config, name) for name in Config.__struct_fields__}
 
@@ -66,6 +76,7 @@ def rules_of(fresh: Config, before: Config) -> dict[str, Any]:
         "gateway": _gateway(fresh.gateway, before.gateway),
         "hooks": _hooks(fresh.hooks, before.hooks),
         "agents": _agents(fresh.agents, before.agents),
+        "channels": fresh.channels,
     }
 
 

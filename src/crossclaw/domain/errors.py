@@ -55,6 +55,11 @@ class CrossclawError(Exception):
         return str(self.args[0]) if self.args else type(self).__name__
 
 
+def first_of(error: Exception) -> Exception:
+    """What went wrong first; task groups wrap it."""
+    return first_of(error.exceptions[0]) if isinstance(error, ExceptionGroup) else error
+
+
 class Invalid(CrossclawError):
     code = "INVALID_REQUEST"
 

@@ -6,7 +6,7 @@ read before all that.
 """
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from ipaddress import ip_address
 from typing import Any
 
@@ -58,6 +58,22 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     body_bytes_max: int | None = None
 
 
+FindEndpoints = Callable[[str], Mapping[str, Endpoint] | None]
+"""By path, for routes that come and go: method → endpoint."""
+
+
+def no_webhooks(_path: str) -> None:
+    """Where no chat account has one."""
+
+
+class Routes(msgspec.Struct, frozen=True):
+    """Where something is served over HTTP."""
+
+    endpoints: Sequence[Endpoint] = ()
+    find_webhooks: FindEndpoints = no_webhooks
+    """Of chat accounts, which come and go; asked for paths that no endpoint has."""
+
+
 class EdgeRefusal(Exception):
     """A request that ends at the edge, with its answer."""
 
@@ -71,15 +87,16 @@ class Edge:
 
     def __init__(
         self,
-        endpoints: Iterable[Endpoint],
+        routes: Routes,
         upgrade: ASGIApp,
         gatekeeper: Gatekeeper,
         origins: Origins,
         limits: GatewayLimits,
         proxies: Iterable[str] = (),
     ) -> None:
+        self._find_webhooks = routes.find_webhooks
         self._routes: dict[str, dict[str, Endpoint]] = {}
-        for endpoint in endpoints:
+        for endpoint in routes.endpoints:
             self._routes.setdefault(endpoint.path, {})[endpoint.method] = endpoint
         self._upgrade = upgrade
         self._gatekeeper = gatekeeper
@@ -112,8 +129,18 @@ class Edge:
         headers = read_headers(scope)
         scope["crossclaw.address"] = remote_address(scope, headers, self._proxies)
         check_path(scope)
-        self._check_source(scope, headers)
+        if not self._webhooks(
+            scope
+        ):  # platforms call by names that we do not know, and sign what they send
+            self._check_source(scope, headers)
         return headers
+
+    def _webhooks(self, scope: Scope) -> Mapping[str, Endpoint] | None:
+        """Of a chat account, where the gateway has no route of its own."""
+        path = scope["path"]
+        if scope["type"] != "http" or path in self._routes or _above(self._routes, path):
+            return None
+        return self._find_webhooks(path)
 
     def _check_source(self, scope: Scope, headers: Mapping[str, str]) -> None:
         host, local = headers.get("host"), (scope.get("server") or (None,))[0]
@@ -130,7 +157,9 @@ class Edge:
     ) -> None:
         """Until the answer is given, or the credential that was shown ends: then nothing more of it is
         said. A stream that has begun is cut off."""
-        endpoint = find_endpoint(self._routes, scope["method"], scope["path"])
+        webhooks = self._webhooks(scope)
+        routes = {scope["path"]: webhooks} if webhooks else self._routes
+        endpoint = find_endpoint(routes, scope["method"], scope["path"])
         principal = await self._principal(endpoint, scope, headers)
         saying = _Saying(send)
         with self._calls.hold(principal.authority) as held:
@@ -148,7 +177,7 @@ class Edge:
         receive: Receive,
     ) -> ASGIApp:
         if scope["method"] in _CHANGING:
-            if endpoint.door != HOOKS:
+            if endpoint.door not in (HOOKS, None):
                 check_json(headers)
             most = endpoint.body_bytes_max or self._limits.body_bytes_max
             body = await read_body(headers, receive, most, self._limits.body_time_s)

@@ -3,7 +3,7 @@
 import errno
 import socket
 import ssl
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -20,7 +20,7 @@ from crossclaw.gateway.auth import Lock, is_loopback
 from crossclaw.gateway.client import Client
 from crossclaw.gateway.connection import Connection
 from crossclaw.gateway.context import GatewayContext
-from crossclaw.gateway.edge import Edge, Endpoint
+from crossclaw.gateway.edge import Edge, Endpoint, Routes
 from crossclaw.gateway.handshake import Circumstances, Handshake
 from crossclaw.gateway.http.page import health_endpoint, page_endpoints
 from crossclaw.gateway.origins import Origins, is_loopback_name
@@ -49,7 +49,7 @@ class Gateway:
         admission: Admission,
         context: GatewayContext,
         *,
-        endpoints: Iterable[Endpoint] = (),
+        routes: Routes = Routes(),  # noqa: B008  frozen
     ) -> None:
         self._door = door
         self._feed = feed
@@ -57,7 +57,7 @@ class Gateway:
         self._pairings = admission.pairings
         self._settings = settings
         self._context = context
-        self._endpoints = list(endpoints)
+        self._routes = routes
         self._reception = Reception(admission, context)
         self._publisher = EventPublisher(
             self._reception.audience, context.clock, context.limits, context.with_media
@@ -76,7 +76,7 @@ class Gateway:
         """Every route that there is over HTTP."""
         ui = self._settings.control_ui
         page = page_endpoints(ui.base_path) if ui.enabled else []
-        return [health_endpoint(), *page, *self._endpoints]
+        return [health_endpoint(), *page, *self._routes.endpoints]
 
     def rotate(self, locks: Mapping[str, Lock]) -> list[str]:
         """New secrets: whoever came in with the old ones is sent away at once. The doors that changed."""
@@ -125,7 +125,7 @@ class Gateway:
             await self._serve_client(handshake, scope, receive, send)
 
         return Edge(
-            self.endpoints,
+            Routes(self.endpoints, self._routes.find_webhooks),
             upgrade,
             self._gatekeeper,
             origins,

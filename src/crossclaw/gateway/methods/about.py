@@ -1,6 +1,6 @@
 """About the house: is it well, who is here, which agents and models."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -52,19 +52,13 @@ class ModelsParams(Params, frozen=True):
     include_provider_capabilities: bool | None = None
 
 
-class ChannelsParams(Params, frozen=True):
-    probe: bool | None = None
-    timeout_ms: int | None = None
-    channel: str | None = None
-
-
 class About:
     def __init__(
         self,
         context: ServiceContext,
         environ: Mapping[str, str],
         models: ModelChoices,
-        channels: tuple[str, ...],
+        channels: Collection[str],
         presence: Callable[[], list[dict[str, Any]]],
         growth: StoreGrowth,
     ) -> None:
@@ -236,18 +230,6 @@ class About:
             }
             for provider, entry in self._config.models.providers.items()
             for model in entry.models
-        }
-
-    @method("channels.status", "operator.read", "read", "The channels and their state.")
-    async def channels(self, caller: Caller, params: ChannelsParams) -> dict[str, Any]:
-        names = ("webchat", *self._channels)
-        return {
-            "ts": self._clock.now_ms(),
-            "channelOrder": list(names),
-            "channelLabels": {name: name.capitalize() for name in names},
-            "channels": {name: {"configured": True, "running": True} for name in names},
-            "channelAccounts": {name: [] for name in names},
-            "channelDefaultAccountId": dict.fromkeys(names, "default"),
         }
 
     @method("system-presence", "operator.read", "read", "Who is connected.")

@@ -1,5 +1,6 @@
 """send: a message to a chat."""
 
+from collections.abc import Collection
 from typing import Any
 
 from crossclaw.domain.addresses import Address
@@ -40,7 +41,7 @@ class Sending:
         self,
         context: ServiceContext,
         resolver: Resolver,
-        channels: tuple[str, ...],
+        channels: Collection[str],
         wake: Any,
     ) -> None:
         self._config = context.config
@@ -59,7 +60,7 @@ class Sending:
     )
     async def send(self, caller: Caller, params: MessageSendParams) -> MessageSendResult:
         """Into the outbox, durably; the worker does the rest. The same key twice is one message."""
-        channel = params.channel or (self._channels[0] if len(self._channels) == 1 else "")
+        channel = params.channel or (next(iter(self._channels)) if len(self._channels) == 1 else "")
         if channel not in self._channels:
             known = ", ".join(self._channels) or "none"
             raise Invalid(f"unsupported channel: {channel or '(none given)'}; set up: {known}")

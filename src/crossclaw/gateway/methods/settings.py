@@ -20,6 +20,7 @@ import pyjson5
 from crossclaw import __version__
 from crossclaw.config import Config, Loaded, load
 from crossclaw.config.amending import amend, twin
+from crossclaw.config.current import needs_opening
 from crossclaw.config.file import ConfigFile
 from crossclaw.config.hiding import HIDDEN, without_secrets
 from crossclaw.config.positions import KeyPath
@@ -207,7 +208,7 @@ class Settings:
             now = load(self._loaded.path, self._environ).raw
         except ConfigInvalid:
             return None
-        return self._way if now != self._loaded.raw else None
+        return self._way if needs_opening(self._loaded.raw, now) else None
 
     def _shown(self) -> dict[str, Any]:
         try:

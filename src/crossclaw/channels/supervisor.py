@@ -1,0 +1,362 @@
+"""The supervisor: every account that the config names is open, one that fails is started again, and none takes
+another one with it.
+
+A changed config restarts the accounts that it changes and no other. An account whose token is wrong is left alone
+for half an hour at a time: asking more often helps nobody, and platforms lock out who does.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, Literal
+
+import anyio
+import anyio.abc
+import msgspec
+
+from crossclaw.channels.accounts import LiveAccount, LiveAccounts, Place
+from crossclaw.channels.contract import AccountFacts, ChannelAccount, GivenChannel
+from crossclaw.channels.hosting import AccountHost
+from crossclaw.channels.manifest import Traits
+from crossclaw.channels.registry import find_manifest, open_account
+from crossclaw.config.channels import AccountConfig, ChannelSettings
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import AccountBroken, ChannelDown, CrossclawError, NotFound, first_of
+from crossclaw.domain.secret import Secret
+
+log = logging.getLogger(__name__)
+
+PAUSE_FIRST_S, PAUSE_MAX_S = 1.0, 60.0  # a platform that is away is not helped by asking more often
+SOUND_S = 60.0  # whoever has lived so long is well again: the next pause is short
+BROKEN_S = 1_800.0  # a token may be put right at the platform, without a change of the config
+PROBE_S = 10.0
+
+MakeHost = Callable[[str, str], AccountHost]
+"""(channel, account) → what the gateway gives to it."""
+Wanted = Callable[[], Sequence[AccountConfig]]
+"""The accounts of the config in force."""
+AccountState = Literal["starting", "running", "waiting", "broken", "not set up", "stopped"]
+
+
+class AccountStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How an account is, for people."""
+
+    channel: str
+    account_id: str
+    title: str
+    name: str | None
+    state: AccountState
+    since_ms: int
+    error: str | None = None
+    """The last one, also of an account that runs again."""
+    error_at_ms: int | None = None
+    next_try_ms: int | None = None
+    restarts: int = 0
+    facts: AccountFacts | None = None
+    connected_ms: int | None = None
+    heard_ms: int | None = None
+    inbound_ms: int | None = None
+    outbound_ms: int | None = None
+    settings: ChannelSettings | None = None
+    webhook_path: str | None = None
+
+
+class _Kept:
+    """One account under supervision."""
+
+    def __init__(
+        self,
+        place: Place,
+        host: AccountHost,
+        digest: str,
+        settings: ChannelSettings | None,
+        account: ChannelAccount | None,
+        traits: Traits,
+    ) -> None:
+        self.place, self.host, self.digest = place, host, digest
+        self.settings, self.account, self.traits = settings, account, traits
+        self.state: AccountState = "starting"
+        self.since_ms = host.now_ms()
+        self.next_try_ms: int | None = None
+        self.restarts = 0
+        self.scope = anyio.CancelScope()
+        self.attempt = anyio.CancelScope()
+        self.broken_by: str | None = None
+        self.again = anyio.Event()
+        """Somebody asks for another try now."""
+        self.settled = anyio.Event()
+        """It runs, or has failed once."""
+        self.done = anyio.Event()
+
+    def begin(self) -> None:
+        self.broken_by, self.attempt = None, anyio.CancelScope()
+
+    def turn(self, state: AccountState, next_try_ms: int | None = None) -> None:
+        if state != self.state:
+            self.since_ms = self.host.now_ms()
+        self.state, self.next_try_ms = state, next_try_ms
+
+    @property
+    def words(self) -> str:
+        channel, account_id = self.place
+        return (
+            f"channel {channel}" if account_id == "default" else f"channel {channel} ({account_id})"
+        )
+
+
+class ChannelSupervisor:
+    def __init__(
+        self,
+        accounts: LiveAccounts,
+        make_host: MakeHost,
+        clock: Clock,
+        *,
+        wake: Callable[[], None],
+        inline: bool = False,
+    ) -> None:
+        self._accounts, self._make_host, self._clock = accounts, make_host, clock
+        self._wake, self._inline = wake, inline
+        self._kept: dict[Place, _Kept] = {}
+        self._look = anyio.Event()
+        accounts.on_broken = self.break_off
+
+    def look_again(self) -> None:
+        """The config may name other accounts now."""
+        self._look.set()
+
+    async def serve(
+        self,
+        wanted: Wanted,
+        given: Sequence[GivenChannel] = (),
+        *,
+        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Until cancelled. Given accounts are waited for; those of the config keep no gateway from starting."""
+        async with anyio.create_task_group() as tasks:
+            for each in given:
+                await self._start_given(tasks, each)
+            self._settle(tasks, wanted())
+            task_status.started()
+            while True:
+                await self._look.wait()
+                self._look = anyio.Event()
+                self._settle(tasks, wanted())
+
+    # ── what there is ──────────────────────────────────────────────────────────────────────────
+
+    def list_status(self) -> list[AccountStatus]:
+        return [self._status(self._kept[place]) for place in sorted(self._kept)]
+
+    def _status(self, kept: _Kept) -> AccountStatus:
+        channel, account_id = kept.place
+        manifest, host = find_manifest(channel), kept.host
+        return AccountStatus(
+            channel=channel,
+            account_id=account_id,
+            title=manifest.title if manifest else channel.capitalize(),
+            name=kept.settings.name if kept.settings else None,
+            state=kept.state,
+            since_ms=kept.since_ms,
+            error=host.last_error,
+            error_at_ms=host.last_error_ms,
+            next_try_ms=kept.next_try_ms,
+            restarts=kept.restarts,
+            facts=host.facts,
+            connected_ms=host.connected_ms,
+            heard_ms=host.heard_ms,
+            inbound_ms=host.inbound_ms,
+            outbound_ms=host.outbound_ms,
+            settings=kept.settings,
+            webhook_path=webhook_path(kept.place, kept.settings, kept.traits),
+        )
+
+    async def probe(self, channel: str, account_id: str) -> AccountFacts:
+        """Ask the platform who the account is, now. What it answers or why it does not is remembered."""
+        kept = self._get(channel, account_id)
+        if kept.account is None:
+            raise ChannelDown(kept.host.last_error or f"{kept.words} is {kept.state}")
+        try:
+            with anyio.fail_after(PROBE_S):
+                facts = await kept.account.probe()
+        except TimeoutError:
+            raise ChannelDown(f"{kept.words} did not answer in {PROBE_S:g} s") from None
+        kept.host.facts = facts
+        return facts
+
+    def find_webhook(self, path: str) -> ChannelAccount | None:
+        """Whose webhook a path is."""
+        for kept in self._kept.values():
+            if kept.account and webhook_path(kept.place, kept.settings, kept.traits) == path:
+                return kept.account
+        return None
+
+    def start_again(self, channel: str, account_id: str) -> None:
+        """Now, instead of after its pause."""
+        kept = self._get(channel, account_id)
+        kept.again.set()
+
+    def break_off(self, place: Place, error: str) -> None:
+        """What is sent by this account is refused until a person has done something."""
+        if (kept := self._kept.get(place)) is not None and kept.state != "broken":
+            kept.host.troubled(error)
+            kept.broken_by = error
+            kept.attempt.cancel()
+
+    def _get(self, channel: str, account_id: str) -> _Kept:
+        if (kept := self._kept.get((channel, account_id))) is None:
+            known = ", ".join("/".join(place) for place in sorted(self._kept)) or "none"
+            raise NotFound(f"no account {account_id} of {channel} is set up; there are: {known}")
+        return kept
+
+    # ── which there should be ──────────────────────────────────────────────────────────────────
+
+    async def _start_given(self, tasks: anyio.abc.TaskGroup, given: GivenChannel) -> None:
+        place = (given.name, given.account_id)
+        host = self._make_host(*place)
+        kept = _Kept(place, host, "", given.settings, given, given.traits)
+        self._kept[place] = kept
+        tasks.start_soon(self._keep, kept, None, name=kept.words)
+        await kept.settled.wait()
+
+    def _settle(self, tasks: anyio.abc.TaskGroup, wanted: Sequence[AccountConfig]) -> None:
+        configs = {(each.channel, each.account_id): each for each in wanted}
+        for place, kept in list(self._kept.items()):
+            gone = place not in configs or kept.digest != _digest(configs[place])
+            if kept.digest and gone:
+                kept.scope.cancel()
+                if place not in configs:
+                    log.info("%s is closed: the config does not name it any more", kept.words)
+                    del self._kept[place]
+                    self._accounts.forget(place)
+        for place, config in configs.items():
+            before = self._kept.get(place)
+            if before is not None and (not before.digest or before.digest == _digest(config)):
+                continue
+            self._start(tasks, config, before)
+
+    def _start(
+        self, tasks: anyio.abc.TaskGroup, config: AccountConfig, before: _Kept | None
+    ) -> None:
+        place = (config.channel, config.account_id)
+        manifest = find_manifest(config.channel)
+        assert manifest is not None, "the config was read with it"
+        kept = _Kept(
+            place, self._make_host(*place), _digest(config), config.settings, None, manifest.traits
+        )
+        self._kept[place] = kept
+        self._accounts.expect(place)
+        after = None if before is None else before.done
+        tasks.start_soon(self._keep, kept, after, name=kept.words)
+
+    # ── keeping one ────────────────────────────────────────────────────────────────────────────
+
+    async def _keep(self, kept: _Kept, after: anyio.Event | None) -> None:
+        """Never two of the same account: the one before has ended first."""
+        try:
+            if after is not None:
+                await after.wait()
+            with kept.scope:
+                await self._keep_open(kept)
+        finally:
+            if kept.state != "not set up":
+                kept.turn("stopped")
+            self._accounts.remove(kept.place, kept.account)
+            with anyio.CancelScope(shield=True):
+                await kept.host.http.close()
+            kept.settled.set()
+            kept.done.set()
+
+    async def _keep_open(self, kept: _Kept) -> None:
+        settings = kept.settings
+        if settings is not None and not settings.is_set_up:
+            kept.turn("not set up")
+            kept.host.troubled(f"not set up: {settings.what_is_missing}")
+            return
+        pause_s = PAUSE_FIRST_S
+        while True:
+            began = anyio.current_time()
+            error = await self._serve_once(kept)
+            if anyio.current_time() - began >= SOUND_S:
+                pause_s = PAUSE_FIRST_S
+            wait_s = self._wait_s(kept, error, pause_s)
+            pause_s = min(pause_s * 2, PAUSE_MAX_S)
+            kept.settled.set()
+            kept.again = anyio.Event()
+            with anyio.move_on_after(wait_s):
+                await kept.again.wait()
+            kept.restarts += 1
+            kept.turn("starting")
+
+    def _wait_s(self, kept: _Kept, error: Exception, pause_s: float) -> float:
+        """How long nothing is tried, and what is said about it."""
+        broken = isinstance(error, AccountBroken)
+        wait_s = BROKEN_S if broken else pause_s
+        if isinstance(error, ChannelDown) and error.retry_after_s is not None:
+            wait_s = max(wait_s, error.retry_after_s)
+        kept.turn("broken" if broken else "waiting", self._clock.now_ms() + int(wait_s * 1000))
+        expected = isinstance(error, CrossclawError | OSError)
+        spoken = isinstance(error, AccountBroken | ChannelDown)
+        name = "" if spoken else f"{type(error).__name__}: "
+        kept.host.noted(f"{name}{error}")
+        log.error(
+            "%s failed because of %s%s; it is started again in %g s",
+            kept.words,
+            name,
+            error,
+            wait_s,
+            exc_info=None if expected else error,
+        )
+        if broken:
+            self._accounts.remove(kept.place)
+        return wait_s
+
+    async def _serve_once(self, kept: _Kept) -> Exception:
+        """Until it fails or ends; answers why."""
+        kept.begin()
+        try:
+            with kept.attempt:
+                if kept.account is None:
+                    kept.account = await self._open(kept)
+                self._accounts.put(
+                    LiveAccount(*kept.place, kept.account, kept.traits, kept.settings, kept.host)
+                )
+                async with anyio.create_task_group() as tasks:
+                    await tasks.start(kept.account.serve, kept.host)
+                    kept.turn("running")
+                    kept.settled.set()
+                    self._wake()
+        except Exception as error:  # noqa: BLE001  whatever it is, it takes nobody with it; it is logged above
+            return first_of(error)
+        if kept.broken_by is not None:
+            return AccountBroken(kept.broken_by)
+        return ChannelDown("it has stopped by itself")
+
+    async def _open(self, kept: _Kept) -> ChannelAccount:
+        manifest = find_manifest(kept.place[0])
+        assert manifest is not None, "the config was read with it"
+        assert kept.settings is not None, "only given accounts have none"
+        return await open_account(manifest, kept.settings, kept.host, inline=self._inline)
+
+
+def webhook_path(place: Place, settings: ChannelSettings | None, traits: Traits) -> str | None:
+    """Where the platform calls this account: as the config says, else the channel's own path; accounts beside the
+    default one have their name behind it."""
+    if traits.webhook is None or (settings is not None and not settings.uses_webhook):
+        return None
+    if settings is not None and settings.webhook_path:
+        return "/" + settings.webhook_path.strip("/")
+    return traits.webhook if place[1] == "default" else f"{traits.webhook}/{place[1]}"
+
+
+def _digest(config: AccountConfig) -> str:
+    """By which a changed account is known; secrets have no equality of their own."""
+    text = msgspec.json.encode(config, enc_hook=_revealed)
+    return sha256(text).hexdigest()
+
+
+def _revealed(value: Any) -> Any:
+    if isinstance(value, Secret):
+        return value.reveal()
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} is no setting")

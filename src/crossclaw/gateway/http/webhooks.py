@@ -1,0 +1,75 @@
+"""Webhooks of chat platforms, on the gateway's own port. Whether a request is the platform's is decided by the
+account, by the platform's own rule: a signature, a secret in a header. So no secret of the gateway is asked for."""
+
+import logging
+from collections.abc import Awaitable, Callable
+
+import anyio
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from crossclaw.channels.contract import WebhookAnswer, WebhookRequest
+from crossclaw.domain.errors import CrossclawError
+from crossclaw.door.principal import Principal
+from crossclaw.gateway.edge import Endpoint
+
+log = logging.getLogger(__name__)
+
+BODY_BYTES_MAX = 4 * 2**20  # WhatsApp sends up to 3 MB, the others far less
+ANSWER_S = 20.0  # platforms give up sooner and send it again
+AT_ONCE = 64  # each holds a body in memory; beyond, the platform sends it again later
+
+AccountWebhook = Callable[[WebhookRequest], Awaitable[WebhookAnswer]]
+FindWebhook = Callable[[str], AccountWebhook | None]
+"""By path; None where no account has one there."""
+
+
+class Webhooks:
+    def __init__(self, find: FindWebhook) -> None:
+        self._find = find
+        self._under_way = 0
+
+    def find_endpoints(self, path: str) -> dict[str, Endpoint] | None:
+        """Asked for paths that the gateway itself does not have."""
+        if (call := self._find(path)) is None:
+            return None
+
+        async def handle(request: Request, _principal: Principal) -> Response:
+            return await self._answer(call, request)
+
+        return {
+            method: Endpoint(
+                method=method, path=path, handle=handle, door=None, body_bytes_max=BODY_BYTES_MAX
+            )
+            for method in ("GET", "POST")
+        }
+
+    async def _answer(self, call: AccountWebhook, request: Request) -> Response:
+        """What could not be stored is not acknowledged: the platform sends it again."""
+        if self._under_way >= AT_ONCE:
+            return PlainTextResponse("busy", 503, headers={"retry-after": "5"})
+        self._under_way += 1
+        try:
+            with anyio.fail_after(ANSWER_S):
+                answer = await call(await _read(request))
+        except TimeoutError:
+            return PlainTextResponse("too slow", 503, headers={"retry-after": "5"})
+        except CrossclawError as error:
+            log.warning("a webhook at %s was not taken: %s", request.url.path, error)
+            return PlainTextResponse("not taken", 503, headers={"retry-after": "5"})
+        except Exception:
+            log.exception("a webhook at %s failed", request.url.path)
+            return PlainTextResponse("failed", 500)
+        finally:
+            self._under_way -= 1
+        return Response(answer.body, answer.status, media_type=answer.content_type)
+
+
+async def _read(request: Request) -> WebhookRequest:
+    return WebhookRequest(
+        method=request.method,
+        path=request.url.path,
+        query=dict(request.query_params),
+        headers={name.lower(): value for name, value in request.headers.items()},
+        body=await request.body(),
+    )

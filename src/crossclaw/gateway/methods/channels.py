@@ -1,0 +1,191 @@
+"""channels.*: the chat accounts and how they are, as OpenClaw's clients read it."""
+
+from typing import Any
+
+import anyio
+
+from crossclaw.channels.contract import DEFAULT_ACCOUNT
+from crossclaw.channels.supervisor import AccountStatus, ChannelSupervisor
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import CrossclawError, Invalid
+from crossclaw.door.registry import Caller, Params, Result, method
+
+WEBCHAT = "webchat"
+PROBE_MS = 10_000
+
+
+class ChannelsParams(Params, frozen=True):
+    probe: bool | None = None
+    """Ask every platform now who we are."""
+    timeout_ms: int | None = None
+    channel: str | None = None
+    """Only this one."""
+
+
+class ChannelAccountParams(Params, frozen=True):
+    channel: str
+    account_id: str | None = None
+
+
+class ChannelStarted(Result, frozen=True):
+    channel: str
+    account_id: str
+    started: bool
+
+
+class WebLoginParams(Params, frozen=True):
+    account_id: str | None = None
+    force: bool | None = None
+    timeout_ms: int | None = None
+    verbose: bool | None = None
+    current_qr_data_url: str | None = None
+
+
+class ChannelMethods:
+    def __init__(self, supervisor: ChannelSupervisor, clock: Clock) -> None:
+        self._supervisor = supervisor
+        self._clock = clock
+
+    @method(
+        "channels.status", "operator.read", "read", "The channels, their accounts and how they are."
+    )
+    async def status(self, caller: Caller, params: ChannelsParams) -> dict[str, Any]:
+        listed = [
+            each
+            for each in self._supervisor.list_status()
+            if params.channel in (None, each.channel)
+        ]
+        probes = await self._probe(listed, params) if params.probe else {}
+        by_channel: dict[str, list[AccountStatus]] = {}
+        for each in listed:
+            by_channel.setdefault(each.channel, []).append(each)
+        shown = {
+            channel: [_account(each, probes.get((channel, each.account_id))) for each in accounts]
+            for channel, accounts in by_channel.items()
+        }
+        labels = {channel: accounts[0].title for channel, accounts in by_channel.items()}
+        if params.channel in (None, WEBCHAT):
+            shown, labels = {WEBCHAT: [], **shown}, {WEBCHAT: "Webchat", **labels}
+        return {
+            "ts": self._clock.now_ms(),
+            "channelOrder": list(shown),
+            "channelLabels": labels,
+            "channels": {name: _channel(name, accounts) for name, accounts in shown.items()},
+            "channelAccounts": shown,
+            "channelDefaultAccountId": {name: _default(rows) for name, rows in shown.items()},
+        }
+
+    async def _probe(
+        self, listed: list[AccountStatus], params: ChannelsParams
+    ) -> dict[tuple[str, str], dict[str, Any]]:
+        """All at once: one platform that is away does not hold up the others."""
+        found: dict[tuple[str, str], dict[str, Any]] = {}
+
+        async def ask(each: AccountStatus) -> None:
+            began = self._clock.now_ms()
+            answer: dict[str, Any] = {"ok": False, "error": "no answer in time"}
+            found[each.channel, each.account_id] = answer
+            try:
+                facts = await self._supervisor.probe(each.channel, each.account_id)
+            except CrossclawError as error:
+                answer["error"] = str(error)
+            else:
+                answer |= {
+                    "ok": True,
+                    "error": None,
+                    "bot": {"id": facts.id, "username": facts.name},
+                }
+            answer["elapsedMs"] = self._clock.now_ms() - began
+
+        with anyio.move_on_after((params.timeout_ms or PROBE_MS) / 1000):
+            async with anyio.create_task_group() as tasks:
+                for each in listed:
+                    tasks.start_soon(ask, each)
+        return found
+
+    @method("channels.start", "operator.admin", "change", "Try to connect an account now.")
+    async def start(self, caller: Caller, params: ChannelAccountParams) -> ChannelStarted:
+        account_id = params.account_id or DEFAULT_ACCOUNT
+        self._supervisor.start_again(params.channel, account_id)
+        return ChannelStarted(channel=params.channel, account_id=account_id, started=True)
+
+    @method(
+        "channels.logout",
+        "operator.admin",
+        "change",
+        "For OpenClaw's clients: says what to do instead.",
+    )
+    async def logout(self, caller: Caller, params: ChannelAccountParams) -> dict[str, Any]:
+        raise Invalid(
+            f"accounts are not linked here but have a token: take the one of {params.channel} out of openclaw.json "
+            f"(or set channels.{params.channel}.enabled to false), and revoke it at the platform"
+        )
+
+    @method(
+        "web.login.start",
+        "operator.admin",
+        "change",
+        "For OpenClaw's clients: says what to do instead.",
+    )
+    async def web_login(self, caller: Caller, params: WebLoginParams) -> dict[str, Any]:
+        raise Invalid(_NO_LINKED_PHONE)
+
+    @method(
+        "web.login.wait",
+        "operator.admin",
+        "change",
+        "For OpenClaw's clients: says what to do instead.",
+    )
+    async def web_login_wait(self, caller: Caller, params: WebLoginParams) -> dict[str, Any]:
+        raise Invalid(_NO_LINKED_PHONE)
+
+
+_NO_LINKED_PHONE = (
+    "web login provider is not available: WhatsApp is spoken by Meta's Cloud API here, which needs no linked phone "
+    "and no QR code; docs/channels.md says how to set it up"
+)
+
+
+def _channel(name: str, accounts: list[dict[str, Any]]) -> dict[str, Any]:
+    """The default account, or the first: how OpenClaw sums a channel up."""
+    if name == WEBCHAT:
+        return {"configured": True, "running": True}
+    default = _default(accounts)
+    shown = next(each for each in accounts if each["accountId"] == default)
+    return {key: value for key, value in shown.items() if key != "accountId"}
+
+
+def _default(accounts: list[dict[str, Any]]) -> str:
+    known = [each["accountId"] for each in accounts]
+    return DEFAULT_ACCOUNT if DEFAULT_ACCOUNT in known or not known else known[0]
+
+
+def _account(status: AccountStatus, probe: dict[str, Any] | None) -> dict[str, Any]:
+    running = status.state == "running"
+    shown = {
+        "accountId": status.account_id,
+        "name": status.name,
+        "enabled": True,
+        "configured": status.state != "not set up",
+        "running": status.state in ("starting", "running", "waiting"),
+        "connected": running,
+        "state": status.state,
+        "stateSince": status.since_ms,
+        "nextTryAt": status.next_try_ms,
+        "reconnectAttempts": status.restarts,
+        "lastConnectedAt": status.connected_ms,
+        "lastError": status.error,
+        "lastErrorAt": status.error_at_ms,
+        "lastEventAt": status.heard_ms,
+        "lastInboundAt": status.inbound_ms,
+        "lastOutboundAt": status.outbound_ms,
+        "webhookPath": status.webhook_path,
+        "probe": probe,
+    }
+    if status.facts is not None:
+        facts = status.facts
+        shown["bot"] = {"id": facts.id, "username": facts.name, "detail": facts.detail}
+    if status.settings is not None:
+        shown["dmPolicy"] = status.settings.dm_policy
+        shown["groupPolicy"] = status.settings.group_policy
+    return {key: value for key, value in shown.items() if value is not None}

@@ -1,0 +1,148 @@
+"""Accounts of chat platforms: opened as the config says, started again when they fail, and none hurts another."""
+
+from collections import deque
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from crossclaw.app import House
+from crossclaw.config import Config
+from crossclaw.config.current import CurrentConfig
+from crossclaw.config.section import Loose
+from crossclaw.domain.addresses import Address, Inbound
+from crossclaw.domain.errors import AccountBroken, ChannelDown, NotFound
+from crossclaw.testing import open_house
+from tests.channels.pigeon import Loft, installed
+from tests.flows.talking import call
+from tests.flows.test_runs_keep_their_order import Recording
+
+HOME_AND_WORK = {"botToken": "t", "accounts": {"home": {}, "work": {"name": "At work"}}}
+
+
+@pytest.fixture
+def loft(tmp_path: Path) -> Generator[Loft]:
+    with installed(tmp_path / "site") as found:
+        yield found
+
+
+def config(section: dict[str, Any]) -> Config:
+    return CurrentConfig.of(Config(channels=Loose.of({"pigeon": section})))
+
+
+async def accounts(house: House, **params: Any) -> dict[str, dict[str, Any]]:
+    status = await call(house, "channels.status", **params)
+    return {each["accountId"]: each for each in status["channelAccounts"].get("pigeon", [])}
+
+
+@pytest.mark.spec("N9")
+async def test_a_reply_goes_out_by_the_account_by_which_its_question_came(
+    tmp_path: Path, loft: Loft
+) -> None:
+    async with open_house(tmp_path, Recording(), config=config(HOME_AND_WORK)):
+        await anyio.sleep(1)
+        for name in ("work", "home"):
+            where = Address("pigeon", "7", name)
+            inbound = Inbound(address=where, sender="7", text=f"from {name}", message_id=name)
+            await loft.accounts[name].host.receive(inbound)
+            await anyio.sleep(60)
+
+    assert loft.sent == [("work", "7", "re: from work"), ("home", "7", "re: from home")]
+
+
+async def test_an_account_that_fails_is_started_again_after_growing_pauses_and_hurts_no_other(
+    tmp_path: Path, loft: Loft
+) -> None:
+    loft.faults["work"] = deque([ConnectionError("away"), ChannelDown("busy", 100.0)])
+    async with open_house(tmp_path, Recording(), config=config(HOME_AND_WORK)) as house:
+        await anyio.sleep(0.5)
+        first = await accounts(house)
+        await anyio.sleep(10)
+        second = await accounts(house)
+        await anyio.sleep(100)
+        third = await accounts(house)
+
+    assert [each["home"]["state"] for each in (first, second, third)] == ["running"] * 3
+    assert [each["work"]["state"] for each in (first, second, third)] == [
+        "waiting",
+        "waiting",
+        "running",
+    ]
+    assert first["work"]["lastError"] == "ConnectionError: away"
+    assert second["work"]["lastError"] == "busy"
+    assert third["work"]["bot"]["id"] == "ring-work"
+    assert third["work"]["name"] == "At work"
+    assert loft.opened.count("work") == 3
+    assert loft.opened.count("home") == 1
+
+
+async def test_a_wrong_token_is_not_tried_again_and_again_but_when_somebody_asks(
+    tmp_path: Path, loft: Loft
+) -> None:
+    loft.faults["home"] = deque([AccountBroken("the token is wrong")] * 2)
+    async with open_house(tmp_path, Recording(), config=config(HOME_AND_WORK)) as house:
+        await anyio.sleep(1_000)
+        found = await accounts(house)
+        tries = loft.opened.count("home")
+        await call(house, "channels.start", channel="pigeon", accountId="home")
+        await anyio.sleep(1)
+        again = loft.opened.count("home")
+        await call(house, "channels.start", channel="pigeon", accountId="home")
+        await anyio.sleep(1)
+        well = await accounts(house)
+        with pytest.raises(NotFound, match="there are: pigeon/home, pigeon/work"):
+            await call(house, "channels.start", channel="pigeon", accountId="school")
+
+    assert (found["home"]["state"], tries, again) == ("broken", 1, 2)
+    assert well["home"]["state"] == "running"
+
+
+async def test_a_changed_config_restarts_the_accounts_that_it_changes_and_no_other(
+    tmp_path: Path, loft: Loft
+) -> None:
+    current = config(HOME_AND_WORK)
+    assert isinstance(current, CurrentConfig)
+    async with open_house(tmp_path, Recording(), config=current) as house:
+        await anyio.sleep(1)
+        held = house.config
+        changed = {**HOME_AND_WORK, "accounts": {"home": {}, "work": {"botToken": "new"}}}
+        assert held.take_rules(config(changed))
+        await anyio.sleep(1)
+        after_change = (list(loft.opened), list(loft.closed))
+        held.take_rules(config({"botToken": "t", "accounts": {"home": {}}}))
+        await anyio.sleep(1)
+        names = list(await accounts(house))
+
+    assert (sorted(after_change[0]), after_change[1]) == (["home", "work", "work"], ["work"])
+    assert names == ["home"]
+    assert loft.closed[:2] == ["work", "work"]
+
+
+async def test_an_account_without_a_token_says_what_is_missing(tmp_path: Path, loft: Loft) -> None:
+    async with open_house(tmp_path, Recording(), config=config({})) as house:
+        await anyio.sleep(1)
+        found = await accounts(house)
+
+    assert found["default"]["state"] == "not set up"
+    assert found["default"]["lastError"] == "not set up: botToken, the ring of the pigeon"
+    assert loft.opened == []
+
+
+async def test_platforms_are_asked_who_we_are_and_clients_of_openclaw_are_answered_honestly(
+    tmp_path: Path, loft: Loft
+) -> None:
+    loft.faults["work"] = deque([AccountBroken("the token is wrong")])
+    async with open_house(tmp_path, Recording(), config=config(HOME_AND_WORK)) as house:
+        await anyio.sleep(1)
+        found = await accounts(house, probe=True)
+        status = await call(house, "channels.status")
+
+    assert found["home"]["probe"]["ok"]
+    assert found["home"]["probe"]["bot"]["id"] == "ring-home"
+    assert status["channelOrder"] == ["webchat", "pigeon"]
+    assert status["channelLabels"]["pigeon"] == "Pigeon"
+    assert msgspec.json.encode(status)  # only what JSON has
+    assert "secret" not in repr(status)
