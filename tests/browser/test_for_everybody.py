@@ -29,6 +29,7 @@ def busy(place: Place) -> Any:
     place.say(place.make("garden", label="Ideas for the garden"), "say: Lavender, then.")
     place.client.submit(WAITS, MAIN, key="waits-1")
     place.client.submit("say: later", MAIN, key="waits-2")
+    place.say(place.make("trouble", label="Tide tables"), "fail: the almanac is out of print")
     (exchange,) = place.ledger("SELECT exchange_id FROM exchanges ORDER BY created_at LIMIT 1")[0]
     yield {
         "chat": (route("chat", MAIN), ".growing, .tool"),
@@ -36,6 +37,7 @@ def busy(place: Place) -> Any:
         "sessions": (route("sessions"), ".tbody .tr .state"),
         "session": (route("sessions", MAIN), ".panel .facts"),
         "map": (route("map"), ".flow a"),
+        "attention": (route("attention"), ".troubles .acts"),
         "exchanges": (route("exchanges"), ".cards a"),
         "exchange": (route("exchange", exchange), ".sequence .step"),
         "run": (route("run", run_id), ".timeline .tool"),
@@ -52,6 +54,7 @@ VIEWS = (
     "sessions",
     "session",
     "map",
+    "attention",
     "exchanges",
     "exchange",
     "run",

@@ -470,3 +470,21 @@ def test_a_terminal_without_a_model_s_variable_is_not_kept_from_the_gateway_that
     assert "not set in this terminal: MINE" in looked.stdout
     assert "none starts" not in looked.stdout
     assert (added.returncode, again.returncode) == (Exit.OK, Exit.OK), added.stderr + again.stderr
+
+
+def test_what_needs_attention_is_listed_retried_and_dismissed(person: Person) -> None:
+    person.types("message", "send", "fail: the almanac is lost", "--session", "agent:main:tides")
+    listed = person.types("attention")
+    state = person.types("sessions", "list", "--search", "tides")
+    retried = person.types("attention", "do", "1")
+    unknown = person.types("attention", "do", "1", "fly")
+    dismissed = person.types("attention", "dismiss", "all")
+    nothing = person.types("attention")
+
+    assert "1  main:tides failed" in listed.stdout
+    assert "because: the almanac is lost" in listed.stdout
+    assert "crossclaw attention do 1 retry" in listed.stdout
+    assert re.search(r"agent:main:tides +other +failed", state.stdout)
+    assert "done: retry (main:tides failed)" in retried.stdout
+    assert "this row offers retry, or to dismiss it" in unknown.stderr
+    assert (dismissed.stdout, nothing.stdout) == ("1 dismissed\n", "nothing needs your attention\n")

@@ -12,6 +12,7 @@ from crossclaw.agent.permission import Permissions
 from crossclaw.agent.run_setup import AgentModels, RunSetups
 from crossclaw.agent.toolbox import Toolbox
 from crossclaw.app import settings
+from crossclaw.app.attention import needing_attention
 from crossclaw.app.methods import about_gateway, of_sessions, of_the_rest, prompting, talking
 from crossclaw.app.parts import House, Resources, RunServices, Schedule, SessionServices
 from crossclaw.channels.contract import Received
@@ -93,6 +94,7 @@ def build(resources: Resources) -> House:
         *of_sessions(resources, run_services, session_services),
         *of_the_rest(resources, run_services, session_services, schedule),
         prompting(resources, lambda: houses[0].toolsets),
+        needing_attention(resources, run_services, session_services, about),
     ]
     methods = [
         *methods_of(*services),

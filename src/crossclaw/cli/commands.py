@@ -29,6 +29,15 @@ TREE: dict[str, Leaf | Group] = {
     "chat": Leaf("talk with an agent, line by line", "chat"),
     "tui": Leaf("OpenClaw's word for chat", "chat", hidden=True),
     "watch": Leaf("who talks to whom, live, a line an event", "watch"),
+    "attention": Group(
+        "what failed, hangs or asks for a yes, why, and what helps",
+        {
+            "list": Leaf("all of it, the newest first", "attention"),
+            "do": Leaf("what a row offers: retry, send again, let in …", "attention"),
+            "dismiss": Leaf("put rows out of sight", "attention"),
+        },
+        default="list",
+    ),
     "sessions": Group(
         "the conversations: list, read, send",
         {

@@ -5,6 +5,7 @@ __all__ = [
     "agents",
     "aliases",
     "attachments",
+    "attention",
     "authority",
     "budgets",
     "clock",

@@ -2,6 +2,7 @@
 
 __all__ = [
     "agreed",
+    "attention",
     "channels",
     "contract",
     "imports",

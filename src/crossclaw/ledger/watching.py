@@ -9,6 +9,7 @@ import msgspec
 from crossclaw.domain.sessions import Entry, Session
 from crossclaw.domain.sight import Sight
 from crossclaw.domain.states import State
+from crossclaw.ledger.attention import TightBudget, TroubledDelivery
 
 RUNS_MAX = 5_000  # of one look; an hour of a busy house, and about a megabyte on the wire
 REQUEST_CHARS = 400  # of a request in a list
@@ -165,6 +166,22 @@ class Watching(Protocol):
 
     async def find_spawn(self, name: str) -> SeenSpawn | None:
         """By the child's key or by the run that works on the task."""
+        ...
+
+    async def troubled_sessions(self, *, limit: int) -> list[Session]:
+        """Whose last run failed or ran out of time, the newest first."""
+        ...
+
+    async def troubled_deliveries(self, *, since: int, limit: int) -> list[TroubledDelivery]:
+        """Failed and uncertain ones, the newest first."""
+        ...
+
+    async def tight_budgets(self, *, share: float, limit: int) -> list[TightBudget]:
+        """Runs under way that have spent at least this share of what they may."""
+        ...
+
+    async def dismissed(self, names: Sequence[str]) -> set[str]:
+        """Those of the names that a person has put out of sight."""
         ...
 
     async def entries_of_run(self, session_id: str, run_id: str) -> list[Entry]: ...

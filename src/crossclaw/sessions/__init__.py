@@ -3,6 +3,7 @@
 __all__ = [
     "archive",
     "arrivals",
+    "attention",
     "budgets",
     "changing",
     "choosing",

@@ -2,7 +2,7 @@
 // The page: a client of the gateway like any other. This module finds the way; the parts do the rest.
 import { empty, fill, h } from "./dom.js";
 import { t, translate } from "./language.js";
-import { store } from "./house.js";
+import { house, store } from "./house.js";
 import { wire } from "./wire.js";
 import "./chat.js";
 
@@ -14,6 +14,7 @@ const VIEWS = {
   chat: { tag: "cc-chat", title: "Chat" },
   sessions: { tag: "cc-sessions", title: "Sessions", load: () => import("./sessions.js") },
   map: { tag: "cc-map", title: "Map", load: () => import("./map.js") },
+  attention: { tag: "cc-attention", title: "Needs attention", load: () => import("./attention.js") },
   exchanges: { tag: "cc-exchanges", title: "Exchanges", load: () => import("./exchanges.js") },
   exchange: { tag: "cc-exchange", title: "Exchange", under: "exchanges", load: () => import("./exchange.js") },
   run: { tag: "cc-run", title: "Run", under: "exchanges", load: () => import("./run.js") },
@@ -78,6 +79,12 @@ wire.on("line", ({ state, text }) => {
   // Where there is no room for the words beside the mark, a lost line has a row of its own until it is back.
   if (state !== "wait") $("lost").hidden = state === "on";
   $("lost").textContent = text;
+});
+
+house.addEventListener("attention", () => {
+  const { count } = house.attention;
+  $("attention-count").textContent = count > 99 ? "99+" : String(count);
+  $("attention-count").hidden = !count;
 });
 
 wire.on("door", ({ why }) => {

@@ -9,6 +9,7 @@ const LAST = 8; // messages looked at for words: calls and their results have no
 const SILENT = /^\s*(REPLY_SKIP|ANNOUNCE_SKIP|NO_REPLY|HEARTBEAT_OK)\s*$/;
 const SEEN = "crossclaw.seen";
 const SEEN_MAX = 500;
+const ATTEND_MS = 20_000;
 
 const store = {
   get(name, otherwise) {
@@ -32,6 +33,7 @@ export { store };
 class House extends EventTarget {
   agents = [];
   recent = [];
+  attention = null;
   mainKey = "agent:main:main";
   hello = null;
   #words = new Map(); // by key: its last words, and of when they are
@@ -43,6 +45,10 @@ class House extends EventTarget {
     wire.on("open", (hello) => this.#opened(hello));
     wire.addEventListener("sessions.changed", () => this.refreshSoon());
     this.refreshSoon = debounce(() => this.refresh().catch(() => {}), 250);
+    const attend = debounce(() => this.refreshAttention(), 1500);
+    for (const name of ["sessions.changed", "device.pair.requested", "device.pair.resolved", "cron"])
+      wire.addEventListener(name, attend);
+    setInterval(() => document.hidden || this.refreshAttention(), ATTEND_MS); // a wait gets long in silence
   }
 
   async #opened(hello) {
@@ -59,6 +65,18 @@ class House extends EventTarget {
       return;
     } // the line went: the next `open` does it again
     this.dispatchEvent(new Event("open"));
+    this.refreshAttention();
+  }
+
+  /** What needs a person: the count in the rail, the rows in their view. */
+  async refreshAttention() {
+    if (!wire.ready || !wire.offers("attention.list")) return;
+    try {
+      this.attention = await wire.call("attention.list", {});
+      this.dispatchEvent(new Event("attention"));
+    } catch {
+      /* the line went: the next look tells */
+    }
   }
 
   async refresh() {

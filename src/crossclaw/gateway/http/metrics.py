@@ -10,6 +10,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from crossclaw.domain.attention import ATTENTION_KINDS, AttentionRow
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.events import Event, RunAccepted, RunEnded, ToolEnded
 from crossclaw.domain.states import end_state
@@ -65,12 +66,14 @@ class EventCounter:
 def metrics_endpoint(meter: EventCounter, door: Door) -> Endpoint:
     async def handle(_request: Request, principal: Principal) -> Response:
         try:
-            health = await door.dispatch(Caller(principal=principal), "health", {})
+            caller = Caller(principal=principal)
+            health = await door.dispatch(caller, "health", {})
+            troubles = await door.dispatch(caller, "attention.list", {})
         except CrossclawError as error:
             return failed(error)
         try:
             await anyio.to_thread.run_sync(import_module, "prometheus_client")
-            body, kind = _exposition(_samples(meter, health))
+            body, kind = _exposition(_samples(meter, health, troubles.rows))
         except ModuleNotFoundError:
             text = "metrics need an extra: pip install 'crossclaw[metrics]'"
             return problem(text, "not_installed", 501)
@@ -101,12 +104,15 @@ def _by(label: str, name: str, text: str, values: Mapping[str, float]) -> Metric
     return MetricSamples(name, text, {(each,): n for each, n in values.items()}, (label,))
 
 
-def _samples(meter: EventCounter, health: dict[str, Any]) -> list[MetricSamples]:
+def _samples(
+    meter: EventCounter, health: dict[str, Any], troubles: Sequence[AttentionRow]
+) -> list[MetricSamples]:
     watchdog, disk = meter.watchdog, health["disk"]
     seconds = {kind: ms / 1000 for kind, ms in meter.seconds.items()}
     stalls, longest = "crossclaw_loop_stalls", "crossclaw_loop_stall_longest_seconds"
     unreadable = "Rows of the store that could not be read"
     return [
+        _attention(troubles),
         _by("kind", stalls, "Times at which everybody waited > 0.1 s", watchdog.stalls),
         _by("table", "crossclaw_unreadable_rows", unreadable, meter.unreadable()),
         _count(
@@ -133,6 +139,14 @@ def _samples(meter: EventCounter, health: dict[str, Any]) -> list[MetricSamples]
         ),
         _gauge("crossclaw_disk_free_bytes", "What is left of its disk", disk["freeBytes"]),
     ]
+
+
+def _attention(rows: Sequence[AttentionRow]) -> MetricSamples:
+    counted = Counter(row.kind for row in rows)
+    text = "Things that need a person's attention, as crossclaw attention lists them"
+    values: dict[tuple[str, ...], float] = {(kind,): 0.0 for kind in ATTENTION_KINDS}
+    values |= {(kind,): n for kind, n in counted.items()}
+    return MetricSamples("crossclaw_attention", text, values, ("kind",), is_gauge=True)
 
 
 def _exposition(samples: Sequence[MetricSamples]) -> tuple[bytes, str]:

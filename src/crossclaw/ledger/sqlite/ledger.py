@@ -9,6 +9,7 @@ import anyio
 
 from crossclaw.ledger import operations
 from crossclaw.ledger.agreed import AgreeTool, SeeTools
+from crossclaw.ledger.attention import Dismiss, Resend
 from crossclaw.ledger.channels import SaveCursor
 from crossclaw.ledger.contract import Appended
 from crossclaw.ledger.imports import BeginImport, ImportEntries
@@ -25,6 +26,7 @@ from crossclaw.ledger.media import DescribeMedia, DropMedia, KeepMedia
 from crossclaw.ledger.operations import Op
 from crossclaw.ledger.sqlite import (
     agreed_tools,
+    attention,
     channels,
     chores,
     credentials,
@@ -105,6 +107,8 @@ HANDLERS: dict[type, Handle] = {
     SeeTools: agreed_tools.see_tools,
     AgreeTool: agreed_tools.agree_tool,
     SaveCursor: channels.save_cursor,
+    Dismiss: attention.dismiss,
+    Resend: attention.resend,
     operations.PassTime: chores.pass_time,
 }
 

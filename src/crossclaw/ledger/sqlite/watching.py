@@ -18,6 +18,8 @@ from crossclaw.domain.states import (
     exchange_state,
     run_state,
 )
+from crossclaw.ledger.attention import TightBudget, TroubledDelivery
+from crossclaw.ledger.sqlite import attention
 from crossclaw.ledger.sqlite.damage import read_rows
 from crossclaw.ledger.sqlite.rows import (
     ENTRY,
@@ -162,6 +164,18 @@ class SqliteWatching:
         sql = f"{_SPAWN} WHERE child_key = ?1 OR run_id = ?1"
         found = await self._all(sql, (name,), _spawn)
         return found[0] if found else None
+
+    async def troubled_sessions(self, *, limit: int) -> list[Session]:
+        return await self._scan(lambda db: attention.troubled_sessions(db, limit))
+
+    async def troubled_deliveries(self, *, since: int, limit: int) -> list[TroubledDelivery]:
+        return await self._scan(lambda db: attention.troubled_deliveries(db, since, limit))
+
+    async def tight_budgets(self, *, share: float, limit: int) -> list[TightBudget]:
+        return await self._scan(lambda db: attention.tight_budgets(db, share, limit))
+
+    async def dismissed(self, names: Sequence[str]) -> set[str]:
+        return await self._scan(lambda db: attention.dismissed(db, names))
 
     async def entries_of_run(self, session_id: str, run_id: str) -> list[Entry]:
         sql = f"SELECT {ENTRY} FROM entries WHERE session_id = ? AND run_id = ? ORDER BY seq"

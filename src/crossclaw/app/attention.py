@@ -1,0 +1,76 @@
+"""All sources of what needs attention, in one list: to add one is a line here."""
+
+from crossclaw.app.parts import Resources, RunServices, SessionServices
+from crossclaw.domain.attention import AttentionAction, AttentionRow, AttentionSource
+from crossclaw.domain.credentials import Credential
+from crossclaw.gateway.methods.about import About
+from crossclaw.gateway.methods.attention import AttentionMethods
+from crossclaw.sessions.attention import LedgerAttention
+
+
+def needing_attention(
+    resources: Resources, run_services: RunServices, session_services: SessionServices, about: About
+) -> AttentionMethods:
+    return AttentionMethods(
+        resources.ledger,
+        run_services.resolver,
+        session_services.intake,
+        resources.clock,
+        run_services.outbox.wake,
+        attention_sources(resources, session_services, about),
+    )
+
+
+def attention_sources(
+    resources: Resources, session_services: SessionServices, about: About
+) -> list[AttentionSource]:
+    started = resources.clock.now_ms()
+
+    async def devices() -> list[AttentionRow]:
+        return [_device_row(each) for each in session_services.pairings.pending]
+
+    async def models() -> list[AttentionRow]:
+        return [
+            AttentionRow(
+                id=f"model:{fault}",
+                kind="model",
+                what=fault[0].upper() + fault[1:],
+                since=started,
+                helps="crossclaw onboard sets a key",
+            )
+            for fault in about.key_faults()
+        ]
+
+    async def store() -> list[AttentionRow]:
+        return [
+            AttentionRow(
+                id=f"store:{table}:{count}",
+                kind="store",
+                subject="The store",
+                what=f"has rows in {table} that cannot be read (met {count} times since the start)",
+                since=started,
+                helps="crossclaw doctor names them; what is readable goes on",
+            )
+            for table, count in resources.ledger.unreadable().items()
+        ]
+
+    return [*LedgerAttention(resources.ledger, resources.clock).sources(), devices, models, store]
+
+
+def _device_row(request: Credential) -> AttentionRow:
+    said = request.particulars
+    name = said.display_name or said.client_id or request.subject[:12]
+    where = f" from {said.remote_ip}" if said.remote_ip else ""
+    which = {"requestId": request.credential_id}
+    return AttentionRow(
+        id=f"device:{request.credential_id}:{request.created_at}",
+        kind="device",
+        subject=f"The device {name}",
+        what=f"asks to be let in as {request.role}{where}",
+        why=", ".join(request.scopes) or None,
+        since=request.created_at,
+        actions=(
+            AttentionAction("Let in", "device.pair.approve", which),
+            AttentionAction("Refuse", "device.pair.reject", which),
+        ),
+    )

@@ -1,0 +1,167 @@
+"""attention.list and what helps: runs.retry, deliveries.resend, attention.dismiss. Ours: OpenClaw has none."""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated
+
+import msgspec
+
+from crossclaw.domain.attention import AttentionRow, AttentionSource
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import Invalid, NotFound
+from crossclaw.domain.messages import Text, UserBlock, UserMessage
+from crossclaw.domain.runs import Run, RunPlan
+from crossclaw.door.registry import Caller, Params, Result, method
+from crossclaw.door.resolver import Resolver
+from crossclaw.gateway.methods.chat import FROM_PAGE
+from crossclaw.gateway.methods.map import require_person
+from crossclaw.ledger.attention import Dismiss, Resend
+from crossclaw.ledger.contract import Ledger
+from crossclaw.sessions.arrivals import Arrival, RequestId, SessionNamed
+from crossclaw.sessions.attention import newest_first
+from crossclaw.sessions.intake import Intake
+
+LIST_MAX = 500
+
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=600)]
+
+
+class AttentionParams(Params, frozen=True):
+    limit: Annotated[int, msgspec.Meta(ge=1, le=LIST_MAX)] = 200
+    kinds: list[str] | None = None
+
+
+class AttentionResult(Result, frozen=True):
+    ts: int
+    count: int
+    rows: list[AttentionRow]
+
+
+class DismissParams(Params, frozen=True):
+    ids: Annotated[list[Name], msgspec.Meta(min_length=1, max_length=LIST_MAX)]
+
+
+class DismissResult(Result, frozen=True):
+    ok: bool
+    dismissed: int
+
+
+class RetryParams(Params, frozen=True):
+    run_id: Name
+
+
+class RetryResult(Result, frozen=True):
+    run_id: str
+    session_key: str
+
+
+class ResendParams(Params, frozen=True):
+    id: Annotated[int, msgspec.Meta(ge=1, le=2**53)]
+
+
+class ResendResult(Result, frozen=True):
+    ok: bool
+
+
+class AttentionMethods:
+    def __init__(
+        self,
+        ledger: Ledger,
+        resolver: Resolver,
+        intake: Intake,
+        clock: Clock,
+        wake_outbox: Callable[[], None],
+        sources: Sequence[AttentionSource],
+    ) -> None:
+        self._ledger = ledger
+        self._resolver = resolver
+        self._intake = intake
+        self._clock = clock
+        self._wake_outbox = wake_outbox
+        self._sources = sources
+
+    @method(
+        "attention.list",
+        "operator.read",
+        "read",
+        "Ours: what failed, hangs or asks for a yes, each with its reason and what helps.",
+    )
+    async def list(self, caller: Caller, params: AttentionParams) -> AttentionResult:
+        require_person(self._resolver, caller)
+        rows = [row for source in self._sources for row in await source()]
+        if params.kinds is not None:
+            rows = [row for row in rows if row.kind in params.kinds]
+        gone = await self._ledger.watching.dismissed([row.id for row in rows])
+        left = newest_first([row for row in rows if row.id not in gone])
+        return AttentionResult(ts=self._clock.now_ms(), count=len(left), rows=left[: params.limit])
+
+    @method(
+        "attention.dismiss",
+        "operator.write",
+        "change",
+        "Ours: put rows out of sight; the same thing happening again is a new row.",
+    )
+    async def dismiss(self, caller: Caller, params: DismissParams) -> DismissResult:
+        require_person(self._resolver, caller)
+        at = self._clock.now_ms()
+        await self._ledger.commit(*(Dismiss(name=each, agent_id="", at=at) for each in params.ids))
+        return DismissResult(ok=True, dismissed=len(params.ids))
+
+    @method(
+        "runs.retry",
+        "operator.write",
+        "run",
+        "Ours: say once more what a run that did not end well was asked; asked twice, it is one run.",
+    )
+    async def retry(self, caller: Caller, params: RetryParams) -> RetryResult:
+        require_person(self._resolver, caller)
+        run = await self._ledger.find_run(params.run_id)
+        if run is None:
+            raise NotFound(f"there is no run {params.run_id}")
+        await self._resolver.resolve(caller.principal, run.key.text, "send")
+        if not run.ended or run.status == "ok":
+            raise Invalid(f"run {run.run_id} has not failed: there is nothing to retry")
+        message = await self._asked(run)
+        text, blocks = _parts(message)
+        accepted = await self._intake.require(
+            Arrival(
+                road="chat",
+                to=SessionNamed(run.key.text),
+                text=text,
+                attachments=blocks,
+                origin=FROM_PAGE,
+                caller=caller,
+                may_command=False,
+                request=RequestId(id=f"retry-{run.run_id}"),
+                plan=RunPlan(reply_to=run.plan.reply_to, model=run.plan.model),
+                spelled=run.key.text,
+            )
+        )
+        return RetryResult(run_id=accepted.run_id, session_key=run.key.shown)
+
+    async def _asked(self, run: Run) -> UserMessage:
+        entries = await self._ledger.watching.entries_of_run(run.session_id, run.run_id)
+        for entry in await self._ledger.with_media(entries[:1]):
+            if isinstance(entry.message, UserMessage):
+                return entry.message
+        raise Invalid("what this run was asked is not there any more; say it again in the chat")
+
+    @method(
+        "deliveries.resend",
+        "operator.write",
+        "change",
+        "Ours: try a reply again that failed or of which nobody knows whether it arrived.",
+    )
+    async def resend(self, caller: Caller, params: ResendParams) -> ResendResult:
+        require_person(self._resolver, caller)
+        if not await self._ledger.do(Resend(delivery_id=params.id, at=self._clock.now_ms())):
+            raise NotFound(f"no delivery {params.id} has failed or is uncertain")
+        self._wake_outbox()
+        return ResendResult(ok=True)
+
+
+def _parts(message: UserMessage) -> tuple[str, list[UserBlock]]:
+    """Its words, and what came along."""
+    if isinstance(message.content, str):
+        return message.content, []
+    words = [block.text for block in message.content if isinstance(block, Text)]
+    return "\n".join(words), [each for each in message.content if not isinstance(each, Text)]

@@ -1,0 +1,68 @@
+"""What needs attention, on SQLite: small partial indexes hold only what is in trouble."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import apsw
+
+from crossclaw.domain.sessions import Session
+from crossclaw.ledger.attention import TEXT_CHARS, Dismiss, Resend, TightBudget, TroubledDelivery
+from crossclaw.ledger.sqlite.damage import read_rows
+from crossclaw.ledger.sqlite.rows import SESSION, damaged_session, session_of, to_json
+from crossclaw.ledger.sqlite.writer import Transaction
+
+_DISMISSED_MS = 90 * 24 * 3600 * 1000  # what it was about is long gone then
+_TROUBLED = "state IN ('uncertain', 'failed')"
+
+
+def dismiss(transaction: Transaction, op: Dismiss) -> None:
+    transaction.db.execute("DELETE FROM dismissals WHERE at < ?", (op.at - _DISMISSED_MS,))
+    transaction.db.execute(
+        "INSERT INTO dismissals (name, agent_id, at) VALUES (?,?,?) "
+        "ON CONFLICT (name) DO UPDATE SET at = excluded.at",
+        (op.name, op.agent_id, op.at),
+    )
+
+
+def resend(transaction: Transaction, op: Resend) -> bool:
+    made = transaction.db.execute(
+        "UPDATE outbox SET state = 'pending', attempt = 0, not_before = 0, error = NULL, updated_at = ? "
+        f"WHERE id = ? AND {_TROUBLED} RETURNING 1",
+        (op.at, op.delivery_id),
+    ).fetchone()
+    return made is not None
+
+
+def dismissed(db: apsw.Connection, names: Sequence[str]) -> set[str]:
+    rows: Any = db.execute(
+        "SELECT name FROM dismissals WHERE name IN (SELECT value FROM json_each(?))",
+        (to_json(list(names)),),
+    )
+    return {name for (name,) in rows}
+
+
+def troubled_sessions(db: apsw.Connection, limit: int) -> list[Session]:
+    sql = (
+        f"SELECT {SESSION} FROM sessions INDEXED BY sessions_in_trouble "
+        "WHERE last_status IN ('error', 'timeout') AND archived_at IS NULL "
+        "ORDER BY updated_at DESC LIMIT ?"
+    )
+    return read_rows(db, "sessions", sql, (limit,), session_of, damaged_session)
+
+
+def troubled_deliveries(db: apsw.Connection, since: int, limit: int) -> list[TroubledDelivery]:
+    sql = (
+        f"SELECT id, key, channel, chat, substr(text, 1, {TEXT_CHARS}), state, attempt, updated_at, run_id, error "
+        f"FROM outbox INDEXED BY outbox_in_trouble WHERE {_TROUBLED} AND updated_at >= ? "
+        "ORDER BY updated_at DESC LIMIT ?"
+    )
+    return read_rows(db, "outbox", sql, (since, limit), lambda row: TroubledDelivery(*row))
+
+
+def tight_budgets(db: apsw.Connection, share: float, limit: int) -> list[TightBudget]:
+    sql = (
+        "SELECT r.run_id, r.key, r.created_at, a.tokens_spent, a.tokens_max, a.cost_spent, a.cost_max "
+        "FROM runs r JOIN accounts a ON a.account_id = r.account_id WHERE r.ended_at IS NULL AND "
+        "(a.tokens_spent >= a.tokens_max * ?1 OR a.cost_spent >= a.cost_max * ?1) LIMIT ?2"
+    )
+    return read_rows(db, "runs", sql, (share, limit), lambda row: TightBudget(*row))

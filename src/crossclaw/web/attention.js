@@ -1,0 +1,133 @@
+// @ts-check
+// Needs attention: what failed, hangs or asks for a yes; why, and what helps.
+import { Part, ago, empty, fill, h, nameOfKey, plural, to, whenOf } from "./dom.js";
+import { keepingFocus } from "./controls.js";
+import { complain, house, notice } from "./house.js";
+import { wire } from "./wire.js";
+
+const KINDS = {
+  run: "Runs",
+  delivery: "Replies",
+  wait: "Waits",
+  job: "Jobs",
+  device: "Devices",
+  chat: "Chats",
+  approval: "Approvals",
+  model: "Models",
+  channel: "Channels",
+  store: "Store",
+  budget: "Budgets",
+  tool: "Tools",
+};
+
+class Attention extends Part {
+  kind = "";
+
+  open() {
+    this.list = h("ul", { cls: "troubles" });
+    this.kinds = h("p", { cls: "kinds", role: "group", "aria-label": "Only" });
+    this.clear = h("button", { type: "button", onclick: () => this.dismiss(this.rows) }, "Dismiss all");
+    fill(
+      this,
+      h("div", { cls: "page" }, h("header", null, h("h2", null, "Needs attention"), this.clear), this.kinds, this.list),
+    );
+    this.hear(house, "attention", () => this.draw());
+    this.clock = setInterval(() => this.draw(), 30000);
+    this.draw();
+    house.refreshAttention();
+  }
+
+  close() {
+    clearInterval(this.clock);
+  }
+
+  go(kind) {
+    this.kind = kind in KINDS ? kind : "";
+    this.draw();
+  }
+
+  get rows() {
+    return (house.attention?.rows || []).filter((row) => !this.kind || row.kind === this.kind);
+  }
+
+  draw() {
+    if (!house.attention) return;
+    const all = house.attention.rows;
+    const counts = new Map();
+    for (const row of all) counts.set(row.kind, (counts.get(row.kind) || 0) + 1);
+    keepingFocus(this, () => {
+      this.clear.hidden = !this.rows.length;
+      fill(
+        this.kinds,
+        counts.size > 1 &&
+          [["", `All ${all.length}`], ...[...counts].map(([kind, n]) => [kind, `${KINDS[kind] || kind} ${n}`])].map(
+            ([kind, text]) =>
+              h("a", { href: `#/attention${kind && `/${kind}`}`, "aria-current": kind === this.kind ? "true" : null }, text),
+          ),
+      );
+      fill(this.list, ...this.rows.map((row) => this.row(row)));
+      if (!this.rows.length)
+        this.list.append(
+          h("li", null, empty("Nothing needs you", "What fails, hangs or asks for a yes is shown here, with what helps.")),
+        );
+    });
+  }
+
+  row(row) {
+    const act = (label, work, cls = "") =>
+      h("button", { type: "button", cls, onclick: (event) => this.act(event.target, work) }, label);
+    return h(
+      "li",
+      { data: { kind: row.kind, id: row.id } },
+      h(
+        "div",
+        { cls: "what" },
+        h("i", { cls: "dot", "aria-hidden": "true" }),
+        h(
+          "p",
+          null,
+          row.key && h("a", { href: to.chat(row.key) }, nameOfKey(row.key)),
+          row.key && " ",
+          row.subject && `${row.subject} `,
+          row.what,
+          row.other && [" ", h("a", { href: to.chat(row.other) }, nameOfKey(row.other))],
+        ),
+        h("time", { title: whenOf(row.since) }, ago(row.since)),
+      ),
+      row.why && h("p", { cls: "why" }, row.why),
+      row.helps && h("p", { cls: "hint" }, row.helps),
+      h(
+        "p",
+        { cls: "acts" },
+        (row.actions || []).map((each, i) =>
+          act(each.label, () => wire.call(each.method, each.params), i ? "" : "main"),
+        ),
+        row.runId && h("a", { cls: "button", href: to.run(row.runId) }, "Open the run"),
+        act("Dismiss", () => wire.call("attention.dismiss", { ids: [row.id] })),
+      ),
+    );
+  }
+
+  async act(button, work) {
+    button.disabled = true;
+    try {
+      await work();
+    } catch (error) {
+      complain(error);
+      button.disabled = false;
+    }
+    await house.refreshAttention();
+  }
+
+  async dismiss(rows) {
+    try {
+      await wire.call("attention.dismiss", { ids: rows.map((row) => row.id) });
+      notice(`${plural(rows.length, "row")} dismissed.`, { ms: 2500 });
+    } catch (error) {
+      complain(error);
+    }
+    await house.refreshAttention();
+  }
+}
+
+customElements.define("cc-attention", Attention);

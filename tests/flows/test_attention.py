@@ -1,0 +1,141 @@
+"""What needs attention is found, says why, offers what helps, and goes away when its cause does."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from crossclaw.app import House
+from crossclaw.domain.errors import DeliveryUncertain, Invalid, NotFound
+from crossclaw.providers.rehearsal import RehearsalProvider
+from crossclaw.testing import MemoryChannel, open_house
+from tests.flows.crashing import crashed_copy
+from tests.flows.talking import call, say, two_agents
+
+pytestmark = pytest.mark.spec("B7")
+
+
+async def rows(house: House, *kinds: str) -> list[dict[str, Any]]:
+    answer = await call(house, "attention.list", kinds=list(kinds) or None)
+    assert answer["count"] == len(answer["rows"])
+    found: list[dict[str, Any]] = answer["rows"]
+    return found
+
+
+async def do(house: House, action: dict[str, Any]) -> Any:
+    """As a button does."""
+    return await call(house, action["method"], **action["params"])
+
+
+async def test_a_failed_run_is_there_until_its_session_has_answered_since(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider()) as house:
+        assert await rows(house) == []
+        await say(house, "main", "fail: the model is on holiday", "r1")
+        (row,) = await rows(house)
+        (retry,) = row["actions"]
+        first, again = await do(house, retry), await do(house, retry)
+        await house.run_store.wait(first["runId"], timeout_s=60)
+        (still,) = await rows(house)
+        await say(house, "main", "say: back", "r2")
+        healed = await rows(house)
+        with pytest.raises(Invalid, match="has not failed"):
+            await call(house, "runs.retry", runId="r2")
+
+    assert (row["kind"], row["key"], row["what"], row["runId"]) == (
+        "run", "agent:main:main", "failed", "r1",
+    )  # fmt: skip
+    assert "on holiday" in row["why"]
+    assert first["runId"] == again["runId"] != "r1"  # a second click is not a second run
+    assert still["runId"] == first["runId"]  # the same words failed again, which is news
+    assert healed == []
+
+
+async def test_what_is_dismissed_stays_away_over_a_restart_and_comes_back_as_something_new(
+    tmp_path: Path,
+) -> None:
+    async with open_house(tmp_path, RehearsalProvider()) as house:
+        await say(house, "main", "fail: one", "r1")
+        (row,) = await rows(house)
+        await call(house, "attention.dismiss", ids=[row["id"]])
+        copy = crashed_copy(tmp_path, f"{tmp_path.name} later")
+    async with open_house(copy, RehearsalProvider()) as house:
+        dismissed = await rows(house)
+        await say(house, "main", "fail: two", "r2")
+        (anew,) = await rows(house)
+
+    assert dismissed == []
+    assert "two" in anew["why"]
+
+
+class Doubtful(MemoryChannel):
+    """Of its first delivery nobody knows whether it arrived."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.doubts = 1
+
+    async def send(self, *given: Any, **named: Any) -> Any:
+        if self.doubts:
+            self.doubts -= 1
+            raise DeliveryUncertain("the line was cut after the words were out")
+        return await super().send(*given, **named)
+
+
+async def test_an_uncertain_reply_is_there_until_it_was_sent_again(tmp_path: Path) -> None:
+    chat = Doubtful()
+    async with open_house(tmp_path, RehearsalProvider(), channels=[chat]) as house:
+        await chat.say("ana", "say: hello")
+        await anyio.sleep(5)
+        (row,) = await rows(house, "delivery")
+        (resend,) = row["actions"]
+        await do(house, resend)
+        await chat.wait_sent(1)
+        await anyio.sleep(1)
+        after = await rows(house)
+        with pytest.raises(NotFound):
+            await do(house, resend)
+
+    assert "may have arrived or not" in row["what"]
+    assert "the line was cut" in row["why"]
+    assert "twice" in row["helps"]
+    assert after == []
+
+
+async def test_a_long_wait_names_who_is_waited_for_and_can_be_ended(tmp_path: Path) -> None:
+    send = 'tool: sessions_send {"agentId": "librarian", "message": "wait: 900", "timeoutSeconds": 900}'
+    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+        words = f"{send}\nthen:\nsay: so be it"
+        await call(house, "chat.send", sessionKey="main", message=words, idempotencyKey="r1")
+        await anyio.sleep(55)
+        early = await rows(house)
+        await anyio.sleep(70)
+        (row,) = await rows(house)
+        await do(house, row["actions"][0])
+        await house.run_store.wait("r1", timeout_s=60)
+        after = await rows(house)
+
+    assert early == []
+    assert (row["key"], row["other"]) == ("agent:main:main", "agent:librarian:main")
+    assert row["what"] == "has waited 2 min for"
+    assert after == []
+
+
+async def test_a_job_that_failed_and_a_model_without_a_key_are_there(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider()) as house:
+        job = await call(
+            house,
+            "cron.add",
+            name="news",
+            schedule={"kind": "cron", "expr": "0 7 * * *"},
+            sessionTarget="isolated",
+            wakeMode="now",
+            payload={"kind": "agentTurn", "message": "fail: no paper today"},
+        )
+        await call(house, "cron.run", id=job["id"], mode="force")
+        await anyio.sleep(10)
+        (row,) = await rows(house, "job")
+
+    assert (row["subject"], row["what"]) == ("The job news", "failed")
+    assert "no paper today" in row["why"]
+    assert row["actions"][0]["method"] == "cron.run"
