@@ -10,6 +10,7 @@ from hypothesis import settings
 from trio.testing import MockClock
 
 from crossclaw.testing import VirtualLoop
+from tests.yielding import let_reads_yield
 
 settings.register_profile("crossclaw", deadline=None)
 settings.load_profile("crossclaw")
@@ -23,3 +24,14 @@ def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     if request.param == "trio":
         return "trio", {"clock": MockClock(autojump_threshold=0)}
     return "asyncio", {"loop_factory": VirtualLoop}
+
+
+@pytest.fixture
+def reads_yield(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every read of the ledger gives way to others, as it does on a server."""
+    let_reads_yield(monkeypatch)
+
+
+@pytest.fixture(autouse=os.environ.get("CROSSCLAW_READS") == "yield")
+def all_reads_yield(reads_yield: None) -> None:
+    """The whole run of tests with reads that give way."""

@@ -141,6 +141,18 @@ async def test_a_writer_that_lost_its_claim_writes_nothing(ledger: Ledger) -> No
     assert [entry.run_id for entry in await ledger.list_entries("id-of-ana", limit=9)] == ["r1"]
 
 
+@pytest.mark.spec("B1")
+async def test_a_run_that_was_given_back_is_not_ended_by_who_had_it(ledger: Ledger) -> None:
+    old = await begun(ledger, "r1")
+    await ledger.do(ReleaseRun(fence=old.fence))
+
+    with pytest.raises(Fenced):
+        await end(ledger, old)
+    found = await ledger.find_run("r1")
+    assert found is not None
+    assert found.status == "queued"
+
+
 async def test_a_run_ends_once(ledger: Ledger) -> None:
     begun_run = await begun(ledger, "r1")
     await end(ledger, begun_run)

@@ -1,5 +1,7 @@
 """The limits of pairing, and who is on the way in while a token is taken away."""
 
+from pathlib import Path
+
 import pytest
 
 from crossclaw.domain.authority import Maker
@@ -17,6 +19,7 @@ from crossclaw.gateway.pairing import (
     PairingRequired,
     Pairings,
 )
+from crossclaw.ledger.opening import open_ledger
 from tests.wire.serving import RememberingLedger
 
 OWNER = person_principal("token", {"operator.admin"})
@@ -107,3 +110,26 @@ async def test_a_token_that_is_taken_away_on_the_way_in_opens_nothing(taken_by: 
     assert not run_store._credentials.stands([Maker("device:operator:one", epoch)])
     with pytest.raises(DeviceTokenMismatch):
         await run_store.admit(wish("one", token_epoch=epoch))
+
+
+async def test_what_another_gateway_has_revoked_is_not_undone_by_a_device_that_comes_back(
+    tmp_path: Path,
+) -> None:
+    """The hour of its last visit is written with the whole row: it was read before the revocation."""
+    ledger, clock = open_ledger(tmp_path / "l.sqlite", inline=True), Clock()
+    one, other = (
+        Pairings(ledger, lambda _name, _payload: None, clock, RandomIds()) for _ in range(2)
+    )
+    paired = await one.admit(wish("phone", trusted=True))
+    await other.load()
+    await other.revoke("phone", "operator", OWNER)
+
+    with pytest.raises(Busy, match="changed by another gateway"):
+        await one.admit(wish("phone", token_epoch=paired.credential.epoch))
+
+    (stored,) = await ledger.list_credentials()
+    assert stored.revoked_at is not None
+    assert one.find("phone", "operator") == stored  # and now it knows
+    with pytest.raises(DeviceTokenMismatch):
+        await one.admit(wish("phone", token_epoch=paired.credential.epoch))
+    await ledger.close()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import msgspec
 import pytest
 
@@ -527,6 +528,50 @@ async def test_history_hears_of_entries_and_reads_what_it_did_not_hear_of(tmp_pa
     assert [entry.seq for entry in before] == [1]
     assert after == await ledger.list_entries("id-of-ana", limit=9)
     assert history._held_bytes == sum(entry.size for entry in after)
+    await ledger.close()
+
+
+async def test_what_is_heard_while_a_history_is_read_is_in_it_once(
+    tmp_path: Path, reads_yield: None
+) -> None:
+    ledger = SqliteLedger(tmp_path / "l.sqlite", inline=True)
+    history = History(ledger)
+    await ledger.do(session(ANA))
+    await ledger.do(Inject(key=ANA, entries=[says("first")], at=1))
+    await history.read("id-of-ana")
+    (second,) = await ledger.do(Inject(key=ANA, entries=[says("second")], at=1))
+
+    async def hear() -> None:
+        await anyio.lowlevel.checkpoint()
+        history.hear(EntryAppended(ANA, second))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(hear)
+        read = await history.read("id-of-ana")
+
+    assert [entry.seq for entry in read] == [1, 2]
+    assert [entry.seq for entry in await history.read("id-of-ana")] == [1, 2]
+    await ledger.close()
+
+
+async def test_a_history_that_is_let_go_while_it_is_read_is_read_again_whole(
+    tmp_path: Path, reads_yield: None
+) -> None:
+    ledger = SqliteLedger(tmp_path / "l.sqlite", inline=True)
+    history = History(ledger, held_bytes_max=100)
+    await ledger.commit(session(ANA), session(BEN))
+    await ledger.do(Inject(key=ANA, entries=[says("first")], at=1))
+    await history.read("id-of-ana")
+    await ledger.do(Inject(key=ANA, entries=[says("second")], at=1))
+    await ledger.do(Inject(key=BEN, entries=[says("x" * 200)], at=1))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(history.read, "id-of-ben")
+        for _ in range(4):  # its own read has one step less, and ends after the other one
+            await anyio.lowlevel.checkpoint()
+        read = await history.read("id-of-ana")
+
+    assert [entry.seq for entry in read] == [1, 2]
     await ledger.close()
 
 

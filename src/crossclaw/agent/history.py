@@ -90,15 +90,23 @@ class History:
     async def read(self, session_id: str) -> list[Entry]:
         """The entries that a model may still be shown as they were, oldest first: all since the newest
         compaction, however large. Reads only what came since the last look."""
-        held = self._held.get(session_id, [])
-        after = held[-1].seq if held else 0
-        if await self._ledger.last_seq(session_id) > after:
+        while True:
+            held_through = self._held_through(session_id)
+            if await self._ledger.last_seq(session_id) <= self._held_through(session_id):
+                if self._held.get(session_id):
+                    self._held.move_to_end(session_id)
+                return self._held.get(session_id, [])
             self._compactions.pop(session_id, None)
-            after = after or await self._summarized_through(session_id)
-            return self._add(session_id, await self._read_after(session_id, after))
-        if held:
-            self._held.move_to_end(session_id)
-        return held
+            after = held_through or await self._summarized_through(session_id)
+            fresh = await self._read_after(session_id, after)
+            # While it was read, something may have been heard, or let go for want of memory.
+            now_through = self._held_through(session_id)
+            if bool(now_through) == bool(held_through):
+                return self._add(session_id, [each for each in fresh if each.seq > now_through])
+
+    def _held_through(self, session_id: str) -> int:
+        held = self._held.get(session_id)
+        return held[-1].seq if held else 0
 
     def hear(self, event: Event) -> None:
         """A listener of the feed: what was just stored need not be read again. Results of tools are
@@ -133,7 +141,8 @@ class History:
         newest = await self._find_compaction(session_id)
         compaction = trial or (compaction_of(newest) if newest else None)
         begin = await self._memory.begin(run, compaction)
-        entries = self._forget_through(session_id, begin.seq)
+        if session_id in self._held:  # else it was let go while the ledger was asked
+            entries = self._forget_through(session_id, begin.seq)
         settled = self._settled.get(session_id)
         if settled is None or not settled.holds(entries[0].seq, begin, thinker):
             behind = _behind(thinker, begin, entries)
@@ -166,9 +175,15 @@ class History:
         return kept
 
     async def _find_compaction(self, session_id: str) -> Entry | None:
-        if session_id not in self._compactions:
-            self._compactions[session_id] = await self._ledger.find_compaction(session_id)
-        return self._compactions[session_id]
+        if session_id in self._compactions:
+            return self._compactions[session_id]
+        looked_at = self._held_through(session_id)
+        found = await self._ledger.find_compaction(session_id)
+        if (
+            self._held_through(session_id) == looked_at
+        ):  # else what came meanwhile may be a newer one
+            self._compactions[session_id] = found
+        return found
 
     async def _read_after(self, session_id: str, after: int) -> list[Entry]:
         """Page by page from the newest back."""

@@ -20,7 +20,7 @@ import msgspec
 from crossclaw.domain.agents import DEFAULT_AGENT_ID
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.credentials import Credential, Particulars
-from crossclaw.domain.errors import Busy, CrossclawError, Invalid, NotFound
+from crossclaw.domain.errors import Busy, CrossclawError, Fenced, Invalid, NotFound
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.secret import Secret
 from crossclaw.door.principal import Principal, includes, person_principal
@@ -94,9 +94,17 @@ class Pairings:
         self._changing = anyio.Lock()
 
     async def load(self) -> None:
-        for each in await self._ledger.list_credentials():
-            if each.kind in ("device", "pairing"):
-                self._remember(each)
+        """As the ledger has them; those that it has no longer are forgotten."""
+        stored = [
+            each
+            for each in await self._ledger.list_credentials()
+            if each.kind in ("device", "pairing")
+        ]
+        there = {each.credential_id for each in stored}
+        held = [*self._devices.values(), *self._pending.values()]
+        self._forget([each for each in held if each.credential_id not in there])
+        for each in stored:
+            self._remember(each)
 
     # ── what is known ──────────────────────────────────────────────────────────────────────────
 
@@ -337,8 +345,15 @@ class Pairings:
     # ── keeping ────────────────────────────────────────────────────────────────────────────────
 
     async def _put(self, credential: Credential, *more: Op[Any]) -> Any:
-        """Answers what the last of `more` does."""
-        *_, last = await self._ledger.commit(PutCredential(credential=credential), *more)
+        """Answers what the last of `more` does. Over what is held here and nothing else: another gateway may have
+        changed it meanwhile."""
+        held = self._devices.get(credential.credential_id)
+        put = PutCredential(credential=credential, over=held.epoch if held else 0)
+        try:
+            *_, last = await self._ledger.commit(put, *more)
+        except (Fenced, NotFound) as late:
+            await self.load()
+            raise Busy("this device was changed by another gateway; try again") from late
         self._remember(credential)
         return last
 

@@ -474,6 +474,9 @@ class PutCredential(Op[None], frozen=True):
     """A device's credential, or its wish for one; what has the same id is replaced."""
 
     credential: Credential
+    over: int | None = None
+    """The epoch of the one that it takes the place of, 0 where there must be none: otherwise it is Fenced. None:
+    whatever is there. What was read a while ago must not undo a revocation."""
 
 
 class DeleteCredential(Op[None], frozen=True):

@@ -12,7 +12,7 @@ import anyio
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.credentials import Credential, Particulars
-from crossclaw.domain.errors import Busy, Forbidden, Invalid, NotFound
+from crossclaw.domain.errors import Busy, Fenced, Forbidden, Invalid, NotFound
 from crossclaw.domain.secret import Secret
 from crossclaw.door.principal import Principal
 from crossclaw.ledger.contract import Ledger
@@ -133,7 +133,13 @@ class GuestNames:
         )
 
     async def _put(self, credential: Credential) -> None:
-        await self._ledger.do(PutCredential(credential=credential))
+        held = self._names.get(credential.subject)
+        put = PutCredential(credential=credential, over=held.epoch if held else 0)
+        try:
+            await self._ledger.do(put)
+        except Fenced as late:
+            await self.load()
+            raise Busy("this guest was changed by another gateway; try again") from late
         self._names[credential.subject] = credential
         self._credentials.put(credential.credential_id, credential.epoch)
 

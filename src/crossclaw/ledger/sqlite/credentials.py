@@ -1,10 +1,12 @@
 """Credential rows. A token is never here, only its digest."""
 
+from typing import Any
+
 import apsw
 import msgspec
 
 from crossclaw.domain.credentials import Credential, Particulars
-from crossclaw.domain.errors import NotFound
+from crossclaw.domain.errors import Fenced, NotFound
 from crossclaw.ledger.operations import DeleteCredential, PutCredential
 from crossclaw.ledger.sqlite.damage import Row, read_rows
 from crossclaw.ledger.sqlite.rows import to_json
@@ -18,23 +20,47 @@ _scopes = msgspec.json.Decoder(tuple[str, ...])
 _particulars = msgspec.json.Decoder(Particulars)
 
 
+_PUT = f"INSERT INTO credentials ({CREDENTIAL}) VALUES (?,?,?,?,?,?,?,?,?,?,?)"
+_REPLACE = (
+    f"{_PUT} ON CONFLICT (credential_id) DO UPDATE SET kind = excluded.kind, "
+    "subject = excluded.subject, digest = excluded.digest, role = excluded.role, "
+    "scopes = excluded.scopes, epoch = excluded.epoch, created_at = excluded.created_at, "
+    "used_at = excluded.used_at, revoked_at = excluded.revoked_at, details = excluded.details"
+)
+_CHANGE = (
+    "UPDATE credentials SET credential_id = ?, kind = ?, subject = ?, digest = ?, role = ?, "
+    "scopes = ?, epoch = ?, created_at = ?, used_at = ?, revoked_at = ?, details = ? "
+    "WHERE credential_id = ? AND epoch = ? RETURNING 1"
+)
+
+
 def put_credential(transaction: Transaction, op: PutCredential) -> None:
-    each = op.credential
-    transaction.db.execute(
-        f"INSERT OR REPLACE INTO credentials ({CREDENTIAL}) VALUES (?,?,?,?,?,?,?,?,?,?,?)",
-        (
-            each.credential_id,
-            each.kind,
-            each.subject,
-            " ".join(each.digests),
-            each.role,
-            to_json(each.scopes),
-            each.epoch,
-            each.created_at,
-            each.used_at,
-            each.revoked_at,
-            to_json(each.particulars),
-        ),
+    """One statement decides: of two who have read the same epoch, one writes."""
+    db, values, over = transaction.db, _columns(op.credential), op.over
+    if over is None:
+        db.execute(_REPLACE, values)
+        return
+    if over == 0:
+        made = db.execute(f"{_PUT} ON CONFLICT DO NOTHING RETURNING 1", values).fetchone()
+    else:
+        made = db.execute(_CHANGE, (*values, values[0], over)).fetchone()
+    if made is None:
+        raise Fenced(f"credential {op.credential.credential_id} has been changed meanwhile")
+
+
+def _columns(each: Credential) -> tuple[Any, ...]:
+    return (
+        each.credential_id,
+        each.kind,
+        each.subject,
+        " ".join(each.digests),
+        each.role,
+        to_json(each.scopes),
+        each.epoch,
+        each.created_at,
+        each.used_at,
+        each.revoked_at,
+        to_json(each.particulars),
     )
 
 

@@ -166,6 +166,7 @@ def _last_letter(transaction: Transaction, run_id: str) -> NewEntry | None:
 
 
 def end_run(transaction: Transaction, op: EndRun) -> list[Run]:
+    hold(transaction, op.fence)  # given back or taken over: somebody else ends it
     ended = end(transaction, op.fence.run_id, op.fence.epoch, op)
     if not ended:
         raise lost_claim(op.fence)
