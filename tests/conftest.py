@@ -3,6 +3,7 @@
 because a busy machine makes any of them late."""
 
 import os
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -35,3 +36,13 @@ def reads_yield(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=os.environ.get("CROSSCLAW_READS") == "yield")
 def all_reads_yield(reads_yield: None) -> None:
     """The whole run of tests with reads that give way."""
+
+
+@pytest.fixture(autouse="CROSSCLAW_CLUSTER" in os.environ)
+def ledgers_in_databases(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
+    """The whole run of tests on PostgreSQL: `make cluster`."""
+    from tests.databases import databases, keep_ledgers_in_databases  # noqa: PLC0415  an extra
+
+    keep_ledgers_in_databases(monkeypatch)
+    yield
+    databases().empty()

@@ -1,6 +1,7 @@
 """Lanes: one run at a time in a session and in order; sessions side by side; slots and limits."""
 
 from pathlib import Path
+from typing import Any
 
 import anyio
 import msgspec
@@ -12,6 +13,7 @@ from crossclaw.domain.errors import KeyReused
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, ToolUse, UserMessage
 from crossclaw.domain.runs import Run
+from crossclaw.ledger.operations import Submit
 from crossclaw.providers.contract import ModelRequest, Tell, TextPiece
 from crossclaw.testing import ScriptedProvider, open_house, submit
 from tests.flows.tools import Hanging
@@ -241,11 +243,18 @@ async def test_a_message_that_is_refused_leaves_its_lane_free(tmp_path: Path) ->
 
 
 async def test_a_caller_who_leaves_while_its_message_is_accepted_is_answered_all_the_same(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_house(tmp_path, Recording()) as house:
+        commit = house.ledger.commit
         with anyio.CancelScope() as gone:
-            gone.cancel()
+
+            async def leave_and_commit(*ops: Any) -> list[Any]:
+                if any(isinstance(op, Submit) for op in ops):
+                    gone.cancel()
+                return await commit(*ops)
+
+            monkeypatch.setattr(house.ledger, "commit", leave_and_commit)
             await submit(house, ANA, "hi", run_id="mine")
         run = await house.run_store.wait("mine", timeout_s=30)
         after = await ask(house, ANA, "and me?")

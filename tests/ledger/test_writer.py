@@ -16,7 +16,8 @@ from crossclaw.domain.sight import EVERYTHING
 from crossclaw.ledger.operations import Dedupe, Inject, Submit
 from crossclaw.ledger.sqlite.ledger import HANDLERS, SqliteLedger
 from crossclaw.ledger.sqlite.store import open_writer
-from crossclaw.ledger.sqlite.writer import WriterStep, run_batch
+from crossclaw.ledger.sqlite.writer import run_batch
+from crossclaw.ledger.writing import WriterStep
 from tests.ledger.making import ANA, BEN, run, says, session, submit
 
 
@@ -153,7 +154,8 @@ from pathlib import Path
 from crossclaw.domain.errors import StoreError
 from crossclaw.ledger.sqlite.ledger import HANDLERS, SqliteLedger
 from crossclaw.ledger.sqlite.store import open_writer
-from crossclaw.ledger.sqlite.writer import WriterStep, run_batch
+from crossclaw.ledger.sqlite.writer import run_batch
+from crossclaw.ledger.writing import WriterStep
 from tests.ledger.making import ANA, says, session
 from crossclaw.ledger.operations import Inject
 

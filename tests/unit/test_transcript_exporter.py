@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
+import apsw
 import pytest
 
 from crossclaw.domain.keys import SessionKey
@@ -65,6 +66,12 @@ def path_of(exporter: Exporter, key: SessionKey) -> Path:
 
 def damaged_beside(path: Path) -> list[Path]:
     return sorted(path.parent.glob(f"{path.name}.damaged-*"))
+
+
+def change(ledger: SqliteLedger, sql: str, values: tuple[Any, ...] = ()) -> None:
+    """What no operation does: somebody has worked on the store itself."""
+    with apsw.Connection(str(ledger._reader.filename)) as db:
+        db.execute(sql, values)
 
 
 @pytest.fixture
@@ -486,8 +493,10 @@ async def test_a_mark_beyond_the_ledger_tells_nothing(
     path = path_of(exporter, ANA)
     path.parent.mkdir(parents=True)
     path.write_bytes(await rendered(ledger, id_of(ANA)) + later)
-    ledger._writer._db.execute(  # a ledger restored from yesterday's backup
-        "UPDATE transcripts SET exported_seq = 9, exported_bytes = ?", (path.stat().st_size - 1,)
+    change(  # a ledger restored from yesterday's backup
+        ledger,
+        "UPDATE transcripts SET exported_seq = 9, exported_bytes = ?",
+        (path.stat().st_size - 1,),
     )
     await exporter.verify()
 
@@ -586,7 +595,7 @@ async def test_an_entry_that_cannot_be_read_stands_in_its_place_as_such(
     ledger: SqliteLedger, open_exporter: Open
 ) -> None:
     await ledger.commit(*speak(ANA, "hi"), *speak(BEN, "hi"))
-    ledger._writer._db.execute("UPDATE entries SET body = '{' WHERE agent_id = 'ops'")
+    change(ledger, "UPDATE entries SET body = '{' WHERE agent_id = 'ops'")
     exporter = open_exporter()
 
     await exporter.repair()

@@ -1,5 +1,4 @@
-"""Operations: what a step is made of. An operation is data, not code, so an engine may batch the steps of
-many callers into one round trip or one fsync."""
+"""Operations: what a step is made of. Data, not code, so an engine may batch the steps of many callers."""
 
 from typing import Any, Generic, Literal, TypeVar
 
@@ -17,8 +16,7 @@ from crossclaw.domain.spawns import Spawn
 
 R = TypeVar("R")
 
-# A session a thousand messages behind will not catch up; whoever sends must know.
-LANE_RUNS_MAX = 1_000
+LANE_RUNS_MAX = 1_000  # a session that far behind will not catch up; whoever sends must know
 
 
 class Op(msgspec.Struct, Generic[R], frozen=True, kw_only=True):
@@ -475,8 +473,7 @@ class PutCredential(Op[None], frozen=True):
 
     credential: Credential
     over: int | None = None
-    """The epoch of the one that it takes the place of, 0 where there must be none: otherwise it is Fenced. None:
-    whatever is there. What was read a while ago must not undo a revocation."""
+    """The epoch of the one that it replaces, 0: there is none; otherwise it is Fenced. None: whatever is there."""
 
 
 class DeleteCredential(Op[None], frozen=True):

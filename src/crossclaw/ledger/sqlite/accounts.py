@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-import apsw
 import msgspec
 
 from crossclaw.domain.budgets import Account, Allowance, Amount, Grant, Purse
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Run
+from crossclaw.ledger.database import Database
 from crossclaw.ledger.operations import Reserve
 from crossclaw.ledger.sqlite.rows import to_json
 from crossclaw.ledger.sqlite.writer import Transaction
@@ -110,7 +110,7 @@ def settle(transaction: Transaction, run_id: str, spent: Amount) -> None:
     )
 
 
-def line_of(db: apsw.Connection, account_id: str) -> list[Account]:
+def line_of(db: Database, account_id: str) -> list[Account]:
     rows = db.execute(
         f"{_LINE} SELECT {_ACCOUNT} FROM line JOIN accounts a USING (account_id) ORDER BY depth",
         (account_id,),
@@ -118,11 +118,11 @@ def line_of(db: apsw.Connection, account_id: str) -> list[Account]:
     return [_account(db, row) for row in list(rows)]
 
 
-def find_account(db: apsw.Connection, account_id: str) -> Account | None:
+def find_account(db: Database, account_id: str) -> Account | None:
     return next(iter(line_of(db, account_id)), None)
 
 
-def list_accounts(db: apsw.Connection, keys: Sequence[SessionKey]) -> dict[SessionKey, Account]:
+def list_accounts(db: Database, keys: Sequence[SessionKey]) -> dict[SessionKey, Account]:
     """What the newest run of each spends from, or spent from."""
     newest = f"SELECT {_ACCOUNT} FROM runs r JOIN accounts a USING (account_id) " + (
         "WHERE r.key = ? AND r.account_id IS NOT NULL ORDER BY r.id DESC LIMIT 1"
@@ -131,7 +131,7 @@ def list_accounts(db: apsw.Connection, keys: Sequence[SessionKey]) -> dict[Sessi
     return {key: _account(db, row) for key, row in found.items() if row is not None}
 
 
-def _account(db: apsw.Connection, row: tuple[Any, ...]) -> Account:
+def _account(db: Database, row: tuple[Any, ...]) -> Account:
     held = db.execute(_HELD, (row[0],)).fetchone() or (0, 0.0)
     return Account(
         account_id=row[0],

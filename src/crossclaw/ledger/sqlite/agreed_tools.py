@@ -1,8 +1,7 @@
 """Tools of MCP servers, as the owner has agreed to them."""
 
-import apsw
-
 from crossclaw.ledger.agreed import AgreeTool, HeldTool, SeeTools
+from crossclaw.ledger.database import Database
 from crossclaw.ledger.sqlite.writer import Transaction
 
 NOTHING = ""  # the digest that is agreed to of a tool that came later: none
@@ -41,7 +40,7 @@ def agree_tool(transaction: Transaction, op: AgreeTool) -> bool:
     return row is not None
 
 
-def list_held_tools(db: apsw.Connection) -> list[HeldTool]:
+def list_held_tools(db: Database) -> list[HeldTool]:
     rows = db.execute(
         "SELECT server, tool, words, new_words, new_digest, seen_at, digest = ? FROM agreed_tools "
         "INDEXED BY agreed_tools_held WHERE new_digest IS NOT NULL ORDER BY server, tool",

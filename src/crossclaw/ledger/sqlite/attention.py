@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-import apsw
-
 from crossclaw.domain.sessions import Session
 from crossclaw.ledger.attention import TEXT_CHARS, Dismiss, Resend, TightBudget, TroubledDelivery
+from crossclaw.ledger.database import Database
 from crossclaw.ledger.sqlite.damage import read_rows
 from crossclaw.ledger.sqlite.rows import SESSION, damaged_session, session_of, to_json
 from crossclaw.ledger.sqlite.writer import Transaction
@@ -33,7 +32,7 @@ def resend(transaction: Transaction, op: Resend) -> bool:
     return made is not None
 
 
-def dismissed(db: apsw.Connection, names: Sequence[str]) -> set[str]:
+def dismissed(db: Database, names: Sequence[str]) -> set[str]:
     rows: Any = db.execute(
         "SELECT name FROM dismissals WHERE name IN (SELECT value FROM json_each(?))",
         (to_json(list(names)),),
@@ -41,7 +40,7 @@ def dismissed(db: apsw.Connection, names: Sequence[str]) -> set[str]:
     return {name for (name,) in rows}
 
 
-def troubled_sessions(db: apsw.Connection, limit: int) -> list[Session]:
+def troubled_sessions(db: Database, limit: int) -> list[Session]:
     sql = (
         f"SELECT {SESSION} FROM sessions INDEXED BY sessions_in_trouble "
         "WHERE last_status IN ('error', 'timeout') AND archived_at IS NULL "
@@ -50,7 +49,7 @@ def troubled_sessions(db: apsw.Connection, limit: int) -> list[Session]:
     return read_rows(db, "sessions", sql, (limit,), session_of, damaged_session)
 
 
-def troubled_deliveries(db: apsw.Connection, since: int, limit: int) -> list[TroubledDelivery]:
+def troubled_deliveries(db: Database, since: int, limit: int) -> list[TroubledDelivery]:
     sql = (
         f"SELECT id, key, channel, chat, substr(text, 1, {TEXT_CHARS}), state, attempt, updated_at, run_id, error "
         f"FROM outbox INDEXED BY outbox_in_trouble WHERE {_TROUBLED} AND updated_at >= ? "
@@ -59,7 +58,7 @@ def troubled_deliveries(db: apsw.Connection, since: int, limit: int) -> list[Tro
     return read_rows(db, "outbox", sql, (since, limit), lambda row: TroubledDelivery(*row))
 
 
-def tight_budgets(db: apsw.Connection, share: float, limit: int) -> list[TightBudget]:
+def tight_budgets(db: Database, share: float, limit: int) -> list[TightBudget]:
     sql = (
         "SELECT r.run_id, r.key, r.created_at, a.tokens_spent, a.tokens_max, a.cost_spent, a.cost_max "
         "FROM runs r JOIN accounts a ON a.account_id = r.account_id WHERE r.ended_at IS NULL AND "

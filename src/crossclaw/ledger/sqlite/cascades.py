@@ -5,17 +5,16 @@ begin (rounds, announces, the parent's answer to a report) is reserved by its ow
 accepted only if all of it fits, so nothing that was accepted is cut off later.
 """
 
-import apsw
-
 from crossclaw.domain.errors import TooManyChildren, TooManyRuns
 from crossclaw.domain.runs import NewRun
+from crossclaw.ledger.database import Database
 from crossclaw.ledger.sqlite.writer import Transaction
 
 # A round that is under way is counted already; after the last one comes the announce.
 _RESERVED = (
     "SELECT (SELECT coalesce(sum(turns_max - turn + 1), 0) FROM exchanges "
     "WHERE root = ?1 AND state = 'open') + "
-    "(SELECT coalesce(sum((state = 'running') + wakes), 0) FROM spawns "
+    "(SELECT coalesce(sum(CASE state WHEN 'running' THEN 1 ELSE 0 END + wakes), 0) FROM spawns "
     "WHERE root = ?1 AND state <> 'over')"
 )
 _ROOTS_OF_OPEN_RUNS = (
@@ -30,12 +29,12 @@ def count_run(transaction: Transaction, new: NewRun, at: int) -> None:
         return
     transaction.db.execute(
         "INSERT INTO cascades (root, agent_id, runs, at) VALUES (?1, ?2, 2, ?3) "
-        "ON CONFLICT (root) DO UPDATE SET runs = runs + 1, agent_id = ?2, at = ?3",
+        "ON CONFLICT (root) DO UPDATE SET runs = cascades.runs + 1, agent_id = ?2, at = ?3",
         (new.cause.chain[0], new.key.agent_id, at),
     )
 
 
-def check_runs(db: apsw.Connection, root: str, runs_max: int) -> None:
+def check_runs(db: Database, root: str, runs_max: int) -> None:
     """Refuse the step that has just put a send or a spawn which does not fit any more."""
     if sum(runs_of(db, root)) > runs_max:
         raise TooManyRuns(
@@ -44,7 +43,7 @@ def check_runs(db: apsw.Connection, root: str, runs_max: int) -> None:
         )
 
 
-def check_children(db: apsw.Connection, parent_key: str, children_max: int) -> None:
+def check_children(db: Database, parent_key: str, children_max: int) -> None:
     row = db.execute(
         "SELECT count(*) FROM spawns WHERE parent_key = ? AND state <> 'over'", (parent_key,)
     ).fetchone()
@@ -55,7 +54,7 @@ def check_children(db: apsw.Connection, parent_key: str, children_max: int) -> N
         )
 
 
-def runs_of(db: apsw.Connection, root: str) -> tuple[int, int]:
+def runs_of(db: Database, root: str) -> tuple[int, int]:
     """Runs of a root cause that were accepted, and those that are reserved."""
     counted = db.execute("SELECT runs FROM cascades WHERE root = ?", (root,)).fetchone()
     reserved = db.execute(_RESERVED, (root,)).fetchone()

@@ -1,8 +1,7 @@
 """What chat channels keep: how far each account has read."""
 
-import apsw
-
 from crossclaw.ledger.channels import SaveCursor
+from crossclaw.ledger.database import Database
 from crossclaw.ledger.sqlite.writer import Transaction
 
 
@@ -15,9 +14,10 @@ def save_cursor(transaction: Transaction, op: SaveCursor) -> None:
     )
 
 
-def find_cursor(db: apsw.Connection, channel: str, account_id: str, name: str) -> str | None:
+def find_cursor(db: Database, channel: str, account_id: str, name: str) -> str | None:
     row = db.execute(
         "SELECT value FROM channel_cursors WHERE channel = ? AND account_id = ? AND name = ?",
         (channel, account_id, name),
     ).fetchone()
-    return row and row[0]
+    value: str | None = row and row[0]
+    return value

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-import apsw
-
 from crossclaw.domain.keys import SessionKey
+from crossclaw.ledger.database import Database
 from crossclaw.ledger.operations import (
     JUMP_MS,
     ArmTimer,
@@ -26,6 +25,10 @@ from crossclaw.ledger.sqlite.writer import Transaction
 FAR_MS = 2**62
 _GAP = "gap:"
 """And when it began; the mark is where it ended."""
+_IS_GAP = f"substr(name, 1, {len(_GAP)}) = '{_GAP}'"
+_MARK = (
+    "INSERT INTO marks (name, at) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET at = excluded.at"
+)
 
 
 def arm_timer(transaction: Transaction, op: ArmTimer) -> None:
@@ -50,17 +53,17 @@ def pass_time(transaction: Transaction, op: PassTime) -> int:
             (jump, to_json(op.kinds), FAR_MS - abs(jump)),
         )
     if jump > 0:  # what lies between was no time that has passed
-        db.execute("INSERT OR REPLACE INTO marks VALUES (?, ?)", (f"{_GAP}{op.at - jump}", op.at))
+        db.execute(_MARK, (f"{_GAP}{op.at - jump}", op.at))
     elif jump < 0:  # put right: what the clock said before was wrong
-        db.execute("DELETE FROM marks WHERE name GLOB ? AND at > ?", (f"{_GAP}*", op.at))
-    db.execute("INSERT OR REPLACE INTO marks (name, at) VALUES ('swept', ?)", (op.at,))
+        db.execute(f"DELETE FROM marks WHERE {_IS_GAP} AND at > ?", (op.at,))
+    db.execute(_MARK, ("swept", op.at))
     return jump
 
 
-def moment_ago(db: apsw.Connection, *, now: int, passed_ms: int) -> int:
+def moment_ago(db: Database, *, now: int, passed_ms: int) -> int:
     gaps = db.execute(
-        "SELECT CAST(substr(name, ?) AS INTEGER), at FROM marks WHERE name GLOB ? ORDER BY at DESC",
-        (len(_GAP) + 1, f"{_GAP}*"),
+        f"SELECT CAST(substr(name, ?) AS INTEGER), at FROM marks WHERE {_IS_GAP} ORDER BY at DESC",
+        (len(_GAP) + 1,),
     )
     moment = now - passed_ms
     for began, ended in gaps:
@@ -78,7 +81,7 @@ def take_timer(transaction: Transaction, op: TakeTimer) -> bool:
 
 
 def list_timers(
-    db: apsw.Connection, *, due_before: int, limit: int, kinds: Sequence[str] | None = None
+    db: Database, *, due_before: int, limit: int, kinds: Sequence[str] | None = None
 ) -> list[Timer]:
     sql = (
         f"SELECT {TIMER} FROM timers WHERE due_at <= ?1 "
@@ -88,7 +91,7 @@ def list_timers(
     return read_rows(db, "timers", sql, values, timer_of)
 
 
-def count_timers(db: apsw.Connection) -> dict[str, int]:
+def count_timers(db: Database) -> dict[str, int]:
     return dict(db.execute("SELECT kind, count(*) FROM timers GROUP BY kind"))
 
 
@@ -109,9 +112,7 @@ def mark_compressed(transaction: Transaction, op: MarkCompressed) -> bool:
     return bool(transaction.db.changes())
 
 
-def list_old_exports(
-    db: apsw.Connection, *, before: int, after: str = "", limit: int
-) -> list[Export]:
+def list_old_exports(db: Database, *, before: int, after: str = "", limit: int) -> list[Export]:
     columns = ", ".join(f"t.{name}" for name in EXPORT.split(", "))
     rows = db.execute(
         f"SELECT {columns} FROM transcripts t LEFT JOIN sessions s ON s.session_id = t.session_id "
@@ -123,7 +124,7 @@ def list_old_exports(
     return [export_of(row) for row in rows]
 
 
-def list_compressed(db: apsw.Connection, session_ids: Sequence[str]) -> set[str]:
+def list_compressed(db: Database, session_ids: Sequence[str]) -> set[str]:
     rows = db.execute(
         "SELECT t.session_id FROM json_each(?) s JOIN transcripts t ON t.session_id = s.value "
         "WHERE t.compressed_at IS NOT NULL",
@@ -132,7 +133,7 @@ def list_compressed(db: apsw.Connection, session_ids: Sequence[str]) -> set[str]
     return {row[0] for row in rows}
 
 
-def list_exports(db: apsw.Connection, *, behind: bool, after: str = "", limit: int) -> list[Export]:
+def list_exports(db: Database, *, behind: bool, after: str = "", limit: int) -> list[Export]:
     only = "exported_seq < last_seq AND" if behind else ""
     rows = db.execute(
         f"SELECT {EXPORT} FROM transcripts WHERE {only} session_id > ? ORDER BY session_id LIMIT ?",
@@ -141,9 +142,7 @@ def list_exports(db: apsw.Connection, *, behind: bool, after: str = "", limit: i
     return [export_of(row) for row in rows]
 
 
-def list_transcripts(
-    db: apsw.Connection, key: SessionKey, *, limit: int, offset: int
-) -> list[Export]:
+def list_transcripts(db: Database, key: SessionKey, *, limit: int, offset: int) -> list[Export]:
     rows = db.execute(
         f"SELECT {EXPORT} FROM transcripts WHERE key = ? ORDER BY created_at, session_id "
         "LIMIT ? OFFSET ?",
@@ -152,7 +151,7 @@ def list_transcripts(
     return [export_of(row) for row in rows]
 
 
-def find_export(db: apsw.Connection, session_id: str) -> Export | None:
+def find_export(db: Database, session_id: str) -> Export | None:
     row = db.execute(
         f"SELECT {EXPORT} FROM transcripts WHERE session_id = ?",
         (session_id,),

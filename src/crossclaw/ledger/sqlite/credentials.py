@@ -2,11 +2,11 @@
 
 from typing import Any
 
-import apsw
 import msgspec
 
 from crossclaw.domain.credentials import Credential, Particulars
 from crossclaw.domain.errors import Fenced, NotFound
+from crossclaw.ledger.database import Database
 from crossclaw.ledger.operations import DeleteCredential, PutCredential
 from crossclaw.ledger.sqlite.damage import Row, read_rows
 from crossclaw.ledger.sqlite.rows import to_json
@@ -72,7 +72,7 @@ def delete_credential(transaction: Transaction, op: DeleteCredential) -> None:
         raise NotFound(f"there is no credential {op.credential_id}")
 
 
-def list_credentials(db: apsw.Connection) -> list[Credential]:
+def list_credentials(db: Database) -> list[Credential]:
     sql = f"SELECT {CREDENTIAL} FROM credentials ORDER BY created_at, credential_id"
     return read_rows(db, "credentials", sql, (), credential_of)
 

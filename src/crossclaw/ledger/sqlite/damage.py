@@ -12,6 +12,8 @@ import apsw
 import apsw.ext
 import msgspec
 
+from crossclaw.ledger.database import Database
+
 Row = tuple[Any, ...]
 
 T = TypeVar("T")
@@ -22,7 +24,7 @@ UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError, TypeError, Val
 _met: dict[str, Counter[str]] = {}
 
 
-def meet(db: apsw.Connection, table: str) -> None:
+def meet(db: Database, table: str) -> None:
     _met.setdefault(str(db.filename), Counter())[table] += 1
 
 
@@ -32,7 +34,7 @@ def met(filename: str) -> Counter[str]:
 
 
 def read_rows(
-    db: apsw.Connection,
+    db: Database,
     table: str,
     sql: str,
     values: Row,
@@ -46,15 +48,13 @@ def read_rows(
         return list(_one_by_one(db, table, sql, values, make, damaged))
 
 
-def read_row(
-    db: apsw.Connection, table: str, sql: str, values: Row, make: Callable[[Row], T]
-) -> T | None:
+def read_row(db: Database, table: str, sql: str, values: Row, make: Callable[[Row], T]) -> T | None:
     """Of one row that was asked for by its name: one that cannot be read is like none."""
     return next(iter(read_rows(db, table, sql, values, make)), None)
 
 
 def _one_by_one(
-    db: apsw.Connection,
+    db: Database,
     table: str,
     sql: str,
     values: Row,
@@ -62,9 +62,9 @@ def _one_by_one(
     damaged: Callable[[Row], T] | None,
 ) -> Iterator[T]:
     """A text that is no text makes the whole statement fail, so each row has a statement of its own."""
-    counted = db.execute(f"SELECT count(*) FROM ({sql})", values).fetchone()
+    counted = db.execute(f"SELECT count(*) FROM ({sql}) AS r", values).fetchone()
     for number in range(counted[0] if counted else 0):
-        only = f"SELECT * FROM ({sql}) LIMIT 1 OFFSET {number}"
+        only = f"SELECT * FROM ({sql}) AS r LIMIT 1 OFFSET {number}"
         try:
             row = db.execute(only, values).fetchone()
             if row is not None:
@@ -75,9 +75,7 @@ def _one_by_one(
                 yield from _in_its_place(db, only, values, damaged)
 
 
-def _in_its_place(
-    db: apsw.Connection, sql: str, values: Row, damaged: Callable[[Row], T]
-) -> Iterator[T]:
+def _in_its_place(db: Database, sql: str, values: Row, damaged: Callable[[Row], T]) -> Iterator[T]:
     row = legible_row(db, sql, values)
     try:
         if row is not None:
@@ -86,8 +84,12 @@ def _in_its_place(
         return  # nothing of it can be told; it is counted, and doctor names it
 
 
-def legible_row(db: apsw.Connection, sql: str, values: Row) -> Row | None:
-    """The first row of a statement, also where a text of it is no text: then with marks for the wrong bytes."""
+def legible_row(db: Database, sql: str, values: Row) -> Row | None:
+    """The first row of a statement, also where a text of it is no text: then with marks for the wrong bytes. A server
+    stores no such text."""
+    if not isinstance(db, apsw.Connection):
+        plain: Row | None = db.execute(sql, values).fetchone()
+        return plain
     names = [f"c{n}" for n in range(len(apsw.ext.query_info(db, sql).description))]
     parts = ", ".join(
         f"typeof({name}), CASE typeof({name}) WHEN 'text' THEN CAST({name} AS BLOB) ELSE {name} END"

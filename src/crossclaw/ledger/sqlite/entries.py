@@ -119,8 +119,7 @@ def put_entry(
         ),
     )
     if message is not None:
-        rowid = transaction.db.last_insert_rowid()
-        transaction.words.append((rowid, indexed_words(message)))
+        transaction.index(session_id, seq, indexed_words(message))
     if isinstance(message, AssistantMessage) and message.usage is not None:
         _count_tokens(transaction, session_id, message)
     if new.type == "compaction":

@@ -1,9 +1,8 @@
 """Exchange rows: begun with a send, moved on by the step that ends each of its runs."""
 
-import apsw
-
 from crossclaw.domain.exchanges import Exchange
 from crossclaw.domain.keys import SessionKey
+from crossclaw.ledger.database import Database
 from crossclaw.ledger.operations import PutExchange, SetExchange
 from crossclaw.ledger.sqlite.cascades import check_runs
 from crossclaw.ledger.sqlite.writer import Transaction
@@ -50,7 +49,7 @@ def set_exchange(transaction: Transaction, op: SetExchange) -> None:
     )
 
 
-def find_exchange(db: apsw.Connection, exchange_id: str) -> Exchange | None:
+def find_exchange(db: Database, exchange_id: str) -> Exchange | None:
     row = db.execute(
         f"SELECT {_COLUMNS} FROM exchanges WHERE exchange_id = ?", (exchange_id,)
     ).fetchone()
@@ -60,7 +59,7 @@ def find_exchange(db: apsw.Connection, exchange_id: str) -> Exchange | None:
     return Exchange(**dict(zip(names, row, strict=True)))
 
 
-def have_talked(db: apsw.Connection, one: SessionKey, other: SessionKey) -> bool:
+def have_talked(db: Database, one: SessionKey, other: SessionKey) -> bool:
     row = db.execute(
         "SELECT EXISTS (SELECT 1 FROM exchanges WHERE requester_key = ?1 AND target_key = ?2) "
         "OR EXISTS (SELECT 1 FROM exchanges WHERE requester_key = ?2 AND target_key = ?1)",

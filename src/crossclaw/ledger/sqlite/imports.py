@@ -2,11 +2,11 @@
 
 from typing import Any
 
-import apsw
 import msgspec
 
 from crossclaw.domain.errors import Fenced, Invalid
 from crossclaw.domain.messages import UserMessage, encode_message
+from crossclaw.ledger.database import Database
 from crossclaw.ledger.imports import (
     BeginImport,
     ImportedEntry,
@@ -64,7 +64,7 @@ def begin_import(transaction: Transaction, op: BeginImport) -> ImportState | Non
     return ImportState(remarks=remarks)
 
 
-def _refresh(db: apsw.Connection, session: ImportedSession) -> None:
+def _refresh(db: Database, session: ImportedSession) -> None:
     """What was set there since, unless somebody did something here later."""
     columns = {name: v for name, v in session.columns.items() if name in _KEPT}
     names = "".join(f"{name} = ?, " for name in columns)
@@ -75,7 +75,7 @@ def _refresh(db: apsw.Connection, session: ImportedSession) -> None:
     )
 
 
-def _state(db: apsw.Connection, session_id: str) -> ImportState | None:
+def _state(db: Database, session_id: str) -> ImportState | None:
     row = db.execute(
         "SELECT i.size, i.bytes, i.lines, i.entries, t.last_seq FROM imports i "
         "JOIN transcripts t USING (session_id) WHERE session_id = ?",
@@ -87,12 +87,12 @@ def _state(db: apsw.Connection, session_id: str) -> ImportState | None:
     return ImportState(size=size, bytes=read, lines=lines, entries=entries, last_seq=last_seq)
 
 
-def _transcript_is_there(db: apsw.Connection, session_id: str) -> bool:
+def _transcript_is_there(db: Database, session_id: str) -> bool:
     row = db.execute("SELECT 1 FROM transcripts WHERE session_id = ?", (session_id,)).fetchone()
     return row is not None
 
 
-def _put_session(db: apsw.Connection, session: ImportedSession) -> tuple[str, ...]:
+def _put_session(db: Database, session: ImportedSession) -> tuple[str, ...]:
     key, columns = session.key, dict(session.columns)
     if unknown := columns.keys() - _KEPT:
         raise Invalid(f"a session has no {', '.join(sorted(unknown))}")
@@ -117,7 +117,7 @@ def _put_session(db: apsw.Connection, session: ImportedSession) -> tuple[str, ..
     return ()
 
 
-def _put_transcript(db: apsw.Connection, session: ImportedSession, op: BeginImport) -> None:
+def _put_transcript(db: Database, session: ImportedSession, op: BeginImport) -> None:
     key, current = session.key, session.session_id
     stands = db.execute("SELECT 1 FROM sessions WHERE session_id = ?", (current,)).fetchone()
     closed_at = None if stands else session.updated_at
@@ -147,7 +147,7 @@ def import_entries(transaction: Transaction, op: ImportEntries) -> None:
     (last_seq,) = transaction.get(
         "SELECT last_seq FROM transcripts WHERE session_id = ?", (op.session_id,)
     )
-    (last_id,) = transaction.get("SELECT coalesce(max(id), 0) FROM entries", ())
+    last_id = transaction.numbers_for(len(op.entries)) - 1
     kept = [_kept(transaction, row[0], op.session_id, imported) for imported in op.entries]
     rows, words = _rows_of(row[0], msgspec.structs.replace(op, entries=kept), last_seq, last_id)
     db.executemany(

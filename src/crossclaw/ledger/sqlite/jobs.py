@@ -2,11 +2,11 @@
 
 from typing import Any
 
-import apsw
 import msgspec
 
 from crossclaw.domain.errors import Fenced, TickTaken
 from crossclaw.domain.jobs import Job, JobSpec, Tick, TickStatus
+from crossclaw.ledger.database import Database
 from crossclaw.ledger.jobs import (
     TICKS_KEPT,
     DeleteJob,
@@ -97,7 +97,7 @@ def move_job(transaction: Transaction, op: MoveJob) -> None:
 
 def _move(transaction: Transaction, job: Job, next_at: int | None) -> None:
     row = transaction.db.execute(
-        "UPDATE jobs SET next_at = ? WHERE job_id = ? AND enabled AND next_at IS ? "
+        "UPDATE jobs SET next_at = ? WHERE job_id = ? AND enabled AND next_at IS NOT DISTINCT FROM ? "
         "AND updated_at = ? RETURNING 1",
         (next_at, job.job_id, job.next_at, job.updated_at),
     ).fetchone()
@@ -105,7 +105,7 @@ def _move(transaction: Transaction, job: Job, next_at: int | None) -> None:
         raise Fenced(f"job {job.job_id} has been changed meanwhile")
 
 
-def _insert(db: apsw.Connection, agent_id: str, tick: Tick) -> bool:
+def _insert(db: Database, agent_id: str, tick: Tick) -> bool:
     db.execute(
         "INSERT INTO job_slots (job_id, slot_at, agent_id, run_id, status, summary, ended_at) "
         "VALUES (?,?,?,?,?,?,?) ON CONFLICT DO NOTHING",
@@ -114,7 +114,7 @@ def _insert(db: apsw.Connection, agent_id: str, tick: Tick) -> bool:
     return db.changes() > 0
 
 
-def _prune(db: apsw.Connection, job_id: str) -> None:
+def _prune(db: Database, job_id: str) -> None:
     db.execute(
         "DELETE FROM job_slots WHERE job_id = ?1 AND status != 'running' AND slot_at <= "
         "(SELECT slot_at FROM job_slots WHERE job_id = ?1 ORDER BY slot_at DESC LIMIT 1 OFFSET ?2)",
@@ -133,20 +133,20 @@ def settle_tick(transaction: Transaction, op: SettleTick) -> bool:
     return row is not None
 
 
-def _switch_off_when_over(db: apsw.Connection, job_id: str) -> None:
+def _switch_off_when_over(db: Database, job_id: str) -> None:
     db.execute("UPDATE jobs SET enabled = 0 WHERE job_id = ? AND next_at IS NULL", (job_id,))
 
 
-def find_job(db: apsw.Connection, job_id: str) -> Job | None:
+def find_job(db: Database, job_id: str) -> Job | None:
     row = db.execute(f"SELECT {JOB} FROM jobs WHERE job_id = ?", (job_id,)).fetchone()
     return row and job_of(row)
 
 
-def list_jobs(db: apsw.Connection) -> list[Job]:
+def list_jobs(db: Database) -> list[Job]:
     return read_rows(db, "jobs", f"SELECT {JOB} FROM jobs ORDER BY created_at", (), job_of)
 
 
-def list_due_jobs(db: apsw.Connection, *, due_before: int, limit: int) -> list[Job]:
+def list_due_jobs(db: Database, *, due_before: int, limit: int) -> list[Job]:
     sql = (
         f"SELECT {JOB} FROM jobs WHERE enabled AND next_at IS NOT NULL AND next_at <= ? "
         "ORDER BY next_at LIMIT ?"
@@ -154,16 +154,17 @@ def list_due_jobs(db: apsw.Connection, *, due_before: int, limit: int) -> list[J
     return read_rows(db, "jobs", sql, (due_before, limit), job_of)
 
 
-def next_job_at(db: apsw.Connection, *, after: int) -> int | None:
+def next_job_at(db: Database, *, after: int) -> int | None:
     row = db.execute(
         "SELECT min(next_at) FROM jobs WHERE enabled AND next_at IS NOT NULL AND next_at > ?",
         (after,),
     ).fetchone()
-    return row and row[0]
+    next_at: int | None = row and row[0]
+    return next_at
 
 
 def list_ticks(
-    db: apsw.Connection, job_id: str | None, *, limit: int, status: TickStatus | None = None
+    db: Database, job_id: str | None, *, limit: int, status: TickStatus | None = None
 ) -> list[Tick]:
     """Of one job by its key; of all of them, which only people ask for, by looking at every row."""
     ticks = f"SELECT {_TICK} FROM job_slots t LEFT JOIN runs r ON r.run_id = t.run_id"
@@ -173,7 +174,7 @@ def list_ticks(
     return [_tick_of(row) for row in rows]
 
 
-def count_ticks_under_way(db: apsw.Connection) -> int:
+def count_ticks_under_way(db: Database) -> int:
     row = db.execute(
         "SELECT count(*) FROM job_slots t JOIN runs r USING (run_id) "
         "WHERE t.status = 'running' AND r.ended_at IS NULL"

@@ -49,8 +49,9 @@ from crossclaw.ledger.sqlite.errors import READ_TROUBLE, explain
 from crossclaw.ledger.sqlite.reads import SqliteReads
 from crossclaw.ledger.sqlite.store import FolderLock, open_writer
 from crossclaw.ledger.sqlite.watching import SqliteWatching
-from crossclaw.ledger.sqlite.writer import Handle, InlineWriter, ThreadWriter
+from crossclaw.ledger.sqlite.writer import Handle, SqliteWriter
 from crossclaw.ledger.watching import Watching
+from crossclaw.ledger.writing import InlineWriter, ThreadWriter
 
 R = TypeVar("R")
 
@@ -127,7 +128,7 @@ class SqliteLedger(SqliteReads):
         self.owner = secrets.token_hex(8)
         self._listeners: list[Appended] = []
         writer = InlineWriter if inline else ThreadWriter
-        self._writer = writer(db, HANDLERS, self._tell)
+        self._writer = writer(SqliteWriter(db, HANDLERS, inline=inline), self._tell)
         self.watching: Watching = SqliteWatching(self.scan)
 
     async def commit(self, *ops: Op[Any]) -> list[Any]:

@@ -5,7 +5,6 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
 
-import apsw
 import msgspec
 
 from crossclaw.domain.media import (
@@ -20,6 +19,7 @@ from crossclaw.domain.media import (
 )
 from crossclaw.domain.messages import AssistantMessage, MediaSource, Message, UserMessage
 from crossclaw.domain.sessions import Entry
+from crossclaw.ledger.database import Database
 from crossclaw.ledger.media import DescribeMedia, DropMedia, KeepMedia, MediaWords
 from crossclaw.ledger.sqlite.writer import Transaction
 
@@ -37,7 +37,7 @@ def keep_media(transaction: Transaction, op: KeepMedia) -> str:
     return key
 
 
-def _put(db: apsw.Connection, media: Media, at: int) -> str:
+def _put(db: Database, media: Media, at: int) -> str:
     key = media.sha256
     db.execute(
         "INSERT INTO media (sha256, media_type, size, created_at, data) VALUES (?,?,?,?,?) "
@@ -47,7 +47,7 @@ def _put(db: apsw.Connection, media: Media, at: int) -> str:
     return key
 
 
-def _name(db: apsw.Connection, agent_id: str, holder: str, key: str) -> None:
+def _name(db: Database, agent_id: str, holder: str, key: str) -> None:
     db.execute(
         "INSERT INTO media_uses (agent_id, holder, sha256) VALUES (?,?,?) "
         "ON CONFLICT (holder, sha256) DO NOTHING",
@@ -131,7 +131,7 @@ def _kept(
     return msgspec.structs.replace(media.source, media_type=source.media_type)
 
 
-def _size_of(db: apsw.Connection, key: str) -> int:
+def _size_of(db: Database, key: str) -> int:
     """As it is, and not as a tool says: what is shown of a history is bounded by it."""
     row = db.execute("SELECT size FROM media WHERE sha256 = ?", (key,)).fetchone()
     return int(row[0]) if row else 0
@@ -152,7 +152,7 @@ def drop_media(transaction: Transaction, op: DropMedia) -> None:
     forget_holder(transaction.db, op.holder)
 
 
-def forget_holder(db: apsw.Connection, holder: str) -> None:
+def forget_holder(db: Database, holder: str) -> None:
     """Also what nobody else names."""
     named = db.execute("DELETE FROM media_uses WHERE holder = ? RETURNING sha256", (holder,))
     for (key,) in named.fetchall():
@@ -164,7 +164,7 @@ def forget_holder(db: apsw.Connection, holder: str) -> None:
         )
 
 
-def sweep_unnamed(db: apsw.Connection, before: int) -> None:
+def sweep_unnamed(db: Database, before: int) -> None:
     """What came with a message that turned out to be a repetition."""
     db.execute(f"DELETE FROM media WHERE created_at < ? AND {_UNUSED}", (before,))
 
@@ -172,12 +172,12 @@ def sweep_unnamed(db: apsw.Connection, before: int) -> None:
 # ── reading ────────────────────────────────────────────────────────────────────────────────────
 
 
-def find_media(db: apsw.Connection, sha256: str) -> Media | None:
+def find_media(db: Database, sha256: str) -> Media | None:
     row = db.execute("SELECT media_type, data FROM media WHERE sha256 = ?", (sha256,)).fetchone()
     return row and Media(row[0], row[1])
 
 
-def with_media(db: apsw.Connection, entries: Sequence[Entry], kinds: Kinds) -> list[Entry]:
+def with_media(db: Database, entries: Sequence[Entry], kinds: Kinds) -> list[Entry]:
     """The entries with the bytes of what they name in them."""
     change = partial(_filled, db)
     return [
@@ -190,7 +190,7 @@ def with_media(db: apsw.Connection, entries: Sequence[Entry], kinds: Kinds) -> l
     ]
 
 
-def _filled(db: apsw.Connection, source: MediaSource) -> MediaSource:
+def _filled(db: Database, source: MediaSource) -> MediaSource:
     if source.type != "stored" or source.sha256 is None:
         return source
     media = find_media(db, source.sha256)
@@ -229,12 +229,14 @@ def _filled_note(
 
 def describe_media(transaction: Transaction, op: DescribeMedia) -> None:
     transaction.db.execute(
-        "INSERT OR REPLACE INTO media_words (sha256, words, model, at) VALUES (?,?,?,?)",
+        "INSERT INTO media_words (sha256, words, model, at) VALUES (?,?,?,?) "
+        "ON CONFLICT (sha256) DO UPDATE SET words = excluded.words, model = excluded.model, "
+        "at = excluded.at",
         (op.sha256, op.words, op.model, op.at),
     )
 
 
-def find_media_words(db: apsw.Connection, hashes: Collection[str]) -> dict[str, MediaWords]:
+def find_media_words(db: Database, hashes: Collection[str]) -> dict[str, MediaWords]:
     rows = db.execute(
         "SELECT w.sha256, w.words, w.model FROM json_each(?) k JOIN media_words w ON w.sha256 = k.value",
         (msgspec.json.encode(list(hashes)).decode(),),

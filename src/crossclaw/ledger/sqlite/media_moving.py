@@ -8,7 +8,7 @@ import msgspec
 from crossclaw.domain.messages import UserMessage, decode_message, encode_message
 from crossclaw.ledger.sqlite.damage import UNREADABLE
 from crossclaw.ledger.sqlite.media import keep_in_note, keep_in_transcript, keep_waiting
-from crossclaw.ledger.sqlite.writer import Transaction
+from crossclaw.ledger.sqlite.writer import SqliteTransaction, Transaction
 
 _CARRIES, _NAMES = b'"base64"', b'"stored"'
 """What every message has in it that carries a picture, or that names one: what a tool answered could be any JSON, also one
@@ -28,7 +28,7 @@ class _Row(NamedTuple):
 
 def move_media(db: apsw.Connection) -> None:
     """One message at a time: an old store may have gigabytes of them. What cannot be read stays as it is."""
-    transaction = Transaction(db)
+    transaction = SqliteTransaction(db)
     query = (
         "SELECT id, agent_id, session_id, run_id, at, type, body FROM entries "
         f"WHERE id > ?1 AND {_MARKED.format('body')} ORDER BY id LIMIT 1"

@@ -3,12 +3,11 @@
 from datetime import UTC, datetime
 from typing import Any
 
-import apsw
-
 from crossclaw.domain.compactions import Obligation
 from crossclaw.domain.errors import Invalid, NotFound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import Entry
+from crossclaw.ledger.database import Database
 from crossclaw.ledger.operations import PINNED_BYTES_MAX, PINS_MAX, PinEntry
 from crossclaw.ledger.sqlite.damage import read_rows
 from crossclaw.ledger.sqlite.rows import ENTRY, entry_of
@@ -18,7 +17,7 @@ OBLIGATIONS_MAX = 20  # of each kind; whoever has more under way is told of the 
 ABOUT_CHARS = 200
 
 
-def find_compaction(db: apsw.Connection, session_id: str) -> Entry | None:
+def find_compaction(db: Database, session_id: str) -> Entry | None:
     row = db.execute(
         f"SELECT {ENTRY} FROM entries INDEXED BY entries_compacted "
         "WHERE session_id = ? AND type = 'compaction' ORDER BY seq DESC LIMIT 1",
@@ -27,7 +26,7 @@ def find_compaction(db: apsw.Connection, session_id: str) -> Entry | None:
     return row and entry_of(row)
 
 
-def list_pinned(db: apsw.Connection, session_id: str) -> list[Entry]:
+def list_pinned(db: Database, session_id: str) -> list[Entry]:
     found = read_rows(
         db,
         "entries",
@@ -78,7 +77,7 @@ _ANY = (
 )
 
 
-def list_obligations(db: apsw.Connection, key: SessionKey) -> list[Obligation]:
+def list_obligations(db: Database, key: SessionKey) -> list[Obligation]:
     (is_any,) = db.execute(_ANY, (key.text,)).fetchone() or (0,)
     if not is_any:
         return []

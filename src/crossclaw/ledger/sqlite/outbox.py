@@ -1,9 +1,8 @@
 """Outbox rows: put with the step that ends a run, settled when the channel has answered."""
 
-import apsw
-
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import Session
+from crossclaw.ledger.database import Database
 from crossclaw.ledger.operations import Delivery, PutDelivery, SettleDelivery, TakeDelivery, Taken
 from crossclaw.ledger.sqlite.damage import read_rows
 from crossclaw.ledger.sqlite.entries import put_entry, session_of_key
@@ -56,7 +55,7 @@ def take_delivery(transaction: Transaction, op: TakeDelivery) -> Taken | None:
     return Taken(taken, _session_of(transaction.db, taken.key))
 
 
-def _session_of(db: apsw.Connection, key: SessionKey) -> Session | None:
+def _session_of(db: Database, key: SessionKey) -> Session | None:
     row = db.execute(f"SELECT {SESSION} FROM sessions WHERE key = ?", (key.text,)).fetchone()
     return row and session_of(row)
 
@@ -64,9 +63,11 @@ def _session_of(db: apsw.Connection, key: SessionKey) -> Session | None:
 def settle_delivery(transaction: Transaction, op: SettleDelivery) -> None:
     """One that was withdrawn while it was being sent still learns what became of it."""
     transaction.db.execute(
-        "UPDATE outbox SET state = iif(state = 'uncertain' AND ?1 = 'pending', 'failed', ?1), "
-        "not_before = ?2, error = iif(state = 'uncertain' AND ?1 = 'pending', error, ?3), "
-        "platform_id = ?4, updated_at = ?5, attempt = attempt - iif(?8, 0, 1) "
+        "UPDATE outbox SET "
+        "state = CASE WHEN state = 'uncertain' AND ?1 = 'pending' THEN 'failed' ELSE ?1 END, "
+        "not_before = ?2, "
+        "error = CASE WHEN state = 'uncertain' AND ?1 = 'pending' THEN error ELSE ?3 END, "
+        "platform_id = ?4, updated_at = ?5, attempt = attempt - ?8 "
         "WHERE id = ?6 AND (state = 'sending' OR state = 'uncertain' AND error = ?7)",
         (
             op.state,
@@ -76,7 +77,7 @@ def settle_delivery(transaction: Transaction, op: SettleDelivery) -> None:
             op.at,
             op.delivery_id,
             WITHDRAWN,
-            op.tried,
+            0 if op.tried else 1,
         ),
     )
 
@@ -85,7 +86,8 @@ def withdraw_deliveries(transaction: Transaction, key: SessionKey, at: int) -> N
     """A session is being deleted: nothing of it goes out any more. Where it denied, that holds for
     what others have on the way to its chat: with the session, its denial is forgotten."""
     transaction.db.execute(
-        "UPDATE outbox SET state = iif(state = 'sending', 'uncertain', 'failed'), error = ?1, "
+        "UPDATE outbox SET "
+        "state = CASE WHEN state = 'sending' THEN 'uncertain' ELSE 'failed' END, error = ?1, "
         "updated_at = ?2 WHERE state IN ('pending', 'sending') AND (key = ?3 OR EXISTS ("
         "SELECT 1 FROM sessions WHERE key = ?3 AND send_policy = 'deny' "
         "AND last_channel = outbox.channel AND last_to = outbox.chat))",
@@ -93,7 +95,7 @@ def withdraw_deliveries(transaction: Transaction, key: SessionKey, at: int) -> N
     )
 
 
-def list_open_deliveries(db: apsw.Connection, *, after: int = 0, limit: int) -> list[Delivery]:
+def list_open_deliveries(db: Database, *, after: int = 0, limit: int) -> list[Delivery]:
     sql = (
         f"SELECT {DELIVERY} FROM outbox WHERE state IN ('pending', 'sending') AND id > ? "
         "ORDER BY id LIMIT ?"
@@ -101,7 +103,7 @@ def list_open_deliveries(db: apsw.Connection, *, after: int = 0, limit: int) -> 
     return read_rows(db, "outbox", sql, (after, limit), delivery_of)
 
 
-def find_delivery(db: apsw.Connection, delivery_key: str) -> Delivery | None:
+def find_delivery(db: Database, delivery_key: str) -> Delivery | None:
     row = db.execute(
         f"SELECT {DELIVERY} FROM outbox WHERE delivery_key = ?", (delivery_key,)
     ).fetchone()

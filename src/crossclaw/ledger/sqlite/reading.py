@@ -3,12 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import apsw
-
 from crossclaw.domain.keys import key_of
 from crossclaw.domain.sessions import Entry
 from crossclaw.domain.sight import Sight
 from crossclaw.ledger.contract import Hit
+from crossclaw.ledger.database import Database
 from crossclaw.ledger.sqlite.damage import Row, meet, read_rows
 from crossclaw.ledger.sqlite.rows import (
     ENTRY,
@@ -31,11 +30,11 @@ class Only(NamedTuple):
 
     @property
     def clauses(self) -> str:
-        without_results = "" if self.tool_results else " AND role IS NOT 'toolResult'"
+        without_results = "" if self.tool_results else " AND role IS DISTINCT FROM 'toolResult'"
         return without_results + ("" if self.notes else " AND type = 'message'")
 
 
-def last_seq(db: apsw.Connection, session_id: str) -> int:
+def last_seq(db: Database, session_id: str) -> int:
     row = db.execute(
         "SELECT last_seq FROM transcripts WHERE session_id = ?", (session_id,)
     ).fetchone()
@@ -43,7 +42,7 @@ def last_seq(db: apsw.Connection, session_id: str) -> int:
 
 
 def list_entries(
-    db: apsw.Connection,
+    db: Database,
     session_id: str,
     *,
     limit: int,
@@ -67,7 +66,7 @@ def list_entries(
 
 
 def list_tails(
-    db: apsw.Connection, session_ids: Sequence[str], *, limit: int, tool_results: bool = True
+    db: Database, session_ids: Sequence[str], *, limit: int, tool_results: bool = True
 ) -> dict[str, list[Entry]]:
     """One statement for all of them: each session's newest ids come from the index alone."""
     without = Only(tool_results, notes=False).clauses
@@ -89,7 +88,7 @@ def list_tails(
 
 
 def search(
-    db: apsw.Connection,
+    db: Database,
     words: str,
     *,
     limit: int,
@@ -118,7 +117,7 @@ def search(
     )
 
 
-def _counted(db: apsw.Connection) -> Callable[[Row], Entry]:
+def _counted(db: Database) -> Callable[[Row], Entry]:
     def read(row: Row) -> Entry:
         entry = entry_of(row)
         if entry.type == "note" and entry.note and entry.note.get("kind") == UNREADABLE_NOTE:

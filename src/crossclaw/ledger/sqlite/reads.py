@@ -4,6 +4,7 @@ The twin of the table of operations in `ledger.py`. A function takes the connect
 says; mypy holds every line against the contract.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Sequence
 from functools import wraps
 from pathlib import Path
@@ -16,6 +17,7 @@ import apsw
 from crossclaw.domain.media import KINDS, Kinds
 from crossclaw.domain.sessions import Entry, Session
 from crossclaw.domain.sight import Sight
+from crossclaw.ledger.database import Database
 from crossclaw.ledger.sqlite import (
     accounts,
     agreed_tools,
@@ -37,7 +39,7 @@ from crossclaw.ledger.sqlite.store import open_reader
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Read = Callable[Concatenate[apsw.Connection, P], T]
+Read = Callable[Concatenate[Database, P], T]
 Method = Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]
 
 SCANS_AT_ONCE = 2  # reads that may take long run in threads, each with a connection of its own
@@ -47,11 +49,8 @@ def here(read: Read[P, T]) -> Method[P, T]:
     """Short reads by key run in the event loop: a thread hop costs more than the read itself."""
 
     @wraps(read)
-    async def method(self: "SqliteReads", /, *args: P.args, **named: P.kwargs) -> T:
-        try:
-            return read(self._reader, *args, **named)
-        except READ_TROUBLE as error:
-            raise explain(error) from error
+    async def method(self: "ReadTable", /, *args: P.args, **named: P.kwargs) -> T:
+        return await self.look(read, args, named)
 
     return method
 
@@ -60,19 +59,22 @@ def beside(read: Read[P, T]) -> Method[P, T]:
     """Reads that may look at many rows run in a thread: nobody waits for them but who asked."""
 
     @wraps(read)
-    async def method(self: "SqliteReads", /, *args: P.args, **named: P.kwargs) -> T:
+    async def method(self: "ReadTable", /, *args: P.args, **named: P.kwargs) -> T:
         return await self.scan(lambda db: read(db, *args, **named))
 
     return method
 
 
-class SqliteReads:
-    def __init__(self, path: Path, *, inline: bool) -> None:
-        self._path = path
-        self._inline = inline
-        self._reader = open_reader(path)
-        self._scanners: list[apsw.Connection] = []
-        self._scans = anyio.CapacityLimiter(SCANS_AT_ONCE)
+class ReadTable(ABC):
+    """The table; an engine says how a read is done here, and how beside."""
+
+    @abstractmethod
+    async def look(
+        self, read: Callable[..., T], args: tuple[Any, ...], named: dict[str, Any]
+    ) -> T: ...
+
+    @abstractmethod
+    async def scan(self, read: Callable[[Database], T]) -> T: ...
 
     # ── sessions ───────────────────────────────────────────────────────────────────────────────
     find_session = here(sessions.find_session)
@@ -157,7 +159,22 @@ class SqliteReads:
             return await self.scan(lambda db: sessions.newest_sessions(db, limit, only, offset))
         return await _newest_sessions(self, limit, only, offset)
 
-    async def scan(self, read: Callable[[apsw.Connection], T]) -> T:
+
+class SqliteReads(ReadTable):
+    def __init__(self, path: Path, *, inline: bool) -> None:
+        self._path = path
+        self._inline = inline
+        self._reader = open_reader(path)
+        self._scanners: list[apsw.Connection] = []
+        self._scans = anyio.CapacityLimiter(SCANS_AT_ONCE)
+
+    async def look(self, read: Callable[..., T], args: tuple[Any, ...], named: dict[str, Any]) -> T:
+        try:
+            return read(self._reader, *args, **named)
+        except READ_TROUBLE as error:
+            raise explain(error) from error
+
+    async def scan(self, read: Callable[[Database], T]) -> T:
         try:
             if self._inline:
                 return read(self._reader)

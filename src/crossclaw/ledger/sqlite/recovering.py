@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import apsw
 import msgspec
 
 from crossclaw.domain.errors import Invalid
@@ -11,6 +10,7 @@ from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, decod
 from crossclaw.domain.runs import CALLS_AT_ONCE, Run
 from crossclaw.domain.sessions import NewEntry
 from crossclaw.domain.suspects import Died, Suspicion, suspects_after
+from crossclaw.ledger.database import Database
 from crossclaw.ledger.operations import Recover, Recovered, SetAsideDamaged
 from crossclaw.ledger.sqlite.damage import UNREADABLE, legible_row, meet
 from crossclaw.ledger.sqlite.entries import put_entry, session_of_key
@@ -38,9 +38,8 @@ def recover(transaction: Transaction, op: Recover) -> Recovered:
     for run in held:
         db.execute("DELETE FROM waits WHERE run_id = ?", (run.run_id,))
         db.execute(
-            "UPDATE runs SET status = 'queued', owner = NULL, attempt = max(attempt - ?, 0) "
-            "WHERE run_id = ?",
-            (run.run_id in idle, run.run_id),
+            "UPDATE runs SET status = 'queued', owner = NULL, attempt = ? WHERE run_id = ?",
+            (max(run.attempt - (run.run_id in idle), 0), run.run_id),
         )
     died = [Died(run.run_id, run.attempt) for run in held if run.run_id not in idle]
     before = _suspicion(db)
@@ -57,7 +56,7 @@ def recover(transaction: Transaction, op: Recover) -> Recovered:
     )
 
 
-def _end_unreadable(db: apsw.Connection, at: int) -> None:
+def _end_unreadable(db: Database, at: int) -> None:
     """An open run whose row or message is damaged would hold its session for ever. What it was asked stays
     where it is, for whoever looks at the store."""
     for (number,) in db.execute("SELECT id FROM runs WHERE ended_at IS NULL").fetchall():
@@ -87,7 +86,7 @@ def set_aside_damaged(transaction: Transaction, op: SetAsideDamaged) -> list[Run
     return found
 
 
-def _end_damaged(db: apsw.Connection, number: Any, at: int) -> None:
+def _end_damaged(db: Database, number: Any, at: int) -> None:
     meet(db, "runs")
     db.execute(
         "UPDATE runs SET status = 'error', error = ?, ended_at = ?, owner = NULL WHERE id = ?",
@@ -112,7 +111,7 @@ def _told(transaction: Transaction, number: Any, op: SetAsideDamaged) -> list[Ru
     return [run]
 
 
-def _only_waited(db: apsw.Connection, run: Run) -> bool:
+def _only_waited(db: Database, run: Run) -> bool:
     """Whether all that it had under way was to wait for other runs: then it has killed nobody."""
     if run.status != "waiting":
         return False
@@ -120,7 +119,7 @@ def _only_waited(db: apsw.Connection, run: Run) -> bool:
     return bool(waits >= min(_open_calls(db, run), CALLS_AT_ONCE))
 
 
-def _open_calls(db: apsw.Connection, run: Run) -> int:
+def _open_calls(db: Database, run: Run) -> int:
     """Tool calls of its last message that have no result yet."""
     rows = db.execute(
         "SELECT body FROM entries WHERE session_id = ? AND run_id = ? AND type = 'message' "
@@ -140,7 +139,7 @@ def _open_calls(db: apsw.Connection, run: Run) -> int:
     return 0
 
 
-def _suspicion(db: apsw.Connection) -> Suspicion | None:
+def _suspicion(db: Database) -> Suspicion | None:
     row = db.execute("SELECT body FROM suspicion").fetchone()
     try:
         return row and msgspec.json.decode(row[0], type=Suspicion)
@@ -152,13 +151,13 @@ def _given_up(suspicion: Suspicion | None) -> tuple[str, ...]:
     return suspicion.given_up if suspicion else ()
 
 
-def _still_open(db: apsw.Connection, run_ids: tuple[str, ...]) -> list[Run]:
+def _still_open(db: Database, run_ids: tuple[str, ...]) -> list[Run]:
     """Whoever was given up and has not been ended yet: the process may have died in between."""
     found = [find_run(db, run_id) for run_id in dict.fromkeys(run_ids)]
     return [run for run in found if run is not None and not run.ended]
 
 
-def _keep(db: apsw.Connection, suspicion: Suspicion | None, given_up: list[Run], at: int) -> None:
+def _keep(db: Database, suspicion: Suspicion | None, given_up: list[Run], at: int) -> None:
     db.execute("DELETE FROM suspicion")
     if suspicion is None and not given_up:
         return

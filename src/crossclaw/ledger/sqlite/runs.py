@@ -1,6 +1,5 @@
 """Run rows: accepted once, claimed in lane order, ended once."""
 
-import apsw
 import msgspec
 
 from crossclaw.domain.budgets import Amount, Grant
@@ -11,6 +10,7 @@ from crossclaw.domain.messages import Message, UserMessage, decode_message, enco
 from crossclaw.domain.runs import NewRun, Run
 from crossclaw.domain.sessions import NewEntry
 from crossclaw.domain.states import WHY_CHARS_MAX
+from crossclaw.ledger.database import Database
 from crossclaw.ledger.operations import (
     LANE_RUNS_MAX,
     Dedupe,
@@ -247,7 +247,8 @@ def _end_merged(transaction: Transaction, run_id: str, op: EndRun | EndOpenRun) 
 
 def release_run(transaction: Transaction, op: ReleaseRun) -> None:
     transaction.db.execute(
-        "UPDATE runs SET status = 'queued', owner = NULL, attempt = max(attempt - 1, 0) "
+        "UPDATE runs SET status = 'queued', owner = NULL, "
+        "attempt = CASE WHEN attempt > 1 THEN attempt - 1 ELSE 0 END "
         "WHERE run_id = ? AND epoch = ? AND owner IS NOT NULL",
         (op.fence.run_id, op.fence.epoch),
     )
@@ -274,7 +275,7 @@ def spend(transaction: Transaction, op: Spend) -> None:
     settle(transaction, op.fence.run_id, op.spent)
 
 
-def find_run(db: apsw.Connection, run_id: str) -> Run | None:
+def find_run(db: Database, run_id: str) -> Run | None:
     try:
         row = db.execute(_BY_ID, (run_id,)).fetchone()
         return row and run_of(row)
@@ -285,19 +286,19 @@ def find_run(db: apsw.Connection, run_id: str) -> Run | None:
         return damaged_run(row)
 
 
-def has_open_run(db: apsw.Connection, key: SessionKey) -> bool:
+def has_open_run(db: Database, key: SessionKey) -> bool:
     row = db.execute(
         f"SELECT 1 FROM runs WHERE key = ? AND {_OPEN} LIMIT 1", (key.text,)
     ).fetchone()
     return row is not None
 
 
-def list_open_runs(db: apsw.Connection, key: SessionKey) -> list[Run]:
+def list_open_runs(db: Database, key: SessionKey) -> list[Run]:
     sql = f"SELECT {RUN} FROM runs WHERE key = ? AND {_OPEN} ORDER BY id"
     return read_rows(db, "runs", sql, (key.text,), run_of)
 
 
-def list_made_runs(db: apsw.Connection) -> list[Run]:
+def list_made_runs(db: Database) -> list[Run]:
     sql = (
         f"SELECT {RUN} FROM runs WHERE {_OPEN} AND CASE WHEN json_valid(authority) "
         "THEN json_array_length(authority, '$.made_by') > 0 END ORDER BY id"
@@ -305,14 +306,14 @@ def list_made_runs(db: apsw.Connection) -> list[Run]:
     return read_rows(db, "runs", sql, (), run_of)
 
 
-def lanes_with_work(db: apsw.Connection) -> list[SessionKey]:
+def lanes_with_work(db: Database) -> list[SessionKey]:
     rows = db.execute(
-        f"SELECT key, agent_id, min(id) FROM runs WHERE {_OPEN} GROUP BY key ORDER BY 3"
+        f"SELECT key, min(agent_id), min(id) FROM runs WHERE {_OPEN} GROUP BY key ORDER BY 3"
     )
     return [key_of(key, agent_id) for key, agent_id, _ in rows]
 
 
-def find_inbox(db: apsw.Connection, run_id: str) -> UserMessage | None:
+def find_inbox(db: Database, run_id: str) -> UserMessage | None:
     row = db.execute("SELECT message FROM inbox WHERE run_id = ?", (run_id,)).fetchone()
     if row is None:
         return None
@@ -322,16 +323,17 @@ def find_inbox(db: apsw.Connection, run_id: str) -> UserMessage | None:
     return message
 
 
-def tool_was_started(db: apsw.Connection, run_id: str, tool_use_id: str) -> bool:
+def tool_was_started(db: Database, run_id: str, tool_use_id: str) -> bool:
     row = db.execute(
         "SELECT 1 FROM tool_calls WHERE run_id = ? AND tool_use_id = ?", (run_id, tool_use_id)
     ).fetchone()
     return row is not None
 
 
-def find_deduped(db: apsw.Connection, dedupe: Dedupe) -> str | None:
+def find_deduped(db: Database, dedupe: Dedupe) -> str | None:
     row = db.execute(
         "SELECT run_id FROM dedupe WHERE scope = ? AND key = ? AND digest = ?",
         (dedupe.scope, dedupe.key, dedupe.digest),
     ).fetchone()
-    return row and row[0]
+    run_id: str | None = row and row[0]
+    return run_id

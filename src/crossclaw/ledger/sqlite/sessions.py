@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import apsw
 import msgspec
 
 from crossclaw.domain.authority import Authority
@@ -11,6 +10,7 @@ from crossclaw.domain.errors import Busy, Invalid, NotFound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import UNBOUND, NewSession, Session
 from crossclaw.domain.sight import EVERYTHING, Sight
+from crossclaw.ledger.database import Database
 from crossclaw.ledger.operations import (
     ASIDE,
     ASIDE_AFTER_MS,
@@ -67,7 +67,7 @@ def ensure_session(transaction: Transaction, op: EnsureSession) -> Session:
     return session_of(transaction.get(_BY_KEY, (new.key.text,)))
 
 
-def _make(db: apsw.Connection, new: NewSession, at: int) -> None:
+def _make(db: Database, new: NewSession, at: int) -> None:
     key = new.key
     db.execute(
         "INSERT INTO sessions (agent_id, key, session_id, kind, chat_type, created_at, updated_at, "
@@ -93,19 +93,17 @@ def _make(db: apsw.Connection, new: NewSession, at: int) -> None:
     )
 
 
-def find_session(db: apsw.Connection, key: SessionKey) -> Session | None:
+def find_session(db: Database, key: SessionKey) -> Session | None:
     row = db.execute(_BY_KEY, (key.text,)).fetchone()
     return row and session_of(row)
 
 
-def find_damaged_session(db: apsw.Connection, key: SessionKey) -> Session | None:
+def find_damaged_session(db: Database, key: SessionKey) -> Session | None:
     row = legible_row(db, _BY_KEY, (key.text,))
     return None if row is None else damaged_session(row)
 
 
-def find_session_by_id(
-    db: apsw.Connection, session_id: str, *, former: bool = False
-) -> Session | None:
+def find_session_by_id(db: Database, session_id: str, *, former: bool = False) -> Session | None:
     by_id = (
         "key = (SELECT key FROM transcripts WHERE session_id = ?)" if former else "session_id = ?"
     )
@@ -113,7 +111,7 @@ def find_session_by_id(
     return row and msgspec.structs.replace(session_of(row), session_id=session_id)
 
 
-def list_line(db: apsw.Connection, key: SessionKey) -> frozenset[str]:
+def list_line(db: Database, key: SessionKey) -> frozenset[str]:
     return frozenset(row[0] for row in db.execute(LINE, (key.text,)))
 
 
@@ -156,14 +154,14 @@ def _escaped(words: str) -> str:
 
 
 def find_sessions_by_label(
-    db: apsw.Connection, label: str, *, agent_id: str | None = None, sight: Sight
+    db: Database, label: str, *, agent_id: str | None = None, sight: Sight
 ) -> list[Session]:
     only = SessionFilter(agent_id, label=label, sight=sight)
     return newest_sessions(db, SAME_LABEL_MAX, only, shown=False)
 
 
 def newest_sessions(
-    db: apsw.Connection, limit: int, only: SessionFilter, offset: int = 0, *, shown: bool = True
+    db: Database, limit: int, only: SessionFilter, offset: int = 0, *, shown: bool = True
 ) -> list[Session]:
     """`shown` to somebody: then one that cannot be read is shown as such."""
     clauses, values = only.clauses()
@@ -178,7 +176,7 @@ def newest_sessions(
     )
 
 
-def count_sessions(db: apsw.Connection, *, agent_id: str | None = None, sight: Sight) -> int:
+def count_sessions(db: Database, *, agent_id: str | None = None, sight: Sight) -> int:
     clauses, values = SessionFilter(agent_id, sight=sight).clauses()
     row = db.execute(
         f"SELECT count(*) FROM sessions WHERE archived_at IS NULL{clauses}", tuple(values)
@@ -186,7 +184,7 @@ def count_sessions(db: apsw.Connection, *, agent_id: str | None = None, sight: S
     return int(row[0]) if row else 0
 
 
-def count_sessions_of_agents(db: apsw.Connection) -> dict[str, int]:
+def count_sessions_of_agents(db: Database) -> dict[str, int]:
     sql = "SELECT agent_id, count(*) FROM sessions WHERE archived_at IS NULL GROUP BY agent_id"
     return {str(agent_id): int(count) for agent_id, count in db.execute(sql)}
 
@@ -253,7 +251,7 @@ def reset_session(transaction: Transaction, op: ResetSession) -> Session:
     return session_of(row)
 
 
-def _refuse_answering(db: apsw.Connection, key: SessionKey) -> None:
+def _refuse_answering(db: Database, key: SessionKey) -> None:
     if db.execute(
         "SELECT 1 FROM runs WHERE key = ? AND owner IS NOT NULL LIMIT 1", (key.text,)
     ).fetchone():
@@ -278,7 +276,7 @@ def _reset_damaged(transaction: Transaction, op: ResetSession) -> Session:
     return session_of(transaction.get(_BY_KEY, (key.text,)))
 
 
-def _bound_of_damaged(db: apsw.Connection, key: SessionKey) -> Authority:
+def _bound_of_damaged(db: Database, key: SessionKey) -> Authority:
     """What a session may at most survives its row. Where that is what cannot be read it may use no tool, but for a
     main session: that never had a bound."""
     try:
@@ -351,14 +349,14 @@ def unarchive_session(transaction: Transaction, op: UnarchiveSession) -> Session
     return session_of(row)
 
 
-def _has_open_runs(db: apsw.Connection, key: SessionKey) -> bool:
+def _has_open_runs(db: Database, key: SessionKey) -> bool:
     row = db.execute(
         "SELECT 1 FROM runs WHERE key = ? AND ended_at IS NULL LIMIT 1", (key.text,)
     ).fetchone()
     return row is not None
 
 
-def list_quiet(db: apsw.Connection, *, before: int, limit: int) -> list[Session]:
+def list_quiet(db: Database, *, before: int, limit: int) -> list[Session]:
     return read_rows(
         db,
         "sessions",
@@ -370,7 +368,7 @@ def list_quiet(db: apsw.Connection, *, before: int, limit: int) -> list[Session]
 
 
 def list_archived(
-    db: apsw.Connection, *, before: int, agent_id: str | None = None, limit: int
+    db: Database, *, before: int, agent_id: str | None = None, limit: int
 ) -> list[Session]:
     return read_rows(
         db,

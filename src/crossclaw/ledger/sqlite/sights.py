@@ -25,7 +25,7 @@ _AMONG = "key IN (SELECT value FROM json_each(?))"
 
 # An exchange is looked up from both of its ends, each by its own index.
 _PARTNERS = (
-    "EXISTS (SELECT 1 FROM (SELECT ? AS given) WHERE key = given ->> '$.own' "
+    "EXISTS (SELECT 1 FROM (SELECT ? AS given) g WHERE key = given ->> '$.own' "
     "OR spawned_by = given ->> '$.own' "
     "OR key IN (SELECT value FROM json_each(given, '$.given')) "
     "OR EXISTS (SELECT 1 FROM exchanges WHERE requester_key = given ->> '$.own' AND target_key = key) "

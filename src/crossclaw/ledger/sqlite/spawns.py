@@ -2,13 +2,13 @@
 
 from typing import Any
 
-import apsw
 import msgspec
 
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Outcome
 from crossclaw.domain.spawns import Spawn
+from crossclaw.ledger.database import Database
 from crossclaw.ledger.operations import PutSpawn, SetSpawn
 from crossclaw.ledger.sqlite.cascades import check_children, check_runs
 from crossclaw.ledger.sqlite.damage import read_rows
@@ -59,16 +59,14 @@ def set_spawn(transaction: Transaction, op: SetSpawn) -> None:
     )
 
 
-def find_spawn(db: apsw.Connection, child_key: SessionKey) -> Spawn | None:
+def find_spawn(db: Database, child_key: SessionKey) -> Spawn | None:
     row = db.execute(
         f"SELECT {SPAWN} FROM spawns WHERE child_key = ?", (child_key.text,)
     ).fetchone()
     return row and spawn_of(row)
 
 
-def list_spawns(
-    db: apsw.Connection, parent_key: SessionKey, *, open_only: bool = False
-) -> list[Spawn]:
+def list_spawns(db: Database, parent_key: SessionKey, *, open_only: bool = False) -> list[Spawn]:
     only = "AND state != 'over' " if open_only else ""
     sql = f"SELECT {SPAWN} FROM spawns WHERE parent_key = ? {only}ORDER BY created_at, child_key"
     return read_rows(db, "spawns", sql, (parent_key.text,), spawn_of)

@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
-import apsw
 import msgspec
 from msgspec.structs import replace
 
@@ -19,6 +18,7 @@ from crossclaw.domain.states import (
     run_state,
 )
 from crossclaw.ledger.attention import TightBudget, TroubledDelivery
+from crossclaw.ledger.database import Database
 from crossclaw.ledger.sqlite import attention
 from crossclaw.ledger.sqlite.damage import read_rows
 from crossclaw.ledger.sqlite.rows import (
@@ -78,9 +78,18 @@ _SPAWNS = (
     "s.created_at, 0, s.ended_at, NULL FROM spawns s ORDER BY s.created_at DESC LIMIT ?2"
 )
 
+# The first run of each lane, and how many there are that answer for themselves.
+_LANES = (
+    "SELECT key, own, status, run_id, since FROM (SELECT key, status, run_id, "
+    "coalesce(started_at, created_at) AS since, "
+    "row_number() OVER (PARTITION BY key ORDER BY id) AS place, "
+    "sum(CASE WHEN merged_into IS NULL THEN 1 ELSE 0 END) OVER (PARTITION BY key) AS own "
+    "FROM runs WHERE ended_at IS NULL AND key IN (SELECT value FROM json_each(?))) l WHERE place = 1"
+)
+
 
 class Scan(Protocol):
-    def __call__(self, read: Callable[[apsw.Connection], T]) -> Awaitable[T]: ...
+    def __call__(self, read: Callable[[Database], T]) -> Awaitable[T]: ...
 
 
 class SqliteWatching:
@@ -232,7 +241,7 @@ def spawn_standing(state: str, outcome: str | None) -> State:
     return end_state(ended.status, ended.error)
 
 
-def _exchanges(db: apsw.Connection, limit: int) -> list[SeenExchange]:
+def _exchanges(db: Database, limit: int) -> list[SeenExchange]:
     # By the numbers of their first runs: those are in the order of time, ids are not.
     values = (REQUEST_CHARS, limit)
     found: list[SeenExchange] = []
@@ -243,7 +252,7 @@ def _exchanges(db: apsw.Connection, limit: int) -> list[SeenExchange]:
     return [replace(each, standing=_standing(each, runs.get(each.id, []))) for each in newest]
 
 
-def _runs_of(db: apsw.Connection, exchanges: list[SeenExchange]) -> dict[str, list[Any]]:
+def _runs_of(db: Database, exchanges: list[SeenExchange]) -> dict[str, list[Any]]:
     """Status, reason and id of their runs, and whom those wait for."""
     ids = (_json([each.id for each in exchanges]),)
     runs: dict[str, list[Any]] = {}
@@ -280,7 +289,7 @@ def _seen_damaged(row: tuple[Any, ...]) -> SeenRun:
 
 
 def _page(
-    db: apsw.Connection, only: SessionFilter, order: Order, archived: bool, limit: int, offset: int
+    db: Database, only: SessionFilter, order: Order, archived: bool, limit: int, offset: int
 ) -> Page:
     clauses, values = only.clauses()
     where = f"archived_at IS {'NOT NULL' if archived else 'NULL'}{clauses}"
@@ -298,20 +307,15 @@ def _page(
     return Page(total, found)
 
 
-def _lanes(db: apsw.Connection, keys: Sequence[str]) -> dict[str, Lane]:
+def _lanes(db: Database, keys: Sequence[str]) -> dict[str, Lane]:
     wanted = (_json(keys),)
     waits: dict[Any, list[Any]] = {}
     for key, target in db.execute(
         "SELECT key, target_key FROM waits WHERE key IN (SELECT value FROM json_each(?))", wanted
     ):
         waits.setdefault(key, []).append(target)
-    # With min() in the list, SQLite takes the other columns from that same row: the lane's first.
-    rows: Iterable[Any] = db.execute(
-        "SELECT key, sum(merged_into IS NULL), min(id), status, run_id, coalesce(started_at, created_at) FROM runs "
-        "WHERE ended_at IS NULL AND key IN (SELECT value FROM json_each(?)) GROUP BY key",
-        wanted,
-    )
+    rows: Iterable[Any] = db.execute(_LANES, wanted)
     return {
         key: Lane(status, run_id, since, count - (status != "queued"), tuple(waits.get(key, ())))
-        for key, count, _first, status, run_id, since in rows
+        for key, count, status, run_id, since in rows
     }

@@ -1,8 +1,7 @@
 """The search index: words of every message, written in the transaction that stores it."""
 
-import apsw
-
 from crossclaw.domain.messages import Message, well_formed_text, words_of
+from crossclaw.ledger.database import Database
 
 # A tool may answer megabytes; the beginning is what people look for, and indexing costs time.
 WORDS_CHARS_MAX = 20_000
@@ -12,7 +11,7 @@ def indexed_words(message: Message) -> str:
     return well_formed_text(words_of(message)[:WORDS_CHARS_MAX])
 
 
-def put_words(db: apsw.Connection, rows: list[tuple[int, str]]) -> None:
+def put_words(db: Database, rows: list[tuple[int, str]]) -> None:
     db.executemany("INSERT INTO entries_words (rowid, words) VALUES (?, ?)", rows)
 
 

@@ -1,0 +1,39 @@
+"""What the rules of the ledger ask of an engine: statements in, rows out.
+
+The rules (`ledger/sqlite/*`) are written once, in SQLite's dialect. SQLite's own connection has these methods; for
+PostgreSQL `ledger/postgres` does: there a statement is sent when its rows are asked for, together with those of
+others.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol
+
+
+class Rows(Protocol):
+    """What a statement answers."""
+
+    def fetchone(self) -> Any: ...
+
+    def fetchall(self) -> Any: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+    @property
+    def get(self) -> Any:
+        """The one value of a statement that answers one; None when there is no row."""
+        ...
+
+
+class Database(Protocol):
+    @property
+    def filename(self) -> str:
+        """Names the store, in counts of what could not be read."""
+        ...
+
+    def execute(self, sql: str, values: Any = (), /) -> Rows: ...
+
+    def executemany(self, sql: str, rows: Iterable[Sequence[Any]], /) -> Any: ...
+
+    def changes(self) -> int:
+        """How many rows the last statement has changed."""
+        ...

@@ -1,0 +1,1 @@
+"""The ledger on PostgreSQL: the same rules, driven over the network."""

@@ -1,0 +1,57 @@
+"""PostgreSQL's errors end here: whoever uses the ledger knows its contract and not what is behind it."""
+
+import msgspec
+
+from crossclaw.domain.errors import StoreDamaged, StoreError, StoreFull
+
+# https://www.postgresql.org/docs/current/errcodes-appendix.html
+_FULL = ("53100",)  # disk_full
+_TRY_AGAIN = ("40001", "40P01")  # serialization_failure, deadlock_detected
+_OF_ONE_STEP = ("22", "23")  # a value that its column does not take, a constraint
+
+
+class ServerTrouble(Exception):
+    """The server refused a statement."""
+
+    def __init__(self, state: str, message: str, statement: str = "") -> None:
+        super().__init__(message)
+        self.state = state
+        self.statement = statement
+
+    @property
+    def of_one_step(self) -> bool:
+        """What is wrong with a step and not with the store."""
+        return self.state[:2] in _OF_ONE_STEP
+
+    @property
+    def may_work_again(self) -> bool:
+        return self.state in _TRY_AGAIN
+
+    @property
+    def failure(self) -> StoreError:
+        if self.state in _FULL:
+            return StoreFull(
+                "the disk of the database is full: nothing was stored; make room on it and try again"
+            )
+        return StoreError(f"the ledger could not write: {self}; nothing was stored")
+
+    @property
+    def refusal(self) -> StoreError:
+        return StoreError(f"the ledger does not take this: {self}; nothing was stored")
+
+
+class ConnectionLost(Exception):
+    """Nothing more is heard from the server on this connection."""
+
+
+READ_TROUBLE = (ServerTrouble, ConnectionLost, msgspec.MsgspecError, UnicodeDecodeError)
+
+
+def explain(error: Exception) -> StoreError:
+    if isinstance(error, ConnectionLost):
+        return StoreError(f"the database cannot be reached: {error}")
+    if isinstance(error, ServerTrouble):
+        return StoreError(f"the ledger could not be read: {error}")
+    return StoreDamaged(
+        "what the ledger has of this is damaged and cannot be read; crossclaw doctor names it"
+    )

@@ -1,0 +1,157 @@
+"""Lockstep: many handlers advance together, and what they ask flies together.
+
+A handler is a plain function that asks one thing after the other. Here each runs in a greenlet: what it writes is
+only noted, and when it looks at rows it stands still until the next flight has brought them. So the rules are the same
+lines that SQLite runs, a flight serves all that wait, and a write that nobody looks at costs no round trip.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
+
+from greenlet import getcurrent, greenlet
+
+from crossclaw.ledger.postgres.dialect import translate
+from crossclaw.ledger.postgres.errors import ConnectionLost, ServerTrouble
+from crossclaw.ledger.postgres.wire import Answer, Bound, PgWire, bound
+from crossclaw.ledger.postgres.words import query_of
+
+T = TypeVar("T")
+
+
+class FlownRows:
+    """The rows of a statement that has flown, or has still to fly."""
+
+    __slots__ = ("_answer", "_database", "_next")
+
+    def __init__(self, database: "FlyingDatabase") -> None:
+        self._database = database
+        self._answer: Answer | None = None
+        self._next = 0
+
+    def land(self, answer: Answer) -> None:
+        self._answer = answer
+
+    @property
+    def answer(self) -> Answer:
+        while self._answer is None:
+            self._database.stand_still()
+        return self._answer
+
+    def fetchone(self) -> Any:
+        rows = self.answer.rows
+        if self._next >= len(rows):
+            return None
+        self._next += 1
+        return rows[self._next - 1]
+
+    def fetchall(self) -> list[Any]:
+        rest = self.answer.rows[self._next :]
+        self._next += len(rest)
+        return rest
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.fetchall())
+
+    @property
+    def get(self) -> Any:
+        row = self.fetchone()
+        return row[0] if row is not None and len(row) == 1 else row
+
+
+class FlyingDatabase:
+    """What a rule works on: `Database` over the network."""
+
+    def __init__(self, filename: str) -> None:
+        self.filename = filename
+        self.waiting: list[tuple[Bound, FlownRows]] = []
+        self.has_written = False
+        """Whether something of it has flown that a rollback would have to undo."""
+        self._last: FlownRows | None = None
+
+    def execute(self, sql: str, values: Sequence[Any] = (), /) -> FlownRows:
+        rows = self._last = FlownRows(self)
+        statement = translate(sql)
+        if statement.searches:
+            values = (query_of(values[0]), *values[1:])
+        self.waiting.append((bound(statement, values), rows))
+        return rows
+
+    def executemany(self, sql: str, rows: Iterable[Sequence[Any]], /) -> None:
+        for values in rows:
+            self.execute(sql, values)
+
+    def changes(self) -> int:
+        return self._last.answer.changes if self._last is not None else 0
+
+    def stand_still(self) -> None:
+        """Until the next flight has landed."""
+        getcurrent().parent.switch()
+
+    def take(self) -> list[tuple[Bound, FlownRows]]:
+        taken, self.waiting = self.waiting, []
+        if not self.has_written:
+            self.has_written = any(each.statement.writes for each, _ in taken)
+        return taken
+
+
+class RuleRun(Generic[T]):
+    """A function of the rules under way."""
+
+    def __init__(self, work: Callable[[FlyingDatabase], T], filename: str) -> None:
+        self.database = FlyingDatabase(filename)
+        self.result: T | None = None
+        self.error: Exception | None = None
+        self._work = work
+        self._greenlet: greenlet | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return self._greenlet is not None and self._greenlet.dead
+
+    def advance(self) -> None:
+        """Until it looks at rows that are not there yet, or to its end."""
+        if self._greenlet is None:  # it belongs to the thread in which it begins
+            self._greenlet = greenlet(self._run)
+        self._greenlet.switch()
+
+    def fail(self, error: Exception) -> None:
+        """What it looks at cannot be had."""
+        self.database.waiting.clear()
+        if self._greenlet is None or self._greenlet.dead:
+            self.error = error
+        else:
+            self._greenlet.throw(error)
+
+    def _run(self) -> None:
+        try:
+            self.result = self._work(self.database)
+        except Exception as error:  # noqa: BLE001  told to whoever has asked
+            self.error = error
+
+
+def read_together(wire: PgWire, jobs: Sequence[RuleRun[Any]]) -> None:
+    """One flight of reads: those that are under way get on. Each is on its own, also when it fails."""
+    flying = [(job, job.database.take()) for job in jobs]
+    try:
+        fates = wire.fly([[each for each, _ in taken] for _, taken in flying])
+    except ConnectionLost as lost:
+        for job in jobs:
+            job.fail(lost)
+        raise
+    for (job, taken), fate in zip(flying, fates, strict=True):
+        if isinstance(fate, ServerTrouble):
+            job.fail(fate)
+            continue
+        for (_, rows), answer in zip(taken, fate, strict=True):
+            rows.land(answer)
+        job.advance()
+
+
+def read_alone(wire: PgWire, read: Callable[[FlyingDatabase], T], filename: str) -> T:
+    job = RuleRun(read, filename)
+    job.advance()
+    while not job.is_over:
+        read_together(wire, [job])
+    if job.error is not None:
+        raise job.error
+    return job.result  # type: ignore[return-value]  # it has ended without an error

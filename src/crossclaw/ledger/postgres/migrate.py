@@ -1,0 +1,50 @@
+"""Migrations on PostgreSQL: those of SQLite, translated. One that cannot be has a file of its own here, by the same name."""
+
+import logging
+from importlib.resources import files
+
+from crossclaw.domain.errors import StoreTooNew
+from crossclaw.ledger.postgres.dialect import schema
+from crossclaw.ledger.postgres.wire import PgWire
+from crossclaw.ledger.sqlite.migrate import MIGRATIONS, VERSION, Migration
+
+log = logging.getLogger(__name__)
+
+SCHEMA = "crossclaw"
+_VERSION_TABLE = (
+    f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}; SET search_path TO {SCHEMA}; "
+    "CREATE TABLE IF NOT EXISTS store (version BIGINT NOT NULL)"
+)
+
+
+def sql_of(migration: Migration) -> str:
+    name = f"{migration.number:04}_{migration.name}.sql"
+    own = files("crossclaw.ledger.postgres") / "migrations" / name
+    return own.read_text("utf-8") if own.is_file() else schema(migration.sql)
+
+
+def version_of(wire: PgWire) -> int:
+    """0 of a database that has no store yet."""
+    ((there,),) = wire.ask("SELECT to_regclass($1::text)::text", f"{SCHEMA}.store")
+    if there is None:
+        return 0
+    rows = wire.ask(f"SELECT version FROM {SCHEMA}.store")
+    return int(rows[0][0]) if rows else 0
+
+
+def migrate(wire: PgWire, upto: int = VERSION) -> None:
+    found = version_of(wire)
+    if found > VERSION:
+        raise StoreTooNew(
+            f"the store has version {found}, this Crossclaw knows {VERSION}: it was written by a "
+            "newer release. Upgrade Crossclaw, or name another database; nothing was changed"
+        )
+    if found == 0:
+        wire.script(_VERSION_TABLE)
+    for migration in MIGRATIONS[found:upto]:
+        if found:
+            log.info("the store is brought to version %d (%s)", migration.number, migration.name)
+        wire.script(
+            f"BEGIN; {sql_of(migration)}; DELETE FROM store; "
+            f"INSERT INTO store VALUES ({migration.number}); COMMIT"
+        )

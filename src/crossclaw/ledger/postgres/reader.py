@@ -1,0 +1,189 @@
+"""Reading on PostgreSQL: reads that wait share a flight, and what may take long has connections of its own."""
+
+import logging
+import threading
+from collections.abc import Callable
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+
+from crossclaw.domain.errors import Stopped
+from crossclaw.ledger.database import Database
+from crossclaw.ledger.postgres.errors import READ_TROUBLE, ConnectionLost, explain
+from crossclaw.ledger.postgres.lockstep import FlyingDatabase, RuleRun, read_alone, read_together
+from crossclaw.ledger.postgres.wire import PgWire
+from crossclaw.ledger.sqlite.reads import SCANS_AT_ONCE, ReadTable
+from crossclaw.ledger.writing import StepSignal, loop_poster, signal_maker
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Connect = Callable[[], PgWire]
+
+READS_TOGETHER_MAX = 256
+
+
+class _Asked:
+    """A read that somebody waits for."""
+
+    __slots__ = ("done", "job")
+
+    def __init__(self, job: RuleRun[Any], done: StepSignal) -> None:
+        self.job = job
+        self.done = done
+
+
+class SharedReader:
+    """A thread with one connection. All reads that wait advance together, a round trip for all of them."""
+
+    def __init__(self, connect: Connect, filename: str) -> None:
+        self._connect = connect
+        self._filename = filename
+        self._queue: SimpleQueue[_Asked | None] = SimpleQueue()
+        self._post = loop_poster()
+        self._done = signal_maker()
+        self._wire: PgWire | None = None
+        self._closed = False
+        self._thread = threading.Thread(target=self._serve, name="ledger reader", daemon=True)
+        self._thread.start()
+
+    async def read(self, read: Callable[[FlyingDatabase], T]) -> T:
+        if self._closed:
+            raise Stopped("the ledger is closed")
+        asked = _Asked(RuleRun(read, self._filename), self._done())
+        self._queue.put(asked)
+        await asked.done.wait()
+        if asked.job.error is not None:
+            raise asked.job.error
+        return asked.job.result  # type: ignore[no-any-return]  # the job's own type
+
+    async def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._queue.put(None)
+            await anyio.to_thread.run_sync(self._thread.join)
+
+    def _serve(self) -> None:
+        under_way: list[_Asked] = []
+        while True:
+            more = self._take(wait=not under_way)
+            if more is None:
+                break
+            for asked in more:
+                asked.job.advance()
+            under_way = self._tell_those_over([*under_way, *more])
+            if under_way:
+                self._fly(under_way)
+                under_way = self._tell_those_over(under_way)
+        for asked in under_way:
+            asked.job.fail(ConnectionLost("the ledger is closed"))
+        self._tell_those_over(under_way)
+        if self._wire is not None:
+            self._wire.close()
+
+    def _take(self, *, wait: bool) -> list[_Asked] | None:
+        """Those that wait; None when it is to close."""
+        taken: list[_Asked] = []
+        try:
+            while len(taken) < READS_TOGETHER_MAX:
+                asked = self._queue.get(block=wait and not taken)
+                if asked is None:
+                    return None
+                taken.append(asked)
+        except Empty:
+            pass
+        return taken
+
+    def _fly(self, under_way: list[_Asked]) -> None:
+        """A connection that was lost while nobody read is only noticed now: those that had begun begin anew."""
+        jobs = [asked.job for asked in under_way]
+        try:
+            if self._wire is None:
+                self._wire = self._connect()
+            read_together(self._wire, jobs)
+        except ConnectionLost as lost:
+            if self._wire is not None:
+                self._wire.close()
+                self._wire = None
+            for job in jobs:
+                if not job.is_over:
+                    job.fail(lost)
+
+    def _tell_those_over(self, under_way: list[_Asked]) -> list[_Asked]:
+        over = [asked for asked in under_way if asked.job.is_over]
+        if over:
+            self._post(partial(_tell, over))
+        return [asked for asked in under_way if not asked.job.is_over]
+
+
+def _tell(over: list[_Asked]) -> None:
+    for asked in over:
+        asked.done.set()
+
+
+class PostgresReads(ReadTable):
+    def __init__(self, connect: Connect, filename: str, *, inline: bool) -> None:
+        self._connect_reader = connect
+        self._filename = filename
+        self._inline_wire = connect() if inline else None
+        self._reader = None if inline else SharedReader(connect, filename)
+        self._scanners: list[PgWire] = []
+        self._scans = anyio.CapacityLimiter(SCANS_AT_ONCE)
+
+    async def look(self, read: Callable[..., T], args: tuple[Any, ...], named: dict[str, Any]) -> T:
+        try:
+            return await self._look(lambda db: read(db, *args, **named))
+        except READ_TROUBLE as error:
+            raise explain(error) from error
+
+    async def _look(self, read: Callable[[Database], T]) -> T:
+        if self._reader is None:
+            await anyio.lowlevel.checkpoint()
+            return self._read_inline(read)
+        try:
+            return await self._reader.read(read)
+        except ConnectionLost:  # it may have been lost long ago: once more, on another one
+            return await self._reader.read(read)
+
+    def _read_inline(self, read: Callable[[Database], T]) -> T:
+        assert self._inline_wire is not None
+        try:
+            return read_alone(self._inline_wire, read, self._filename)
+        except ConnectionLost:
+            self._inline_wire.close()
+            self._inline_wire = self._connect_reader()
+            return read_alone(self._inline_wire, read, self._filename)
+
+    async def scan(self, read: Callable[[Database], T]) -> T:
+        try:
+            if self._reader is None:
+                return await self._look(read)
+            async with self._scans:
+                return await anyio.to_thread.run_sync(self._scan, read)
+        except READ_TROUBLE as error:
+            raise explain(error) from error
+
+    def _scan(self, read: Callable[[Database], T]) -> T:
+        try:
+            wire = self._scanners.pop()
+        except IndexError:
+            wire = self._connect_reader()
+        try:
+            found = read_alone(wire, read, self._filename)
+        except ConnectionLost:
+            wire.close()
+            wire = self._connect_reader()
+            found = read_alone(wire, read, self._filename)
+        finally:
+            self._scanners.append(wire)
+        return found
+
+    async def close_readers(self) -> None:
+        if self._reader is not None:
+            await self._reader.close()
+        for wire in (*self._scanners, *([self._inline_wire] if self._inline_wire else [])):
+            wire.close()

@@ -1,0 +1,112 @@
+"""Sharing: which steps may advance side by side, and which wait for each other.
+
+Steps of one transaction that touch the same session (or run, or key) go one after the other, in the order in which
+they came; all others together. What an operation touches is said here. One that is not named here, or whose run is
+not known, goes alone: that is always right, and only slower.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from crossclaw.ledger import operations as ops
+from crossclaw.ledger.media import KeepMedia
+from crossclaw.ledger.writing import WriterStep
+
+RUNS_KNOWN_MAX = 20_000  # runs under way and those just ended
+
+Touched = Iterable[str] | None
+"""Names of what is touched; None: whatever there is."""
+
+
+class Sharing:
+    def __init__(self) -> None:
+        self._key_of_run: OrderedDict[str, str] = OrderedDict()
+
+    def learn(self, step: WriterStep) -> None:
+        """Runs that were claimed: what they write comes next."""
+        for result in step.results:
+            if isinstance(result, ops.Claimed):
+                self._know(result.run.run_id, result.run.key.text)
+
+    def _know(self, run_id: str, key: str) -> None:
+        self._key_of_run[run_id] = key
+        if len(self._key_of_run) > RUNS_KNOWN_MAX:
+            self._key_of_run.popitem(last=False)
+
+    def rounds(self, steps: Sequence[WriterStep]) -> list[list[WriterStep]]:
+        """The steps in groups whose members share nothing, in their order."""
+        rounds: list[list[WriterStep]] = []
+        after: dict[str, int] = {}
+        floor = 0
+        for step in steps:
+            touched = self._touched(step)
+            if touched is None:
+                rounds.append([step])
+                floor = len(rounds)
+                continue
+            place = max((after.get(name, 0) for name in touched), default=0)
+            place = max(place, floor)
+            if place == len(rounds):
+                rounds.append([])
+            rounds[place].append(step)
+            after.update(dict.fromkeys(touched, place + 1))
+        return rounds
+
+    def _touched(self, step: WriterStep) -> set[str] | None:
+        names: set[str] = set()
+        submitted = {
+            op.new.run_id: op.new.key.text for op in step.ops if isinstance(op, ops.Submit)
+        }
+        for op in step.ops:
+            say = _TOUCHED.get(type(op))
+            if say is not None:
+                names.update(say(op))
+                continue
+            run_id = _run_of(op)
+            key = submitted.get(run_id) or self._key_of_run.get(run_id)
+            if key is None:
+                return None
+            names.add(key)
+        return names
+
+
+def _run_of(op: Any) -> str:
+    """The run that an operation works on and nothing else; none of those that others may depend on."""
+    if isinstance(op, ops.Append | ops.EndRun | ops.Join | ops.StartTool | ops.ReleaseRun):
+        return op.fence.run_id
+    return op.run_id if isinstance(op, ops.EndOpenRun) else ""
+
+
+def _submit(op: ops.Submit) -> Iterable[str]:
+    yield op.new.key.text
+    yield f"run:{op.new.run_id}"
+    if op.new.cause.chain:
+        yield f"root:{op.new.cause.chain[0]}"
+    if op.dedupe is not None:
+        yield f"dedupe:{op.dedupe.scope}:{op.dedupe.key}"
+
+
+def _exchange(op: ops.PutExchange | ops.SetExchange) -> Iterable[str]:
+    x = op.exchange
+    return {x.requester_key or "", x.target_key, f"exchange:{x.exchange_id}", f"root:{x.root}"}
+
+
+def _spawn(op: ops.PutSpawn | ops.SetSpawn) -> Iterable[str]:
+    x = op.spawn
+    return {x.parent_key, x.child_key, f"run:{x.run_id}", f"root:{x.root or x.run_id}"}
+
+
+_TOUCHED: dict[type, Callable[[Any], Iterable[str]]] = {
+    ops.EnsureSession: lambda op: [op.new.key.text, f"session:{op.new.session_id}"],
+    ops.Submit: _submit,
+    ops.Claim: lambda op: [op.key.text],
+    ops.Inject: lambda op: [op.key.text],
+    ops.PutExchange: _exchange,
+    ops.SetExchange: _exchange,
+    ops.PutSpawn: _spawn,
+    ops.SetSpawn: _spawn,
+    ops.PutDelivery: lambda op: [op.new.key.text, f"delivery:{op.new.delivery_key}"],
+    ops.Audit: lambda op: [],
+    KeepMedia: lambda op: [],  # one statement, which stores what is not there
+}

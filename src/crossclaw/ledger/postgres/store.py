@@ -1,0 +1,133 @@
+"""Opening a store on PostgreSQL: the address, the server's version, the lock of the one gateway that writes."""
+
+import time
+from urllib.parse import urlsplit
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from crossclaw.domain.errors import StoreError, StoreLocked
+from crossclaw.ledger.postgres.errors import ConnectionLost, ServerTrouble
+from crossclaw.ledger.postgres.migrate import SCHEMA, migrate
+from crossclaw.ledger.postgres.wire import PgWire
+
+SERVER_VERSION_MIN = 14  # pipelines, and the fate of a transaction by its number
+LOCK_PATIENCE_S = 2.0  # until the server has noticed that a gateway was killed
+LOCK = 0x63726F7373636C61  # "crosscla", for pg_advisory_lock
+
+# A server that is gone without a word is noticed within some fifteen seconds.
+DEFAULTS = {
+    "application_name": "crossclaw",
+    "connect_timeout": "5",
+    "keepalives_idle": "5",
+    "keepalives_interval": "3",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "15000",
+    "client_encoding": "UTF8",
+}
+_SETTINGS = f"SET search_path TO {SCHEMA}; SET jit TO off; SET statement_timeout TO 0"
+# A gateway that is cut off in the middle of a transaction must not hold its rows for ever.
+_WRITES = "SET idle_in_transaction_session_timeout TO 10000"
+_DURABLE = (
+    "SELECT set_config('synchronous_commit', 'on', false) "
+    "WHERE current_setting('synchronous_commit') IN ('off', 'local')"
+)
+
+
+class DatabaseAddress:
+    """A database: where it is, and how it is named without its password."""
+
+    def __init__(self, url: str) -> None:
+        self.shown = shown(url)
+        try:
+            given = conninfo_to_dict(url)
+        except psycopg.Error as error:
+            raise StoreError(f"ledger.url is no address of PostgreSQL: {error}") from error
+        if not given.get("dbname"):
+            raise StoreError(
+                "ledger.url names no database: write it as postgresql://user:password@host:5432/crossclaw"
+            )
+        self.conninfo = make_conninfo("", **{**DEFAULTS, **given})
+
+    def connect(self) -> PgWire:
+        wire = PgWire(self.conninfo)
+        wire.script(_SETTINGS)
+        return wire
+
+    def connect_reader(self) -> PgWire:
+        wire = self.connect()
+        wire.script("SET default_transaction_read_only TO on")
+        return wire
+
+    def connect_writer(self) -> PgWire:
+        """With the lock: while it is held, nobody else writes."""
+        wire = self.connect()
+        try:
+            wire.script(_WRITES)
+            wire.ask(_DURABLE)
+            self._lock(wire)
+        except BaseException:
+            wire.close()
+            raise
+        return wire
+
+    def _lock(self, wire: PgWire) -> None:
+        """The server gives it back however the process ends."""
+        until = time.monotonic() + LOCK_PATIENCE_S
+        while wire.ask("SELECT pg_try_advisory_lock($1::bigint)", LOCK) != [(True,)]:
+            if time.monotonic() > until:
+                raise StoreLocked(
+                    f"another gateway is using the database {self.shown}; stop it first, or name "
+                    "another database"
+                )
+            time.sleep(0.05)
+
+    def prepare(self) -> PgWire:
+        """A connection that may write, to a server that can hold a store and has its tables."""
+        try:
+            wire = self.connect_writer()
+        except ConnectionLost as lost:
+            raise StoreError(
+                f"the database {self.shown} cannot be reached: {lost}. Is the server running, and are "
+                "the user and the password in ledger.url right?"
+            ) from lost
+        try:
+            _refuse_unfit(wire, self.shown)
+            migrate(wire)
+        except ServerTrouble as trouble:
+            wire.close()
+            raise StoreError(
+                f"the store in {self.shown} cannot be opened: {trouble}. The user needs the right to "
+                f"create the schema {SCHEMA} in this database, or to own it"
+            ) from trouble
+        except BaseException:
+            wire.close()
+            raise
+        return wire
+
+
+def _refuse_unfit(wire: PgWire, name: str) -> None:
+    version = wire.server_version // 10_000
+    if version < SERVER_VERSION_MIN:
+        raise StoreError(
+            f"the server of {name} is PostgreSQL {version}; Crossclaw needs {SERVER_VERSION_MIN} or newer"
+        )
+    ((standby, read_only, encoding),) = wire.ask(
+        "SELECT pg_is_in_recovery(), current_setting('transaction_read_only'), "
+        "current_setting('server_encoding')"
+    )
+    if standby or read_only == "on":
+        why = "it is a standby" if standby else "default_transaction_read_only is on"
+        raise StoreError(f"the database {name} can only be read ({why}); name the primary server")
+    if encoding != "UTF8":
+        raise StoreError(f"the database {name} is encoded as {encoding}; create it with UTF8")
+
+
+def shown(url: str) -> str:
+    """Without its password, for people and logs."""
+    try:
+        parts = urlsplit(url)
+        port = f":{parts.port}" if parts.port else ""
+        return f"{parts.hostname or 'localhost'}{port}{parts.path}"
+    except ValueError:
+        return "of ledger.url"

@@ -1,0 +1,238 @@
+"""The wire: one connection in libpq's pipeline mode. Many statements fly together and answer in one round trip."""
+
+import logging
+import select
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import psycopg
+from psycopg import pq
+
+from crossclaw.ledger.postgres.dialect import PgStatement
+from crossclaw.ledger.postgres.errors import ConnectionLost, ServerTrouble
+
+log = logging.getLogger(__name__)
+
+PREPARED_MAX = 1_000  # the rules have some hundreds; beyond, a text is sent whole each time
+
+# PostgreSQL stores every text but one with a NUL in it. U+FFFF is no character, and so stands for the mark.
+_MARK, _MARK_BYTES = "\uffff", "\uffff".encode()
+
+
+class Bound(NamedTuple):
+    """A statement with its values, ready to be sent."""
+
+    statement: PgStatement
+    data: list[bytes | None] | None = None
+    formats: list[int] | None = None
+
+
+class Answer(NamedTuple):
+    rows: list[tuple[Any, ...]]
+    changes: int
+
+
+Group = Sequence[Bound]
+Fate = list[Answer] | ServerTrouble
+
+
+class PgWire:
+    """Blocks whoever uses it: it belongs to a thread."""
+
+    def __init__(self, conninfo: str) -> None:
+        connection = pq.PGconn.connect(conninfo.encode())
+        if connection.status != pq.ConnStatus.OK:
+            words = _text(connection.error_message)
+            connection.finish()
+            raise ConnectionLost(words)
+        self._connection = connection
+        self._names: dict[bytes, bytes] = {}
+        connection.notice_handler = _log_notice
+        connection.nonblocking = 1
+
+    @property
+    def server_version(self) -> int:
+        return self._connection.server_version
+
+    @property
+    def is_open(self) -> bool:
+        return self._connection.status == pq.ConnStatus.OK
+
+    @property
+    def descriptor(self) -> int:
+        return self._connection.socket
+
+    def close(self) -> None:
+        self._connection.finish()
+
+    def script(self, sql: str) -> None:
+        """Several statements in a text, without values: what opening and migrating need."""
+        if self._connection.pipeline_status:
+            self._connection.exit_pipeline_mode()
+        self._connection.send_query(sql.encode())
+        self._send()
+        _, trouble = self._collect()
+        if trouble is not None:
+            raise trouble
+
+    def ask(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """One statement alone, in PostgreSQL's own words."""
+        (fate,) = self.fly([[bound(PgStatement(sql.encode(), writes=True), values)]])
+        if isinstance(fate, ServerTrouble):
+            raise fate
+        return fate[0].rows
+
+    def fly(self, groups: Sequence[Group]) -> list[Fate]:
+        """All of it in one round trip. A group that fails takes no other with it, unless they share a transaction."""
+        connection = self._connection
+        try:
+            if not connection.pipeline_status:
+                connection.enter_pipeline_mode()
+            expected = [self._send_group(group) for group in groups]
+            self._send()
+            return [
+                self._receive(group, said) for group, said in zip(groups, expected, strict=True)
+            ]
+        except psycopg.Error as error:  # libpq itself: only a broken connection brings it about
+            raise ConnectionLost(_text(self._connection.error_message) or str(error)) from error
+
+    def _send_group(self, group: Group) -> list[bool]:
+        """What will be answered: whether each answer is one of a statement, or of its preparation."""
+        connection, expected = self._connection, []
+        for statement, data, formats in group:
+            name = self._names.get(statement.sql)
+            if name is None and len(self._names) >= PREPARED_MAX:
+                connection.send_query_params(statement.sql, data, None, formats, 0)
+                expected.append(True)
+                continue
+            if name is None:
+                name = self._names[statement.sql] = b"s%d" % len(self._names)
+                connection.send_prepare(name, statement.sql)
+                expected.append(False)
+            connection.send_query_prepared(name, data, formats, 0)
+            expected.append(True)
+        connection.pipeline_sync()
+        return expected
+
+    def _send(self) -> None:
+        """Never waits for the server without listening to it: both sides may have megabytes to say."""
+        connection = self._connection
+        while connection.flush():
+            readable, _, _ = select.select([connection.socket], [connection.socket], [])
+            if readable:
+                connection.consume_input()
+
+    def _receive(self, group: Group, expected: list[bool]) -> Fate:
+        answers: list[Answer] = []
+        trouble: ServerTrouble | None = None
+        for is_statement in expected:
+            at = len(answers)
+            answer, error = self._collect()
+            if error is not None and trouble is None:
+                trouble = ServerTrouble(error.state, str(error), group[at].statement.sql.decode())
+            if trouble is not None and not is_statement:
+                self._names.pop(group[at].statement.sql, None)  # it was not prepared
+            if is_statement:
+                answers.append(answer)
+        sync = self._connection.get_result()
+        if sync is None or sync.status != pq.ExecStatus.PIPELINE_SYNC:
+            raise ConnectionLost(_text(self._connection.error_message) or "the pipeline broke")
+        return answers if trouble is None else trouble
+
+    def _collect(self) -> tuple[Answer, ServerTrouble | None]:
+        """All results up to the mark that ends a statement."""
+        answer, trouble = Answer([], 0), None
+        while (result := self._connection.get_result()) is not None:
+            status = result.status
+            if status == pq.ExecStatus.TUPLES_OK:
+                answer = Answer(_rows(result), result.ntuples)
+            elif status == pq.ExecStatus.COMMAND_OK:
+                answer = Answer([], result.command_tuples or 0)
+            elif status == pq.ExecStatus.FATAL_ERROR and trouble is None:
+                trouble = self._trouble(result)
+        return answer, trouble
+
+    def _trouble(self, result: Any) -> ServerTrouble:
+        state = _text(result.error_field(pq.DiagnosticField.SQLSTATE))
+        if not self.is_open or not state or (state[:2] in ("08", "57") and state != "57014"):
+            raise ConnectionLost(_text(result.error_message))
+        said = _text(result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY))
+        return ServerTrouble(state, said)
+
+    def notifications(self) -> list[str]:
+        """What was said on the channels that this connection listens to, since the last look."""
+        self._connection.consume_input()
+        heard = []
+        while (said := self._connection.notifies()) is not None:
+            heard.append(_text(said.extra))
+        return heard
+
+
+def _rows(result: Any) -> list[tuple[Any, ...]]:
+    get, columns = result.get_value, range(result.nfields)
+    made = [_DECODERS.get(result.ftype(column), _decode_text) for column in columns]
+    return [
+        tuple(
+            None if (value := get(row, column)) is None else made[column](value)
+            for column in columns
+        )
+        for row in range(result.ntuples)
+    ]
+
+
+def _decode_text(value: bytes) -> str:
+    text = value.decode()
+    if _MARK_BYTES in value:
+        return text.replace(_MARK + "0", "\0").replace(_MARK + "1", _MARK)
+    return text
+
+
+def _decode_bytes(value: bytes) -> bytes:
+    return bytes.fromhex(value[2:].decode())
+
+
+def _decode_numeric(value: bytes) -> int | float:
+    return float(value) if b"." in value else int(value)
+
+
+_DECODERS: dict[int, Callable[[bytes], Any]] = {
+    16: lambda value: value == b"t",
+    17: _decode_bytes,
+    20: int,
+    21: int,
+    23: int,
+    700: float,
+    701: float,
+    1700: _decode_numeric,
+}
+
+
+def bound(statement: PgStatement, values: Sequence[Any]) -> Bound:
+    """Raises what is wrong with a value at once, and not when it flies together with those of others."""
+    if not values:
+        return Bound(statement)
+    data = [_encode(value) for value in values]
+    return Bound(statement, data, [1 if isinstance(value, bytes) else 0 for value in values])
+
+
+def _encode(value: Any) -> bytes | None:
+    if isinstance(value, str):
+        if "\0" in value or _MARK in value:
+            value = value.replace(_MARK, _MARK + "1").replace("\0", _MARK + "0")
+        data: bytes = value.encode()
+        return data
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, bool):
+        return b"1" if value else b"0"
+    if isinstance(value, int | float):
+        return repr(value).encode()
+    raise TypeError(f"a {type(value).__name__} cannot be stored")
+
+
+def _text(value: bytes | None) -> str:
+    return value.decode("utf-8", "replace").strip() if value else ""
+
+
+def _log_notice(result: Any) -> None:
+    log.debug("postgresql: %s", _text(result.error_message))

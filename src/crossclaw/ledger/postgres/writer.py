@@ -1,0 +1,307 @@
+"""The writer on PostgreSQL: one connection, many waiting steps, one transaction, a round trip for all that wait.
+
+Steps that share nothing advance in lockstep. When one of them cannot be stored after it has written something, all
+is rolled back, and the steps go one by one, each behind a savepoint of its own: what fails then fails alone.
+
+A commit that was cut off has happened or not, and the server knows: its transaction has a number, by which it is
+asked for as soon as it can be reached again.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from crossclaw.domain.errors import StoreError
+from crossclaw.ledger.postgres.dialect import PgStatement
+from crossclaw.ledger.postgres.errors import ConnectionLost, ServerTrouble
+from crossclaw.ledger.postgres.lockstep import FlownRows, FlyingDatabase, RuleRun
+from crossclaw.ledger.postgres.sharing import Sharing
+from crossclaw.ledger.postgres.wire import Bound, PgWire
+from crossclaw.ledger.postgres.words import vector_of
+from crossclaw.ledger.sqlite.writer import Handle, Transaction
+from crossclaw.ledger.writing import WriterStep
+
+log = logging.getLogger(__name__)
+
+PATIENCE_S = 8.0  # a server that restarts is back by then, and nobody has noticed
+FATE_PATIENCE_S = 60.0  # nobody may be told "nothing was stored" before it is known
+PAUSE_S = 0.1
+TRIES_MAX = 5  # of a transaction that the server has ended for the sake of another one
+
+_WORDS = "INSERT INTO entries_words (id, words) VALUES (?, ?::tsvector)"
+_WORDS_OF = (
+    "INSERT INTO entries_words (id, words) "
+    "SELECT id, ?::tsvector FROM entries WHERE session_id = ? AND seq = ?"
+)
+_NUMBERS = (
+    "SELECT setval(pg_get_serial_sequence('entries', 'id'), "
+    "nextval(pg_get_serial_sequence('entries', 'id')) + ? - 1) - ? + 1"
+)
+
+
+class PostgresTransaction(Transaction):
+    """A step's. Nothing has to wait for its end: a write that nobody looks at costs no round trip."""
+
+    def index(self, session_id: str, seq: int, words: str) -> None:
+        self.db.execute(_WORDS_OF, (vector_of(words), session_id, seq))
+
+    def numbers_for(self, count: int) -> int:
+        first: int = self.get(_NUMBERS, (count, count))[0]
+        return first
+
+    def index_numbered(self) -> None:
+        for number, words in self.words:
+            self.db.execute(_WORDS, (number, vector_of(words)))
+
+
+class _Done(NamedTuple):
+    results: list[Any]
+    appended: set[str]
+
+
+def _command(sql: bytes) -> Bound:
+    return Bound(PgStatement(sql, writes=False))
+
+
+_BEGIN, _COMMIT = _command(b"BEGIN"), _command(b"COMMIT")
+_NUMBER = _command(b"SELECT pg_current_xact_id()::text")
+_SAVE, _UNDO, _KEEP = (
+    _command(b"SAVEPOINT step"),
+    _command(b"ROLLBACK TO SAVEPOINT step"),
+    _command(b"RELEASE SAVEPOINT step"),
+)
+
+
+class NotTogether(Exception):
+    """A step that has written something cannot be stored: the others go without it."""
+
+
+class CommitLost(Exception):
+    """The connection was cut while the commit was on its way."""
+
+    def __init__(self, number: str) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class BatchTransaction:
+    """One transaction on the server, from its first flight to its commit."""
+
+    def __init__(self, wire: PgWire) -> None:
+        self._wire = wire
+        self._number = FlownRows(FlyingDatabase(""))
+        self._ready: list[tuple[Bound, FlownRows | None]] = [
+            (_BEGIN, None),
+            (_NUMBER, self._number),
+        ]
+        self._is_known = False
+
+    def run_together(self, jobs: Sequence[RuleRun[Any]]) -> None:
+        """To the end of all; what they have still to write flies with whatever flies next."""
+        for job in jobs:
+            job.advance()
+        while True:
+            for job in jobs:
+                if job.error is not None:
+                    _drop(job)
+            under_way = [job for job in jobs if not job.is_over]
+            if not under_way:
+                break
+            self._fly(self._waiting(jobs))
+            for job in under_way:
+                job.advance()
+        self._ready += self._waiting(jobs)
+
+    def run_alone(self, job: RuleRun[Any]) -> None:
+        """Whatever is wrong with it is its own."""
+        self._ready.append((_SAVE, None))
+        job.advance()
+        try:
+            while not job.is_over:
+                self._fly(self._waiting([job]))
+                job.advance()
+            if job.error is None:
+                self._fly(self._waiting([job]))
+        except ServerTrouble as trouble:
+            if not trouble.of_one_step:
+                raise
+            job.fail(trouble.refusal)
+        job.database.waiting.clear()
+        self._ready.append((_UNDO if job.error is not None else _KEEP, None))
+
+    def _waiting(self, jobs: Sequence[RuleRun[Any]]) -> list[tuple[Bound, FlownRows | None]]:
+        return [each for job in jobs for each in job.database.take()]
+
+    def _fly(self, statements: list[tuple[Bound, FlownRows | None]]) -> None:
+        flying, self._ready = self._ready + statements, []
+        if not flying:
+            return
+        (fate,) = self._wire.fly([[each for each, _ in flying]])
+        if isinstance(fate, ServerTrouble):
+            raise fate
+        for (_, rows), answer in zip(flying, fate, strict=True):
+            if rows is not None:
+                rows.land(answer)
+        self._is_known = True
+
+    def commit(self) -> None:
+        if not self._is_known:
+            self._fly([])
+        number = str(self._number.get)
+        try:
+            self._fly([(_COMMIT, None)])
+        except ConnectionLost as lost:
+            raise CommitLost(number) from lost
+
+    def roll_back(self) -> None:
+        self._ready = []
+        if self._is_known or self._wire.is_open:
+            self._wire.fly([[_command(b"ROLLBACK")]])
+
+
+def _drop(job: RuleRun[Any]) -> None:
+    """A step that was refused: nothing of it has flown, or the others begin anew without it."""
+    if job.database.has_written:
+        raise NotTogether
+    job.database.waiting.clear()
+
+
+class PostgresWriter:
+    """Keeps a connection that may write, and gets another one when it is lost."""
+
+    def __init__(
+        self,
+        connect: Callable[[], PgWire],
+        handlers: dict[type, Handle],
+        filename: str,
+        wire: PgWire | None = None,
+    ) -> None:
+        self._connect = connect
+        self._handlers = handlers
+        self._filename = filename
+        self._sharing = Sharing()
+        self._wire = wire
+        self._lost_at: float | None = None
+
+    def run(self, steps: Sequence[WriterStep]) -> set[str]:
+        try:
+            return self._stored(steps)
+        except ServerTrouble as trouble:
+            return _fail(steps, trouble.failure)
+        except ConnectionLost as lost:
+            return _fail(
+                steps,
+                StoreError(f"the database cannot be reached: {lost}; nothing was stored"),
+            )
+        except (
+            StoreError
+        ) as error:  # another gateway has it, or nobody knows what became of a commit
+            return _fail(steps, error)
+
+    def close(self) -> None:
+        if self._wire is not None:
+            self._wire.close()
+
+    def _stored(self, steps: Sequence[WriterStep]) -> set[str]:
+        together, tries = True, 0
+        while True:
+            try:
+                return self._attempt(self._connected(), steps, together=together)
+            except NotTogether:
+                together = False
+            except ServerTrouble as trouble:
+                tries += 1
+                if together and trouble.of_one_step:
+                    together = False
+                elif not trouble.may_work_again or tries >= TRIES_MAX:
+                    raise
+            except CommitLost as lost:
+                self._lose()
+                if self._has_committed(lost.number):
+                    return self._appended
+            except ConnectionLost as lost:
+                self._lose()
+                log.warning("the database was lost and is looked for again: %s", lost)
+
+    def _attempt(self, wire: PgWire, steps: Sequence[WriterStep], *, together: bool) -> set[str]:
+        transaction = BatchTransaction(wire)
+        self._appended: set[str] = set()
+        jobs: list[tuple[WriterStep, RuleRun[_Done]]] = []
+        rounds = self._sharing.rounds(steps) if together else [[step] for step in steps]
+        try:
+            for each in rounds:
+                made = [(step, self._job(step)) for step in each]
+                jobs += made
+                if together:
+                    transaction.run_together([job for _, job in made])
+                else:
+                    transaction.run_alone(made[0][1])
+            self._take_answers(jobs)
+            transaction.commit()
+        except (ServerTrouble, NotTogether):
+            transaction.roll_back()
+            raise
+        for step in steps:
+            self._sharing.learn(step)
+        return self._appended
+
+    def _take_answers(self, jobs: Sequence[tuple[WriterStep, RuleRun[_Done]]]) -> None:
+        for step, job in jobs:
+            step.error, step.results = job.error, []
+            if job.result is not None and job.error is None:
+                step.results = job.result.results
+                self._appended |= job.result.appended
+
+    def _job(self, step: WriterStep) -> RuleRun[_Done]:
+        def work(database: FlyingDatabase) -> _Done:
+            transaction = PostgresTransaction(database)
+            results = [self._handlers[type(op)](transaction, op) for op in step.ops]
+            transaction.index_numbered()
+            return _Done(results, transaction.appended)
+
+        return RuleRun(work, self._filename)
+
+    # ── the connection ─────────────────────────────────────────────────────────────────────────
+
+    def _lose(self) -> None:
+        if self._wire is not None:
+            self._wire.close()
+            self._wire = None
+        if self._lost_at is None:
+            self._lost_at = time.monotonic()
+
+    def _connected(self, patience_s: float = PATIENCE_S) -> PgWire:
+        while self._wire is None:
+            try:
+                self._wire = self._connect()
+            except (ConnectionLost, StoreError):
+                began = self._lost_at or time.monotonic()
+                if time.monotonic() - began > patience_s:
+                    raise
+                time.sleep(PAUSE_S)
+        self._lost_at = None
+        return self._wire
+
+    def _has_committed(self, number: str) -> bool:
+        """What became of a commit whose answer was cut off. The lock of the store is ours again before it is asked, so
+        the connection that sent it has ended."""
+        try:
+            wire = self._connected(FATE_PATIENCE_S)
+            while True:
+                ((status,),) = wire.ask("SELECT pg_xact_status($1::text::xid8)", number)
+                if status != "in progress":
+                    log.warning("a commit was cut off: the database says it was %s", status)
+                    return bool(status == "committed")
+                time.sleep(PAUSE_S)
+        except (ConnectionLost, ServerTrouble, StoreError) as error:
+            raise StoreError(
+                "the connection to the database was lost during a commit, and it has not come back: nobody "
+                f"knows yet whether this was stored ({error})"
+            ) from error
+
+
+def _fail(steps: Sequence[WriterStep], error: StoreError) -> set[str]:
+    for step in steps:
+        step.error, step.results = error, []
+    return set()

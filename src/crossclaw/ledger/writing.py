@@ -1,0 +1,190 @@
+"""Writing: many waiting steps, one transaction, whatever the engine.
+
+Steps queue up while the store works; the next transaction takes them all. A caller is told after the commit.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, Protocol
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+
+from crossclaw.domain.errors import Busy, Stopped
+from crossclaw.ledger.operations import Op
+
+log = logging.getLogger(__name__)
+
+BATCH_STEPS_MAX = 256  # one transaction stays under some 20 ms, so nobody waits long for the disk
+QUEUE_STEPS_MAX = (
+    20_000  # at 10,000 steps/s two seconds of work; beyond that callers must slow down
+)
+
+Told = Callable[[set[str]], None]
+
+
+class StepSignal(Protocol):
+    """How a caller waits for its step, and how it is told."""
+
+    def set(self) -> None: ...
+
+    async def wait(self) -> None: ...
+
+
+class _Future:
+    """An event on asyncio, at a third of the price of anyio's; every step needs one."""
+
+    __slots__ = ("_future",)
+
+    def __init__(self, loop: Any) -> None:
+        self._future = loop.create_future()
+
+    def set(self) -> None:
+        if not self._future.done():  # whoever waited may have been cancelled
+            self._future.set_result(None)
+
+    async def wait(self) -> None:
+        await self._future
+
+
+class WriterStep:
+    """A caller's operations, and where its answer goes."""
+
+    __slots__ = ("done", "error", "ops", "results")
+
+    def __init__(self, ops: Sequence[Op[Any]], done: StepSignal) -> None:
+        self.ops = ops
+        self.done = done
+        self.results: list[Any] = []
+        self.error: Exception | None = None
+
+
+class BatchWriter(Protocol):
+    """An engine's part: it works in whatever thread it is called from, one call at a time."""
+
+    def run(self, steps: Sequence[WriterStep]) -> set[str]:
+        """One transaction for all these steps. Answers the session ids that got entries. What is raised here ends
+        the process."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class InlineWriter:
+    """Each step is its own transaction, at once, in the caller's task: for virtual time, where a
+    pending thread would look like idleness."""
+
+    def __init__(self, engine: BatchWriter, told: Told) -> None:
+        self._engine, self._told = engine, told
+
+    async def commit(self, ops: Sequence[Op[Any]]) -> list[Any]:
+        await anyio.lowlevel.checkpoint()
+        step = WriterStep(ops, anyio.Event())
+        appended = self._engine.run([step])
+        if appended:
+            self._told(appended)
+        if step.error is not None:
+            raise step.error
+        return step.results
+
+    async def close(self) -> None:
+        self._engine.close()
+
+
+class ThreadWriter:
+    """The real one: a thread of its own, group commit, answers posted back once a batch."""
+
+    def __init__(self, engine: BatchWriter, told: Told) -> None:
+        self._engine, self._told = engine, told
+        self._queue: SimpleQueue[WriterStep | None] = SimpleQueue()
+        self._post = loop_poster()
+        self._done = signal_maker()
+        self._closed = False
+        self._thread = threading.Thread(target=self._serve, name="ledger writer", daemon=True)
+        self._thread.start()
+
+    async def commit(self, ops: Sequence[Op[Any]]) -> list[Any]:
+        if self._closed:
+            raise Stopped("the ledger is closed")
+        if self._queue.qsize() >= QUEUE_STEPS_MAX:
+            raise Busy("the ledger has too much to write; try again in a moment")
+        step = WriterStep(ops, self._done())
+        self._queue.put(step)
+        await step.done.wait()
+        if step.error is not None:
+            raise step.error
+        return step.results
+
+    async def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._queue.put(None)
+            await anyio.to_thread.run_sync(self._thread.join)
+
+    def _serve(self) -> None:
+        try:
+            while steps := self._take():
+                try:
+                    appended = self._engine.run(steps)
+                except BaseException:
+                    self._post(_Telling(steps, set(), self._told))
+                    raise
+                self._post(_Telling(steps, appended, self._told))
+            self._engine.close()
+        except BaseException:
+            # Without its writer the house would accept what it cannot keep. The next start recovers.
+            log.critical("the ledger's writer failed; the gateway ends now", exc_info=True)
+            os._exit(70)
+
+    def _take(self) -> list[WriterStep]:
+        """The waiting steps, at least one; none when closed."""
+        first = self._queue.get()
+        if first is None:
+            return []
+        steps = [first]
+        while len(steps) < BATCH_STEPS_MAX and not self._queue.empty():
+            step = self._queue.get()
+            if step is None:
+                self._queue.put(None)
+                break
+            steps.append(step)
+        return steps
+
+
+class _Telling:
+    """Runs in the event loop after a commit: wakes the callers, then tells of the new entries."""
+
+    __slots__ = ("_appended", "_steps", "_told")
+
+    def __init__(self, steps: Sequence[WriterStep], appended: set[str], told: Told) -> None:
+        self._steps, self._appended, self._told = steps, appended, told
+
+    def __call__(self) -> None:
+        for step in self._steps:
+            step.done.set()
+        if self._appended:
+            self._told(self._appended)
+
+
+def signal_maker() -> Callable[[], StepSignal]:
+    loop: Any = anyio.lowlevel.current_token().native_token
+    return partial(_Future, loop) if hasattr(loop, "create_future") else anyio.Event
+
+
+def loop_poster() -> Callable[[Callable[[], None]], None]:
+    """How another thread hands a callable to this event loop, on asyncio and on trio."""
+    loop: Any = anyio.lowlevel.current_token().native_token
+    call_soon = getattr(loop, "call_soon_threadsafe", None) or loop.run_sync_soon
+
+    def post(callback: Callable[[], None]) -> None:
+        try:
+            call_soon(callback)
+        except RuntimeError:
+            log.debug("the event loop has ended before the ledger's last answer")
+
+    return post
