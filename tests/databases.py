@@ -14,10 +14,11 @@ from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.postgres.errors import ServerTrouble
 from crossclaw.ledger.postgres.migrate import SCHEMA, migrate
 from crossclaw.ledger.postgres.wire import PgWire
+from crossclaw.ledger.sqlite.migrate import VERSION
 
 SERVER = os.environ.get("CROSSCLAW_CLUSTER", "")
 """The address of a server, without a database: postgresql://user@host:port"""
-TEMPLATE = "crossclaw_template"
+TEMPLATE = f"crossclaw_template_{VERSION}"
 _LOCK = 4711
 
 

@@ -59,7 +59,8 @@ class SharedReader:
         await asked.done.wait()
         if asked.job.error is not None:
             raise asked.job.error
-        return asked.job.result  # type: ignore[no-any-return]  # the job's own type
+        result: Any = asked.job.result  # of the read's own type: it has ended without an error
+        return result  # type: ignore[no-any-return]
 
     async def close(self) -> None:
         if not self._closed:
