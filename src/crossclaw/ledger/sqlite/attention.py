@@ -62,6 +62,6 @@ def tight_budgets(db: Database, share: float, limit: int) -> list[TightBudget]:
     sql = (
         "SELECT r.run_id, r.key, r.created_at, a.tokens_spent, a.tokens_max, a.cost_spent, a.cost_max "
         "FROM runs r JOIN accounts a ON a.account_id = r.account_id WHERE r.ended_at IS NULL AND "
-        "(a.tokens_spent >= a.tokens_max * ?1 OR a.cost_spent >= a.cost_max * ?1) LIMIT ?2"
+        "(a.tokens_spent >= a.tokens_max * CAST(?1 AS DOUBLE PRECISION) OR a.cost_spent >= a.cost_max * ?1) LIMIT ?2"
     )
     return read_rows(db, "runs", sql, (share, limit), lambda row: TightBudget(*row))
