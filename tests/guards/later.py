@@ -13,7 +13,74 @@ NO_MARKS = "tests/unit/test_pictures.py::test_no_name_of_a_picture_or_file_is_a_
 UNIT = "tests/unit"
 JUMPS = "tests/flows/test_a_clock_that_jumps.py"
 
+APPROVALS = "tests/flows/test_approvals.py"
+LISTED = f"{UNIT}/test_approval_policy.py"
+
 LATER = (
+    Guard(
+        14,
+        "a yes of a credential that has ended is none",
+        "runs/approvals.py",
+        "return approval.allowed and self._credentials.stands(approval.makers)",
+        "return approval.allowed",
+        (f"{APPROVALS}::test_a_yes_of_a_credential_that_was_taken_away_meanwhile_is_none",),
+    ),
+    Guard(
+        14,
+        "what a credential that is gone had allowed for good is asked about again",
+        "tools/approving.py",
+        "[each for each in found if self._approvals.lasts(each)]",
+        "found",
+        (f"{APPROVALS}::test_a_yes_of_a_credential_that_was_taken_away_meanwhile_is_none",),
+    ),
+    Guard(
+        14,
+        "a run that ended withdraws what it asked for",
+        "ledger/sqlite/runs.py",
+        "    withdraw_approvals(db, run_id, op.at)\n",
+        "",
+        (f"{APPROVALS}::test_a_run_that_ends_withdraws_what_it_asked_for",),
+    ),
+    Guard(
+        3,
+        "what would be run is compared with what was shown",
+        "tools/approving.py",
+        "if answer.wish != wish or await tool.wish(context, params) != wish:",
+        "if answer.wish != wish:",
+        (f"{APPROVALS}::test_a_program_that_changed_while_somebody_was_asked_is_not_run",),
+    ),
+    Guard(
+        3,
+        "a command is listed with its arguments",
+        "policy/approvals.py",
+        "same = grant.program == wish.program and grant.arguments == wish.arguments",
+        "same = grant.program == wish.program",
+        (f"{LISTED}::test_a_command_is_listed_by_its_program_and_arguments",),
+    ),
+    Guard(
+        3,
+        "what only a shell can read is never in the list",
+        "policy/approvals.py",
+        "return wish.can_last and any(",
+        "return any(",
+        (f"{LISTED}::test_what_cannot_be_listed_is_not_though_an_entry_fits",),
+    ),
+    Guard(
+        3,
+        "a pattern is no yes to programs that run others",
+        "policy/approvals.py",
+        "return _fits(wish.program, grant.program) and not runs_others(wish.program)",
+        "return _fits(wish.program, grant.program)",
+        (f"{LISTED}::test_a_pattern_is_no_yes_to_a_program_that_runs_others",),
+    ),
+    Guard(
+        3,
+        "an arm is asked about as whoever it works for",
+        "policy/approvals.py",
+        "return (agent_id, *others)",
+        "return (agent_id,)",
+        (f"{APPROVALS}::test_an_arm_asks_as_whoever_it_works_for_would",),
+    ),
     Guard(
         7,
         "a message brings so many attachments and no more",

@@ -17,7 +17,16 @@ from crossclaw.domain.media import Media
 from crossclaw.domain.messages import Image, UserMessage
 from crossclaw.domain.sessions import Entry
 from crossclaw.domain.sight import EVERYTHING, Sight
-from crossclaw.ledger import agreed, attention, channels, imports, jobs, media, operations
+from crossclaw.ledger import (
+    agreed,
+    approvals,
+    attention,
+    channels,
+    imports,
+    jobs,
+    media,
+    operations,
+)
 from crossclaw.ledger.contract import BOUNDED_BY, Ledger, Reads
 from crossclaw.ledger.opening import open_ledger
 from crossclaw.ledger.sqlite.ledger import HANDLERS
@@ -28,7 +37,7 @@ HERE = Path(__file__).parent
 SRC = HERE.parents[1] / "src" / "crossclaw"
 OPERATIONS = {
     each
-    for module in (operations, jobs, imports, agreed, media, channels, attention)
+    for module in (operations, jobs, imports, agreed, approvals, media, channels, attention)
     for each in vars(module).values()
     if isinstance(each, type) and issubclass(each, operations.Op) and each is not operations.Op
 }

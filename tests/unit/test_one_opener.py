@@ -33,6 +33,8 @@ NO_AGENT_CHOOSES = {
     "tools/mcp_servers.py": "looks for programs that the config names",
     "sandbox/masked.py": "where the config's paths lead, to cover them",
     "tools/mcp_process.py": "pipes of its own",
+    "sandbox/resolving.py": "looks which program a command is, and reads it by the opener",
+    "sessions/foreign_approvals.py": "a table of OpenClaw's, in a folder that the owner has named",
     "sessions/importing.py": "looks for names in a folder that the owner has named; opened by the opener",
     "sessions/foreign.py": "likewise",
     "sandbox/files.py": "this is the opener",
@@ -161,6 +163,7 @@ AT_THE_START = {
     "sandbox/places.py:of": "once an agent: whether its workspace holds the gateway's own folder",
     "sessions/importing.py:run": "the whole work of a command; nothing is served meanwhile",
     "sessions/importing.py:_bring": "likewise",
+    "sessions/importing.py:_bring_approvals": "likewise",
     "sessions/importing.py:_bring_entries": "likewise",
     "sessions/importing.py:_bring_one": "likewise",
 }

@@ -18,6 +18,7 @@ from crossclaw.domain.messages import Text, ToolUse, Usage
 from crossclaw.domain.runs import Run
 from crossclaw.policy.sandbox import confined, sandbox_of
 from crossclaw.providers.contract import ModelRequest, UserTurn
+from crossclaw.tools.approving import ApprovalGate
 from crossclaw.tools.contract import context_of
 from crossclaw.tools.toolset import Toolset
 
@@ -33,7 +34,8 @@ WORDS = (
 
 
 class Flusher:
-    def __init__(self, settings: MemoryFlush, config: CurrentConfig) -> None:
+    def __init__(self, settings: MemoryFlush, config: CurrentConfig, gate: ApprovalGate) -> None:
+        self._gate = gate
         self._settings = settings
         self._config = config
 
@@ -76,6 +78,8 @@ class Flusher:
             return
         authority = confined(self._config.agents, run.key, run.authority)
         try:
-            await tool.call(context_of(run, call.id, authority), tool.read(call.input))
+            context = context_of(run, call.id, authority)
+            params = await self._gate.admit(context, tool, tool.read(call.input))
+            await tool.call(context, params)
         except CrossclawError as error:
             log.warning("run %s: %s failed before the summary: %s", run.run_id, call.name, error)

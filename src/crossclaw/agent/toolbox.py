@@ -10,10 +10,8 @@ import msgspec
 
 from crossclaw.agent.continuation import CUT_CALL
 from crossclaw.agent.view import INTERRUPTED
-from crossclaw.config.current import CurrentConfig
 from crossclaw.domain.aliases import Tell
 from crossclaw.domain.authority import Authority
-from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import (
     Busy,
     CredentialEnded,
@@ -22,16 +20,15 @@ from crossclaw.domain.errors import (
     StoreError,
 )
 from crossclaw.domain.events import ToolEnded, ToolProgress, ToolStarted
-from crossclaw.domain.ids import Ids
 from crossclaw.domain.messages import Image, Text, ToolResultMessage, ToolUse, well_formed
 from crossclaw.domain.runs import CALLS_AT_ONCE, Run
 from crossclaw.domain.sessions import NewEntry
 from crossclaw.domain.states import call_state
-from crossclaw.policy.credentials import Credentials
 from crossclaw.policy.sandbox import confined
 from crossclaw.providers.calls import raw_arguments
-from crossclaw.runs.feed import Feed
+from crossclaw.runs.context import ServiceContext
 from crossclaw.runs.run_store import RunStore
+from crossclaw.tools.approving import ApprovalGate
 from crossclaw.tools.contract import Tool, ToolContext, context_of
 from crossclaw.tools.toolset import Toolset
 
@@ -44,23 +41,16 @@ IMAGES_CHARS_MAX = 8_000_000  # of them together, in base64: two of the largest 
 
 
 class Toolbox:
-    def __init__(
-        self,
-        run_store: RunStore,
-        feed: Feed,
-        config: CurrentConfig,
-        credentials: Credentials,
-        clock: Clock,
-        ids: Ids,
-    ) -> None:
+    def __init__(self, context: ServiceContext, run_store: RunStore, gate: ApprovalGate) -> None:
         self._run_store = run_store
-        self._credentials = credentials
-        self._config = config
-        self._feed = feed
-        self._clock = clock
-        self._ids = ids
+        self._gate = gate
+        self._credentials = context.credentials
+        self._config = context.config
+        self._feed = context.feed
+        self._clock = context.clock
+        self._ids = context.ids
         self._in_hand: set[_InHand] = set()
-        config.listeners.append(self._heed_rules)
+        context.config.listeners.append(self._heed_rules)
 
     async def run(self, run: Run, tools: Toolset, calls: Sequence[ToolUse]) -> None:
         places = anyio.Semaphore(CALLS_AT_ONCE)
@@ -110,16 +100,19 @@ class Toolbox:
         if (written := raw_arguments(call.input)) is not None:
             return unreadable(written), True
         try:
-            params = tool.read(call.input)
+            if await self._was_begun(run, tool, call):
+                return INTERRUPTED, True
+            context = self._context(run, call)
+            params = await self._gate.admit(context, tool, tool.read(call.input), waits=True)
+            if (refusal := self._refused_meanwhile(run, tools, call.name)) is not None:
+                return refusal, True
             if tool.effect == "effects":
                 fresh = await self._run_store.start_tool(run, call.id, call.name)
                 if not fresh:
                     return INTERRUPTED, True
-            authority = confined(self._config.agents, run.key, run.authority)
-            context = context_of(run, call.id, authority, self._telling(run, call))
-            return await self._call(
-                tool, context, params, _InHand(run, tools, call.name, authority)
-            )
+            context = self._context(run, call)
+            in_hand = _InHand(run, tools, call.name, context.authority)
+            return await self._call(tool, context, params, in_hand)
         except (CredentialEnded, Fenced, StoreError):
             raise
         except CrossclawError as error:
@@ -127,6 +120,21 @@ class Toolbox:
         except Exception as error:
             log.exception("tool %s failed in run %s", call.name, run.run_id)
             return _bounded(f"{call.name} failed: {type(error).__name__}: {error}"), True
+
+    async def _was_begun(self, run: Run, tool: Tool[Any], call: ToolUse) -> bool:
+        """Before a crash: then nobody is asked about it again."""
+        if tool.effect != "effects" or run.epoch <= 1:
+            return False
+        return await self._run_store.tool_was_started(run, call.id)
+
+    def _refused_meanwhile(self, run: Run, tools: Toolset, name: str) -> str | None:
+        """While somebody was asked, which may take long, the rules may have changed."""
+        self._credentials.require(run.authority)
+        return tools.why_not(name) if tools.is_taken_away(name) else None
+
+    def _context(self, run: Run, call: ToolUse) -> ToolContext:
+        authority = confined(self._config.agents, run.key, run.authority)
+        return context_of(run, call.id, authority, self._telling(run, call))
 
     async def _call(
         self, tool: Tool[Any], context: ToolContext, params: Any, in_hand: "_InHand"

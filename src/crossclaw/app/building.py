@@ -22,14 +22,16 @@ from crossclaw.config import Config
 from crossclaw.delivery.outbox import Outbox
 from crossclaw.disk.threads import Disk
 from crossclaw.domain.addresses import Inbound
-from crossclaw.domain.events import EntryAppended, RunEnded
+from crossclaw.domain.events import ApprovalAsked, ApprovalSettled, EntryAppended, RunEnded
 from crossclaw.door.dispatch import Door
 from crossclaw.door.registry import Caller, Registry, methods_of
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.methods.about import About
+from crossclaw.gateway.methods.approvals import telling_approvals
 from crossclaw.gateway.methods.devices import telling
 from crossclaw.gateway.methods.memory import MemoryMethods as MemoryMethods
 from crossclaw.gateway.pairing import Pairings
+from crossclaw.runs.approvals import Approvals
 from crossclaw.runs.lanes import Lanes
 from crossclaw.runs.run_store import RunStore
 from crossclaw.runs.slots import Slots
@@ -61,6 +63,7 @@ from crossclaw.sessions.spawn import Spawns
 from crossclaw.sessions.spawn_report import ARCHIVE, Announces
 from crossclaw.sessions.status import SessionStatus
 from crossclaw.sessions.stopping import Stopping
+from crossclaw.tools.approving import ApprovalGate
 from crossclaw.tools.contract import Tool
 from crossclaw.tools.edit import Edit
 from crossclaw.tools.egress import Egress, is_installed
@@ -162,12 +165,19 @@ def _furnished(
         about=about,
         places=places,
         servers=servers,
-        toolsets=Toolsets(tools, config, places.decide, servers),
+        toolsets=Toolsets(tools, config, places.decide, servers, _gate(resources, run_services)),
+        approvals=run_services.approvals,
         schedule=schedule,
         guests=session_services.guests,
         guest_names=session_services.guest_names,
         pairings=session_services.pairings,
     )
+
+
+def _gate(resources: Resources, run_services: RunServices) -> ApprovalGate:
+    """A house that is opened for one call cannot be asked anything from outside: there nobody is waited for."""
+    can_ask = resources.outside.keeps_time
+    return ApprovalGate(resources.config, run_services.approvals, can_ask=can_ask)
 
 
 # ── the storeys ────────────────────────────────────────────────────────────────────────────────
@@ -189,6 +199,8 @@ def _run_services(resources: Resources) -> RunServices:
     )
     sweep = Sweep(ledger, lanes.wake, clock, by_time=(ARCHIVE,))
     feed.subscribe(sweep.waking(outbox.wake), RunEnded)
+    feed.subscribe(lambda _asked: outbox.wake(), ApprovalAsked)
+    feed.subscribe(telling_approvals(resources.outside.clients), ApprovalAsked, ApprovalSettled)
     exporter = Exporter(
         ledger,
         resources.paths.sessions_dir,
@@ -207,6 +219,9 @@ def _run_services(resources: Resources) -> RunServices:
         exporter=exporter,
         resolver=Resolver(ledger, config),
         revoking=Revoking(ledger, lanes, resources.credentials),
+        approvals=Approvals(
+            resources.context, slots, lanes.paused, settings.approval_chats(resources)
+        ),
     )
 
 
@@ -308,7 +323,7 @@ def _schedule(resources: Resources, run_services: RunServices, intake: Intake) -
 
 def build_agent(resources: Resources, house: House) -> RunExecutor:
     config, clock, ids = resources.config, resources.clock, resources.ids
-    toolbox = Toolbox(house.run_store, house.feed, config, resources.credentials, clock, ids)
+    toolbox = Toolbox(resources.context, house.run_store, house.toolsets.gate)
     prompts = settings.prompts(resources)
     models = AgentModels(
         resources.providers,
@@ -333,7 +348,7 @@ def build_agent(resources: Resources, house: House) -> RunExecutor:
         house.run_store,
         settings.compaction(config),
         resources.providers.get,
-        Flusher(config.agents.defaults.compaction.memory_flush, config),
+        Flusher(config.agents.defaults.compaction.memory_flush, config, house.toolsets.gate),
     )
     loop = Loop(resources.context, house.run_store, history, compactor, toolbox, prompts.files)
     return RunExecutor(setups, loop, compactor, ids)

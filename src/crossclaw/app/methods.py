@@ -11,6 +11,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.methods.agreeing import Agreeing
+from crossclaw.gateway.methods.approvals import ApprovalMethods
 from crossclaw.gateway.methods.channels import ChannelMethods
 from crossclaw.gateway.methods.chat import Chat
 from crossclaw.gateway.methods.clients import Clients
@@ -161,6 +162,7 @@ def of_the_rest(
         nodes,
         Devices(session_services.pairings, clients, run_services.revoking.end_runs, clock),
         GuestMethods(session_services.guest_names, run_services.revoking.end_runs),
+        ApprovalMethods(run_services.approvals),
         LeavingMethods(resources.outside.leave, lambda: len(run_services.lanes.under_way)),
     ]
 

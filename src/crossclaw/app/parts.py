@@ -30,6 +30,7 @@ from crossclaw.policy.credentials import Credentials
 from crossclaw.policy.models import ModelRules
 from crossclaw.providers.contract import Provider
 from crossclaw.providers.registry import Providers
+from crossclaw.runs.approvals import Approvals
 from crossclaw.runs.context import ServiceContext
 from crossclaw.runs.feed import Feed
 from crossclaw.runs.lanes import Lanes
@@ -161,6 +162,7 @@ class RunServices(msgspec.Struct, frozen=True):
     exporter: Exporter
     resolver: Resolver
     revoking: Revoking
+    approvals: Approvals
 
 
 class SessionServices(msgspec.Struct, frozen=True):
@@ -217,6 +219,7 @@ class House(msgspec.Struct, frozen=True):
     places: Places
     servers: McpServers
     toolsets: Toolsets
+    approvals: Approvals
     schedule: Schedule
     guests: Guests
     guest_names: GuestNames

@@ -18,18 +18,22 @@ from crossclaw.config.current import CurrentConfig
 from crossclaw.config.model import ChosenModel
 from crossclaw.delivery.outbox import MayDeliver
 from crossclaw.disk.threads import Disk
+from crossclaw.domain.approvals import NewApproval
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.budgets import Allowance
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.models import ListedModel
+from crossclaw.domain.runs import Run
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.operations import Taken
+from crossclaw.ledger.operations import NewDelivery, PutDelivery, Taken
+from crossclaw.policy.approving_chats import approval_text, chats_to_ask
 from crossclaw.policy.colleagues import Colleague, colleagues
 from crossclaw.policy.credentials import ENDED, Credentials
 from crossclaw.policy.decision import Decision
 from crossclaw.policy.sandbox import sandboxes_write
 from crossclaw.policy.send import decide_send
 from crossclaw.providers.room import room_to_think
+from crossclaw.runs.approvals import TellChats
 from crossclaw.runs.run_store import BudgetOf, SayTime
 from crossclaw.schedule.zones import local_zone, user_zone
 from crossclaw.sessions.introductions import THREADS as INTRODUCING_THREADS
@@ -189,3 +193,25 @@ def may_deliver(config: Config, ledger: Ledger, credentials: Credentials) -> May
         return decision
 
     return decide
+
+
+def approval_chats(resources: Resources) -> TellChats:
+    """The chats that are told of a call that needs a yes: the owner's."""
+    config, clock, channels = resources.config, resources.clock, resources.accounts
+
+    def tell(run: Run, new: NewApproval) -> list[PutDelivery]:
+        found = chats_to_ask(
+            config, run.key, run.plan.reply_to, channels, owner=run.authority.owner
+        )
+        text = approval_text(new, run.key)
+        return [
+            PutDelivery(
+                new=NewDelivery.of_run(
+                    run, f"approval:{run.run_id}:{new.tool_use_id}:{number}", run.key, chat, text
+                ),
+                at=clock.now_ms(),
+            )
+            for number, chat in enumerate(found)
+        ]
+
+    return tell

@@ -120,6 +120,16 @@ TREE: dict[str, Leaf | Group] = {
         },
         default="list",
     ),
+    "approvals": Group(
+        "calls of agents that need your yes",
+        {
+            "list": Leaf("what waits for a yes, and what was allowed for good", "approvals"),
+            "allow": Leaf("let a call that waits be made", "approvals"),
+            "deny": Leaf("do not let it", "approvals"),
+            "revoke": Leaf("take back what was allowed for good", "approvals"),
+        },
+        default="list",
+    ),
     "mcp": Group(
         "the session tools for MCP clients, and tools of MCP servers that changed",
         {
@@ -175,6 +185,7 @@ ELSEWHERE: dict[str, str] = {
     "setup": "crossclaw onboard sets up a model, an agent and the service.",
     "configure": "crossclaw onboard can be run again; crossclaw config set changes one setting.",
     "daemon": "crossclaw service install makes the gateway a service of yours.",
+    "exec-policy": "crossclaw config get tools.exec shows it; crossclaw approvals lists what was allowed.",
     "pairing": "crossclaw devices lists who waits to be let in, and lets them in.",
     "nodes": "crossclaw devices lists them; crossclaw gateway call node.list asks the gateway.",
     "security": "crossclaw doctor looks at tokens, file modes and the sandbox.",

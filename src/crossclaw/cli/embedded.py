@@ -20,6 +20,8 @@ from crossclaw.domain import events as house_events
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.events import (
+    ApprovalAsked,
+    ApprovalSettled,
     CallRepeated,
     CompactionPhase,
     HeartbeatNews,
@@ -134,5 +136,7 @@ class EmbeddedPeer:
 
 
 def _key_of(heard: house_events.Event) -> SessionKey:
-    assert not isinstance(heard, JobNews | HeartbeatNews), "no story tells of these"
+    assert not isinstance(heard, JobNews | HeartbeatNews | ApprovalAsked | ApprovalSettled), (
+        "no story tells of these"
+    )
     return heard.run.key if isinstance(heard, RunStarted | RunEnded) else heard.key

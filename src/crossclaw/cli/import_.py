@@ -103,6 +103,9 @@ def _tell(report: ImportReport, place: StateLocation, arguments: Arguments, took
         f"{count_of(report.notes, 'note')} {verb} in, {count_of(before, 'transcript')} "
         f"{'was' if before == 1 else 'were'} here before; {took_s:.1f} s"
     )
+    if report.approvals:
+        count = count_of(report.approvals, "rule")
+        out(f"{count} for commands {verb} in; crossclaw approvals lists them")
     for text in report.remarks[:_SHOWN_MAX]:
         note(" ".join(text.split()))
     if report.unreadable:

@@ -11,6 +11,7 @@ __all__ = [
     "Paths",
     "agents",
     "amending",
+    "approvals",
     "catalogue",
     "channel_accounts",
     "channels",

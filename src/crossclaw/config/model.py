@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from crossclaw.config.agents import Agents, fallbacks_of, primary_of, thinking_level
+from crossclaw.config.approvals import ApprovalsConfig
 from crossclaw.config.catalogue import known_facts
 from crossclaw.config.doors import (
     AuthProfiles,
@@ -51,6 +52,8 @@ class Config(Section, frozen=True):
     """How chats become sessions."""
     tools: ToolsConfig = ToolsConfig()
     """What agents may use."""
+    approvals: ApprovalsConfig = ApprovalsConfig()
+    """How a person is asked before something is run."""
     models: Models = Models()
     """Where models live."""
     gateway: GatewayConfig = GatewayConfig()
@@ -78,7 +81,7 @@ class Config(Section, frozen=True):
     local = names("env")
     idle = names("diagnostics")
     unused = names(
-        "acp approvals audio broadcast browser canvasHost crestodian discovery media memory"
+        "acp audio broadcast browser canvasHost crestodian discovery media memory"
         " nodeHost nodes plugins proxy secrets security skills talk tts ui web worktrees"
     )
     quiet = names("$schema meta wizard update cli")

@@ -80,7 +80,7 @@ RIGHTS: dict[str, str] = {
     "hooks.mappings.allowUnsafeExternalContent": "what comes from elsewhere is always fenced",
     "mcp.servers.*.auth": "a server is shown its headers and nothing else",
     "mcp.servers.*.oauth": "a server is shown its headers and nothing else",
-    "approvals": "there are no approvals; commands that would need one are denied",
+    "approvals.plugin": "there are no plugins; approvals.exec is for every tool that is asked about",
     "security": "crossclaw doctor looks at what is open",
     "secrets": "secrets come from the environment or the file",
     "proxy": "there is no managed proxy",

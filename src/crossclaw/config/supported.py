@@ -1,5 +1,5 @@
 """Settings of OpenClaw that this release cannot keep. A lock that is asked for and missing is never
-ignored: where it can be kept by closing more (commands that would need a yes are denied), the gateway
+ignored: where it can be kept by closing more (commands that would need a node are denied), the gateway
 starts and says so; otherwise it is refused, with the line that says it."""
 
 from collections.abc import Iterator
@@ -71,10 +71,9 @@ def _exec_locks(config: Config) -> Iterator[Finding]:
     found: list[tuple[KeyPath, ExecTool]] = [(("tools", "exec"), config.tools.exec)]
     found += [((*path, "tools", "exec"), agent.tools.exec) for path, agent in each_agent(config)]
     for path, settings in found:
-        for name in settings.locks:
+        if settings.host == "node":
             yield Note(
-                (*path, name),
-                "there are no allow lists, approvals or nodes for commands yet, so agents that would "
-                "need them may run no commands; tools.exec.security full lets them, and "
+                (*path, "host"),
+                "there are no nodes for commands yet, so agents that would need one may run no commands; "
                 "agents.defaults.sandbox.mode all locks their commands in",
             )

@@ -5,12 +5,21 @@ from typing import Annotated, Literal
 import msgspec
 
 from crossclaw.config.section import Loose, Positive, Section, names
+from crossclaw.domain.approvals import Ask, ExecRule, Security
 
 HISTORY_BYTES = 80 * 1024  # to a model: about 20,000 tokens
 HISTORY_BYTES_MIN = 4 * 1024  # below, hardly a message fits
 
 Profile = Literal["minimal", "coding", "messaging", "full"]
 Visibility = Literal["self", "tree", "agent", "all"]
+
+MODES = {
+    "deny": ExecRule("deny", "off"),
+    "allowlist": ExecRule("allowlist", "off"),
+    "ask": ExecRule("allowlist", "on-miss"),
+    "auto": ExecRule("allowlist", "on-miss"),
+    "full": ExecRule("full", "off"),
+}
 
 _FOREIGN_TOOLS = names("toolsBySender codeMode swarm loopDetection message elevated")
 
@@ -60,12 +69,15 @@ class ExecTool(Section, frozen=True):
 
     host: Literal["auto", "sandbox", "gateway", "node"] | None = None
     """Where commands run; with `node` none do, there are no commands on nodes yet."""
-    security: Literal["deny", "allowlist", "full"] | None = None
-    """`deny`: no commands; so far `allowlist` too, since there are no lists yet."""
-    ask: Literal["off", "on-miss", "always"] | None = None
-    """With anything but `off` no commands run: there are no approvals yet."""
+    security: Security | None = None
+    """`deny`: no commands; `allowlist`: those that were allowed for good, see [approvals](approvals.md);
+    `full`: all."""
+    ask: Ask | None = None
+    """When a person is asked first: never, for what is not in the list, or always. Where `security` is
+    `allowlist` it is `on-miss` unless it is set."""
     mode: Literal["deny", "allowlist", "ask", "auto", "full"] | None = None
-    """The newer spelling of `security` and `ask` together."""
+    """The newer spelling of `security` and `ask` together. Where both are written the stricter holds;
+    `auto` is `ask`: no model decides here."""
     timeout_sec: Positive | None = None
     """How long a command may take."""
     timeout_seconds: Positive | None = None
@@ -74,15 +86,12 @@ class ExecTool(Section, frozen=True):
     """Variables of the gateway that commands get beside the harmless ones."""
 
     @property
-    def locks(self) -> list[str]:
-        """The settings that ask for a list, a yes or a node before a command runs."""
-        asked = {
-            "security": self.security == "allowlist",
-            "ask": self.ask == "always" or (self.ask == "on-miss" and self.security != "full"),
-            "mode": self.mode not in (None, "deny", "full"),
-            "host": self.host == "node",
-        }
-        return [name for name, is_set in asked.items() if is_set]
+    def rule(self) -> ExecRule:
+        """What `security`, `ask` and `mode` say together."""
+        security = self.security or ("allowlist" if self.ask == "on-miss" else "full")
+        ask = self.ask or ("on-miss" if security == "allowlist" else "off")
+        written = ExecRule(security, ask)
+        return written if self.mode is None else written.stricter(MODES[self.mode])
 
     local = names("passEnv pathPrepend safeBins safeBinTrustedDirs")
     unused = names(
@@ -125,6 +134,9 @@ class AgentTools(Section, frozen=True):
     """Taken away; it wins."""
     by_provider: dict[str, ToolPolicy] = msgspec.field(default_factory=dict)
     """Another policy for one provider or one `provider/model`."""
+    ask: tuple[str, ...] = ()
+    """Tools whose calls need a person's yes: names, globs, groups, `mcp:*`, `mcp:server`. An agent's own list
+    is added to the shared one."""
     exec: ExecTool = ExecTool()
     """Commands."""
     sandbox: SandboxTools = SandboxTools()

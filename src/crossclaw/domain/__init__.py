@@ -4,6 +4,7 @@ __all__ = [
     "addresses",
     "agents",
     "aliases",
+    "approvals",
     "attachments",
     "attention",
     "authority",

@@ -4,6 +4,7 @@ from typing import Literal
 
 import msgspec
 
+from crossclaw.domain.approvals import Approval
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Entry
@@ -117,6 +118,18 @@ class RunEnded(msgspec.Struct, frozen=True):
     """The send policy keeps the reply from the session's chats."""
 
 
+class ApprovalAsked(msgspec.Struct, frozen=True):
+    """A call waits for a person's yes."""
+
+    approval: Approval
+
+
+class ApprovalSettled(msgspec.Struct, frozen=True):
+    """It was answered, or nobody answered in time, or its run has ended."""
+
+    approval: Approval
+
+
 class JobNews(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """Something happened to a job; the names are those of the wire's `cron` event."""
 
@@ -158,6 +171,8 @@ Event = (
     | SpeechAllowed
     | CompactionPhase
     | RunEnded
+    | ApprovalAsked
+    | ApprovalSettled
     | JobNews
     | HeartbeatNews
 )

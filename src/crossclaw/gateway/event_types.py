@@ -164,6 +164,28 @@ class PairResolved(EventPayload, frozen=True):
     ts: int
 
 
+class ApprovalRequested(EventPayload, frozen=True):
+    """`request` says what is to be run: `command`, `commandArgv` where it is one program, `cwd`, `agentId`,
+    `sessionKey`, `allowedDecisions`, and more."""
+
+    id: str
+    request: dict[str, Any]
+    created_at_ms: int
+    expires_at_ms: int
+    approval_kind: str
+
+
+class ApprovalResolved(EventPayload, frozen=True):
+    """`decision` is what became of it; `outcome` tells a no from nobody's answer and from a run that ended."""
+
+    id: str
+    decision: Literal["allow-once", "allow-always", "deny"]
+    outcome: str
+    request: dict[str, Any]
+    resolved_by: str | None = None
+    ts: int | None = None
+
+
 class Shutdown(EventPayload, frozen=True):
     reason: str
 
@@ -182,5 +204,10 @@ EVENT_TYPES: dict[str, tuple[Any, str]] = {
     "node.invoke.request": (NodeRequest, "A node is asked to do something."),
     "device.pair.requested": (PairRequested, "A device wants to come in."),
     "device.pair.resolved": (PairResolved, "It was decided about."),
+    "exec.approval.requested": (
+        ApprovalRequested,
+        "A call waits for a person's yes; for those who may answer.",
+    ),
+    "exec.approval.resolved": (ApprovalResolved, "It was answered, or is over."),
     "shutdown": (Shutdown, "The gateway closes."),
 }

@@ -2,6 +2,7 @@
 
 __all__ = [
     "agreed",
+    "approvals",
     "attention",
     "channels",
     "contract",

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from crossclaw.domain.approvals import Approval, StandingGrant
 from crossclaw.domain.budgets import Account
 from crossclaw.domain.compactions import Obligation
 from crossclaw.domain.credentials import Credential
@@ -121,6 +122,18 @@ class Reads(Protocol):
     async def lanes_with_work(self) -> list[SessionKey]: ...
 
     async def list_held_tools(self) -> list[HeldTool]: ...
+
+    async def find_approval(self, approval_id: str) -> Approval | None: ...
+
+    async def list_waiting_approvals(self) -> list[Approval]:
+        """Calls that wait for a person's yes, the oldest first."""
+        ...
+
+    async def list_grants(
+        self, *, agent_ids: Sequence[str] | None = None, limit: int
+    ) -> list[StandingGrant]:
+        """What was allowed for good for these agents, or for all; the newest first."""
+        ...
 
     async def last_seq(self, session_id: str) -> int: ...
 
@@ -267,6 +280,7 @@ BOUNDED_BY = {
     "count_sessions_of_agents": "the agents in the config, and those that once were",
     "list_open_runs": "the limit of a lane",
     "lanes_with_work": "sessions with a run that is not over: each was accepted",
+    "list_waiting_approvals": "WAITING_MAX of ledger/approvals",
     "list_held_tools": "the tools of the configured MCP servers",
     "list_pinned": "the limit of pins",
     "list_obligations": "children at work, sends under way and timers of one session",

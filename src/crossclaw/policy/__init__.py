@@ -3,6 +3,8 @@
 __all__ = [
     "agent_to_agent",
     "answering",
+    "approvals",
+    "approving_chats",
     "budget",
     "colleagues",
     "credentials",
@@ -12,6 +14,7 @@ __all__ = [
     "owner",
     "sandbox",
     "send",
+    "shell_words",
     "subagents",
     "tools",
     "visibility",

@@ -151,10 +151,10 @@ def _sandbox(config: Config, agent_id: str) -> list[Layer]:
 def _switches(config: Config, agent_id: str) -> list[Layer]:
     settings = config.agents.exec_for(agent_id, config.tools.exec)
     switched = []
-    if "deny" in (settings.security, settings.mode):
+    if settings.rule.security == "deny":
         switched.append(Layer("tools.exec.security", deny=("group:runtime",)))
-    for name in settings.locks:
-        switched.append(Layer(f"tools.exec.{name}", deny=("group:runtime",)))
+    if settings.host == "node":
+        switched.append(Layer("tools.exec.host", deny=("group:runtime",)))
     if not config.tools.web.fetch.enabled:
         switched.append(Layer("tools.web.fetch.enabled", deny=("web_fetch",)))
     return switched
@@ -162,6 +162,24 @@ def _switches(config: Config, agent_id: str) -> list[Layer]:
 
 def _with(listed: tuple[str, ...] | None, more: tuple[str, ...]) -> tuple[str, ...] | None:
     return None if listed is None else (*listed, *more)
+
+
+def asked_tool(config: Config, agent_ids: Iterable[str], tool: ToolDeclaration) -> str | None:
+    """The rule of `tools.ask` by which a call of this tool needs a person's yes: of everybody, or of one of
+    these agents."""
+    found = [_matching(tool, map(_of_servers, config.tools.ask))]
+    for agent in filter(None, map(config.agents.find, agent_ids)):
+        found.append(_matching(tool, map(_of_servers, agent.tools.ask)))
+    return next(filter(None, found), None)
+
+
+def _of_servers(rule: str) -> str:
+    """`mcp:*` is every tool of every MCP server, `mcp:server` every one of it, `mcp:server/tool` one."""
+    head, colon, rest = rule.strip().partition(":")
+    if head.lower() != "mcp" or not colon:
+        return rule
+    server, _, tool = rest.partition("/")
+    return "group:plugins" if server == "*" and not tool else f"{server}__{tool or '*'}"
 
 
 def _matching(tool: ToolDeclaration, rules: Iterable[str]) -> str | None:

@@ -1,6 +1,7 @@
 """Runs: accepted once, carried out in order, ended once, whatever crashes when."""
 
 __all__ = [
+    "approvals",
     "context",
     "feed",
     "handling",

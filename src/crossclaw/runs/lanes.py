@@ -6,6 +6,7 @@ is none. A hint starts it; the sweep finds what a hint missed.
 
 import logging
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import anyio
@@ -145,6 +146,10 @@ class Lanes:
     def at_work(self) -> bool:
         """Whether a run is under way in this process; what a guest does goes on without us."""
         return any(not run.key.is_guest for run in self._under_way.runs)
+
+    def paused(self, run_id: str) -> AbstractContextManager[None]:
+        """While a run waits for a person: its own time does not pass."""
+        return self._under_way.paused(run_id)
 
     @property
     def under_way(self) -> list[Run]:

@@ -228,6 +228,9 @@ class RunStore:
             StartTool(fence=run.fence, tool_use_id=tool_use_id, name=name, at=self._clock.now_ms())
         )
 
+    async def tool_was_started(self, run: Run, tool_use_id: str) -> bool:
+        return await self._ledger.tool_was_started(run.run_id, tool_use_id)
+
     async def end(
         self, run: Run, outcome: Outcome, entries: Sequence[NewEntry], follow: Follow = NOTHING
     ) -> EndedRun:

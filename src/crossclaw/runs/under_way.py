@@ -2,7 +2,8 @@
 
 import logging
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from math import inf
 
 import anyio
 
@@ -31,18 +32,34 @@ STORE_TROUBLE = (StoreError, Busy)  # the ledger cannot write now; later it may
 class UnderWay:
     """A run that this process carries out, and the way to stop it."""
 
-    def __init__(self, run: Run, time_left_s: float | None) -> None:
+    def __init__(self, run: Run, time_left_s: float = inf, budget_left_s: float = inf) -> None:
         self.run = run
         self.over = anyio.Event()
         self.ended_as: EndStatus | None = None
         self._stopped_as: Outcome | None = None
-        self._scope = anyio.CancelScope()
-        if time_left_s is not None:
-            self._scope.deadline = anyio.current_time() + time_left_s
+        self._ends = anyio.current_time() + time_left_s
+        self._budget_ends = anyio.current_time() + budget_left_s
+        self._pauses = 0
+        self._scope = anyio.CancelScope(deadline=min(self._ends, self._budget_ends))
 
     def stop(self, outcome: Outcome) -> None:
         self._stopped_as = outcome
         self._scope.cancel()
+
+    @contextmanager
+    def paused(self) -> Generator[None]:
+        """While a person is waited for, the run's own time does not pass: nobody works. That of its budget does."""
+        if not self._pauses:
+            self._ends -= anyio.current_time()  # what is left of it
+            self._scope.deadline = self._budget_ends
+        self._pauses += 1
+        try:
+            yield
+        finally:
+            self._pauses -= 1
+            if not self._pauses:
+                self._ends += anyio.current_time()
+                self._scope.deadline = min(self._ends, self._budget_ends)
 
     async def to_its_end(self, handler: RunHandler) -> Ending:
         """Whatever happens in it becomes an ending, but for trouble with the store and the loss of the run."""
@@ -62,7 +79,14 @@ class UnderWay:
                 log.exception("run %s failed", self.run.run_id)
                 why = f"internal error: {type(error).__name__}"
                 return words.cut_off(Outcome("error", error=why))
-        return words.cut_off(self._stopped_as or _over_time(self.run))
+        return words.cut_off(self._stopped_as or self._over_time())
+
+    def _over_time(self) -> Outcome:
+        purse = self.run.cause.purse
+        if purse is not None and self._budget_ends <= self._scope.deadline:
+            return Outcome("error", error=time_is_over(purse))
+        seconds = (self.run.plan.timeout_ms or 0) / 1000
+        return Outcome("timeout", error=f"the run was stopped after {seconds:g} s")
 
 
 class RunsUnderWay:
@@ -77,7 +101,7 @@ class RunsUnderWay:
     @contextmanager
     def carrying(self, run: Run) -> Generator[UnderWay]:
         """Until the block is left, others find the run here and can stop it."""
-        under_way = UnderWay(run, self._time_left_s(run))
+        under_way = UnderWay(run, *self._time_left_s(run))
         self._runs[run.run_id] = under_way
         try:
             yield under_way
@@ -91,6 +115,13 @@ class RunsUnderWay:
     @property
     def runs(self) -> list[Run]:
         return [each.run for each in self._runs.values()]
+
+    @contextmanager
+    def paused(self, run_id: str) -> Generator[None]:
+        """While a run waits for a person."""
+        under_way = self._runs.get(run_id)
+        with nullcontext() if under_way is None else under_way.paused():
+            yield
 
     def interrupt(self, key: SessionKey) -> None:
         """A hint, like any other: a run that begins, or is taken up again, looks by itself."""
@@ -116,25 +147,16 @@ class RunsUnderWay:
         if not self._credentials.stands(under_way.run.authority.made_by):
             under_way.stop(Outcome("aborted", error=ENDED))
 
-    def _time_left_s(self, run: Run) -> float | None:
+    def _time_left_s(self, run: Run) -> tuple[float, float]:
+        """Of its own time, and of its budget's."""
         now_ms = self._clock.now_ms()
-        ends_at = _ends_at(run, now_ms)
-        return None if ends_at is None else max(0.0, (ends_at - now_ms) / 1000)
+        limit = run.plan.timeout_ms
+        # Taken up again after a stop or a crash it has its whole time: nobody worked meanwhile.
+        began = run.started_at if run.started_at is not None and run.epoch <= 1 else now_ms
+        own = None if limit is None else began + min(limit, LIMIT_MS_MAX)
+        budget = run.cause.purse.ends_at_ms if run.cause.purse else None
+        return _seconds_to(own, now_ms), _seconds_to(budget, now_ms)
 
 
-def _ends_at(run: Run, now_ms: int) -> int | None:
-    """When its own time is over, or that of its budget."""
-    limit = run.plan.timeout_ms
-    # Taken up again after a stop or a crash it has its whole time: nobody worked meanwhile.
-    began = run.started_at if run.started_at is not None and run.epoch <= 1 else now_ms
-    own = None if limit is None else began + min(limit, LIMIT_MS_MAX)
-    budget = run.cause.purse.ends_at_ms if run.cause.purse else None
-    return min((at for at in (own, budget) if at is not None), default=None)
-
-
-def _over_time(run: Run) -> Outcome:
-    purse = run.cause.purse
-    if purse is not None and purse.ends_at_ms == _ends_at(run, run.created_at):
-        return Outcome("error", error=time_is_over(purse))
-    seconds = (run.plan.timeout_ms or 0) / 1000
-    return Outcome("timeout", error=f"the run was stopped after {seconds:g} s")
+def _seconds_to(at: int | None, now_ms: int) -> float:
+    return inf if at is None else max(0.0, (at - now_ms) / 1000)

@@ -9,4 +9,5 @@ __all__ = [
     "places",
     "programs",
     "quota",
+    "resolving",
 ]

@@ -94,6 +94,16 @@ class Places:
     def decide(self, key: SessionKey, authority: Authority) -> Decision:
         return decide_sandbox(self._settings_of(key.agent_id), key, authority)
 
+    def is_open(self, path: Path) -> bool:
+        """Whether agents can write there, sandboxed or not. It looks at the disk."""
+        folders = [*self._workspaces().values(), self._state_dir / "sandboxes", Path(WORKSPACE)]
+        real = path.resolve()
+        return any(
+            each.is_relative_to(folder)
+            for folder in {*folders, *(folder.resolve() for folder in folders)}
+            for each in (path, real)
+        )
+
     async def of(self, key: SessionKey, authority: Authority) -> WorkPlace:
         passed = self._agents.exec_for(key.agent_id, self._config.tools.exec).pass_env or ()
         folder = self._workspace_of(key.agent_id)

@@ -3,6 +3,7 @@ a yes. What the gateway and the channels know is added where the parts are put t
 
 from collections.abc import Sequence
 
+from crossclaw.domain.approvals import Approval
 from crossclaw.domain.attention import AttentionAction, AttentionRow, AttentionSource
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.jobs import Job, Tick
@@ -15,6 +16,7 @@ from crossclaw.ledger.watching import SeenWait
 ROWS_MAX = 200  # of one source: whoever has more trouble begins somewhere
 LONG_WAIT_MS = 60_000  # as the map draws a wait in red
 DELIVERIES_MS = 7 * 24 * 3600 * 1000  # a reply that is older helps nobody
+ANSWER_LABELS = {"allow-once": "Allow once", "allow-always": "Always allow", "deny": "Deny"}
 NEARLY = 0.8  # of a budget
 
 
@@ -32,6 +34,7 @@ class LedgerAttention:
             self.jobs,
             self.budgets,
             self.tools,
+            self.approvals,
         ]
 
     async def runs(self) -> list[AttentionRow]:
@@ -82,6 +85,40 @@ class LedgerAttention:
             )
             for each in held[:ROWS_MAX]
         ]
+
+    async def approvals(self) -> list[AttentionRow]:
+        now = self._clock.now_ms()
+        waiting = await self._ledger.list_waiting_approvals()
+        return [_approval_row(each) for each in waiting[:ROWS_MAX] if each.expires_at > now]
+
+
+def _approval_row(asked: Approval) -> AttentionRow:
+    wish, minutes = asked.wish, (asked.expires_at - asked.asked_at) // 60_000
+    about = [f"Program: {wish.program}." if wish.program else ""]
+    about.append(
+        f"In {wish.folder}{', sandboxed' if wish.sandboxed else ''}." if wish.folder else ""
+    )
+    about.append(f"{wish.warning[0].upper()}{wish.warning[1:]}." if wish.warning else "")
+    about.append(f"Only once: it has {wish.why_unlisted}." if wish.why_unlisted else "")
+    about.append(f"Without an answer it is a no after {minutes} minutes.")
+    return AttentionRow(
+        id=f"approval:{asked.approval_id}",
+        kind="approval",
+        key=asked.key.shown,
+        what="asks: may it run this?",
+        why=wish.shown,
+        helps=" ".join(filter(None, about)),
+        since=asked.asked_at,
+        run_id=asked.run_id,
+        actions=tuple(
+            AttentionAction(
+                ANSWER_LABELS[each],
+                "exec.approval.resolve",
+                {"id": asked.approval_id, "decision": each},
+            )
+            for each in asked.answers
+        ),
+    )
 
 
 def _run_row(session: Session) -> AttentionRow:

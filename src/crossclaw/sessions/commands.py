@@ -42,6 +42,20 @@ ON_OFF = {
     "reset": None,
 }
 QUEUE_FIELDS = ("queueMode", "queueDebounceMs", "queueCap", "queueDrop")
+ANSWERS = {
+    "allow": "allow-once",
+    "once": "allow-once",
+    "allow-once": "allow-once",
+    "always": "allow-always",
+    "allow-always": "allow-always",
+    "deny": "deny",
+    "no": "deny",
+}
+APPROVED = {
+    "allow-once": "Allowed, this once.",
+    "allow-always": "Allowed, and from now on always.",
+    "deny": "Denied.",
+}
 NEAR_MAX = 3  # suggestions for a mistyped command
 CLEARING = ("default", "inherit", "reset")
 
@@ -79,6 +93,9 @@ COMMANDS: dict[str, Known] = {
     "send": Known("/send on|off|inherit", "whether anything is said in this chat", owner=True),
     "compact": Known(
         "/compact [what matters]", "make room in the model's window", owner=True, text=True
+    ),
+    "approve": Known(
+        "/approve <id> allow-once|allow-always|deny", "answer a call that needs a yes", owner=True
     ),
     "pin": Known("/pin", "keep your last message through every compaction", owner=True),
 }
@@ -267,6 +284,14 @@ class Commands:
         return CommandAnswer(
             f"Not compacted: {told.get('reason') or 'there is nothing to shorten'}."
         )
+
+    async def _approve(self, caller: Caller, key: SessionKey, argument: str) -> CommandAnswer:
+        named, _, word = argument.partition(" ")
+        answer = ANSWERS.get(word.strip().lower())
+        if not named or answer is None:
+            return CommandAnswer(f"Usage: {COMMANDS['approve'].usage}")
+        await self._call(caller, "exec.approval.resolve", id=named, decision=answer)
+        return CommandAnswer(APPROVED[answer])
 
     async def _pin(self, caller: Caller, key: SessionKey, argument: str) -> CommandAnswer:
         await self._call(caller, "sessions.pin", key=_named(key))

@@ -14,6 +14,8 @@ from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.counts import count_of
 from crossclaw.domain.errors import CrossclawError, Forbidden, Invalid, InvalidKey, NotFound
+from crossclaw.domain.ids import RandomIds
+from crossclaw.ledger.approvals import PutGrants
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.imports import (
     BeginImport,
@@ -34,6 +36,7 @@ from crossclaw.sessions.foreign import (
     number_of,
     read_store,
 )
+from crossclaw.sessions.foreign_approvals import find_approvals, read_approvals
 from crossclaw.transcripts.foreign import LineRead, read_transcript
 
 BATCH_ENTRIES = 2_000  # one fsync for so many; a cut-off import repeats none of them
@@ -55,6 +58,8 @@ class ImportReport(msgspec.Struct, kw_only=True, rename="camel"):
     """Known from an earlier import and not changed since."""
     messages: int = 0
     notes: int = 0
+    approvals: int = 0
+    """Commands that were allowed for good, and rules for commands."""
     unreadable: int = 0
     bytes: int = 0
     problems: list[str] = []
@@ -104,9 +109,25 @@ class Import:
             self.report.remark(f"{store}: sessions of OpenClaw 2026.9, which cannot be read yet")
         self.report.agents = sorted({each.session.key.agent_id for each in found})
         self._all = sum(each.size for each in found)
+        await self._bring_approvals(folder)
         for first in range(0, len(found), GROUP_SESSIONS):
             await self._bring(found[first : first + GROUP_SESSIONS])
         return self.report
+
+    async def _bring_approvals(self, folder: Path) -> None:
+        """Which commands were allowed for good, and how strictly others were treated."""
+        try:
+            for raw in find_approvals(folder):
+                self.report.approvals += await self._keep_approvals(raw)
+        except (CrossclawError, OSError, ValueError) as error:
+            self.report.problem(f"{folder}: approvals of commands: {error}")
+
+    async def _keep_approvals(self, raw: bytes) -> int:
+        at = self._clock.now_ms()
+        found = read_approvals(raw, Path.home(), at, RandomIds(), self.report.remark)
+        if self._ledger is None:
+            return len(found)
+        return await self._ledger.do(PutGrants(grants=tuple(found)))
 
     # ── finding ────────────────────────────────────────────────────────────────────────────────
 

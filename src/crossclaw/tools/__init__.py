@@ -1,6 +1,7 @@
 """Tools: what a model may call. One file a tool; the contract beside them."""
 
 __all__ = [
+    "approving",
     "contract",
     "documents",
     "edit",

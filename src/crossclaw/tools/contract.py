@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import msgspec
 
 from crossclaw.domain.aliases import Tell
+from crossclaw.domain.approvals import Wish, shown_call
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.keys import SessionKey
@@ -62,6 +63,15 @@ class Tool(Generic[P]):
     @property
     def effect(self) -> Effect:
         return self.declared.effect
+
+    async def wish(self, context: ToolContext, params: P) -> Wish:
+        """What a call would do, for a person who is asked whether it may."""
+        told = msgspec.json.encode(msgspec.to_builtins(params)).decode()
+        return Wish(tool=self.name, shown=shown_call(self.name, told))
+
+    def as_wished(self, params: P, wish: Wish) -> P:
+        """The parameters with which exactly that is done."""
+        return params
 
     async def call(self, context: ToolContext, params: P) -> Any:
         """The result: a string, text and image blocks, or anything that JSON can hold."""

@@ -1,20 +1,26 @@
 """`exec`: a shell command in the session's workspace. Nothing that it started outlives the call."""
 
+import os
+import shlex
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import anyio.to_thread
 import msgspec
 
 from crossclaw.config.tools import ExecTool
 from crossclaw.disk.private import make_folder
+from crossclaw.domain.approvals import SHOWN_CHARS_MAX, Wish, visible
 from crossclaw.domain.errors import Forbidden, Invalid, ToolFailed
 from crossclaw.domain.tools import built_in
+from crossclaw.policy.approvals import runs_others
+from crossclaw.policy.shell_words import NotPlain, plain_words
 from crossclaw.sandbox.contract import WorkPlace, Wrapped
 from crossclaw.sandbox.files import check_folder, note_prompt_files, set_replaced_aside
 from crossclaw.sandbox.places import Places
 from crossclaw.sandbox.programs import Finished, run_program
+from crossclaw.sandbox.resolving import NoFixedProgram, find_program, names_open_file
 from crossclaw.tools.contract import Tool, ToolContext
 
 TIMEOUT_S = 1_800.0  # OpenClaw's; the run's own limit comes first nearly always
@@ -44,6 +50,17 @@ class Exec(Tool[ExecParams]):
         self._places = places
         self._settings_of = settings_of
 
+    async def wish(self, context: ToolContext, params: ExecParams) -> Wish:
+        place = await self._places.of(context.key, context.authority)
+        return await anyio.to_thread.run_sync(_wished, self._places, place, params)
+
+    def as_wished(self, params: ExecParams, wish: Wish) -> ExecParams:
+        """A command that is one program with fixed arguments is run as that, whatever a shell would make of it."""
+        if wish.program is None:
+            return params
+        words = shlex.join((wish.program, *wish.arguments))
+        return msgspec.structs.replace(params, command=words)
+
     async def call(self, context: ToolContext, params: ExecParams) -> str:
         settings = self._settings_of(context.key.agent_id)
         place = await self._places.of(context.key, context.authority)
@@ -58,6 +75,35 @@ class Exec(Tool[ExecParams]):
                 wrapped, min(params.timeout or longest, longest), context.tell
             )
         return _told(finished, wrapped.note)
+
+
+def _wished(places: Places, place: WorkPlace, params: ExecParams) -> Wish:
+    shown = visible(params.command)
+    if len(shown) > SHOWN_CHARS_MAX:
+        raise Invalid(
+            "the command is too long to be shown to the person who has to allow it; write it into a file and "
+            "run that"
+        )
+    wrapped = _wrap(place, params)
+    wish = Wish(
+        tool="exec",
+        shown=shown,
+        folder=os.path.normpath(f"{place.seen_as}/{params.workdir}"),
+        sandboxed=place.sandboxed,
+    )
+    try:
+        word, *arguments = plain_words(params.command)
+        found = find_program(word, wrapped.environ.get("PATH", ""), places.is_open)
+    except (NotPlain, NoFixedProgram) as error:
+        return msgspec.structs.replace(wish, why_unlisted=str(error))
+    more: dict[str, Any] = {}
+    if runs_others(found.path) or runs_others(found.real):
+        more["warning"] = f"{word} runs what its arguments or files say"
+        if names_open_file(arguments, place.folder / params.workdir, places.is_open):
+            more["why_unlisted"] = f"a file that agents can change, which {word} runs"
+    return msgspec.structs.replace(
+        wish, program=found.path, arguments=tuple(arguments), digest=found.digest, **more
+    )
 
 
 @asynccontextmanager

@@ -108,7 +108,9 @@ class GuestTools:
         async def work(run: Run | None) -> Any:
             context = self._context(key, run, authority)
             allowed = await self._find(key, context.authority, tool_name)
-            return await allowed.call(context, params)
+            return await allowed.call(
+                context, await self._toolsets.gate.admit(context, allowed, params)
+            )
 
         return await self._guests.act(key, work, client_id)
 

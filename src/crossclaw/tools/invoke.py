@@ -53,7 +53,9 @@ class Invoker:
         tool = await self._find(handle, authority, name)
         self._refuse_closed(tool.declared)  # by every name that it has
         refuse_without_scope(principal, tool)
-        return await tool.call(ToolContext(handle.key, authority), tool.read(arguments))
+        context = ToolContext(handle.key, authority)
+        params = await self._toolsets.gate.admit(context, tool, tool.read(arguments))
+        return await tool.call(context, params)
 
     async def _find(self, handle: SessionHandle, authority: Authority, name: str) -> Tool[Any]:
         """The tool, where the rules of the agent's own model and of the one that the session has chosen

@@ -12,6 +12,7 @@ from crossclaw.policy.decision import Decision
 from crossclaw.policy.subagents import NO_SPAWN, child_layers
 from crossclaw.policy.tools import Layer, arm_layers, decide_tool, may_allow_any, tool_layers
 from crossclaw.providers.contract import ToolSpec
+from crossclaw.tools.approving import ApprovalGate
 from crossclaw.tools.contract import Tool
 from crossclaw.tools.mcp_servers import McpServers
 from crossclaw.tools.mcp_tool import SEPARATOR
@@ -131,7 +132,10 @@ class Toolsets:
         config: CurrentConfig,
         is_sandboxed: IsSandboxed,
         servers: McpServers,
+        gate: ApprovalGate,
     ) -> None:
+        self.gate = gate
+        """Through which every call goes, whoever makes it."""
         self.known = _loaded(tools)
         self._config = config
         # What is decided by the rules alone holds as long as they do. The agent is asked for beside the key: two

@@ -9,6 +9,13 @@ import anyio
 
 from crossclaw.ledger import operations
 from crossclaw.ledger.agreed import AgreeTool, SeeTools
+from crossclaw.ledger.approvals import (
+    AnswerApproval,
+    AskApproval,
+    ExpireApproval,
+    PutGrants,
+    RevokeGrant,
+)
 from crossclaw.ledger.attention import Dismiss, Resend
 from crossclaw.ledger.channels import SaveCursor
 from crossclaw.ledger.contract import Appended
@@ -26,6 +33,7 @@ from crossclaw.ledger.media import DescribeMedia, DropMedia, KeepMedia
 from crossclaw.ledger.operations import Op
 from crossclaw.ledger.sqlite import (
     agreed_tools,
+    approvals,
     attention,
     channels,
     chores,
@@ -110,6 +118,11 @@ HANDLERS: dict[type, Handle] = {
     SaveCursor: channels.save_cursor,
     Dismiss: attention.dismiss,
     Resend: attention.resend,
+    AskApproval: approvals.ask_approval,
+    AnswerApproval: approvals.answer_approval,
+    ExpireApproval: approvals.expire_approval,
+    PutGrants: approvals.put_grants,
+    RevokeGrant: approvals.revoke_grant,
     operations.PassTime: chores.pass_time,
 }
 

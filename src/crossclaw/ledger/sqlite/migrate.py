@@ -63,6 +63,7 @@ MIGRATIONS = (
     Migration(14, "media", move_media),
     Migration(15, "channel_cursors"),
     Migration(16, "outcomes"),
+    Migration(17, "approvals"),
 )
 VERSION = MIGRATIONS[-1].number
 

@@ -21,6 +21,7 @@ from crossclaw.ledger.database import Database
 from crossclaw.ledger.sqlite import (
     accounts,
     agreed_tools,
+    approvals,
     channels,
     chores,
     credentials,
@@ -132,6 +133,9 @@ class ReadTable(ABC):
     count_timers = here(chores.count_timers)
     list_credentials = here(credentials.list_credentials)
     list_held_tools = here(agreed_tools.list_held_tools)
+    find_approval = here(approvals.find_approval)
+    list_waiting_approvals = here(approvals.list_waiting_approvals)
+    list_grants = here(approvals.list_grants)
 
     async def with_media(self, entries: Sequence[Entry], kinds: Kinds = KINDS) -> list[Entry]:
         """Beside, and only where there is something to read: most entries name nothing."""

@@ -12,6 +12,7 @@ from crossclaw.domain.sessions import NewEntry
 from crossclaw.domain.suspects import Died, Suspicion, suspects_after
 from crossclaw.ledger.database import Database
 from crossclaw.ledger.operations import Recover, Recovered, SetAsideDamaged
+from crossclaw.ledger.sqlite.approvals import count_waiting_calls, withdraw_approvals
 from crossclaw.ledger.sqlite.damage import UNREADABLE, legible_row, meet
 from crossclaw.ledger.sqlite.entries import put_entry, session_of_key
 from crossclaw.ledger.sqlite.rows import (
@@ -94,6 +95,8 @@ def _end_damaged(db: Database, number: Any, at: int) -> None:
     )
     of_it = "(SELECT run_id FROM runs WHERE id = ?)"
     db.execute(f"DELETE FROM reservations WHERE run_id = {of_it}", (number,))
+    for (run_id,) in db.execute("SELECT run_id FROM runs WHERE id = ?", (number,)).fetchall():
+        withdraw_approvals(db, str(run_id), at)
     db.execute(f"DELETE FROM waits WHERE run_id = {of_it}", (number,))
     db.execute(f"DELETE FROM waits WHERE target_run_id = {of_it}", (number,))
 
@@ -112,10 +115,11 @@ def _told(transaction: Transaction, number: Any, op: SetAsideDamaged) -> list[Ru
 
 
 def _only_waited(db: Database, run: Run) -> bool:
-    """Whether all that it had under way was to wait for other runs: then it has killed nobody."""
+    """Whether all that it had under way was to wait, for other runs or for a person's yes: then it has killed nobody."""
     if run.status != "waiting":
         return False
     waits = db.execute("SELECT count(*) FROM waits WHERE run_id = ?", (run.run_id,)).get
+    waits += count_waiting_calls(db, run.run_id)
     return bool(waits >= min(_open_calls(db, run), CALLS_AT_ONCE))
 
 

@@ -24,6 +24,7 @@ from crossclaw.ledger.operations import (
     Submitted,
 )
 from crossclaw.ledger.sqlite.accounts import set_aside, settle
+from crossclaw.ledger.sqlite.approvals import withdraw_approvals
 from crossclaw.ledger.sqlite.cascades import count_run
 from crossclaw.ledger.sqlite.damage import UNREADABLE, legible_row, meet, read_rows
 from crossclaw.ledger.sqlite.entries import hold, lost_claim, put_entry, session_of_key
@@ -203,6 +204,7 @@ def end(transaction: Transaction, run_id: str, epoch: int, op: EndRun | EndOpenR
     if run.cause.purse is not None:
         settle(transaction, run_id, Amount())  # a call that was cut off holds nothing back
     db.execute("DELETE FROM waits WHERE run_id = ?1 OR target_run_id = ?1", (run_id,))
+    withdraw_approvals(db, run_id, op.at)
     _mark_session(transaction, run, op)
     return [run, *_end_merged(transaction, run_id, op)]
 

@@ -304,6 +304,7 @@ def delete_session(transaction: Transaction, op: DeleteSession) -> list[str]:
         _have_set_aside(transaction, op, session_id)
     withdraw_deliveries(transaction, op.key, op.at)
     db.execute("DELETE FROM transcripts WHERE key = ?", (key,))
+    db.execute("DELETE FROM approvals WHERE key = ?", (key,))  # what was shown is of the session
     db.execute("DELETE FROM sessions WHERE key = ?", (key,))
     return ids
 

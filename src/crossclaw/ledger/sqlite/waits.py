@@ -9,6 +9,7 @@ the session of the one that wants to wait?
 from crossclaw.domain.errors import NotFound
 from crossclaw.domain.keys import SessionKey, key_of
 from crossclaw.ledger.operations import BeginWait, EndWait
+from crossclaw.ledger.sqlite.approvals import count_waiting_calls
 from crossclaw.ledger.sqlite.entries import hold
 from crossclaw.ledger.sqlite.runs import find_run
 from crossclaw.ledger.sqlite.writer import Transaction
@@ -39,7 +40,8 @@ def end_wait(transaction: Transaction, op: EndWait) -> None:
     db.execute(
         "DELETE FROM waits WHERE run_id = ? AND target_run_id = ?", (run_id, op.target_run_id)
     )
-    if not db.execute("SELECT 1 FROM waits WHERE run_id = ?", (run_id,)).fetchone():
+    more = db.execute("SELECT 1 FROM waits WHERE run_id = ?", (run_id,)).fetchone()
+    if not more and not count_waiting_calls(db, run_id):
         db.execute("UPDATE runs SET status = 'running' WHERE run_id = ?", (run_id,))
 
 

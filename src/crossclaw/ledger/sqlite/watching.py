@@ -314,8 +314,22 @@ def _lanes(db: Database, keys: Sequence[str]) -> dict[str, Lane]:
         "SELECT key, target_key FROM waits WHERE key IN (SELECT value FROM json_each(?))", wanted
     ):
         waits.setdefault(key, []).append(target)
+    asked = dict(
+        db.execute(
+            "SELECT key, wish ->> '$.shown' FROM approvals WHERE status = 'waiting' "
+            "AND key IN (SELECT value FROM json_each(?))",
+            wanted,
+        )
+    )
     rows: Iterable[Any] = db.execute(_LANES, wanted)
     return {
-        key: Lane(status, run_id, since, count - (status != "queued"), tuple(waits.get(key, ())))
+        key: Lane(
+            status,
+            run_id,
+            since,
+            count - (status != "queued"),
+            tuple(waits.get(key, ())),
+            asked.get(key),
+        )
         for key, count, status, run_id, since in rows
     }

@@ -1,0 +1,40 @@
+"""Approvals: how long a person's yes is waited for, and which chats are told that one is needed."""
+
+from typing import Literal
+
+from crossclaw.config.section import Positive, Section, names
+
+
+class ApprovalTarget(Section, frozen=True):
+    channel: str
+    """The chat platform."""
+    to: str
+    """The chat there."""
+    account_id: str | None = None
+    """By which of our accounts."""
+    thread_id: str | int | None = None
+    """A thread of it."""
+
+
+class ApprovalChats(Section, frozen=True):
+    """Which chats get the question. Only the owner can answer there, by `/approve`."""
+
+    enabled: bool = True
+    """Whether the question goes to chats at all. The page, the terminal and clients always have it."""
+    mode: Literal["session", "targets", "both"] = "session"
+    """`session`: the chat that the run answers, if it is the owner's, and the owner's own chats as
+    `commands.ownerAllowFrom` names them; `targets`: those named here; `both`."""
+    agent_filter: tuple[str, ...] = ()
+    """Only for these agents; empty: for all."""
+    session_filter: tuple[str, ...] = ()
+    """Only for sessions in whose key one of these texts is; empty: for all."""
+    targets: tuple[ApprovalTarget, ...] = ()
+    """Chats that get it."""
+
+
+class ApprovalsConfig(Section, frozen=True):
+    timeout_seconds: Positive = 1_800
+    """How long an answer is waited for; then it is a no. As long as in OpenClaw."""
+    exec: ApprovalChats = ApprovalChats()
+    """Which chats get the question."""
+    unused = names("plugin")

@@ -1,0 +1,144 @@
+"""Approvals: tool calls that need a person's yes, what people answered, and what they allowed for good."""
+
+from hashlib import sha256
+from typing import Literal
+
+import msgspec
+
+from crossclaw.domain.authority import Authority, Maker
+from crossclaw.domain.keys import SessionKey
+
+Answer = Literal["allow-once", "allow-always", "deny"]
+"""What a person says; the words are OpenClaw's."""
+ApprovalStatus = Literal["waiting", "allow-once", "allow-always", "deny", "timeout", "withdrawn"]
+"""timeout: nobody answered in time, which is a no. withdrawn: the run ended before anybody answered."""
+Security = Literal["deny", "allowlist", "full"]
+Ask = Literal["off", "on-miss", "always"]
+
+SECURITY: tuple[Security, ...] = ("full", "allowlist", "deny")
+ASK: tuple[Ask, ...] = ("off", "on-miss", "always")
+"""Both from the loosest to the strictest."""
+
+
+SHOWN_CHARS_MAX = 20_000  # what a person can be expected to look at; a longer command is refused
+
+
+class ExecRule(msgspec.Struct, frozen=True):
+    """Which commands run, and when a person is asked first."""
+
+    security: Security = "full"
+    ask: Ask = "off"
+
+    def stricter(self, other: "ExecRule") -> "ExecRule":
+        return ExecRule(
+            max(self.security, other.security, key=SECURITY.index),
+            max(self.ask, other.ask, key=ASK.index),
+        )
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a tool call wants to do, exactly as people are shown it and as it is run."""
+
+    tool: str
+    shown: str
+    """The command as written, or the tool with its arguments; characters that cannot be seen as escapes."""
+    folder: str | None = None
+    """Where a command runs."""
+    sandboxed: bool = False
+    program: str | None = None
+    """The program that a command is, found on its PATH; None for what only a shell can read."""
+    arguments: tuple[str, ...] = ()
+    digest: str | None = None
+    """Of the program's file, where the gateway's own user could change it."""
+    why_unlisted: str | None = None
+    """What it has that keeps it out of every list: it is asked about each time."""
+    warning: str | None = None
+    """What whoever answers should know."""
+
+    @property
+    def can_last(self) -> bool:
+        """Whether it can be allowed for good."""
+        return self.why_unlisted is None
+
+
+def shown_call(tool: str, arguments: str) -> str:
+    """A call for people: the tool and its arguments, with the digest of what is left out."""
+    text = visible(f"{tool} {arguments}")
+    if len(text) <= SHOWN_CHARS_MAX:
+        return text
+    digest = sha256(arguments.encode("utf-8", "replace")).hexdigest()[:16]
+    left_out = len(text) - SHOWN_CHARS_MAX
+    return f"{text[:SHOWN_CHARS_MAX]}… [{left_out} more characters; sha256 {digest}]"
+
+
+def visible(text: str) -> str:
+    """What nobody can see, or what changes how the rest is seen, as escapes; lines stay lines."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() or char == "\n" else char.encode("unicode_escape").decode()
+        for char in text
+    )
+
+
+class NewApproval(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that has to be asked about."""
+
+    approval_id: str
+    tool_use_id: str
+    wish: Wish
+    agents: tuple[str, ...]
+    """For whom it would be allowed for good: the agent, and those whose arm it is."""
+    expires_at: int
+
+
+class Approval(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that was asked about, as the ledger has it."""
+
+    approval_id: str
+    run_id: str
+    tool_use_id: str
+    key: SessionKey
+    wish: Wish
+    agents: tuple[str, ...]
+    authority: Authority
+    """Of the run that asks."""
+    asked_at: int
+    expires_at: int
+    status: ApprovalStatus = "waiting"
+    answered_at: int | None = None
+    answered_by: str | None = None
+    """Who, for people."""
+    makers: tuple[Maker, ...] = ()
+    """The credentials that the answer came by: a yes of one that has ended since is none."""
+
+    @property
+    def allowed(self) -> bool:
+        return self.status in ("allow-once", "allow-always")
+
+    @property
+    def answers(self) -> tuple[Answer, ...]:
+        """What may be said to it."""
+        if self.wish.can_last:
+            return ("allow-once", "allow-always", "deny")
+        return ("allow-once", "deny")
+
+
+class StandingGrant(msgspec.Struct, frozen=True, kw_only=True):
+    """What was allowed for good, for one agent; or a rule that came with an import."""
+
+    grant_id: str
+    agent_id: str
+    """`*`: for all, where a rule was imported as the default."""
+    tool: str
+    created_at: int
+    program: str | None = None
+    """A path, or with `pattern` a glob of paths, as OpenClaw writes them."""
+    pattern: bool = False
+    arguments: tuple[str, ...] | None = None
+    """None: whatever they are."""
+    digest: str | None = None
+    rule: ExecRule | None = None
+    """No grant, but a rule for commands that is at least as strict as this."""
+    granted_by: str = ""
+    makers: tuple[Maker, ...] = ()

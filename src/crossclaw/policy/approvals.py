@@ -1,0 +1,225 @@
+"""Approvals: which commands and tool calls need a person's yes, and what is in the list of those that do not."""
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
+from typing import Literal
+
+import msgspec
+
+from crossclaw.config.model import Config
+from crossclaw.domain.approvals import ExecRule, StandingGrant, Wish
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.tools import ToolDeclaration
+from crossclaw.policy.tools import asked_tool
+
+EXEC = "exec"
+EVERYBODY = "*"
+"""In the place of an agent's id, in a rule that was imported as the default."""
+
+RUN_OTHERS = frozenset(
+    [
+        "ash",
+        "awk",
+        "bash",
+        "bun",
+        "busybox",
+        "cmake",
+        "csh",
+        "dash",
+        "deno",
+        "docker",
+        "doas",
+        "env",
+        "expect",
+        "fish",
+        "gawk",
+        "gdb",
+        "git",
+        "go",
+        "ionice",
+        "java",
+        "julia",
+        "ksh",
+        "lua",
+        "make",
+        "mawk",
+        "nice",
+        "node",
+        "nodejs",
+        "nohup",
+        "npm",
+        "npx",
+        "osascript",
+        "parallel",
+        "perl",
+        "php",
+        "pip",
+        "pnpm",
+        "podman",
+        "powershell",
+        "pwsh",
+        "python",
+        "ruby",
+        "script",
+        "sed",
+        "setsid",
+        "sh",
+        "ssh",
+        "stdbuf",
+        "strace",
+        "su",
+        "sudo",
+        "tclsh",
+        "time",
+        "timeout",
+        "toybox",
+        "tsx",
+        "uv",
+        "uvx",
+        "watch",
+        "xargs",
+        "yarn",
+        "zsh",
+        "find",
+        "ld-linux-x86-64.so",
+    ]
+)
+"""Programs that run what their arguments or files say: a list entry for one of them with whatever arguments
+would be an entry for everything."""
+
+
+class Need(msgspec.Struct, frozen=True):
+    """What stands between a call and its start."""
+
+    verdict: Literal["run", "ask", "refuse"]
+    why: str
+    agents: tuple[str, ...] = ()
+    """Who would have to have it in the list."""
+
+
+NONE = Need("run", "nobody has to be asked")
+
+
+def agents_of(agent_id: str, authority: Authority) -> tuple[str, ...]:
+    """Whose rules count: the agent's own, and those of whoever it works for as an arm."""
+    others = sorted({arm.agent_id for arm in authority.arms} - {agent_id})
+    return (agent_id, *others)
+
+
+def exec_rule(config: Config, agent_id: str, grants: Iterable[StandingGrant]) -> ExecRule:
+    """The stricter of what the config says and what was imported."""
+    if not config.agents.has(agent_id):
+        return ExecRule("deny", "off")
+    rule = config.agents.exec_for(agent_id, config.tools.exec).rule
+    for grant in grants:
+        if grant.rule is not None and grant.agent_id in (agent_id, EVERYBODY):
+            rule = rule.stricter(grant.rule)
+    return rule
+
+
+def asks_at_all(config: Config, agent_ids: Sequence[str], tool: ToolDeclaration) -> bool:
+    """Whether it is worth looking into a call by the config alone."""
+    if tool.name == EXEC:
+        rules = [exec_rule(config, each, ()) for each in agent_ids]
+        if any(rule != ExecRule() for rule in rules):
+            return True
+    return asked_tool(config, agent_ids, tool) is not None
+
+
+def decide_call(
+    config: Config,
+    agent_ids: Sequence[str],
+    tool: ToolDeclaration,
+    wish: Wish,
+    grants: Sequence[StandingGrant],
+) -> Need:
+    """`grants` are those of these agents that still count, and the imported rules."""
+    if tool.name == EXEC:
+        needs = [
+            _command(exec_rule(config, each, grants), each, wish, grants) for each in agent_ids
+        ]
+    else:
+        needs = []
+    if (rule := asked_tool(config, agent_ids, tool)) is not None:
+        missing = tuple(each for each in agent_ids if not _has_tool(each, tool, wish, grants))
+        if missing:
+            needs.append(Need("ask", f"tools.ask names {rule}", missing))
+    if refused := next((need for need in needs if need.verdict == "refuse"), None):
+        return refused
+    asked = [need for need in needs if need.verdict == "ask"]
+    if not asked:
+        return NONE
+    agents = dict.fromkeys(each for need in asked for each in need.agents)
+    return Need("ask", asked[0].why, tuple(agents))
+
+
+def _command(rule: ExecRule, agent_id: str, wish: Wish, grants: Sequence[StandingGrant]) -> Need:
+    if rule.security == "deny":
+        return Need("refuse", f"agent {agent_id} may run no commands (tools.exec.security deny)")
+    if rule.ask == "always":
+        return Need("ask", "tools.exec.ask is always", (agent_id,))
+    if rule.security == "full" or _is_listed(agent_id, wish, grants):
+        return NONE
+    if rule.ask == "off":
+        why = f": it has {wish.why_unlisted}" if wish.why_unlisted else ""
+        return Need(
+            "refuse",
+            f"the command is not in the list of agent {agent_id}{why}, and nobody is asked "
+            "(tools.exec.security allowlist, ask off)",
+        )
+    return Need(
+        "ask", "the command is not in the list (tools.exec.security allowlist)", (agent_id,)
+    )
+
+
+def _has_tool(
+    agent_id: str, tool: ToolDeclaration, wish: Wish, grants: Sequence[StandingGrant]
+) -> bool:
+    """A tool that was allowed for good; of `exec`, the command."""
+    if tool.name == EXEC:
+        return _is_listed(agent_id, wish, grants)
+    return any(
+        grant.agent_id == agent_id and grant.tool == tool.name and grant.rule is None
+        for grant in grants
+    )
+
+
+def _is_listed(agent_id: str, wish: Wish, grants: Sequence[StandingGrant]) -> bool:
+    return wish.can_last and any(
+        grant.agent_id == agent_id and covers(grant, wish) for grant in grants
+    )
+
+
+def covers(grant: StandingGrant, wish: Wish) -> bool:
+    """Whether a command was allowed for good: the same program with the same arguments. An imported pattern
+    names programs only; it does not count for those that run others."""
+    if (
+        grant.rule is not None
+        or grant.tool != EXEC
+        or wish.program is None
+        or grant.program is None
+    ):
+        return False
+    if grant.pattern:
+        return _fits(wish.program, grant.program) and not runs_others(wish.program)
+    same = grant.program == wish.program and grant.arguments == wish.arguments
+    return same and grant.digest == wish.digest
+
+
+def runs_others(program: str) -> bool:
+    """By its name, without a version: python3.12 is python."""
+    return PurePosixPath(program).name.rstrip("0123456789.-") in RUN_OTHERS
+
+
+def _fits(path: str, pattern: str) -> bool:
+    """A glob of whole paths: `*` stays within a folder, `**` does not."""
+    return _fit(path.split("/"), pattern.split("/"))
+
+
+def _fit(parts: Sequence[str], rules: Sequence[str]) -> bool:
+    if not rules:
+        return not parts
+    if rules[0] == "**":
+        return any(_fit(parts[skip:], rules[1:]) for skip in range(len(parts) + 1))
+    return bool(parts) and fnmatchcase(parts[0], rules[0]) and _fit(parts[1:], rules[1:])

@@ -1,0 +1,217 @@
+"""Approvals: a call waits for a person's yes, durably, and is answered once.
+
+The question is a row of the ledger: a run that is taken up again finds it as it stands, with its answer if somebody
+has given one meanwhile. Whoever waits is woken by a hint and looks by itself as well.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import anyio
+import msgspec
+
+from crossclaw.domain.aliases import Tell
+from crossclaw.domain.approvals import Answer, Approval, NewApproval, StandingGrant, Wish
+from crossclaw.domain.authority import Maker
+from crossclaw.domain.errors import NotFound
+from crossclaw.domain.events import ApprovalAsked, ApprovalSettled, Event, RunEnded
+from crossclaw.domain.runs import Run
+from crossclaw.ledger.approvals import AnswerApproval, AskApproval, ExpireApproval, RevokeGrant
+from crossclaw.ledger.operations import Op
+from crossclaw.runs.context import ServiceContext
+from crossclaw.runs.slots import Slots
+
+LOOK_AGAIN_S = 5.0  # should a hint be missed: another gateway may have taken the answer
+WATCH_S = 0.5  # for those who look on; the run itself is woken at once
+GRANTS_MAX = 2_000  # of all agents; a list that long is no list any more
+PREFIX_MIN = 4  # characters of an id that are enough, where they mean one only
+
+Pause = Callable[[str], AbstractContextManager[None]]
+"""While this is open, the run's own time does not pass."""
+TellChats = Callable[[Run, NewApproval], Sequence[Op[Any]]]
+"""What goes to the owner's chats, in the step in which it is asked."""
+
+
+class Approvals:
+    def __init__(
+        self, context: ServiceContext, slots: Slots, pause: Pause, tell_chats: TellChats
+    ) -> None:
+        self._config = context.config
+        self._ledger = context.ledger
+        self._feed = context.feed
+        self._clock = context.clock
+        self._ids = context.ids
+        self._credentials = context.credentials
+        self._slots = slots
+        self._pause = pause
+        self._tell_chats = tell_chats
+        self._hints: dict[str, anyio.Event] = {}
+        self._asked: dict[str, dict[str, Approval]] = {}
+        """By run, what waits in this process."""
+        context.feed.subscribe(self._hear_end, RunEnded)
+
+    # ── asking ─────────────────────────────────────────────────────────────────────────────────
+
+    async def ask(
+        self, run: Run, tool_use_id: str, wish: Wish, agents: Sequence[str], tell: Tell
+    ) -> Approval:
+        """The question with its answer, however long that takes. Meanwhile others may use the run's slot, and its own
+        time does not pass."""
+        at = self._clock.now_ms()
+        new = NewApproval(
+            approval_id=self._ids.short(),
+            tool_use_id=tool_use_id,
+            wish=wish,
+            agents=tuple(agents),
+            expires_at=at + self._config.approvals.timeout_seconds * 1000,
+        )
+        asked: Approval
+        asked, *_ = await self._ledger.commit(
+            AskApproval(fence=run.fence, new=new, at=at), *self._tell_chats(run, new)
+        )
+        if asked.status != "waiting":
+            return asked
+        with self._waiting(asked) as hint, self._pause(run.run_id):
+            self._feed.publish(ApprovalAsked(asked))
+            tell(f"waits for a yes: crossclaw approvals allow {asked.approval_id[:8]}")
+            async with self._slots.given_back(run.key):
+                return await self._answered(asked, hint)
+
+    async def _answered(self, asked: Approval, hint: anyio.Event) -> Approval:
+        while True:
+            left_s = (asked.expires_at - self._clock.now_ms()) / 1000
+            with anyio.move_on_after(max(0.0, min(LOOK_AGAIN_S, left_s))):
+                await hint.wait()
+            now = self._clock.now_ms()
+            if now >= asked.expires_at:
+                expire = ExpireApproval(approval_id=asked.approval_id, at=now)
+                if (expired := await self._ledger.do(expire)) is not None:
+                    self._settle(expired)
+                    return expired
+            found = await self._ledger.find_approval(asked.approval_id)
+            if found is None or found.status != "waiting":
+                self._asked.get(asked.run_id, {}).pop(asked.approval_id, None)
+                return found or msgspec.structs.replace(asked, status="withdrawn")
+
+    @contextmanager
+    def _waiting(self, asked: Approval) -> Generator[anyio.Event]:
+        hint = self._hints[asked.approval_id] = anyio.Event()
+        of_run = self._asked.setdefault(asked.run_id, {})
+        of_run[asked.approval_id] = asked
+        try:
+            yield hint
+        finally:
+            del self._hints[asked.approval_id]
+
+    def _hear_end(self, event: Event) -> None:
+        """A run that ended has withdrawn, in the step that ended it, what nobody had answered."""
+        if not isinstance(event, RunEnded):
+            return
+        for asked in self._asked.pop(event.run.run_id, {}).values():
+            self._feed.publish(
+                ApprovalSettled(
+                    msgspec.structs.replace(
+                        asked, status="withdrawn", answered_at=event.run.ended_at
+                    )
+                )
+            )
+
+    # ── answering ──────────────────────────────────────────────────────────────────────────────
+
+    async def answer(
+        self, named: str, answer: Answer, by: str, makers: Sequence[Maker]
+    ) -> Approval:
+        """`named` is its id, or the beginning of it. Durable on return, and then told."""
+        found = await self.find(named)
+        at = self._clock.now_ms()
+        grants = [self._grant(found, agent_id, by, makers, at) for agent_id in found.agents]
+        settled = await self._ledger.do(
+            AnswerApproval(
+                approval_id=found.approval_id,
+                answer=answer,
+                by=by,
+                makers=tuple(makers),
+                grants=tuple(grants) if answer == "allow-always" else (),
+                at=at,
+            )
+        )
+        self._settle(settled)
+        return settled
+
+    def _settle(self, settled: Approval) -> None:
+        self._asked.get(settled.run_id, {}).pop(settled.approval_id, None)
+        if (hint := self._hints.get(settled.approval_id)) is not None:
+            hint.set()
+        self._feed.publish(ApprovalSettled(settled))
+
+    def _grant(
+        self, asked: Approval, agent_id: str, by: str, makers: Sequence[Maker], at: int
+    ) -> StandingGrant:
+        """Another token in place of the one that it was given with does not end it; that its credential is removed
+        does."""
+        wish = asked.wish
+        return StandingGrant(
+            grant_id=self._ids.short(),
+            agent_id=agent_id,
+            tool=wish.tool,
+            created_at=at,
+            program=wish.program,
+            arguments=wish.arguments if wish.program is not None else None,
+            digest=wish.digest,
+            granted_by=by,
+            makers=tuple(Maker(each.credential_id) for each in makers),
+        )
+
+    def counts(self, approval: Approval) -> bool:
+        """Whether a yes is one at the moment of use: not by a credential that was taken away meanwhile."""
+        return approval.allowed and self._credentials.stands(approval.makers)
+
+    # ── looking ────────────────────────────────────────────────────────────────────────────────
+
+    async def waiting(self) -> list[Approval]:
+        """What can be answered now."""
+        now = self._clock.now_ms()
+        return [
+            each for each in await self._ledger.list_waiting_approvals() if each.expires_at > now
+        ]
+
+    async def find(self, named: str) -> Approval:
+        """One that waits, by its id or by the beginning of it."""
+        waiting = await self.waiting()
+        exact = [each for each in waiting if each.approval_id == named]
+        near = [each for each in waiting if each.approval_id.startswith(named)]
+        found = exact or (near if len(named) >= PREFIX_MIN else [])
+        if len(found) > 1:
+            raise NotFound("ambiguous approval id prefix; use the full id")
+        if not found:
+            raise NotFound("unknown or expired approval id")
+        return found[0]
+
+    async def wait(self, approval_id: str) -> Approval:
+        """Until it was answered, or was not in time; for whoever looks on."""
+        asked = await self._ledger.find_approval(approval_id)
+        if asked is None:
+            raise NotFound("approval expired or not found")
+        while asked is not None and asked.status == "waiting":
+            if asked.expires_at + LOOK_AGAIN_S * 1000 < self._clock.now_ms():
+                break  # nobody carries its run out now; it will be settled when somebody does
+            await anyio.sleep(WATCH_S)
+            asked = await self._ledger.find_approval(approval_id)
+        if asked is None:
+            raise NotFound("approval expired or not found")
+        return asked
+
+    async def grants(self, agent_ids: Sequence[str] | None = None) -> list[StandingGrant]:
+        """What was allowed for good, also by credentials that are gone."""
+        return await self._ledger.list_grants(agent_ids=agent_ids, limit=GRANTS_MAX)
+
+    def lasts(self, grant: StandingGrant) -> bool:
+        """Whether it still counts: who gave it is still there. A rule from an import always does."""
+        return self._credentials.lasts(grant.makers)
+
+    async def revoke(self, grant_id: str) -> StandingGrant:
+        found = await self._ledger.do(RevokeGrant(grant_id=grant_id))
+        if found is None:
+            raise NotFound(f"nothing is allowed for good under the id {grant_id}")
+        return found
