@@ -198,11 +198,8 @@ async def gateway(
 
 
 async def delivery_states(house: Any, driver: ChannelDriver) -> list[str]:
-    found = [
-        await house.ledger.find_delivery(f"reply:{each.run_id}")
-        for each in driver.received
-        if each.run_id
-    ]
+    run_ids = dict.fromkeys(each.run_id for each in driver.received if each.run_id)
+    found = [await house.ledger.find_delivery(f"reply:{run_id}") for run_id in run_ids]
     return [each.state for each in found if each is not None]
 
 
@@ -313,7 +310,7 @@ class ChannelContract:
             await anyio.sleep(QUIET_S)
 
         assert driver.seen() == ["re: a person"]
-        assert [each.what for each in driver.received].count("accepted") == 1
+        assert len({each.run_id for each in driver.received if each.run_id}) == 1
 
     # ── what goes out ──────────────────────────────────────────────────────────────────────────
 

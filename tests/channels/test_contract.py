@@ -5,8 +5,10 @@ from math import inf
 import pytest
 
 from tests.channels.contract import ChannelContract
+from tests.channels.imessage.driver import IMessageDriver
 from tests.channels.memory import MemoryDriver
 from tests.channels.telegram.driver import TelegramDriver
+from tests.channels.whatsapp.driver import WhatsAppDriver
 
 
 class TestMemory(ChannelContract):
@@ -26,3 +28,17 @@ class TestTelegram(ChannelContract):
     @pytest.fixture
     def driver(self) -> TelegramDriver:
         return TelegramDriver()
+
+
+@pytest.mark.spec("N5")
+class TestWhatsApp(ChannelContract):
+    @pytest.fixture
+    def driver(self) -> WhatsAppDriver:
+        return WhatsAppDriver()
+
+
+@pytest.mark.spec("N6")
+class TestIMessage(ChannelContract):
+    @pytest.fixture
+    def driver(self) -> IMessageDriver:
+        return IMessageDriver()

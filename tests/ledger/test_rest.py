@@ -4,12 +4,14 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import ToolResultMessage, UserMessage
 from crossclaw.domain.sessions import NewEntry, NewSession
 from crossclaw.domain.sight import EVERYTHING
+from crossclaw.ledger.channels import LearnFate
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import (
     ArmTimer,
@@ -147,6 +149,31 @@ async def test_a_delivery_is_put_once_and_taken_once(ledger: Ledger) -> None:
     found = await ledger.find_delivery("reply:r1")
     assert found is not None
     assert (found.state, found.platform_id) == ("delivered", "p")
+
+
+@pytest.mark.spec("B2")
+async def test_what_a_platform_says_later_settles_what_was_uncertain(ledger: Ledger) -> None:
+    for name in ("r1", "r2", "r3"):
+        new = NewDelivery(delivery_key=name, key=BEN, address=CHAT, text="hi")
+        await ledger.do(PutDelivery(new=new, at=1))
+    for row in (await ledger.list_open_deliveries(limit=9))[:2]:
+        await ledger.do(TakeDelivery(delivery_id=row.delivery_id, at=2))
+        await ledger.do(SettleDelivery(delivery_id=row.delivery_id, state="uncertain", at=3))
+
+    learned = LearnFate(delivery_key="r1", arrived=True, at=4, platform_id="p1")
+    assert await ledger.do(learned) is True
+    assert await ledger.do(learned) is False
+    assert await ledger.do(replace(learned, delivery_key="r3")) is False  # it was not tried yet
+    failed = replace(learned, delivery_key="r2", arrived=False, error="no such person")
+    assert await ledger.do(failed) is True
+    assert await ledger.do(replace(failed, delivery_key="r1")) is True  # failed on its way
+
+    rows = [await ledger.find_delivery(name) for name in ("r1", "r2", "r3")]
+    assert [(row.state, row.platform_id, row.error) for row in rows if row] == [
+        ("failed", "p1", "no such person"),
+        ("failed", None, "no such person"),
+        ("pending", None, None),
+    ]
 
 
 @pytest.mark.spec("Y4")

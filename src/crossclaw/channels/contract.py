@@ -106,6 +106,14 @@ class ChannelHost(Protocol):
         belongs to one bot, so that another token does not inherit it."""
         ...
 
+    async def confirm_delivery(self, delivery_key: str, platform_id: str | None = None) -> None:
+        """The platform says later that a piece has arrived: it is not uncertain any more."""
+        ...
+
+    async def fail_delivery(self, delivery_key: str, error: str) -> None:
+        """The platform says later that a piece did not arrive, though it had taken it."""
+        ...
+
     def connected(self, facts: AccountFacts) -> None: ...
 
     def heard(self) -> None:

@@ -7,7 +7,7 @@ from crossclaw.channels.contract import AccountFacts, Received
 from crossclaw.channels.http import HttpClients
 from crossclaw.domain.addresses import Inbound
 from crossclaw.domain.clock import Clock
-from crossclaw.ledger.channels import SaveCursor
+from crossclaw.ledger.channels import LearnFate, SaveCursor
 from crossclaw.ledger.contract import Ledger
 
 log = logging.getLogger(__name__)
@@ -57,6 +57,18 @@ class AccountHost:
                 at=self.now_ms(),
             )
         )
+
+    async def confirm_delivery(self, delivery_key: str, platform_id: str | None = None) -> None:
+        await self._ledger.do(
+            LearnFate(
+                delivery_key=delivery_key, arrived=True, at=self.now_ms(), platform_id=platform_id
+            )
+        )
+
+    async def fail_delivery(self, delivery_key: str, error: str) -> None:
+        learn = LearnFate(delivery_key=delivery_key, arrived=False, at=self.now_ms(), error=error)
+        if await self._ledger.do(learn):
+            log.warning("a message by %s did not arrive after all: %s", self.channel, error)
 
     def connected(self, facts: AccountFacts) -> None:
         self.facts, self.connected_ms = facts, self.now_ms()

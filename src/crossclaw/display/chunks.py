@@ -18,6 +18,7 @@ from crossclaw.display.document import (
     TableBlock,
 )
 from crossclaw.display.reading import read
+from crossclaw.display.signs import sign_end
 
 CHARS_MIN = 64  # below this the marks of a fence would leave no room for its words
 _GAP = "\n\n"
@@ -88,7 +89,7 @@ def _cut_code(code: Code, fits: Fits) -> Iterator[Block]:
         take = _most(len(rest), lambda n: fits(Code(rest[:n], code.language)))  # noqa: B023
         if take < len(rest):
             line_end = rest.rfind("\n", 1, take + 1)
-            take = line_end if line_end > 0 else take
+            take = line_end if line_end > 0 else sign_end(rest, take)
         yield Code(rest[:take], code.language)
         rest = rest[take:].removeprefix("\n")
 
@@ -114,7 +115,7 @@ def _word_end(text: str, take: int) -> int:
         at = text.rfind(end, take // 2, take + 1)
         if at > 0:
             return at + len(end.rstrip(" \n"))
-    return take
+    return sign_end(text, take)
 
 
 def _part(words: Line, begin: int, end: int) -> Line:

@@ -11,3 +11,14 @@ class SaveCursor(Op[None], frozen=True):
     name: str
     value: str
     at: int
+
+
+class LearnFate(Op[bool], frozen=True):
+    """The platform says later what became of a message. An uncertain one has arrived or not; one that was
+    taken may still have failed on the way. Answers whether there was something to learn."""
+
+    delivery_key: str
+    arrived: bool
+    at: int
+    platform_id: str | None = None
+    error: str | None = None

@@ -24,6 +24,7 @@ from crossclaw.channels.telegram.client import (
     delivery_error,
 )
 from crossclaw.channels.telegram.manifest import read_target
+from crossclaw.channels.telegram.moves import MovedChats
 from crossclaw.channels.telegram.reading import (
     GENERAL,
     ChatMoved,
@@ -33,7 +34,7 @@ from crossclaw.channels.telegram.reading import (
 )
 from crossclaw.channels.telegram.settings import WEBHOOK_SECRET, TelegramSettings
 from crossclaw.channels.telegram.updates import TelegramUpdate, UpdateNumber
-from crossclaw.domain.addresses import Address, Attachment
+from crossclaw.domain.addresses import Address, Attachment, Inbound
 from crossclaw.domain.errors import (
     AccountBroken,
     ChannelDown,
@@ -47,6 +48,7 @@ log = logging.getLogger(__name__)
 CURSOR_KEPT_MS = 6 * 86_400_000
 """After a week without updates Telegram numbers them anew, from anywhere; what an older offset would confirm may be new
 messages. Telegram keeps updates for a day, so without an offset nothing old comes again."""
+API_URL = "https://api.telegram.org"
 TIMEOUT_S = 30.0
 FIRST_LOOK_BACK_MS = 5 * 60_000
 """What was written to a bot before its very first start is answered if it is no older than this."""
@@ -63,9 +65,11 @@ class TelegramCursor(msgspec.Struct, frozen=True):
 async def open_account(settings: TelegramSettings, host: ChannelHost) -> "TelegramAccount":
     token = await _read_token(settings)
     http = host.http.open(
-        settings.api_url, timeout_s=settings.timeout_seconds or TIMEOUT_S, proxy=settings.proxy
+        settings.api_url or API_URL,
+        timeout_s=settings.timeout_seconds or TIMEOUT_S,
+        proxy=settings.proxy,
     )
-    return TelegramAccount(settings, host.account_id, TelegramClient(http, token), token)
+    return TelegramAccount(settings, host, TelegramClient(http, token), token)
 
 
 async def _read_token(settings: TelegramSettings) -> Secret:
@@ -92,10 +96,11 @@ def _read_file(name: str) -> str:
 
 class TelegramAccount(ChannelAccount):
     def __init__(
-        self, settings: TelegramSettings, account_id: str, client: TelegramClient, token: Secret
+        self, settings: TelegramSettings, host: ChannelHost, client: TelegramClient, token: Secret
     ) -> None:
         self._settings = settings
-        self._account_id = account_id
+        self._account_id = host.account_id
+        self._moves = MovedChats(host)
         self._client = client
         self._bot_id = int(token.reveal().partition(":")[0])
         self._reader: ReadingBot | None = None
@@ -147,7 +152,7 @@ class TelegramAccount(ChannelAccount):
             number = msgspec.json.decode(raw, type=UpdateNumber).update_id
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise ChannelDown(
-                "an update without a number; Telegram cannot be told to go on"
+                "an update without a number, past which Telegram cannot be led"
             ) from None
         if cursor is not None and number < cursor.offset:
             log.warning("telegram numbers its updates anew, from %s", number)
@@ -170,12 +175,18 @@ class TelegramAccount(ChannelAccount):
             case Skipped(why=why):
                 log.debug("telegram update %s: %s", update.update_id, why)
             case ChatMoved(old=old, new=new):
-                log.warning("the telegram group %s has the id %s from now on", old, new)
+                await self._moves.note(old, new)
             case _ if (read.at_ms or 0) < not_before:
                 log.info("a message from before the first start is not answered")
             case _:
                 async with self._receiving:
-                    await host.receive(read)
+                    await host.receive(await self._as_first_known(read))
+
+    async def _as_first_known(self, inbound: Inbound) -> Inbound:
+        """A group that moved is known by its first id; rules that name the new one hold as well."""
+        if (old := await self._moves.first(inbound.chat_id or "")) is None:
+            return inbound
+        return msgspec.structs.replace(inbound, chat_id=old, parent_chat_id=inbound.chat_id)
 
     @property
     def _cursor_name(self) -> str:
@@ -212,7 +223,17 @@ class TelegramAccount(ChannelAccount):
     # ── what goes out ──────────────────────────────────────────────────────────────────────────
 
     async def send(self, piece: Piece) -> str | None:
-        where = self._where(piece.address)
+        """A group that has moved refuses, which shows nothing, and says where it is: it is sent there at once."""
+        where = await self._where(piece.address)
+        try:
+            return await self._send(piece, where)
+        except DeliveryError as error:
+            if error.moved_to is None:
+                raise
+            await self._moves.note(str(where["chat_id"]), error.moved_to)
+        return await self._send(piece, await self._where(piece.address))
+
+    async def _send(self, piece: Piece, where: dict[str, Any]) -> str | None:
         if piece.reply_to is not None and piece.reply_to.isdecimal():
             where["reply_parameters"] = {
                 "message_id": int(piece.reply_to),
@@ -257,13 +278,14 @@ class TelegramAccount(ChannelAccount):
                     refused = error.refusal
         raise delivery_error(refused)
 
-    def _where(self, address: Address, *, typing: bool = False) -> dict[str, Any]:
+    async def _where(self, address: Address, *, typing: bool = False) -> dict[str, Any]:
         target = read_target(address.to)
         if target is None:
             raise DeliveryError(
                 f"{address.to!r} is no Telegram chat: use its number, @name or t.me/name"
             )
-        chat: int | str = target.to if target.to.startswith("@") else int(target.to)
+        name = await self._moves.current(target.to)
+        chat: int | str = name if name.startswith("@") else int(name)
         thread = address.thread_id or target.thread_id
         where: dict[str, Any] = {"chat_id": chat}
         if thread is not None and thread.isdecimal() and (typing or thread != GENERAL):
@@ -271,12 +293,12 @@ class TelegramAccount(ChannelAccount):
         return where
 
     async def show_typing(self, where: Address) -> None:
-        params = {**self._where(where, typing=True), "action": "typing"}
+        params = {**await self._where(where, typing=True), "action": "typing"}
         await self._try("sendChatAction", params)
 
     async def react(self, where: Address, message_id: str, emoji: str, *, on: bool = True) -> None:
         params: dict[str, Any] = {
-            "chat_id": self._where(where)["chat_id"],
+            "chat_id": (await self._where(where))["chat_id"],
             "message_id": int(message_id.partition(":")[0]),
             "reaction": [{"type": "emoji", "emoji": emoji}] if on else [],
         }
@@ -290,7 +312,8 @@ class TelegramAccount(ChannelAccount):
             log.debug("telegram %s: %s", method, error)
 
     async def edit(self, where: Address, platform_id: str, piece: Piece) -> None:
-        params = {"chat_id": self._where(where)["chat_id"], "message_id": int(platform_id)}
+        chat = (await self._where(where))["chat_id"]
+        params = {"chat_id": chat, "message_id": int(platform_id)}
         await self._send_text("editMessageText", piece, params)
 
 

@@ -42,6 +42,7 @@ MANIFEST = ChannelManifest(
     traits=Traits(
         dialect="telegram",
         text_limit=4_096,
+        caption_limit=1_024,
         media_max_mb=5.0,
         edits=True,
         typing_every_s=4.0,

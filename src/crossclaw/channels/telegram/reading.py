@@ -222,13 +222,13 @@ def _without_own_name(text: str, entities: list[TextEntity], bot: ReadingBot) ->
 def _words(message: TelegramMessage, text: str) -> str:
     """With what has no words of its own put into words, and forwarded text marked: somebody else wrote it, so it
     is no command either."""
-    parts = [*_told(message), *([text] if text else [])]
+    parts = [*_put_into_words(message), *([text] if text else [])]
     if message.forward_origin is not None:
         parts.insert(0, f"[forwarded from {_one_line(message.forward_origin.name)}]")
     return "\n".join(parts)
 
 
-def _told(message: TelegramMessage) -> Iterator[str]:
+def _put_into_words(message: TelegramMessage) -> Iterator[str]:
     if message.venue is not None:
         place = message.venue.location
         names = _one_line(f"{message.venue.title}, {message.venue.address}".strip(", "))

@@ -14,8 +14,6 @@ class TelegramSettings(ChannelSettings, frozen=True):
     """The token that @BotFather gave; or `TELEGRAM_BOT_TOKEN` in the environment."""
     token_file: str | None = None
     """A file that holds the token and nothing else."""
-    api_url: str = "https://api.telegram.org"
-    """Another Bot API server, such as one of your own."""
     webhook_url: str | None = None
     """The public https address of `webhookPath`; with it Telegram calls the gateway instead of being asked."""
     webhook_secret: Secret | None = None
@@ -26,7 +24,7 @@ class TelegramSettings(ChannelSettings, frozen=True):
     """An HTTP or SOCKS proxy on the way to Telegram."""
     timeout_seconds: float | None = None
     """How long one call may take; 30 where nothing is said."""
-    local = names("tokenFile")
+    local = ChannelSettings.local | names("tokenFile")
     unused = ChannelSettings.unused | names(
         "reactionNotifications reactionLevel customCommands network retry streamMode draftChunk"
         " errorPolicy webhookHost webhookPort webhookCertPath"
@@ -36,6 +34,10 @@ class TelegramSettings(ChannelSettings, frozen=True):
     @property
     def is_set_up(self) -> bool:
         return bool(self.bot_token or self.token_file)
+
+    @property
+    def uses_webhook(self) -> bool:
+        return self.webhook_url is not None
 
     @property
     def what_is_missing(self) -> str:

@@ -1,6 +1,6 @@
 """What chat channels keep: how far each account has read."""
 
-from crossclaw.ledger.channels import SaveCursor
+from crossclaw.ledger.channels import LearnFate, SaveCursor
 from crossclaw.ledger.database import Database
 from crossclaw.ledger.sqlite.writer import Transaction
 
@@ -21,3 +21,20 @@ def find_cursor(db: Database, channel: str, account_id: str, name: str) -> str |
     ).fetchone()
     value: str | None = row and row[0]
     return value
+
+
+def learn_fate(transaction: Transaction, op: LearnFate) -> bool:
+    if op.arrived:
+        learnt = transaction.db.execute(
+            "UPDATE outbox SET state = 'delivered', error = NULL, "
+            "platform_id = coalesce(?, platform_id), updated_at = ? "
+            "WHERE delivery_key = ? AND state = 'uncertain' RETURNING 1",
+            (op.platform_id, op.at, op.delivery_key),
+        )
+    else:
+        learnt = transaction.db.execute(
+            "UPDATE outbox SET state = 'failed', error = ?, updated_at = ? "
+            "WHERE delivery_key = ? AND state IN ('uncertain', 'delivered') RETURNING 1",
+            (op.error, op.at, op.delivery_key),
+        )
+    return learnt.fetchone() is not None

@@ -17,7 +17,7 @@ from crossclaw.ledger.approvals import (
     RevokeGrant,
 )
 from crossclaw.ledger.attention import Dismiss, Resend
-from crossclaw.ledger.channels import SaveCursor
+from crossclaw.ledger.channels import LearnFate, SaveCursor
 from crossclaw.ledger.contract import Appended
 from crossclaw.ledger.imports import BeginImport, ImportEntries
 from crossclaw.ledger.jobs import (
@@ -115,6 +115,7 @@ HANDLERS: dict[type, Handle] = {
     DescribeMedia: media.describe_media,
     SeeTools: agreed_tools.see_tools,
     AgreeTool: agreed_tools.agree_tool,
+    LearnFate: channels.learn_fate,
     SaveCursor: channels.save_cursor,
     Dismiss: attention.dismiss,
     Resend: attention.resend,

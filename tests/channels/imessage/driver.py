@@ -1,0 +1,110 @@
+"""iMessage for the contract of channels: a person's hands and eyes on `FakeBlueBubbles`."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+
+from crossclaw.channels.contract import GivenChannel, WebhookAnswer, WebhookRequest
+from crossclaw.channels.imessage.account import ASK_EVERY_S, open_account
+from crossclaw.channels.imessage.manifest import MANIFEST
+from crossclaw.channels.imessage.settings import IMessageSettings
+from crossclaw.domain.errors import CrossclawError
+from crossclaw.domain.secret import Secret
+from tests.channels.contract import ChannelDriver, Failure, HandedOver
+from tests.channels.fake_http import FakeTransport, json_of
+from tests.channels.imessage.fake import BlueRefusal, FakeBlueBubbles
+
+SEND = "/message/text"
+PERSON = "+1650555{}"
+
+
+class IMessageDriver(ChannelDriver):
+    name = "imessage"
+    traits = MANIFEST.traits
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fake = FakeBlueBubbles(private_api=False)
+        self.settings = IMessageSettings(
+            server_url="http://mac.local:1234",
+            password=Secret(self.fake.password),
+            webhook_secret=Secret("the-secret"),
+            dm_policy="open",
+            allow_from=("*",),
+        )
+        self.fake.secret = "the-secret"
+        self.fake.tells_own = False  # or nothing would stay uncertain
+        self._channel: HandedOver | None = None
+
+    def transport(self) -> FakeTransport:
+        return FakeTransport({"mac.local": self.fake})
+
+    def channel(self) -> GivenChannel:
+        self._channel = HandedOver(self, lambda host: open_account(self.settings, host))
+        return self._channel
+
+    @asynccontextmanager
+    async def platform(self) -> AsyncGenerator[None]:
+        self.fake.call = self._call
+        try:
+            yield
+        finally:
+            self.fake.call = None
+
+    async def _call(self, request: WebhookRequest) -> WebhookAnswer:
+        assert self._channel is not None
+        try:
+            return await self._channel.webhook(request)
+        except CrossclawError:
+            return WebhookAnswer(status=503)
+
+    async def say(self, text: str, *, person: str = "1001", group: str | None = None) -> str:
+        chat = f"iMessage;+;chat{group}" if group else None
+        return await self.fake.say(PERSON.format(person), text, chat=chat)
+
+    async def say_again(self, message_id: str) -> None:
+        row = next(row for row in self.fake.rows if row["guid"] == message_id)
+        await self.fake.post("new-message", row)
+
+    async def say_as_us(self, text: str) -> None:
+        await self.fake.say(PERSON.format("1001"), text, isFromMe=True)
+
+    async def bring_hostile(self) -> None:
+        deep: Any = "x"
+        for _ in range(900):
+            deep = [deep]
+        row = {"guid": "odd", "text": "x", "handle": {"address": PERSON.format("1001")}}
+        for odd in (
+            7,
+            {},
+            {**row, "handle": 5},
+            {**row, "chats": [{"guid": 7}]},
+            {**row, "chats": []},
+            {**row, "attachments": [{}]},
+            {"deep": deep},
+        ):
+            await self.fake.post("new-message", odd)  # type: ignore[arg-type]
+        self.fake.add_row(PERSON.format("1001"), "x", handle="odd")
+        await anyio.sleep(ASK_EVERY_S + 1)
+
+    def seen(self) -> list[str]:
+        return [seen.text for seen in self.fake.seen]
+
+    async def wait_seen(self, count: int) -> None:
+        await self.fake.wait_seen(count)
+
+    def fail_next_send(self, how: Failure) -> None:
+        cuts: dict[str, Any] = {"not sent": "before", "lost before": "read", "lost after": "after"}
+        statuses = {"later": 429, "never": 400, "gone": 404}
+        if how in cuts:
+            self.fake.cut(SEND, cuts[how])
+        else:
+            self.fake.refuse(SEND, json_of(BlueRefusal(statuses[how], how).body, statuses[how]))
+
+    def at_next_effect(self, act: Callable[[], None]) -> None:
+        self.fake.effects.append((SEND, act))
+
+    def complaints(self) -> list[str]:
+        return self.fake.complaints
