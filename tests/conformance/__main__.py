@@ -40,6 +40,7 @@ def crossclaw(folder: Path) -> Generator[tuple[int, Callable[[], None]]]:
             "auth": {"token": TOKEN},
             "controlUi": origins,
             "reload": {"mode": "off"},
+            "guests": {"sessions": {"*": ["main"]}},
         },
         "agents": {"list": [{"id": "main", "default": True}, watching]},
     }

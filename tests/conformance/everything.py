@@ -24,6 +24,12 @@ READS: list[tuple[str, dict[str, Any]]] = [
     ("health", {}),
     ("status", {}),
     ("agents.list", {}),
+    ("agents.prompt", {"agentId": "main"}),
+    ("mcp.held", {}),
+    ("attention.list", {}),
+    ("exec.approval.list", {}),
+    ("approvals.allowed", {}),
+    ("guests.list", {}),
     ("models.list", {}),
     ("channels.status", {}),
     ("system-presence", {}),
@@ -72,6 +78,10 @@ CHANGES: list[tuple[str, dict[str, Any]]] = [
     ("set-heartbeats", {"enabled": True}),
     ("system-event", {"text": "the lamp is lit"}),
     ("wake", {"text": "good morning", "mode": "next-heartbeat"}),
+    ("attention.dismiss", {"ids": ["run:nobody"]}),
+    ("runs.retry", {"runId": "everything-2"}),
+    ("guests.add", {"name": "for the record"}),
+    ("guests.remove", {"name": "for the record"}),
 ]
 JOB = {
     "name": "now and then",

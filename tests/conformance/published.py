@@ -32,7 +32,21 @@ EVENTS = {
     "device.pair.requested": "DevicePairRequestedEvent",
     "device.pair.resolved": "DevicePairResolvedEvent",
 }
-NOT_ASKED = {"send": "no chat channel is set up"}
+NO_APPROVAL = "no command waits for a yes here"
+NOT_ASKED = {
+    "send": "no chat channel is set up",
+    "channels.start": "no chat channel is set up",
+    "channels.logout": "answers with what to do instead",
+    "web.login.start": "answers with what to do instead",
+    "web.login.wait": "answers with what to do instead",
+    "deliveries.resend": "no chat channel is set up, so no delivery is uncertain",
+    "exec.approval.get": NO_APPROVAL,
+    "exec.approval.resolve": NO_APPROVAL,
+    "exec.approval.waitDecision": NO_APPROVAL,
+    "approvals.revoke": NO_APPROVAL,
+    "gateway.stop": "the others are still being listened to",
+    "mcp.agree": "no MCP server is set up whose tools could have changed",
+}
 CHATS = {
     "delta": "ChatDeltaEvent",
     "final": "ChatFinalEvent",

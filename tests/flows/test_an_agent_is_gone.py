@@ -193,7 +193,7 @@ async def test_a_main_session_put_away_while_its_agent_was_gone_is_back_with_it(
 
 
 async def last_status(house: House, name: str) -> Any:
-    jobs = (await call(house, "cron.list", includeDisabled=True))["jobs"]
+    jobs = (await call(house, "cron.list", includeDisabled=True, includeMakers=True))["jobs"]
     (job,) = [each for each in jobs if each["name"] == name]
     return job
 

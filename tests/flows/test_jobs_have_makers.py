@@ -43,7 +43,7 @@ def model() -> ScriptedProvider:
 
 
 async def listed(house: House) -> dict[str, dict[str, Any]]:
-    found = await call(house, "cron.list", includeDisabled=True)
+    found = await call(house, "cron.list", includeDisabled=True, includeMakers=True)
     return {job["id"]: job for job in found["jobs"]}
 
 

@@ -197,3 +197,32 @@ async def test_lists_tell_the_window_of_a_model_as_its_server_has_told_it_last(
             windows.append((listed["defaults"]["contextTokens"], row["contextTokens"]))
 
     assert windows == [(4_000, 4_000), (8_000, 8_000)]
+
+
+# As OpenClaw 2026.9.6 publishes them (protocol 4); both are closed: a strict client refuses anything else.
+JOB_FIELDS = {
+    "id", "agentId", "sessionKey", "name", "displayName", "description", "enabled", "deleteAfterRun", "createdAtMs", "updatedAtMs",
+    "schedule", "sessionTarget", "wakeMode", "payload", "delivery", "state",
+}  # fmt: skip
+HEALTH_FIELDS = {
+    "ok", "ts", "durationMs", "channels", "channelOrder", "channelLabels", "heartbeatSeconds", "defaultAgentId", "agents", "sessions",
+}  # fmt: skip
+
+
+@pytest.mark.spec("G2")
+async def test_a_job_and_the_health_have_only_the_fields_that_openclaw_s_clients_know(
+    tmp_path: Path,
+) -> None:
+    job: dict[str, Any] = {
+        "name": "now and then",
+        "schedule": {"kind": "every", "everyMs": 3_600_000},
+        "payload": {"kind": "agentTurn", "message": "say: ticked"},
+    }
+    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+        added = await call(house, "cron.add", **job)
+        changed = await call(house, "cron.update", id=added["id"], patch={"enabled": False})
+        (listed,) = (await call(house, "cron.list", includeDisabled=True))["jobs"]
+        health = await call(house, "health")
+
+    assert {*added, *changed, *listed} <= JOB_FIELDS
+    assert {*health} <= HEALTH_FIELDS

@@ -46,7 +46,7 @@ def _list_arguments(parser: Parser) -> None:
 
 def _list(arguments: Arguments) -> int:
     async def work(peer: GatewayPeer) -> int:
-        params = {"includeDisabled": arguments.all}
+        params = {"includeDisabled": arguments.all, "includeMakers": True}
         answer = await peer.call("cron.list", params, timeout_s=arguments.timeout)
         out_json(answer) if arguments.json else out(_rows(answer["jobs"]))
         return Exit.OK

@@ -18,7 +18,7 @@ export class Jobs {
 
   /** What is shown of them. */
   async show() {
-    const { jobs = [] } = await wire.call("cron.list", { includeDisabled: true });
+    const { jobs = [] } = await wire.call("cron.list", { includeDisabled: true, includeMakers: true });
     const rows = plainList(jobs.map((job) => this.job(job)));
     return [
       jobs.length ? rows : empty("No jobs yet", "A job sets an agent to work at its time."),

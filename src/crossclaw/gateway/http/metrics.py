@@ -67,13 +67,13 @@ def metrics_endpoint(meter: EventCounter, door: Door) -> Endpoint:
     async def handle(_request: Request, principal: Principal) -> Response:
         try:
             caller = Caller(principal=principal)
-            health = await door.dispatch(caller, "health", {})
+            status = await door.dispatch(caller, "status", {})
             troubles = await door.dispatch(caller, "attention.list", {})
         except CrossclawError as error:
             return failed(error)
         try:
             await anyio.to_thread.run_sync(import_module, "prometheus_client")
-            body, kind = _exposition(_samples(meter, health, troubles.rows))
+            body, kind = _exposition(_samples(meter, status, troubles.rows))
         except ModuleNotFoundError:
             text = "metrics need an extra: pip install 'crossclaw[metrics]'"
             return problem(text, "not_installed", 501)
@@ -105,9 +105,9 @@ def _by(label: str, name: str, text: str, values: Mapping[str, float]) -> Metric
 
 
 def _samples(
-    meter: EventCounter, health: dict[str, Any], troubles: Sequence[AttentionRow]
+    meter: EventCounter, status: dict[str, Any], troubles: Sequence[AttentionRow]
 ) -> list[MetricSamples]:
-    watchdog, disk = meter.watchdog, health["disk"]
+    watchdog, disk = meter.watchdog, status["disk"]
     seconds = {kind: ms / 1000 for kind, ms in meter.seconds.items()}
     stalls, longest = "crossclaw_loop_stalls", "crossclaw_loop_stall_longest_seconds"
     unreadable = "Rows of the store that could not be read"
@@ -129,7 +129,7 @@ def _samples(
         _by("outcome", "crossclaw_tool_calls", "Tool calls that ended", meter.tools),
         _gauge("crossclaw_runs_under_way", "Runs at work now", meter.runs_under_way()),
         _gauge("crossclaw_clients", "WebSocket clients connected", meter.clients()),
-        _gauge("crossclaw_sessions", "Sessions", health["sessions"]["count"]),
+        _gauge("crossclaw_sessions", "Sessions", status["sessions"]["count"]),
         MetricSamples(
             "crossclaw_store_bytes",
             "Size of the store, and of what is on the way into it (wal)",

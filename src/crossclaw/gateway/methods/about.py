@@ -108,7 +108,6 @@ class About:
                 for agent_id, stored in by_agent.items()
             ],
             "sessions": everything,
-            "disk": msgspec.to_builtins(await self._growth.look()),
         }
         return self._health
 

@@ -48,6 +48,8 @@ class CronListParams(Params, frozen=True):
     offset: Annotated[int, msgspec.Meta(ge=0)] = 0
     compact: bool | None = None
     include_delivery_previews: bool | None = None
+    include_makers: bool | None = None
+    """Ours: who made each job. OpenClaw's clients know a job by its published fields alone, so only whoever asks gets more."""
 
 
 class CronListResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -183,7 +185,7 @@ class CronMethods:
         page = found[params.offset : params.offset + limit]
         rest = len(found) - params.offset - len(page)
         return CronListResult(
-            jobs=[await self._wire(job) for job in page],
+            jobs=[await self._wire(job, makers=bool(params.include_makers)) for job in page],
             total=len(found),
             offset=params.offset,
             limit=limit,
@@ -253,7 +255,7 @@ class CronMethods:
         entries = [_entry(tick) for tick in ticks if tick.status != "running"]
         return RunsResult(entries=entries if params.sort_dir == "desc" else entries[::-1])
 
-    async def _wire(self, job: Job) -> dict[str, Any]:
+    async def _wire(self, job: Job, *, makers: bool = False) -> dict[str, Any]:
         body: dict[str, Any] = msgspec.to_builtins(job.spec)
         body.pop("authority", None)
         return {
@@ -261,14 +263,14 @@ class CronMethods:
             **body,
             "wakeMode": job.spec.wake_mode,
             "enabled": job.enabled,
-            **self._maker(job),
+            **(self._maker(job) if makers else {}),
             "createdAtMs": job.created_at,
             "updatedAtMs": job.updated_at,
             "state": _state(job, await self._jobs.latest(job)),
         }
 
     def _maker(self, job: Job) -> dict[str, Any]:
-        """Ours: who made it, whether that was with a token which has been changed since, and why the
+        """Who made it, whether that was with a token which has been changed since, and why the
         gateway has switched it off."""
         named = [self._name_maker(maker) for maker in sorted_makers(job.spec.authority)]
         told: dict[str, Any] = {"madeBy": [name for name, _stands in named]}
