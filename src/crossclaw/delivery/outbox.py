@@ -40,6 +40,7 @@ from crossclaw.policy.send import BLOCKED
 log = logging.getLogger(__name__)
 
 ATTEMPTS_MAX = 8  # with the waits below, some ten minutes: longer than most outages of a platform
+ACCOUNT_S_MAX = 60.0  # accounts are opened within seconds of a start; one that is not will not be
 LAST_S = 2.0  # for what is being sent when the house closes
 RETRY_FIRST_S = 2.0
 RETRY_MAX_S = 300.0
@@ -67,6 +68,8 @@ class Outbox:
         self._hint = anyio.Event()
         self._busy: set[Address] = set()
         self._attempts: set[anyio.CancelScope] = set()
+        self._cut_off: dict[int, Delivery] = {}
+        self._began_at = 0.0
         self._ends_at = inf
         """When the attempts under way are cut off: the gateway is closing."""
         self._places = anyio.CapacityLimiter(CHATS_AT_ONCE)
@@ -82,7 +85,7 @@ class Outbox:
     async def serve(
         self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
     ) -> None:
-        await self._settle_cut_off()
+        await self._find_cut_off()
         async with anyio.create_task_group() as tasks:
             task_status.started()
             try:
@@ -100,27 +103,35 @@ class Outbox:
                 for attempt in self._attempts:
                     attempt.deadline = self._ends_at
 
-    async def _settle_cut_off(self) -> None:
+    async def _find_cut_off(self) -> None:
         """Rows that a dead process was sending."""
         after = 0
         while page := await self._ledger.list_open_deliveries(after=after, limit=PAGE):
             after = page[-1].delivery_id
             for delivery in page:
                 if delivery.state == "sending":
-                    await self._settle_one_cut_off(delivery)
+                    self._cut_off[delivery.delivery_id] = delivery
+        self._began_at = anyio.current_time()
+        await self._settle_cut_off()
 
-    async def _settle_one_cut_off(self, delivery: Delivery) -> None:
-        live = self._accounts.find(delivery.address)
-        age_s = (self._clock.now_ms() - delivery.updated_at) / 1000
-        if live is not None and age_s < live.account.knows_key_for_s():
-            await self._settle(delivery, "pending")
-        else:
-            await self._settle(
-                delivery, "uncertain", error="the process ended while the message was being sent"
-            )
+    async def _settle_cut_off(self) -> None:
+        """Each as soon as its account is open and can be asked whether its platform still knows the key."""
+        too_late = anyio.current_time() - self._began_at > ACCOUNT_S_MAX
+        for delivery in list(self._cut_off.values()):
+            live = self._accounts.find(delivery.address)
+            if live is None and not too_late:
+                continue
+            age_s = (self._clock.now_ms() - delivery.updated_at) / 1000
+            if live is not None and age_s < live.account.knows_key_for_s():
+                await self._settle(delivery, "pending")
+            else:
+                words = "the process ended while the message was being sent"
+                await self._settle(delivery, "uncertain", error=words)
+            del self._cut_off[delivery.delivery_id]
 
     async def _start_due(self, tasks: anyio.abc.TaskGroup) -> int | None:
         """Start what is due, the first of each chat. Answers when the next retry is due."""
+        await self._settle_cut_off()
         now, after = self._clock.now_ms(), 0
         seen: set[Address] = set()
         next_at: int | None = None
