@@ -5,8 +5,8 @@
 A fake is `talk(asked, socket)`. Raising `CutConnection` there breaks the connection without a word.
 """
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol
 
 import anyio
@@ -50,6 +50,37 @@ def memory_dial(tasks: anyio.abc.TaskGroup, fakes: Mapping[str, TalkingFake]) ->
         return here
 
     return dial
+
+
+class SocketPlatform:
+    """For drivers of the contract: sockets that live as long as the platform beside one start of the gateway."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._here = anyio.Event()
+        self._tasks: anyio.abc.TaskGroup | None = None
+
+    def is_connected(self) -> bool:
+        raise NotImplementedError
+
+    @asynccontextmanager
+    async def platform(self) -> AsyncGenerator[None]:
+        async with anyio.create_task_group() as self._tasks:
+            self._here.set()
+            with anyio.fail_after(600):
+                while not self.is_connected():  # noqa: ASYNC110  time is virtual
+                    await anyio.sleep(0.05)
+            yield
+            self._here = anyio.Event()
+            self._tasks.cancel_scope.cancel()
+
+    def dial(self, fakes: Mapping[str, TalkingFake]) -> Dial:
+        async def dial(host: str, port: int, tls: bool) -> anyio.abc.ByteStream:
+            if not self._here.is_set() or self._tasks is None:
+                raise OSError("the platform is not there yet")
+            return await memory_dial(self._tasks, fakes)(host, port, tls)
+
+        return dial
 
 
 async def serve_stream(stream: anyio.abc.ByteStream, fake: TalkingFake) -> None:
@@ -104,6 +135,10 @@ class FakeSocket:
                     self._waiting.append(bytes(event.data).decode())
             await self.flush()
         return msgspec.json.decode(self._waiting.pop(0))
+
+    async def ping(self) -> None:
+        self._protocol.send_ping(b"?")
+        await self.flush()
 
     async def close(self, code: int, reason: str = "") -> None:
         """As a platform closes: it says why, and hangs up."""

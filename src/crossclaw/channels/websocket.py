@@ -99,6 +99,8 @@ class Websocket:
         self._stream = stream
         self._protocol = protocol
         self._sending = anyio.Lock()
+        self.heard_at = anyio.current_time()
+        """When the last bytes came, pings included."""
         self._parts: list[bytes] = []
         self._waiting: list[bytes] = []
 
@@ -151,6 +153,7 @@ class Websocket:
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
             raise SocketDown("the connection to the platform broke") from None
         else:
+            self.heard_at = anyio.current_time()
             self._protocol.receive_data(data)
         self._take_events()
         with suppress(SocketDown):  # our answer to a close or a ping; what was read counts first

@@ -242,6 +242,35 @@ class Discord(ChatDialect):
         return "-" if number is None else f"{number}."
 
 
+class SlackMrkdwn(ChatDialect):
+    """Slack's `mrkdwn`. Only `&`, `<` and `>` can be escaped, which also keeps a model from calling people: a mention
+    is written in angle brackets."""
+
+    name = "slack"
+    chars_max = 4_000
+    marks: ClassVar[dict[Style, tuple[str, str]]] = {
+        "bold": ("*", "*"),
+        "italic": ("_", "_"),
+        "strike": ("~", "~"),
+    }
+
+    def escape(self, text: str) -> str:
+        return html.escape(text, quote=False)
+
+    def code(self, text: str) -> str:
+        return f"`{self.escape(text)}`"
+
+    def fence(self, code: Code) -> str:
+        return f"```\n{_unfenced(self.escape(code.text))}\n```"
+
+    def link(self, text: str, words: str, href: str) -> str:
+        address = self.escape(href).replace("|", "%7C").replace(" ", "%20")
+        return f"<{address}>" if words == href else f"<{address}|{text.replace('|', '¦')}>"
+
+    def quote(self, text: str) -> str:
+        return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
+
+
 class WhatsApp(ChatDialect):
     """Few marks and no way to escape them: a lone star of the text stays a star."""
 
@@ -377,7 +406,7 @@ PLAIN = ChatDialect()
 DIALECTS: dict[str, ChatDialect] = {
     dialect.name: dialect
     for dialect in (
-        PLAIN, TelegramHtml(), TelegramMarkdown(), Discord(), WhatsApp(), Signal(), IMessage(),
-        MatrixHtml(),
+        PLAIN, TelegramHtml(), TelegramMarkdown(), Discord(), SlackMrkdwn(), WhatsApp(), Signal(),
+        IMessage(), MatrixHtml(),
     )
 }  # fmt: skip

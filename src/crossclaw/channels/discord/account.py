@@ -1,0 +1,294 @@
+"""One Discord bot: what its gateway brings goes to the host, what the host wants to say goes to the REST API."""
+
+import logging
+from typing import Any, TypeVar
+
+import anyio
+import anyio.abc
+import msgspec
+
+from crossclaw.channels.contract import AccountFacts, ChannelAccount, ChannelHost, Piece
+from crossclaw.channels.discord.client import DiscordClient, nonce_of
+from crossclaw.channels.discord.gateway import DiscordGateway, GatewayEvents, ResumePoint
+from crossclaw.channels.discord.payloads import (
+    DM,
+    THREADS,
+    DiscordChannel,
+    DiscordGuild,
+    DiscordMessage,
+    ReadyEvent,
+)
+from crossclaw.channels.discord.reading import (
+    DiscordReader,
+    NothingRead,
+    read_message,
+    snowflake_at,
+)
+from crossclaw.channels.discord.settings import API_URL, DiscordSettings
+from crossclaw.channels.websocket import Dial, dial
+from crossclaw.domain.addresses import Address, Attachment, Inbound
+from crossclaw.domain.errors import AccountBroken, ChannelDown, DeliveryError
+
+log = logging.getLogger(__name__)
+
+NONCE_KNOWN_S = 120.0  # "checked for uniqueness in the past few minutes": two are surely some
+PLACES_MAX = 20_000  # channels whose names and parents are known; the oldest are asked for again
+SEEN_MAX = 200  # chats in which missed messages are looked for; the longest silent are let go
+MISSED_MAX = 200  # messages of one chat that are caught up with
+MISSED_AGE_MS = 24 * 3_600_000  # what is older is not answered as if it were new
+
+_T = TypeVar("_T")
+
+
+class SeenChat(msgspec.Struct, frozen=True):
+    """The last message of a chat that the host has decided about."""
+
+    last: str
+    guild_id: str | None = None
+
+
+class GatewayMemory(msgspec.Struct, frozen=True):
+    """The durable cursor: where the session goes on, and where REST does if it cannot."""
+
+    point: ResumePoint | None = None
+    seen: dict[str, SeenChat] = {}
+
+
+def open_account(settings: DiscordSettings, host: ChannelHost) -> "DiscordAccount":
+    return DiscordAccount(settings, host)
+
+
+class DiscordAccount(ChannelAccount):
+    def __init__(self, settings: DiscordSettings, host: ChannelHost, dial: Dial = dial) -> None:
+        if settings.token is None:
+            raise AccountBroken(settings.what_is_missing)
+        self._token = settings.token
+        self._host = host
+        self._dial = dial
+        self._client = DiscordClient(host.http, settings.api_url or API_URL, settings.token)
+        self._me = DiscordReader("", host.account_id)
+        self._places: dict[str, DiscordChannel] = {}
+        self._seen: dict[str, SeenChat] = {}
+        self._direct: dict[str, str] = {}
+        """User → the channel of the direct chat."""
+        self._started: anyio.abc.TaskStatus[None] | None = None
+
+    # ── what arrives ───────────────────────────────────────────────────────────────────────────
+
+    async def serve(
+        self,
+        host: ChannelHost,
+        *,
+        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        facts = await self.probe()
+        memory = await self._load()
+        self._seen = dict(memory.seen)
+        self._started = task_status
+        events = GatewayEvents(
+            find=self._client.gateway,
+            ready=self._ready,
+            resumed=lambda: self._is_connected(facts),
+            happened=self._happened,
+            heard=host.heard,
+            keep=self._keep,
+        )
+        await DiscordGateway(self._token, events, self._dial, memory.point).serve()
+
+    @property
+    def _cursor(self) -> str:
+        """Of this bot: another token's session is not ours."""
+        return f"gateway:{self._me.id}"
+
+    async def _load(self) -> GatewayMemory:
+        kept = await self._host.load_cursor(self._cursor)
+        try:
+            return msgspec.json.decode(kept, type=GatewayMemory) if kept else GatewayMemory()
+        except msgspec.MsgspecError:
+            return GatewayMemory()
+
+    async def _keep(self, point: ResumePoint | None) -> None:
+        memory = GatewayMemory(point, self._seen)
+        await self._host.save_cursor(self._cursor, msgspec.json.encode(memory).decode())
+
+    def _is_connected(self, facts: AccountFacts) -> None:
+        self._host.connected(facts)
+        if self._started is not None:
+            self._started.started()
+            self._started = None
+
+    async def _ready(self, ready: ReadyEvent) -> None:
+        """A new session: what came meanwhile in direct chats is asked for now, in servers when they are described."""
+        self._is_connected(AccountFacts(id=ready.user.id, name=ready.user.name))
+        for chat, seen in list(self._seen.items()):
+            if seen.guild_id is None:
+                await self._catch_up(chat, seen)
+
+    async def _happened(self, name: str, data: msgspec.Raw) -> None:
+        match name:
+            case "MESSAGE_CREATE" | "MESSAGE_UPDATE":
+                if (message := _decoded(data, DiscordMessage)) is not None:
+                    await self._take(message, is_edit=name == "MESSAGE_UPDATE")
+            case "GUILD_CREATE":
+                if (guild := _decoded(data, DiscordGuild)) is not None:
+                    await self._meet(guild)
+            case "CHANNEL_CREATE" | "CHANNEL_UPDATE" | "THREAD_CREATE" | "THREAD_UPDATE":
+                if (channel := _decoded(data, DiscordChannel)) is not None:
+                    self._learn(channel)
+            case "CHANNEL_DELETE" | "THREAD_DELETE":
+                if (channel := _decoded(data, DiscordChannel)) is not None:
+                    self._places.pop(channel.id, None)
+                    self._seen.pop(channel.id, None)
+
+    async def _meet(self, guild: DiscordGuild) -> None:
+        for channel in (*guild.channels, *guild.threads):
+            self._learn(msgspec.structs.replace(channel, guild_id=guild.id))
+            seen = self._seen.get(channel.id)
+            if seen is not None and int(channel.last_message_id or 0) > int(seen.last):
+                await self._catch_up(channel.id, seen)
+
+    async def _catch_up(self, chat: str, seen: SeenChat) -> None:
+        oldest = snowflake_at(self._host.now_ms() - MISSED_AGE_MS)
+        after, fetched = str(max(int(seen.last), oldest)), 0
+        while fetched < MISSED_MAX:
+            try:
+                missed = await self._client.messages_after(chat, after)
+            except ChannelDown as error:
+                return self._host.troubled(f"missed messages could not be fetched: {error}")
+            for message in missed:
+                given = msgspec.structs.replace(message, guild_id=seen.guild_id)
+                await self._take(given)
+                after = message.id
+            fetched += len(missed)
+            if len(missed) < 100:
+                return None
+        return self._host.troubled(f"more than {MISSED_MAX} messages of one chat were missed")
+
+    async def _take(self, message: DiscordMessage, *, is_edit: bool = False) -> None:
+        place = await self._place_of(message)
+        read = self._read(message, place, is_edit=is_edit)
+        if isinstance(read, NothingRead):
+            log.debug("a message of Discord is left out: %s", read.why)
+        else:
+            if place.type == DM:
+                self._note_direct(read.sender, message.channel_id)
+            received = await self._host.receive(read)
+            if not received.is_dropped:
+                self._note_seen(message)
+        if message.channel_id in self._seen and not is_edit:
+            self._note_seen(message)
+
+    def _read(
+        self, message: DiscordMessage, place: DiscordChannel, *, is_edit: bool
+    ) -> Inbound | NothingRead:
+        try:
+            return read_message(message, place, self._me, is_edit=is_edit)
+        except (ValueError, TypeError, LookupError) as error:
+            # One message that nobody foresaw must not keep all later ones back.
+            log.warning("a message of Discord could not be read: %s", type(error).__name__)
+            return NothingRead("it could not be read")
+
+    def _note_seen(self, message: DiscordMessage) -> None:
+        before = self._seen.pop(message.channel_id, None)
+        last = max(message.id, before.last, key=int) if before else message.id
+        self._seen[message.channel_id] = SeenChat(last, message.guild_id)
+        while len(self._seen) > SEEN_MAX:
+            del self._seen[next(iter(self._seen))]
+
+    # ── where it is ────────────────────────────────────────────────────────────────────────────
+
+    async def _place_of(self, message: DiscordMessage) -> DiscordChannel:
+        known = self._places.get(message.channel_id)
+        if known is not None:
+            return known
+        kind, channel_id = message.channel_type, message.channel_id
+        if kind == DM or (kind is not None and message.guild_id and kind not in THREADS):
+            return DiscordChannel(id=channel_id, type=kind, guild_id=message.guild_id)
+        try:
+            return self._learn(await self._client.channel(channel_id))
+        except ChannelDown as error:
+            if error.retry_after_s is not None:
+                raise
+            # It may not be looked at: with a server it is one of its channels, without one a group chat.
+            kind = 0 if message.guild_id else 3
+            return DiscordChannel(id=channel_id, type=kind, guild_id=message.guild_id)
+
+    def _learn(self, channel: DiscordChannel) -> DiscordChannel:
+        self._places.pop(channel.id, None)
+        self._places[channel.id] = channel
+        while len(self._places) > PLACES_MAX:
+            del self._places[next(iter(self._places))]
+        return channel
+
+    def _note_direct(self, user_id: str, channel_id: str) -> None:
+        self._direct.pop(user_id, None)
+        self._direct[user_id] = channel_id
+        while len(self._direct) > PLACES_MAX:
+            del self._direct[next(iter(self._direct))]
+
+    async def _channel_of(self, where: Address) -> str:
+        word, _, chat = where.to.rpartition(":")
+        if not chat.isdigit():
+            raise DeliveryError(
+                f"{where.to!r} is no address on Discord: write user:<id> or channel:<id>, with the number"
+            )
+        if word != "user":
+            return chat
+        if chat not in self._direct:
+            self._note_direct(chat, await self._client.open_direct(chat))
+        return self._direct[chat]
+
+    # ── what goes out ──────────────────────────────────────────────────────────────────────────
+
+    async def send(self, piece: Piece) -> str | None:
+        body: dict[str, Any] = {
+            **_words(piece),
+            "nonce": nonce_of(piece.delivery_key),
+            "enforce_nonce": True,
+        }
+        if piece.reply_to is not None and piece.reply_to.isdigit():
+            body["message_reference"] = {
+                "message_id": piece.reply_to,
+                "fail_if_not_exists": False,
+            }
+        return await self._client.create_message(
+            await self._channel_of(piece.address), body, piece.media
+        )
+
+    def knows_key_for_s(self) -> float:
+        return NONCE_KNOWN_S
+
+    async def edit(self, where: Address, platform_id: str, piece: Piece) -> None:
+        channel_id = await self._channel_of(where)
+        await self._client.edit_message(channel_id, platform_id, _words(piece))
+
+    async def show_typing(self, where: Address) -> None:
+        await self._client.type_in(await self._channel_of(where))
+
+    async def react(self, where: Address, message_id: str, emoji: str, *, on: bool = True) -> None:
+        await self._client.react(await self._channel_of(where), message_id, emoji, on=on)
+
+    async def fetch(self, what: Attachment, limit: int) -> bytes:
+        return await self._client.download(what.id, limit)
+
+    async def probe(self) -> AccountFacts:
+        me = await self._client.me()
+        self._me = DiscordReader(me.id, self._host.account_id)
+        return AccountFacts(id=me.id, name=me.name)
+
+
+def _words(piece: Piece) -> dict[str, Any]:
+    """Nobody is called by what a model writes, whatever it writes."""
+    return {
+        "content": piece.formatted or piece.text,
+        "allowed_mentions": {"parse": [], "replied_user": False},
+    }
+
+
+def _decoded(data: msgspec.Raw, kind: type[_T]) -> _T | None:
+    """None: it does not have the shape that Discord's documents give it, and is left out."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        log.warning("an event of Discord could not be read: %s", error)
+        return None

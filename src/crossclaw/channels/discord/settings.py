@@ -1,0 +1,79 @@
+"""One Discord bot in openclaw.json: `channels.discord`, or one of its `accounts`."""
+
+import msgspec
+
+from crossclaw.config.channels import ChannelSettings, GroupSettings, Senders
+from crossclaw.config.section import Section, names
+from crossclaw.domain.secret import Secret
+
+API_URL = "https://discord.com/api/v10"
+
+
+class GuildSettings(Section, frozen=True):
+    """One server; what one of its channels does not say is as it is here."""
+
+    require_mention: bool | None = None
+    """Whether only messages that mention the agent are answered; true where nothing is said."""
+    users: Senders | None = None
+    """Who may talk on it, by id; an empty list: nobody."""
+    channels: dict[str, GroupSettings] = msgspec.field(default_factory=dict)
+    """Which channels, by id, and what is different there; `*`: all. Threads are as their channel."""
+    unused = names("slug tools toolsBySender reactionNotifications roles ignoreOtherMentions")
+
+
+class DiscordSettings(ChannelSettings, frozen=True):
+    token: Secret | None = None
+    """The bot's token from Discord's developer portal; or `DISCORD_BOT_TOKEN` in the environment."""
+    guilds: dict[str, GuildSettings] = msgspec.field(default_factory=dict)
+    """Which servers, by id, and what is different there; `*`: all."""
+    unused = ChannelSettings.unused | names(
+        "intents pluralkit maxLinesPerMessage proxy voice presence activity status autoPresence ui agentComponents"
+        " slashCommand inboundWorker eventQueue gateway subagents mediaMode applicationId autoThread"
+    )
+
+    @property
+    def is_set_up(self) -> bool:
+        return self.token is not None
+
+    @property
+    def what_is_missing(self) -> str:
+        return (
+            "token: write the bot's token from https://discord.com/developers/applications there,"
+            " or into DISCORD_BOT_TOKEN"
+        )
+
+    @property
+    def lists_groups(self) -> bool:
+        return bool(self.guilds)
+
+    def group(
+        self, chat_id: str, parent_id: str | None = None, guild_id: str | None = None
+    ) -> GroupSettings | None:
+        """The channel as it is written, over its server. A server that is not listed is refused, and so is a channel
+        where the server lists channels. A group chat without a server is listed by `dm.groupChannels`."""
+        if guild_id is None:
+            return self._group_chat(chat_id)
+        guild = self.guilds.get(guild_id) or self.guilds.get("*")
+        if guild is None:
+            return None
+        found = next(
+            (guild.channels[each] for each in (chat_id, parent_id, "*") if each in guild.channels),
+            None,
+        )
+        if found is None and guild.channels:
+            return None
+        return _over(found or GroupSettings(), guild)
+
+    def _group_chat(self, chat_id: str) -> GroupSettings | None:
+        if not self.dm.group_enabled:
+            return None
+        listed = {str(each) for each in self.dm.group_channels}
+        return GroupSettings() if not listed or {chat_id, "*"} & listed else None
+
+
+def _over(channel: GroupSettings, guild: GuildSettings) -> GroupSettings:
+    return msgspec.structs.replace(
+        channel,
+        users=guild.users if channel.senders is None else channel.senders,
+        require_mention=guild.require_mention if channel.mention is None else channel.mention,
+    )

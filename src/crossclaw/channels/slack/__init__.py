@@ -1,0 +1,1 @@
+"""Slack, by its Web API and Socket Mode or signed events over HTTP: direct messages, channels, threads, group chats."""

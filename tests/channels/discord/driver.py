@@ -1,0 +1,147 @@
+"""Discord for the contract of channels: a person's hands and eyes on `FakeDiscord`."""
+
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+
+from crossclaw.channels.contract import ChannelAccount, ChannelHost, GivenChannel
+from crossclaw.channels.discord.account import DiscordAccount
+from crossclaw.channels.discord.manifest import MANIFEST
+from crossclaw.channels.discord.settings import DiscordSettings, GuildSettings
+from crossclaw.domain.secret import Secret
+from crossclaw.testing import VirtualClock
+from tests.channels.contract import ChannelDriver, Failure, HandedOver
+from tests.channels.discord.fake import TOKEN, FakeDiscord
+from tests.channels.discord.rig import HOSTS
+from tests.channels.discord.world import Person
+from tests.channels.fake_http import FakeTransport, json_of
+from tests.channels.fake_socket import SocketPlatform
+
+SEND = "/messages"
+
+
+class DiscordDriver(SocketPlatform, ChannelDriver):
+    name = "discord"
+    traits = MANIFEST.traits
+    text_limit = 2_000
+    knows_key_s = 120.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fake = FakeDiscord(VirtualClock().now_ms)
+        self._people: dict[str, Person] = {}
+        self._said: dict[str, tuple[Any, dict[str, Any]]] = {}
+        self.settings = DiscordSettings(
+            token=Secret(TOKEN),
+            dm_policy="open",
+            allow_from=("*",),
+            group_policy="open",
+            guilds={"*": GuildSettings(require_mention=False)},
+        )
+
+    def is_connected(self) -> bool:
+        return self.fake.gateway.connected
+
+    def transport(self) -> FakeTransport:
+        hosts = ("discord.com", "cdn.discordapp.com", "media.discordapp.net")
+        return FakeTransport(dict.fromkeys(hosts, self.fake))
+
+    def channel(self) -> GivenChannel:
+        async def open_it(host: ChannelHost) -> ChannelAccount:
+            dial = self.dial(dict.fromkeys(HOSTS, self.fake.gateway))
+            return DiscordAccount(self.settings, host, dial)
+
+        return HandedOver(self, open_it)
+
+    def _person(self, name: str) -> Person:
+        if name not in self._people:
+            self._people[name] = self.fake.world.person(name)
+        return self._people[name]
+
+    async def say(self, text: str, *, person: str = "1001", group: str | None = None) -> str:
+        world = self.fake.world
+        author = self._person(person)
+        where = world.direct(author)
+        if group is not None:
+            found = (each for each in world.channels.values() if each.name == group)
+            where = next(found, None) or world.channel(group, guild_id=world.guild(group))
+        number = self.fake.say(author, text, where)
+        message = world.find_message(where, number)
+        assert message is not None
+        self._said[number] = (where, message)
+        return number
+
+    async def say_again(self, message_id: str) -> None:
+        self.fake.gateway.tell_message("MESSAGE_CREATE", *self._said[message_id])
+
+    async def say_as_us(self, text: str) -> None:
+        world = self.fake.world
+        message = {**world.message(world.direct(self._person("1001")), world.bot, "")}
+        world.direct(self._person("1001")).messages.pop()
+        message["content"] = text
+        self.fake.gateway.tell_message(
+            "MESSAGE_CREATE", world.direct(self._person("1001")), message
+        )
+
+    async def say_as_bot(self, text: str) -> bool:
+        robot = self.fake.world.person("robot", bot=True)
+        self.fake.say(robot, text, self.fake.world.direct(robot))
+        return True
+
+    async def bring_hostile(self) -> None:
+        deep: Any = "x"
+        for _ in range(900):
+            deep = [deep]
+        author = {"id": self._person("1001").id, "username": "\u202e\x00"}
+        whole = {"id": "1", "channel_id": "2", "author": author, "content": "x", "type": 0}
+        for data in (
+            None,
+            7,
+            {"id": 7},
+            {**whole, "id": "not a number"},
+            {**whole, "author": "ann"},
+            {**whole, "content": {"a": 1}},
+            {**whole, "attachments": [{"url": 5}]},
+            {**whole, "mentions": deep},
+            {**whole, "type": -1},
+        ):
+            for name in ("MESSAGE_CREATE", "MESSAGE_UPDATE", "GUILD_CREATE", "THREAD_UPDATE"):
+                self.fake.gateway.tell_all(name, data)
+        self.fake.gateway.order(b'{"op": "what"}')
+
+    def seen(self) -> list[str]:
+        return [
+            str(message["content"])
+            for channel in self.fake.world.channels.values()
+            for message in channel.messages
+            if message["author"]["id"] == self.fake.world.bot.id
+        ]
+
+    async def wait_seen(self, count: int) -> None:
+        while len(self.seen()) < count:  # noqa: ASYNC110  time is virtual, and the fake has no event for it
+            await anyio.sleep(0.05)
+
+    def fail_next_send(self, how: Failure) -> None:
+        match how:
+            case "not sent":
+                self.fake.cut(SEND, "before")
+            case "lost before":
+                self.fake.cut(SEND, "read")
+            case "lost after":
+                self.fake.cut(SEND, "after")
+            case "later":
+                body = {"message": "You are being rate limited.", "retry_after": 7, "global": False}
+                self.fake.refuse(SEND, json_of(body, 429))
+            case "never":
+                self.fake.refuse(
+                    SEND, json_of({"code": 50035, "message": "Invalid Form Body"}, 400)
+                )
+            case "gone":
+                self.fake.refuse(SEND, json_of({"code": 50007, "message": "Cannot send"}, 403))
+
+    def at_next_effect(self, act: Callable[[], None]) -> None:
+        self.fake.effects.append((SEND, act))
+
+    def complaints(self) -> list[str]:
+        return self.fake.complaints
