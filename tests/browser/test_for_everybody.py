@@ -29,7 +29,7 @@ def busy(place: Place) -> Any:
     place.say(place.make("garden", label="Ideas for the garden"), "say: Lavender, then.")
     place.client.submit(WAITS, MAIN, key="waits-1")
     place.client.submit("say: later", MAIN, key="waits-2")
-    place.say(place.make("trouble", label="Tide tables"), "fail: the almanac is out of print")
+    place.client.submit("fail: the almanac is lost", place.make("trouble", label="Tide tables"))
     (exchange,) = place.ledger("SELECT exchange_id FROM exchanges ORDER BY created_at LIMIT 1")[0]
     yield {
         "chat": (route("chat", MAIN), ".growing, .tool"),
@@ -41,6 +41,7 @@ def busy(place: Place) -> Any:
         "exchanges": (route("exchanges"), ".cards a"),
         "exchange": (route("exchange", exchange), ".sequence .step"),
         "run": (route("run", run_id), ".timeline .tool"),
+        "trace": (route("trace", run_id), ".span .n"),
         "operations": (route("operations"), ALL_THERE),
         "nothing": (route("run", "nobody"), ".empty"),
     }
@@ -58,6 +59,7 @@ VIEWS = (
     "exchanges",
     "exchange",
     "run",
+    "trace",
     "operations",
     "nothing",
 )

@@ -488,3 +488,22 @@ def test_what_needs_attention_is_listed_retried_and_dismissed(person: Person) ->
     assert "done: retry (main:tides failed)" in retried.stdout
     assert "this row offers retry, or to dismiss it" in unknown.stderr
     assert (dismissed.stdout, nothing.stdout) == ("1 dismissed\n", "nothing needs your attention\n")
+
+
+def test_a_trace_is_printed_and_written_as_opentelemetry(person: Person) -> None:
+    ask = {"agentId": "my-agent", "message": "fail: no shelf", "timeoutSeconds": 30}
+    words = f"tool: sessions_send {json.dumps(ask)}\nthen:\nsay: so"
+    person.types("message", "send", words, "--session", "agent:main:tracing")
+    shown = person.types("trace", "agent:main:tracing")
+    failed = person.types("trace", "agent:main:tracing", "--failed")
+    written = person.types("trace", "agent:main:tracing", "--otlp", str(person.folder / "t.json"))
+    again = person.types("trace", "agent:main:tracing", "--otlp", str(person.folder / "t.json"))
+
+    assert "main:tracing · chat" in shown.stdout
+    assert "    my-agent · send" in shown.stdout
+    assert re.search(r"#+ .*failed: no shelf", shown.stdout)
+    assert "main:tracing · chat" not in failed.stdout
+    assert "my-agent · send" in failed.stdout
+    assert written.returncode == Exit.OK, written.stderr
+    assert json.loads((person.folder / "t.json").read_text())["resourceSpans"]
+    assert "is there already" in again.stderr

@@ -53,6 +53,8 @@ READS: list[tuple[str, dict[str, Any]]] = [
     ("sessions.explain", {"from": KEY, "verb": "send", "to": "agent:main:main"}),
     ("map.get", {}),
     ("runs.trace", {"runId": "everything-agent"}),
+    ("trace.get", {"id": "everything-agent"}),
+    ("trace.export", {"id": "everything-agent"}),
     ("display.render", {"items": [{"id": "1", "markdown": "*hi*"}]}),
 ]
 CHANGES: list[tuple[str, dict[str, Any]]] = [

@@ -32,10 +32,12 @@ from crossclaw.gateway.methods.settings import Settings
 from crossclaw.gateway.methods.subscribing import Subscribing
 from crossclaw.gateway.methods.table import SessionTable
 from crossclaw.gateway.methods.trace import Trace
+from crossclaw.gateway.methods.tracing import TraceMethods
 from crossclaw.gateway.methods.upkeep import Upkeep
 from crossclaw.gateway.methods.waking import Waking
 from crossclaw.sessions.compacting import Compacting
 from crossclaw.sessions.explain import Explaining
+from crossclaw.sessions.tracing import Tracing
 from crossclaw.tools.toolset import Toolsets
 
 
@@ -133,6 +135,7 @@ def _for_onlookers(
         Search(ledger, resolver),
         Map(ledger.watching, resolver, table, clock),
         Trace(ledger, resolver),
+        TraceMethods(Tracing(ledger, clock), resolver),
     ]
 
 

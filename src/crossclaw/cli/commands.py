@@ -29,6 +29,7 @@ TREE: dict[str, Leaf | Group] = {
     "chat": Leaf("talk with an agent, line by line", "chat"),
     "tui": Leaf("OpenClaw's word for chat", "chat", hidden=True),
     "watch": Leaf("who talks to whom, live, a line an event", "watch"),
+    "trace": Leaf("all that followed from one message, as a tree with times", "trace"),
     "attention": Group(
         "what failed, hangs or asks for a yes, why, and what helps",
         {

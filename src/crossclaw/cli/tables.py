@@ -9,6 +9,11 @@ from crossclaw.display.columns import GAP, padded, width
 _CELL_CHARS_MIN = 12  # narrower than this, a cut key says nothing
 
 
+def terminal_columns() -> int:
+    """In a pipe as wide as it takes."""
+    return shutil.get_terminal_size().columns if on_terminal() else 160
+
+
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """One line a row. On a terminal the widest columns give way; in a pipe nothing is cut."""
     cells = [[_cell(value) for value in row] for row in ([*head], *rows)]

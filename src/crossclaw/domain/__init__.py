@@ -33,5 +33,6 @@ __all__ = [
     "states",
     "suspects",
     "tools",
+    "traces",
     "untrusted",
 ]

@@ -13,6 +13,7 @@ __all__ = [
     "http",
     "mcp_server",
     "methods",
+    "otlp",
     "pairing",
     "publisher",
     "reception",

@@ -113,6 +113,19 @@ class Page(msgspec.Struct, frozen=True):
     sessions: list[Session]
 
 
+class TraceRows(msgspec.Struct, frozen=True):
+    """The runs of one root cause and all that is known of them."""
+
+    runs: list[SeenRun]
+    """In the order in which they were accepted; the first began it all."""
+    entries: dict[str, list[Entry]]
+    """By run."""
+    deliveries: list[SeenDelivery]
+    spawns: list[SeenSpawn]
+    waits: list[SeenWait]
+    truncated: bool = False
+
+
 class Watching(Protocol):
     async def page(
         self,
@@ -166,6 +179,10 @@ class Watching(Protocol):
 
     async def find_spawn(self, name: str) -> SeenSpawn | None:
         """By the child's key or by the run that works on the task."""
+        ...
+
+    async def trace(self, root: str, *, limit: int) -> TraceRows:
+        """All that followed from the run `root`; at most `limit` runs, entries, and so on."""
         ...
 
     async def troubled_sessions(self, *, limit: int) -> list[Session]:

@@ -31,4 +31,5 @@ __all__ = [
     "spawn_report",
     "status",
     "stopping",
+    "tracing",
 ]

@@ -17,6 +17,7 @@ const VIEWS = {
   attention: { tag: "cc-attention", title: "Needs attention", load: () => import("./attention.js") },
   exchanges: { tag: "cc-exchanges", title: "Exchanges", load: () => import("./exchanges.js") },
   exchange: { tag: "cc-exchange", title: "Exchange", under: "exchanges", load: () => import("./exchange.js") },
+  trace: { tag: "cc-trace", title: "Trace", under: "exchanges", load: () => import("./trace.js") },
   run: { tag: "cc-run", title: "Run", under: "exchanges", load: () => import("./run.js") },
   operations: { tag: "cc-operations", title: "Operations", load: () => import("./operations.js") },
 };

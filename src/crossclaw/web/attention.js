@@ -102,7 +102,7 @@ class Attention extends Part {
         (row.actions || []).map((each, i) =>
           act(each.label, () => wire.call(each.method, each.params), i ? "" : "main"),
         ),
-        row.runId && h("a", { cls: "button", href: to.run(row.runId) }, "Open the run"),
+        row.runId && h("a", { cls: "button", href: to.trace(row.runId) }, "Open the trace"),
         act("Dismiss", () => wire.call("attention.dismiss", { ids: [row.id] })),
       ),
     );

@@ -249,6 +249,7 @@ export const to = {
   chat: (key, seq) => `#/chat/${encodeURIComponent(key)}${seq ? `?seq=${seq}` : ""}`,
   session: (key) => `#/sessions/${encodeURIComponent(key)}`,
   run: (id) => `#/run/${encodeURIComponent(id)}`,
+  trace: (id) => `#/trace/${encodeURIComponent(id)}`,
   exchange: (id) => `#/exchange/${encodeURIComponent(id)}`,
 };
 

@@ -81,6 +81,7 @@ class Exchange extends Part {
         null,
         h("h2", null, `${nameOfKey(trace.requester)} → ${nameOfKey(trace.target)}`),
         stateMark(trace.standing, true),
+        trace.steps[0] && h("a", { cls: "button main", href: to.trace(trace.steps[0].run.runId) }, "Trace"),
       ),
       chainOf(began, trace.steps[0]?.run),
       figures([

@@ -97,7 +97,7 @@ export class Jobs {
 
   async showRuns(job, log) {
     try {
-      const { entries = [] } = await wire.call("cron.runs", { id: job.id, limit: LOG_RUNS });
+      const { entries = [] } = await wire.call("cron.runs", { id: job.id, limit: LOG_RUNS, includeStanding: true });
       const told = entries.map((each) => [
         h("time", null, `${dayOf(each.ts || each.runAtMs)}, ${timeOf(each.ts || each.runAtMs)}`),
         stateMark(each.standing),

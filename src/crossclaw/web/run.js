@@ -22,7 +22,8 @@ import {
 } from "./dom.js";
 import { chainOf, figures } from "./causes.js";
 import { keepingFocus } from "./controls.js";
-import { house, notice, showWords } from "./house.js";
+import { house, showWords } from "./house.js";
+import { copy, save } from "./keeping.js";
 import { Lost, wire } from "./wire.js";
 
 class Run extends Part {
@@ -67,10 +68,11 @@ class Run extends Part {
         null,
         h("h2", null, `${nameOfKey(run.key)} · ${run.kind}`),
         stateMark(run.standing, true),
+        h("a", { cls: "button main", href: to.trace(run.runId) }, "Trace"),
         run.exchangeId && h("a", { cls: "button", href: to.exchange(run.exchangeId) }, "Exchange"),
         h("a", { cls: "button", href: to.chat(run.key) }, "Chat"),
         h("button", { type: "button", onclick: () => copy(location.href) }, "Copy link"),
-        h("button", { type: "button", onclick: () => save(trace) }, "Export JSON"),
+        h("button", { type: "button", onclick: () => save(trace, `run-${trace.run.runId}`) }, "Export JSON"),
       ),
       chainOf(trace, run),
       figures([
@@ -269,19 +271,6 @@ function words(text) {
   const element = h("div", { cls: "words" });
   showWords(element, text);
   return element;
-}
-
-function copy(text) {
-  navigator.clipboard?.writeText(text).then(
-    () => notice("The link is copied; it opens on this machine.", { ms: 2500 }),
-    () => notice(text),
-  );
-}
-
-function save(trace) {
-  const url = URL.createObjectURL(new Blob([JSON.stringify(trace, null, 2)], { type: "application/json" }));
-  h("a", { href: url, download: `run-${trace.run.runId.replace(/[^\w-]/g, "_")}.json` }).click();
-  setTimeout(() => URL.revokeObjectURL(url), 10000);
 }
 
 customElements.define("cc-run", Run);

@@ -49,7 +49,7 @@ class CronListParams(Params, frozen=True):
     compact: bool | None = None
     include_delivery_previews: bool | None = None
     include_makers: bool | None = None
-    """Ours: who made each job. OpenClaw's clients know a job by its published fields alone, so only whoever asks gets more."""
+    """Ours: who made each job, and how its last tick stands in our words. OpenClaw's clients know a job by its published fields alone, so only whoever asks gets more."""
 
 
 class CronListResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -144,6 +144,8 @@ class RunsParams(JobParams, frozen=True):
     scope: Literal["job", "all"] = "job"
     limit: Annotated[int, msgspec.Meta(ge=1, le=RUNS_MAX)] = RUNS_DEFAULT
     sort_dir: Literal["asc", "desc"] = "desc"
+    include_standing: bool | None = None
+    """Ours: how each tick stands, in our words."""
 
 
 class RemoveResult(Result, frozen=True):
@@ -252,12 +254,14 @@ class CronMethods:
         """The ticks that are over, the newest first, as OpenClaw's log of a job has them."""
         job_id = None if params.scope == "all" else params.which
         ticks = await self._jobs.ticks(job_id, params.limit)
-        entries = [_entry(tick) for tick in ticks if tick.status != "running"]
+        ended = [tick for tick in ticks if tick.status != "running"]
+        entries = [_entry(tick, standing=bool(params.include_standing)) for tick in ended]
         return RunsResult(entries=entries if params.sort_dir == "desc" else entries[::-1])
 
     async def _wire(self, job: Job, *, makers: bool = False) -> dict[str, Any]:
         body: dict[str, Any] = msgspec.to_builtins(job.spec)
         body.pop("authority", None)
+        latest = await self._jobs.latest(job)
         return {
             "id": job.job_id,
             **body,
@@ -266,7 +270,7 @@ class CronMethods:
             **(self._maker(job) if makers else {}),
             "createdAtMs": job.created_at,
             "updatedAtMs": job.updated_at,
-            "state": _state(job, await self._jobs.latest(job)),
+            "state": _state(job, latest, standing=makers),
         }
 
     def _maker(self, job: Job) -> dict[str, Any]:
@@ -320,7 +324,7 @@ def _patched_payload(job: Job, patch: SystemEventPatch | AgentTurnPatch) -> Payl
         raise Invalid(f"cron.update: another payload.kind needs payload.{needed} as well") from None
 
 
-def _state(job: Job, latest: Any) -> dict[str, Any]:
+def _state(job: Job, latest: Any, *, standing: bool) -> dict[str, Any]:
     state: dict[str, Any] = {"nextRunAtMs": job.next_at}
     running = next((tick for tick in latest if tick.status == "running"), None)
     last = next((tick for tick in latest if tick.status in ("ok", "error", "skipped")), None)
@@ -332,12 +336,12 @@ def _state(job: Job, latest: Any) -> dict[str, Any]:
             "lastStatus": last.status,
             "lastError": last.summary if last.status == "error" else None,
             "lastDurationMs": _duration_ms(last),
-            "standing": _standing(last),
+            "standing": _standing(last) if standing else None,
         }
     return {name: value for name, value in state.items() if value is not None}
 
 
-def _entry(tick: Tick) -> dict[str, Any]:
+def _entry(tick: Tick, *, standing: bool) -> dict[str, Any]:
     """A missed tick has OpenClaw's word for one that did not run."""
     missed = tick.status == "missed"
     entry = {
@@ -353,7 +357,7 @@ def _entry(tick: Tick) -> dict[str, Any]:
         "sessionKey": tick.key,
         "runAtMs": tick.at,
         "durationMs": _duration_ms(tick),
-        "standing": _standing(tick),
+        "standing": _standing(tick) if standing else None,
     }
     return {name: value for name, value in entry.items() if value is not None}
 

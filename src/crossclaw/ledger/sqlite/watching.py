@@ -6,14 +6,11 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from crossclaw.domain.runs import Outcome
 from crossclaw.domain.sessions import Entry, Session
 from crossclaw.domain.sight import Sight
 from crossclaw.domain.states import (
     UNDER_WAY,
     State,
-    delivery_state,
-    end_state,
     exchange_state,
     run_state,
 )
@@ -30,7 +27,19 @@ from crossclaw.ledger.sqlite.rows import (
     session_of,
     to_json,
 )
+from crossclaw.ledger.sqlite.seen import (
+    BEFORE,
+    DELIVERY_SEEN,
+    SEEN,
+    SPAWN_SEEN,
+    seen_damaged,
+    seen_delivery,
+    seen_run,
+    seen_spawn,
+    unless_ok,
+)
 from crossclaw.ledger.sqlite.sessions import SessionFilter
+from crossclaw.ledger.sqlite.tracing import trace_rows
 from crossclaw.ledger.watching import (
     CAUSED_WITHIN,
     REQUEST_CHARS,
@@ -43,30 +52,16 @@ from crossclaw.ledger.watching import (
     SeenRun,
     SeenSpawn,
     SeenWait,
+    TraceRows,
 )
 
 T = TypeVar("T")
 
-# The run right before, of a cause that can be read.
-_BEFORE = "CASE WHEN json_valid(r.cause) THEN json_extract(r.cause, '$.chain[#-1]') END"
-_SEEN = (
-    "SELECT r.id, r.run_id, r.key, r.agent_id, r.kind, r.status, r.created_at, r.started_at, "
-    "r.ended_at, r.exchange_id, r.hops, r.epoch, p.run_id, "
-    "coalesce(p.key, x.requester_key, s.parent_key), r.error FROM runs r "
-    "LEFT JOIN runs p ON p.run_id = " + _BEFORE + " "
-    # A guest asks without a run of its own: its send or spawn says who it was.
-    "LEFT JOIN exchanges x ON x.run_id = r.run_id LEFT JOIN spawns s ON s.run_id = r.run_id"
-)
 _ORDERS: dict[Order, str] = {
     "updated": "updated_at DESC",
     "cost": "cost_usd DESC, updated_at DESC",
     "tokens": "input_tokens + output_tokens DESC, updated_at DESC",
 }
-_SPAWN = (
-    "SELECT child_key, parent_key, run_id, task, state, created_at, label, outcome, ended_at, "
-    "announced_at FROM spawns"
-)
-
 _SENDS = (
     "SELECT x.exchange_id, 'send', x.requester_key, x.target_key, x.state, "
     "substr(x.request, 1, ?1), x.created_at, x.turn, x.ended_at, x.announce FROM runs r "
@@ -123,33 +118,36 @@ class SqliteWatching:
         # By number first: the newest are at the end of the table, and an old `since` must not read
         # the whole past.
         sql = (
-            f"{_SEEN} WHERE r.id > max(?, (SELECT max(id) FROM runs) - ?) AND r.created_at >= ? "
+            f"{SEEN} WHERE r.id > max(?, (SELECT max(id) FROM runs) - ?) AND r.created_at >= ? "
             "ORDER BY r.id"
         )
-        return await self._all(sql, (after, limit, since), _seen, damaged=_seen_damaged)
+        return await self._all(sql, (after, limit, since), seen_run, damaged=seen_damaged)
 
     async def open_runs(self, *, limit: int = RUNS_MAX) -> list[SeenRun]:
         return await self._all(
-            f"{_SEEN} WHERE r.ended_at IS NULL LIMIT ?", (limit,), _seen, damaged=_seen_damaged
+            f"{SEEN} WHERE r.ended_at IS NULL LIMIT ?", (limit,), seen_run, damaged=seen_damaged
         )
 
     async def runs_by_id(self, run_ids: Sequence[str]) -> list[SeenRun]:
-        sql = f"{_SEEN} WHERE r.run_id IN (SELECT value FROM json_each(?))"
-        found = {run.run_id: run for run in await self._all(sql, (_json(run_ids),), _seen)}
+        sql = f"{SEEN} WHERE r.run_id IN (SELECT value FROM json_each(?))"
+        found = {run.run_id: run for run in await self._all(sql, (_json(run_ids),), seen_run)}
         return [found[run_id] for run_id in run_ids if run_id in found]
 
     async def caused_by(self, run: SeenRun) -> list[SeenRun]:
-        sql = f"{_SEEN} WHERE r.id > ? AND r.id <= ? AND {_BEFORE} = ? ORDER BY r.id"
+        sql = f"{SEEN} WHERE r.id > ? AND r.id <= ? AND {BEFORE} = ? ORDER BY r.id"
         return await self._all(
-            sql, (run.number, run.number + CAUSED_WITHIN, run.run_id), _seen, damaged=_seen_damaged
+            sql,
+            (run.number, run.number + CAUSED_WITHIN, run.run_id),
+            seen_run,
+            damaged=seen_damaged,
         )
 
     async def of_exchange(self, exchange_id: str) -> list[SeenRun]:
         return await self._all(
-            f"{_SEEN} WHERE r.exchange_id = ? ORDER BY r.id",
+            f"{SEEN} WHERE r.exchange_id = ? ORDER BY r.id",
             (exchange_id,),
-            _seen,
-            damaged=_seen_damaged,
+            seen_run,
+            damaged=seen_damaged,
         )
 
     async def exchanges(self, *, limit: int) -> list[SeenExchange]:
@@ -164,15 +162,18 @@ class SqliteWatching:
 
     async def spawns(self, *, since: int, limit: int = RUNS_MAX) -> list[SeenSpawn]:
         sql = (
-            f"{_SPAWN} WHERE ended_at IS NULL OR ended_at >= ?1 OR created_at >= ?1 "
+            f"{SPAWN_SEEN} WHERE ended_at IS NULL OR ended_at >= ?1 OR created_at >= ?1 "
             "ORDER BY created_at DESC LIMIT ?2"
         )
-        return await self._all(sql, (since, limit), _spawn)
+        return await self._all(sql, (since, limit), seen_spawn)
 
     async def find_spawn(self, name: str) -> SeenSpawn | None:
-        sql = f"{_SPAWN} WHERE child_key = ?1 OR run_id = ?1"
-        found = await self._all(sql, (name,), _spawn)
+        sql = f"{SPAWN_SEEN} WHERE child_key = ?1 OR run_id = ?1"
+        found = await self._all(sql, (name,), seen_spawn)
         return found[0] if found else None
+
+    async def trace(self, root: str, *, limit: int) -> TraceRows:
+        return await self._scan(lambda db: trace_rows(db, root, limit))
 
     async def troubled_sessions(self, *, limit: int) -> list[Session]:
         return await self._scan(lambda db: attention.troubled_sessions(db, limit))
@@ -191,11 +192,8 @@ class SqliteWatching:
         return await self._all(sql, (session_id, run_id), entry_of, "entries", damaged_entry)
 
     async def deliveries_of_run(self, key: str, run_id: str) -> list[SeenDelivery]:
-        sql = (
-            "SELECT run_id, channel, chat, text, state, attempt, created_at, updated_at, error "
-            "FROM outbox WHERE key = ? AND run_id = ? ORDER BY id"
-        )
-        return await self._all(sql, (key, run_id), _delivery)
+        sql = f"{DELIVERY_SEEN} WHERE key = ? AND run_id = ? ORDER BY id"
+        return await self._all(sql, (key, run_id), seen_delivery)
 
     async def _all(
         self,
@@ -210,35 +208,6 @@ class SqliteWatching:
 
 def _json(values: Sequence[str]) -> str:
     return to_json(list(values))
-
-
-def _seen(row: tuple[Any, ...]) -> SeenRun:
-    status, error = row[5], row[14]
-    standing = None if status == "ok" else run_state(status, error)
-    return SeenRun(**dict(zip(SeenRun.__struct_fields__, (*row, standing), strict=True)))
-
-
-def _spawn(row: tuple[Any, ...]) -> SeenSpawn:
-    return replace(SeenSpawn(*row), standing=_unless_ok(spawn_standing(row[4], row[7])))
-
-
-def _delivery(row: tuple[Any, ...]) -> SeenDelivery:
-    return replace(SeenDelivery(*row), standing=_unless_ok(delivery_state(row[4], row[8], row[5])))
-
-
-def _unless_ok(state: State) -> State | None:
-    return None if state.name == "ok" else state
-
-
-def spawn_standing(state: str, outcome: str | None) -> State:
-    """Of a child, by what is stored of its task."""
-    if outcome is None:
-        return State("running") if state != "over" else State("ok")
-    try:
-        ended = msgspec.json.decode(outcome, type=Outcome)
-    except msgspec.MsgspecError:
-        return end_state("error", "its stored form is damaged; crossclaw doctor names it")
-    return end_state(ended.status, ended.error)
 
 
 def _exchanges(db: Database, limit: int) -> list[SeenExchange]:
@@ -274,7 +243,7 @@ def _standing(exchange: SeenExchange, runs: list[Any]) -> State | None:
     ]
     bad = [each for each in states if each.is_bad or each.name == "stopped"]
     current = [each for each in states if each.name in UNDER_WAY]
-    return _unless_ok(
+    return unless_ok(
         exchange_state(
             over=exchange.state == "over",
             worst=bad[0] if bad else None,
@@ -282,10 +251,6 @@ def _standing(exchange: SeenExchange, runs: list[Any]) -> State | None:
             announce=exchange.announce,
         )
     )
-
-
-def _seen_damaged(row: tuple[Any, ...]) -> SeenRun:
-    return _seen((*row[:-1], "its stored form is damaged; crossclaw doctor names it"))
 
 
 def _page(
