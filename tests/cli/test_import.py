@@ -9,6 +9,7 @@ import pytest
 from crossclaw.cli.exits import Exit
 from tests.cli.person import Person
 from tests.flows.test_import import MAIN, a_folder
+from tests.flows.test_import_newer import unpacked
 
 pytestmark = pytest.mark.spec("C2")
 
@@ -124,7 +125,7 @@ def test_a_folder_that_is_not_there_is_told(person: Person, tmp_path: Path) -> N
     assert f"there is no folder {tmp_path / 'nowhere'}" in done.stderr
 
 
-def test_a_newer_layout_is_told_alone_and_beside_one_that_can_be_read(
+def test_a_newer_store_that_is_damaged_is_told_alone_and_beside_one_that_can_be_read(
     person: Person, tmp_path: Path
 ) -> None:
     for name, folder in (("new", tmp_path / "new"), ("both", a_folder(tmp_path / "both"))):
@@ -133,6 +134,48 @@ def test_a_newer_layout_is_told_alone_and_beside_one_that_can_be_read(
         store.write_bytes(b"SQLite format 3\0")
         done = person.types("import", str(folder))
         assert done.returncode == (Exit.FAILED if name == "new" else Exit.OK)
-        assert "OpenClaw 2026.9" in done.stderr
-        assert "cannot be read yet" in done.stderr
+        assert (
+            f"{store}: it cannot be read as a database of OpenClaw 2026.9"
+            in done.stdout + done.stderr
+        )
     assert "5 messages and 2 notes came in" in done.stdout
+
+
+def test_the_state_of_openclaw_2026_9_comes_in_with_its_jobs_and_keys_and_twice_is_once(
+    person: Person, tmp_path: Path
+) -> None:
+    there = unpacked(tmp_path)
+    dry = person.reads_json("import", str(there), "--dry-run")
+    assert not (person.state / "credentials").exists()
+    first = person.reads_json("import", str(there))
+    again = person.reads_json("import", str(there))
+
+    assert (dry["messages"], dry["jobs"], dry["keys"]) == (
+        first["messages"],
+        first["jobs"],
+        first["keys"],
+    )
+    assert first["jobs"] == ["morning", "hourly", "once"]
+    assert first["keys"] == ["anthropic:work"]
+    assert first["unreadable"] == 0
+    changed = [again[name] for name in ("messages", "notes", "jobs", "keys")]
+    assert changed == [0, 0, [], []]
+    assert (again["jobsBefore"], again["keysBefore"]) == (3, 1)
+    listed = person.types("cron", "list").stdout
+    assert "morning" in listed
+    assert "sk-ant" not in json.dumps(first)
+
+
+def test_where_openclaw_s_sessions_lie_the_doctor_says_so_until_they_are_imported(
+    person: Person, tmp_path: Path
+) -> None:
+    unpacked(tmp_path).rename(person.state)
+    person.write_config("{}")
+
+    before = person.types("doctor").stdout
+    assert person.types("import").returncode == Exit.OK
+    after = person.types("doctor").stdout
+
+    assert "not imported yet (agents/librarian/agent/openclaw-agent.sqlite" in before
+    assert "crossclaw import --dry-run" in before
+    assert "not imported yet" not in after

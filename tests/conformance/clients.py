@@ -8,10 +8,14 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import anyio
+
 from tests.conformance.asking import knocked
 from tests.conformance.everything import everything
 from tests.conformance.installing import NEW, OLD, node, package
+from tests.conformance.store import make_store
 from tests.conformance.terminal import terminal
+from tests.flows.test_import_newer import check_imported
 from tests.wire.serving import SignedDevice
 
 PATIENCE_S = (
@@ -206,6 +210,12 @@ def mcp_sdk(gateway: Gateway) -> None:
     anyio.run(talk)
 
 
+def state_is_imported(gateway: Gateway) -> None:
+    home = gateway.folder / "made"
+    shown = make_store(home)
+    anyio.run(check_imported, home / ".openclaw", shown, gateway.folder / "imported.sqlite")
+
+
 def checks() -> dict[str, Check]:
     from tests.conformance.control_ui import control_ui  # noqa: PLC0415  needs a browser's library
 
@@ -223,6 +233,7 @@ def checks() -> dict[str, Check]:
             found[f"openclaw {version} {name}"] = partial(check, age)
     return found | {
         f"openclaw {NEW} models list": models,
+        f"openclaw {NEW} makes a state folder, and it is imported": state_is_imported,
         f"Control UI of {OLD} in Chromium": control_ui,
         "@openclaw/gateway-client 2026.9.1": library,
         "every method of protocol 4, for the record": everything,

@@ -29,7 +29,8 @@ from crossclaw.domain.sight import EVERYTHING
 from crossclaw.ledger.operations import Export, Op
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.sessions import importing
-from crossclaw.sessions.importing import Import, ImportReport
+from crossclaw.sessions.imported import ImportReport
+from crossclaw.sessions.importing import Import
 from crossclaw.testing import ScriptedProvider, VirtualClock, open_house
 from crossclaw.transcripts.jsonl import entry_lines, header_line
 from tests.flows.talking import call, say

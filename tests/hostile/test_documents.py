@@ -22,7 +22,8 @@ from crossclaw.domain.sight import EVERYTHING
 from crossclaw.gateway.messages import entry_message
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.schedule.times import check, due_since, next_after
-from crossclaw.sessions.importing import Import, ImportReport
+from crossclaw.sessions.imported import ImportReport
+from crossclaw.sessions.importing import Import
 from tests.flows.test_import import LINES
 from tests.hostile.making import Maker, anything, spoilt, words
 from tests.hostile.watched import check_names, hostile

@@ -37,6 +37,7 @@ NO_AGENT_CHOOSES = {
     "sessions/foreign_approvals.py": "a table of OpenClaw's, in a folder that the owner has named",
     "sessions/importing.py": "looks for names in a folder that the owner has named; opened by the opener",
     "sessions/foreign.py": "likewise",
+    "sessions/importing_newer.py": "likewise; a database is opened without following links, and only read",
     "sandbox/files.py": "this is the opener",
     "sandbox/reach.py": "looks only where the config's paths lead, and opens nothing",
     "sandbox/places.py": "finds bubblewrap; compares the paths of folders",

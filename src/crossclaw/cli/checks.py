@@ -24,6 +24,7 @@ from crossclaw.client.finding import PROBE_S, is_taken, local_port, named_port, 
 from crossclaw.config import dotenv
 from crossclaw.config.load import NO_EFFECT, Unloadable
 from crossclaw.config.no_effect import told
+from crossclaw.config.openclaw_here import find_unimported
 from crossclaw.config.paths import LEGACY_FOLDERS
 from crossclaw.config.profiles import find_profiles
 from crossclaw.config.providers import KNOWN_AT, NEED_KEYS, ProviderEntry, model_fault
@@ -329,6 +330,10 @@ def leftovers(place: StateLocation) -> Iterator[Finding]:
         repair = remove_draft(draft)
         text = f"{draft} is half a write of long ago"
         yield Finding("leftover", "warning", text, repair.command, (repair,))
+    if stores := find_unimported(folder):
+        text = f"its sessions or jobs are in this folder and not imported yet ({', '.join(stores[:LISTED_SHOWN_MAX])})"
+        todo = "crossclaw import --dry-run, then crossclaw stop and crossclaw import"
+        yield Finding("OpenClaw", "warning", text, todo)
     for name in LEGACY_FOLDERS:
         old = place.paths.home / name
         if old.is_dir() and old != folder:

@@ -1,4 +1,4 @@
-"""`import`: the sessions of an OpenClaw state folder come into this store."""
+"""`import`: what an OpenClaw state folder has comes into this one: sessions, jobs, keys."""
 
 import time
 from collections.abc import Generator
@@ -11,13 +11,17 @@ import msgspec
 from crossclaw.cli.bars import at_work
 from crossclaw.cli.exits import Exit
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, json_option
+from crossclaw.cli.import_rest import Rest, RestReport, has_jobs
 from crossclaw.cli.place import StateLocation, find_place
 from crossclaw.cli.running import run_async
 from crossclaw.cli.say import console, note, out, out_json
+from crossclaw.config.openclaw_here import find_stores, note_imported
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.counts import count_of
+from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.opening import open_ledger
-from crossclaw.sessions.importing import Import, ImportReport, Progress, require_sessions
+from crossclaw.sessions.imported import ImportReport, Progress
+from crossclaw.sessions.importing import Import, has_sessions, require_sessions
 from crossclaw.transcripts.exporter import Exporter
 
 _MORE = """The gateway must not run meanwhile; --dry-run may be done at any time. Nothing is changed in that
@@ -36,35 +40,51 @@ def _arguments(parser: Parser) -> None:
 def _import(arguments: Arguments) -> int:
     place = find_place()
     folder = Path(arguments.folder).expanduser() if arguments.folder else place.paths.state_dir
-    require_sessions(folder)  # before a gateway that runs is complained of
+    if not has_jobs(folder):
+        require_sessions(folder)  # before a gateway that runs is complained of
     began = time.monotonic()
 
     async def work() -> int:
+        report = ImportReport()
         if arguments.dry_run:
-            with _shown_progress() as progress:
-                report = await Import(None, SystemClock(), progress).run(folder)
+            rest = await _bring(None, place, folder, report)
         else:
-            report = await _into_store(place, folder)
-        _tell(report, place, arguments, time.monotonic() - began)
+            rest = await _into_store(place, folder, report)
+            _note_imported(place, folder)
+        _tell(report, rest, place, arguments, time.monotonic() - began)
         return Exit.OK
 
     return run_async(work)
 
 
-async def _into_store(place: StateLocation, folder: Path) -> ImportReport:
+async def _bring(
+    ledger: Ledger | None, place: StateLocation, folder: Path, report: ImportReport
+) -> RestReport:
+    if has_sessions(folder):
+        with _shown_progress() as progress:
+            await Import(ledger, SystemClock(), progress, report).run(folder)
+    return await Rest(place, folder, report).bring(ledger)
+
+
+async def _into_store(place: StateLocation, folder: Path, report: ImportReport) -> RestReport:
     clock = SystemClock()
     with at_work("opening the store"):  # one of an older release is brought up to date first
         ledger = open_ledger(place.paths.ledger_path)
     try:
-        with _shown_progress() as progress:
-            report = await Import(ledger, clock, progress).run(folder)
+        rest = await _bring(ledger, place, folder, report)
         # The copies for people, so that the gateway's first start need not wait for them.
         with at_work("writing transcripts") as tell:
             exporter = Exporter(ledger, place.paths.sessions_dir, clock)
             await exporter.repair(lambda done: tell(f"transcripts written: {done:,}"))
-        return report
+        return rest
     finally:
         await ledger.close()
+
+
+def _note_imported(place: StateLocation, folder: Path) -> None:
+    """Whoever starts the gateway in OpenClaw's own folder is told of it until then."""
+    if folder.resolve() == place.paths.state_dir.resolve():
+        note_imported(place.paths.state_dir, find_stores(folder))
 
 
 @contextmanager
@@ -89,12 +109,18 @@ def _shown_progress() -> Generator[Progress]:
         yield show
 
 
-def _tell(report: ImportReport, place: StateLocation, arguments: Arguments, took_s: float) -> None:
+def _tell(
+    report: ImportReport,
+    rest: RestReport,
+    place: StateLocation,
+    arguments: Arguments,
+    took_s: float,
+) -> None:
     missing = [each for each in report.agents if place.config.agents.find(each) is None]
     if arguments.json:
         told: dict[str, Any] = msgspec.to_builtins(report)
         more = {"dryRun": arguments.dry_run, "seconds": round(took_s, 3), "agentsMissing": missing}
-        out_json(told | more)
+        out_json(told | msgspec.to_builtins(rest) | more)
         return
     verb = "would come" if arguments.dry_run else "came"
     before = report.transcripts_before
@@ -106,6 +132,7 @@ def _tell(report: ImportReport, place: StateLocation, arguments: Arguments, took
     if report.approvals:
         count = count_of(report.approvals, "rule")
         out(f"{count} for commands {verb} in; crossclaw approvals lists them")
+    _tell_rest(rest, arguments)
     for text in report.remarks[:_SHOWN_MAX]:
         note(" ".join(text.split()))
     if report.unreadable:
@@ -118,6 +145,35 @@ def _tell(report: ImportReport, place: StateLocation, arguments: Arguments, took
         out("Agents that the config does not have; their sessions can be read, not talked to:")
         for agent_id in missing:
             out(f"  crossclaw agents add {agent_id}")
+
+
+def _tell_rest(rest: RestReport, arguments: Arguments) -> None:
+    verb = "would come" if arguments.dry_run else "came"
+    if rest.jobs or rest.jobs_before:
+        before = f", {rest.jobs_before} were here before" if rest.jobs_before else ""
+        out(f"{count_of(len(rest.jobs), 'cron job')} {verb} in{before}")
+    if rest.keys or rest.keys_before:
+        before = f", {rest.keys_before} were here before" if rest.keys_before else ""
+        names = f" ({', '.join(rest.keys)})" if rest.keys else ""
+        out(
+            f"{count_of(len(rest.keys), 'key')} of model services {verb} to credentials/{names}{before}"
+        )
+    _list("Jobs that are switched off here:", rest.jobs_off)
+    _list("Left there:", rest.left)
+    if rest.jobs and not arguments.dry_run:
+        note(
+            "Jobs run here from now on: switch them off there (openclaw gateway stop), or they run twice."
+        )
+
+
+def _list(head: str, lines: list[str]) -> None:
+    if not lines:
+        return
+    out(head)
+    for text in lines[:_SHOWN_MAX]:
+        out(f"  {' '.join(text.split())}")
+    if len(lines) > _SHOWN_MAX:
+        out(f"  … and {len(lines) - _SHOWN_MAX:,} more; --json lists all")
 
 
 COMMANDS = {"import": CommandSpec(_arguments, _import, _MORE)}

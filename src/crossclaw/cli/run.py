@@ -20,6 +20,7 @@ from crossclaw.cli.place import StateLocation, find_place
 from crossclaw.cli.say import out
 from crossclaw.client.finding import named_port, served_fingerprint, served_port
 from crossclaw.config.file import ConfigFile
+from crossclaw.config.openclaw_here import find_unimported
 from crossclaw.config.token import gateway_token
 from crossclaw.display.languages import tr
 
@@ -113,6 +114,7 @@ def greeting(place: StateLocation, url: str, token: str) -> str:
             *(f"  {name:<{wide}}  {value}" for name, value in rows),
             "",
             *_without_key(place),
+            *_to_import(place),
             tr("Try, in another terminal:"),
             *_activation(),
             *_elsewhere(place),
@@ -174,6 +176,18 @@ def _without_key(place: StateLocation) -> list[str]:
     """What would otherwise be met with the first message."""
     faults = [found for found in models(place) if found.grade == "error"]
     return [f"! {found.subject}: {found.text}. {found.todo or ''}\n" for found in faults]
+
+
+def _to_import(place: StateLocation) -> list[str]:
+    """Whoever starts where OpenClaw was looks for the conversations first."""
+    if not find_unimported(place.paths.state_dir):
+        return []
+    return [
+        tr(
+            "Sessions or jobs of OpenClaw are here and not imported yet. To bring them in, stop this gateway and type:"
+        ),
+        *("  crossclaw import --dry-run", "  crossclaw import\n"),
+    ]
 
 
 def link(url: str, token: str) -> str:

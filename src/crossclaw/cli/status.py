@@ -52,7 +52,16 @@ def _glance(
         ("sessions", sessions.get("count")),
         ("store", _disk(status.get("disk"))),
         ("channels", ", ".join(status.get("channelSummary") or []) or None),
+        ("OpenClaw", _unimported(status.get("unimported"))),
     ]
+
+
+def _unimported(stores: list[str] | None) -> str | None:
+    if not stores:
+        return None
+    return tr(
+        "its sessions or jobs are here, not imported yet; stop the gateway, then: crossclaw import"
+    )
 
 
 def _disk(disk: dict[str, Any] | None) -> str | None:

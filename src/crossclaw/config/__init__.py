@@ -32,6 +32,7 @@ __all__ = [
     "model",
     "named_models",
     "no_effect",
+    "openclaw_here",
     "paths",
     "positions",
     "profiles",

@@ -8,9 +8,10 @@ Keys and tokens are used; a login of a browser (`oauth`) is not, because only it
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -73,6 +74,49 @@ def keep_key(state_dir: Path, provider: str, key: Secret) -> Path:
     text = msgspec.json.format(msgspec.json.encode({"version": 1} | kept), indent=2).decode()
     write_file(path, text + "\n")
     return path
+
+
+class KeptProfiles(NamedTuple):
+    kept: list[str]
+    before: int
+    """Those of the same name that were here already, and stay."""
+    left: list[str]
+    """What only its own client can use, with the reason."""
+
+
+def keep_profiles(
+    state_dir: Path, lists: Sequence[bytes], *, dry_run: bool = False
+) -> KeptProfiles:
+    """Keys of OpenClaw's lists in `credentials/`, under their own names."""
+    path = kept_path(state_dir)
+    kept = _kept(path)
+    profiles = kept.setdefault("profiles", {})
+    report = KeptProfiles([], 0, [])
+    for name, raw in (pair for each in lists for pair in _profiles_in(each)):
+        if name in profiles:
+            report = report._replace(before=report.before + 1)
+        elif key := raw.key or raw.token:
+            secret = {"key": key} if raw.key else {"token": key}
+            profiles[name] = {"type": raw.type, "provider": raw.provider, **secret}
+            report.kept.append(name)
+        else:
+            why = "its key lies elsewhere" if raw.type != "oauth" else "sign in with its own client"
+            report.left.append(f"{name} ({raw.type}: {why})")
+    if report.kept and not dry_run:
+        make_folder(path.parent)
+        text = msgspec.json.format(msgspec.json.encode({"version": 1} | kept), indent=2).decode()
+        write_file(path, text + "\n")
+    return report
+
+
+def _profiles_in(raw: bytes) -> Iterator[tuple[str, _Profile]]:
+    try:
+        read = msgspec.json.decode(raw, type=_File)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return
+    for name, each in read.profiles.items():
+        with suppress(msgspec.MsgspecError):
+            yield name, msgspec.json.decode(each, type=_Profile)
 
 
 def forget_key(state_dir: Path, provider: str) -> bool:

@@ -4,6 +4,7 @@ __all__ = [
     "clockwork",
     "heartbeats",
     "hooks",
+    "importing",
     "jobs",
     "notices",
     "work",

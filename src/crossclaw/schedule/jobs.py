@@ -154,14 +154,7 @@ class Jobs:
         return named
 
     def _check(self, spec: JobSpec) -> None:
-        check_lengths(spec)
-        check(spec.schedule, self._local)
-        if spec.session_target == "main" and not isinstance(spec.payload, SystemEvent):
-            raise Invalid('main cron jobs require payload.kind="systemEvent"')
-        if spec.session_target == "isolated" and not isinstance(spec.payload, AgentTurn):
-            raise Invalid('isolated cron jobs require payload.kind="agentTurn"')
-        if spec.delivery is not None and spec.session_target == "main":
-            raise Invalid('cron delivery config is only supported for sessionTarget="isolated"')
+        check_spec(spec, self._local)
 
     def _check_channel(self, spec: JobSpec) -> None:
         """A job from elsewhere may name a channel that is not here; who names one now is told."""
@@ -189,6 +182,18 @@ class Jobs:
                 f"this job has a session of agent {job.agent_id}; to give it to another agent, remove "
                 "the job and add it anew"
             )
+
+
+def check_spec(spec: JobSpec, local: tzinfo) -> None:
+    """Refuse what cannot be carried out, with what would work."""
+    check_lengths(spec)
+    check(spec.schedule, local)
+    if spec.session_target == "main" and not isinstance(spec.payload, SystemEvent):
+        raise Invalid('main cron jobs require payload.kind="systemEvent"')
+    if spec.session_target == "isolated" and not isinstance(spec.payload, AgentTurn):
+        raise Invalid('isolated cron jobs require payload.kind="agentTurn"')
+    if spec.delivery is not None and spec.session_target == "main":
+        raise Invalid('cron delivery config is only supported for sessionTarget="isolated"')
 
 
 def _model_of(spec: JobSpec) -> str | None:

@@ -42,7 +42,16 @@ _ADDRESS = {
     "last_thread_id": ("lastThreadId", "threadId"),
 }
 _NOT_KEPT = frozenset(
-    {"skillsSnapshot", "systemPromptReport", "sessionId", "updatedAt", "sessionFile"}
+    {
+        *("skillsSnapshot", "systemPromptReport", "sessionId", "updatedAt", "sessionFile"),
+        *(
+            "sessionDiffBaseline",
+            "contextBudgetStatus",
+            "lifecycleRevision",
+            "activeWriterRunId",
+            "delivery",
+        ),
+    }
 )
 
 
@@ -53,7 +62,7 @@ def columns_of(entry: dict[str, Any]) -> dict[str, Any]:
         for theirs, ours in _COLUMNS.items()
         if entry.get(theirs) is not None and _can_be_kept(entry[theirs])
     }
-    context = entry.get("deliveryContext")
+    context = entry.get("deliveryContext") or _delivery_context(entry.get("delivery"))
     context = context if isinstance(context, dict) else {}
     for column, (last, of_context) in _ADDRESS.items():
         value = entry.get(last) or context.get(of_context)
@@ -66,6 +75,11 @@ def columns_of(entry: dict[str, Any]) -> dict[str, Any]:
     known |= {last for last, _ in _ADDRESS.values()}
     rest = {name: v for name, v in entry.items() if name not in known and v is not None}
     return {name: v for name, v in found.items() if _fits(name, v)} | ({"overrides": rest} if rest else {})  # fmt: skip
+
+
+def _delivery_context(delivery: Any) -> Any:
+    """Where 2026.9 says it: `{"kind": "external", "context": {"channel": …, "to": …}, …}`."""
+    return delivery.get("context") if isinstance(delivery, dict) else None
 
 
 def _fits(column: str, value: Any) -> bool:

@@ -4,11 +4,10 @@ Nothing is changed in that folder. What was imported before is known, so an impo
 goes on, and one that is repeated changes nothing.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import msgspec
+from typing import Any
 
 from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.clock import Clock
@@ -24,8 +23,7 @@ from crossclaw.ledger.imports import (
     ImportEntries,
     ImportState,
 )
-from crossclaw.sandbox.contract import Beneath
-from crossclaw.sandbox.files import open_file, read_file
+from crossclaw.sandbox.files import read_file
 from crossclaw.sessions.foreign import (
     Shelf,
     begun_at,
@@ -37,81 +35,45 @@ from crossclaw.sessions.foreign import (
     read_store,
 )
 from crossclaw.sessions.foreign_approvals import find_approvals, read_approvals
-from crossclaw.transcripts.foreign import LineRead, read_transcript
+from crossclaw.sessions.import_sources import TranscriptFile, TranscriptSource
+from crossclaw.sessions.imported import FoundTranscript, ImportReport, Progress
+from crossclaw.sessions.importing_newer import NewerStores, find_newer
+from crossclaw.transcripts.foreign import LineRead
 
 BATCH_ENTRIES = 2_000  # one fsync for so many; a cut-off import repeats none of them
 BATCH_BYTES = 8_000_000
 GROUP_SESSIONS = 500  # made in one commit; others who write wait no longer than a few milliseconds
-TOLD_MAX = 200  # problems told one by one; the rest are counted
 STORE_BYTES_MAX = 1_000_000_000  # of a sessions.json: a gigabyte is a million sessions
-
-
-NEWER_STORES = "agents/*/agent/openclaw-agent.sqlite"
-"""Where OpenClaw 2026.9 keeps its sessions."""
-
-
-class ImportReport(msgspec.Struct, kw_only=True, rename="camel"):
-    """What an import has found and done."""
-
-    sessions: int = 0
-    transcripts_before: int = 0
-    """Known from an earlier import and not changed since."""
-    messages: int = 0
-    notes: int = 0
-    approvals: int = 0
-    """Commands that were allowed for good, and rules for commands."""
-    unreadable: int = 0
-    bytes: int = 0
-    problems: list[str] = []
-    remarks: list[str] = []
-    agents: list[str] = []
-    """Whose sessions were found."""
-
-    def problem(self, text: str) -> None:
-        self.unreadable += 1
-        if len(self.problems) < TOLD_MAX:
-            self.problems.append(text)
-
-    def remark(self, text: str) -> None:
-        if len(self.remarks) < TOLD_MAX:
-            self.remarks.append(text)
-
-
-Progress = Callable[[int, int, ImportReport], None]
-"""(bytes done, bytes in all, the report so far)"""
-
-
-class FoundTranscript(NamedTuple):
-    session: ImportedSession
-    path: Path | None
-    size: int
-    """Of the transcript, when it was found."""
 
 
 class Import:
     """Without a ledger it is a dry run: everything is read and nothing written."""
 
-    def __init__(self, ledger: Ledger | None, clock: Clock, progress: Progress) -> None:
+    def __init__(
+        self,
+        ledger: Ledger | None,
+        clock: Clock,
+        progress: Progress,
+        report: ImportReport | None = None,
+    ) -> None:
         self._ledger = ledger
         self._clock = clock
         self._progress = progress
         self._done = self._all = 0
         self._folder = Path()
-        self.report = ImportReport()
+        self.report = report or ImportReport()
 
     async def run(self, folder: Path) -> ImportReport:
         self._folder = folder
-        found = list(self._find(folder))
-        newer = _newer(folder)
-        if not found:
-            raise Invalid("; ".join(self.report.problems[:3]) or _why_nothing(folder, newer))
-        for store in newer:
-            self.report.remark(f"{store}: sessions of OpenClaw 2026.9, which cannot be read yet")
-        self.report.agents = sorted({each.session.key.agent_id for each in found})
-        self._all = sum(each.size for each in found)
-        await self._bring_approvals(folder)
-        for first in range(0, len(found), GROUP_SESSIONS):
-            await self._bring(found[first : first + GROUP_SESSIONS])
+        with ExitStack() as opened:
+            found = self._find(folder, opened)
+            if not found:
+                raise Invalid("; ".join(self.report.problems[:3]) or _why_nothing(folder))
+            self.report.agents = sorted({each.session.key.agent_id for each in found})
+            self._all = sum(each.size for each in found)
+            await self._bring_approvals(folder)
+            for first in range(0, len(found), GROUP_SESSIONS):
+                await self._bring(found[first : first + GROUP_SESSIONS])
         return self.report
 
     async def _bring_approvals(self, folder: Path) -> None:
@@ -131,9 +93,16 @@ class Import:
 
     # ── finding ────────────────────────────────────────────────────────────────────────────────
 
-    def _find(self, folder: Path) -> Iterator[FoundTranscript]:
-        for agent_name, store in _stores(folder):
-            yield from self._of_store(normalize_agent_id(agent_name), store)
+    def _find(self, folder: Path, opened: ExitStack) -> list[FoundTranscript]:
+        """A session that an older release has left in a file and a newer one has taken over is the newer one's."""
+        newer = list(NewerStores(self.report, opened).find(folder))
+        there = {each.session.session_id for each in newer}
+        older = [
+            found
+            for agent_name, store in _stores(folder)
+            for found in self._of_store(normalize_agent_id(agent_name), store)
+        ]
+        return [*newer, *(each for each in older if each.session.session_id not in there)]
 
     def _of_store(self, agent_id: str, store: Path) -> Iterator[FoundTranscript]:
         entries, shelf = self._read_store(store), Shelf(store.parent)
@@ -144,7 +113,7 @@ class Import:
             if found is None or found.session.session_id in used:
                 continue  # a second name of the same transcript: `main` beside agent:main:main
             used.add(found.session.session_id)
-            files |= {found.path.name} if found.path else set()
+            files |= {found.source.path.name} if isinstance(found.source, TranscriptFile) else set()
             yield found
         if orphans := shelf.count_unnamed(used, files):
             left = count_of(orphans, "transcript")
@@ -198,7 +167,9 @@ class Import:
             columns=columns_of(entry),
             past=past,
         )
-        return FoundTranscript(session, path, about.st_size if path else 0)
+        if path is None:
+            return FoundTranscript(session, None)
+        return FoundTranscript(session, TranscriptFile(path, about.st_size), about.st_size)
 
     # ── bringing ───────────────────────────────────────────────────────────────────────────────
 
@@ -206,8 +177,8 @@ class Import:
         """Some sessions, in a few commits: one each would be a wait for the disk each."""
         parcel = _Parcel(self._ledger)
         for found, state in zip(group, await self._begin(group), strict=True):
-            if state is not None and found.path is not None:
-                await self._bring_one(found, found.path, state, parcel)
+            if state is not None and found.source is not None:
+                await self._bring_one(found, found.source, state, parcel)
             self._done += found.size
             self._progress(self._done, self._all, self.report)
         await parcel.send()
@@ -217,7 +188,12 @@ class Import:
         if self._ledger is None:
             return [ImportState()] * len(group)
         at = self._clock.now_ms()
-        begun = [BeginImport(session=f.session, path=str(f.path or ""), at=at) for f in group]
+        begun = [
+            BeginImport(
+                session=found.session, path=found.source.name if found.source else "", at=at
+            )
+            for found in group
+        ]
         states: list[ImportState | None] = await self._ledger.commit(*begun)
         for found, state in zip(group, states, strict=True):
             if state is None:
@@ -225,56 +201,68 @@ class Import:
         return states
 
     async def _bring_one(
-        self, found: FoundTranscript, path: Path, state: ImportState, parcel: "_Parcel"
+        self,
+        found: FoundTranscript,
+        source: TranscriptSource,
+        state: ImportState,
+        parcel: "_Parcel",
     ) -> None:
         for remark in state.remarks:
             self.report.remark(remark)
-        self._tell_again(found, path, state)
+        self._tell_again(found, source, state)
         if state.bytes and state.size == found.size:
             self.report.transcripts_before += 1
         elif state.last_seq > state.entries:
             self.report.remark(f"{found.session.key} has been talked in here since; it stays as it is")  # fmt: skip
         else:
-            await self._try_entries(found, path, state, parcel)
+            await self._try_entries(found, source, state, parcel)
 
-    def _tell_again(self, found: FoundTranscript, path: Path, state: ImportState) -> None:
+    def _tell_again(
+        self, found: FoundTranscript, source: TranscriptSource, state: ImportState
+    ) -> None:
         """What an earlier import could not read, which nobody can read now either. A transcript of which
         all but the header came in is not read again."""
         is_torn = state.size == found.size > state.bytes
         if not state.bytes or (state.lines - state.entries <= 1 and not is_torn):
             return
         try:
-            with open_file(Beneath(path.parent), path.name) as file:
-                for read in read_transcript(file):
-                    if read.end > state.bytes or (read.torn and not is_torn):
-                        break
-                    self._tell_problem(path, read)
+            for read in source.read():
+                if read.end > state.bytes or (read.torn and not is_torn):
+                    break
+                self._tell_problem(source, read)
         except (NotFound, Forbidden, Invalid) as error:
-            self.report.problem(f"{path}: {error}")
+            self.report.problem(f"{source.name}: {error}")
 
-    def _tell_problem(self, path: Path, read: LineRead) -> None:
+    def _tell_problem(self, source: TranscriptSource, read: LineRead) -> None:
         if read.problem is not None:
-            self.report.problem(f"{path}:{read.number}: {read.problem}")
+            self.report.problem(f"{source.name}:{read.number}: {read.problem}")
 
     async def _try_entries(
-        self, found: FoundTranscript, path: Path, state: ImportState, parcel: "_Parcel"
+        self,
+        found: FoundTranscript,
+        source: TranscriptSource,
+        state: ImportState,
+        parcel: "_Parcel",
     ) -> None:
         """What has become something else than a file since it was found does not keep the others out."""
         try:
-            await self._bring_entries(found, path, state, parcel)
+            await self._bring_entries(found, source, state, parcel)
         except (NotFound, Forbidden, Invalid) as error:
-            self.report.problem(f"{path}: {error}")
+            self.report.problem(f"{source.name}: {error}")
 
     async def _bring_entries(
-        self, found: FoundTranscript, path: Path, state: ImportState, parcel: "_Parcel"
+        self,
+        found: FoundTranscript,
+        source: TranscriptSource,
+        state: ImportState,
+        parcel: "_Parcel",
     ) -> None:
         batch = _Batch(found.session.session_id, state)
-        with open_file(Beneath(path.parent), path.name) as file:
-            for read in read_transcript(file, begin=state.bytes, lines=state.lines):
-                self._tell_problem(path, read)
-                batch.add(read)
-                if batch.full:
-                    await self._put(batch, 0, parcel)
+        for read in source.read(state.bytes, state.lines):
+            self._tell_problem(source, read)
+            batch.add(read)
+            if batch.full:
+                await self._put(batch, 0, parcel)
         await self._put(batch, found.size, parcel)
 
     async def _put(self, batch: "_Batch", size: int, parcel: "_Parcel") -> None:
@@ -345,8 +333,12 @@ class _Parcel:
 
 def require_sessions(folder: Path) -> None:
     """Says at once that there is nothing to import, before anything is opened."""
-    if not _stores(folder):
-        raise Invalid(_why_nothing(folder, _newer(folder)))
+    if not _stores(folder) and not find_newer(folder):
+        raise Invalid(_why_nothing(folder))
+
+
+def has_sessions(folder: Path) -> bool:
+    return bool(_stores(folder) or find_newer(folder))
 
 
 def _stores(folder: Path) -> list[tuple[str, Path]]:
@@ -357,19 +349,10 @@ def _stores(folder: Path) -> list[tuple[str, Path]]:
     return sorted(found)
 
 
-def _newer(folder: Path) -> list[Path]:
-    return sorted(folder.glob(NEWER_STORES))
-
-
-def _why_nothing(folder: Path, newer: list[Path]) -> str:
+def _why_nothing(folder: Path) -> str:
     if not folder.is_dir():
         return f"there is no folder {folder}"
-    if newer:
-        return (
-            f"{folder} has the layout of OpenClaw 2026.9, whose sessions ({newer[0].relative_to(folder)}) "
-            "cannot be read yet; what can be read is that of 2026.2, agents/<agent>/sessions/sessions.json"
-        )
     return (
-        f"there are no sessions in {folder}: an OpenClaw state folder has "
-        "agents/<agent>/sessions/sessions.json"
+        f"there are no sessions in {folder}: an OpenClaw state folder has agents/<agent>/sessions/sessions.json "
+        "(2026.2) or agents/<agent>/agent/openclaw-agent.sqlite (2026.9)"
     )

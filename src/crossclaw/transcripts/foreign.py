@@ -1,4 +1,4 @@
-"""Transcripts of OpenClaw 2026.2: their lines become entries of ours, and nothing of them is lost.
+"""Transcripts of OpenClaw (files in 2026.2, rows in 2026.9): their lines become entries of ours, and nothing of them is lost.
 
 {"type":"session","version":3,"id":…,"timestamp":…,"cwd":…}
 {"type":"message","id":…,"parentId":…,"timestamp":…,"message":{"role":"user"|"assistant"|"toolResult",…}}
@@ -147,6 +147,19 @@ def read_transcript(file: BinaryIO, *, begin: int = 0, lines: int = 0) -> Iterat
             yield LineRead(number, end, problem=f"longer than {LINE_BYTES_MAX} bytes")
             continue
         yield _read(raw, number, end)
+
+
+def read_row(raw: bytes, number: int, end: int, *, left: bool = False) -> LineRead:
+    """The same of a transcript that is kept in rows. What was said on a branch that the conversation has `left` is
+    no part of it any more, and becomes a note."""
+    if len(raw) > LINE_BYTES_MAX:
+        return LineRead(number, end, problem=f"longer than {LINE_BYTES_MAX} bytes")
+    read = _read(raw, number, end)
+    if not left or read.entry is None or read.entry.entry.message is None:
+        return read
+    note = {"about": "openclaw.left_branch", **_rest(mend_halves(raw))}
+    entry = NewEntry(entry_id=read.entry.entry.entry_id, note=note, type="note")
+    return read._replace(entry=ImportedEntry(entry, read.entry.at))
 
 
 def _skip_line(file: BinaryIO) -> int | None:

@@ -97,17 +97,17 @@ class Operations extends Part {
       { cls: "facts" },
       pairs.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
     );
-    if (status.modelFault) return [facts, h("p", { cls: "warn" }, status.modelFault)];
-    return status.rehearsal
-      ? [
-          facts,
-          h(
-            "p",
-            { cls: "warn" },
-            t("This is the rehearsal model: it needs no key and plays scripts. For a real one: crossclaw onboard"),
-          ),
-        ]
-      : facts;
+    const warnings = [];
+    if (status.modelFault) warnings.push(status.modelFault);
+    else if (status.rehearsal)
+      warnings.push(
+        t("This is the rehearsal model: it needs no key and plays scripts. For a real one: crossclaw onboard"),
+      );
+    if (status.unimported?.length)
+      warnings.push(
+        t("Sessions or jobs of OpenClaw are here and not imported yet. Stop the gateway, then: crossclaw import"),
+      );
+    return [facts, ...warnings.map((text) => h("p", { cls: "warn" }, text))];
   }
 
   async showAgents() {

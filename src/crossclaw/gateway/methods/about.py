@@ -3,10 +3,12 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+import anyio.to_thread
 import msgspec
 
 from crossclaw.config import Config
 from crossclaw.config.heartbeat import EVERY
+from crossclaw.config.openclaw_here import find_unimported
 from crossclaw.disk.growth import StoreGrowth
 from crossclaw.domain.durations import parse_duration
 from crossclaw.domain.sessions import Session
@@ -165,6 +167,7 @@ class About:
             "model": model,
             "rehearsal": model.startswith("rehearsal/"),
             "modelFault": self._models.key_fault(model),
+            "unimported": await anyio.to_thread.run_sync(find_unimported, self._store.parent),
             "disk": msgspec.to_builtins(await self._growth.look()),
             "sessions": {
                 "paths": [str(self._store)],

@@ -1,0 +1,45 @@
+"""What an OpenClaw has left in the state folder that both programs share, and whether it has been imported."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from crossclaw.disk.private import write_file
+
+STORES = (
+    "agents/*/sessions/sessions.json",  # sessions of 2026.2
+    "agents/*/agent/openclaw-agent.sqlite",  # sessions of 2026.9
+    "cron/jobs.json",  # jobs of 2026.2
+    "state/openclaw.sqlite",  # jobs of 2026.9
+)
+_MARK = "imported.json"
+_BYTES_MAX = 10_000_000
+
+
+def find_stores(folder: Path) -> list[str]:
+    """Relative to the folder."""
+    found = (path for pattern in STORES for path in folder.glob(pattern))
+    return sorted(str(path.relative_to(folder)) for path in found if path.is_file())
+
+
+def find_unimported(state_dir: Path) -> list[str]:
+    """Stores in the gateway's own folder that nobody has imported yet."""
+    found = find_stores(state_dir)
+    known = _imported(state_dir) if found else frozenset()
+    return [store for store in found if store not in known]
+
+
+def note_imported(state_dir: Path, stores: Iterable[str]) -> None:
+    """So that nobody is told of them again."""
+    known = sorted({*_imported(state_dir), *stores})
+    write_file(state_dir / _MARK, msgspec.json.encode({"stores": known}).decode() + "\n")
+
+
+def _imported(state_dir: Path) -> frozenset[str]:
+    try:
+        with (state_dir / _MARK).open("rb") as file:
+            read = msgspec.json.decode(file.read(_BYTES_MAX), type=dict[str, list[str]])
+    except (OSError, msgspec.MsgspecError):
+        return frozenset()
+    return frozenset(read.get("stores", ()))
