@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable
 
+from crossclaw.channels.accounts import Place
 from crossclaw.channels.contract import AccountFacts, Received
 from crossclaw.channels.http import HttpClients
 from crossclaw.domain.addresses import Inbound
@@ -12,7 +13,7 @@ from crossclaw.ledger.contract import Ledger
 
 log = logging.getLogger(__name__)
 
-Receive = Callable[[Inbound], Awaitable[Received]]
+Receive = Callable[["AccountHost", Inbound], Awaitable[Received]]
 
 
 class AccountHost:
@@ -20,15 +21,16 @@ class AccountHost:
 
     def __init__(
         self,
-        channel: str,
-        account_id: str,
+        place: Place,
         *,
         receive: Receive,
         ledger: Ledger,
         clock: Clock,
         http: HttpClients,
+        wake: Callable[[], None],
     ) -> None:
-        self.channel, self.account_id, self.http = channel, account_id, http
+        self.channel, self.account_id = place
+        self.http = http
         self.facts: AccountFacts | None = None
         self.last_error: str | None = None
         self.last_error_ms: int | None = None
@@ -37,10 +39,13 @@ class AccountHost:
         self.inbound_ms: int | None = None
         self.outbound_ms: int | None = None
         self._receive, self._ledger, self._clock = receive, ledger, clock
+        self.wake = wake
+        """Something is to be sent."""
+        self.opened_ms = clock.now_ms()
 
     async def receive(self, inbound: Inbound) -> Received:
         self.heard()
-        received = await self._receive(inbound)
+        received = await self._receive(self, inbound)
         self.inbound_ms = self.now_ms()
         return received
 

@@ -10,6 +10,7 @@ from crossclaw.config.channels import (
     AccountConfig,
     ChannelDefaults,
     ChannelSettings,
+    GroupChat,
     gathered,
     overlaid,
 )
@@ -18,6 +19,7 @@ from crossclaw.config.manifests import DescribesChannel, find, known_names
 from crossclaw.config.no_effect import NoEffect
 from crossclaw.config.positions import KeyPath
 from crossclaw.config.section import Loose
+from crossclaw.domain.mention_patterns import mention_pattern
 from crossclaw.domain.secret import Secret
 
 DEFAULT = "default"
@@ -119,6 +121,16 @@ def _reading(variables: Mapping[str, str]) -> Hook:
 
 def _plain(value: Any) -> str:
     return value.reveal() if isinstance(value, Secret) else str(value)
+
+
+def odd_patterns(groups: Iterator[tuple[KeyPath, GroupChat]]) -> Iterator[Finding]:
+    """Mention patterns that cannot be used."""
+    for path, group in groups:
+        for index, text in enumerate(group.mention_patterns or ()):
+            try:
+                mention_pattern(text)
+            except ValueError as error:
+                yield Problem((*path, "mentionPatterns", index), f"this pattern {error}")
 
 
 # ── what is wrong with it ──────────────────────────────────────────────────────────────────────
