@@ -283,7 +283,7 @@ def _channels(
     )
 
     def make_host(channel: str, account_id: str) -> AccountHost:
-        return AccountHost(
+        host = AccountHost(
             (channel, account_id),
             receive=receiving.receive,
             ledger=resources.ledger,
@@ -291,6 +291,9 @@ def _channels(
             http=outside.http(),
             wake=run_services.outbox.wake,
         )
+        host.folder = resources.paths.channel_folder(channel, account_id)
+        host.decide_talk = receiving.may_talk
+        return host
 
     supervisor = ChannelSupervisor(
         resources.accounts,

@@ -23,7 +23,12 @@ from crossclaw.domain.sessions import NewEntry, Session
 from crossclaw.ledger.channels import ForgetHeard, HeardMessage, RememberHeard
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Inject, Op
-from crossclaw.policy.channel_access import MentionFacts, decide_access, decide_mention
+from crossclaw.policy.channel_access import (
+    AccessDecision,
+    MentionFacts,
+    decide_access,
+    decide_mention,
+)
 from crossclaw.policy.owner import decide_commands
 from crossclaw.sessions.channel_media import FetchedMedia, fetch_media
 from crossclaw.sessions.channel_pairing import ChannelPairing
@@ -72,14 +77,26 @@ class ChannelIntake:
                 return heard
         return await self._accept(live, host, inbound, group_settings(live.settings, inbound))
 
-    async def _refusal(
-        self, live: LiveAccount, settings: ChannelSettings, host: AccountHost, inbound: Inbound
-    ) -> Received | None:
+    async def may_talk(self, host: AccountHost, inbound: Inbound) -> bool:
+        """Whether such a message would be taken; nothing is stored, nobody is offered a code."""
+        live = self._accounts.find(Address(host.channel, inbound.address.to, host.account_id))
+        if live is None or live.settings is None:
+            return False
+        return (await self._decide(live, live.settings, inbound)).allowed
+
+    async def _decide(
+        self, live: LiveAccount, settings: ChannelSettings, inbound: Inbound
+    ) -> AccessDecision:
         ids = sorted(sender_ids(live.channel, inbound))
         wants_pairing = inbound.is_direct and settings.dm_policy == "pairing"
         paired = wants_pairing and await self._ledger.is_paired(live.channel, live.account_id, ids)
         speaker = speaker_of(live, settings, inbound, paired)
-        decision = decide_access(access_rules(self._config, live, settings), speaker)
+        return decide_access(access_rules(self._config, live, settings), speaker)
+
+    async def _refusal(
+        self, live: LiveAccount, settings: ChannelSettings, host: AccountHost, inbound: Inbound
+    ) -> Received | None:
+        decision = await self._decide(live, settings, inbound)
         if decision.offers_pairing:
             return await self._pairing.offer(live, host, inbound)
         if not decision.allowed:
