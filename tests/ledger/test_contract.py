@@ -22,6 +22,7 @@ from crossclaw.ledger import (
     approvals,
     attention,
     channels,
+    forking,
     imports,
     jobs,
     media,
@@ -37,7 +38,17 @@ HERE = Path(__file__).parent
 SRC = HERE.parents[1] / "src" / "crossclaw"
 OPERATIONS = {
     each
-    for module in (operations, jobs, imports, agreed, approvals, media, channels, attention)
+    for module in (
+        operations,
+        jobs,
+        imports,
+        agreed,
+        approvals,
+        media,
+        channels,
+        attention,
+        forking,
+    )
     for each in vars(module).values()
     if isinstance(each, type) and issubclass(each, operations.Op) and each is not operations.Op
 }

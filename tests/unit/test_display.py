@@ -3,10 +3,11 @@
 import html
 import io
 import re
+from html import unescape
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
@@ -16,6 +17,7 @@ from crossclaw.display.bounds import CHARS_MAX, cells_in
 from crossclaw.display.chunks import CHARS_MIN, chunks
 from crossclaw.display.dialects import COLUMNS_MAX, DIALECTS, PLAIN
 from crossclaw.display.document import Paragraph, StyledText
+from crossclaw.display.highlighting import CLASSES, highlighted
 from crossclaw.display.html import ATTRIBUTES, TAGS, to_html
 from crossclaw.display.reading import is_safe_link, read
 from crossclaw.display.terminal import open_block, to_terminal
@@ -86,6 +88,10 @@ class Seen(HTMLParser):
 def assert_harmless(html: str) -> None:
     for tag, attributes in Seen(html).tags:
         assert tag in TAGS
+        if tag == "span":
+            assert set(attributes) == {"class"}
+            assert attributes["class"] in CLASSES
+            continue
         assert set(attributes) <= ATTRIBUTES.get(tag, set()) | {"rel", "target"}
         if tag == "a" and "href" in attributes:
             assert re.match(r"(https?|mailto):", attributes["href"] or "")
@@ -402,3 +408,34 @@ def test_every_telegram_message_closes_what_it_opens(markdown: str, room: int) -
             else:
                 assert open_tags.pop() == tag
         assert not open_tags
+
+
+# ── code and task lists on the page ────────────────────────────────────────────────────────────
+
+
+def test_code_has_its_kinds_of_words_marked_and_stays_text() -> None:
+    html = to_html("```python\ndef f(x):  # <b>hi</b>\n    return 'a' + 1\n```")
+
+    assert '<span class="hk">def</span> f(x):' in html
+    assert '<span class="hc"># &lt;b&gt;hi&lt;/b&gt;</span>' in html
+    assert '<span class="hs">\'a\'</span> + <span class="hm">1</span>' in html
+    assert "<span" not in to_html("```unknown\ndef f\n```")
+    assert '<span class="hi">+new\n</span>' in to_html("```diff\n-old\n+new\n```")
+    assert_harmless(html)
+
+
+@pytest.mark.parametrize("language", ["c", "py", "sh", "rb", "sql", "json", "yaml", "ini", "diff"])
+@given(code=st.text(alphabet="\\\"'`/*#-;$<&ab1 \n", max_size=60))
+@settings(max_examples=20)
+def test_highlighting_changes_no_letter_of_the_code(language: str, code: str) -> None:
+    marked = highlighted(code, language)
+
+    assert marked is None or unescape(re.sub(r"</?span[^>]*>", "", marked)) == code
+
+
+def test_a_task_list_has_boxes() -> None:
+    html = to_html("- [ ] milk\n- [x] bread\n- [y] other")
+
+    assert "☐ milk" in html
+    assert "☑ bread" in html
+    assert "[y] other" in html

@@ -12,13 +12,13 @@ from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.methods.agreeing import Agreeing
 from crossclaw.gateway.methods.approvals import ApprovalMethods
-from crossclaw.gateway.methods.channel_pairing import ChannelPairingMethods
 from crossclaw.gateway.methods.channels import ChannelMethods
 from crossclaw.gateway.methods.chat import Chat
 from crossclaw.gateway.methods.clients import Clients
 from crossclaw.gateway.methods.cron import CronMethods, NameMaker
 from crossclaw.gateway.methods.devices import Devices
 from crossclaw.gateway.methods.display import Renderer
+from crossclaw.gateway.methods.forking import Forking
 from crossclaw.gateway.methods.guests import GuestMethods
 from crossclaw.gateway.methods.leaving import LeavingMethods
 from crossclaw.gateway.methods.map import Map
@@ -103,6 +103,7 @@ def of_sessions(
             resources.models,
         ),
         Subscribing(resolver),
+        Forking(resources.context, resolver),
         MemoryMethods(config, resolver, compacting),
         session_services.spawns,
         Upkeep(
@@ -155,7 +156,6 @@ def of_the_rest(
         Settings(resources.loaded, resources.outside.environ, clock, resources.outside.take_rules),
         Renderer(),
         ChannelMethods(session_services.channels, clock),
-        ChannelPairingMethods(session_services.channel_pairing),
         CronMethods(
             config,
             schedule.jobs,

@@ -6,7 +6,6 @@ __all__ = [
     "hosting",
     "http",
     "manifest",
-    "registry",
     "spelling",
     "supervisor",
 ]

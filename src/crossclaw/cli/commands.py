@@ -47,6 +47,7 @@ TREE: dict[str, Leaf | Group] = {
             "history": Leaf("the messages of a session", "sessions"),
             "export": Leaf("a conversation, or all, as files", "export"),
             "send": Leaf("send into a session and wait for the reply", "sessions"),
+            "fork": Leaf("a new session with the history of another", "sessions"),
             "explain": Leaf("why one session may or may not reach another", "explain"),
             "spawn": Leaf("give a task to a sub-agent of a session", "upkeep"),
             "abort": Leaf("stop what a session and its sub-agents have running", "upkeep"),
@@ -85,16 +86,6 @@ TREE: dict[str, Leaf | Group] = {
             "list": Leaf("OpenClaw's word for status", "channels", hidden=True),
         },
         default="status",
-    ),
-    "pairing": Group(
-        "people who ask to talk to an assistant on a chat platform",
-        {
-            "list": Leaf("who asks, with which code, and who may", "pairing"),
-            "approve": Leaf("let somebody talk who has shown this code", "pairing"),
-            "deny": Leaf("forget a code", "pairing"),
-            "remove": Leaf("somebody may not talk any more", "pairing"),
-        },
-        default="list",
     ),
     "cron": Group(
         "jobs: what is to be done when",
@@ -197,6 +188,7 @@ ELSEWHERE: dict[str, str] = {
     "configure": "crossclaw onboard can be run again; crossclaw config set changes one setting.",
     "daemon": "crossclaw service install makes the gateway a service of yours.",
     "exec-policy": "crossclaw config get tools.exec shows it; crossclaw approvals lists what was allowed.",
+    "pairing": "crossclaw devices lists who waits to be let in, and lets them in.",
     "nodes": "crossclaw devices lists them; crossclaw gateway call node.list asks the gateway.",
     "security": "crossclaw doctor looks at tokens, file modes and the sandbox.",
     "sandbox": "crossclaw config get agents shows its settings; crossclaw doctor tries it.",

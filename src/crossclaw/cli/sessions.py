@@ -310,8 +310,36 @@ def _change(
     return ask(arguments, READ, WRITE, ADMIN, work=work)
 
 
+def _fork_arguments(parser: Parser) -> None:
+    _one_arguments(parser)
+    parser.add_argument(
+        "--at",
+        metavar="ENTRY",
+        help="the id of the last entry that it has; a message of yours is left out",
+    )
+
+
+def _fork(arguments: Arguments) -> int:
+    async def work(peer: GatewayPeer) -> int:
+        key = await find_session(peer, arguments.session)
+        params = {"sessionKey": key} | ({"entryId": arguments.at} if arguments.at else {})
+        answer = await peer.call("sessions.fork", params, timeout_s=arguments.timeout)
+        if arguments.json:
+            out_json(answer)
+        else:
+            out(
+                cleaned(
+                    f"{answer['sessionKey']} goes on where {key} was; nothing of that is changed"
+                )
+            )
+        return Exit.OK
+
+    return ask(arguments, READ, WRITE, work=work)
+
+
 COMMANDS = {
     "list": CommandSpec(_list_arguments, _list),
+    "fork": CommandSpec(_fork_arguments, _fork),
     "show": CommandSpec(_one_arguments, _show),
     "history": CommandSpec(_history_arguments, _history),
     "send": CommandSpec(_send_arguments, _send),

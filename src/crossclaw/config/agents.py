@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from crossclaw.config.channels import GroupChat
 from crossclaw.config.heartbeat import HeartbeatConfig
 from crossclaw.config.section import Count, Loose, Positive, Section, Share, names
 from crossclaw.config.tools import AgentTools, ExecTool
@@ -283,14 +282,14 @@ class AgentDefaults(Section, frozen=True, dict=True):
 
 class Identity(Section, frozen=True):
     name: str | None = None
-    """By which groups may call it; `name` beside it is shown."""
+    """No effect yet: `name` beside it is shown."""
     emoji: str | None = None
-    """By which groups may call it, too."""
+    """No effect yet."""
     theme: str | None = None
     """No effect yet."""
     avatar: str | None = None
     """No effect yet."""
-    idle = names("theme avatar")
+    idle = names("name emoji theme avatar")
     unused = names("creature vibe")
 
 
@@ -325,14 +324,14 @@ class AgentConfig(Section, frozen=True):
     """No effect yet."""
     context_tokens: Positive | None = None
     """In place of the default's."""
-    group_chat: GroupChat = GroupChat()
-    """In groups: its own patterns, even if there are none."""
+    group_chat: Loose = msgspec.field(default_factory=Loose)
+    """No effect yet."""
     heartbeat: HeartbeatConfig | None = None
     """Its own heartbeat."""
     budget: BudgetConfig | None = None
     """Its own budget; what is not set is the default's."""
     local = names("workspace agentDir")
-    idle = names("verboseDefault")
+    idle = names("verboseDefault groupChat")
     unused = names(
         "agentDir utilityModel models modelPolicy reasoningDefault fastModeDefault skills"
         " skillsLimits memory memorySearch humanDelay typingMode typingIntervalSeconds tts"

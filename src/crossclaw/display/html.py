@@ -1,9 +1,11 @@
 """Markdown as HTML that a page may put in as it is: made by the parser, then washed again."""
 
+from collections.abc import Sequence
 from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from crossclaw.display.highlighting import CLASSES
 from crossclaw.display.reading import SCHEMES, find_tokens, parser
 
 if TYPE_CHECKING:
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
 TAGS = frozenset(
     [
         *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "strong", "em", "s", "code", "pre"),
-        *("blockquote", "ul", "ol", "li", "a", "table", "thead", "tbody", "tr", "th", "td"),
+        *("blockquote", "ul", "ol", "li", "a", "table", "thead", "tbody", "tr", "th", "td", "span"),
     ]
 )
 ATTRIBUTES = {
@@ -23,6 +25,7 @@ ATTRIBUTES = {
     "td": {"align"},
 }
 CHARS_MAX = 300_000  # of HTML made by marks; a page should not choke on what it draws
+BOXES = {"[ ] ": "☐ ", "[x] ": "☑ "}
 _ALIGNED = "text-align:"
 
 
@@ -34,6 +37,7 @@ def to_html(markdown: str) -> str:
         return as_written(markdown)
     for token in tokens:
         _tame(token)
+    _tick(tokens)
     html: str = parser().renderer.render(tokens, parser().options, {})
     clean = _cleaner().clean(html)
     return clean if len(clean) <= CHARS_MAX else as_written(markdown)
@@ -48,6 +52,16 @@ def _tame(token: Any) -> None:
     if style.startswith(_ALIGNED):  # a page's policy may forbid inline styles
         token.attrs["align"] = style.removeprefix(_ALIGNED)
     token.children = [part for child in token.children or () for part in _unpictured(child)] or None
+
+
+def _tick(tokens: "Sequence[Any]") -> None:
+    """`- [ ] milk` of a task list has a box before it."""
+    for opened, _paragraph, token in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if opened.type != "list_item_open" or token.type != "inline" or not token.children:
+            continue
+        first = token.children[0]
+        if first.type == "text" and first.content[:4].lower() in BOXES:
+            first.content = BOXES[first.content[:4].lower()] + first.content[4:]
 
 
 def _unpictured(token: Any) -> list[Any]:
@@ -68,6 +82,7 @@ def _cleaner() -> "Cleaner":
     return nh3.Cleaner(
         tags=set(TAGS),
         attributes=ATTRIBUTES,
+        allowed_classes={"span": set(CLASSES)},
         url_schemes=set(SCHEMES),
         url_relative="deny",  # from a page it would lead into the gateway itself
         link_rel="noopener noreferrer nofollow",

@@ -22,6 +22,7 @@ from crossclaw.display.document import (
     TableBlock,
     ThematicBreak,
 )
+from crossclaw.display.highlighting import highlighted
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -41,11 +42,16 @@ _STYLES: dict[str, Style] = {"strong": "bold", "em": "italic", "s": "strike"}
 def parser() -> "MarkdownIt":
     from markdown_it import MarkdownIt  # noqa: PLC0415  50 ms, and only when something is shown
 
-    options = {"html": False, "maxNesting": NESTING_MAX}
+    options = {"html": False, "maxNesting": NESTING_MAX, "highlight": _highlight}
     reader = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
     reader.validateLink = is_safe_link  # type: ignore[method-assign]
     reader.core.ruler.before("inline", "bounds", check_blocks)
     return reader
+
+
+def _highlight(code: str, language: str, _rest: str) -> str:
+    """Nothing where it stays plain: then the parser escapes it itself."""
+    return highlighted(code, language) or ""
 
 
 def is_safe_link(url: str) -> bool:

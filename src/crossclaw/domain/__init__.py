@@ -21,7 +21,6 @@ __all__ = [
     "jobs",
     "keys",
     "media",
-    "mention_patterns",
     "messages",
     "models",
     "queueing",

@@ -14,6 +14,8 @@ import anyio
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import StoreError
 from crossclaw.domain.events import (
+    ApprovalAsked,
+    ApprovalSettled,
     CallRepeated,
     CompactionPhase,
     EntryAppended,
@@ -117,6 +119,8 @@ class EventPublisher:
                 self._changed(key, reason, now_ms)
             case SpeechAllowed(key=key, allowed=allowed):
                 self._let_speak(key, allowed)
+            case ApprovalAsked(approval=approval) | ApprovalSettled(approval=approval):
+                self._changed(approval.key, "agent.run.approval", now_ms)
             case JobNews():
                 self._tell_watchers("cron", heard)
             case HeartbeatNews():

@@ -147,6 +147,10 @@ class Watching(Protocol):
         """Those of the keys that are there, archived ones too."""
         ...
 
+    async def first_words(self, session_ids: Sequence[str]) -> dict[str, str]:
+        """How conversations began: the first message of a person, of those that began with one."""
+        ...
+
     async def lanes(self, keys: Sequence[str]) -> dict[str, Lane]:
         """By key; a session at rest has none."""
         ...

@@ -6,7 +6,6 @@ __all__ = [
     "approvals",
     "approving_chats",
     "budget",
-    "channel_access",
     "colleagues",
     "credentials",
     "decision",

@@ -120,6 +120,13 @@ $("skip").addEventListener("click", (event) => {
   $("view").focus();
 });
 
+addEventListener("keydown", async (event) => {
+  if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey) return;
+  if ($("house").hidden) return;
+  event.preventDefault();
+  (await import("./switcher.js")).toggleSwitcher();
+});
+
 const COLOURS = { system: "as the system", light: "light", dark: "dark" };
 
 function dress(theme) {

@@ -7,6 +7,7 @@ import { Reading } from "./reading.js";
 import { Speaking } from "./speaking.js";
 import { Transcript } from "./transcript.js";
 import { wire } from "./wire.js";
+import "./asked.js";
 import "./composer.js";
 import "./recent.js";
 
@@ -47,6 +48,7 @@ export class Chat extends Part {
       "Newest messages",
     );
     this.composer = h("cc-composer");
+    this.asked = h("cc-asked", { hidden: true });
     this.shut = h("p", { cls: "shut", hidden: true });
     const title = "Settings of this session";
     this.settings = h("a", { cls: "icon", id: "settings", "aria-label": title, title }, icon("gear"));
@@ -70,6 +72,7 @@ export class Chat extends Part {
         this.down,
         this.told,
         this.spoken,
+        this.asked,
         this.shut,
         this.composer,
       ),
@@ -87,6 +90,7 @@ export class Chat extends Part {
     ours("chat", (told) => speaking.ended(told));
     ours("sessions.changed", (told) => BEGUN_ANEW.has(told.reason) && reading.load());
     this.hear(this.composer, "say", ({ detail }) => speaking.say(detail.text, detail.pictures));
+    this.hear(this.log, "act", ({ detail }) => this.act(detail));
     this.hear(this.composer, "stop", () => wire.call("chat.abort", { sessionKey: this.key }).catch(complain));
     this.hear(this.log, "scroll", () => this.scrolled(), { passive: true });
     this.hear(house, "open", () => reading.again());
@@ -107,10 +111,31 @@ export class Chat extends Part {
       wire.call("sessions.messages.unsubscribe", { key: this.key }).catch(() => {});
     this.key = next;
     this.list.key = next;
+    this.asked.key = next;
     if (!next) return;
     this.settings.href = to.session(next);
     this.composer.show(next);
     this.reading.load(seq);
+  }
+
+  // ── what can be done with an entry ────────────────────────────────────────────────────────
+
+  async act({ act, entry }) {
+    try {
+      if (act === "retry") await wire.call("runs.retry", { runId: entry.runId });
+      else await this.fork(entry);
+    } catch (error) {
+      complain(error);
+    }
+  }
+
+  /** A new conversation with the history up to here. At a person's message it ends before it, and its words are in the
+   * field: to say something else instead is a fork too, nothing is rewritten. */
+  async fork(entry) {
+    const made = await wire.call("sessions.fork", { sessionKey: this.key, entryId: entry.entryId });
+    await house.refresh();
+    location.hash = to.chat(made.sessionKey);
+    this.composer.whenShown(made.sessionKey, made.editorText || "");
   }
 
   // ── looks ─────────────────────────────────────────────────────────────────────────────────

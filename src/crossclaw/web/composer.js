@@ -6,6 +6,7 @@ import { wire } from "./wire.js";
 
 const DRAFTS = "crossclaw.drafts";
 const DRAFTS_MAX = 100;
+const LONG_CHARS = 50_000; // of a message: beyond, its height is not measured and no draft is kept
 const FILE_BYTES_MAX = 16_000_000; // the gateway's limit
 const PICTURES_MAX = 8;
 const ALL_BYTES_MAX = 18_000_000; // of a message: what fits into one frame as base64
@@ -35,6 +36,7 @@ export class Composer extends Part {
   pictures = [];
   commands = COMMANDS;
   chosen = -1;
+  waiting = null;
 
   open() {
     this.field = h("textarea", {
@@ -130,6 +132,16 @@ export class Composer extends Part {
     this.showPictures();
     this.grow();
     this.offer([]);
+    const { waiting } = this;
+    this.waiting = null;
+    if (waiting?.key === key && waiting.text) this.put(waiting.text);
+  }
+
+  /** Words for the field of a conversation that is about to be looked at. */
+  whenShown(key, text) {
+    if (this.key !== key) this.waiting = { key, text };
+    else this.put(text);
+    this.field.focus();
   }
 
   put(text) {
@@ -147,12 +159,17 @@ export class Composer extends Part {
 
   keep() {
     const text = this.field.value;
+    if (text.length > LONG_CHARS) return; // a pasted file is no draft, and to keep it takes long
     const others = Object.entries(store.get(DRAFTS, {})).filter(([key]) => key !== this.key);
     const drafts = others.slice(-DRAFTS_MAX + 1);
     store.set(DRAFTS, Object.fromEntries(text ? [...drafts, [this.key, text]] : drafts));
   }
 
   grow() {
+    if (this.field.value.length > LONG_CHARS) {
+      this.field.style.height = "220px";
+      return;
+    }
     this.field.style.height = "auto";
     const needed = this.field.scrollHeight; // nothing while it is not shown: then a row is right
     if (needed) this.field.style.height = `${Math.min(needed, 220)}px`;

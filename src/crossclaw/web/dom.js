@@ -113,7 +113,7 @@ const sessionNames = new Map();
 /** Labels are told with rows; elsewhere only keys are. */
 export function learnNames(rows) {
   for (const row of rows) {
-    const name = row.label || row.displayName;
+    const name = row.label || row.displayName || row.title;
     if (name) sessionNames.set(row.key, brief(name));
     else sessionNames.delete(row.key);
   }
@@ -124,7 +124,7 @@ export const agentName = (id) => agentNames.get(id) || id;
 
 /** A session's name for people: its label, else what its key says. */
 export function nameOf(row) {
-  if (row.label || row.displayName) return brief(row.label || row.displayName);
+  if (row.label || row.displayName || row.title) return brief(row.label || row.displayName || row.title);
   return nameOfKey(row.key);
 }
 

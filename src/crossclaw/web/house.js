@@ -1,6 +1,6 @@
 // @ts-check
 // The house as this page knows it: agents, newest sessions, what is unread; the Markdown queue and notices.
-import { debounce, h, learnAgents, learnNames, setSanitised } from "./dom.js";
+import { debounce, h, isBad, learnAgents, learnNames, setSanitised } from "./dom.js";
 import { wire } from "./wire.js";
 
 const RECENT = 60;
@@ -46,7 +46,7 @@ class House extends EventTarget {
     wire.addEventListener("sessions.changed", () => this.refreshSoon());
     this.refreshSoon = debounce(() => this.refresh().catch(() => {}), 250);
     const attend = debounce(() => this.refreshAttention(), 1500);
-    for (const name of ["sessions.changed", "device.pair.requested", "device.pair.resolved", "cron"])
+    for (const name of ["sessions.changed", "device.pair.requested", "device.pair.resolved", "exec.approval.requested", "exec.approval.resolved", "cron"])
       wire.addEventListener(name, attend);
     setInterval(() => document.hidden || this.refreshAttention(), ATTEND_MS); // a wait gets long in silence
   }
@@ -126,7 +126,8 @@ class House extends EventTarget {
   // A session is unread when something happened in it since it was last looked at, also while this page
   // was away: times are compared, not counted.
   unread(row) {
-    if (row.lane) return false;
+    const words = this.#words.get(row.key);
+    if (row.lane || (words && !words.text && !isBad(row.standing))) return false; // nothing was said in it
     return row.updatedAt > (this.#seen?.[row.key] ?? this.#seen?.since ?? Infinity);
   }
 
@@ -177,6 +178,19 @@ export function showWords(element, text) {
   queue.push(element);
 }
 
+/** To the clipboard, and says so on the button. */
+export async function copy(button, text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+    setTimeout(() => {
+      button.textContent = "Copy";
+    }, 1500);
+  } catch {
+    complain(new Error("The browser lets no page copy here; select the text instead."));
+  }
+}
+
 async function renderQueue() {
   const waiting = [...new Set(queue)];
   queue = [];
@@ -198,6 +212,12 @@ async function renderQueue() {
         element.classList.remove("plain");
         element.rendered = true;
         setSanitised(element, html);
+        for (const block of element.querySelectorAll("pre > code")) {
+          const text = block.textContent;
+          block.parentElement.append(
+            h("button", { type: "button", cls: "copy", onclick: (event) => copy(event.currentTarget, text) }, "Copy"),
+          );
+        }
       }
     } catch {
       /* plain text stays, which is readable */

@@ -1,6 +1,6 @@
 // @ts-check
 // The list beside the chat.
-import { Part, agentOf, ago, empty, face, fill, h, iconButton, isBad, nameOf, stateMark, to } from "./dom.js";
+import { Part, agentName, agentOf, ago, empty, face, fill, h, iconButton, isBad, nameOf, stateMark, to } from "./dom.js";
 import { complain, house } from "./house.js";
 import { wire } from "./wire.js";
 
@@ -29,14 +29,21 @@ class Recent extends Part {
       oninput: () => this.draw(),
     });
     this.items = h("ul", { cls: "rows" });
+    this.agent = h("select", {
+      "aria-label": "Conversations of",
+      onchange: () => this.draw(),
+    });
+    this.menu = h("div", { cls: "menu", id: "whom", popover: "auto", role: "menu", "aria-label": "Talk with" });
     fill(
       this,
       h(
         "div",
         { cls: "tools" },
         this.filter,
-        iconButton("plus", "New conversation", () => this.begin()),
+        iconButton("plus", "New conversation", () => this.choose()),
+        this.menu,
       ),
+      this.agent,
       h("nav", { "aria-label": "Conversations" }, this.items),
     );
     this.hear(house, "recent", () => this.draw());
@@ -53,9 +60,38 @@ class Recent extends Part {
     return this.items.querySelector(`a[href="${CSS.escape(to.chat(key))}"]`);
   }
 
-  async begin() {
+  /** With one agent there is nothing to choose. */
+  choose() {
+    if (house.agents.length < 2) {
+      this.begin(house.agents[0]?.id);
+      return;
+    }
+    fill(
+      this.menu,
+      h("p", { cls: "hint" }, "Talk with"),
+      house.agents.map((agent) =>
+        h(
+          "button",
+          {
+            type: "button",
+            role: "menuitem",
+            onclick: () => {
+              this.menu.hidePopover();
+              this.begin(agent.id);
+            },
+          },
+          face(`agent:${agent.id}:main`),
+          agentName(agent.id),
+        ),
+      ),
+    );
+    this.menu.showPopover();
+    /** @type {HTMLElement} */ (this.menu.querySelector("button"))?.focus();
+  }
+
+  async begin(agentId) {
     try {
-      const made = await wire.call("sessions.create", { agentId: this.#key ? agentOf(this.#key) : undefined });
+      const made = await wire.call("sessions.create", { agentId });
       location.hash = to.chat(made.key);
       document.getElementById("say")?.focus();
     } catch (error) {
@@ -73,16 +109,50 @@ class Recent extends Part {
         ? [this.#here?.key === this.#key ? this.#here : { key: this.#key }]
         : [];
     const wanted = this.filter.value.toLowerCase();
-    const rows = [...current, ...house.recent, ...agents].filter((row) =>
-      `${nameOf(row)} ${row.key}`.toLowerCase().includes(wanted),
+    this.drawAgents();
+    const of = this.agent.value;
+    const found = [...current, ...house.recent, ...agents].filter(
+      (row) => (!of || agentOf(row.key) === of) && `${nameOf(row)} ${row.key}`.toLowerCase().includes(wanted),
     );
+    // Children and jobs that rest are out of the way, unless somebody looks for them.
+    const aside = wanted ? [] : found.filter((row) => row.key !== this.#key && rests(row));
+    const rows = found.filter((row) => !aside.includes(row));
     const focused = this.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
-    fill(this.items, ...rows.map((row) => this.row(row)));
-    if (!rows.length)
+    const unfolded = this.items.querySelector("details")?.open;
+    fill(
+      this.items,
+      ...rows.map((row) => this.row(row)),
+      aside.length > 0 &&
+        h(
+          "li",
+          { cls: "aside" },
+          h(
+            "details",
+            { open: Boolean(unfolded) },
+            h("summary", null, `${aside.length} idle children and jobs`),
+            h("ul", null, ...aside.map((row) => this.row(row))),
+          ),
+        ),
+    );
+    if (!found.length)
       this.items.append(h("li", null, empty("Nothing found", "The sessions page searches in all messages.")));
     if (focused) this.items.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
     const unread = house.recent.filter((row) => row.key !== this.#key && house.unread(row)).length;
     document.title = unread ? `(${unread}) Crossclaw` : "Crossclaw";
+  }
+
+  drawAgents() {
+    const ids = house.agents.map((agent) => agent.id);
+    this.agent.hidden = ids.length < 2;
+    if (this.drawn === ids.join()) return;
+    this.drawn = ids.join();
+    const chosen = this.agent.value;
+    fill(
+      this.agent,
+      h("option", { value: "" }, "All agents"),
+      ids.map((id) => h("option", { value: id }, agentName(id))),
+    );
+    this.agent.value = ids.includes(chosen) ? chosen : "";
   }
 
   row(row) {
@@ -110,6 +180,11 @@ class Recent extends Part {
     );
   }
 }
+
+const SELDOM = /^(subagent|cron)$/;
+
+/** Of a child or a job: nothing goes on, nothing failed, and nobody has given it a name. */
+const rests = (row) => SELDOM.test(row.key.split(":")[2]) && !row.lane && !isBad(row.standing) && !house.unread(row);
 
 /** What a person looks for: what goes on, else what was said last. */
 function aboutOf(row) {

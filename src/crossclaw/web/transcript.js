@@ -11,6 +11,7 @@ import {
   isPersons,
   lasted,
   letter,
+  nameOfKey,
   oneLine,
   pretty,
   speakerOf,
@@ -18,8 +19,10 @@ import {
   timeOf,
   to,
 } from "./dom.js";
-import { showWords } from "./house.js";
+import { copy, showWords } from "./house.js";
+import { wire } from "./wire.js";
 
+const SHOWN_CHARS = 60_000; // of one text
 const TOKENS = new Set(["REPLY_SKIP", "ANNOUNCE_SKIP"]);
 
 /** Shows entries in `log`. */
@@ -173,13 +176,36 @@ export class Transcript {
     ]
       .filter(Boolean)
       .join(" · ");
-    return h("p", { cls: "foot" }, facts, entry.runId && h("a", { href: to.run(entry.runId) }, "run"));
+    return h("p", { cls: "foot" }, facts, entry.runId && h("a", { href: to.run(entry.runId) }, "run"), this.acts(entry));
+  }
+
+  /** What can be done with an entry. */
+  acts(entry) {
+    const { message } = entry;
+    const mine = message.role === "user" && isPersons(message.provenance);
+    const failed = message.errorMessage || ["error", "aborted"].includes(message.stopReason);
+    const text = textOf(message);
+    const act = (name, label) =>
+      h(
+        "button",
+        {
+          type: "button",
+          data: { act: name },
+          onclick: () => this.log.dispatchEvent(new CustomEvent("act", { detail: { act: name, entry } })),
+        },
+        label,
+      );
+    return [
+      text.trim() && h("button", { type: "button", onclick: (event) => copy(event.currentTarget, text) }, "Copy"),
+      entry.entryId && wire.offers("sessions.fork") && act("fork", mine ? "Edit in a fork" : "Fork from here"),
+      failed && entry.runId && wire.offers("runs.retry") && act("retry", "Retry"),
+    ];
   }
 
   block(block, entry) {
     if (block.type === "text" && TOKENS.has(block.text.trim()))
       return h("p", { cls: "silent" }, "said nothing (", block.text.trim(), ")");
-    if (block.type === "text") return block.text.trim() ? words(block.text) : null;
+    if (block.type === "text") return block.text.trim() ? words(shortened(block.text)) : null;
     if (block.type === "image")
       return h("img", {
         cls: "picture",
@@ -239,6 +265,12 @@ export class Transcript {
 
   noteItem(entry) {
     const { about, text, answer, reason } = entry.note;
+    if (about === "fork")
+      return h(
+        "li",
+        { cls: "note", data: { who: "note", run: "", at: entry.at } },
+        h("span", null, "Forked here from ", h("a", { href: to.chat(entry.note.from) }, nameOfKey(entry.note.from)), ". What follows is only in this one."),
+      );
     if (about === "command")
       return h(
         "li",
@@ -263,6 +295,10 @@ export class Transcript {
     );
   }
 }
+
+/** Nobody reads megabytes, and a browser takes seconds to lay them out. */
+const shortened = (text) =>
+  text.length <= SHOWN_CHARS ? text : `${text.slice(0, SHOWN_CHARS)}\n\n… ${count(text.length - SHOWN_CHARS)} more characters`;
 
 export function words(text) {
   const element = h("div", { cls: "words" });

@@ -36,6 +36,19 @@ class TableParams(Params, frozen=True):
     archived: bool = False
 
 
+MADE_UP = ("chat-", "fork-")
+"""How keys begin that the gateway has given to new conversations."""
+TITLE_CHARS_MAX = 60
+
+
+def title_of(text: str) -> str:
+    """The first line, cut between words."""
+    line = next((" ".join(each.split()) for each in text.splitlines() if each.strip()), "")
+    if len(line) <= TITLE_CHARS_MAX:
+        return line
+    return line[:TITLE_CHARS_MAX].rsplit(" ", 1)[0].rstrip(" ,;:") + "…"
+
+
 class TableRow(Result, frozen=True):
     key: str
     agent_id: str
@@ -54,6 +67,8 @@ class TableRow(Result, frozen=True):
     """What was set on this session: model, thinkingLevel, verboseLevel, sendPolicy."""
     label: str | None = None
     display_name: str | None = None
+    title: str | None = None
+    """Of a conversation that nobody has named: how it began."""
     context_tokens: int | None = None
     spawned_by: str | None = None
     lane: Lane | None = None
@@ -123,7 +138,21 @@ class SessionTable:
 
     async def rows(self, sessions: list[Session]) -> list[TableRow]:
         lanes = await self._watching.lanes([session.key.text for session in sessions])
-        return [self._row(session, lanes.get(session.key.text)) for session in sessions]
+        titles = await self._titles(sessions)
+        return [
+            self._row(each, lanes.get(each.key.text), titles.get(each.session_id))
+            for each in sessions
+        ]
+
+    async def _titles(self, sessions: list[Session]) -> dict[str, str]:
+        """Only of those whose key says nothing to a person: this page has made it up."""
+        unnamed = [
+            each.session_id
+            for each in sessions
+            if each.key.name.startswith(MADE_UP) and not (each.label or each.display_name)
+        ]
+        begun = await self._watching.first_words(unnamed) if unnamed else {}
+        return {name: title for name, text in begun.items() if (title := title_of(text))}
 
     def _standing(self, session: Session, lane: Lane | None) -> State:
         if lane is not None:
@@ -146,7 +175,7 @@ class SessionTable:
             run_id=session.last_run_id,
         )
 
-    def _row(self, session: Session, lane: Lane | None) -> TableRow:
+    def _row(self, session: Session, lane: Lane | None, title: str | None) -> TableRow:
         return TableRow(
             key=shown_key(session.key),
             agent_id=session.key.agent_id,
@@ -162,6 +191,7 @@ class SessionTable:
             model=self._model_of(session.key.agent_id, session.model),
             label=session.label,
             display_name=session.display_name,
+            title=title,
             spawned_by=session.spawned_by,
             overrides=_overrides(session),
             lane=lane,

@@ -38,7 +38,6 @@ _KEPT = frozenset(
         "queue_debounce_ms",
         "queue_cap",
         "queue_drop",
-        "group_activation",
         "overrides",
         "input_tokens",
         "output_tokens",

@@ -17,16 +17,9 @@ from crossclaw.ledger.approvals import (
     RevokeGrant,
 )
 from crossclaw.ledger.attention import Dismiss, Resend
-from crossclaw.ledger.channels import (
-    DecidePairing,
-    ForgetHeard,
-    LearnFate,
-    RememberHeard,
-    RemovePaired,
-    RequestPairing,
-    SaveCursor,
-)
+from crossclaw.ledger.channels import LearnFate, SaveCursor
 from crossclaw.ledger.contract import Appended
+from crossclaw.ledger.forking import ForkSession
 from crossclaw.ledger.imports import BeginImport, ImportEntries
 from crossclaw.ledger.jobs import (
     DeleteJob,
@@ -48,6 +41,7 @@ from crossclaw.ledger.sqlite import (
     credentials,
     entries,
     exchanges,
+    forking,
     imports,
     jobs,
     media,
@@ -127,16 +121,12 @@ HANDLERS: dict[type, Handle] = {
     SaveCursor: channels.save_cursor,
     Dismiss: attention.dismiss,
     Resend: attention.resend,
+    ForkSession: forking.fork_session,
     AskApproval: approvals.ask_approval,
     AnswerApproval: approvals.answer_approval,
     ExpireApproval: approvals.expire_approval,
     PutGrants: approvals.put_grants,
     RevokeGrant: approvals.revoke_grant,
-    RequestPairing: channels.request_pairing,
-    DecidePairing: channels.decide_pairing,
-    RemovePaired: channels.remove_paired,
-    RememberHeard: channels.remember_heard,
-    ForgetHeard: channels.forget_heard,
     operations.PassTime: chores.pass_time,
 }
 

@@ -201,7 +201,6 @@ _CHANGEABLE = frozenset(
         "queue_debounce_ms",
         "queue_cap",
         "queue_drop",
-        "group_activation",
         "overrides",
     }
 )

@@ -6,6 +6,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from crossclaw.domain.messages import UserMessage, decode_message, words_of
 from crossclaw.domain.sessions import Entry, Session
 from crossclaw.domain.sight import Sight
 from crossclaw.domain.states import (
@@ -111,6 +112,14 @@ class SqliteWatching:
         sql = f"SELECT {SESSION} FROM sessions WHERE key IN (SELECT value FROM json_each(?))"
         return await self._all(sql, (_json(keys),), session_of, "sessions", damaged_session)
 
+    async def first_words(self, session_ids: Sequence[str]) -> dict[str, str]:
+        # The first entries only: a conversation that begins otherwise has no title by its words.
+        sql = (
+            "SELECT session_id, body FROM entries WHERE session_id IN (SELECT value FROM json_each(?)) "
+            "AND seq <= 3 AND role = 'user' ORDER BY session_id, seq DESC"
+        )
+        return dict(await self._all(sql, (_json(session_ids),), _words, "entries"))
+
     async def lanes(self, keys: Sequence[str]) -> dict[str, Lane]:
         return await self._scan(lambda db: _lanes(db, keys))
 
@@ -204,6 +213,11 @@ class SqliteWatching:
         damaged: Callable[[tuple[Any, ...]], T] | None = None,
     ) -> list[T]:
         return await self._scan(lambda db: read_rows(db, table, sql, values, make, damaged))
+
+
+def _words(row: tuple[Any, ...]) -> tuple[str, str]:
+    message = decode_message(row[1])
+    return row[0], words_of(message) if isinstance(message, UserMessage) else ""
 
 
 def _json(values: Sequence[str]) -> str:

@@ -1,0 +1,129 @@
+// @ts-check
+// The quick switcher (Ctrl-K): sessions, agents, views, settings and commands by a few letters.
+import { agentName, face, fill, h, nameOf, to } from "./dom.js";
+import { house } from "./house.js";
+import { wire } from "./wire.js";
+
+const SHOWN = 12;
+const VIEWS = [
+  ["Chat", "#/chat"],
+  ["Sessions", "#/sessions"],
+  ["Map", "#/map"],
+  ["Needs attention", "#/attention"],
+  ["Exchanges", "#/exchanges"],
+  ["Operations", "#/operations"],
+];
+const COMMANDS = ["/new", "/stop", "/status", "/usage", "/compact", "/model", "/think"];
+const RUN = /^[0-9a-f-]{8,}$/i;
+
+let box = null;
+
+export function toggleSwitcher() {
+  box ??= make();
+  if (box.open) box.close();
+  else {
+    box.field.value = "";
+    box.found = [];
+    search();
+    box.showModal();
+    box.field.focus();
+  }
+}
+
+function make() {
+  const field = h("input", {
+    type: "search",
+    placeholder: "Go to a conversation, an agent, a run, a view, a command …",
+    "aria-label": "Go to",
+    role: "combobox",
+    "aria-expanded": "true",
+    "aria-controls": "goals",
+    oninput: () => search(),
+    onkeydown: pressed,
+  });
+  const list = h("ul", { id: "goals", role: "listbox", "aria-label": "Found" });
+  const dialog = h("dialog", { cls: "switcher", "aria-label": "Go to", onclick: (event) => event.target === dialog && dialog.close() }, field, list);
+  document.body.append(dialog);
+  return Object.assign(dialog, { field, list, found: [], chosen: 0, asked: 0 });
+}
+
+async function search() {
+  const text = box.field.value.trim().toLowerCase();
+  const number = ++box.asked;
+  show(goals(house.recent, text));
+  if (text.length < 2 || !wire.ready) return;
+  const more = await wire.call("sessions.table", { search: text, limit: SHOWN }).catch(() => null);
+  if (more && number === box.asked) show(goals(unique([...house.recent, ...more.rows]), text));
+}
+
+const unique = (rows) => [...new Map(rows.map((row) => [row.key, row])).values()];
+
+/** What fits, what begins so first. */
+function goals(rows, text) {
+  const all = [
+    ...rows.map((row) => ({ name: nameOf(row), about: row.key, key: row.key, href: to.chat(row.key) })),
+    ...house.agents.map(({ id }) => ({ name: agentName(id), about: "agent", key: `agent:${id}:main`, href: to.chat(`agent:${id}:main`) })),
+    ...VIEWS.map(([name, href]) => ({ name, about: "view", href })),
+    { name: "Config", about: "settings of the gateway", href: "#/operations/config" },
+    ...COMMANDS.map((name) => ({ name, about: "say it in this conversation", say: name })),
+  ];
+  if (RUN.test(text)) all.unshift({ name: `Run ${text}`, about: "by its id", href: to.run(text) });
+  const fits = all.filter((goal) => `${goal.name} ${goal.about}`.toLowerCase().includes(text));
+  const begins = (goal) => (goal.name.toLowerCase().startsWith(text) ? 0 : 1);
+  const seen = new Set();
+  return fits
+    .sort((a, b) => begins(a) - begins(b))
+    .filter((goal) => !seen.has(goal.href || goal.say) && seen.add(goal.href || goal.say))
+    .slice(0, SHOWN);
+}
+
+function show(found) {
+  box.found = found;
+  box.chosen = 0;
+  fill(
+    box.list,
+    ...found.map((goal, i) =>
+      h(
+        "li",
+        { role: "option", id: `goal-${i}`, onclick: () => go(goal) },
+        goal.key ? face(goal.key) : h("i", { cls: "face none", "aria-hidden": "true" }),
+        h("b", null, goal.name),
+        h("span", null, goal.about),
+      ),
+    ),
+    !found.length && h("li", { cls: "hint" }, "Nothing found"),
+  );
+  mark();
+}
+
+function mark() {
+  [...box.list.children].forEach((item, i) => item.setAttribute("aria-selected", String(i === box.chosen)));
+  box.list.children[box.chosen]?.scrollIntoView({ block: "nearest" });
+  if (box.found.length) box.field.setAttribute("aria-activedescendant", `goal-${box.chosen}`);
+}
+
+function pressed(event) {
+  const { found } = box;
+  if (event.isComposing || !found.length) return;
+  if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+    event.preventDefault();
+    box.chosen = (box.chosen + (event.key === "ArrowDown" ? 1 : found.length - 1)) % found.length;
+    mark();
+  } else if (event.key === "Enter") {
+    event.preventDefault();
+    go(found[box.chosen]);
+  }
+}
+
+function go(goal) {
+  box.close();
+  if (goal.href) location.hash = goal.href;
+  else {
+    if (!location.hash.startsWith("#/chat")) location.hash = "#/chat";
+    const field = /** @type {HTMLTextAreaElement | null} */ (document.getElementById("say"));
+    if (!field) return;
+    field.value = `${goal.say} `;
+    field.dispatchEvent(new Event("input"));
+    field.focus();
+  }
+}
