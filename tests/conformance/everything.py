@@ -58,6 +58,7 @@ READS: list[tuple[str, dict[str, Any]]] = [
     ("display.render", {"items": [{"id": "1", "markdown": "*hi*"}]}),
 ]
 CHANGES: list[tuple[str, dict[str, Any]]] = [
+    ("runs.retry", {"runId": "everything-2"}),
     ("chat.inject", {"sessionKey": KEY, "message": "a note", "label": "note"}),
     (
         "sessions.patch",
@@ -82,7 +83,6 @@ CHANGES: list[tuple[str, dict[str, Any]]] = [
     ("system-event", {"text": "the lamp is lit"}),
     ("wake", {"text": "good morning", "mode": "next-heartbeat"}),
     ("attention.dismiss", {"ids": ["run:nobody"]}),
-    ("runs.retry", {"runId": "everything-2"}),
     ("guests.add", {"name": "for the record"}),
     ("guests.remove", {"name": "for the record"}),
 ]
