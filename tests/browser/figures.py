@@ -15,6 +15,16 @@ from playwright.sync_api import sync_playwright
 from tests.browser.conftest import CHROMIUM
 from tests.browser.visiting import MAIN, Place, Visitor, ask_script, furnish, open_place, route
 
+VIEWS = (
+    "sessions",
+    "map",
+    "attention",
+    "exchanges",
+    "exchange/x",
+    "trace/x",
+    "run/x",
+    "operations",
+)
 NODES = 1_000
 ROWS = 100_000
 SECONDS = 4
@@ -50,7 +60,7 @@ def first_paint(chromium: Any, place: Place) -> float:
 def weight(chromium: Any, place: Place) -> int:
     visitor = Visitor(chromium, place)
     visitor.come_in()
-    for view in ("sessions", "map", "exchanges", "run/x", "operations"):
+    for view in VIEWS:
         visitor.go(f"#/{view}")
         visitor.page.wait_for_load_state("networkidle")
     script = (

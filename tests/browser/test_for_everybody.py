@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import Visit
+from tests.browser.figures import weight
 from tests.browser.visiting import HARBOUR, MAIN, Place, Visitor, ask_script, open_place, route
 
 pytestmark = pytest.mark.spec("N1")
@@ -203,3 +204,9 @@ def test_the_first_texts_are_in_the_reader_s_language(
         visitor.page.goto("about:blank")
         visitor.page.goto(visitor.url)
         visitor.see("#door", has_text=door)
+
+
+def test_all_views_together_weigh_at_most_two_hundred_kilobytes(
+    chromium: Any, place: Place
+) -> None:
+    assert weight(chromium, place) <= 200_000

@@ -270,3 +270,42 @@ def test_however_many_sessions_there_are_a_wait_is_named_and_no_names_overlap(
         pairs = [(a, b) for a in labels for b in labels if a["key"] < b["key"]]
         assert not [(a, b) for a, b in pairs if overlap(a, b)]
         visitor.page.close()
+
+
+def test_agents_are_there_before_anybody_talked_and_idle_sessions_are_one_dot(
+    visit: Visit, tmp_path: Any
+) -> None:
+    with open_place(tmp_path) as own:
+        visitor = visit(route("map"), place=own)
+        visitor.until("() => document.querySelector('cc-map').nodes.size === 3")
+        furnish(own, 3_000)
+        own.client.submit("fail: no tide", own.make("tides", label="Tides"))
+        own.settle()
+        visitor.page.reload()
+        found = """() => { const m = document.querySelector('cc-map');
+          return m?.labels && [...m.nodes.values()].map(n => n.row.label).filter(Boolean) }"""
+        visitor.until(f"() => ({found})()?.filter(l => /idle/.test(l)).length === 3")
+
+        names = visitor.page.evaluate(found)
+        assert sorted(names) == ["+1000 idle", "+1000 idle", "+1000 idle", "Tides"]
+        visitor.until(
+            "() => document.querySelector('cc-map').labels.some(l => l.name === '+1000 idle')"
+        )
+        sizes = []
+        for zoom in (0.5, 1, 3):
+            sizes.append(
+                visitor.page.evaluate(
+                    "z => new Promise(done => { const m = document.querySelector('cc-map');"
+                    " m.view.zoom = z; m.view.moved = true; m.changed(); requestAnimationFrame(() =>"
+                    " requestAnimationFrame(() => done(parseFloat(m.pen.font.match(/([\\d.]+)px/)[1]) * z))) })",
+                    zoom,
+                )
+            )
+        assert max(sizes) - min(sizes) < 1.5, "names are as large from near as from far"
+        visitor.page.keyboard.press("0")
+        visitor.page.evaluate(
+            "() => { const m = document.querySelector('cc-map');"
+            " m.choose([...m.nodes.values()].find(n => n.row.key === 'idle:main')) }"
+        )
+        visitor.until("() => document.querySelector('cc-map').nodes.size > 50")
+        visitor.page.close()

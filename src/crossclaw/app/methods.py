@@ -135,7 +135,7 @@ def _for_onlookers(
     return [
         table,
         Search(ledger, resolver),
-        Map(ledger.watching, resolver, table, clock),
+        Map(ledger, resolver, table, clock),
         Trace(ledger, resolver),
         TraceMethods(Tracing(ledger, clock), resolver),
     ]

@@ -164,9 +164,7 @@ function flow(run, now) {
         "span",
         { cls: "what" },
         run.kind,
-        run.standing && !(run.endedAt && UNDER_WAY.has(run.standing.name))
-          ? h("span", null, " · ", stateMark(run.standing, true))
-          : "",
+        run.standing && !UNDER_WAY.has(run.standing.name) ? h("span", null, " · ", stateMark(run.standing, true)) : "",
       ),
     ),
   );

@@ -178,7 +178,20 @@ export function routeOf(run) {
   return `${run.source ? nameOfKey(run.source) : beginning(run.kind)} → ${nameOfKey(run.key)}`;
 }
 
-export function hueOf(text) {
+// Twelve colours that are told apart by their lightness too, for whoever does not see all hues: [hue, lift].
+const SHADES = [[165, 0], [255, -0.12], [70, 0.08], [320, -0.04], [25, -0.1], [205, 0.1], [120, -0.1], [290, 0.1], [5, 0.08], [235, 0], [95, -0.02], [345, -0.16]];
+
+/** An agent's colour: by its place among the agents, so that the first twelve are all different. */
+export function shadeOf(id) {
+  const at = [...agentNames.keys()].indexOf(id);
+  if (at < 0) return { hue: hashHue(id), lift: 0 };
+  const [hue, lift] = SHADES[at % SHADES.length];
+  return { hue: (hue + 15 * Math.floor(at / SHADES.length)) % 360, lift };
+}
+
+export const hueOf = (text) => (agentNames.has(text) ? shadeOf(text).hue : hashHue(text));
+
+function hashHue(text) {
   let hash = 2166136261;
   for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 16777619);
   return ((hash >>> 0) * 137) % 360;

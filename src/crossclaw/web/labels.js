@@ -2,20 +2,29 @@
 // The names on the map: as many as there is room for, those that matter first.
 import { agentName, cost, nameOf } from "./dom.js";
 import { radius } from "./nodes.js";
+import { isFold } from "./relevance.js";
 import { LABELS_MAX } from "./places.js";
 
-const LABEL_PX_MIN = 10.5; // on the screen: smaller is not read
+const LABEL_PX = 12; // on the screen
 const LABEL_CHARS = 28; // of a name on the map; the rest is in the list
 const TITLED = 4; // sessions of an agent whose circle has its name
+let taken = [];
 const DEAREST = 3; // sessions that are named for what they cost, where not all are
 
 export function drawLabels(map, states) {
   const all = map.nodes.size <= LABELS_MAX || map.view.zoom > 1.3;
-  const size = Math.max(12 / Math.min(1.15, Math.max(0.6, map.view.zoom)), LABEL_PX_MIN / map.view.zoom);
+  const size = LABEL_PX / map.view.zoom; // the same on the screen, however near
   map.pen.textAlign = "center";
   map.labels = [];
+  taken = [legendBox(map)];
   if (!all) for (const circle of map.circles || []) if (titled(circle)) drawTitle(map, circle, size * 1.1);
   for (const each of named(map, states, all)) drawName(map, each, size);
+}
+
+/** What no name is written over: the legend. */
+function legendBox({ legend, view }) {
+  const box = { l: legend.offsetLeft, t: legend.offsetTop, r: legend.offsetLeft + legend.offsetWidth, b: legend.offsetTop + legend.offsetHeight };
+  return { l: (box.l - view.x) / view.zoom, r: (box.r - view.x) / view.zoom, t: (box.t - view.y) / view.zoom, b: (box.b - view.y) / view.zoom };
 }
 
 const titled = (circle) => circle.nodes.length >= TITLED;
@@ -38,12 +47,12 @@ function drawName(map, { node, main, busy, waiting, paid }, size) {
   const name = brief(nameOf(node.row)),
     lines = below ? 2 : 1,
     far = radius(map, node, busy) + 5;
-  const heights = [node.y + far + size, node.y - far - (lines - 1) * (size + 2)];
+  const heights = [node.y + far + size, node.y - far - (lines - 1) * size * 1.15];
   const label = placeText(map, node.row.key, name, node.x, heights, size, lines);
   if (!label) return;
   write(map, name, label.x, label.y, size, main || busy ? ink.ink : ink.soft);
-  pen.font = `${waiting ? 600 : 400} ${size - 1}px system-ui, sans-serif`;
-  if (below) write(map, below, label.x, label.y + size + 2, size, waiting ? ink.amber : ink.soft);
+  pen.font = `${waiting ? 600 : 400} ${size * 0.92}px system-ui, sans-serif`;
+  if (below) write(map, below, label.x, label.y + size * 1.15, size, waiting ? ink.amber : ink.soft);
 }
 
 function write(map, text, x, y, size, color) {
@@ -67,7 +76,7 @@ function named(map, states, all) {
         main = key.endsWith(":main") && map.circles.length < 30 && (all || !titled(circle)),
         busy = states.has(key),
         waiting = map.live ? map.holdups.get(key)?.waiting.size || 0 : 0,
-        picked = node === map.over || key === map.chosen;
+        picked = node === map.over || key === map.chosen || isFold(node);
       if (all || main || busy || picked || waiting || dear.has(node))
         wanted.push({
           node,
@@ -97,7 +106,7 @@ function placeText(map, key, name, middle, heights, size, lines) {
   const x = Math.max(left, Math.min(right, middle));
   for (const y of heights) {
     const box = { l: x - half, r: x + half, t: y - size, b: y + (lines - 1) * size + 3 };
-    if (labels.some((each) => each.l < box.r && box.l < each.r && each.t < box.b && box.t < each.b)) continue;
+    if ([...taken, ...labels].some((each) => each.l < box.r && box.l < each.r && each.t < box.b && box.t < each.b)) continue;
     const label = { key, name, x, y, ...box };
     labels.push(label);
     return label;

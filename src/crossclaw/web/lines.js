@@ -3,20 +3,23 @@
 import { STUCK } from "./holdups.js";
 import { onScreen, radius } from "./nodes.js";
 
+const BENDS = [0.06, -0.12, 0.24, -0.24, 0.34];
 const FLIGHT = 1100; // milliseconds that a message is seen on its way
 const GLOW = 9000; // and its road shines after it
 
 export function drawRoads(map) {
   const { pen } = map;
-  pen.lineWidth = 1.1 / Math.max(0.5, map.view.zoom);
-  pen.strokeStyle = map.ink.faint;
+  pen.lineWidth = 1.3 / Math.max(0.5, map.view.zoom);
+  pen.strokeStyle = map.ink.soft;
+  pen.globalAlpha = map.dark ? 0.75 : 0.5;
   pen.setLineDash([2, 4]);
   pen.beginPath();
   for (const node of map.nodes.values()) {
     const parent = node.row.spawnedBy && map.nodes.get(node.row.spawnedBy);
     if (!parent) continue;
+    const c = bend(parent, node, BENDS[(node.rank || 0) % BENDS.length]); // several children are several lines
     pen.moveTo(parent.x, parent.y);
-    pen.lineTo(node.x, node.y);
+    pen.quadraticCurveTo(c.x, c.y, node.x, node.y);
   }
   pen.stroke();
   pen.setLineDash([]);
@@ -30,6 +33,7 @@ export function drawRoads(map) {
     pen.quadraticCurveTo(c.x, c.y, b.x, b.y);
   }
   pen.stroke();
+  pen.globalAlpha = 1;
 }
 
 /** A dashed arrow from whoever waits to whom it waits for; red when that takes long. */
@@ -111,10 +115,10 @@ export function drawFlights(map, time, stretch) {
 }
 
 /** Every road bends to its right, so that there and back are two. */
-function bend(a, b) {
+function bend(a, b, by = 0.16) {
   const dx = b.x - a.x,
     dy = b.y - a.y;
-  return { x: (a.x + b.x) / 2 - dy * 0.16, y: (a.y + b.y) / 2 + dx * 0.16 };
+  return { x: (a.x + b.x) / 2 - dy * by, y: (a.y + b.y) / 2 + dx * by };
 }
 
 function along(a, c, b, t) {

@@ -20,6 +20,7 @@ import { listen } from "./hands.js";
 import { holdupsOf } from "./holdups.js";
 import { complain, house } from "./house.js";
 import { t } from "./language.js";
+import { isFold, relevant } from "./relevance.js";
 import { dress, fit, layout, wake } from "./stage.js";
 import { Lost, wire } from "./wire.js";
 
@@ -27,7 +28,13 @@ const HOUR = 3_600_000;
 const SPEEDS = [10, 60, 300];
 
 export class MapView extends Part {
-  nodes = new Map();
+  every = new Map(); // all that are known
+  nodes = new Map(); // those that are shown
+  folds = new Map(); // by agent: the dot that stands for its idle sessions
+  unfolded = new Set(); // agents whose idle sessions are shown
+  totals = {}; // by agent: how many sessions it has
+  ranks = 0;
+  shownKeys = "";
   runs = [];
   flights = []; // what passes between sessions: runs, and reports of children
   known = new Map();
@@ -38,11 +45,11 @@ export class MapView extends Part {
   cursor = 0;
   live = true;
   at = Date.now();
+  legend = null;
   speed = 60;
   view = { x: 0, y: 0, zoom: 1, moved: false };
   drawn = 0; // frames so far
   circles = null; // of the agents, once the nodes have their places
-  unplaced = false; // a node came that has none yet
   chosen = null;
   over = null; // the node under the pointer
   ink = {};
@@ -129,15 +136,15 @@ export class MapView extends Part {
         { cls: "stage", "aria-label": "Map" },
         h("h2", { cls: "sr" }, "Map"),
         this.canvas,
-        h(
+        (this.legend = h(
           "p",
           { cls: "legend", "aria-hidden": "true" },
           legend("running", "running"),
           legend("queued", "queued"),
           legend("waiting", "waits for", "dash"),
-          legend("bad", "for over a minute", "dash"),
+          legend("bad", "failed, or waits for over a minute"),
           legend("idle", "larger: cost more"),
-        ),
+        )),
         this.tip,
         this.picked,
         this.nobody,
@@ -159,6 +166,7 @@ export class MapView extends Part {
     this.hear(globalThis, "dressed", () => dress(this));
     this.hear(matchMedia("(prefers-color-scheme: dark)"), "change", () => dress(this));
     this.hear(house, "open", () => {
+      this.greet();
       this.cursor = 0;
       this.read();
     });
@@ -181,6 +189,7 @@ export class MapView extends Part {
 
   go(key) {
     this.chosen = key;
+    this.arrange();
     const node = this.nodes.get(key);
     this.picked.textContent = node ? `${nameOf(node.row)}, ${stateOf(node.row.standing).text}` : "";
     this.list();
@@ -206,7 +215,8 @@ export class MapView extends Part {
     this.known = new Map();
     this.since = seen.since;
     const here = new Set(seen.nodes.map((row) => row.key));
-    for (const key of this.nodes.keys()) if (!here.has(key)) this.nodes.delete(key);
+    for (const key of this.every.keys()) if (!here.has(key)) this.every.delete(key);
+    this.greet();
   }
 
   take(seen) {
@@ -218,17 +228,18 @@ export class MapView extends Part {
     const open = new Set(seen.open.map((run) => run.runId));
     for (const run of this.known.values()) if (!run.endedAt && !open.has(run.runId)) run.endedAt = seen.ts;
     const busy = new Set(seen.open.map((run) => run.key));
-    for (const node of this.nodes.values())
+    for (const node of this.every.values())
       if (node.row.lane && !busy.has(node.row.key)) node.row = { ...node.row, lane: undefined, standing: undefined };
     this.open_ = seen.open;
     this.waits = seen.waits;
     this.holdups = holdupsOf(seen.waits);
     this.spawns = seen.spawns;
     this.cursor = seen.cursor;
+    if (seen.totals) this.totals = seen.totals;
     this.runs = [...this.known.values()].sort((a, b) => a.number - b.number);
     for (const run of this.runs)
       for (const key of [run.key, run.source])
-        if (key && !this.nodes.has(key))
+        if (key && !this.every.has(key))
           this.node({
             key,
             agentId: agentOf(key),
@@ -236,6 +247,7 @@ export class MapView extends Part {
             createdAt: run.createdAt,
             tokens: 0,
             costUsd: 0,
+            ghost: true,
           });
     this.flights = [...this.runs, ...this.spawns.filter((spawn) => spawn.announcedAt).map(reportOf)].sort(
       (a, b) => a.createdAt - b.createdAt,
@@ -245,19 +257,38 @@ export class MapView extends Part {
   }
 
   node(row) {
-    const known = this.nodes.get(row.key);
+    const known = this.every.get(row.key);
+    const last = this.known.get(row.standing?.runId);
+    if (last && !row.lane) last.standing = row.standing.name === "ok" ? undefined : row.standing;
     if (known) known.row = row;
-    else this.nodes.set(row.key, { row, x: 0, y: 0, fresh: true });
-    this.unplaced ||= !known;
+    else this.every.set(row.key, { row, x: 0, y: 0, fresh: true });
+  }
+
+  /** Agents are there before anybody has talked to them. */
+  greet() {
+    for (const { id } of house.agents) {
+      const key = `agent:${id}:main`;
+      if (!this.every.has(key))
+        this.node({ key, agentId: id, createdAt: 0, updatedAt: 0, tokens: 0, costUsd: 0, standing: { name: "idle" }, ghost: true });
+    }
+  }
+
+  /** Who is shown; a new place only where that has changed. */
+  arrange() {
+    this.nodes = relevant(this);
+    const keys = [...this.nodes.keys()].sort().join(" ");
+    if (keys === this.shownKeys) return;
+    this.shownKeys = keys;
+    layout(this);
   }
 
   changed() {
-    if (this.unplaced) layout(this);
+    this.arrange();
     const waiting = this.waits.length,
       running = this.open_.length - waiting;
     this.canvas.setAttribute(
       "aria-label",
-      `Map of ${plural(this.nodes.size, "session")}: ${running} at work, ${waiting} waiting. The list beside it says the same in words.`,
+      `Map of ${plural(this.every.size, "session")}: ${running} at work, ${waiting} waiting. The list beside it says the same in words.`,
     );
     this.nobody.hidden = this.nodes.size > 0;
     this.list();
@@ -321,6 +352,13 @@ export class MapView extends Part {
   }
 
   choose(node) {
+    if (isFold(node)) {
+      const agent = node.row.agentId;
+      if (!this.unfolded.delete(agent)) this.unfolded.add(agent);
+      this.view.moved = false;
+      this.changed();
+      return;
+    }
     location.hash = node ? `#/map/${encodeURIComponent(node.row.key)}` : "#/map";
   }
 

@@ -1,19 +1,22 @@
 // @ts-check
 // The nodes of the map: the circle of each agent, a dot for each session, and what goes on in it.
-import { agentOf, hueOf, nameOf } from "./dom.js";
+import { agentOf, nameOf, shadeOf } from "./dom.js";
 import { STUCK } from "./holdups.js";
 import { LABELS_MAX } from "./places.js";
+import { isFold } from "./relevance.js";
 
 const BUSY_PX = 6; // at least, of a node where something goes on
 
 function hue(map, node, light, chroma, alpha = 1) {
-  return `oklch(${light} ${chroma} ${hueOf(node.row.agentId || agentOf(node.row.key))} / ${alpha})`;
+  const { hue: angle, lift } = shadeOf(node.row.agentId || agentOf(node.row.key));
+  return `oklch(${light + lift} ${chroma} ${angle} / ${alpha})`;
 }
 
 /** As many units of the map as a pixel has when the map is small: what must be seen does not shrink with it. */
 export const onScreen = (map) => 1 / Math.min(1, map.view.zoom);
 
 export function radius(map, node, busy = false) {
+  if (isFold(node)) return 12;
   const { costUsd, tokens: used } = node.row;
   const weight = costUsd ? costUsd * 60 : (used || 0) / 40_000;
   const r = (map.nodes.size <= LABELS_MAX ? 14 : 9) + Math.min(15, 6 * Math.sqrt(weight));
@@ -26,7 +29,7 @@ export function drawCircles(map) {
     if (circle.nodes.length < 2 && map.circles.length > 1) continue;
     pen.beginPath();
     pen.arc(circle.x, circle.y, circle.r, 0, 7);
-    pen.fillStyle = `oklch(${map.dark ? 0.32 : 0.86} 0.05 ${hueOf(circle.id)} / ${map.dark ? 0.25 : 0.22})`;
+    pen.fillStyle = `oklch(${map.dark ? 0.32 : 0.86} 0.05 ${shadeOf(circle.id).hue} / ${map.dark ? 0.25 : 0.22})`;
     pen.fill();
   }
 }
@@ -41,7 +44,7 @@ export function drawNodes(map, states, now) {
       pen.moveTo(node.x + r, node.y);
       pen.arc(node.x, node.y, r, 0, 7);
     }
-    pen.fillStyle = hue(map, circle.nodes[0], map.dark ? 0.5 : 0.72, 0.085);
+    pen.fillStyle = hue(map, circle.nodes[0], map.dark ? 0.5 : 0.72, 0.11);
     pen.fill();
     pen.strokeStyle = ink.paper;
     pen.lineWidth = 1.5;
@@ -73,6 +76,7 @@ function drawLetters(map) {
   pen.textAlign = "center";
   for (const node of map.nodes.values()) {
     pen.fillStyle = hue(map, node, map.dark ? 0.93 : 0.34, 0.06);
+    if (isFold(node)) continue;
     pen.fillText(nameOf(node.row).replace(/^the /i, "").slice(0, 1).toUpperCase(), node.x, node.y + 4.6);
   }
 }
@@ -80,7 +84,7 @@ function drawLetters(map) {
 function drawState(map, node, state, now) {
   const { pen, ink } = map,
     px = onScreen(map),
-    color = { running: ink.accent, waiting: ink.amber, queued: ink.blue }[state] || ink.soft,
+    color = { running: ink.accent, waiting: ink.amber, queued: ink.blue, bad: ink.red, unsure: ink.amber }[state] || ink.soft,
     r = radius(map, node, true) + 4.5 * px;
   if (map.nodes.size > LABELS_MAX) {
     pen.fillStyle = color; // among hundreds a ring is not enough

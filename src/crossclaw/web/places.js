@@ -2,13 +2,14 @@
 // Where everything stands on the map. Places depend on nothing that moves, so the map stays as people
 // remember it.
 import { agentOf } from "./dom.js";
+import { isFold as folded } from "./relevance.js";
 
 const GAP = 52; // between the nodes of one agent
 const WIDE_GAP = 88; // while there is room for their names
 export const LABELS_MAX = 70; // nodes that all have their names
 
-/** Each agent has its circle: its main session in the middle, the others around it in the order of their
- * birth. */
+/** Each agent has its circle: its main session in the middle, the others around it in the order in which they were first
+ * seen, so that nobody moves when another comes. */
 export function circlesOf(nodes) {
   const gap = nodes.size <= LABELS_MAX ? WIDE_GAP : GAP;
   const circles = [...byAgent(nodes)].map(([id, inside]) => ({
@@ -33,9 +34,10 @@ function byAgent(nodes) {
 }
 
 function placeNodes(circle, gap) {
+  const isFold = (node) => Number(folded(node));
   const isMain = (node) => (node.row.key === `agent:${circle.id}:main` ? 0 : 1);
   circle.nodes.sort(
-    (a, b) => isMain(a) - isMain(b) || a.row.createdAt - b.row.createdAt || (a.row.key < b.row.key ? -1 : 1),
+    (a, b) => isMain(a) - isMain(b) || isFold(a) - isFold(b) || a.rank - b.rank,
   );
   circle.nodes.forEach((node, i) => {
     const r = gap * Math.sqrt(i),

@@ -1,6 +1,6 @@
 // @ts-check
 // The stage of the map: it is drawn when something moves, as it was at a time.
-import { h, stateOf } from "./dom.js";
+import { h, isBad, stateOf } from "./dom.js";
 import { drawLabels } from "./labels.js";
 import { drawFlights, drawRoads, drawWaits } from "./lines.js";
 import { drawCircles, drawNodes } from "./nodes.js";
@@ -12,7 +12,6 @@ const INKS = ["ink", "soft", "faint", "line", "accent", "amber", "red", "blue", 
 
 /** @param {MapView} map */
 export function layout(map) {
-  map.unplaced = false;
   map.circles = circlesOf(map.nodes);
   fit(map);
 }
@@ -82,7 +81,7 @@ function paint(map, now) {
   drawNodes(map, states, now);
   drawLabels(map, states);
   map.drawn++;
-  const busy = [...states.values()].some((state) => state !== "idle");
+  const busy = [...states.values()].some((state) => state !== "idle" && state !== "bad");
   if (moving || flying || map.playing || (busy && !map.still)) wake(map);
 }
 
@@ -105,12 +104,18 @@ function settle(map) {
 function statesAt(map, time) {
   const states = new Map();
   if (map.live) {
-    for (const [key, node] of map.nodes) if (node.row.lane) states.set(key, stateOf(node.row.standing).name);
+    for (const [key, node] of map.nodes) {
+      const name = stateOf(node.row.standing).name;
+      if (node.row.lane || name === "bad") states.set(key, name);
+    }
     return states;
   }
   for (const run of map.runs) {
     if (run.createdAt > time) break;
-    if (!run.endedAt || run.endedAt > time)
+    if (run.endedAt && run.endedAt <= time) {
+      if (isBad(run.standing)) states.set(run.key, "bad");
+      else if (states.get(run.key) === "bad") states.delete(run.key);
+    } else
       states.set(run.key, run.startedAt && run.startedAt <= time ? "running" : states.get(run.key) || "queued");
   }
   return states;

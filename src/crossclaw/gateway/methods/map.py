@@ -17,10 +17,12 @@ from crossclaw.domain.sight import EVERYTHING
 from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.methods.table import SessionTable, TableRow
-from crossclaw.ledger.watching import RUNS_MAX, SeenRun, SeenSpawn, SeenWait, Watching
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.watching import RUNS_MAX, SeenRun, SeenSpawn, SeenWait
 
 HOUR_MS = 3_600_000
 NODES_MAX = 1_000  # what a page draws at thirty frames a second
+IDLE_MAX = 400  # of those that took no part: a page folds them, and shows some when asked
 
 
 class MapParams(Params, frozen=True):
@@ -38,15 +40,18 @@ class MapResult(Result, frozen=True):
     open: list[SeenRun]
     waits: list[SeenWait]
     spawns: list[SeenSpawn]
+    totals: dict[str, int] | None = None
+    """On a first look: how many sessions each agent has, those that are not named here included."""
     truncated: bool = False
     """More happened than one answer holds: these are the newest."""
 
 
 class Map:
     def __init__(
-        self, watching: Watching, resolver: Resolver, table: SessionTable, clock: Clock
+        self, ledger: Ledger, resolver: Resolver, table: SessionTable, clock: Clock
     ) -> None:
-        self._watching = watching
+        self._ledger = ledger
+        self._watching = ledger.watching
         self._resolver = resolver
         self._table = table
         self._clock = clock
@@ -75,6 +80,7 @@ class Map:
             open=[_shown(run) for run in still_open],
             waits=waits,
             spawns=spawns,
+            totals=await self._ledger.count_sessions_of_agents() if not params.after else None,
             truncated=len(runs) >= RUNS_MAX,
         )
 
@@ -82,7 +88,8 @@ class Map:
         """Whoever took part, and on a first look the newest of the others."""
         sessions = {each.key.text: each for each in await self._watching.sessions(keys[:NODES_MAX])}
         if whole and len(sessions) < NODES_MAX:
-            page = await self._watching.page(limit=NODES_MAX - len(sessions), sight=EVERYTHING)
+            room = min(IDLE_MAX, NODES_MAX - len(sessions))
+            page = await self._watching.page(limit=room, sight=EVERYTHING)
             sessions = {each.key.text: each for each in page.sessions} | sessions
         return await self._table.rows(list(sessions.values())[-NODES_MAX:])
 
