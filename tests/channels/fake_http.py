@@ -141,7 +141,7 @@ async def serve_fake(service: FakeHttpService, port: int = 0) -> AsyncGenerator[
     """The same over TCP. Yields the address."""
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port)
     bound = listener.extra(anyio.abc.SocketAttribute.local_port)
-    async with anyio.create_task_group() as tasks:
+    async with listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, lambda stream: _converse(service, stream))
         yield f"http://127.0.0.1:{bound}"
         tasks.cancel_scope.cancel()

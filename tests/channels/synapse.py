@@ -37,6 +37,7 @@ log_config: "{folder}/log.yaml"
 media_store_path: {folder}/media
 registration_shared_secret: "{secret}"
 report_stats: false
+bcrypt_rounds: 4
 macaroon_secret_key: "tests"
 form_secret: "tests"
 signing_key_path: "{folder}/signing.key"

@@ -32,6 +32,7 @@ READS: list[tuple[str, dict[str, Any]]] = [
     ("guests.list", {}),
     ("models.list", {}),
     ("channels.status", {}),
+    ("channels.pairing.list", {}),
     ("system-presence", {}),
     ("config.get", {}),
     ("config.schema", {}),

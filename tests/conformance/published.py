@@ -35,6 +35,9 @@ EVENTS = {
 NO_APPROVAL = "no command waits for a yes here"
 NOT_ASKED = {
     "send": "no chat channel is set up",
+    "channels.pairing.approve": "no chat channel is set up, so nobody asks",
+    "channels.pairing.deny": "no chat channel is set up, so nobody asks",
+    "channels.pairing.remove": "no chat channel is set up, so nobody was approved",
     "channels.start": "no chat channel is set up",
     "channels.logout": "answers with what to do instead",
     "web.login.start": "answers with what to do instead",

@@ -37,7 +37,9 @@ def test_what_touches_rights_is_told_first_with_what_holds_instead() -> None:
     assert all(": " in line for line in rights)
     channels, other = listed[len(rights) + 1 :]
     assert channels.startswith("channels: ")
-    assert {"channels.telegram", "messages.ackReaction"} <= set(channels[10:].split(", "))
+    assert {"channels.telegram.streamMode", "messages.ackReaction"} <= set(
+        channels[10:].split(", ")
+    )
     assert other.startswith("other: ")
     assert "browser" in other
 
@@ -75,13 +77,13 @@ def test_the_run_the_check_and_the_doctor_print_the_same_list_once(
     for name, value in {"HOME": str(tmp_path), "OPENCLAW_STATE_DIR": str(tmp_path)}.items():
         monkeypatch.setenv(name, value)
     (tmp_path / "openclaw.json").write_text(
-        "{ ui: {a: 1}, channels: { telegram: { enabled: true } }, tools: { elevated: { enabled: true } } }"
+        "{ ui: {a: 1}, channels: { googlechat: { enabled: true } }, tools: { elevated: { enabled: true } } }"
     )
     wanted = "\n  ".join(
         [
             *(NO_EFFECT, "touches rights:"),
             "  tools.elevated: no command gets more rights than its agent has",
-            *("channels: channels.telegram", "other: ui"),
+            *("channels: channels.googlechat", "other: ui"),
         ]
     )
     warn(find_place())

@@ -15,13 +15,11 @@ from crossclaw.app import settings
 from crossclaw.app.attention import needing_attention
 from crossclaw.app.methods import about_gateway, of_sessions, of_the_rest, prompting, talking
 from crossclaw.app.parts import House, Resources, RunServices, Schedule, SessionServices
-from crossclaw.channels.contract import Received
 from crossclaw.channels.hosting import AccountHost
 from crossclaw.channels.supervisor import ChannelSupervisor
 from crossclaw.config import Config
 from crossclaw.delivery.outbox import Outbox
 from crossclaw.disk.threads import Disk
-from crossclaw.domain.addresses import Inbound
 from crossclaw.domain.events import ApprovalAsked, ApprovalSettled, EntryAppended, RunEnded
 from crossclaw.door.dispatch import Door
 from crossclaw.door.registry import Caller, Registry, methods_of
@@ -48,6 +46,8 @@ from crossclaw.schedule.zones import local_zone, user_zone
 from crossclaw.sessions.archive import Archive
 from crossclaw.sessions.budgets import Budgets
 from crossclaw.sessions.changing import Changing
+from crossclaw.sessions.channel_intake import ChannelIntake
+from crossclaw.sessions.channel_pairing import ChannelPairing
 from crossclaw.sessions.commands import Commands, Dispatch
 from crossclaw.sessions.ending import Endings
 from crossclaw.sessions.exchange import Exchanges
@@ -242,6 +242,7 @@ def _session_services(
     builder = RunBuilder(config, clock, ids)
     commands = Commands(config, run_store, dispatch, clock, ids)
     intake = Intake(builder, ledger, resolver, run_services.lanes, archive, commands)
+    pairing = ChannelPairing(config, ledger, resources.accounts, clock)
     announces = Announces(ledger, exporter.path_of, builder)
     return SessionServices(
         stopping=stopping,
@@ -267,25 +268,32 @@ def _session_services(
         pairings=Pairings(
             ledger, telling(resources.outside.clients), clock, ids, resources.credentials
         ),
-        channels=_channels(resources, run_services, intake),
+        channels=_channels(resources, run_services, intake, pairing),
+        channel_pairing=pairing,
     )
 
 
-def _channels(resources: Resources, run_services: RunServices, intake: Intake) -> ChannelSupervisor:
+def _channels(
+    resources: Resources, run_services: RunServices, intake: Intake, pairing: ChannelPairing
+) -> ChannelSupervisor:
     outside = resources.outside
 
-    async def receive(inbound: Inbound) -> Received:
-        return Received(what="accepted", run_id=await intake.receive_inbound(inbound))
+    receiving = ChannelIntake(
+        resources.config, resources.ledger, intake, resources.accounts, resources.clock, pairing
+    )
 
     def make_host(channel: str, account_id: str) -> AccountHost:
-        return AccountHost(
-            channel,
-            account_id,
-            receive=receive,
+        host = AccountHost(
+            (channel, account_id),
+            receive=receiving.receive,
             ledger=resources.ledger,
             clock=resources.clock,
             http=outside.http(),
+            wake=run_services.outbox.wake,
         )
+        host.folder = resources.paths.channel_folder(channel, account_id)
+        host.decide_talk = receiving.may_talk
+        return host
 
     supervisor = ChannelSupervisor(
         resources.accounts,

@@ -12,6 +12,7 @@ from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.methods.agreeing import Agreeing
 from crossclaw.gateway.methods.approvals import ApprovalMethods
+from crossclaw.gateway.methods.channel_pairing import ChannelPairingMethods
 from crossclaw.gateway.methods.channels import ChannelMethods
 from crossclaw.gateway.methods.chat import Chat
 from crossclaw.gateway.methods.clients import Clients
@@ -156,6 +157,7 @@ def of_the_rest(
         Settings(resources.loaded, resources.outside.environ, clock, resources.outside.take_rules),
         Renderer(),
         ChannelMethods(session_services.channels, clock),
+        ChannelPairingMethods(session_services.channel_pairing),
         CronMethods(
             config,
             schedule.jobs,

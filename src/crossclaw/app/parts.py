@@ -48,6 +48,7 @@ from crossclaw.schedule.work import Work
 from crossclaw.sessions.archive import Archive
 from crossclaw.sessions.budgets import Budgets
 from crossclaw.sessions.changing import Changing
+from crossclaw.sessions.channel_pairing import ChannelPairing
 from crossclaw.sessions.choosing import ModelChoices
 from crossclaw.sessions.ending import Endings
 from crossclaw.sessions.guest_names import GuestNames
@@ -183,6 +184,7 @@ class SessionServices(msgspec.Struct, frozen=True):
     guest_names: GuestNames
     pairings: Pairings
     channels: ChannelSupervisor
+    channel_pairing: ChannelPairing
 
 
 class Schedule(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ __all__ = [
     "hosting",
     "http",
     "manifest",
+    "registry",
     "spelling",
     "supervisor",
 ]

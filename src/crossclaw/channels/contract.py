@@ -7,6 +7,7 @@ cursor moves. If it raises, the message was not stored: do not acknowledge it.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Literal, Protocol
 
 import anyio.abc
@@ -125,6 +126,19 @@ class ChannelHost(Protocol):
         ...
 
     def now_ms(self) -> int: ...
+
+
+class InvitedHost(ChannelHost, Protocol):
+    """What the gateway gives beside, for platforms with invitations and with keys of their own."""
+
+    async def may_talk(self, inbound: Inbound) -> bool:
+        """Whether a message such as this one would be accepted, without accepting it: before an invitation is
+        followed. A stranger who could ask for access may not talk yet."""
+        ...
+
+    async def private_folder(self) -> Path:
+        """Where the account keeps what only it may read, such as keys of its device."""
+        ...
 
 
 class ChannelAccount(ABC):

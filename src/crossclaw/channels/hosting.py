@@ -2,9 +2,14 @@
 
 import logging
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
+import anyio.to_thread
+
+from crossclaw.channels.accounts import Place
 from crossclaw.channels.contract import AccountFacts, Received
 from crossclaw.channels.http import HttpClients
+from crossclaw.disk.private import make_folder
 from crossclaw.domain.addresses import Inbound
 from crossclaw.domain.clock import Clock
 from crossclaw.ledger.channels import LearnFate, SaveCursor
@@ -12,7 +17,8 @@ from crossclaw.ledger.contract import Ledger
 
 log = logging.getLogger(__name__)
 
-Receive = Callable[[Inbound], Awaitable[Received]]
+Receive = Callable[["AccountHost", Inbound], Awaitable[Received]]
+MayTalk = Callable[["AccountHost", Inbound], Awaitable[bool]]
 
 
 class AccountHost:
@@ -20,15 +26,16 @@ class AccountHost:
 
     def __init__(
         self,
-        channel: str,
-        account_id: str,
+        place: Place,
         *,
         receive: Receive,
         ledger: Ledger,
         clock: Clock,
         http: HttpClients,
+        wake: Callable[[], None],
     ) -> None:
-        self.channel, self.account_id, self.http = channel, account_id, http
+        self.channel, self.account_id = place
+        self.http = http
         self.facts: AccountFacts | None = None
         self.last_error: str | None = None
         self.last_error_ms: int | None = None
@@ -37,12 +44,26 @@ class AccountHost:
         self.inbound_ms: int | None = None
         self.outbound_ms: int | None = None
         self._receive, self._ledger, self._clock = receive, ledger, clock
+        self.wake = wake
+        """Something is to be sent."""
+        self.opened_ms = clock.now_ms()
+        self.folder: Path | None = None
+        self.decide_talk: MayTalk | None = None
+        """Who may talk. None: nobody."""
 
     async def receive(self, inbound: Inbound) -> Received:
         self.heard()
-        received = await self._receive(inbound)
+        received = await self._receive(self, inbound)
         self.inbound_ms = self.now_ms()
         return received
+
+    async def may_talk(self, inbound: Inbound) -> bool:
+        return self.decide_talk is not None and await self.decide_talk(self, inbound)
+
+    async def private_folder(self) -> Path:
+        assert self.folder is not None, "the gateway gives one to every account"
+        await anyio.to_thread.run_sync(make_folder, self.folder)
+        return self.folder
 
     async def load_cursor(self, name: str) -> str | None:
         return await self._ledger.find_cursor(self.channel, self.account_id, name)

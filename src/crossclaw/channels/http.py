@@ -5,7 +5,8 @@ an answer. `send` is for requests with an effect that people see, and says which
 those that may be repeated.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 CONNECT_S = 10.0
 TIMEOUT_S = 30.0
 ANSWER_BYTES_MAX = 16 * 2**20  # of JSON; files are downloaded with a limit of their own
+LINE_BYTES_MAX = 64 * 2**20  # of a stream of events; a file may come as one
 REDIRECTS_MAX = 5
 RETRY_AFTER_MAX_S = 86_400.0  # beyond a day it is a mistake of theirs
 USER_AGENT = "crossclaw"
@@ -140,6 +142,24 @@ class ChannelHttp:
             return await self._request(method, path, **request)
         except (_NotSent, _Lost) as error:
             raise ChannelDown(str(error)) from error
+
+    @asynccontextmanager
+    async def stream(
+        self, method: str, path: str, *, silence_s: float
+    ) -> AsyncGenerator[tuple[int, AsyncIterator[bytes]]]:
+        """The status, and lines as they come, for a stream of events. ChannelDown when it breaks, or when nothing
+        comes for so long."""
+        client = await self._open()
+        import httpx2  # noqa: PLC0415  loaded by now
+
+        timeout = httpx2.Timeout(silence_s, connect=CONNECT_S, pool=CONNECT_S)
+        try:
+            async with client.stream(
+                method, self._address(path), headers=self._headers, timeout=timeout
+            ) as response:
+                yield response.status_code, _lines(response)
+        except (httpx2.HTTPError, httpx2.StreamError) as error:
+            raise ChannelDown(self._words(error)) from error
 
     async def download(
         self, url: str, *, limit: int, headers: Mapping[str, str] | None = None
@@ -280,6 +300,19 @@ class _NotSent(CrossclawError):
 
 class _Lost(CrossclawError):
     pass
+
+
+async def _lines(response: "httpx2.Response") -> AsyncGenerator[bytes]:
+    """Ended by a line feed and nothing else: texts have characters that other readers break lines at."""
+    rest = bytearray()
+    async for part in response.aiter_bytes():
+        rest += part
+        *lines, last = rest.split(b"\n")
+        rest = bytearray(last)
+        for line in lines:
+            yield bytes(line).removesuffix(b"\r")
+        if len(rest) > LINE_BYTES_MAX:
+            raise ChannelDown("a line of the platform does not end")
 
 
 async def _read(response: "httpx2.Response", limit: int) -> bytes:

@@ -87,6 +87,16 @@ TREE: dict[str, Leaf | Group] = {
         },
         default="status",
     ),
+    "pairing": Group(
+        "people who ask to talk to an assistant on a chat platform",
+        {
+            "list": Leaf("who asks, with which code, and who may", "pairing"),
+            "approve": Leaf("let somebody talk who has shown this code", "pairing"),
+            "deny": Leaf("forget a code", "pairing"),
+            "remove": Leaf("somebody may not talk any more", "pairing"),
+        },
+        default="list",
+    ),
     "cron": Group(
         "jobs: what is to be done when",
         {
@@ -188,7 +198,6 @@ ELSEWHERE: dict[str, str] = {
     "configure": "crossclaw onboard can be run again; crossclaw config set changes one setting.",
     "daemon": "crossclaw service install makes the gateway a service of yours.",
     "exec-policy": "crossclaw config get tools.exec shows it; crossclaw approvals lists what was allowed.",
-    "pairing": "crossclaw devices lists who waits to be let in, and lets them in.",
     "nodes": "crossclaw devices lists them; crossclaw gateway call node.list asks the gateway.",
     "security": "crossclaw doctor looks at tokens, file modes and the sandbox.",
     "sandbox": "crossclaw config get agents shows its settings; crossclaw doctor tries it.",

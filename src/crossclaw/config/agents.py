@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from crossclaw.config.channels import GroupChat
 from crossclaw.config.heartbeat import HeartbeatConfig
 from crossclaw.config.section import Count, Loose, Positive, Section, Share, names
 from crossclaw.config.tools import AgentTools, ExecTool
@@ -282,14 +283,14 @@ class AgentDefaults(Section, frozen=True, dict=True):
 
 class Identity(Section, frozen=True):
     name: str | None = None
-    """No effect yet: `name` beside it is shown."""
+    """By which groups may call it; `name` beside it is shown."""
     emoji: str | None = None
-    """No effect yet."""
+    """By which groups may call it, too."""
     theme: str | None = None
     """No effect yet."""
     avatar: str | None = None
     """No effect yet."""
-    idle = names("name emoji theme avatar")
+    idle = names("theme avatar")
     unused = names("creature vibe")
 
 
@@ -324,14 +325,14 @@ class AgentConfig(Section, frozen=True):
     """No effect yet."""
     context_tokens: Positive | None = None
     """In place of the default's."""
-    group_chat: Loose = msgspec.field(default_factory=Loose)
-    """No effect yet."""
+    group_chat: GroupChat = GroupChat()
+    """In groups: its own patterns, even if there are none."""
     heartbeat: HeartbeatConfig | None = None
     """Its own heartbeat."""
     budget: BudgetConfig | None = None
     """Its own budget; what is not set is the default's."""
     local = names("workspace agentDir")
-    idle = names("verboseDefault groupChat")
+    idle = names("verboseDefault")
     unused = names(
         "agentDir utilityModel models modelPolicy reasoningDefault fastModeDefault skills"
         " skillsLimits memory memorySearch humanDelay typingMode typingIntervalSeconds tts"

@@ -10,6 +10,7 @@ from crossclaw.config.channels import (
     AccountConfig,
     ChannelDefaults,
     ChannelSettings,
+    GroupChat,
     gathered,
     overlaid,
 )
@@ -18,6 +19,7 @@ from crossclaw.config.manifests import DescribesChannel, find, known_names
 from crossclaw.config.no_effect import NoEffect
 from crossclaw.config.positions import KeyPath
 from crossclaw.config.section import Loose
+from crossclaw.domain.mention_patterns import mention_pattern
 from crossclaw.domain.secret import Secret
 
 DEFAULT = "default"
@@ -27,12 +29,13 @@ DEFAULTS = "defaults"
 def accounts_in(channels: Mapping[str, Any], variables: Mapping[str, str]) -> list[AccountConfig]:
     """Every account that is switched on, of every channel that there is. Variables such as TELEGRAM_BOT_TOKEN
     stand for keys of the default account, and make one where the config says nothing."""
-    written = {
-        manifest.name: section
-        for name, section in channels.items()
-        if isinstance(section, dict) and (manifest := find(name)) is not None
-    }
     hook = _reading(variables)
+    written: dict[str, dict[str, Any]] = {}
+    for name, section in channels.items():
+        if isinstance(section, dict) and (manifest := find(name)) is not None:
+            known = written.get(manifest.name)
+            if known is None or _is_usable(section, manifest, hook):
+                written[manifest.name] = section
     found: list[AccountConfig] = []
     for name in known_names():
         if (manifest := find(name)) is None:
@@ -45,6 +48,12 @@ def accounts_in(channels: Mapping[str, Any], variables: Mapping[str, str]) -> li
             if settings.enabled and (section or {}).get("enabled") is not False:
                 found.append(AccountConfig(manifest.name, account_id, settings))
     return found
+
+
+def _is_usable(section: dict[str, Any], manifest: DescribesChannel, hook: Hook) -> bool:
+    """Of two sections for one channel, under its own name and under another: the one that can be used."""
+    settings = msgspec.convert(overlaid(section, {}), manifest.settings, dec_hook=hook)
+    return settings.enabled and settings.is_set_up
 
 
 def defaults_in(channels: Mapping[str, Any]) -> ChannelDefaults:
@@ -112,6 +121,16 @@ def _reading(variables: Mapping[str, str]) -> Hook:
 
 def _plain(value: Any) -> str:
     return value.reveal() if isinstance(value, Secret) else str(value)
+
+
+def odd_patterns(groups: Iterator[tuple[KeyPath, GroupChat]]) -> Iterator[Finding]:
+    """Mention patterns that cannot be used."""
+    for path, group in groups:
+        for index, text in enumerate(group.mention_patterns or ()):
+            try:
+                mention_pattern(text)
+            except ValueError as error:
+                yield Problem((*path, "mentionPatterns", index), f"this pattern {error}")
 
 
 # ── what is wrong with it ──────────────────────────────────────────────────────────────────────

@@ -13,6 +13,16 @@ ReplyToMode = Literal["off", "first", "all"]
 Senders = tuple[str | int, ...]
 
 
+class GroupChat(Section, frozen=True):
+    """Groups of all channels."""
+
+    mention_patterns: tuple[str, ...] | None = None
+    """Regular expressions by which a message of a group calls the agent, beside a real mention; else its name does."""
+    history_limit: Count | None = None
+    """As `historyLimit` of a channel, for those that do not say it."""
+    unused = names("visibleReplies unmentionedInbound")
+
+
 class ChannelHeartbeat(Section, frozen=True):
     show_ok: bool = False
     """Whether a heartbeat with nothing to say is shown."""
@@ -137,6 +147,9 @@ class ChannelSettings(Section, frozen=True):
     """Where the platform calls the gateway, for channels that are called."""
     api_url: str | None = None
     """Another address of the platform's interface: a server of your own, or one for tests."""
+    group_list: ClassVar[Literal["senders", "groups"]] = "senders"
+    """What `groupPolicy: allowlist` is a list of: of people, or (Discord, Slack, Matrix) of groups, in which everybody may
+    talk unless there is a list of people too."""
     alternatives: ClassVar[tuple[tuple[str, ...], ...]] = ()
     """Keys of which one suffices, such as a token and a file with it: an account that writes one does not get
     the others from its section or the environment."""

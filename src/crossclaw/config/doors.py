@@ -4,6 +4,7 @@ from typing import Literal
 
 import msgspec
 
+from crossclaw.config.channels import GroupChat
 from crossclaw.config.section import Count, Loose, Positive, Secrets, Section, names
 from crossclaw.domain.secret import Secret
 
@@ -36,9 +37,9 @@ class Messages(Section, frozen=True):
     """No effect yet."""
     ack_reaction_scope: str | None = None
     """No effect yet."""
-    group_chat: Loose = msgspec.field(default_factory=Loose)
-    """No effect yet."""
-    idle = names("responsePrefix ackReaction ackReactionScope groupChat")
+    group_chat: GroupChat = GroupChat()
+    """Groups."""
+    idle = names("responsePrefix ackReaction ackReactionScope")
     unused = names(
         "messagePrefix inbound removeAckAfterReply statusReactions suppressToolErrors tts"
         " visibleReplies usageTemplate"

@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from crossclaw.config.channel_accounts import examine_channels
+from crossclaw.config.channel_accounts import examine_channels, odd_patterns
+from crossclaw.config.channels import GroupChat
 from crossclaw.config.check import (
     Finding,
     Note,
@@ -20,6 +21,7 @@ from crossclaw.config.check import (
 )
 from crossclaw.config.lint import lint
 from crossclaw.config.model import Config
+from crossclaw.config.named_models import each_agent
 from crossclaw.config.no_effect import NoEffect, judge, told
 from crossclaw.config.positions import KeyPath
 from crossclaw.config.providers import APIS
@@ -255,11 +257,18 @@ def _contradictions(config: Config) -> Iterator[Finding]:
                 ("bindings", index, "agentId"),
                 f'no agent "{binding.agent_id}" is configured ({known}); the binding is not used',
             )
+    yield from odd_patterns(_group_chats(config))
     yield from lint(config)
     yield from unsupported(config)
     for name, provider in config.models.providers.items():
         if provider.api is not None and provider.api not in APIS:
             yield _foreign_api(("models", "providers", name, "api"), provider.api)
+
+
+def _group_chats(config: Config) -> Iterator[tuple[KeyPath, GroupChat]]:
+    yield ("messages", "groupChat"), config.messages.group_chat
+    for path, agent in each_agent(config):
+        yield (*path, "groupChat"), agent.group_chat
 
 
 def _agent_contradictions(config: Config) -> Iterator[Finding]:

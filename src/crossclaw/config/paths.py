@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from urllib.parse import quote
 
 import msgspec
 
@@ -44,6 +45,10 @@ class Paths(msgspec.Struct, frozen=True):
     def certificate_dir(self) -> Path:
         """Where a certificate that was made lies, with its key. OpenClaw's own place."""
         return self.state_dir / "gateway" / "tls"
+
+    def channel_folder(self, channel: str, account_id: str) -> Path:
+        """What a chat account keeps for itself, such as the keys of its device."""
+        return self.state_dir / "channels" / quote(channel, safe="") / quote(account_id, safe="")
 
     def log_path(self, logging: Logging) -> Path:
         """Where the log is looked for: what the section `logging` names, or beside the state."""

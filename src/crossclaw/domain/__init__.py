@@ -21,6 +21,7 @@ __all__ = [
     "jobs",
     "keys",
     "media",
+    "mention_patterns",
     "messages",
     "models",
     "queueing",

@@ -88,7 +88,8 @@ ResultBlock = Text | Image
 class Provenance(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """Where a message came from. Set by the gateway, never taken from a client's words."""
 
-    kind: Literal["person", "inter_session", "announce", "cron", "hook", "node", "system"]
+    kind: Literal["person", "inter_session", "announce", "cron", "hook", "node", "system", "chat"]
+    """`chat`: what others have said in a group, before somebody called us."""
     source_session_key: str | None = None
     source_channel: str | None = None
     source_tool: str | None = None

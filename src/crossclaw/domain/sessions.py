@@ -55,6 +55,8 @@ class Session(msgspec.Struct, frozen=True):
     """The run that ended last, how it ended and why; runs that only speak of another one count when they fail."""
     last_status: str | None = None
     last_error: str | None = None
+    group_activation: str | None = None
+    """Of a group: `always`, or `mention`, in place of what the config says."""
     unreadable: bool = False
     """Its stored form is damaged: it is shown in lists, and nothing else."""
 

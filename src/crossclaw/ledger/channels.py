@@ -1,6 +1,8 @@
 """What chat channels keep in the ledger: operations of their own."""
 
-from crossclaw.ledger.operations import Op
+import msgspec
+
+from crossclaw.ledger.operations import NewDelivery, Op
 
 
 class SaveCursor(Op[None], frozen=True):
@@ -22,3 +24,93 @@ class LearnFate(Op[bool], frozen=True):
     at: int
     platform_id: str | None = None
     error: str | None = None
+
+
+# ── who may talk ───────────────────────────────────────────────────────────────────────────────
+
+
+class ChatPairingRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A stranger who asks to talk to an account directly."""
+
+    channel: str
+    account_id: str
+    sender: str
+    code: str
+    sender_name: str | None = None
+    created_at: int
+    last_seen_at: int
+    expires_at: int
+
+
+class PairedSender(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody who may write to an account directly."""
+
+    channel: str
+    account_id: str
+    sender: str
+    sender_name: str | None = None
+    approved_at: int
+    approved_by: str
+
+
+class RequestPairing(Op[ChatPairingRequest | None], frozen=True):
+    """Remember that somebody asks. Who has asked before and not in vain yet keeps the code; of a new one the
+    deliveries go out: the answer to the stranger, and word to the owner. None: too many ask already."""
+
+    request: ChatPairingRequest
+    pending_max: int
+    deliveries: tuple[NewDelivery, ...] = ()
+
+
+class DecidePairing(Op[ChatPairingRequest | None], frozen=True):
+    """Approve or deny what was asked for, by its code. None: there is no such code, or it is too old."""
+
+    channel: str
+    code: str
+    approve: bool
+    at: int
+    by: str
+    account_id: str | None = None
+    """Only of this account."""
+
+
+class RemovePaired(Op[bool], frozen=True):
+    """Somebody may not talk any more; False when that was so before."""
+
+    channel: str
+    account_id: str
+    sender: str
+
+
+# ── what was said in groups ────────────────────────────────────────────────────────────────────
+
+
+class HeardMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message of a group that was not meant for us: context of the next one that is."""
+
+    channel: str
+    account_id: str
+    chat: str
+    thread_id: str = ""
+    message_id: str
+    sender: str
+    sender_name: str | None = None
+    text: str
+    at: int
+
+
+class RememberHeard(Op[None], frozen=True):
+    """Keep it, and at most `keep` of its chat."""
+
+    heard: HeardMessage
+    keep: int
+
+
+class ForgetHeard(Op[None], frozen=True):
+    """They were told to an agent: in the step that accepts the message which they came before."""
+
+    channel: str
+    account_id: str
+    chat: str
+    thread_id: str
+    message_ids: tuple[str, ...]

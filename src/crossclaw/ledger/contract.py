@@ -24,6 +24,7 @@ from crossclaw.domain.sessions import Entry, Session
 from crossclaw.domain.sight import Sight
 from crossclaw.domain.spawns import Spawn
 from crossclaw.ledger.agreed import HeldTool
+from crossclaw.ledger.channels import ChatPairingRequest, HeardMessage, PairedSender
 from crossclaw.ledger.media import MediaWords
 from crossclaw.ledger.operations import Dedupe, Delivery, Export, Op, R, Timer
 from crossclaw.ledger.watching import Watching
@@ -194,6 +195,24 @@ class Reads(Protocol):
 
     async def find_cursor(self, channel: str, account_id: str, name: str) -> str | None:
         """How far an account of a chat platform has read."""
+        ...
+
+    async def is_paired(self, channel: str, account_id: str, senders: Sequence[str]) -> bool:
+        """Whether one of them was approved to write to the account directly."""
+        ...
+
+    async def list_pairing_requests(self, *, at: int, limit: int) -> list[ChatPairingRequest]:
+        """Those that are not too old, the oldest first."""
+        ...
+
+    async def list_paired_senders(self, *, limit: int) -> list[PairedSender]:
+        """The newest first."""
+        ...
+
+    async def list_heard(
+        self, channel: str, account_id: str, chat: str, thread_id: str, *, limit: int
+    ) -> list[HeardMessage]:
+        """The newest messages of a group that nobody has answered, the oldest of them first."""
         ...
 
     async def find_account(self, account_id: str) -> Account | None: ...

@@ -6,6 +6,7 @@ __all__ = [
     "approvals",
     "approving_chats",
     "budget",
+    "channel_access",
     "colleagues",
     "credentials",
     "decision",

@@ -1,5 +1,7 @@
 """The owner: whose words on a chat channel count as those of the person who runs the gateway."""
 
+from collections.abc import Iterable
+
 from crossclaw.config.doors import CommandsConfig
 from crossclaw.policy.decision import Decision
 
@@ -17,11 +19,16 @@ def decide_commands(settings: CommandsConfig, channel: str, sender: str) -> Deci
     )
 
 
-def decide_owner(settings: CommandsConfig, channel: str, sender: str) -> Decision:
-    """`commands.ownerAllowFrom` names senders, with or without their channel. An empty list: nobody."""
+def decide_owner(
+    settings: CommandsConfig, channel: str, sender: str, aliases: Iterable[str] = ()
+) -> Decision:
+    """`commands.ownerAllowFrom` names senders, with or without their channel; an id may itself contain colons
+    (`@ana:example.org`, `uuid:…`). An empty list: nobody, and `*` is nobody's id."""
+    ids = {sender, *aliases} - {"*", ""}
+    spellings = {*ids, *(f"{channel.lower()}:{each}" for each in ids)}
     for entry in map(str, settings.owner_allow_from):
         place, colon, name = entry.partition(":")
-        wanted = (channel.lower(), sender) if colon else (None, sender)
-        if wanted == ((place.lower(), name) if colon else (None, entry)):
+        written = f"{place.lower()}:{name}" if colon and place.lower() == channel.lower() else entry
+        if written in spellings:
             return Decision(True, f"commands.ownerAllowFrom names {entry}")
     return Decision(False, f"commands.ownerAllowFrom does not name {channel}:{sender}")

@@ -6,6 +6,8 @@ __all__ = [
     "attention",
     "budgets",
     "changing",
+    "channel_intake",
+    "channel_pairing",
     "choosing",
     "commands",
     "compacting",

@@ -90,6 +90,9 @@ COMMANDS: dict[str, Known] = {
         "what becomes of messages that come while a run is at work",
         owner=True,
     ),
+    "activation": Known(
+        "/activation mention|always", "whether a group must mention the agent", owner=True
+    ),
     "send": Known("/send on|off|inherit", "whether anything is said in this chat", owner=True),
     "compact": Known(
         "/compact [what matters]", "make room in the model's window", owner=True, text=True
@@ -264,6 +267,13 @@ class Commands:
         value = None if word in CLEARING else word
         await self._call(caller, "sessions.patch", key=_named(key), **{field: value})
         return CommandAnswer(f"{name} set to {word}.")
+
+    async def _activation(self, caller: Caller, key: SessionKey, argument: str) -> CommandAnswer:
+        if key.kind != "group":
+            return CommandAnswer(
+                "/activation is for groups: in a direct chat everything is answered."
+            )
+        return await self._set(caller, key, "activation", "groupActivation", "Activation", argument)
 
     async def _send(self, caller: Caller, key: SessionKey, argument: str) -> CommandAnswer:
         word = argument.lower()

@@ -27,6 +27,7 @@ _COLUMNS = {
     "queueDebounceMs": "queue_debounce_ms",
     "queueCap": "queue_cap",
     "queueDrop": "queue_drop",
+    "groupActivation": "group_activation",
     "inputTokens": "input_tokens",
     "outputTokens": "output_tokens",
     "totalTokens": "total_tokens",

@@ -113,27 +113,46 @@ class Intake:
             raise Invalid(received.reason)
         return received
 
-    async def receive_inbound(self, inbound: Inbound, blocks: Sequence[UserBlock] = ()) -> str:
+    async def receive_inbound(
+        self,
+        inbound: Inbound,
+        blocks: Sequence[UserBlock] = (),
+        *,
+        before: Sequence[Op[Any]] = (),
+        context: str | None = None,
+    ) -> str:
         """From a channel, with what came along as a model can look at it. Answers the run once the message is durable; only then may the platform be told so."""
-        key, where, sender = route(self._config, inbound), inbound.address, inbound.sender
-        received = await self.require(
-            Arrival(
-                road="channel",
-                to=key,
-                text=inbound.text,
-                attachments=blocks,
-                origin=Provenance("person", source_channel=where.channel, sender=sender),
-                caller=self.sender(inbound, key),
-                may_command=decide_commands(self._config.commands, where.channel, sender).allowed,
-                # The platform's id says that it is the same message; its words may have been edited since.
-                request=RequestId(scope="inbound", id=inbound.dedupe_key, of_session=False),
-                plan=RunPlan(reply_to=where),
-                facts=SessionFacts(
-                    channel=where.channel, display_name=inbound.chat_name, address=where
-                ),
-            )
+        arrival = msgspec.structs.replace(
+            self._arrival_of(inbound),
+            attachments=blocks,
+            before=before,
+            plan=RunPlan(reply_to=inbound.address, context=context),
         )
-        return received.run_id
+        return (await self.require(arrival)).run_id
+
+    async def note_inbound(self, inbound: Inbound, words: str) -> str:
+        """Something about an earlier message: whichever run comes next reads it."""
+        arrival = msgspec.structs.replace(
+            self._arrival_of(inbound), text=words, waits=True, may_command=False
+        )
+        return (await self.require(arrival)).run_id
+
+    def _arrival_of(self, inbound: Inbound) -> Arrival:
+        key, where, sender = route(self._config, inbound), inbound.address, inbound.sender
+        return Arrival(
+            road="channel",
+            to=key,
+            text=inbound.text,
+            origin=Provenance("person", source_channel=where.channel, sender=sender),
+            caller=self.sender(inbound, key),
+            may_command=decide_commands(self._config.commands, where.channel, sender).allowed,
+            # The platform's id says that it is the same message; its words may have been edited since.
+            request=RequestId(scope="inbound", id=inbound.dedupe_key, of_session=False),
+            plan=RunPlan(reply_to=where),
+            facts=SessionFacts(
+                channel=where.channel, display_name=inbound.chat_name, address=where
+            ),
+        )
 
     # ── whose it is ────────────────────────────────────────────────────────────────────────────
 
@@ -164,7 +183,8 @@ class Intake:
         """A person on a chat may what a message may; the owner may all. Both see the session that they
         speak in."""
         channel = inbound.address.channel
-        owner = decide_owner(self._config.commands, channel, inbound.sender).allowed
+        aliases = inbound.sender_aliases
+        owner = decide_owner(self._config.commands, channel, inbound.sender, aliases).allowed
         principal = Principal(
             name=f"{channel}:{inbound.sender}",
             role="operator",

@@ -1,6 +1,6 @@
 """open_house: the whole house in a folder of your choice, in virtual time, with a scripted model."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ import msgspec
 
 from crossclaw import app
 from crossclaw.channels.contract import GivenChannel
+from crossclaw.channels.http import HttpClients
 from crossclaw.config import Config, Paths
 from crossclaw.domain.clock import Clock
 from crossclaw.providers.contract import Provider
@@ -37,8 +38,10 @@ async def open_house(
     clock: Clock | None = None,
     inline: bool = True,
     environ: Mapping[str, str] | None = None,
+    http: Callable[[], HttpClients] = HttpClients,
 ) -> AsyncGenerator[app.House]:
-    """With `inline` (virtual time) nothing runs in threads; without, the real writer is used."""
+    """With `inline` (virtual time) nothing runs in threads; without, the real writer is used. `http`: how chat
+    accounts reach their platforms; a fake may take the place of the network."""
     paths = Paths(home=folder, state_dir=folder / "state", config_path=folder / "openclaw.json")
     outside = app.Outside(
         environ=environ or {},
@@ -48,6 +51,7 @@ async def open_house(
         tools=tuple(tools),
         timers=timers,
         inline=inline,
+        http=http,
     )
     async with app.open_house(config_for(provider, config), paths, outside) as house:
         yield house

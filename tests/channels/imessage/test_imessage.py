@@ -18,6 +18,7 @@ from crossclaw.channels.imessage.account import (
 from crossclaw.channels.imessage.manifest import MANIFEST, normalize_sender, read_target
 from crossclaw.channels.imessage.settings import IMessageSettings
 from crossclaw.channels.registry import find_manifest
+from crossclaw.config.channel_accounts import accounts_in
 from crossclaw.domain.addresses import Address, Attachment
 from crossclaw.domain.errors import (
     AccountBroken,
@@ -280,6 +281,20 @@ async def test_bluebubbles_means_imessage_and_imsg_is_not_supported(scene: Scene
         assert word in settings.what_is_missing
     with pytest.raises(AccountBroken, match="imsg"):
         await open_account(settings, scene.host)
+
+
+@pytest.mark.parametrize("first", ["imessage", "bluebubbles"])
+def test_of_two_sections_the_one_that_can_be_used_is_used(first: str) -> None:
+    """Users of OpenClaw have both while they move from one to the other."""
+    sections = {
+        "imessage": {"cliPath": "imsg", "allowFrom": ["+4915112345678"]},
+        "bluebubbles": {"serverUrl": URL, "password": "x"},
+    }
+    ordered = {name: sections[name] for name in sorted(sections, key=lambda name: name != first)}
+    (account,) = accounts_in(ordered, {})
+    assert (account.channel, account.settings.is_set_up) == ("imessage", True)
+    off = {"imessage": sections["bluebubbles"], "bluebubbles": {"enabled": False}}
+    assert [each.channel for each in accounts_in(off, {})] == ["imessage"]
 
 
 @pytest.mark.spec("N8")

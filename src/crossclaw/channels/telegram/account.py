@@ -50,6 +50,7 @@ CURSOR_KEPT_MS = 6 * 86_400_000
 messages. Telegram keeps updates for a day, so without an offset nothing old comes again."""
 API_URL = "https://api.telegram.org"
 TIMEOUT_S = 30.0
+EMPTY_S = 1.0
 FIRST_LOOK_BACK_MS = 5 * 60_000
 """What was written to a bot before its very first start is answered if it is no older than this."""
 TOKEN_CHARS_MAX = 1_000  # a token has some fifty
@@ -139,8 +140,13 @@ class TelegramAccount(ChannelAccount):
         while True:
             if cursor is not None and host.now_ms() - cursor.at > CURSOR_KEPT_MS:
                 cursor = None
+            asked_at = anyio.current_time()
             updates = await self._client.get_updates(cursor.offset if cursor else None)
             host.heard()
+            if not updates and anyio.current_time() - asked_at < EMPTY_S:
+                await anyio.sleep(
+                    EMPTY_S
+                )  # whoever does not hold the question must not be asked for ever
             for raw in updates:
                 cursor = await self._take(host, raw, cursor, not_before)
 

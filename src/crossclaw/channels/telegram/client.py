@@ -2,7 +2,7 @@
 
 A client of our own, because two things decide whether messages are lost or doubled, and the libraries hide both: the
 offset is confirmed by the next call, so that call may only be made after the update is stored; and a send that failed
-may be repeated only if the request had not left (docs/decisions). Refusals are told apart by their numbers; a
+may be repeated only if the request had not left (decision 20). Refusals are told apart by their numbers; a
 description is looked at only inside of a 400, which has no number of its own for each case.
 """
 

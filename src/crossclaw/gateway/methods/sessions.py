@@ -67,6 +67,7 @@ class SessionRow(RowFacts, frozen=True, kw_only=True):
     queue_debounce_ms: int | None = None
     queue_cap: int | None = None
     queue_drop: str | None = None
+    group_activation: str | None = None
     compaction_count: int = 0
     delivery_context: Address | None = None
     last_account_id: str | None = None
@@ -131,6 +132,7 @@ class SessionPatchParams(Params, frozen=True):
     queue_debounce_ms: DebounceMs | UnsetType | None = UNSET
     queue_cap: QueueCap | UnsetType | None = UNSET
     queue_drop: str | UnsetType | None = UNSET
+    group_activation: str | UnsetType | None = UNSET
     display_name: Name | UnsetType | None = UNSET
 
 
@@ -185,6 +187,7 @@ _ALLOWED = {
     "sendPolicy": ("allow", "deny"),
     "queueMode": get_args(QueueMode),
     "queueDrop": DROPS,
+    "groupActivation": ("mention", "always"),
 }
 
 
@@ -254,6 +257,7 @@ class Sessions:
             queue_debounce_ms=session.queue_debounce_ms,
             queue_cap=session.queue_cap,
             queue_drop=session.queue_drop,
+            group_activation=session.group_activation,
             compaction_count=session.compactions,
             delivery_context=address,
             last_account_id=address.account_id if address else None,
@@ -420,6 +424,7 @@ _COLUMNS = {
     "queueDebounceMs": "queue_debounce_ms",
     "queueCap": "queue_cap",
     "queueDrop": "queue_drop",
+    "groupActivation": "group_activation",
     "displayName": "display_name",
 }
 

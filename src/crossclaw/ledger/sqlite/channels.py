@@ -1,8 +1,31 @@
-"""What chat channels keep: how far each account has read."""
+"""What chat channels keep: how far each account has read, who may talk, and what groups said before."""
 
-from crossclaw.ledger.channels import LearnFate, SaveCursor
+from collections.abc import Sequence
+from typing import Any
+
+from crossclaw.ledger.channels import (
+    ChatPairingRequest,
+    DecidePairing,
+    ForgetHeard,
+    HeardMessage,
+    LearnFate,
+    PairedSender,
+    RememberHeard,
+    RemovePaired,
+    RequestPairing,
+    SaveCursor,
+)
 from crossclaw.ledger.database import Database
+from crossclaw.ledger.operations import PutDelivery
+from crossclaw.ledger.sqlite.outbox import put_delivery
 from crossclaw.ledger.sqlite.writer import Transaction
+
+_REQUEST = "channel, account_id, sender, code, sender_name, created_at, last_seen_at, expires_at"
+_PAIRED = "channel, account_id, sender, sender_name, approved_at, approved_by"
+_HEARD = "channel, account_id, chat, thread_id, message_id, sender, sender_name, text, at"
+_OF_ACCOUNT = "channel = ? AND account_id = ?"
+_OF_CHAT = "channel = ? AND account_id = ? AND chat = ? AND thread_id = ?"
+HEARD_ROWS_MAX = 50_000  # of all groups; the oldest go first
 
 
 def save_cursor(transaction: Transaction, op: SaveCursor) -> None:
@@ -38,3 +61,162 @@ def learn_fate(transaction: Transaction, op: LearnFate) -> bool:
             (op.error, op.at, op.delivery_key),
         )
     return learnt.fetchone() is not None
+
+
+# ── who may talk ───────────────────────────────────────────────────────────────────────────────
+
+
+def request_pairing(transaction: Transaction, op: RequestPairing) -> ChatPairingRequest | None:
+    db, new = transaction.db, op.request
+    place = (new.channel, new.account_id)
+    db.execute("DELETE FROM pairing_requests WHERE expires_at <= ?", (new.last_seen_at,))
+    known = db.execute(
+        "UPDATE pairing_requests SET last_seen_at = ?, sender_name = coalesce(?, sender_name) "
+        f"WHERE {_OF_ACCOUNT} AND sender = ? RETURNING {_REQUEST}",
+        (new.last_seen_at, new.sender_name, *place, new.sender),
+    ).fetchone()
+    if known is not None:
+        return _request_of(known)
+    (count,) = transaction.get(f"SELECT count(*) FROM pairing_requests WHERE {_OF_ACCOUNT}", place)
+    if count >= op.pending_max:
+        return None
+    row = (
+        *place,
+        new.sender,
+        new.code,
+        new.sender_name,
+        new.created_at,
+        new.last_seen_at,
+        new.expires_at,
+    )
+    db.execute(f"INSERT INTO pairing_requests ({_REQUEST}) VALUES (?,?,?,?,?,?,?,?)", row)
+    for delivery in op.deliveries:
+        put_delivery(transaction, PutDelivery(new=delivery, at=new.created_at))
+    return new
+
+
+def decide_pairing(transaction: Transaction, op: DecidePairing) -> ChatPairingRequest | None:
+    row = transaction.db.execute(
+        "DELETE FROM pairing_requests WHERE channel = ? AND code = ? AND expires_at > ? "
+        f"AND coalesce(?, account_id) = account_id RETURNING {_REQUEST}",
+        (op.channel, op.code, op.at, op.account_id),
+    ).fetchone()
+    if row is None:
+        return None
+    found = _request_of(row)
+    if op.approve:
+        transaction.db.execute(
+            f"INSERT INTO paired_senders ({_PAIRED}) VALUES (?,?,?,?,?,?) "
+            "ON CONFLICT (channel, account_id, sender) DO UPDATE SET "
+            "sender_name = excluded.sender_name, "
+            "approved_at = excluded.approved_at, approved_by = excluded.approved_by",
+            (found.channel, found.account_id, found.sender, found.sender_name, op.at, op.by),
+        )
+    return found
+
+
+def remove_paired(transaction: Transaction, op: RemovePaired) -> bool:
+    row = transaction.db.execute(
+        f"DELETE FROM paired_senders WHERE {_OF_ACCOUNT} AND sender = ? RETURNING 1",
+        (op.channel, op.account_id, op.sender),
+    ).fetchone()
+    return row is not None
+
+
+def list_pairing_requests(db: Database, *, at: int, limit: int) -> list[ChatPairingRequest]:
+    rows = db.execute(
+        f"SELECT {_REQUEST} FROM pairing_requests WHERE expires_at > ? ORDER BY created_at LIMIT ?",
+        (at, limit),
+    )
+    return [_request_of(row) for row in rows]
+
+
+def list_paired_senders(db: Database, *, limit: int) -> list[PairedSender]:
+    rows = db.execute(
+        f"SELECT {_PAIRED} FROM paired_senders ORDER BY approved_at DESC LIMIT ?", (limit,)
+    )
+    return [
+        PairedSender(
+            channel=row[0],
+            account_id=row[1],
+            sender=row[2],
+            sender_name=row[3],
+            approved_at=row[4],
+            approved_by=row[5],
+        )
+        for row in rows
+    ]
+
+
+def is_paired(db: Database, channel: str, account_id: str, senders: Sequence[str]) -> bool:
+    marks = ",".join("?" * len(senders))
+    row = db.execute(
+        f"SELECT 1 FROM paired_senders WHERE {_OF_ACCOUNT} AND sender IN ({marks})",
+        (channel, account_id, *senders),
+    ).fetchone()
+    return row is not None
+
+
+def _request_of(row: tuple[Any, ...]) -> ChatPairingRequest:
+    return ChatPairingRequest(
+        channel=row[0],
+        account_id=row[1],
+        sender=row[2],
+        code=row[3],
+        sender_name=row[4],
+        created_at=row[5],
+        last_seen_at=row[6],
+        expires_at=row[7],
+    )
+
+
+# ── what was said in groups ────────────────────────────────────────────────────────────────────
+
+
+def remember_heard(transaction: Transaction, op: RememberHeard) -> None:
+    db, heard = transaction.db, op.heard
+    chat = (heard.channel, heard.account_id, heard.chat, heard.thread_id)
+    newest = db.execute(
+        f"INSERT INTO heard_messages ({_HEARD}) VALUES (?,?,?,?,?,?,?,?,?) "
+        "ON CONFLICT DO NOTHING RETURNING id",
+        (*chat, heard.message_id, heard.sender, heard.sender_name, heard.text, heard.at),
+    ).fetchone()
+    if newest is None:
+        return
+    db.execute(
+        f"DELETE FROM heard_messages WHERE {_OF_CHAT} AND id NOT IN (SELECT id FROM heard_messages "
+        f"WHERE {_OF_CHAT} ORDER BY id DESC LIMIT ?)",
+        (*chat, *chat, op.keep),
+    )
+    db.execute("DELETE FROM heard_messages WHERE id <= ?", (newest[0] - HEARD_ROWS_MAX,))
+
+
+def forget_heard(transaction: Transaction, op: ForgetHeard) -> None:
+    chat = (op.channel, op.account_id, op.chat, op.thread_id)
+    for message_id in op.message_ids:
+        transaction.db.execute(
+            f"DELETE FROM heard_messages WHERE {_OF_CHAT} AND message_id = ?", (*chat, message_id)
+        )
+
+
+def list_heard(
+    db: Database, channel: str, account_id: str, chat: str, thread_id: str, *, limit: int
+) -> list[HeardMessage]:
+    rows = db.execute(
+        f"SELECT {_HEARD} FROM heard_messages WHERE {_OF_CHAT} ORDER BY id DESC LIMIT ?",
+        (channel, account_id, chat, thread_id, limit),
+    ).fetchall()
+    return [
+        HeardMessage(
+            channel=row[0],
+            account_id=row[1],
+            chat=row[2],
+            thread_id=row[3],
+            message_id=row[4],
+            sender=row[5],
+            sender_name=row[6],
+            text=row[7],
+            at=row[8],
+        )
+        for row in reversed(rows)
+    ]

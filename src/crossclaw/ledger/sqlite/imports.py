@@ -38,6 +38,7 @@ _KEPT = frozenset(
         "queue_debounce_ms",
         "queue_cap",
         "queue_drop",
+        "group_activation",
         "overrides",
         "input_tokens",
         "output_tokens",

@@ -17,7 +17,15 @@ from crossclaw.ledger.approvals import (
     RevokeGrant,
 )
 from crossclaw.ledger.attention import Dismiss, Resend
-from crossclaw.ledger.channels import LearnFate, SaveCursor
+from crossclaw.ledger.channels import (
+    DecidePairing,
+    ForgetHeard,
+    LearnFate,
+    RememberHeard,
+    RemovePaired,
+    RequestPairing,
+    SaveCursor,
+)
 from crossclaw.ledger.contract import Appended
 from crossclaw.ledger.forking import ForkSession
 from crossclaw.ledger.imports import BeginImport, ImportEntries
@@ -127,6 +135,11 @@ HANDLERS: dict[type, Handle] = {
     ExpireApproval: approvals.expire_approval,
     PutGrants: approvals.put_grants,
     RevokeGrant: approvals.revoke_grant,
+    RequestPairing: channels.request_pairing,
+    DecidePairing: channels.decide_pairing,
+    RemovePaired: channels.remove_paired,
+    RememberHeard: channels.remember_heard,
+    ForgetHeard: channels.forget_heard,
     operations.PassTime: chores.pass_time,
 }
 

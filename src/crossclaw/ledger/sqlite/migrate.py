@@ -64,6 +64,7 @@ MIGRATIONS = (
     Migration(15, "channel_cursors"),
     Migration(16, "outcomes"),
     Migration(17, "approvals"),
+    Migration(18, "channel_access"),
 )
 VERSION = MIGRATIONS[-1].number
 

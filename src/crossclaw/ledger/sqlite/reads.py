@@ -122,6 +122,10 @@ class ReadTable(ABC):
     find_delivery = here(outbox.find_delivery)
     list_open_deliveries = here(outbox.list_open_deliveries)
     find_cursor = here(channels.find_cursor)
+    is_paired = here(channels.is_paired)
+    list_pairing_requests = here(channels.list_pairing_requests)
+    list_paired_senders = here(channels.list_paired_senders)
+    list_heard = here(channels.list_heard)
     # ── jobs, timers, credentials, tools ───────────────────────────────────────────────────────
     find_job = here(jobs.find_job)
     list_jobs = here(jobs.list_jobs)

@@ -32,7 +32,8 @@ SESSION = (
     "archived_at, model, thinking, verbose, send_policy, input_tokens, output_tokens, total_tokens, "
     "context_tokens, cost_usd, system_sent, aborted_last_run, "
     "last_channel, last_to, last_account_id, last_thread_id, compactions, authority, queue_mode, "
-    "queue_debounce_ms, queue_cap, queue_drop, last_run_id, last_status, last_error"
+    "queue_debounce_ms, queue_cap, queue_drop, last_run_id, last_status, last_error, "
+    "group_activation"
 )
 
 

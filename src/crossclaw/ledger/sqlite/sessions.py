@@ -201,6 +201,7 @@ _CHANGEABLE = frozenset(
         "queue_debounce_ms",
         "queue_cap",
         "queue_drop",
+        "group_activation",
         "overrides",
     }
 )

@@ -1,0 +1,236 @@
+"""End-to-end encryption of rooms, by the machine of matrix-nio (vodozemac inside). It speaks with nobody itself: our client
+makes its calls, so that a message is acknowledged after it was accepted and a send says at which point it failed.
+
+What the machine learns of one sync is one transaction of its store. A room's sending key is new after each start and
+whenever the devices in the room change; it is never written down. Devices are trusted at first sight, and a device whose
+key changes is not believed again. See docs/decisions for why.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+import anyio.to_thread
+import msgspec
+import nio.crypto
+import nio.responses
+import nio.store
+from nio.crypto.attachments import decrypt_attachment, encrypt_attachment
+from nio.events.room_events import MegolmEvent
+from nio.events.to_device import ToDeviceEvent
+from nio.exceptions import EncryptionError
+
+from crossclaw.channels.matrix.client import MatrixClient
+from crossclaw.channels.matrix.events import Content, MatrixEvent, SyncAnswer, content_in
+from crossclaw.domain.errors import MediaRefused
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+ENCRYPTED = "m.room.encrypted"
+_COUNTED = "signed_curve25519"
+
+
+class Undecrypted(Exception):
+    """The key for an event is not here, or it is not its sender's."""
+
+
+class KeyVault:
+    """The keys of one device. One thing at a time: the machine is not made for two."""
+
+    def __init__(self, client: MatrixClient, folder: Path, user_id: str, device_id: str) -> None:
+        self._client = client
+        self._folder = folder
+        self._user_id, self._device_id = user_id, device_id
+        self._turn = anyio.Lock()
+        self._thread = anyio.CapacityLimiter(1)
+        self._numbers = 0
+        self._olm: Any = None
+
+    async def open(self) -> None:
+        def load() -> Any:
+            store = nio.store.SqliteStore(self._user_id, self._device_id, str(self._folder))
+            store.database.execute_sql("PRAGMA synchronous=FULL")
+            return nio.crypto.Olm(self._user_id, self._device_id, store)
+
+        self._olm = await anyio.to_thread.run_sync(load, limiter=self._thread)
+        async with self._turn:
+            await self._upload_keys()
+
+    async def _do(self, work: Callable[[], T]) -> T:
+        """In a thread, all that it stores in one transaction."""
+
+        def in_one_transaction() -> T:
+            with self._olm.store.database.atomic():
+                return work()
+
+        return await anyio.to_thread.run_sync(in_one_transaction, limiter=self._thread)
+
+    # ── what comes ─────────────────────────────────────────────────────────────────────────────
+
+    async def take(self, answer: SyncAnswer) -> None:
+        """The keys and changes in a sync, before its events are read."""
+        async with self._turn:
+            await self._do(lambda: self._take(answer))
+            await self._upload_keys()
+            await self._query_keys(())
+            await self._answer_devices()
+
+    def _take(self, answer: SyncAnswer) -> None:
+        olm = self._olm
+        count = answer.device_one_time_keys_count.get(_COUNTED)
+        if count is not None:
+            olm.uploaded_key_count = count
+        olm.add_changed_users(set(answer.device_lists.changed) & olm.tracked_users)
+        for raw in answer.to_device.events:
+            try:
+                event = ToDeviceEvent.parse_event(msgspec.json.decode(raw))
+                olm.handle_to_device_event(event)
+            except Exception as error:  # noqa: BLE001 - anybody may send to a device; one bad event is not all
+                log.warning("an event for this device is left out: %s", type(error).__name__)
+        olm.received_key_requests.clear()  # keys are given to whoever is in the room when it speaks, not later
+
+    async def decrypt(self, room_id: str, event: MatrixEvent) -> MatrixEvent:
+        async with self._turn:
+            sender_key = event.content.get("sender_key")
+            if not self._is_device_of(event.sender, sender_key):
+                self._olm.users_for_key_query.add(event.sender)
+                await self._query_keys(())
+            if not self._is_device_of(event.sender, sender_key):
+                raise Undecrypted("it is encrypted by a device that is not its sender's")
+            return await self._do(lambda: self._decrypt(room_id, event))
+
+    def _is_device_of(self, user_id: str, sender_key: object) -> bool:
+        devices = self._olm.device_store.active_user_devices(user_id)
+        return any(device.curve25519 == sender_key for device in devices)
+
+    def _decrypt(self, room_id: str, event: MatrixEvent) -> MatrixEvent:
+        parsed = MegolmEvent.from_dict({**msgspec.to_builtins(event), "room_id": room_id})
+        if not isinstance(parsed, MegolmEvent):
+            raise Undecrypted("it is not encrypted as rooms are")
+        session = self._olm.inbound_group_store.get(room_id, parsed.sender_key, parsed.session_id)
+        try:
+            source = self._olm.decrypt_megolm_event(parsed, room_id).source
+        except EncryptionError as error:
+            raise Undecrypted(str(error)) from None
+        devices = self._olm.device_store.active_user_devices(event.sender)
+        if not any(device.ed25519 == session.ed25519 for device in devices):
+            raise Undecrypted("its key came from a device that is not its sender's")
+        return msgspec.structs.replace(
+            event, type=str(source.get("type")), content=content_in(source, "content")
+        )
+
+    # ── what goes ──────────────────────────────────────────────────────────────────────────────
+
+    async def encrypt(
+        self, room_id: str, members: Iterable[str], kind: str, content: Content
+    ) -> Content:
+        """For all devices of the members. What an event refers to stays readable: servers count by it."""
+        users = sorted(set(members))
+        async with self._turn:
+            await self._query_keys(users)
+            await self._share_key(room_id, users)
+            made: Content = await self._do(
+                lambda: self._olm.group_encrypt(room_id, {"type": kind, "content": content})
+            )
+        if relation := content.get("m.relates_to"):
+            made["m.relates_to"] = relation
+        return made
+
+    async def _share_key(self, room_id: str, users: list[str]) -> None:
+        """A key for each group of devices: whoever left cannot read on, and whoever came reads from now on."""
+        olm = self._olm
+        devices = {
+            (device.user_id, device.id, device.curve25519)
+            for user in users
+            for device in olm.device_store.active_user_devices(user)
+        }
+        session = olm.outbound_group_sessions.get(room_id)
+        may_go_on = session is not None and session.shared and not session.expired
+        if may_go_on and session.devices == devices:
+            return
+        olm.outbound_group_sessions.pop(room_id, None)
+        await self._claim_keys(olm.get_missing_sessions(users))
+        shares = await self._do(
+            lambda: list(
+                olm.share_group_session_parallel(room_id, users, ignore_unverified_devices=True)
+            )
+        )
+        for _, messages in shares:
+            await self._send_to_devices(ENCRYPTED, messages)
+        session = olm.outbound_group_sessions[room_id]
+        session.devices = devices
+        session.mark_as_shared()
+
+    # ── the calls that the machine asks for ────────────────────────────────────────────────────
+
+    async def _upload_keys(self) -> None:
+        olm = self._olm
+        if not olm.should_upload_keys:
+            return
+
+        def make() -> Content:
+            made: Content = olm.share_keys()
+            olm.save_account()  # before others use them: a crash must not leave them without their secret half
+            return made
+
+        answer = await self._client.post_keys("upload", await self._do(make))
+        counts = {"curve25519": 0, _COUNTED: 0} | content_in(answer, "one_time_key_counts")
+        response = nio.responses.KeysUploadResponse.from_dict({"one_time_key_counts": counts})
+        await self._do(lambda: olm.handle_response(response))
+
+    async def _query_keys(self, users: Iterable[str]) -> None:
+        olm = self._olm
+        olm.users_for_key_query.update(set(users) - olm.tracked_users)
+        if not olm.users_for_key_query:
+            return
+        asked = {user: [] for user in olm.users_for_key_query}  # type: dict[str, list[str]]
+        answer = await self._client.post_keys("query", {"device_keys": asked})
+        response = nio.responses.KeysQueryResponse.from_dict(answer)
+        if not isinstance(response, nio.responses.KeysQueryResponse):
+            raise Undecrypted("the homeserver's list of devices cannot be read")
+        await self._do(lambda: olm.handle_response(response))
+        olm.users_for_key_query.clear()  # whom the homeserver did not name has no devices
+
+    async def _claim_keys(self, missing: dict[str, list[str]]) -> None:
+        if not missing:
+            return
+        asked = {user: dict.fromkeys(devices, _COUNTED) for user, devices in missing.items()}
+        answer = await self._client.post_keys("claim", {"one_time_keys": asked})
+        response = nio.responses.KeysClaimResponse.from_dict(answer)
+        if isinstance(response, nio.responses.KeysClaimResponse):
+            await self._do(lambda: self._olm.handle_response(response))
+
+    async def _answer_devices(self) -> None:
+        """A session that went out of step is begun anew, and lost keys are asked for."""
+        olm = self._olm
+        if olm.wedged_devices:
+            await self._claim_keys(olm.get_users_for_key_claiming())
+        for message in list(olm.outgoing_to_device_messages):
+            await self._send_to_devices(message.type, message.as_dict())
+            sent = nio.responses.ToDeviceResponse(message)
+            await self._do(lambda: olm.handle_response(sent))  # noqa: B023 - done before the next
+
+    async def _send_to_devices(self, kind: str, messages: Content) -> None:
+        self._numbers += 1
+        key = f"{id(self)}-{anyio.current_time()}-{self._numbers}"
+        await self._client.send_to_devices(kind, key, messages)
+
+
+def open_file(data: bytes, secret: Content) -> bytes:
+    """A file of an encrypted room, checked by its hash."""
+    try:
+        opened: bytes = decrypt_attachment(
+            data, secret["key"]["k"], secret["hashes"]["sha256"], secret["iv"]
+        )
+    except (EncryptionError, KeyError, TypeError, ValueError):
+        raise MediaRefused("the file does not fit its key") from None
+    return opened
+
+
+def close_file(data: bytes) -> tuple[bytes, Content]:
+    made: tuple[bytes, Content] = encrypt_attachment(data)
+    return made

@@ -1,0 +1,150 @@
+"""Reading: an event of a room as a message for the gateway, or why it is none. Nothing here asks the homeserver."""
+
+import html
+import re
+from typing import NamedTuple
+
+from crossclaw.channels.matrix.events import Content, MatrixEvent, content_in, text_in
+from crossclaw.domain.addresses import AttachmentKind
+
+TEXT_KINDS = ("m.text", "m.emote", "m.location")
+MEDIA_KINDS: dict[str, AttachmentKind] = {
+    "m.image": "image",
+    "m.file": "document",
+    "m.audio": "audio",
+    "m.video": "video",
+}
+REPLY_FALLBACK = re.compile(r"(?:> ?.*\n?)+\n?")
+HTML_FALLBACK = re.compile(r"<mx-reply>.*?</mx-reply>", re.I | re.S)
+CHARS_MAX = 65_536  # an event has no more bytes than that, unless its server is broken
+
+
+class MatrixSelf(NamedTuple):
+    """The account itself: its id, and how people see it."""
+
+    user_id: str
+    name: str | None
+
+
+class SkippedEvent(NamedTuple):
+    why: str
+
+
+class MatrixFile(NamedTuple):
+    kind: AttachmentKind
+    uri: str
+    name: str | None
+    mime: str | None
+    size: int | None
+    voice: bool
+    secret: Content | None
+    """How to decrypt it, where the room is encrypted."""
+
+
+class Said(NamedTuple):
+    """What somebody said, before it is known who may."""
+
+    text: str
+    mentioned: bool
+    thread_id: str | None
+    reply_to: str | None
+    edit_of: str | None
+    file: MatrixFile | None
+
+
+def read_said(event: MatrixEvent, own_id: str, own_name: str | None) -> Said | SkippedEvent:
+    """`own_name` is how people see us: a message that begins with it speaks to us, and loses it."""
+    if event.sender == own_id:
+        return SkippedEvent("our own message")
+    if event.state_key is not None:
+        return SkippedEvent("a change of the room")
+    if event.type == "m.room.encrypted":
+        return SkippedEvent("encrypted, and its key is not here")
+    if event.type not in ("m.room.message", "m.sticker"):
+        return SkippedEvent(f"an event {event.type[:100]}")
+    content, edit_of = event.content, None
+    if event.relation.get("rel_type") == "m.replace":
+        content, edit_of = content_in(content, "m.new_content"), text_in(event.relation, "event_id")
+    kind = "m.image" if event.type == "m.sticker" else text_in(content, "msgtype")
+    if kind == "m.notice":
+        return SkippedEvent("a notice, as bots write them")
+    if kind is None or (kind not in TEXT_KINDS and kind not in MEDIA_KINDS):
+        return SkippedEvent("removed" if not content else f"a message of kind {str(kind)[:100]}")
+    return _read_content(event, content, kind, edit_of, own_id, own_name)
+
+
+def _read_content(
+    event: MatrixEvent,
+    content: Content,
+    kind: str,
+    edit_of: str | None,
+    own_id: str,
+    own_name: str | None,
+) -> Said | SkippedEvent:
+    body = (text_in(content, "body") or "")[:CHARS_MAX]
+    thread_id, reply_to = read_relation(event.relation)
+    if reply_to is not None and body.startswith("> "):
+        body = REPLY_FALLBACK.sub("", body, count=1)
+    file = _file(content, kind) if kind in MEDIA_KINDS else None
+    if kind in MEDIA_KINDS and file is None:
+        return SkippedEvent("a file without an address")
+    if file is not None and text_in(content, "filename") in (None, body):
+        body = ""  # the name of the file, not words
+    mentioned = is_mentioned(content, own_id)
+    if mentioned:
+        body = without_name(body, own_id, own_name)
+    if not body.strip() and file is None:
+        return SkippedEvent("without words")
+    return Said(body, mentioned, thread_id, reply_to, edit_of, file)
+
+
+def read_relation(relation: Content) -> tuple[str | None, str | None]:
+    """The thread, and what it answers. A message in a thread names the last one before it for clients that know no
+    threads; that is no reply."""
+    in_thread = relation.get("rel_type") == "m.thread"
+    thread_id = text_in(relation, "event_id") if in_thread else None
+    reply_to = text_in(content_in(relation, "m.in_reply_to"), "event_id")
+    if in_thread and relation.get("is_falling_back") is True:
+        reply_to = None
+    return thread_id, reply_to
+
+
+def is_mentioned(content: Content, own_id: str) -> bool:
+    """By m.mentions; of clients that do not write it, by a link to us outside of what is quoted."""
+    if "m.mentions" in content:
+        mentions = content_in(content, "m.mentions")
+        named = mentions.get("user_ids")
+        return mentions.get("room") is True or (isinstance(named, list) and own_id in named)
+    formatted = (text_in(content, "formatted_body") or "")[:CHARS_MAX]
+    links = re.findall(r'href="https://matrix\.to/#/([^"?]+)', HTML_FALLBACK.sub("", formatted))
+    return own_id in (html.unescape(link).replace("%40", "@").replace("%3A", ":") for link in links)
+
+
+def without_name(body: str, own_id: str, own_name: str | None) -> str:
+    """`Bot: /status` is a command; whom it is for is known already."""
+    local = own_id[1:].partition(":")[0]
+    for name in filter(None, (own_id, own_name, local)):
+        for called in (f"@{name}", name):
+            if body[: len(called)].casefold() == called.casefold():
+                rest = body[len(called) :]
+                if not rest or not rest[0].isalnum():
+                    return rest.lstrip(" \t:,")
+    return body
+
+
+def _file(content: Content, kind: str) -> MatrixFile | None:
+    secret = content_in(content, "file") or None
+    uri = text_in(secret or content, "url")
+    if uri is None or not uri.startswith("mxc://"):
+        return None
+    info = content_in(content, "info")
+    size = info.get("size")
+    return MatrixFile(
+        kind=MEDIA_KINDS[kind],
+        uri=uri,
+        name=text_in(content, "filename") or text_in(content, "body"),
+        mime=text_in(info, "mimetype"),
+        size=size if isinstance(size, int) and size >= 0 else None,
+        voice="org.matrix.msc3245.voice" in content,
+        secret=secret,
+    )

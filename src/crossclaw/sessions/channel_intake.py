@@ -1,0 +1,237 @@
+"""What arrives on a chat account, decided in one order: is it our own or a bot's; may its sender talk; is it meant
+for us; then what came along is fetched, and it is accepted.
+
+Nothing is downloaded, shown or answered before it is known that its sender may talk. Edits, deletions and reactions
+pass the same gate.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from crossclaw.channels.accounts import LiveAccount, LiveAccounts
+from crossclaw.channels.contract import Received
+from crossclaw.channels.hosting import AccountHost
+from crossclaw.config import Config
+from crossclaw.config.channels import ChannelSettings
+from crossclaw.domain.addresses import Address, Inbound
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.messages import Provenance, Text, UserMessage
+from crossclaw.domain.sessions import NewEntry, Session
+from crossclaw.ledger.channels import ForgetHeard, HeardMessage, RememberHeard
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import Inject, Op
+from crossclaw.policy.channel_access import (
+    AccessDecision,
+    MentionFacts,
+    decide_access,
+    decide_mention,
+)
+from crossclaw.policy.owner import decide_commands
+from crossclaw.sessions.channel_media import FetchedMedia, fetch_media
+from crossclaw.sessions.channel_pairing import ChannelPairing
+from crossclaw.sessions.channel_rules import (
+    access_rules,
+    group_settings,
+    mention_patterns,
+    sender_ids,
+    speaker_of,
+)
+from crossclaw.sessions.commands import find_command
+from crossclaw.sessions.intake import Intake, digest
+from crossclaw.sessions.loops import BotLoops
+from crossclaw.sessions.route import route
+
+log = logging.getLogger(__name__)
+
+HEARD_CHARS_MAX = 1_000  # of one remembered message: it is context, and there are fifty of them
+
+
+class ChannelIntake:
+    def __init__(
+        self, config: Config, ledger: Ledger, intake: Intake, accounts: LiveAccounts, clock: Clock,
+        pairing: ChannelPairing,
+    ) -> None:  # fmt: skip
+        self._config, self._ledger, self._intake = config, ledger, intake
+        self._accounts, self._clock, self._pairing = accounts, clock, pairing
+        self._loops = BotLoops(clock)
+
+    async def receive(self, host: AccountHost, inbound: Inbound) -> Received:
+        """Raises only when it could not be stored."""
+        live = self._accounts.find(Address(host.channel, inbound.address.to, host.account_id))
+        if live is None or live.settings is None:
+            return await self._accept(live, host, inbound, ())
+        if host.facts is not None and host.facts.id in (inbound.sender, *inbound.sender_aliases):
+            return Received(what="dropped", why="it is our own message")
+        refused = await self._refusal(live, live.settings, host, inbound)
+        if refused is not None:
+            log.info("a message on %s was not taken: %s", host.channel, refused.why)
+            return refused
+        if inbound.edit_of or inbound.deletion_of or inbound.reaction_to is not None:
+            return await self._note(inbound)
+        if not inbound.is_direct:
+            heard = await self._overheard(live, live.settings, inbound)
+            if heard is not None:
+                return heard
+        return await self._accept(live, host, inbound, group_settings(live.settings, inbound))
+
+    async def may_talk(self, host: AccountHost, inbound: Inbound) -> bool:
+        """Whether such a message would be taken; nothing is stored, nobody is offered a code."""
+        live = self._accounts.find(Address(host.channel, inbound.address.to, host.account_id))
+        if live is None or live.settings is None:
+            return False
+        return (await self._decide(live, live.settings, inbound)).allowed
+
+    async def _decide(
+        self, live: LiveAccount, settings: ChannelSettings, inbound: Inbound
+    ) -> AccessDecision:
+        ids = sorted(sender_ids(live.channel, inbound))
+        wants_pairing = inbound.is_direct and settings.dm_policy == "pairing"
+        paired = wants_pairing and await self._ledger.is_paired(live.channel, live.account_id, ids)
+        speaker = speaker_of(live, settings, inbound, paired)
+        return decide_access(access_rules(self._config, live, settings), speaker)
+
+    async def _refusal(
+        self, live: LiveAccount, settings: ChannelSettings, host: AccountHost, inbound: Inbound
+    ) -> Received | None:
+        decision = await self._decide(live, settings, inbound)
+        if decision.offers_pairing:
+            return await self._pairing.offer(live, host, inbound)
+        if not decision.allowed:
+            return Received(what="dropped", why=decision.reason)
+        if inbound.sender_is_bot and not self._loops.may_answer(inbound):
+            return Received(what="dropped", why="two bots have talked to each other too fast")
+        return None
+
+    # ── groups ─────────────────────────────────────────────────────────────────────────────────
+
+    async def _overheard(
+        self, live: LiveAccount, settings: ChannelSettings, inbound: Inbound
+    ) -> Received | None:
+        """A message that is not meant for us is context of the next one that is."""
+        key = route(self._config, inbound)
+        session = await self._ledger.find_session(key)
+        where, sender = inbound.address, inbound.sender
+        may_command = decide_commands(self._config.commands, where.channel, sender).allowed
+        facts = MentionFacts(
+            required=_needs_mention(settings, inbound, session),
+            mentioned=inbound.mentioned,
+            replies_to_us=inbound.reply_to is not None and inbound.reply_to.ours,
+            mentions_others=inbound.mentions_others,
+            command=may_command and find_command(inbound.text) is not None,
+            text=inbound.text,
+        )
+        decision = decide_mention(facts, mention_patterns(self._config, key.agent_id))
+        if decision.allowed:
+            return None
+        keep = self._history_limit(live, settings)
+        if keep and inbound.text.strip():
+            await self._ledger.do(
+                RememberHeard(heard=_heard(live, inbound, self._clock), keep=keep)
+            )
+            return Received(what="remembered", why=decision.reason)
+        return Received(what="dropped", why=decision.reason)
+
+    def _history_limit(self, live: LiveAccount, settings: ChannelSettings) -> int:
+        for limit in (settings.history_limit, self._config.messages.group_chat.history_limit):
+            if limit is not None:
+                return limit
+        return live.traits.history
+
+    async def _context(
+        self, live: LiveAccount | None, inbound: Inbound
+    ) -> tuple[list[HeardMessage], list[Op[Any]]]:
+        """What the group said before, as one entry between marks, consumed with the message that it came before."""
+        if live is None or live.settings is None or inbound.is_direct:
+            return [], []
+        place, chat = (live.channel, live.account_id), inbound.address.to
+        thread = inbound.address.thread_id or ""
+        limit = self._history_limit(live, live.settings)
+        heard = await self._ledger.list_heard(*place, chat, thread, limit=limit) if limit else []
+        if not heard:
+            return [], []
+        lines = "\n".join(f"{_who(each)}: {each.text}" for each in heard)
+        said = Provenance("chat", source_channel=live.channel, sender=inbound.chat_name or chat)
+        at = self._clock.now_ms()
+        entry = NewEntry(
+            entry_id=digest("heard", inbound.dedupe_key)[:8] + "h",
+            message=UserMessage([Text(lines)], at, said),
+        )
+        forget = ForgetHeard(
+            channel=live.channel,
+            account_id=live.account_id,
+            chat=chat,
+            thread_id=thread,
+            message_ids=tuple(each.message_id for each in heard),
+        )
+        key = route(self._config, inbound)
+        return heard, [Inject(key=key, entries=[entry], at=at, if_there=True), forget]
+
+    # ── accepting ──────────────────────────────────────────────────────────────────────────────
+
+    async def _accept(
+        self, live: LiveAccount | None, host: AccountHost, inbound: Inbound, groups: Sequence[Any]
+    ) -> Received:
+        media = FetchedMedia()
+        if live is not None and inbound.attachments:
+            media = await fetch_media(live, inbound.attachments)
+        _heard_before, before = await self._context(live, inbound)
+        prompt = next((each.system_prompt for each in groups if each.system_prompt), None)
+        text = "\n".join(filter(None, [inbound.text, *media.notes]))
+        run_id = await self._intake.receive_inbound(
+            msgspec.structs.replace(inbound, text=text),
+            media.blocks,
+            before=before,
+            context=prompt,
+        )
+        return Received(what="accepted", run_id=run_id)
+
+    async def _note(self, inbound: Inbound) -> Received:
+        """In the session, for whichever run comes next. Nobody is answered."""
+        key = route(self._config, inbound)
+        if await self._ledger.find_session(key) is None:
+            return Received(what="dropped", why="nothing was said in this chat before")
+        await self._intake.note_inbound(inbound, _words_of_change(inbound))
+        return Received(what="noted")
+
+
+def _needs_mention(settings: ChannelSettings, inbound: Inbound, session: Session | None) -> bool:
+    activation = session.group_activation if session is not None else None
+    if activation in ("always", "mention"):
+        return activation == "mention"
+    written = [each.mention for each in group_settings(settings, inbound)]
+    for needed in (*written, settings.require_mention):
+        if needed is not None:
+            return needed
+    return True
+
+
+def _heard(live: LiveAccount, inbound: Inbound, clock: Clock) -> HeardMessage:
+    return HeardMessage(
+        channel=live.channel,
+        account_id=live.account_id,
+        chat=inbound.address.to,
+        thread_id=inbound.address.thread_id or "",
+        message_id=inbound.message_id,
+        sender=inbound.sender,
+        sender_name=inbound.sender_name,
+        text=inbound.text[:HEARD_CHARS_MAX],
+        at=inbound.at_ms or clock.now_ms(),
+    )
+
+
+def _who(heard: HeardMessage) -> str:
+    return f"{heard.sender_name} ({heard.sender})" if heard.sender_name else heard.sender
+
+
+def _words_of_change(inbound: Inbound) -> str:
+    who = inbound.sender_name or inbound.sender
+    if inbound.edit_of:
+        return f"[{who} has changed an earlier message; it reads now:]\n{inbound.text}"
+    if inbound.deletion_of:
+        return f"[{who} has deleted an earlier message.]"
+    if not inbound.text:
+        return f"[{who} has taken back a reaction.]"
+    return f"[{who} reacted to an earlier message: {inbound.text[:32]}]"

@@ -1,0 +1,69 @@
+"""What came along with a chat message: fetched within limits, known by its content, and given to the model as a picture,
+as a file, or as a note that says what it was."""
+
+from collections.abc import Sequence
+
+import anyio
+import anyio.to_thread
+import msgspec
+
+from crossclaw.channels.accounts import LiveAccount
+from crossclaw.domain.addresses import Attachment
+from crossclaw.domain.attachments import attached
+from crossclaw.domain.errors import CrossclawError, Invalid, MediaRefused
+from crossclaw.domain.media import carrying
+from crossclaw.domain.messages import Document, Image, MediaSource, UserBlock
+
+FETCH_S = 60.0  # for all that came with one message; the chat waits meanwhile
+SMALL_BYTES = 256 * 1024  # what is larger is looked at in a thread
+COUNT_MAX = 10  # of one message
+
+
+class FetchedMedia(msgspec.Struct):
+    blocks: list[UserBlock] = []
+    notes: list[str] = []
+    """In words, what a model cannot look at."""
+
+
+async def fetch_media(live: LiveAccount, attachments: Sequence[Attachment]) -> FetchedMedia:
+    """Never fails: what cannot be had is said in words."""
+    found = FetchedMedia([], [])
+    most = (live.settings.media_max_mb if live.settings else None) or live.traits.media_max_mb
+    with anyio.move_on_after(FETCH_S) as patience:
+        for each in attachments[:COUNT_MAX]:
+            await _fetch_one(live, each, int(most * 2**20), found)
+    if patience.cancelled_caught:
+        found.notes.append("[A file came along; fetching it took too long.]")
+    if len(attachments) > COUNT_MAX:
+        found.notes.append(f"[{len(attachments) - COUNT_MAX} more files came along and were left.]")
+    return found
+
+
+async def _fetch_one(live: LiveAccount, what: Attachment, limit: int, found: FetchedMedia) -> None:
+    if what.voice or what.kind in ("audio", "video"):
+        found.notes.append(f"[{_name(what)} came along; you cannot listen to it or watch it.]")
+        return
+    try:
+        if what.size is not None and what.size > limit:
+            raise MediaRefused(f"it has {what.size:,} bytes; {limit:,} are allowed")
+        data = await live.account.fetch(what, limit)
+        if len(data) > SMALL_BYTES:
+            found.blocks.append(await anyio.to_thread.run_sync(_block, data, what))
+        else:
+            found.blocks.append(_block(data, what))
+    except Invalid as error:
+        found.notes.append(f"[{_name(what)} came along, which cannot be read: {error}]")
+    except CrossclawError as error:
+        found.notes.append(f"[{_name(what)} came along and could not be fetched: {error}]")
+
+
+def _block(data: bytes, what: Attachment) -> Image | Document:
+    known = attached(data, what.mime, what.name)
+    source = carrying(MediaSource("base64", known.media.media_type), known.media.data)
+    return known.block(source)
+
+
+def _name(what: Attachment) -> str:
+    kind = "A voice note" if what.voice else {"image": "A picture", "audio": "A sound file", "video": "A video", "sticker": "A sticker"}.get(what.kind, "A file")  # fmt: skip
+    called = " ".join((what.name or "").split())[:80].replace("]", ")")
+    return f"{kind} called {called}" if called else kind

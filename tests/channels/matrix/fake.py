@@ -1,0 +1,223 @@
+"""FakeHomeserver: the part of a Matrix homeserver that a bot in rooms without encryption meets.
+
+By the client-server API v1.16 (spec.matrix.org, read on 2026-11-16) and by Synapse 1.163.2, which the same calls were made
+against on that day; `test_matrix.py` holds the real one to the same promises. Strict where Synapse is: unknown tokens (401),
+rooms one is not in (403), messages without a body (400), events over 64 KiB (413), one event for one transaction id of a
+device. Events that only a hostile server could send get in by `bring`.
+"""
+
+import itertools
+import re
+from typing import Any
+
+import anyio
+import msgspec
+
+from tests.channels.fake_http import AskedOfFake, FakeAnswer, FakeHttpService, json_of
+
+BOT, DEVICE, TOKEN = "@bot:fake.example", "BOTDEVICE", "syt_bot_token"
+EVENT_BYTES_MAX = 65_536
+_CLIENT = "/_matrix/client/v3"
+_ROOM = re.compile(rf"{_CLIENT}/rooms/([^/]+)/(\w+)(?:/([^/]+))?(?:/(.*))?")
+
+
+def refusal(status: int, errcode: str, text: str, **more: Any) -> FakeAnswer:
+    return json_of({"errcode": errcode, "error": text, **more}, status)
+
+
+class FakeHomeserver(FakeHttpService):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stream: list[tuple[str, Any]] = []
+        """All that happened, (room, event), in the server's order; a token of a sync is a place in it."""
+        self.members: dict[str, dict[str, str]] = {}
+        self.invited: dict[str, str] = {}
+        self.seen: list[tuple[str, str]] = []
+        """What people got to see of the bot: (room, text)."""
+        self.acknowledged = 0
+        self.followed = anyio.Event()
+        """The bot has made its first sync and follows."""
+        self._sent: dict[tuple[str, str], str] = {}
+        self._numbers = itertools.count(1)
+        self._news = anyio.Event()
+
+    # ── people ─────────────────────────────────────────────────────────────────────────────────
+
+    def room_with(self, *people: str) -> str:
+        """One that the bot is in."""
+        room = f"!room{next(self._numbers)}"
+        self.members[room] = dict.fromkeys((BOT, *people), "join")
+        return room
+
+    def say(self, room: str, sender: str, text: str, **content: Any) -> str:
+        return self.happen(
+            room, sender, "m.room.message", {"msgtype": "m.text", "body": text, **content}
+        )
+
+    def happen(self, room: str, sender: str, kind: str, content: Any, **more: Any) -> str:
+        event_id = f"$event{next(self._numbers)}"
+        event = {
+            "type": kind,
+            "sender": sender,
+            "content": content,
+            "event_id": event_id,
+            "origin_server_ts": 1_700_000_000_000 + len(self.stream),
+            **more,
+        }
+        self.bring(room, event)
+        return event_id
+
+    def bring(self, room: str, event: Any) -> None:
+        self.stream.append((room, event))
+        self._news.set()
+
+    def find(self, event_id: str) -> tuple[str, Any]:
+        return next(each for each in self.stream if each[1].get("event_id") == event_id)
+
+    async def _wait(self) -> None:
+        """For anything new; several may wait."""
+        if self._news.is_set():
+            self._news = anyio.Event()
+        await self._news.wait()
+
+    async def wait_seen(self, count: int) -> None:
+        while len(self.seen) < count:
+            await self._wait()
+
+    # ── the bot's calls ────────────────────────────────────────────────────────────────────────
+
+    def due_cut(self, path: str) -> str | None:
+        """Sends are cut by the word `send`: their paths end in ids."""
+        return super().due_cut(_kind_of(path))
+
+    async def respond(self, asked: AskedOfFake) -> FakeAnswer:
+        self.requests.append(asked)
+        kind = _kind_of(asked.path)
+        if self.answers and self.answers[0][0] == kind:
+            return self.answers.popleft()[1]
+        answer = await self.handle(asked)
+        if self.effects and answer.status < 300 and self.effects[0][0] == kind:
+            self.effects.popleft()[1]()
+        return answer
+
+    async def handle(self, asked: AskedOfFake) -> FakeAnswer:
+        if asked.headers.get("authorization") != f"Bearer {TOKEN}":
+            return refusal(401, "M_UNKNOWN_TOKEN", "Invalid access token passed.")
+        path = asked.path
+        if path == f"{_CLIENT}/account/whoami":
+            return json_of({"user_id": BOT, "device_id": DEVICE, "is_guest": False})
+        if path == f"{_CLIENT}/sync":
+            return await self._sync(asked)
+        if path.startswith(f"{_CLIENT}/profile/"):
+            return json_of({"displayname": "Bot"})
+        if path.startswith(f"{_CLIENT}/join/"):
+            return self._join(path.rsplit("/", 1)[1])
+        if found := _ROOM.fullmatch(path):
+            return self._in_room(asked, *found.groups())
+        return refusal(404, "M_UNRECOGNIZED", "Unrecognized request")
+
+    async def _sync(self, asked: AskedOfFake) -> FakeAnswer:
+        try:
+            chosen = msgspec.json.decode(asked.query.get("filter", "{}"))
+            since = int(asked.query.get("since", "s0").removeprefix("s"))
+        except (msgspec.DecodeError, ValueError):
+            return refusal(400, "M_UNKNOWN", "Invalid stream token")
+        first = "since" not in asked.query
+        if not first:
+            self.acknowledged = max(self.acknowledged, since)
+            self.followed.set()
+            with anyio.move_on_after(int(asked.query.get("timeout", "0")) / 1000):
+                while len(self.stream) <= since and not self.invited:
+                    await self._wait()
+        joined = self._joined(0 if first else since, chosen["room"]["timeline"]["limit"])
+        state = [{"type": "m.room.member", "sender": who, "state_key": BOT,
+                  "content": {"membership": "invite", "is_direct": True}}
+                 for who in self.invited.values()]  # fmt: skip
+        invited = {room: {"invite_state": {"events": state}} for room in self.invited}
+        rooms = {"join": joined, "invite": invited}
+        self.invited = {}
+        return json_of({"next_batch": f"s{len(self.stream)}", "rooms": rooms})
+
+    def _joined(self, since: int, limit: int) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for room in self.members:
+            new = [(at, each) for at, (where, each) in enumerate(self.stream) if where == room]
+            new = [(at, each) for at, each in new if at >= since]
+            shown = new[-limit:] if limit else []
+            if new:
+                prev = shown[0][0] if shown else len(self.stream)
+                found[room] = {
+                    "timeline": {
+                        "events": [each for _, each in shown],
+                        "limited": len(shown) < len(new),
+                        "prev_batch": f"s{prev}",
+                    },
+                    "state": {"events": []},
+                }
+        return found
+
+    def _join(self, room: str) -> FakeAnswer:
+        self.members.setdefault(room, {})[BOT] = "join"
+        return json_of({"room_id": room})
+
+    def _in_room(
+        self, asked: AskedOfFake, room: str, what: str, kind: str | None, rest: str | None
+    ) -> FakeAnswer:
+        if self.members.get(room, {}).get(BOT) != "join":
+            return refusal(403, "M_FORBIDDEN", f"User {BOT} not in room {room}")
+        match what:
+            case "members":
+                return json_of({"chunk": [_member(*each) for each in self.members[room].items()]})
+            case "state":
+                return refusal(404, "M_NOT_FOUND", "Event not found.")
+            case "messages":
+                return self._messages(asked, room)
+            case "event":
+                return json_of(self.find(kind or "")[1])
+            case "typing" | "redact":
+                return json_of({})
+            case "send":
+                return self._send(asked, room, kind or "", rest or "")
+        return refusal(404, "M_UNRECOGNIZED", "Unrecognized request")
+
+    def _messages(self, asked: AskedOfFake, room: str) -> FakeAnswer:
+        start, end = (int(asked.query[name].removeprefix("s")) for name in ("from", "to"))
+        older = [(at, each) for at, (where, each) in enumerate(self.stream) if where == room]
+        page = [(at, each) for at, each in reversed(older) if end <= at < start]
+        page, more = page[: int(asked.query["limit"])], page[int(asked.query["limit"]) :]
+        body: dict[str, Any] = {"chunk": [each for _, each in page], "start": asked.query["from"]}
+        return json_of(body | ({"end": f"s{page[-1][0]}"} if more else {}))
+
+    def _send(self, asked: AskedOfFake, room: str, kind: str, key: str) -> FakeAnswer:
+        if len(asked.body) > EVENT_BYTES_MAX:
+            return refusal(413, "M_TOO_LARGE", "event too large")
+        content = asked.json()
+        if kind == "m.room.message":
+            for name in ("body", "msgtype"):
+                if not isinstance(content.get(name), str):
+                    return refusal(400, "M_BAD_JSON", f"'{name}' not in content")
+            if ("formatted_body" in content) != ("format" in content):
+                self.complaints.append("a formatted body needs its format, and the other way round")
+            if "m.mentions" not in content:
+                self.complaints.append("without m.mentions old clients guess whom it mentions")
+        if (DEVICE, key) not in self._sent:
+            self._sent[DEVICE, key] = self.happen(room, BOT, kind, content)
+            if kind == "m.room.message":
+                self.seen.append((room, content["body"]))
+        return json_of({"event_id": self._sent[DEVICE, key]})
+
+
+def _kind_of(path: str) -> str:
+    found = _ROOM.fullmatch(path)
+    return found[2] if found else path
+
+
+def _member(user_id: str, membership: str) -> dict[str, Any]:
+    content = {"membership": membership, "displayname": user_id[1:].partition(":")[0]}
+    return {
+        "type": "m.room.member",
+        "sender": user_id,
+        "state_key": user_id,
+        "content": content,
+        "event_id": f"$member-{user_id}",
+    }

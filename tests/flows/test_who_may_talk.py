@@ -1,0 +1,305 @@
+"""Who may talk to an agent on a chat account, from the platform's message to the agent's reply."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from crossclaw.app import House
+from crossclaw.config import Config
+from crossclaw.config.channels import ChannelSettings, GroupSettings
+from crossclaw.domain.addresses import Address, Attachment, Inbound, ReplyTo
+from crossclaw.domain.errors import MediaRefused, NotFound
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import Image, Text, UserMessage, words_of
+from crossclaw.testing import MemoryChannel, open_house
+from tests.flows.talking import call
+from tests.flows.test_runs_keep_their_order import Recording
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 32
+
+
+def chat(**settings: Any) -> MemoryChannel:
+    return MemoryChannel(settings=msgspec.convert(settings, ChannelSettings))
+
+
+def direct(sender: str, text: str, number: int, **more: Any) -> Inbound:
+    return Inbound(
+        address=Address("memory", sender), sender=sender, text=text, message_id=str(number), **more
+    )
+
+
+def said(group: str, sender: str, text: str, number: int, **more: Any) -> Inbound:
+    return Inbound(
+        address=Address("memory", group),
+        sender=sender,
+        text=text,
+        message_id=str(number),
+        chat_type="group",
+        chat_id=group,
+        **more,
+    )
+
+
+async def words_in(house: House, key: str) -> list[str]:
+    session = await house.ledger.find_session(SessionKey.parse(key))
+    if session is None:
+        return []
+    entries = await house.ledger.list_entries(session.session_id, limit=50)
+    messages = [entry.message for entry in entries]
+    return [words_of(each) for each in messages if isinstance(each, UserMessage)]
+
+
+@pytest.mark.spec("N8")
+async def test_a_stranger_gets_one_code_and_talks_when_the_owner_has_approved_it(
+    tmp_path: Path,
+) -> None:
+    memory = chat()
+    async with open_house(tmp_path, Recording(), channels=[memory]) as house:
+        first = await memory.bring(direct("7", "let me in", 1, sender_name="Ana\n\x07"))
+        again = await memory.bring(direct("7", "please", 2))
+        await anyio.sleep(60)
+        (asked,) = (await call(house, "channels.pairing.list"))["requests"]
+        with pytest.raises(NotFound, match="nobody on memory has the code"):
+            await call(house, "channels.pairing.approve", channel="memory", code="AAAAAAAA")
+        approved = await call(
+            house, "channels.pairing.approve", channel="memory", code=asked["code"].lower()
+        )
+        await memory.bring(direct("7", "hello", 3))
+        await anyio.sleep(60)
+        told = list(memory.sent)
+        others = await memory.bring(direct("8", "me too", 4))
+        in_group = await memory.bring(said("g1", "7", "hello", 5, mentioned=True))
+        (paired,) = (await call(house, "channels.pairing.list"))["paired"]
+        await call(house, "channels.pairing.remove", channel="memory", sender="7")
+        after = await memory.bring(direct("7", "still there?", 6))
+        words = await words_in(house, "agent:main:main")
+
+    assert (first.what, again.what, others.what, after.what) == ("pairing",) * 4
+    assert in_group.what == "dropped"  # a code opens direct chats, no groups
+    assert re.fullmatch("[A-HJ-NP-Z2-9]{8}", asked["code"])
+    assert (asked["sender"], asked["senderName"]) == ("7", "Ana")
+    assert approved["request"]["sender"] == paired["sender"] == "7"
+    assert [to for to, _ in told] == ["7", "7"]
+    assert f"Pairing code: {asked['code']}" in told[0][1]
+    assert told[1] == ("7", "re: hello")
+    assert words == ["hello"]  # what was written before was not kept
+
+
+async def test_codes_end_after_an_hour_few_wait_at_once_and_history_gets_none(
+    tmp_path: Path,
+) -> None:
+    memory = chat()
+    async with open_house(tmp_path, Recording(), channels=[memory]) as house:
+        now = house.context.clock.now_ms()
+        old = await memory.bring(direct("1", "from long ago", 1, at_ms=now - 60_000))
+        found = [
+            await memory.bring(direct(str(each), "hi", each, at_ms=now)) for each in (2, 3, 4, 5)
+        ]
+        (first, *_) = (await call(house, "channels.pairing.list"))["requests"]
+        await anyio.sleep(3_601)
+        late = await call(house, "channels.pairing.list")
+        with pytest.raises(NotFound):
+            await call(house, "channels.pairing.approve", channel="memory", code=first["code"])
+        fresh = await memory.bring(direct("5", "hi", 6))
+        await anyio.sleep(10)
+
+    assert old.what == "dropped"
+    assert [each.what for each in found] == ["pairing", "pairing", "pairing", "dropped"]
+    assert late["requests"] == []
+    assert fresh.what == "pairing"
+    assert sorted(to for to, _ in memory.sent) == ["2", "3", "4", "5"]
+
+
+async def test_word_of_a_request_goes_to_the_owners_chat(tmp_path: Path) -> None:
+    memory = chat()
+    config = msgspec.convert(
+        {"commands": {"ownerAllowFrom": ["memory:1", "elsewhere:2", 3]}}, Config
+    )
+    async with open_house(tmp_path, Recording(), config=config, channels=[memory]):
+        await memory.bring(direct("7", "let me in", 1))
+        await anyio.sleep(60)
+
+    told = dict(memory.sent)
+    assert sorted(told) == ["1", "7"]
+    assert "crossclaw pairing approve memory" in told["1"]
+
+
+@pytest.mark.spec("N8")
+async def test_under_an_allow_list_strangers_hear_nothing_and_approvals_do_not_count(
+    tmp_path: Path,
+) -> None:
+    open_door = chat()
+    async with open_house(tmp_path, Recording(), channels=[open_door]) as house:
+        await open_door.bring(direct("7", "let me in", 1))
+        (asked,) = (await call(house, "channels.pairing.list"))["requests"]
+        await call(house, "channels.pairing.approve", channel="memory", code=asked["code"])
+        await anyio.sleep(60)
+    closed = chat(dmPolicy="allowlist", allowFrom=[8])
+    async with open_house(tmp_path, Recording(), channels=[closed]):
+        paired, stranger = (
+            await closed.bring(direct("7", "hi", 2)),
+            await closed.bring(direct("9", "hi", 3)),
+        )
+        named = await closed.bring(direct("8", "hi", 4))
+        await anyio.sleep(60)
+
+    assert (paired.what, stranger.what, named.what) == ("dropped", "dropped", "accepted")
+    assert closed.sent == [("8", "re: hi")]
+
+
+@pytest.mark.spec("N8")
+async def test_what_a_group_said_before_is_told_once_with_the_message_that_calls_the_agent(
+    tmp_path: Path,
+) -> None:
+    memory = chat(groupPolicy="open", historyLimit=2)
+    async with open_house(tmp_path, Recording(), channels=[memory]) as house:
+        kinds = [
+            (await memory.bring(said("g1", "7", f"talk {n}", n, sender_name="Ana"))).what
+            for n in (1, 2, 3)
+        ]
+        await memory.bring(said("g2", "8", "elsewhere", 4))
+        assert (
+            await house.ledger.find_session(SessionKey.parse("agent:main:memory:group:g1")) is None
+        )
+        await memory.bring(said("g1", "8", "what do you think?", 5, mentioned=True))
+        await anyio.sleep(60)
+        await memory.bring(
+            said("g1", "8", "and now?", 6, reply_to=ReplyTo(message_id="x", ours=True))
+        )
+        await anyio.sleep(60)
+        words = await words_in(house, "agent:main:memory:group:g1")
+
+    assert kinds == ["remembered"] * 3
+    assert words == ["Ana (7): talk 2\nAna (7): talk 3", "what do you think?", "and now?"]
+    assert [to for to, _ in memory.sent] == ["g1", "g1"]
+
+
+async def test_a_message_that_comes_again_is_answered_once_and_tells_what_was_before_once(
+    tmp_path: Path,
+) -> None:
+    memory = chat(groupPolicy="open")
+    async with open_house(tmp_path, Recording(), channels=[memory]) as house:
+        await memory.bring(said("g1", "7", "talk", 1))
+        first = await memory.bring(said("g1", "8", "hey", 2, mentioned=True))
+        await memory.bring(said("g1", "7", "more talk", 3))
+        second = await memory.bring(said("g1", "8", "hey", 2, mentioned=True))
+        await anyio.sleep(60)
+        kept = await house.ledger.list_heard("memory", "default", "g1", "", limit=9)
+        words = await words_in(house, "agent:main:memory:group:g1")
+
+    assert first.run_id == second.run_id
+    assert words == ["7: talk", "hey"]
+    assert [each.text for each in kept] == ["more talk"]
+
+
+async def test_groups_are_answered_always_where_the_config_or_the_owner_says_so(
+    tmp_path: Path,
+) -> None:
+    memory = chat(
+        groupPolicy="open",
+        groups={"*": {}, "g2": {"requireMention": False, "systemPrompt": "Be brief."}},
+    )
+    config = msgspec.convert({"commands": {"ownerAllowFrom": [1]}}, Config)
+    async with open_house(tmp_path, Recording(), config=config, channels=[memory]) as house:
+        found = [
+            (await memory.bring(said(group, "7", "hi", n))).what
+            for n, group in enumerate(("g1", "g2"))
+        ]
+        await memory.bring(said("g1", "1", "/activation always", 10))
+        await anyio.sleep(60)
+        found.append((await memory.bring(said("g1", "7", "hi again", 11))).what)
+        await memory.bring(said("g2", "1", "/activation mention", 12))
+        found.append((await memory.bring(said("g2", "7", "hi again", 13))).what)
+        await anyio.sleep(60)
+        session = await house.ledger.find_session(SessionKey.parse("agent:main:memory:group:g1"))
+
+    assert found == ["remembered", "accepted", "accepted", "remembered"]
+    assert session is not None
+    assert session.group_activation == "always"
+
+
+@pytest.mark.spec("N8")
+async def test_edits_and_reactions_pass_the_same_gate_and_are_notes(tmp_path: Path) -> None:
+    memory = chat(dmPolicy="allowlist", allowFrom=["7"])
+    async with open_house(tmp_path, Recording(), channels=[memory]) as house:
+        early = await memory.bring(direct("7", "👍", 1, reaction_to="0"))
+        await memory.bring(direct("7", "helo", 2))
+        await anyio.sleep(60)
+        edit = direct("7", "hello", 3, edit_of="2")
+        kinds = [(await memory.bring(edit)).what, (await memory.bring(edit)).what]
+        stranger = await memory.bring(direct("9", "👍", 4, reaction_to="2"))
+        await anyio.sleep(60)
+        words = await words_in(house, "agent:main:main")
+
+    assert (early.what, kinds, stranger.what) == ("dropped", ["noted", "noted"], "dropped")
+    assert words == ["helo", "[7 has changed an earlier message; it reads now:]\nhello"]
+    assert memory.sent == [("7", "re: helo")]
+
+
+class WithFiles(MemoryChannel):
+    fetched = 0
+
+    async def fetch(self, what: Attachment, limit: int) -> bytes:
+        self.fetched += 1
+        if what.id == "gone":
+            raise MediaRefused("the platform answered with status 404")
+        return PNG if what.id == "picture" else b"\x00\x01\x02\x03"
+
+
+@pytest.mark.spec("N8")
+async def test_files_are_fetched_for_those_who_may_talk_and_what_cannot_be_shown_is_said(
+    tmp_path: Path,
+) -> None:
+    memory = WithFiles(
+        settings=ChannelSettings(dm_policy="allowlist", allow_from=("7",), media_max_mb=1)
+    )
+    files = (
+        Attachment(kind="image", id="picture", mime="image/jpeg"),
+        Attachment(kind="image", id="gone"),
+        Attachment(kind="document", id="large", size=2**21, name="film]\n.zip"),
+        Attachment(kind="document", id="odd", name="odd.bin"),
+        Attachment(kind="audio", id="voice", voice=True),
+    )
+    async with open_house(tmp_path, Recording(), channels=[memory]) as house:
+        await memory.bring(direct("9", "look", 1, attachments=files))
+        assert memory.fetched == 0
+        await memory.bring(direct("7", "look", 2, attachments=files))
+        await anyio.sleep(60)
+        session = await house.ledger.find_session(SessionKey.main("main"))
+        assert session is not None
+        entries = await house.ledger.list_entries(session.session_id, limit=9)
+        message = entries[0].message
+
+    assert isinstance(message, UserMessage)
+    pictures = [block for block in message.content if isinstance(block, Image)]
+    text = "\n".join(block.text for block in message.content if isinstance(block, Text))
+    assert [each.source.media_type for each in pictures] == ["image/png"]
+    assert "could not be fetched: the platform answered with status 404" in text
+    assert "A file called film) .zip came along and could not be fetched: it has 2,097,152" in text
+    assert "odd.bin came along, which cannot be read" in text
+    assert "A voice note came along" in text
+
+
+async def test_two_bots_do_not_talk_for_ever(tmp_path: Path) -> None:
+    settings = ChannelSettings(
+        group_policy="open", allow_bots=True, groups={"g": GroupSettings(require_mention=False)}
+    )
+    memory = MemoryChannel(settings=settings)
+    async with open_house(tmp_path, Recording(0.1), channels=[memory]):
+        found = []
+        for n in range(60):
+            found.append(
+                (await memory.bring(said("g", "bot", f"m{n}", n, sender_is_bot=True))).what
+            )
+            await anyio.sleep(1)
+        await anyio.sleep(60)
+        later = await memory.bring(said("g", "bot", "again", 99, sender_is_bot=True))
+        own = await memory.bring(said("g", "7", "a person", 100))
+
+    assert found.count("accepted") == 20
+    assert found[20:] == ["dropped"] * 40
+    assert (later.what, own.what) == ("accepted", "accepted")

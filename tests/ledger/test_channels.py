@@ -1,0 +1,90 @@
+"""What chat channels keep: who asks to talk, who may, and what groups said before somebody called us."""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from crossclaw.domain.addresses import Address
+from crossclaw.ledger.channels import (
+    ChatPairingRequest,
+    DecidePairing,
+    ForgetHeard,
+    HeardMessage,
+    RememberHeard,
+    RemovePaired,
+    RequestPairing,
+)
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import NewDelivery
+from tests.ledger.making import ANA
+
+ASKED = ChatPairingRequest(
+    channel="telegram", account_id="default", sender="7", code="AAAA2222", sender_name="Ana", created_at=10, last_seen_at=10, expires_at=100,
+)  # fmt: skip
+LETTER = NewDelivery(
+    delivery_key="pairing:1", key=ANA, address=Address("telegram", "7"), text="code"
+)
+
+
+def ask(**changes: Any) -> RequestPairing:
+    return RequestPairing(request=replace(ASKED, **changes), pending_max=2, deliveries=(LETTER,))
+
+
+async def test_who_asks_again_keeps_the_code_and_gets_no_second_letter(ledger: Ledger) -> None:
+    assert await ledger.do(ask()) == ASKED
+    again = await ledger.do(ask(code="BBBB2222", last_seen_at=20, sender_name=None))
+    assert again == replace(ASKED, last_seen_at=20)
+    assert [each.delivery_key for each in await ledger.list_open_deliveries(limit=9)] == [
+        "pairing:1"
+    ]
+    assert await ledger.do(ask(sender="8", code="CCCC2222")) is not None
+    assert await ledger.do(ask(sender="9", code="DDDD2222")) is None  # two wait already
+    assert await ledger.do(ask(sender="9", code="DDDD2222", account_id="work")) is not None
+    assert len(await ledger.list_pairing_requests(at=99, limit=9)) == 3
+    assert await ledger.list_pairing_requests(at=100, limit=9) == []
+    assert await ledger.do(ask(sender="9", code="EEEE2222", last_seen_at=100, expires_at=200))
+
+
+async def test_an_approval_is_of_one_account_and_ends_with_the_code(ledger: Ledger) -> None:
+    await ledger.do(ask())
+    decide = DecidePairing(channel="telegram", code="AAAA2222", approve=True, at=50, by="owner")
+    assert await ledger.do(replace(decide, channel="discord")) is None
+    assert await ledger.do(replace(decide, account_id="work")) is None
+    assert await ledger.do(replace(decide, at=100)) is None
+    assert await ledger.do(decide) == ASKED
+    assert await ledger.do(decide) is None
+    assert await ledger.is_paired("telegram", "default", ["x", "7"])
+    assert not await ledger.is_paired("telegram", "work", ["7"])
+    (paired,) = await ledger.list_paired_senders(limit=9)
+    assert (paired.sender, paired.sender_name, paired.approved_by) == ("7", "Ana", "owner")
+    remove = RemovePaired(channel="telegram", account_id="default", sender="7")
+    assert await ledger.do(remove)
+    assert not await ledger.do(remove)
+    await ledger.do(ask(code="BBBB2222"))
+    assert await ledger.do(replace(decide, code="BBBB2222", approve=False))
+    assert not await ledger.is_paired("telegram", "default", ["7"])
+
+
+async def test_so_many_messages_of_a_group_are_kept_and_forgotten_by_name(ledger: Ledger) -> None:
+    heard = HeardMessage(
+        channel="telegram",
+        account_id="default",
+        chat="g",
+        message_id="1",
+        sender="7",
+        text="one",
+        at=1,
+    )
+    for number in (1, 2, 3, 3):
+        await ledger.do(RememberHeard(heard=replace(heard, message_id=str(number)), keep=2))
+    await ledger.do(RememberHeard(heard=replace(heard, thread_id="t"), keep=2))
+    found = await ledger.list_heard("telegram", "default", "g", "", limit=9)
+    assert [each.message_id for each in found] == ["2", "3"]
+    forget = ForgetHeard(
+        channel="telegram", account_id="default", chat="g", thread_id="", message_ids=("2",)
+    )
+    await ledger.do(forget)
+    assert [
+        each.message_id for each in await ledger.list_heard("telegram", "default", "g", "", limit=9)
+    ] == ["3"]
+    assert len(await ledger.list_heard("telegram", "default", "g", "t", limit=9)) == 1
