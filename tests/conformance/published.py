@@ -42,6 +42,7 @@ NOT_ASKED = {
     "channels.logout": "answers with what to do instead",
     "web.login.start": "answers with what to do instead",
     "web.login.wait": "answers with what to do instead",
+    "deliveries.delivered": "no chat channel is set up, so no delivery is uncertain",
     "deliveries.resend": "no chat channel is set up, so no delivery is uncertain",
     "exec.approval.get": NO_APPROVAL,
     "exec.approval.resolve": NO_APPROVAL,

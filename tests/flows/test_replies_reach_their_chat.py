@@ -9,6 +9,7 @@ import pytest
 from crossclaw.domain.errors import DeliveryError, DeliveryUncertain
 from crossclaw.ledger.operations import Delivery
 from crossclaw.testing import MemoryChannel, open_house
+from crossclaw.testing.time import NOON_MS, VirtualClock
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call
 from tests.flows.test_runs_keep_their_order import Recording
@@ -141,7 +142,10 @@ async def test_a_crash_while_sending_is_settled_by_what_the_platform_can_do(
     assert (found.state, chat.tries) == (state, tries)
 
 
-async def test_a_reply_for_a_channel_that_is_gone_is_marked_as_failed(folder: Path) -> None:
+@pytest.mark.spec("N9")
+async def test_a_reply_for_a_channel_that_is_not_set_up_waits_for_it_but_not_for_ever(
+    folder: Path,
+) -> None:
     chat = MemoryChannel("telegram")
     async with open_house(folder, Recording(1000), channels=[chat]) as house:
         run_id = await chat.say("ana", "hi")
@@ -149,11 +153,21 @@ async def test_a_reply_for_a_channel_that_is_gone_is_marked_as_failed(folder: Pa
 
     async with open_house(folder, Recording()) as house:
         await house.run_store.wait(run_id)
-        await anyio.sleep(30)
-        found = await house.ledger.find_delivery(f"reply:{run_id}")
+        await anyio.sleep(600)
+        waiting = await house.ledger.find_delivery(f"reply:{run_id}")
+        left = crashed_copy(folder)
+    next_week = VirtualClock(NOON_MS + 8 * 86_400_000)
+    async with open_house(folder, Recording(), clock=next_week) as house:
+        await anyio.sleep(10)
+        given_up = await house.ledger.find_delivery(f"reply:{run_id}")
 
-    assert found is not None
-    assert (found.state, found.error) == ("failed", "no channel 'telegram' is set up")
+    later = MemoryChannel("telegram")
+    async with open_house(left, Recording(), channels=[later]):
+        await anyio.sleep(10)
+    assert waiting is not None
+    assert (waiting.state, waiting.attempt, later.sent) == ("pending", 0, [("ana", "re: hi")])
+    assert given_up is not None
+    assert (given_up.state, given_up.error) == ("failed", "no channel 'telegram' is set up")
 
 
 @pytest.mark.spec("Y4")

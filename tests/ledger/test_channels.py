@@ -15,7 +15,14 @@ from crossclaw.ledger.channels import (
     RequestPairing,
 )
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.operations import NewDelivery
+from crossclaw.ledger.operations import NewDelivery, PutDelivery, SettleDelivery, TakeDelivery
+from crossclaw.ledger.pieces import (
+    DeliveryPiece,
+    MarkDelivered,
+    SettlePiece,
+    SplitDelivery,
+    TakePiece,
+)
 from tests.ledger.making import ANA
 
 ASKED = ChatPairingRequest(
@@ -88,3 +95,38 @@ async def test_so_many_messages_of_a_group_are_kept_and_forgotten_by_name(ledger
         each.message_id for each in await ledger.list_heard("telegram", "default", "g", "", limit=9)
     ] == ["3"]
     assert len(await ledger.list_heard("telegram", "default", "g", "t", limit=9)) == 1
+
+
+async def test_the_pieces_of_a_delivery_are_made_once_and_have_their_own_states(
+    ledger: Ledger,
+) -> None:
+    await ledger.do(PutDelivery(new=LETTER, at=1))
+    (row,) = await ledger.list_open_deliveries(limit=9)
+    number = row.delivery_id
+    pieces = tuple(
+        DeliveryPiece(delivery_id=number, number=n, of=2, text=f"t{n}", formatted=f"f{n}")
+        for n in (1, 2)
+    )
+    split = SplitDelivery(delivery_id=number, pieces=pieces)
+    assert await ledger.do(replace(split, pieces=pieces[:1])) == []
+    assert await ledger.do(split) == list(pieces)
+    other = replace(pieces[0], text="other")
+    assert await ledger.do(replace(split, pieces=(other,))) == list(pieces)
+    taken = await ledger.do(TakeDelivery(delivery_id=number, at=5))
+    assert taken is not None
+    assert (taken.delivery.created_at, taken.delivery.tried_at) == (1, 5)
+    for at in (5, 6):
+        await ledger.do(TakePiece(delivery_id=number, number=1, at=at))
+    assert [(p.state, p.tried_at) for p in await ledger.list_pieces(number)] == [
+        ("sending", 5),
+        ("pending", None),
+    ]
+    settle = SettlePiece(delivery_id=number, number=1, state="pending", unsent=True)
+    await ledger.do(settle)
+    assert (await ledger.list_pieces(number))[0].tried_at is None
+    await ledger.do(replace(settle, state="uncertain", unsent=False))
+    await ledger.do(SettleDelivery(delivery_id=number, state="uncertain", at=7))
+    assert await ledger.do(MarkDelivered(delivery_id=number, at=8))
+    assert [p.state for p in await ledger.list_pieces(number)] == ["delivered", "pending"]
+    (row,) = await ledger.list_open_deliveries(limit=9)
+    assert (row.state, row.tried_at) == ("pending", None)

@@ -27,6 +27,7 @@ from crossclaw.ledger import (
     jobs,
     media,
     operations,
+    pieces,
 )
 from crossclaw.ledger.contract import BOUNDED_BY, Ledger, Reads
 from crossclaw.ledger.opening import open_ledger
@@ -48,6 +49,7 @@ OPERATIONS = {
         channels,
         attention,
         forking,
+        pieces,
     )
     for each in vars(module).values()
     if isinstance(each, type) and issubclass(each, operations.Op) and each is not operations.Op

@@ -103,7 +103,7 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
             await tasks.start(house.lanes.serve, handler)
             await tasks.start(house.outbox.serve)
             tasks.start_soon(house.sweep.serve, _timers(outside, house), name="sweep")
-            wanted = resources.wanted_accounts if outside.keeps_time else list
+            wanted = resources.wanted_accounts if outside.keeps_time else None
             await tasks.start(house.channels.serve, wanted, outside.channels)
             if outside.keeps_time:
                 tasks.start_soon(house.retention.serve, name="retention")

@@ -40,6 +40,8 @@ class LiveAccounts(Collection[str]):
     def __init__(self) -> None:
         self._open: dict[Place, LiveAccount] = {}
         self._expected: set[Place] = set()
+        self.is_settled = False
+        """Whether all that the config names are expected."""
         self.on_broken: Callable[[Place, str], None] = _nobody
         """Called when what an account sends is refused until a person has done something."""
 
@@ -85,6 +87,10 @@ class LiveAccounts(Collection[str]):
         if default in of_channel:
             return default
         return of_channel[0] if len(of_channel) == 1 else None
+
+    def may_open(self, where: Address) -> bool:
+        """Whether its account is to be open, or it is not known yet."""
+        return not self.is_settled or self.place_of(where) in self._expected
 
     def list_open(self) -> list[LiveAccount]:
         return [self._open[place] for place in sorted(self._open)]

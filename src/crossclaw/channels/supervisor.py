@@ -126,21 +126,23 @@ class ChannelSupervisor:
 
     async def serve(
         self,
-        wanted: Wanted,
+        wanted: Wanted | None,
         given: Sequence[GivenChannel] = (),
         *,
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Until cancelled. Given accounts are waited for; those of the config keep no gateway from starting."""
+        """Until cancelled. Given accounts are waited for; those of the config keep no gateway from starting.
+        `wanted` None: they are left to another process."""
         async with anyio.create_task_group() as tasks:
             for each in given:
                 await self._start_given(tasks, each)
-            self._settle(tasks, wanted())
             task_status.started()
-            while True:
-                await self._look.wait()
+            while wanted is not None:
                 self._look = anyio.Event()
                 self._settle(tasks, wanted())
+                self._accounts.is_settled = True
+                self._wake()
+                await self._look.wait()
 
     # ── what there is ──────────────────────────────────────────────────────────────────────────
 

@@ -87,6 +87,15 @@ TREE: dict[str, Leaf | Group] = {
         },
         default="status",
     ),
+    "deliveries": Group(
+        "replies to chats that did not arrive, or nobody knows",
+        {
+            "list": Leaf("which there are", "deliveries"),
+            "resend": Leaf("send one again", "deliveries"),
+            "delivered": Leaf("one has arrived: you have seen it", "deliveries"),
+        },
+        default="list",
+    ),
     "pairing": Group(
         "people who ask to talk to an assistant on a chat platform",
         {

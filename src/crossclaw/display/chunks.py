@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from crossclaw.display.dialects import ChatDialect, as_items
+from crossclaw.display.dialects import PLAIN, ChatDialect, as_items
 from crossclaw.display.document import (
     Block,
     Code,
@@ -28,18 +28,27 @@ Fits = Callable[[Block], bool]
 
 def chunks(markdown: str, dialect: ChatDialect, chars_max: int | None = None) -> list[str]:
     """The messages in their order; none of them is empty."""
+    return [formatted for _plain, formatted in piece_pairs(markdown, dialect, chars_max)]
+
+
+def piece_pairs(
+    markdown: str, dialect: ChatDialect, chars_max: int | None = None, *, apart: bool = False
+) -> list[tuple[str, str]]:
+    """The same, each also in plain text. `apart`: every block is a message of its own."""
     room = max(chars_max or dialect.chars_max, CHARS_MIN)
-    made: list[str] = []
-    for text in _pieces(read(markdown), dialect, room):
-        joined = f"{made[-1]}{_GAP}{text}" if made else text
-        if made and dialect.length(joined) <= room:
-            made[-1] = joined
+    made: list[tuple[str, str]] = []
+    for plain, text in _pieces(read(markdown), dialect, room):
+        joined = f"{made[-1][1]}{_GAP}{text}" if made else text
+        if made and not apart and dialect.length(joined) <= room:
+            made[-1] = (f"{made[-1][0]}{_GAP}{plain}", joined)
         else:
-            made.append(text)
+            made.append((plain, text))
     return made
 
 
-def _pieces(blocks: tuple[Block, ...], dialect: ChatDialect, room: int) -> Iterator[str]:
+def _pieces(
+    blocks: tuple[Block, ...], dialect: ChatDialect, room: int
+) -> Iterator[tuple[str, str]]:
     def fits(block: Block) -> bool:
         return dialect.length(dialect.block(block)) <= room
 
@@ -47,7 +56,7 @@ def _pieces(blocks: tuple[Block, ...], dialect: ChatDialect, room: int) -> Itera
         for piece in _cut(block, fits):
             text = dialect.block(piece).strip("\n")
             if text.strip():
-                yield text
+                yield PLAIN.block(piece).strip("\n"), text
 
 
 def _cut(block: Block, fits: Fits) -> Iterator[Block]:

@@ -12,6 +12,7 @@ __all__ = [
     "media",
     "opening",
     "operations",
+    "pieces",
     "sqlite",
     "watching",
 ]

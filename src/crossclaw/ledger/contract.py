@@ -27,6 +27,7 @@ from crossclaw.ledger.agreed import HeldTool
 from crossclaw.ledger.channels import ChatPairingRequest, HeardMessage, PairedSender
 from crossclaw.ledger.media import MediaWords
 from crossclaw.ledger.operations import Dedupe, Delivery, Export, Op, R, Timer
+from crossclaw.ledger.pieces import DeliveryPiece
 from crossclaw.ledger.watching import Watching
 
 
@@ -193,6 +194,10 @@ class Reads(Protocol):
         """Pending and sending ones, in the order in which they were put."""
         ...
 
+    async def list_pieces(self, delivery_id: int) -> list[DeliveryPiece]:
+        """Of a delivery that is longer than one message, in their order."""
+        ...
+
     async def find_cursor(self, channel: str, account_id: str, name: str) -> str | None:
         """How far an account of a chat platform has read."""
         ...
@@ -302,6 +307,7 @@ BOUNDED_BY = {
     "list_waiting_approvals": "WAITING_MAX of ledger/approvals",
     "list_held_tools": "the tools of the configured MCP servers",
     "list_pinned": "the limit of pins",
+    "list_pieces": "the limit of pieces of a reply",
     "list_obligations": "children at work, sends under way and timers of one session",
     "list_tails": "the sessions asked for, `limit` entries of each",
     "list_accounts": "the sessions asked for",

@@ -173,8 +173,7 @@ class Inject(Op[list[Entry]], frozen=True):
     """Whether the session's chats are told, as words that came from no run."""
 
 
-# A pin is carried by every request for ever: what a small model can still bear.
-PINS_MAX = 20
+PINS_MAX = 20  # every request carries them for ever: what a small model can still bear
 PINNED_BYTES_MAX = 64 * 1024
 
 
@@ -355,11 +354,12 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     platform_id: str | None = None
     authority: Authority = Authority()
     updated_at: int = 0  # of one that is being sent: when this attempt began
+    created_at: int = 0  # when it was put
+    tried_at: int | None = None  # first handed to its channel, unless that surely failed
 
 
 class PutDelivery(Op[bool], frozen=True):
-    """True when it is new. Then, and only then, `mirror` enters the session's transcript. With
-    `if_there` nothing is put for a session that is gone: its send policy is gone with it."""
+    """True when it is new; only then `mirror` enters the transcript. `if_there`: nothing for a session that is gone."""
 
     new: NewDelivery
     at: int
@@ -394,6 +394,7 @@ class SettleDelivery(Op[None], frozen=True):
     platform_id: str | None = None
     tried: bool = True
     """False for one that was taken and never handed to its channel: that was no attempt."""
+    unsent: bool = False  # nothing of it has left
 
 
 # ── timers, exports, housekeeping ──────────────────────────────────────────────────────────────
@@ -408,8 +409,7 @@ class Timer(msgspec.Struct, frozen=True, kw_only=True):
     payload: dict[str, Any] = {}
 
 
-ASIDE = "aside"
-"""The kind of timers whose transcript's copy is to be set aside: its session was deleted."""
+ASIDE = "aside"  # timers whose transcript's copy is to be set aside: its session was deleted
 ASIDE_AFTER_MS = 3_000  # whoever deletes does it at once; this is for one that dies before
 
 

@@ -139,6 +139,14 @@ def _run_row(session: Session) -> AttentionRow:
     )
 
 
+def _delivery_actions(each: TroubledDelivery) -> tuple[AttentionAction, ...]:
+    params = {"id": each.delivery_id}
+    again = AttentionAction("Send again", "deliveries.resend", params)
+    if each.state != "uncertain":
+        return (again,)
+    return again, AttentionAction("It has arrived", "deliveries.delivered", params)
+
+
 def _delivery_row(each: TroubledDelivery) -> AttentionRow:
     state = delivery_state(each.state, each.error, each.attempt)
     uncertain = state.name == "uncertain"
@@ -154,7 +162,7 @@ def _delivery_row(each: TroubledDelivery) -> AttentionRow:
         else None,
         since=each.updated_at,
         run_id=each.run_id,
-        actions=(AttentionAction("Send again", "deliveries.resend", {"id": each.delivery_id}),),
+        actions=_delivery_actions(each),
     )
 
 

@@ -84,7 +84,7 @@ class SignalAccount(ChannelAccount):
             self._files[file.id] = inbound.address
         for known in (self._writers, self._files):
             while len(known) > WRITERS_MAX:
-                del known[next(iter(known))]  # type: ignore[attr-defined]
+                del known[next(iter(known))]
 
     async def probe(self) -> AccountFacts:
         version = await self._client.call("version", {})

@@ -187,7 +187,7 @@ def _file(file: SignalFile) -> Attachment:
     kind: AttachmentKind = "document"
     for word in ("image", "audio", "video"):
         if mime.startswith(f"{word}/"):
-            kind = word  # type: ignore[assignment]
+            kind = word
     return Attachment(
         kind=kind,
         id=file.id or "",

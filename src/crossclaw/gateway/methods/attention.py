@@ -16,6 +16,7 @@ from crossclaw.gateway.methods.chat import FROM_PAGE
 from crossclaw.gateway.methods.map import require_person
 from crossclaw.ledger.attention import Dismiss, Resend
 from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.pieces import MarkDelivered
 from crossclaw.sessions.arrivals import Arrival, RequestId, SessionNamed
 from crossclaw.sessions.attention import newest_first
 from crossclaw.sessions.intake import Intake
@@ -155,6 +156,20 @@ class AttentionMethods:
         require_person(self._resolver, caller)
         if not await self._ledger.do(Resend(delivery_id=params.id, at=self._clock.now_ms())):
             raise NotFound(f"no delivery {params.id} has failed or is uncertain")
+        self._wake_outbox()
+        return ResendResult(ok=True)
+
+    @method(
+        "deliveries.delivered",
+        "operator.write",
+        "change",
+        "Ours: a reply of which nobody knew whether it arrived has arrived; what of it was not tried yet goes out.",
+    )
+    async def delivered(self, caller: Caller, params: ResendParams) -> ResendResult:
+        require_person(self._resolver, caller)
+        op = MarkDelivered(delivery_id=params.id, at=self._clock.now_ms())
+        if not await self._ledger.do(op):
+            raise NotFound(f"no delivery {params.id} is uncertain")
         self._wake_outbox()
         return ResendResult(ok=True)
 

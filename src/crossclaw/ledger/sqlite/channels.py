@@ -18,6 +18,7 @@ from crossclaw.ledger.channels import (
 from crossclaw.ledger.database import Database
 from crossclaw.ledger.operations import PutDelivery
 from crossclaw.ledger.sqlite.outbox import put_delivery
+from crossclaw.ledger.sqlite.pieces import go_on
 from crossclaw.ledger.sqlite.writer import Transaction
 
 _REQUEST = "channel, account_id, sender, code, sender_name, created_at, last_seen_at, expires_at"
@@ -54,6 +55,8 @@ def learn_fate(transaction: Transaction, op: LearnFate) -> bool:
             "WHERE delivery_key = ? AND state = 'uncertain' RETURNING 1",
             (op.platform_id, op.at, op.delivery_key),
         )
+        if _learn_of_piece(transaction, op):
+            return True
     else:
         learnt = transaction.db.execute(
             "UPDATE outbox SET state = 'failed', error = ?, updated_at = ? "
@@ -61,6 +64,23 @@ def learn_fate(transaction: Transaction, op: LearnFate) -> bool:
             (op.error, op.at, op.delivery_key),
         )
     return learnt.fetchone() is not None
+
+
+def _learn_of_piece(transaction: Transaction, op: LearnFate) -> bool:
+    """A piece has arrived: what follows it goes out."""
+    whole, _, number = op.delivery_key.rpartition("#")
+    if not whole or not number.isdecimal():
+        return False
+    row = transaction.db.execute(
+        "UPDATE delivery_pieces SET state = 'delivered', platform_id = coalesce(?, platform_id) "
+        "WHERE number = ? AND state IN ('sending', 'uncertain') AND delivery_id = "
+        "(SELECT id FROM outbox WHERE delivery_key = ? AND state = 'uncertain') "
+        "RETURNING delivery_id",
+        (op.platform_id, int(number), whole),
+    ).fetchone()
+    if row is not None:
+        go_on(transaction, row[0], op.at)
+    return row is not None
 
 
 # ── who may talk ───────────────────────────────────────────────────────────────────────────────

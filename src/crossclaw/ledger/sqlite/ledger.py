@@ -40,6 +40,7 @@ from crossclaw.ledger.jobs import (
 )
 from crossclaw.ledger.media import DescribeMedia, DropMedia, KeepMedia
 from crossclaw.ledger.operations import Op
+from crossclaw.ledger.pieces import MarkDelivered, SettlePiece, SplitDelivery, TakePiece
 from crossclaw.ledger.sqlite import (
     agreed_tools,
     approvals,
@@ -55,6 +56,7 @@ from crossclaw.ledger.sqlite import (
     media,
     memory,
     outbox,
+    pieces,
     queue,
     recovering,
     runs,
@@ -135,6 +137,10 @@ HANDLERS: dict[type, Handle] = {
     ExpireApproval: approvals.expire_approval,
     PutGrants: approvals.put_grants,
     RevokeGrant: approvals.revoke_grant,
+    SplitDelivery: pieces.split_delivery,
+    TakePiece: pieces.take_piece,
+    SettlePiece: pieces.settle_piece,
+    MarkDelivered: pieces.mark_delivered,
     RequestPairing: channels.request_pairing,
     DecidePairing: channels.decide_pairing,
     RemovePaired: channels.remove_paired,

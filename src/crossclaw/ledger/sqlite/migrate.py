@@ -65,6 +65,7 @@ MIGRATIONS = (
     Migration(16, "outcomes"),
     Migration(17, "approvals"),
     Migration(18, "channel_access"),
+    Migration(19, "delivery_pieces"),
 )
 VERSION = MIGRATIONS[-1].number
 

@@ -45,8 +45,9 @@ def put_delivery(transaction: Transaction, op: PutDelivery) -> bool:
 
 def take_delivery(transaction: Transaction, op: TakeDelivery) -> Taken | None:
     row = transaction.db.execute(
-        "UPDATE outbox SET state = 'sending', attempt = attempt + 1, updated_at = ? "
-        f"WHERE id = ? AND state = 'pending' RETURNING {DELIVERY}",
+        "UPDATE outbox SET state = 'sending', attempt = attempt + 1, updated_at = ?1, "
+        "tried_at = coalesce(tried_at, ?1) "
+        f"WHERE id = ?2 AND state = 'pending' RETURNING {DELIVERY}",
         (op.at, op.delivery_id),
     ).fetchone()
     if row is None:
@@ -67,7 +68,8 @@ def settle_delivery(transaction: Transaction, op: SettleDelivery) -> None:
         "state = CASE WHEN state = 'uncertain' AND ?1 = 'pending' THEN 'failed' ELSE ?1 END, "
         "not_before = ?2, "
         "error = CASE WHEN state = 'uncertain' AND ?1 = 'pending' THEN error ELSE ?3 END, "
-        "platform_id = ?4, updated_at = ?5, attempt = attempt - ?8 "
+        "platform_id = ?4, updated_at = ?5, attempt = attempt - ?8, "
+        "tried_at = CASE WHEN ?9 = 1 THEN NULL ELSE tried_at END "
         "WHERE id = ?6 AND (state = 'sending' OR state = 'uncertain' AND error = ?7)",
         (
             op.state,
@@ -78,6 +80,7 @@ def settle_delivery(transaction: Transaction, op: SettleDelivery) -> None:
             op.delivery_id,
             WITHDRAWN,
             0 if op.tried else 1,
+            1 if op.unsent or not op.tried else 0,
         ),
     )
 

@@ -30,6 +30,7 @@ from crossclaw.ledger.sqlite import (
     media,
     memory,
     outbox,
+    pieces,
     reading,
     runs,
     sessions,
@@ -121,6 +122,7 @@ class ReadTable(ABC):
     list_spawns = here(spawns.list_spawns)
     find_delivery = here(outbox.find_delivery)
     list_open_deliveries = here(outbox.list_open_deliveries)
+    list_pieces = here(pieces.list_pieces)
     find_cursor = here(channels.find_cursor)
     is_paired = here(channels.is_paired)
     list_pairing_requests = here(channels.list_pairing_requests)

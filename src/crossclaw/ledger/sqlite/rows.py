@@ -199,7 +199,8 @@ def decode_entry(row: Row) -> Entry:
 
 DELIVERY = (
     "id, delivery_key, agent_id, key, channel, chat, account_id, thread_id, text, state, attempt, "
-    "not_before, run_id, error, platform_id, authority, named, updated_at"
+    "not_before, run_id, error, platform_id, authority, named, updated_at, "
+    "created_at, tried_at"
 )
 
 
@@ -218,6 +219,8 @@ def delivery_of(row: Row) -> Delivery:
         platform_id=row[14],
         authority=_authority.decode(row[15]),
         updated_at=row[17],
+        created_at=row[18],
+        tried_at=row[19],
     )
 
 

@@ -1,0 +1,53 @@
+"""Pieces of deliveries: a reply that is longer than one message of its platform. Each has its own state, so that
+what has arrived is never sent again."""
+
+import msgspec
+
+from crossclaw.ledger.operations import DeliveryState, Op
+
+
+class DeliveryPiece(msgspec.Struct, frozen=True, kw_only=True):
+    delivery_id: int
+    number: int
+    """From 1 on."""
+    of: int
+    text: str
+    formatted: str
+    state: DeliveryState = "pending"
+    tried_at: int | None = None
+    """When it was first handed to its channel, unless that has surely failed."""
+    platform_id: str | None = None
+
+
+class SplitDelivery(Op[list[DeliveryPiece]], frozen=True):
+    """The pieces of a delivery, as they were made when it was first tried; else these. One alone is none."""
+
+    delivery_id: int
+    pieces: tuple[DeliveryPiece, ...]
+
+
+class TakePiece(Op[None], frozen=True):
+    """From pending to sending, before the channel is called."""
+
+    delivery_id: int
+    number: int
+    at: int
+
+
+class SettlePiece(Op[None], frozen=True):
+    """What became of it."""
+
+    delivery_id: int
+    number: int
+    state: DeliveryState
+    platform_id: str | None = None
+    unsent: bool = False
+    """Nothing of it has left: it was not tried."""
+
+
+class MarkDelivered(Op[bool], frozen=True):
+    """A person knows that an uncertain delivery has arrived. What of it was not tried yet goes out. False: it is
+    not uncertain."""
+
+    delivery_id: int
+    at: int

@@ -1,0 +1,203 @@
+"""A reply that is longer than one message goes out in pieces: each arrives once, in order, whatever happens."""
+
+from itertools import pairwise
+from math import inf
+from pathlib import Path
+
+import anyio
+import pytest
+
+from crossclaw.app import House
+from crossclaw.channels.contract import Piece
+from crossclaw.channels.manifest import Rate, Traits
+from crossclaw.config.channels import ChannelSettings
+from crossclaw.domain.addresses import Address
+from crossclaw.domain.errors import DeliveryError, DeliveryUncertain
+from crossclaw.ledger.operations import Delivery
+from crossclaw.ledger.pieces import MarkDelivered
+from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
+from tests.flows.crashing import crashed_copy
+
+LONG = "\n\n".join(f"**Part {number}** " + "word " * 12 for number in (1, 2, 3))
+SHORT_MESSAGES = Traits(dialect="telegram", text_limit=100)
+
+
+def platform(**more: object) -> MemoryChannel:
+    return MemoryChannel(traits=SHORT_MESSAGES, **more)  # type: ignore[arg-type]
+
+
+def parts(chat: MemoryChannel) -> list[str]:
+    return [piece.text.split(" word")[0] for piece in chat.pieces]
+
+
+async def reply_of(house: House, run_id: str) -> Delivery:
+    found = await house.ledger.find_delivery(f"reply:{run_id}")
+    assert found is not None
+    return found
+
+
+@pytest.mark.spec("N9", "B2")
+async def test_a_retry_goes_on_with_the_piece_that_failed(tmp_path: Path) -> None:
+    chat = platform()
+    away = DeliveryError("away", retryable=True)
+    async with open_house(tmp_path, ScriptedProvider([LONG]), channels=[chat]) as house:
+        send = chat.send
+
+        async def second_fails_twice(piece: Piece) -> str | None:
+            if piece.number == 2 and chat.tries < 3:
+                chat.tries += 1
+                raise away
+            return await send(piece)
+
+        chat.send = second_fails_twice  # type: ignore[method-assign]
+        run_id = await chat.say("ana", "hi")
+        await anyio.sleep(60)
+        found = await reply_of(house, run_id)
+
+    assert parts(chat) == ["Part 1", "Part 2", "Part 3"]
+    assert [piece.formatted[:13] for piece in chat.pieces] == [
+        f"<b>Part {n}</b>" for n in (1, 2, 3)
+    ]
+    keys = [(piece.delivery_key, piece.number, piece.of) for piece in chat.pieces]
+    assert keys == [(f"reply:{run_id}#{n}", n, 3) for n in (1, 2, 3)]
+    assert found.state == "delivered"
+
+
+class Stuck(MemoryChannel):
+    """The second piece is on its way for ever."""
+
+    async def send(self, piece: Piece) -> str | None:
+        if piece.number == 2:
+            await anyio.sleep_forever()
+        return await super().send(piece)
+
+
+@pytest.mark.spec("B2")
+@pytest.mark.parametrize(
+    ("knows_key_s", "state", "seen"),
+    [(0.0, "uncertain", []), (inf, "delivered", ["Part 2", "Part 3"])],
+)
+async def test_a_crash_in_the_middle_repeats_nothing_that_arrived(
+    tmp_path: Path, knows_key_s: float, state: str, seen: list[str]
+) -> None:
+    folder = tmp_path / "house"
+    folder.mkdir()
+    stuck = Stuck(traits=SHORT_MESSAGES)
+    async with open_house(folder, ScriptedProvider([LONG]), channels=[stuck]):
+        run_id = await stuck.say("ana", "hi")
+        await anyio.sleep(10)
+        left = crashed_copy(folder)
+    assert parts(stuck) == ["Part 1"]
+
+    chat = platform(knows_key_s=knows_key_s)
+    async with open_house(left, ScriptedProvider([]), channels=[chat]) as house:
+        await anyio.sleep(60)
+        found = await reply_of(house, run_id)
+        assert (found.state, parts(chat)) == (state, seen)
+        if state == "uncertain":  # somebody looks, and it is there
+            assert await house.ledger.do(MarkDelivered(delivery_id=found.delivery_id, at=1))
+            assert not await house.ledger.do(MarkDelivered(delivery_id=found.delivery_id, at=1))
+            house.outbox.wake()
+            await anyio.sleep(10)
+            assert parts(chat) == ["Part 3"]
+            assert (await reply_of(house, run_id)).state == "delivered"
+
+
+async def test_the_platform_may_tell_later_that_a_piece_has_arrived(tmp_path: Path) -> None:
+    chat = platform()
+    async with open_house(tmp_path, ScriptedProvider([LONG]), channels=[chat]) as house:
+        chat.faults.append(DeliveryUncertain("cut off"))
+        run_id = await chat.say("ana", "hi")
+        await anyio.sleep(10)
+        before = await reply_of(house, run_id)
+        assert chat.host is not None
+        await chat.host.confirm_delivery(f"reply:{run_id}#1", "m1")
+        house.outbox.wake()
+        await anyio.sleep(10)
+        after = await reply_of(house, run_id)
+
+    assert (before.state, after.state, parts(chat)) == (
+        "uncertain",
+        "delivered",
+        ["Part 2", "Part 3"],
+    )
+
+
+@pytest.mark.spec("B2")
+async def test_a_key_is_used_again_as_long_as_the_first_attempt_is_remembered(
+    tmp_path: Path,
+) -> None:
+    chat = MemoryChannel(knows_key_s=20)
+    async with open_house(tmp_path, ScriptedProvider(["hello"]), channels=[chat]) as house:
+        chat.faults.extend([DeliveryUncertain("cut off")] * 8)
+        run_id = await chat.say("ana", "hi")
+        await anyio.sleep(600)
+        found = await reply_of(house, run_id)
+
+    assert (found.state, chat.tries) == (
+        "uncertain",
+        4,
+    )  # at 0, 2, 6 and 14 s; the next would be at 30 s
+
+
+@pytest.mark.spec("N9")
+async def test_an_account_is_silent_as_long_as_its_platform_asks_and_no_other_is(
+    tmp_path: Path,
+) -> None:
+    chat, other = MemoryChannel("memory"), MemoryChannel("other")
+    slow = DeliveryError("slow down", retryable=True, retry_after_s=100, stops_account=True)
+    async with open_house(
+        tmp_path, ScriptedProvider(["one", "two", "three"]), channels=[chat, other]
+    ):
+        chat.faults.append(slow)
+        await chat.say("ana", "hi")
+        await anyio.sleep(5)
+        await chat.say("ben", "hi", group="g")
+        await other.say("cat", "hi", group="g")
+        await anyio.sleep(60)
+        assert (chat.sent, len(other.sent), chat.tries) == ([], 1, 1)
+        await anyio.sleep(60)
+
+    assert len(chat.sent) == 2
+
+
+@pytest.mark.spec("N9")
+async def test_messages_go_no_faster_than_the_platform_takes_them(tmp_path: Path) -> None:
+    class Watched(MemoryChannel):
+        times: list[tuple[str, float]]
+
+        async def send(self, piece: Piece) -> str | None:
+            self.times.append((piece.address.to, anyio.current_time()))
+            return await super().send(piece)
+
+    chat = Watched(traits=Traits(rate=Rate(2, 1.0), chat_rate=Rate(1, 3.0)))
+    chat.times = []
+    async with open_house(tmp_path, ScriptedProvider(["x"] * 8), channels=[chat]):
+        for number in range(4):
+            for group in ("g1", "g2"):
+                await chat.say("ana", f"{number}", group=group, message_id=f"{group}{number}")
+                await anyio.sleep(2)
+        await anyio.sleep(60)
+
+    for group in ("g1", "g2"):
+        times = [at for to, at in chat.times if to == group]
+        assert all(later - earlier >= 2.99 for earlier, later in pairwise(times))
+    assert len(chat.sent) == 8
+
+
+async def test_what_the_config_says_about_length_holds_within_the_platforms_limit(
+    tmp_path: Path,
+) -> None:
+    settings = ChannelSettings(
+        dm_policy="open", allow_from=("*",), text_chunk_limit=5_000, chunk_mode="newline"
+    )
+    chat = platform(settings=settings)
+    short = "First.\n\nSecond."
+    async with open_house(tmp_path, ScriptedProvider([LONG, short]), channels=[chat]):
+        await chat.say("ana", "hi")
+        await anyio.sleep(10)
+        await chat.say("ana", "hi")
+        await anyio.sleep(10)
+
+    assert parts(chat) == ["Part 1", "Part 2", "Part 3", "First.", "Second."]
+    assert {piece.address for piece in chat.pieces} == {Address("memory", "ana")}
