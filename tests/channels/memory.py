@@ -20,7 +20,9 @@ class _Remembering(MemoryChannel):
     """Acts as a platform that keeps messages until they are acknowledged."""
 
     def __init__(self, driver: "MemoryDriver") -> None:
-        super().__init__(knows_key_s=driver.knows_key_s, traits=driver.traits)
+        super().__init__(
+            knows_key_s=driver.knows_key_s, traits=driver.traits, settings=driver.settings
+        )
         self._driver = driver
 
     async def serve(

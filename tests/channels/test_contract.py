@@ -1,5 +1,7 @@
 """Every channel passes the contract. Channels whose fakes need more than this file are beside theirs."""
 
+from math import inf
+
 import pytest
 
 from tests.channels.contract import ChannelContract
@@ -13,6 +15,12 @@ class TestMemory(ChannelContract):
     @pytest.fixture
     def driver(self) -> MemoryDriver:
         return MemoryDriver()
+
+
+class TestMemoryThatKnowsKeys(ChannelContract):
+    @pytest.fixture
+    def driver(self) -> MemoryDriver:
+        return MemoryDriver(knows_key_s=inf)
 
 
 @pytest.mark.spec("N2")

@@ -54,6 +54,9 @@ class DiscordDriver(SocketPlatform, ChannelDriver):
 
         return HandedOver(self, open_it)
 
+    def person_id(self, person: str) -> str:
+        return str(self._person(person).id)
+
     def _person(self, name: str) -> Person:
         if name not in self._people:
             self._people[name] = self.fake.world.person(name)

@@ -38,6 +38,9 @@ class IMessageDriver(ChannelDriver):
         self.fake.tells_own = False  # or nothing would stay uncertain
         self._channel: HandedOver | None = None
 
+    def person_id(self, person: str) -> str:
+        return PERSON.format(person)
+
     def transport(self) -> FakeTransport:
         return FakeTransport({"mac.local": self.fake})
 

@@ -49,6 +49,9 @@ class MatrixDriver(ChannelDriver):
         await self.fake.followed.wait()  # what was said before the first sync is not answered
         yield
 
+    def person_id(self, person: str) -> str:
+        return _id(person)
+
     def _room(self, person: str, group: str | None) -> str:
         name = group or person
         if name not in self._rooms:

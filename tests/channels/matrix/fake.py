@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 import msgspec
 
+from crossclaw.testing.time import NOON_MS
 from tests.channels.fake_http import AskedOfFake, FakeAnswer, FakeHttpService, json_of
 
 BOT, DEVICE, TOKEN = "@bot:fake.example", "BOTDEVICE", "syt_bot_token"
@@ -61,7 +62,7 @@ class FakeHomeserver(FakeHttpService):
             "sender": sender,
             "content": content,
             "event_id": event_id,
-            "origin_server_ts": 1_700_000_000_000 + len(self.stream),
+            "origin_server_ts": NOON_MS + len(self.stream),
             **more,
         }
         self.bring(room, event)

@@ -71,6 +71,9 @@ class SignalDriver(ChannelDriver):
         await self.fake.listening.wait()
         yield
 
+    def person_id(self, person: str) -> str:
+        return f"+49151000{person}"
+
     async def say(self, text: str, *, person: str = "1001", group: str | None = None) -> str:
         info = {"groupInfo": {"groupId": GROUP, "groupName": "Team", "type": "DELIVER"}}
         said = self.fake.say(

@@ -17,6 +17,7 @@ import anyio.abc
 import msgspec
 
 from crossclaw.channels.websocket import Dial
+from crossclaw.testing.time import NOON_MS
 from tests.channels.fake_socket import READ_BYTES, memory_pair
 
 ACCOUNT, OWN_UUID = "+4915100000001", "11111111-1111-4111-8111-111111111111"
@@ -48,7 +49,7 @@ class FakeSignalCli:
         self.effects_on_listening: list[Callable[[], None]] = []
         self.listening = anyio.Event()
         self._waiting: deque[dict[str, Any]] = deque()
-        self._times = itertools.count(1_700_000_000_000)
+        self._times = itertools.count(NOON_MS)
         self._news = anyio.Event()
 
     # ── people ─────────────────────────────────────────────────────────────────────────────────

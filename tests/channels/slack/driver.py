@@ -52,6 +52,9 @@ class SlackDriver(SocketPlatform, ChannelDriver):
 
         return HandedOver(self, open_it)
 
+    def person_id(self, person: str) -> str:
+        return self._user(person)
+
     def _user(self, person: str) -> str:
         user = f"U0{person:0>8}"
         self.fake.users[user] = person

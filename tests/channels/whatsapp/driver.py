@@ -37,6 +37,9 @@ class WhatsAppDriver(ChannelDriver):
         self._brought: dict[str, dict[str, Any]] = {}
         self._channel: HandedOver | None = None
 
+    def person_id(self, person: str) -> str:
+        return f"+1650555{person}"
+
     def transport(self) -> FakeTransport:
         return FakeTransport({GRAPH: self.fake, MEDIA_HOST: self.fake})
 
@@ -60,7 +63,7 @@ class WhatsAppDriver(ChannelDriver):
             return WebhookAnswer(status=503)
 
     async def say(self, text: str, *, person: str = "1001", group: str | None = None) -> str:
-        message_id = self.fake.say(f"+1650555{person}", text)
+        message_id = self.fake.say(self.person_id(person), text)
         self._brought[message_id] = self.fake.waiting[-1]
         return message_id
 

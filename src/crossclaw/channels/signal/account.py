@@ -9,6 +9,7 @@ import base64
 import binascii
 import logging
 from contextlib import aclosing
+from typing import Any
 
 import anyio
 import anyio.abc
@@ -82,7 +83,8 @@ class SignalAccount(ChannelAccount):
         self._writers[f"{inbound.address.to} {inbound.message_id}"] = inbound.sender
         for file in inbound.attachments:
             self._files[file.id] = inbound.address
-        for known in (self._writers, self._files):
+        kept: tuple[dict[Any, Any], ...] = (self._writers, self._files)
+        for known in kept:
             while len(known) > WRITERS_MAX:
                 del known[next(iter(known))]
 

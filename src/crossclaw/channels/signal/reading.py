@@ -185,7 +185,8 @@ def _has_id(file: SignalFile) -> bool:
 def _file(file: SignalFile) -> Attachment:
     mime = file.content_type or ""
     kind: AttachmentKind = "document"
-    for word in ("image", "audio", "video"):
+    words: tuple[AttachmentKind, ...] = ("image", "audio", "video")
+    for word in words:
         if mime.startswith(f"{word}/"):
             kind = word
     return Attachment(

@@ -51,6 +51,7 @@ messages. Telegram keeps updates for a day, so without an offset nothing old com
 API_URL = "https://api.telegram.org"
 TIMEOUT_S = 30.0
 EMPTY_S = 1.0
+SAVE_S = 2.0  # for the offset, when the gateway is closing
 FIRST_LOOK_BACK_MS = 5 * 60_000
 """What was written to a bot before its very first start is answered if it is no older than this."""
 TOKEN_CHARS_MAX = 1_000  # a token has some fifty
@@ -147,12 +148,30 @@ class TelegramAccount(ChannelAccount):
                 await anyio.sleep(
                     EMPTY_S
                 )  # whoever does not hold the question must not be asked for ever
+            cursor = await self._take_all(host, updates, cursor, not_before)
+
+    async def _take_all(
+        self,
+        host: ChannelHost,
+        updates: list[msgspec.Raw],
+        cursor: TelegramCursor | None,
+        not_before: int,
+    ) -> TelegramCursor | None:
+        """The offset is stored once for all of them, also when one could not be: it stands behind the last one that
+        was. What comes again because even that was cut off is known by its id."""
+        before = cursor
+        try:
             for raw in updates:
                 cursor = await self._take(host, raw, cursor, not_before)
+        finally:
+            if cursor is not None and cursor is not before:
+                with anyio.move_on_after(SAVE_S, shield=True):
+                    await host.save_cursor(self._cursor_name, msgspec.json.encode(cursor).decode())
+        return cursor
 
     async def _take(
         self, host: ChannelHost, raw: msgspec.Raw, cursor: TelegramCursor | None, not_before: int
-    ) -> TelegramCursor | None:
+    ) -> TelegramCursor:
         """The update is stored or decided against; then, and not before, the offset moves past it."""
         try:
             number = msgspec.json.decode(raw, type=UpdateNumber).update_id
@@ -163,9 +182,7 @@ class TelegramAccount(ChannelAccount):
         if cursor is not None and number < cursor.offset:
             log.warning("telegram numbers its updates anew, from %s", number)
         await self._receive(host, raw, not_before)
-        moved = TelegramCursor(number + 1, host.now_ms())
-        await host.save_cursor(self._cursor_name, msgspec.json.encode(moved).decode())
-        return moved
+        return TelegramCursor(number + 1, host.now_ms())
 
     async def _receive(
         self, host: ChannelHost, raw: msgspec.Raw | bytes, not_before: int = 0
