@@ -32,6 +32,8 @@ class Kind(NamedTuple):
     file: str
     lines: tuple[Line, ...] = ()
     left: tuple[str, ...] = ()
+    more: tuple[tuple[str, str], ...] = ()
+    """Further new files: template and file."""
 
 
 _DECLARED = 'ToolDeclaration(name="session_status"'
@@ -76,9 +78,15 @@ KINDS = {
          "make docs writes docs/protocol.md anew"),
     ),
     "channel": Kind(
-        r"[a-z]+", "pigeon", "channel.py.txt", SRC + "channels/{name}.py", (),
-        ("replace type_in and shown by the platform's client library (pyproject.toml, the extra `channels`)",
-         "say by knows_key_for_s how long the platform knows a delivery key", _TEST),
+        r"[a-z]+", "pigeon", "channel_account.py.txt", SRC + "channels/{name}/account.py", (),
+        ("put the platform's client in the place of {Class}Platform; docs/adding-a-channel.md says in which order",
+         "say by knows_key_for_s how long the platform knows a delivery key",
+         "tests/channels/{name}: a strict fake, a driver, and a class of ChannelContract; then make docs"),
+        (
+            ("channel_init.py.txt", SRC + "channels/{name}/__init__.py"),
+            ("channel_settings.py.txt", SRC + "channels/{name}/settings.py"),
+            ("channel_manifest.py.txt", SRC + "channels/{name}/manifest.py"),
+        ),
     ),
     "migration": Kind(
         r"[a-z]+(_[a-z]+)*", "letters", "migration.sql.txt", SRC + "ledger/sqlite/migrations/{number:04}_{name}.sql",
@@ -108,20 +116,25 @@ def main(words: list[str], root: Path = ROOT, say: Callable[[str], None] = print
     if not re.fullmatch(kind.name, name):
         return _stop(f"{name!r} is no name for a {words[0]}; one is {kind.example}")
     fields = _fields(name, root)
-    new = root / kind.file.format(**fields)
-    if new.exists():
-        return _stop(f"{new.relative_to(root)} is there already")
+    new = {
+        root / file.format(**fields): template
+        for template, file in ((kind.template, kind.file), *kind.more)
+    }
+    for file in new:
+        if file.exists():
+            return _stop(f"{file.relative_to(root)} is there already")
     for line in kind.lines:
         _inserted(root / line.file, line, fields)  # all of them can be, before the first is written
-    new.write_text(
-        _filled((root / "dev" / "templates" / kind.template).read_text("utf-8"), fields), "utf-8"
-    )
-    say(f"new      {new.relative_to(root)}")
+    for file, template in new.items():
+        file.parent.mkdir(exist_ok=True)
+        text = (root / "dev" / "templates" / template).read_text("utf-8")
+        file.write_text(_filled(text, fields), "utf-8")
+        say(f"new      {file.relative_to(root)}")
     for line in kind.lines:
         file = root / line.file
         file.write_text(_inserted(file, line, fields), "utf-8")
         say(f"changed  {line.file}")
-    _tidy([new, *(root / line.file for line in kind.lines)])
+    _tidy([*new, *(root / line.file for line in kind.lines)])
     for each in kind.left:
         say(f"to do    {each.format(**fields)}")
     return 0
@@ -144,6 +157,7 @@ def _fields(name: str, root: Path) -> dict[str, object]:
         "module": "_".join(words),
         "Class": "".join(word.capitalize() for word in words),
         "Title": " ".join(words).capitalize(),
+        "NAME": "_".join(words).upper(),
         "last": max(numbers),
         "number": max(numbers) + 1,
     }
@@ -151,7 +165,7 @@ def _fields(name: str, root: Path) -> dict[str, object]:
 
 def _filled(text: str, fields: dict[str, object]) -> str:
     """By name, and only ours: the templates have braces of their own."""
-    return re.sub(r"\{(name|module|Class|Title)\}", lambda found: str(fields[found[1]]), text)
+    return re.sub(r"\{(name|module|Class|Title|NAME)\}", lambda found: str(fields[found[1]]), text)
 
 
 def _inserted(file: Path, line: Line, fields: dict[str, object]) -> str:

@@ -1,0 +1,1 @@
+"""IRC for Crossclaw: a channel in a package of its own."""
