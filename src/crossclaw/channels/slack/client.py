@@ -105,7 +105,10 @@ class SlackClient:
 
     async def open_direct(self, user_id: str) -> str:
         """The channel of a direct chat: the same one at every call."""
-        answer = await self._send("conversations.open", {"users": user_id})
+        form = {"users": user_id}
+        answer = await self._api.send("POST", "conversations.open", headers=self._bot, form=form)
+        if error := error_in(answer):
+            raise delivery_error(error, answer)
         channel = answer_in(answer).get("channel")
         if not isinstance(channel, dict) or "id" not in channel:
             raise DeliveryError("Slack opened no direct chat")
