@@ -157,9 +157,11 @@ def test_the_state_of_openclaw_2026_9_comes_in_with_its_jobs_and_keys_and_twice_
     )
     assert first["jobs"] == ["morning", "hourly", "once"]
     assert first["keys"] == ["anthropic:work"]
+    assert first["allowed"] == ["telegram:default:111"]
+    assert [each for each in first["left"] if each.startswith("telegram:default:222 asked")]
     assert first["unreadable"] == 0
-    changed = [again[name] for name in ("messages", "notes", "jobs", "keys")]
-    assert changed == [0, 0, [], []]
+    changed = [again[name] for name in ("messages", "notes", "jobs", "keys", "allowed")]
+    assert changed == [0, 0, [], [], []]
     assert (again["jobsBefore"], again["keysBefore"]) == (3, 1)
     listed = person.types("cron", "list").stdout
     assert "morning" in listed

@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
-from crossclaw.config.openclaw_here import find_unimported, note_imported
+from crossclaw.cli.import_access import access_in_files, bring_access
+from crossclaw.config.openclaw_here import brought, find_unimported, note_brought, note_imported
 from crossclaw.config.profiles import find_profiles, keep_profiles
 from crossclaw.domain.jobs import At
+from crossclaw.ledger.channels import RemovePaired
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
+from crossclaw.ledger.sqlite.openclaw import ChatAccess
 from crossclaw.schedule.importing import ImportedJobs
 
 NOW = 1_794_800_000_000
@@ -55,6 +58,46 @@ async def test_a_job_comes_in_once_with_its_id_and_stays_as_it_is_here(tmp_path:
     assert kept["j1"].next_at > NOW
     assert isinstance(kept["j2"].spec.schedule, At)
     assert kept["j2"].next_at == NOW + 1_000
+    await ledger.close()
+
+
+async def test_who_was_paired_may_write_here_and_who_was_taken_off_since_does_not_come_back(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "credentials").mkdir()
+    for name, listed in {
+        "telegram": '["111", 222]',
+        "discord-work": '["333333333333333333"]',
+        "fax": '["1"]',
+    }.items():
+        file = tmp_path / "credentials" / f"{name}-allowFrom.json"
+        file.write_text(f'{{"version": 1, "allowFrom": {listed}}}')
+    (tmp_path / "credentials" / "slack-allowFrom.json").write_text("nonsense")
+    found = [*access_in_files(tmp_path), ChatAccess("telegram", "default", "444", "CODE1234")]
+    ledger = SqliteLedger(tmp_path / "crossclaw.sqlite")
+
+    dry = await bring_access(None, found, (), NOW)
+    first = await bring_access(ledger, found, (), NOW)
+    again = await bring_access(ledger, found, (), NOW)
+
+    assert dry.come == first.come
+    assert set(first.come) == {
+        "telegram:default:111",
+        "telegram:default:222",
+        "discord:work:333333333333333333",
+    }
+    assert [each.split()[0] for each in first.left] == ["fax:default:1", "telegram:default:444"]
+    assert (again.come, again.before) == ([], 3)
+    assert await ledger.is_paired("telegram", "default", ["111"])
+    assert not await ledger.is_paired("telegram", "default", ["444"])
+    assert await ledger.list_pairing_requests(at=NOW, limit=9) == []
+
+    await ledger.do(RemovePaired(channel="telegram", account_id="default", sender="111"))
+    note_brought(tmp_path, jobs=["j1"], allowed=first.come)
+    late = await bring_access(ledger, found, brought(tmp_path)["allowed"], NOW)
+    assert late.come == []
+    assert not await ledger.is_paired("telegram", "default", ["111"])
+    assert (await jobs().bring(None, [MORNING], brought(tmp_path)["jobs"])).before == 1
     await ledger.close()
 
 

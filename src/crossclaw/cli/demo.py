@@ -5,6 +5,7 @@ import logging
 import os
 import shutil
 import socket
+import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -87,8 +88,14 @@ def _demo(arguments: Arguments) -> int:
         + "\n"
         + _transcripts(folder)
     )
-    out("\n" + tr("Next, a gateway of your own: crossclaw run"))
+    out("\n" + tr("Next, a gateway of your own: {command}").format(command=_how_to_run()))
     return code
+
+
+def _how_to_run() -> str:
+    """In a clone the command is not on everybody's path yet; `make` finds it."""
+    in_clone = (Path(sys.prefix).parent / "Makefile").exists() and not shutil.which("crossclaw")
+    return "make run" if in_clone else "crossclaw run"
 
 
 def _remove_earlier(temporary: Path) -> None:

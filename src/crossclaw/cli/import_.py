@@ -158,6 +158,10 @@ def _tell_rest(rest: RestReport, arguments: Arguments) -> None:
         out(
             f"{count_of(len(rest.keys), 'key')} of model services {verb} to credentials/{names}{before}"
         )
+    if rest.allowed or rest.allowed_before:
+        before = f", {rest.allowed_before} were here before" if rest.allowed_before else ""
+        people = "person who was" if len(rest.allowed) == 1 else "people who were"
+        out(f"{len(rest.allowed)} {people} paired {verb} in{before}; crossclaw pairing lists them")
     _list("Jobs that are switched off here:", rest.jobs_off)
     _list("Left there:", rest.left)
     if rest.jobs and not arguments.dry_run:

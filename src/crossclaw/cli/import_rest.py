@@ -1,13 +1,15 @@
 """`import`, what is not a session: cron jobs, keys of model services, who was let in from chats; and what is left, by name."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from crossclaw.cli.import_access import AccessReport, access_in_files, bring_access
 from crossclaw.cli.place import StateLocation
+from crossclaw.config.openclaw_here import brought, note_brought
 from crossclaw.config.profiles import BYTES_MAX, KeptProfiles, keep_profiles
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import CrossclawError, Invalid
@@ -43,6 +45,9 @@ class RestReport(msgspec.Struct, kw_only=True, rename="camel"):
     keys: list[str] = []
     """Names of profiles, never the keys."""
     keys_before: int = 0
+    allowed: list[str] = []
+    """Who was paired there, as `channel:account:sender`."""
+    allowed_before: int = 0
     left: list[str] = []
 
 
@@ -59,24 +64,38 @@ class Rest:
         self._report = report
 
     async def bring(self, ledger: Ledger | None) -> RestReport:
-        jobs = await self._jobs(ledger)
+        state_dir = self._place.paths.state_dir
+        known = brought(state_dir)
+        jobs = await self._jobs(ledger, known["jobs"])
         keys = self._keys(dry_run=ledger is None)
-        left = [*jobs.left, *keys.left, *(text for text in self._left())]
+        allowed = await self._allowed(ledger, known["allowed"])
+        if ledger is not None:
+            note_brought(state_dir, jobs=jobs.ids, allowed=allowed.come)
         return RestReport(
             jobs=jobs.come,
             jobs_before=jobs.before,
             jobs_off=jobs.off,
             keys=keys.kept,
             keys_before=keys.before,
-            left=left,
+            allowed=allowed.come,
+            allowed_before=allowed.before,
+            left=[*jobs.left, *keys.left, *allowed.left, *self._left()],
         )
 
-    async def _jobs(self, ledger: Ledger | None) -> JobsReport:
+    async def _allowed(self, ledger: Ledger | None, known: Collection[str]) -> AccessReport:
+        try:
+            found = [*self._shared(SharedStore.chat_access), *access_in_files(self._folder)]
+            return await bring_access(ledger, found, known, SystemClock().now_ms())
+        except (CrossclawError, OSError) as error:
+            self._report.problem(f"{self._folder}: who was paired: {error}")
+            return AccessReport([], 0, [])
+
+    async def _jobs(self, ledger: Ledger | None, known: Collection[str]) -> JobsReport:
         agents, environ = self._place.config.agents, self._place.environ
         zone = user_zone(agents.defaults.user_timezone, local_zone(environ))
         now_ms = SystemClock().now_ms()
         found = ImportedJobs(agents.ids(), agents.default_id, zone, now_ms)
-        return await found.bring(ledger, [*self._rows(), *self._in_file()])
+        return await found.bring(ledger, [*self._rows(), *self._in_file()], known)
 
     def _rows(self) -> list[Any]:
         return [msgspec.json.decode(raw) for raw, _state in self._shared(SharedStore.jobs)]

@@ -3,6 +3,7 @@
 import shlex
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from crossclaw.cli.checks import greets_as_gateway, models
@@ -23,6 +24,7 @@ from crossclaw.config.file import ConfigFile
 from crossclaw.config.openclaw_here import find_unimported
 from crossclaw.config.token import gateway_token
 from crossclaw.display.languages import tr
+from crossclaw.domain.errors import ConfigInvalid
 
 _STARTER = """// Crossclaw's settings. Comments are allowed, and `crossclaw config set` keeps them.
 // `crossclaw config get` shows everything with its defaults.
@@ -38,7 +40,7 @@ _STARTER = """// Crossclaw's settings. Comments are allowed, and `crossclaw conf
 
 
 def _run(arguments: Arguments) -> int:
-    place = prepare(find_place(environment(arguments)))
+    place = prepare(_found(environment(arguments)))
     running = served_port(place)
     if running and greets_as_gateway(running):
         token = gateway_token(place.config, place.paths, place.environ)
@@ -48,6 +50,13 @@ def _run(arguments: Arguments) -> int:
         return _as_wanted(arguments.port, running)
     place = find_place(place.environ, to_serve=True)
     return _serve(arguments, place, named_port(place) if arguments.port is None else arguments.port)
+
+
+def _found(environ: Mapping[str, str]) -> StateLocation:
+    try:
+        return find_place(environ)
+    except ConfigInvalid:
+        return find_place(environ, to_serve=True)  # raises, and names all that is missing at once
 
 
 def _as_wanted(port: int | None, running: int) -> int:
@@ -114,27 +123,38 @@ def greeting(place: StateLocation, url: str, token: str) -> str:
             *(f"  {name:<{wide}}  {value}" for name, value in rows),
             "",
             *_without_key(place),
-            *_to_import(place),
             tr("Try, in another terminal:"),
             *_activation(),
             *_elsewhere(place),
-            *_to_try(model, agents.find("librarian") is not None),
+            *_to_try(place, model),
             "",
             tr("Ctrl-C stops it."),
         ]
     )
 
 
-def _to_try(model: str, has_librarian: bool) -> list[str]:
+def _to_try(place: StateLocation, model: str) -> list[str]:
     """Commands in an order that works, each with what it is for."""
-    is_scripted = model.startswith("rehearsal/")
-    asked = talk_line(is_scripted=is_scripted)
-    rows = [("crossclaw onboard", tr("a model that thinks"))] if is_scripted else []
+    agents, is_scripted = place.config.agents, model.startswith("rehearsal/")
+    others = [each for each in agents.ids() if each != agents.default_id]
+    rows: list[tuple[str, str]] = []
+    if find_unimported(
+        place.paths.state_dir
+    ):  # whoever starts where OpenClaw was looks for that first
+        rows.append(
+            (
+                "crossclaw import --dry-run",
+                tr("sessions or jobs of OpenClaw are here: what would come"),
+            )
+        )
+        rows.append(("crossclaw stop && crossclaw import", tr("bring them in, then start again")))
+    rows += [("crossclaw onboard", tr("a model that thinks"))] if is_scripted else []
     rows += [(f'crossclaw message send "{tr("Hello, agent")}"', ""), ("crossclaw chat", "")]
-    if not has_librarian:
+    if not others:
         rows.append(
             ("crossclaw agents add librarian", tr("a second agent, which the first can ask"))
         )
+    asked = talk_line(is_scripted=is_scripted, agent=others[0] if others else "librarian")
     rows += [(asked, tr("one agent asks the other")), ("crossclaw doctor", "")]
     wide = max(len(command) for command, about in rows if about)
     return [
@@ -176,18 +196,6 @@ def _without_key(place: StateLocation) -> list[str]:
     """What would otherwise be met with the first message."""
     faults = [found for found in models(place) if found.grade == "error"]
     return [f"! {found.subject}: {found.text}. {found.todo or ''}\n" for found in faults]
-
-
-def _to_import(place: StateLocation) -> list[str]:
-    """Whoever starts where OpenClaw was looks for the conversations first."""
-    if not find_unimported(place.paths.state_dir):
-        return []
-    return [
-        tr(
-            "Sessions or jobs of OpenClaw are here and not imported yet. To bring them in, stop this gateway and type:"
-        ),
-        *("  crossclaw import --dry-run", "  crossclaw import\n"),
-    ]
 
 
 def link(url: str, token: str) -> str:

@@ -52,7 +52,7 @@ def _glance(
         ("sessions", sessions.get("count")),
         ("store", _disk(status.get("disk"))),
         ("channels", ", ".join(status.get("channelSummary") or []) or None),
-        ("OpenClaw", _unimported(status.get("unimported"))),
+        *([("OpenClaw", left)] if (left := _unimported(status.get("unimported"))) else []),
     ]
 
 

@@ -26,20 +26,35 @@ def find_stores(folder: Path) -> list[str]:
 def find_unimported(state_dir: Path) -> list[str]:
     """Stores in the gateway's own folder that nobody has imported yet."""
     found = find_stores(state_dir)
-    known = _imported(state_dir) if found else frozenset()
+    known = _marks(state_dir).get("stores", ()) if found else ()
     return [store for store in found if store not in known]
 
 
 def note_imported(state_dir: Path, stores: Iterable[str]) -> None:
     """So that nobody is told of them again."""
-    known = sorted({*_imported(state_dir), *stores})
-    write_file(state_dir / _MARK, msgspec.json.encode({"stores": known}).decode() + "\n")
+    _add(state_dir, "stores", stores)
 
 
-def _imported(state_dir: Path) -> frozenset[str]:
+def brought(state_dir: Path) -> dict[str, frozenset[str]]:
+    """Ids of jobs and people that came in by an import: what is removed here afterwards does not come back by another."""
+    return {name: frozenset(_marks(state_dir).get(name, ())) for name in ("jobs", "allowed")}
+
+
+def note_brought(state_dir: Path, *, jobs: Iterable[str], allowed: Iterable[str]) -> None:
+    _add(state_dir, "jobs", jobs)
+    _add(state_dir, "allowed", allowed)
+
+
+def _add(state_dir: Path, name: str, found: Iterable[str]) -> None:
+    marks = _marks(state_dir)
+    if more := sorted({*found} - {*marks.get(name, ())}):
+        marks[name] = [*marks.get(name, ()), *more]
+        write_file(state_dir / _MARK, msgspec.json.encode(marks).decode() + "\n")
+
+
+def _marks(state_dir: Path) -> dict[str, list[str]]:
     try:
         with (state_dir / _MARK).open("rb") as file:
-            read = msgspec.json.decode(file.read(_BYTES_MAX), type=dict[str, list[str]])
+            return msgspec.json.decode(file.read(_BYTES_MAX), type=dict[str, list[str]])
     except (OSError, msgspec.MsgspecError):
-        return frozenset()
-    return frozenset(read.get("stores", ()))
+        return {}

@@ -31,6 +31,8 @@ class JobsReport(NamedTuple):
     """Those of them that came in switched off though they were on, with the reason."""
     left: list[str]
     """What cannot be a job here, with the reason."""
+    ids: list[str]
+    """Of those that came."""
 
 
 class ImportedJobs:
@@ -42,17 +44,19 @@ class ImportedJobs:
         self._local = local
         self._now_ms = now_ms
 
-    async def bring(self, ledger: Ledger | None, raws: Iterable[Any]) -> JobsReport:
-        """Without a ledger nothing is stored."""
+    async def bring(
+        self, ledger: Ledger | None, raws: Iterable[Any], known: Collection[str] = ()
+    ) -> JobsReport:
+        """Without a ledger nothing is stored. One of the `known` came in before and may have been removed here since."""
         there = {job.job_id for job in await ledger.list_jobs()} if ledger else set()
-        report = JobsReport([], 0, [], [])
+        report = JobsReport([], 0, [], [], [])
         for raw in raws:
             try:
                 job = self._job(raw)
             except (Invalid, msgspec.ValidationError, ValueError, OverflowError) as error:
                 report.left.append(f"the job {_name_of(raw)}: {error}")
                 continue
-            if job.job_id in there:
+            if job.job_id in there or job.job_id in known:
                 report = report._replace(before=report.before + 1)
                 continue
             if len(there) >= JOBS_MAX:
@@ -62,6 +66,7 @@ class ImportedJobs:
             if ledger is not None:
                 await ledger.do(PutJob(job=job))
             report.come.append(job.spec.name)
+            report.ids.append(job.job_id)
             if job.off_because:
                 report.off.append(f"{job.spec.name}: {job.off_because}")
         return report
