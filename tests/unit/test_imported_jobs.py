@@ -11,8 +11,8 @@ from crossclaw.config.openclaw_here import brought, find_unimported, note_brough
 from crossclaw.config.profiles import find_profiles, keep_profiles
 from crossclaw.domain.jobs import At
 from crossclaw.ledger.channels import RemovePaired
+from crossclaw.ledger.openclaw import ChatAccess
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
-from crossclaw.ledger.sqlite.openclaw import ChatAccess
 from crossclaw.schedule.importing import ImportedJobs
 
 NOW = 1_794_800_000_000

@@ -10,7 +10,7 @@ from crossclaw.channels.registry import find_manifest
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.ledger.channels import ChatPairingRequest, DecidePairing, RequestPairing
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.sqlite.openclaw import ChatAccess
+from crossclaw.ledger.openclaw import ChatAccess
 from crossclaw.sandbox.files import read_file
 
 FILES = "credentials/*-allowFrom.json"  # of 2026.2: <channel>-allowFrom.json, <channel>-<account>-allowFrom.json

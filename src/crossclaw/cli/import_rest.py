@@ -14,7 +14,7 @@ from crossclaw.config.profiles import BYTES_MAX, KeptProfiles, keep_profiles
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import CrossclawError, Invalid
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.sqlite.openclaw import SHARED_STORE, AgentStore, SharedStore
+from crossclaw.ledger.openclaw import SHARED_STORE, AgentStore, SharedStore
 from crossclaw.sandbox.files import read_file
 from crossclaw.schedule.importing import ImportedJobs, JobsReport
 from crossclaw.schedule.zones import local_zone, user_zone

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from crossclaw.ledger.sqlite.openclaw import AgentStore
+from crossclaw.ledger.openclaw import AgentStore
 from crossclaw.sandbox.contract import Beneath
 from crossclaw.sandbox.files import open_file
 from crossclaw.transcripts.foreign import LineRead, read_row, read_transcript

@@ -18,7 +18,7 @@ from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.counts import count_of
 from crossclaw.domain.errors import CrossclawError, Invalid, InvalidKey
 from crossclaw.ledger.imports import ImportedSession
-from crossclaw.ledger.sqlite.openclaw import (
+from crossclaw.ledger.openclaw import (
     ARCHIVE_BYTES_MAX,
     AgentStore,
     StoredWindow,

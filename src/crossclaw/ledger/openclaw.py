@@ -33,6 +33,20 @@ _SESSION = (
 )
 
 
+_SIZE = {  # with a column for what is compressed, and without
+    True: "SELECT coalesce(sum(octet_length(coalesce(event_json, event_zstd))), 0) FROM transcript_events "
+    "WHERE session_id = ? AND seq >= ? AND seq < ?",
+    False: "SELECT coalesce(sum(octet_length(event_json)), 0) FROM transcript_events "
+    "WHERE session_id = ? AND seq >= ? AND seq < ?",
+}
+_EVENTS = {
+    True: "SELECT seq, event_json, event_zstd FROM transcript_events "
+    "WHERE session_id = ? AND seq >= ? AND seq < ? ORDER BY seq LIMIT ?",
+    False: "SELECT seq, event_json, NULL FROM transcript_events "
+    "WHERE session_id = ? AND seq >= ? AND seq < ? ORDER BY seq LIMIT ?",
+}
+
+
 class StoredWindow(NamedTuple):
     """One transcript of a session: the one that it stands for, or an earlier one."""
 
@@ -110,7 +124,7 @@ class AgentStore(_Foreign):
                 "once with it, or run openclaw doctor there, which brings it up to date"
             )
         names = {row[1] for row in self.rows("PRAGMA table_info(transcript_events)")}
-        self._packed = "event_zstd" if "event_zstd" in names else "NULL"
+        self._is_packed = "event_zstd" in names
 
     def windows(self) -> list[StoredWindow]:
         return [
@@ -135,8 +149,7 @@ class AgentStore(_Foreign):
         if archive is not None:
             return archive.size
         (size,) = self.rows(
-            f"SELECT coalesce(sum(octet_length(coalesce(event_json, {self._packed}))), 0) FROM transcript_events "
-            "WHERE session_id = ? AND seq >= ? AND seq < ?",
+            _SIZE[self._is_packed],
             (session_id, first, end if end is not None else 2**62),
         )[0]
         return int(size)
@@ -145,19 +158,18 @@ class AgentStore(_Foreign):
         if self._archive(session_id) is not None:
             yield from self._from_archive(session_id)
             return
-        last, left = first - 1, self._left(session_id)
+        begin, left = first, self._left(session_id)
         while True:
             rows = self.rows(
-                f"SELECT seq, event_json, {self._packed} FROM transcript_events "
-                "WHERE session_id = ? AND seq > ? AND seq < ? ORDER BY seq LIMIT ?",
-                (session_id, last, end if end is not None else 2**62, ROWS_AT_ONCE),
+                _EVENTS[self._is_packed],
+                (session_id, begin, end if end is not None else 2**62, ROWS_AT_ONCE),
             )
             for seq, text, packed in rows:
                 line = text.encode() if text is not None else _unpacked(packed, EVENT_BYTES_MAX)
                 yield StoredEvent(seq, line, seq in left)
             if len(rows) < ROWS_AT_ONCE:
                 return
-            last = rows[-1][0]
+            begin = rows[-1][0] + 1
 
     def _left(self, session_id: str) -> frozenset[int]:
         """Rows beside the path that the conversation took, where OpenClaw's list of it is up to date."""
