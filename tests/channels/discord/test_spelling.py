@@ -4,7 +4,7 @@ import pytest
 
 from crossclaw.channels.discord.manifest import MANIFEST, normalize_sender, read_target
 from crossclaw.channels.discord.settings import DiscordSettings, GuildSettings
-from crossclaw.config.channels import DirectSettings, GroupSettings
+from crossclaw.config.channels import DirectSettings, GroupPolicy, GroupSettings
 
 pytestmark = pytest.mark.spec("N3", "N8")
 
@@ -70,12 +70,23 @@ def test_a_server_that_is_not_listed_is_refused_and_threads_are_as_their_channel
     assert (thread.senders, thread.mention) == ((2,), True)
 
 
-def test_group_chats_are_off_until_they_are_switched_on() -> None:
-    assert DiscordSettings().group(ID) is None
+def listens(settings: DiscordSettings, chat: str) -> bool:
+    found = settings.group(chat)
+    return found is not None and found.listened_to
+
+
+def test_group_chats_are_off_until_they_are_switched_on_also_where_everybody_may_talk_in_groups() -> (
+    None
+):
+    policies: tuple[GroupPolicy | None, ...] = (None, "open")
+    for policy in policies:
+        silent = DiscordSettings(group_policy=policy).group(ID)
+        assert silent is not None
+        assert not silent.listened_to
     some = DiscordSettings(dm=DirectSettings(group_enabled=True, group_channels=(ID,)))
-    assert some.group(ID) is not None
-    assert some.group(OTHER) is None
-    assert DiscordSettings(dm=DirectSettings(group_enabled=True)).group(OTHER) is not None
+    assert listens(some, ID)
+    assert not listens(some, OTHER)
+    assert listens(DiscordSettings(dm=DirectSettings(group_enabled=True)), OTHER)
 
 
 def test_discords_limits_are_those_of_its_dialect() -> None:

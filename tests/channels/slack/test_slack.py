@@ -390,9 +390,19 @@ def test_targets_and_senders_are_ids_and_never_names() -> None:
     assert normalize_sender("ana") is None
 
 
-def test_channels_are_listed_by_id_and_group_chats_are_switched_on() -> None:
+def test_channels_are_listed_by_id_and_group_chats_are_off_until_they_are_switched_on() -> None:
     listed = SlackSettings(channels={"C1": GroupSettings(require_mention=False)})
+    assert listed.group("C1", None, TEAM) is not None
+    assert listed.group("C2", None, TEAM) is None
+    assert SlackSettings().group("C2", None, TEAM) is None
+    chat = read(channel_type="mpim")
+    assert isinstance(chat, Inbound)
+    assert (chat.chat_type, chat.guild_id) == ("group", None)
+    for settings in (SlackSettings(), SlackSettings(group_policy="open"), listed):
+        silent = settings.group("G1")
+        assert silent is not None
+        assert not silent.listened_to
+    switched_on = SlackSettings(dm=DirectSettings(group_enabled=True)).group("G1")
+    assert switched_on is not None
+    assert switched_on.listened_to
     assert listed.group("C1") is not None
-    assert listed.group("C2") is None
-    assert SlackSettings().group("G1") is None
-    assert SlackSettings(dm=DirectSettings(group_enabled=True)).group("G1") is not None

@@ -64,11 +64,11 @@ class DiscordSettings(ChannelSettings, frozen=True):
             return None
         return _over(found or GroupSettings(), guild)
 
-    def _group_chat(self, chat_id: str) -> GroupSettings | None:
-        if not self.dm.group_enabled:
-            return None
+    def _group_chat(self, chat_id: str) -> GroupSettings:
+        """Switched off where it is not meant, whatever `groupPolicy` says: anybody can put a bot into one."""
         listed = {str(each) for each in self.dm.group_channels}
-        return GroupSettings() if not listed or {chat_id, "*"} & listed else None
+        named = not listed or bool({chat_id, "*"} & listed)
+        return GroupSettings(enabled=self.dm.group_enabled and named)
 
 
 def _over(channel: GroupSettings, guild: GuildSettings) -> GroupSettings:

@@ -71,7 +71,7 @@ def _read_words(
         at_ms=written_at_ms(said.ts),
         chat_type=chat_type,
         chat_id=None if chat_type == "direct" else event.channel,
-        guild_id=team_id,
+        guild_id=None if chat_type == "group" else team_id,
         attachments=attachments,
         reply_to=_reply(said, me),
         mentioned=None if chat_type == "direct" else f"<@{me.user_id}" in said.text,
@@ -105,7 +105,7 @@ def _read_deletion(
         message_id=f"{ts}:deleted",
         chat_type=chat_type,
         chat_id=None if chat_type == "direct" else event.channel,
-        guild_id=team_id,
+        guild_id=None if chat_type == "group" else team_id,
         mentioned=None if chat_type == "direct" else False,
         deletion_of=ts,
     )

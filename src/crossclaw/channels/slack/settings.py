@@ -48,13 +48,12 @@ class SlackSettings(ChannelSettings, frozen=True):
     def group(
         self, chat_id: str, parent_id: str | None = None, guild_id: str | None = None
     ) -> GroupSettings | None:
-        """By id. What is not listed is refused where anything is; a group chat (mpim) must be switched on by
-        `dm.groupEnabled` or be listed."""
-        for wanted in (chat_id, "*"):
-            if wanted in self.channels:
-                return self.channels[wanted]
-        if self.dm.group_enabled:
-            listed = {str(each) for each in self.dm.group_channels}
-            if chat_id in listed or (not listed and not self.channels):
-                return GroupSettings()
-        return None
+        """By id. A channel that is not listed is refused where any is. A group chat, which has no team, is switched off
+        until it is listed or `dm.groupEnabled` is set, whatever `groupPolicy` says."""
+        if chat_id in self.channels:
+            return self.channels[chat_id]
+        if guild_id is not None:
+            return self.channels.get("*")
+        listed = {str(each) for each in self.dm.group_channels}
+        named = not listed or bool({chat_id, "*"} & listed)
+        return GroupSettings(enabled=self.dm.group_enabled and named)
