@@ -7,11 +7,12 @@ import anyio
 import pytest
 
 from crossclaw.app import House
-from crossclaw.domain.errors import DeliveryUncertain, Invalid, NotFound
+from crossclaw.domain.errors import ChannelDown, DeliveryUncertain, Invalid, NotFound
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import MemoryChannel, open_house
+from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call, say, two_agents
+from tests.flows.test_approvals import ASKING, Stamp, asks, config_of
 
 pytestmark = pytest.mark.spec("B7")
 
@@ -66,6 +67,42 @@ async def test_what_is_dismissed_stays_away_over_a_restart_and_comes_back_as_som
 
     assert dismissed == []
     assert "two" in anew["why"]
+
+
+async def test_a_call_that_needs_a_yes_is_there_and_is_answered_from_there(tmp_path: Path) -> None:
+    stamp = Stamp()
+    model = ScriptedProvider([[asks()], "done"])
+    async with open_house(tmp_path, model, config=config_of(ASKING), tools=[stamp]) as house:
+        await call(house, "chat.send", sessionKey="main", message="go", idempotencyKey="r1")
+        await anyio.sleep(1)
+        (row,) = await rows(house, "approval")
+        (session,) = (await call(house, "sessions.table", key="agent:main:main"))["rows"]
+        await do(house, row["actions"][0])
+        await house.run_store.wait("r1", timeout_s=60)
+        after = await rows(house)
+
+    assert row["key"] == "agent:main:main"
+    assert row["actions"][0]["label"] == "Allow once"
+    assert session["standing"]["name"] == "needs approval"
+    assert stamp.stamped == ["a"]
+    assert after == []
+
+
+class Unplugged(MemoryChannel):
+    """A platform that cannot be reached."""
+
+    async def serve(self, *given: Any, **named: Any) -> None:
+        raise ChannelDown("no route to the platform")
+
+
+async def test_a_channel_that_is_down_is_there_with_its_reason(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider(), channels=[Unplugged()]) as house:
+        await anyio.sleep(1)
+        (row,) = await rows(house, "channel")
+
+    assert row["what"] == "is not connected"
+    assert "no route to the platform" in row["why"]
+    assert row["actions"][0]["method"] == "channels.start"
 
 
 class Doubtful(MemoryChannel):

@@ -1,6 +1,7 @@
 """All sources of what needs attention, in one list: to add one is a line here."""
 
 from crossclaw.app.parts import Resources, RunServices, SessionServices
+from crossclaw.channels.supervisor import AccountStatus
 from crossclaw.domain.attention import AttentionAction, AttentionRow, AttentionSource
 from crossclaw.domain.credentials import Credential
 from crossclaw.gateway.methods.about import About
@@ -54,7 +55,32 @@ def attention_sources(
             for table, count in resources.ledger.unreadable().items()
         ]
 
-    return [*LedgerAttention(resources.ledger, resources.clock).sources(), devices, models, store]
+    async def channels() -> list[AttentionRow]:
+        accounts = session_services.channels.list_status()
+        return [_channel_row(each) for each in accounts if _is_down(each)]
+
+    own = [devices, models, store, channels]
+    return [*LedgerAttention(resources.ledger, resources.clock).sources(), *own]
+
+
+def _is_down(account: AccountStatus) -> bool:
+    """One that is being tried again is still down."""
+    tried = account.state == "starting" and account.error is not None
+    return tried or account.state in ("waiting", "broken")
+
+
+def _channel_row(account: AccountStatus) -> AttentionRow:
+    which = {"channel": account.channel, "accountId": account.account_id}
+    named = f" ({account.account_id})" if account.account_id != "default" else ""
+    return AttentionRow(
+        id=f"channel:{account.channel}:{account.account_id}:{(account.error or account.state)[:200]}",
+        kind="channel",
+        subject=f"{account.title}{named}",
+        what="cannot be used as it is set up" if account.state == "broken" else "is not connected",
+        why=account.error,
+        since=account.since_ms,
+        actions=(AttentionAction("Connect now", "channels.start", which),),
+    )
 
 
 def _device_row(request: Credential) -> AttentionRow:

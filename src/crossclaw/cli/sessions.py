@@ -102,7 +102,7 @@ def _show_table(answer: dict[str, Any], *, filtered: bool) -> None:
     cells = [
         (
             row["key"],
-            row["kind"],
+            "child" if row.get("spawnedBy") else row["kind"],
             row.get("label") or row.get("displayName") or "",
             _state(row),
             _short(row["tokens"]),

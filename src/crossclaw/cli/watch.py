@@ -15,11 +15,14 @@ from crossclaw.cli.grammar import (
 )
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import cleaned, dimmed, json_text, note, out, out_json_text
+from crossclaw.cli.tables import terminal_columns
 from crossclaw.client.peer import MISSED, READ, Event, GatewayPeer
 from crossclaw.display.conversation import message_text, progress_line
 from crossclaw.domain.exchanges import is_silent
 
-ROUTE_CHARS = 40
+ROUTE_CHARS, ROUTE_CHARS_MIN = 40, 16
+WORDS_CHARS_MIN = 20  # on a very narrow terminal the line wraps
+_BESIDE_CHARS = 24  # the clock, the verb and the gaps
 WORDS_CHARS_MAX = 100  # one line on a wide terminal
 RUNS_REMEMBERED = 10_000  # between their beginning and their end; as many names of sessions
 _MORE = """  crossclaw watch                  everything
@@ -50,7 +53,12 @@ class WatchLine(NamedTuple):
         route, what, words = (
             " ".join(each.split()) for each in (self.route, self.what, self.words)
         )
-        return f"{dimmed(_clock(at))}  {route:<{ROUTE_CHARS}}  {what:<10}  {words}".rstrip()
+        columns = terminal_columns()
+        wide = min(ROUTE_CHARS, max(ROUTE_CHARS_MIN, columns // 3))
+        route = route if len(route) <= wide else route[: wide - 1] + "…"
+        left = max(WORDS_CHARS_MIN, columns - wide - _BESIDE_CHARS)
+        words = words if len(words) <= left else words[: left - 1] + "…"
+        return f"{dimmed(_clock(at))}  {route:<{wide}}  {what:<10}  {words}".rstrip()
 
     def as_json(self) -> dict[str, Any]:
         fields = self._asdict()

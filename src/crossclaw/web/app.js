@@ -76,7 +76,7 @@ addEventListener("hashchange", () => {
 wire.on("line", ({ state, text }) => {
   $("line").dataset.state = state;
   $("line").title = text;
-  $("line").lastElementChild.textContent = text;
+  $("line").lastElementChild.textContent = state === "off" ? "offline" : text; // its row below says it in full
   // Where there is no room for the words beside the mark, a lost line has a row of its own until it is back.
   if (state !== "wait") $("lost").hidden = state === "on";
   $("lost").textContent = text;

@@ -25,6 +25,10 @@ import { keepingFocus } from "./controls.js";
 import { house, showWords } from "./house.js";
 import { Lost, wire } from "./wire.js";
 
+const EXPLAINED = {
+  round: "After a reply, requester and target speak in turn until one says REPLY_SKIP.",
+  announce: "When all is said, the session is asked what its own chat should hear; ANNOUNCE_SKIP is silence.",
+};
 const SILENT = new Set(["REPLY_SKIP", "ANNOUNCE_SKIP"]);
 const ANNOUNCED = { "no address": "not posted: the session has no chat", failed: "the announce failed" };
 
@@ -226,7 +230,7 @@ function stepElement(step, index, lanes, open, began) {
       h(
         "summary",
         { "aria-label": `${step.kind}, ${laneName(step.from)} to ${laneName(step.to)}: ${oneLine(step.text, 100)}` },
-        h("span", { cls: "kind" }, step.kind, h("small", null, facts)),
+        h("span", { cls: "kind", title: EXPLAINED[step.kind.split(" ")[0]] }, step.kind, h("small", null, facts)),
         h("i", { cls: "arrow", "aria-hidden": "true" }),
         h(
           "span",

@@ -36,7 +36,7 @@ export class Jobs {
         "span",
         { cls: "grow" },
         job.name || job.id,
-        h("small", null, `${scheduleOf(job.schedule)}${next ? ` · next ${dayOf(next)}, ${timeOf(next)}` : ""}`),
+        h("small", null, `${scheduleOf(job.schedule)}${next ? ` · next ${inZone(next, job.schedule?.tz)}` : ""}`),
         h("small", null, makerOf(job)),
         log,
       ),
@@ -157,6 +157,18 @@ export class Jobs {
     } catch (error) {
       complain(error);
     }
+  }
+}
+
+/** A job's times are those of its own zone, which is named where it is not this browser's. */
+function inZone(at, zone) {
+  const here = new Intl.DateTimeFormat().resolvedOptions().timeZone;
+  if (!zone || zone === here) return `${dayOf(at)}, ${timeOf(at)}`;
+  const there = { weekday: "long", day: "numeric", month: "long", hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: zone };
+  try {
+    return `${new Intl.DateTimeFormat(undefined, /** @type {any} */ (there)).format(at)} in ${zone}`;
+  } catch {
+    return `${dayOf(at)}, ${timeOf(at)}`; // a zone that this browser does not know
   }
 }
 

@@ -394,7 +394,7 @@ class Trace extends Part {
       (span.tokensIn || span.tokensOut) && ["Tokens", `${count(span.tokensIn || 0)} in, ${count(span.tokensOut || 0)} out`],
       span.below && ["Below it", `${plural(span.below, "span")}, ${count(span.tokensBelow || 0)} tokens${span.costBelow ? `, ${cost(span.costBelow)}` : ""}`],
       span.critical && ["Critical path", "had this been faster, so had the whole"],
-      WORDS_OF[span.kind] && ["What it is", WORDS_OF[span.kind]],
+      explained(span) && ["What it is", explained(span)],
     ].filter(Boolean);
     fill(
       this.more,
@@ -406,7 +406,13 @@ class Trace extends Part {
   }
 }
 
+const explained = (span) => WORDS_OF[span.kind === "run" ? span.name.split(" ")[0] : span.kind];
+
 const WORDS_OF = {
+  round: "after a reply, requester and target speak in turn until one says REPLY_SKIP",
+  announce: "when all is said, the session is asked what its own chat should hear; ANNOUNCE_SKIP is silence",
+  send: "another session asked this one",
+  spawn: "a task that another session gave to a sub-agent",
   wait: "the requester waits here for the reply",
   report: "what a child tells its parent when it is done",
   delivery: "words on their way to a chat",
