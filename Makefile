@@ -117,10 +117,11 @@ package: setup ## build the wheel, install it by pip, pipx and uv into clean pla
 matrix: ## a sample of the tests (ARGS=tests: all) on every Python from 3.11 on that is here
 	$(PYTHON) dev/matrix.py $(ARGS)
 
-crash: setup ## N random kill -9 under load, then the control build that must fail
+crash: $(VENV)/channels ## N random kill -9 under load, then the control build that must fail
 	$(BIN)/python -m tests.crash --kills $(N) $(ARGS)
 	$(BIN)/python -m tests.crash.ticks --kills $(N)
 	$(BIN)/python -m tests.crash.modes --kills $(N)
+	$(BIN)/python -m tests.crash.channels --kills $(N)
 
 ##@ With real models and real clients
 

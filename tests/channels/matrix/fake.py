@@ -55,6 +55,10 @@ class FakeHomeserver(FakeHttpService):
             room, sender, "m.room.message", {"msgtype": "m.text", "body": text, **content}
         )
 
+    def invite(self, room: str, sender: str) -> None:
+        self.invited[room] = sender
+        self._news.set()
+
     def happen(self, room: str, sender: str, kind: str, content: Any, **more: Any) -> str:
         event_id = f"$event{next(self._numbers)}"
         event = {

@@ -143,6 +143,7 @@ class Place:
 
     @asynccontextmanager
     async def served(self, **more: Any) -> AsyncGenerator[MatrixAccount]:
+        self.host.facts = None
         account = open_account(self.settings(**more), self.host)
         self.host.account = account
         try:
@@ -164,7 +165,8 @@ class Place:
             await account.serve(self.host, task_status=task_status)
         except CrossclawError as error:
             self.host.end(error)
-            task_status.started()
+            if self.host.facts is None:
+                task_status.started()
 
 
 def piece(to: str, text: str, key: str, **more: Any) -> Piece:

@@ -145,7 +145,8 @@ async def test_mentions_replies_threads_edits_and_notices_are_told_apart(place: 
     ann, bot, room = place.ann, place.bot, place.direct()
     async with place.served() as account:
         ours = await account.send(piece(room, "a question", "k1"))
-        ann.say(room, "bot: yes", **{"m.mentions": {"user_ids": [bot.user_id]}})
+        name = bot.user_id[1:].partition(":")[0]
+        ann.say(room, f"{name}: yes", **{"m.mentions": {"user_ids": [bot.user_id]}})
         link = f'<mx-reply><a href="https://matrix.to/#/{bot.user_id}">b</a></mx-reply>no'
         ann.say(room, "no", formatted_body=link)
         reply = ann.say(
@@ -326,7 +327,7 @@ async def test_an_encrypted_room_is_never_answered_in_clear_and_this_is_said(pla
     assert place.ann.heard_from(room, place.bot.user_id) == []
 
 
-async def test_a_place_that_the_homeserver_forgot_begins_anew_and_is_told(place: Place) -> None:
+async def test_a_place_that_the_homeserver_forgot_begins_anew_and_says_so(place: Place) -> None:
     room, host = place.direct(), place.host
     async with place.served():
         pass

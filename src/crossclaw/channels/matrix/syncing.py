@@ -22,6 +22,7 @@ from crossclaw.channels.matrix.reading import MatrixSelf, Said, SkippedEvent, re
 from crossclaw.channels.matrix.rooms import MatrixRoom, RoomBook
 from crossclaw.channels.matrix.settings import MatrixSettings
 from crossclaw.domain.addresses import Address, Attachment, Inbound, ReplyTo
+from crossclaw.domain.errors import first_of
 
 if TYPE_CHECKING:
     from crossclaw.channels.matrix.encryption import KeyVault
@@ -65,10 +66,13 @@ class SyncReader:
         await self._try_waiting()
         for room_id in answer.rooms.leave:
             self._rooms.forget(room_id)
-        async with anyio.create_task_group() as tasks:
-            for room_id, synced in answer.rooms.join.items():
-                if since is not None:
-                    tasks.start_soon(self._take_room, room_id, synced, since)
+        try:
+            async with anyio.create_task_group() as tasks:
+                for room_id, synced in answer.rooms.join.items():
+                    if since is not None:
+                        tasks.start_soon(self._take_room, room_id, synced, since)
+        except ExceptionGroup as several:
+            raise first_of(several) from several
         for room_id, invited in answer.rooms.invite.items():
             await self._consider(room_id, invited)
 

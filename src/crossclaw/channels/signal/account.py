@@ -83,10 +83,8 @@ class SignalAccount(ChannelAccount):
         self._writers[f"{inbound.address.to} {inbound.message_id}"] = inbound.sender
         for file in inbound.attachments:
             self._files[file.id] = inbound.address
-        kept: tuple[dict[Any, Any], ...] = (self._writers, self._files)
-        for known in kept:
-            while len(known) > WRITERS_MAX:
-                del known[next(iter(known))]
+        _forget_oldest(self._writers)
+        _forget_oldest(self._files)
 
     async def probe(self) -> AccountFacts:
         version = await self._client.call("version", {})
@@ -196,6 +194,11 @@ class SignalAccount(ChannelAccount):
             return {"username": [rest]}
         person = _written(target.to)
         return {"recipient": person if one else [person]}
+
+
+def _forget_oldest(known: dict[str, Any]) -> None:
+    while len(known) > WRITERS_MAX:
+        del known[next(iter(known))]
 
 
 def _written(person: str) -> str:

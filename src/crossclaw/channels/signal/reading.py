@@ -11,6 +11,9 @@ PLACEHOLDER = "\ufffc"  # stands in the text where somebody is mentioned
 CHARS_MAX = 100_000
 
 
+_KINDS: dict[str, AttachmentKind] = {"image": "image", "audio": "audio", "video": "video"}
+
+
 class SignalMention(msgspec.Struct, frozen=True):
     start: int = 0
     length: int = 1
@@ -184,11 +187,7 @@ def _has_id(file: SignalFile) -> bool:
 
 def _file(file: SignalFile) -> Attachment:
     mime = file.content_type or ""
-    kind: AttachmentKind = "document"
-    words: tuple[AttachmentKind, ...] = ("image", "audio", "video")
-    for word in words:
-        if mime.startswith(f"{word}/"):
-            kind = word
+    kind = _KINDS.get(mime.partition("/")[0], "document")
     return Attachment(
         kind=kind,
         id=file.id or "",
