@@ -33,6 +33,7 @@ EVENTS = {
     "device.pair.resolved": "DevicePairResolvedEvent",
 }
 NO_APPROVAL = "no command waits for a yes here"
+WOULD_OPEN_ANEW = "a changed config opens the gateway anew under the others"
 NOT_ASKED = {
     "send": "no chat channel is set up",
     "channels.pairing.approve": "no chat channel is set up, so nobody asks",
@@ -48,6 +49,11 @@ NOT_ASKED = {
     "exec.approval.resolve": NO_APPROVAL,
     "exec.approval.waitDecision": NO_APPROVAL,
     "approvals.revoke": NO_APPROVAL,
+    "agents.create": WOULD_OPEN_ANEW,
+    "agents.update": WOULD_OPEN_ANEW,
+    "agents.delete": WOULD_OPEN_ANEW,
+    "agents.files.set": "files.get shows the same shape",
+    "models.key.set": "no model service is set up",
     "gateway.stop": "the others are still being listened to",
     "mcp.agree": "no MCP server is set up whose tools could have changed",
 }

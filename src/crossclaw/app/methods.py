@@ -1,8 +1,10 @@
 """The services behind the door, whose marked handlers are its methods; each from what it asks."""
 
 from collections.abc import Callable
+from functools import partial
 
 from crossclaw.app import settings
+from crossclaw.app.model_settings import provider_with_key
 from crossclaw.app.parts import Resources, RunServices, Schedule, SessionServices
 from crossclaw.disk.growth import StoreGrowth
 from crossclaw.disk.threads import Disk
@@ -10,6 +12,7 @@ from crossclaw.domain.authority import Maker
 from crossclaw.domain.keys import SessionKey
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.methods.about import About
+from crossclaw.gateway.methods.agents import AgentMethods
 from crossclaw.gateway.methods.agreeing import Agreeing
 from crossclaw.gateway.methods.approvals import ApprovalMethods
 from crossclaw.gateway.methods.channel_pairing import ChannelPairingMethods
@@ -24,6 +27,7 @@ from crossclaw.gateway.methods.guests import GuestMethods
 from crossclaw.gateway.methods.leaving import LeavingMethods
 from crossclaw.gateway.methods.map import Map
 from crossclaw.gateway.methods.memory import MemoryMethods as MemoryMethods
+from crossclaw.gateway.methods.model_service import ModelTrials
 from crossclaw.gateway.methods.nodes import Nodes
 from crossclaw.gateway.methods.prompting import Prompting
 from crossclaw.gateway.methods.runs import Runs as AgentRuns
@@ -150,11 +154,20 @@ def of_the_rest(
 ) -> list[object]:
     """Settings, jobs, hooks, nodes and devices."""
     config, clock, clients = resources.config, resources.clock, resources.outside.clients
+    outside = resources.outside
+    written = Settings(resources.loaded, outside.environ, clock, outside.take_rules)
     nodes = Nodes(
         resources.context, run_services.resolver, session_services.intake, schedule.notices, clients
     )
     return [
-        Settings(resources.loaded, resources.outside.environ, clock, resources.outside.take_rules),
+        written,
+        AgentMethods(config, written, resources.paths.workspace, outside.environ),
+        ModelTrials(
+            resources.providers,
+            partial(provider_with_key, config, resources.outside.environ),
+            resources.paths,
+            clock,
+        ),
         Renderer(),
         ChannelMethods(session_services.channels, clock),
         ChannelPairingMethods(session_services.channel_pairing),

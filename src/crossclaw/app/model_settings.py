@@ -16,6 +16,7 @@ from crossclaw.domain.secret import Secret
 from crossclaw.providers.options import ModelOptions, WireOptions
 from crossclaw.providers.prices import Prices
 from crossclaw.providers.registry import Providers, ProviderSettings
+from crossclaw.providers.retry import RetryLimits
 
 
 def make_providers(config: Config, paths: Paths | None, outside: Outside) -> Providers:
@@ -36,6 +37,19 @@ def make_providers(config: Config, paths: Paths | None, outside: Outside) -> Pro
         prices=Prices(config.models),
         listed=config.listed if isinstance(config, CurrentConfig) else None,
         is_told=config.has_own_window,
+    )
+
+
+def provider_with_key(
+    config: Config, environ: Mapping[str, str], name: str, key: Secret
+) -> Providers:
+    """One provider as the config has it, with this key and no other, asked once."""
+    entry = config.models.providers.get(name, ProviderEntry())
+    settings = msgspec.structs.replace(
+        _settings(name, entry, [], config), api_key=key.reveal(), more_keys=()
+    )
+    return Providers(
+        {name: settings}, config.environment(environ), patience=RetryLimits(attempts_max=1)
     )
 
 

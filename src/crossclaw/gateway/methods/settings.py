@@ -137,6 +137,19 @@ class Settings:
             done = await self._in_force({"restart": edited.restart})
             return msgspec.structs.replace(edited, restart=done["restart"])
 
+    async def change(self, work: Callable[[ConfigFile], object]) -> Config:
+        """A change of the file by another method, under the same rules; in force when this returns. Answers what
+        stands in it now."""
+        async with self._writing:
+            await self._in_force(await anyio.to_thread.run_sync(self._changed, work))
+            fresh = await anyio.to_thread.run_sync(load, self._loaded.path, self._environ)
+            return fresh.config
+
+    def _changed(self, work: Callable[[ConfigFile], object]) -> dict[str, Any]:
+        file = self._file()
+        work(file)
+        return self._saved(file)
+
     async def _in_force(self, answer: dict[str, Any]) -> dict[str, Any]:
         """Before it is answered, so that nothing is done by the old rules afterwards."""
         if self._take_rules is None or self._way is BY_HAND or answer.get("noop"):

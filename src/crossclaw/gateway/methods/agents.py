@@ -1,0 +1,344 @@
+"""agents.create, update, delete and agents.files.*: agents as OpenClaw's clients and the page make and change them.
+
+What is written is the config file, by the rules of every change over the wire: a folder of an agent's own choice, programs
+and variables are named only in the file itself. The owner's words to an agent (`PROMPT_FILES`) are files of its workspace.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import anyio
+import anyio.to_thread
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from crossclaw.config.agents import Agents
+from crossclaw.config.current import CurrentConfig
+from crossclaw.config.file import ConfigFile
+from crossclaw.config.positions import KeyPath
+from crossclaw.disk.private import make_folder
+from crossclaw.domain.agents import DEFAULT_AGENT_ID, normalize_agent_id, suggest_agent_id
+from crossclaw.domain.aliases import Filled
+from crossclaw.domain.errors import Invalid, NotFound
+from crossclaw.door.registry import Caller, Params, Result, method
+from crossclaw.gateway.methods.settings import Settings
+from crossclaw.sandbox.contract import PROMPT_FILES, WorkPlace
+from crossclaw.sandbox.environment import PATH
+from crossclaw.sandbox.files import find_file, replace_file
+from crossclaw.sandbox.host import Host
+
+LIST: KeyPath = ("agents", "list")
+ENTRIES: KeyPath = ("agents", "entries")
+FILES = (*PROMPT_FILES, "MEMORY.md")
+FILE_BYTES_MAX = 1_000_000  # of one of them; every prompt carries it
+
+Text = Annotated[str, msgspec.Meta(max_length=1_000)]
+Content = Annotated[str, msgspec.Meta(max_length=FILE_BYTES_MAX)]
+
+
+class CreateAgentParams(Params, frozen=True):
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    workspace: str | None = None
+    model: Filled | None = None
+    emoji: Text | None = None
+    avatar: Text | None = None
+    description: Text | None = None
+    """Ours: what it is for, in one line, which other agents read."""
+
+
+class UpdateAgentParams(Params, frozen=True):
+    """What is not named stays; `model: null` takes the default's. The last four are ours."""
+
+    agent_id: Filled
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] | None = None
+    workspace: str | None = None
+    model: Filled | UnsetType | None = UNSET
+    emoji: Text | None = None
+    avatar: Text | None = None
+    description: Text | UnsetType | None = UNSET
+    tools: dict[str, Any] | UnsetType | None = UNSET
+    budget: dict[str, Any] | UnsetType | None = UNSET
+    subagents: dict[str, Any] | UnsetType | None = UNSET
+
+
+class DeleteAgentParams(Params, frozen=True):
+    agent_id: Filled
+    delete_files: bool = False
+
+
+class AgentMade(Result, frozen=True):
+    ok: bool
+    agent_id: str
+    name: str
+    workspace: str
+    model: str | None = None
+
+
+class AgentChanged(Result, frozen=True):
+    ok: bool
+    agent_id: str
+
+
+class AgentDeleted(Result, frozen=True):
+    ok: bool
+    agent_id: str
+    removed_bindings: int
+
+
+class AgentParams(Params, frozen=True):
+    agent_id: Filled
+
+
+class FileParams(AgentParams, frozen=True):
+    name: Literal[FILES]  # type: ignore[valid-type]
+
+
+class SetFileParams(FileParams, frozen=True):
+    content: Content
+    expected_hash: str | None = None
+
+
+class AgentFile(Result, frozen=True):
+    name: str
+    path: str
+    missing: bool
+    size: int | None = None
+    updated_at_ms: int | None = None
+    content: str | None = None
+    hash: str | None = None
+
+
+class AgentFiles(Result, frozen=True):
+    agent_id: str
+    workspace: str
+    files: list[AgentFile]
+
+
+class OneFile(Result, frozen=True):
+    agent_id: str
+    workspace: str
+    file: AgentFile
+    ok: Literal[True] | None = None
+
+
+class AgentMethods:
+    def __init__(
+        self,
+        config: CurrentConfig,
+        settings: Settings,
+        workspace_in: Callable[[str, Agents], Path],
+        environ: Mapping[str, str],
+    ) -> None:
+        self._config = config
+        self._settings = settings
+        self._workspace_in = workspace_in
+        self._host = Host({"PATH": environ.get("PATH", PATH)})
+
+    # ── who there is ───────────────────────────────────────────────────────────────────────────
+
+    @method(
+        "agents.create", "operator.admin", "change", "A new agent, with a workspace of its own."
+    )
+    async def create(self, caller: Caller, params: CreateAgentParams) -> AgentMade:
+        agent_id = suggest_agent_id(params.name)
+        if not agent_id:
+            raise Invalid("an agent's name needs letters or digits, from which its id is made")
+        if self._config.agents.has(agent_id):
+            raise Invalid(f'agent "{agent_id}" already exists')
+        _refuse_folder(params.workspace)
+        given = {"name": params.name, "model": params.model, "description": params.description}
+        agent: dict[str, Any] = {"id": agent_id} | {
+            name: value for name, value in given.items() if value
+        }
+        if params.emoji or params.avatar:
+            looks = {"emoji": params.emoji, "avatar": params.avatar}
+            agent["identity"] = {name: value for name, value in looks.items() if value}
+        written = await self._settings.change(lambda file: put_agent(file, agent))
+        return AgentMade(
+            ok=True,
+            agent_id=agent_id,
+            name=params.name,
+            workspace=str(self._workspace_in(agent_id, written.agents)),
+            model=params.model,
+        )
+
+    @method(
+        "agents.update",
+        "operator.admin",
+        "change",
+        "Change an agent's name, model, tools or budget.",
+    )
+    async def update(self, caller: Caller, params: UpdateAgentParams) -> AgentChanged:
+        agent_id = self._known(params.agent_id)
+        _refuse_folder(params.workspace)
+        changes: dict[str, Any] = {
+            name: value
+            for name in ("model", "description", "tools", "budget", "subagents")
+            if (value := getattr(params, name)) is not UNSET
+        }
+        if params.name is not None:
+            changes["name"] = params.name
+        looks = {"emoji": params.emoji, "avatar": params.avatar}
+        changes |= {f"identity.{key}": value for key, value in looks.items() if value is not None}
+        await self._settings.change(lambda file: change_agent(file, agent_id, changes))
+        return AgentChanged(ok=True, agent_id=agent_id)
+
+    @method(
+        "agents.delete",
+        "operator.admin",
+        "change",
+        "Take an agent out of the config; its sessions and its workspace stay.",
+    )
+    async def delete(self, caller: Caller, params: DeleteAgentParams) -> AgentDeleted:
+        agent_id = self._known(params.agent_id)
+        agents = self._config.agents
+        if agent_id == agents.default_id or len(agents.ids()) == 1:
+            raise Invalid(f'"{agent_id}" is the default agent, which answers when nobody is named')
+        if params.delete_files:
+            raise Invalid(
+                "files are deleted only on the gateway's machine; deleteFiles must be false"
+            )
+        removed: list[int] = []
+        await self._settings.change(lambda file: removed.append(remove_agent(file, agent_id)))
+        return AgentDeleted(ok=True, agent_id=agent_id, removed_bindings=removed[-1])
+
+    def _workspace_of(self, agent_id: str) -> Path:
+        return self._workspace_in(agent_id, self._config.agents)
+
+    def _known(self, named: str) -> str:
+        agent = self._config.agents.find(named)
+        if agent is None:
+            raise NotFound(f'agent "{named}" not found')
+        return agent.id
+
+    # ── what the owner says to it ──────────────────────────────────────────────────────────────
+
+    @method(
+        "agents.files.list", "operator.read", "read", "The files that an agent's prompt is made of."
+    )
+    async def list_files(self, caller: Caller, params: AgentParams) -> AgentFiles:
+        agent_id = self._known(params.agent_id)
+        folder = self._workspace_of(agent_id)
+        files = await anyio.to_thread.run_sync(lambda: [_look(folder, name) for name in FILES])
+        return AgentFiles(agent_id=agent_id, workspace=str(folder), files=files)
+
+    @method("agents.files.get", "operator.read", "read", "One of these files.")
+    async def get_file(self, caller: Caller, params: FileParams) -> OneFile:
+        agent_id = self._known(params.agent_id)
+        folder = self._workspace_of(agent_id)
+        file = await anyio.to_thread.run_sync(lambda: _look(folder, params.name, whole=True))
+        return OneFile(agent_id=agent_id, workspace=str(folder), file=file)
+
+    @method("agents.files.set", "operator.admin", "change", "Write one of these files.")
+    async def set_file(self, caller: Caller, params: SetFileParams) -> OneFile:
+        agent_id = self._known(params.agent_id)
+        folder = self._workspace_of(agent_id)
+        place = WorkPlace(folder, str(folder), True, False, False, self._host)
+        file = await anyio.to_thread.run_sync(_write, place, params)
+        return OneFile(ok=True, agent_id=agent_id, workspace=str(folder), file=file)
+
+
+def _write(place: WorkPlace, params: SetFileParams) -> AgentFile:
+    make_folder(place.folder)
+    before = _look(place.folder, params.name, whole=True)
+    if params.expected_hash is not None and params.expected_hash.lower() != before.hash:
+        raise Invalid(f"{params.name} has changed since you looked; get it again")
+    replace_file(place, params.name, params.content.encode())
+    return _look(place.folder, params.name, whole=True)
+
+
+def _look(folder: Path, name: str, *, whole: bool = False) -> AgentFile:
+    path = str(folder / name)
+    with find_file(folder, name) as file:
+        if file is None:
+            return AgentFile(name=name, path=path, missing=True, hash=_hash(b"") if whole else None)
+        about = os.fstat(file.fileno())
+        data = file.read(FILE_BYTES_MAX) if whole else b""
+    return AgentFile(
+        name=name,
+        path=path,
+        missing=False,
+        size=about.st_size,
+        updated_at_ms=int(about.st_mtime * 1000),
+        content=data.decode("utf-8", "replace") if whole else None,
+        hash=_hash(data) if whole else None,
+    )
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _refuse_folder(workspace: str | None) -> None:
+    if workspace:
+        raise Invalid(
+            "an agent made over the wire has its workspace in the state folder; another folder is named in the file itself"
+        )
+
+
+# ── in the file ────────────────────────────────────────────────────────────────────────────────
+
+
+def put_agent(file: ConfigFile, agent: dict[str, Any]) -> None:
+    """Into the list or the map, whichever the file has. In a file with neither, `main` is there
+    without being named; it is named first now, or the new agent would be the only one."""
+    if file.has(LIST):
+        file.insert(LIST, agent)
+    elif file.has(ENTRIES):
+        rest = {name: value for name, value in agent.items() if name != "id"}
+        file.put((*ENTRIES, agent["id"]), rest)
+    else:
+        first = [{"id": DEFAULT_AGENT_ID}] if agent["id"] != DEFAULT_AGENT_ID else []
+        file.put(LIST, [*first, agent])
+
+
+def find_agent(value: Any, agent_id: str) -> KeyPath | None:
+    """Where the file itself says it."""
+    agents = value.get("agents") if isinstance(value, dict) else None
+    if not isinstance(agents, dict):
+        return None
+    listed, named = agents.get("list"), agents.get("entries")
+    for index, each in enumerate(listed if isinstance(listed, list) else []):
+        if isinstance(each, dict) and normalize_agent_id(str(each.get("id", ""))) == agent_id:
+            return (*LIST, index)
+    for name in named if isinstance(named, dict) else {}:
+        if normalize_agent_id(name) == agent_id:
+            return (*ENTRIES, name)
+    return None
+
+
+def change_agent(file: ConfigFile, agent_id: str, changes: Mapping[str, Any]) -> None:
+    where = find_agent(file.value, agent_id)
+    if where is None:
+        put_agent(file, {"id": agent_id})
+        where = find_agent(file.value, agent_id)
+        assert where is not None
+    for name, value in changes.items():
+        path = (*where, *name.split("."))
+        if value is not None:
+            file.put(path, value)
+        elif file.has(path):
+            file.remove(path)
+
+
+def remove_agent(file: ConfigFile, agent_id: str) -> int:
+    """Answers how many bindings went with it."""
+    where = find_agent(file.value, agent_id)
+    if where is None:
+        raise Invalid(f'the agent "{agent_id}" comes from an included file; take it out there')
+    file.remove(where)
+    bindings = file.value.get("bindings")
+    kept = [
+        each
+        for each in (bindings if isinstance(bindings, list) else [])
+        if not (
+            isinstance(each, dict) and normalize_agent_id(str(each.get("agentId", ""))) == agent_id
+        )
+    ]
+    if isinstance(bindings, list) and len(kept) != len(bindings):
+        file.put(("bindings",), kept)
+        return len(bindings) - len(kept)
+    return 0
