@@ -74,7 +74,7 @@ $(VENV)/browser: $(VENV)/ready tests/browser/requirements.lock
 	@command -v chromium || command -v chromium-browser || command -v google-chrome || { apt-get update -qq && apt-get install -y -qq chromium; } || { echo "The page's tests need Chromium; on Debian: apt-get install chromium"; exit 1; }
 	@touch $@
 
-channels: $(VENV)/channels ## chat platforms as they are: Matrix on a real Synapse, signal-cli itself, other people's fakes
+channels: $(VENV)/channels ## chat platforms as they are: Matrix on a real Synapse, signal-cli itself, IRC on a real ngircd, other people's fakes
 	CROSSCLAW_BACKENDS=asyncio CROSSCLAW_CHANNELS=real $(BIN)/python -m pytest -n 2 tests/channels --timeout 300 $(ARGS)
 
 # Synapse has an environment of its own: it is a program beside ours, not a library.
@@ -83,6 +83,7 @@ $(VENV)/channels: $(VENV)/web-ready tests/channels/requirements.lock tests/chann
 	@test -x $(VENV)/synapse/bin/python || $(PYTHON) -m venv $(VENV)/synapse
 	$(VENV)/synapse/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r tests/channels/synapse.lock
 	$(BIN)/python dev/channels.py
+	@test -x /usr/sbin/ngircd || command -v ngircd >/dev/null || { apt-get update --quiet=2 && apt-get install --yes --quiet=2 ngircd; } || { echo "The IRC example is tried against ngircd: install it with your package manager and try again."; exit 1; }
 	@touch $@
 
 ##@ Proofs and measurements, which take longer
