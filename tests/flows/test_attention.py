@@ -8,6 +8,7 @@ import pytest
 
 from crossclaw.app import House
 from crossclaw.domain.errors import ChannelDown, DeliveryUncertain, Invalid, NotFound
+from crossclaw.ledger.channels import ChatPairingRequest, RequestPairing
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
 from tests.flows.crashing import crashed_copy
@@ -103,6 +104,23 @@ async def test_a_channel_that_is_down_is_there_with_its_reason(tmp_path: Path) -
     assert row["what"] == "is not connected"
     assert "no route to the platform" in row["why"]
     assert row["actions"][0]["method"] == "channels.start"
+
+
+async def test_a_stranger_who_asks_to_talk_is_there_and_is_let_in_from_there(
+    tmp_path: Path,
+) -> None:
+    asking = ChatPairingRequest(
+        channel="memory", account_id="default", sender="42", sender_name="Ana", code="ABCD2345",
+        created_at=1, last_seen_at=1, expires_at=2**52,
+    )  # fmt: skip
+    async with open_house(tmp_path, RehearsalProvider(), channels=[MemoryChannel()]) as house:
+        await house.ledger.do(RequestPairing(request=asking, pending_max=3))
+        (row,) = await rows(house, "chat")
+        await do(house, row["actions"][0])
+        after = await rows(house)
+
+    assert (row["subject"], row["what"]) == ("Ana (42)", "asks on memory to talk with your agents")
+    assert after == []
 
 
 class Doubtful(MemoryChannel):

@@ -6,7 +6,8 @@ from crossclaw.domain.attention import AttentionAction, AttentionRow, AttentionS
 from crossclaw.domain.credentials import Credential
 from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.methods.attention import AttentionMethods
-from crossclaw.sessions.attention import LedgerAttention
+from crossclaw.ledger.channels import ChatPairingRequest
+from crossclaw.sessions.attention import ROWS_MAX, LedgerAttention
 
 
 def needing_attention(
@@ -59,8 +60,30 @@ def attention_sources(
         accounts = session_services.channels.list_status()
         return [_channel_row(each) for each in accounts if _is_down(each)]
 
-    own = [devices, models, store, channels]
+    async def strangers() -> list[AttentionRow]:
+        at = resources.clock.now_ms()
+        asking = await resources.ledger.list_pairing_requests(at=at, limit=ROWS_MAX)
+        return [_stranger_row(each) for each in asking]
+
+    own = [devices, models, store, channels, strangers]
     return [*LedgerAttention(resources.ledger, resources.clock).sources(), *own]
+
+
+def _stranger_row(asking: ChatPairingRequest) -> AttentionRow:
+    which = {"channel": asking.channel, "code": asking.code}
+    name = f"{asking.sender_name} ({asking.sender})" if asking.sender_name else asking.sender
+    return AttentionRow(
+        id=f"chat:{asking.channel}:{asking.account_id}:{asking.sender}:{asking.created_at}",
+        kind="chat",
+        subject=name,
+        what=f"asks on {asking.channel} to talk with your agents",
+        why=f"pairing code {asking.code}",
+        since=asking.created_at,
+        actions=(
+            AttentionAction("Let in", "channels.pairing.approve", which),
+            AttentionAction("Refuse", "channels.pairing.deny", which),
+        ),
+    )
 
 
 def _is_down(account: AccountStatus) -> bool:
