@@ -310,6 +310,31 @@ async def test_the_offset_moves_after_each_message_and_not_past_one_that_was_not
 
 
 @pytest.mark.spec("N8")
+async def test_an_album_is_one_message_also_when_its_parts_come_one_by_one(scene: Scene) -> None:
+    """Trap 48."""
+
+    def part(name: str, **more: Any) -> None:
+        photo = [{"file_id": name, "width": 9}]
+        scene.fake.say(scene.bot, 42, photo=photo, media_group_id="g1", **more)
+
+    async with scene.served():
+        scene.fake.say(scene.bot, 42, "before")
+        await scene.host.wait_received(1)
+        part("a", caption="look")
+        await anyio.sleep(0.5)
+        part("b")
+        await anyio.sleep(0.5)
+        part("c", caption="and this")
+        scene.fake.say(scene.bot, 42, "after")
+        await scene.host.wait_received(3)
+        await anyio.sleep(5)
+
+    assert scene.host.texts == ["before", "look\nand this", "after"]
+    assert [each.id for each in scene.host.received[1].attachments] == ["a", "b", "c"]
+    assert scene.fake.pending(scene.bot) == []
+
+
+@pytest.mark.spec("N8")
 async def test_another_bot_does_not_inherit_the_offset(scene: Scene) -> None:
     """Trap 3: it would be deaf."""
     scene.fake.say(scene.bot, 42, "to the first")

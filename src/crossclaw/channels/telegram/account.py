@@ -19,6 +19,7 @@ from crossclaw.channels.contract import (
     WebhookRequest,
 )
 from crossclaw.channels.telegram.client import (
+    UPDATES_MAX,
     BotCallRefused,
     TelegramClient,
     delivery_error,
@@ -28,8 +29,10 @@ from crossclaw.channels.telegram.moves import MovedChats
 from crossclaw.channels.telegram.reading import (
     GENERAL,
     ChatMoved,
+    Read,
     ReadingBot,
     Skipped,
+    join_albums,
     read_update,
 )
 from crossclaw.channels.telegram.settings import WEBHOOK_SECRET, TelegramSettings
@@ -51,6 +54,7 @@ messages. Telegram keeps updates for a day, so without an offset nothing old com
 API_URL = "https://api.telegram.org"
 TIMEOUT_S = 30.0
 EMPTY_S = 1.0
+ALBUM_S, ALBUM_LOOKS_MAX = 0.7, 10  # an album has at most ten parts
 SAVE_S = 2.0  # for the offset, when the gateway is closing
 FIRST_LOOK_BACK_MS = 5 * 60_000
 """What was written to a bot before its very first start is answered if it is no older than this."""
@@ -148,6 +152,7 @@ class TelegramAccount(ChannelAccount):
                 await anyio.sleep(
                     EMPTY_S
                 )  # whoever does not hold the question must not be asked for ever
+            updates = await self._whole_albums(updates, cursor.offset if cursor else None)
             cursor = await self._take_all(host, updates, cursor, not_before)
 
     async def _take_all(
@@ -161,42 +166,57 @@ class TelegramAccount(ChannelAccount):
         was. What comes again because even that was cut off is known by its id."""
         before = cursor
         try:
-            for raw in updates:
-                cursor = await self._take(host, raw, cursor, not_before)
+            for number, read in join_albums(map(self._read_numbered, updates)):
+                if cursor is not None and number < cursor.offset:
+                    log.warning("telegram numbers its updates anew, from %s", number)
+                await self._receive(host, read, not_before)
+                cursor = TelegramCursor(number + 1, host.now_ms())
         finally:
             if cursor is not None and cursor is not before:
                 with anyio.move_on_after(SAVE_S, shield=True):
                     await host.save_cursor(self._cursor_name, msgspec.json.encode(cursor).decode())
         return cursor
 
-    async def _take(
-        self, host: ChannelHost, raw: msgspec.Raw, cursor: TelegramCursor | None, not_before: int
-    ) -> TelegramCursor:
-        """The update is stored or decided against; then, and not before, the offset moves past it."""
+    async def _whole_albums(
+        self, updates: list[msgspec.Raw], offset: int | None
+    ) -> list[msgspec.Raw]:
+        """The pictures of an album come one by one. As long as more come, the same is asked for again: nothing of it is
+        confirmed yet, so nothing can be lost meanwhile."""
+        for _ in range(ALBUM_LOOKS_MAX):
+            if not updates or len(updates) >= UPDATES_MAX or not self._ends_in_album(updates):
+                return updates
+            await anyio.sleep(ALBUM_S)
+            again = await self._client.get_updates(offset, wait_s=0)
+            if len(again) <= len(updates):
+                return updates
+            updates = again
+        return updates
+
+    def _ends_in_album(self, updates: list[msgspec.Raw]) -> bool:
+        _, read = self._read_numbered(updates[-1])
+        return isinstance(read, Inbound) and read.group_of is not None
+
+    def _read_numbered(self, raw: msgspec.Raw) -> tuple[int, Read]:
         try:
             number = msgspec.json.decode(raw, type=UpdateNumber).update_id
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise ChannelDown(
                 "an update without a number, past which Telegram cannot be led"
             ) from None
-        if cursor is not None and number < cursor.offset:
-            log.warning("telegram numbers its updates anew, from %s", number)
-        await self._receive(host, raw, not_before)
-        return TelegramCursor(number + 1, host.now_ms())
+        return number, self._read(raw)
 
-    async def _receive(
-        self, host: ChannelHost, raw: msgspec.Raw | bytes, not_before: int = 0
-    ) -> None:
+    def _read(self, raw: msgspec.Raw | bytes) -> Read:
         assert self._reader is not None, "serve asks first who we are"
         try:
-            update = msgspec.json.decode(raw, type=TelegramUpdate)
+            return read_update(msgspec.json.decode(raw, type=TelegramUpdate), self._reader)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             log.warning("a telegram update that cannot be read is passed over: %s", error)
-            return
-        read = read_update(update, self._reader)
+            return Skipped("it cannot be read")
+
+    async def _receive(self, host: ChannelHost, read: Read, not_before: int = 0) -> None:
         match read:
             case Skipped(why=why):
-                log.debug("telegram update %s: %s", update.update_id, why)
+                log.debug("a telegram update is passed over: %s", why)
             case ChatMoved(old=old, new=new):
                 await self._moves.note(old, new)
             case _ if (read.at_ms or 0) < not_before:
@@ -240,7 +260,7 @@ class TelegramAccount(ChannelAccount):
         if not hmac.compare_digest(shown.encode(), self._webhook_secret().reveal().encode()):
             return WebhookAnswer(status=401)
         self._host.heard()
-        await self._receive(self._host, request.body)
+        await self._receive(self._host, self._read(request.body))
         return WebhookAnswer()
 
     # ── what goes out ──────────────────────────────────────────────────────────────────────────

@@ -90,12 +90,12 @@ class TelegramClient:
         }
         await self._ask("setWebhook", params)
 
-    async def get_updates(self, offset: int | None) -> list[msgspec.Raw]:
+    async def get_updates(self, offset: int | None, wait_s: int = POLL_S) -> list[msgspec.Raw]:
         """Confirms everything before `offset`, then waits for what comes."""
-        params = {"timeout": POLL_S, "limit": UPDATES_MAX, "allowed_updates": KINDS}
+        params = {"timeout": wait_s, "limit": UPDATES_MAX, "allowed_updates": KINDS}
         if offset is not None:
             params["offset"] = offset
-        raw = await self._ask("getUpdates", params, timeout_s=POLL_S + POLL_MARGIN_S)
+        raw = await self._ask("getUpdates", params, timeout_s=wait_s + POLL_MARGIN_S)
         return [msgspec.Raw(msgspec.json.encode(update)) for update in raw]
 
     async def download(self, file_id: str, limit: int) -> bytes:

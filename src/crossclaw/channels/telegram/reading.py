@@ -1,7 +1,7 @@
 """Reading: from an update of the Bot API to what arrived, or to the reason why it is nothing for us. Pure."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -62,6 +62,42 @@ def read_update(update: TelegramUpdate, bot: ReadingBot) -> Read:
     if message.is_automatic_forward:
         return Skipped("a post of the linked channel")
     return _read_message(message, bot, is_edit=update.edited_message is not None)
+
+
+def join_albums(parts: Iterable[tuple[int, Read]]) -> Iterator[tuple[int, Read]]:
+    """Pictures that were sent together are one message; its number is that of the last."""
+    held: tuple[int, Inbound] | None = None
+    for number, read in parts:
+        part = read if isinstance(read, Inbound) and read.group_of is not None else None
+        if held is not None and part is not None and _same_album(held[1], part):
+            held = number, _joined(held[1], part)
+            continue
+        if held is not None:
+            yield held
+        held = None if part is None else (number, part)
+        if part is None:
+            yield number, read
+    if held is not None:
+        yield held
+
+
+def _same_album(one: Inbound, other: Inbound) -> bool:
+    return (one.group_of, one.address, one.sender, one.edit_of) == (
+        other.group_of,
+        other.address,
+        other.sender,
+        other.edit_of,
+    )
+
+
+def _joined(one: Inbound, other: Inbound) -> Inbound:
+    return msgspec.structs.replace(
+        one,
+        text="\n".join(filter(None, (one.text, other.text))),
+        attachments=one.attachments + other.attachments,
+        mentioned=one.mentioned or other.mentioned,
+        mentions_others=one.mentions_others or other.mentions_others,
+    )
 
 
 def _read_message(message: TelegramMessage, bot: ReadingBot, *, is_edit: bool) -> Read:
