@@ -112,7 +112,7 @@ def test_a_locale_without_our_marks_does_not_end_a_command(person: Person) -> No
 
 
 @pytest.mark.spec("C2")
-@pytest.mark.parametrize("word", ["setup", "configure", "pairing", "update"])
+@pytest.mark.parametrize("word", ["setup", "configure", "webhooks", "update"])
 def test_a_word_of_openclaw_s_that_is_none_here_is_told_what_does_its_work(
     person: Person, word: str
 ) -> None:

@@ -20,7 +20,11 @@ from tests.channels.pigeon import Loft, installed
 from tests.flows.talking import call
 from tests.flows.test_runs_keep_their_order import Recording
 
-HOME_AND_WORK = {"botToken": "t", "accounts": {"home": {}, "work": {"name": "At work"}}}
+HOME_AND_WORK = {
+    "botToken": "t",
+    "allowFrom": [7],
+    "accounts": {"home": {}, "work": {"name": "At work"}},
+}
 
 
 @pytest.fixture
@@ -112,7 +116,7 @@ async def test_a_changed_config_restarts_the_accounts_that_it_changes_and_no_oth
         assert held.take_rules(config(changed))
         await anyio.sleep(1)
         after_change = (list(loft.opened), list(loft.closed))
-        held.take_rules(config({"botToken": "t", "accounts": {"home": {}}}))
+        held.take_rules(config({"botToken": "t", "allowFrom": [7], "accounts": {"home": {}}}))
         await anyio.sleep(1)
         names = list(await accounts(house))
 

@@ -175,3 +175,40 @@ def test_days_of_23_and_25_hours_have_one_new_morning() -> None:
 )
 def test_rules_are_chosen_by_the_type_of_a_session(key: str, kind: str) -> None:
     assert session_type(SessionKey.parse(key)) == kind
+
+
+@pytest.mark.spec("K2", "K4")
+def test_a_server_says_more_than_an_account_and_less_than_a_chat_or_the_chat_around_it() -> None:
+    rules = [
+        bound("server", guildId="1"),
+        bound("account", accountId="default"),
+        bound("around", peer={"kind": "channel", "id": "c1"}),
+        bound("chat", peer={"kind": "channel", "id": "t1"}),
+    ]
+    agents = {
+        "list": [{"id": each["agentId"]} for each in rules] + [{"id": "rest", "default": True}]
+    }
+    thread = {"chat_type": "channel", "chat_id": "t1", "parent_chat_id": "c1", "guild_id": "1"}
+    found = [
+        agent_for(config(agents=agents, bindings=rules[:count]), message(**thread))
+        for count in range(len(rules), 0, -1)
+    ]
+    assert found == ["chat", "around", "server", "server"]
+    elsewhere = message(**{**thread, "guild_id": "2"})
+    assert agent_for(config(agents=agents, bindings=rules[:1]), elsewhere) == "rest"
+
+
+@pytest.mark.spec("K2")
+def test_threads_are_spelled_as_openclaw_spells_them() -> None:
+    def key(channel: str, **more: Any) -> str:
+        where = Address(channel, "g", thread_id="7")
+        return route(
+            config(), Inbound(address=where, sender="42", text="", message_id="1", **more)
+        ).text
+
+    group = {"chat_type": "group", "chat_id": "g"}
+    assert key("telegram", **group) == "agent:main:telegram:group:g:topic:7"
+    assert key("telegram") == "agent:main:main:thread:7"
+    assert key("slack", chat_type="channel", chat_id="g") == "agent:main:slack:channel:g:thread:7"
+    assert key("matrix", **group) == "agent:main:matrix:group:g"
+    assert key("slack") == "agent:main:main"

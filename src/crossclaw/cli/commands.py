@@ -84,6 +84,7 @@ TREE: dict[str, Leaf | Group] = {
         {
             "status": Leaf("which there are, and whether they run", "channels"),
             "list": Leaf("OpenClaw's word for status", "channels", hidden=True),
+            "test": Leaf("send a test message to a chat", "channels"),
         },
         default="status",
     ),

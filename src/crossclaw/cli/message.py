@@ -76,6 +76,7 @@ def _arguments(parser: Parser) -> None:
     chat = parser.add_argument_group("to a chat, without an agent")
     chat.add_argument("--target", "-t", metavar="TO", help="the chat or person")
     chat.add_argument("--channel", metavar="NAME", help="telegram, discord, signal, …")
+    chat.add_argument("--thread-id", metavar="ID", help="in which thread or topic of the chat")
     chat.add_argument("--account", metavar="ID", help="which login, where there are several")
 
 
@@ -108,6 +109,7 @@ async def _to_chat(peer: GatewayPeer, arguments: Arguments, text: str) -> int:
     params: dict[str, Any] = {"to": arguments.target, "message": text}
     params |= {"channel": arguments.channel} if arguments.channel else {}
     params |= {"accountId": arguments.account} if arguments.account else {}
+    params |= {"threadId": arguments.thread_id} if arguments.thread_id else {}
     answer = await peer.call("send", params | {"idempotencyKey": str(uuid4())})
     if arguments.json:
         out_json(answer)

@@ -61,9 +61,9 @@ class BindingMatch(Section, frozen=True):
     peer: BindingPeer | None = None
     """The chat."""
     guild_id: str | None = None
-    """Not distinguished here: a binding with it fits nobody."""
+    """The server (Discord) that the chat is on."""
     team_id: str | None = None
-    """Not distinguished here: a binding with it fits nobody."""
+    """The team (Slack) that the chat is in."""
     roles: tuple[str, ...] = ()
     """Not distinguished here: a binding with it fits nobody."""
 

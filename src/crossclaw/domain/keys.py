@@ -27,6 +27,7 @@ from crossclaw.domain.errors import Invalid, InvalidKey
 Kind = Literal["main", "group", "cron", "hook", "node", "other"]
 KINDS: tuple[Kind, ...] = ("main", "group", "cron", "hook", "node", "other")
 ChatType = Literal["direct", "group", "channel"]
+ThreadWord = Literal["thread", "topic"]
 DmScope = Literal["main", "per-peer", "per-channel-peer", "per-account-channel-peer"]
 
 MAIN = "main"
@@ -136,9 +137,10 @@ class SessionKey(msgspec.Struct, frozen=True, dict=True, order=True):
         *,
         chat_type: Literal["group", "channel"] = "group",
         thread_id: str | None = None,
+        thread_word: ThreadWord = "thread",
     ) -> "SessionKey":
         name = f"{_part(channel).lower()}:{chat_type}:{_part(group_id)}"
-        return cls.named(agent_id, _with_thread(name, thread_id))
+        return cls.named(agent_id, _with_thread(name, thread_id, thread_word))
 
     @classmethod
     def direct(
@@ -291,8 +293,8 @@ def linked_peer(channel: str, peer: str, links: Mapping[str, Sequence[str]]) -> 
     return lowered
 
 
-def _with_thread(name: str, thread_id: str | None) -> str:
-    return name if thread_id is None else f"{name}:thread:{_part(thread_id)}"
+def _with_thread(name: str, thread_id: str | None, word: ThreadWord = "thread") -> str:
+    return name if thread_id is None else f"{name}:{word}:{_part(thread_id)}"
 
 
 def _part(text: str) -> str:

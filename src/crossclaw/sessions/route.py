@@ -1,11 +1,12 @@
 """Routing: which agent answers a chat, and in which of its sessions; and whose chat an address is."""
 
+from crossclaw.channels.registry import find_manifest
 from crossclaw.channels.spelling import read_chat
 from crossclaw.config import Config
 from crossclaw.config.doors import Binding
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.agents import normalize_agent_id
-from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.keys import SessionKey, ThreadWord
 from crossclaw.domain.sessions import Session
 from crossclaw.ledger.contract import Ledger
 
@@ -15,13 +16,15 @@ ANY_ACCOUNT = "*"
 
 def route(config: Config, inbound: Inbound) -> SessionKey:
     agent_id, where, session = agent_for(config, inbound), inbound.address, config.session
+    word = _thread_word(where.channel)
     if inbound.chat_type in ("group", "channel"):
         return SessionKey.group(
             agent_id,
             where.channel,
             inbound.chat_id or where.to,
             chat_type="group" if inbound.chat_type == "group" else "channel",
-            thread_id=where.thread_id,
+            thread_id=where.thread_id if word else None,
+            thread_word=word or "thread",
         )
     key = SessionKey.direct(
         agent_id,
@@ -30,10 +33,18 @@ def route(config: Config, inbound: Inbound) -> SessionKey:
         scope=session.dm_scope,
         account_id=where.account_id or DEFAULT_ACCOUNT,
         links=session.identity_links,
+        thread_id=where.thread_id if word == "topic" else None,
     )
     if session.scope == "global" and key.kind == "main":
         return SessionKey.shared(config.agents.default_id)
     return key
+
+
+def _thread_word(channel: str) -> ThreadWord | None:
+    """As OpenClaw's keys have it: Telegram's topics are topics, and have sessions of their own in direct chats too;
+    threads of Matrix share the session of their room."""
+    manifest = find_manifest(channel)
+    return manifest.traits.threads if manifest else "thread"
 
 
 Chat = tuple[SessionKey, Session | None]
@@ -89,7 +100,7 @@ def agent_for(config: Config, inbound: Inbound) -> str:
     """The binding that says most about the chat; among equals the first. An agent that is not
     configured answers nothing: the default one does."""
     fitting = [binding for binding in config.bindings if _fits(binding, inbound)]
-    best = max(fitting, key=_weight, default=None)
+    best = max(fitting, key=lambda each: _weight(each, inbound), default=None)
     if best is None or config.agents.find(best.agent_id) is None:
         return config.agents.default_id
     return normalize_agent_id(best.agent_id)
@@ -98,9 +109,12 @@ def agent_for(config: Config, inbound: Inbound) -> str:
 def _fits(binding: Binding, inbound: Inbound) -> bool:
     match, where = binding.match, inbound.address
     account = where.account_id or DEFAULT_ACCOUNT
-    if match.guild_id or match.team_id or match.roles:
-        return False  # servers and roles are not told apart here, and a guess could be wrong
-    if match.channel.lower() != where.channel.lower():
+    if match.roles:
+        return False  # roles are not told apart here, and a guess could be wrong
+    if _channel_named(match.channel) != where.channel.lower():
+        return False
+    servers = [each for each in (match.guild_id, match.team_id) if each]
+    if servers and any(each != inbound.guild_id for each in servers):
         return False
     if match.account_id != ANY_ACCOUNT and (match.account_id or DEFAULT_ACCOUNT) != account:
         return False
@@ -108,13 +122,31 @@ def _fits(binding: Binding, inbound: Inbound) -> bool:
 
 
 def _is_peer(kind: str, peer_id: str, inbound: Inbound) -> bool:
-    direct = inbound.chat_type not in ("group", "channel")
-    chat = inbound.sender if direct else inbound.chat_id or inbound.address.to
+    direct = inbound.is_direct
     wanted = "direct" if kind == "dm" else kind
-    return wanted == ("direct" if direct else inbound.chat_type) and peer_id.lower() == chat.lower()
+    if wanted != ("direct" if direct else inbound.chat_type):
+        return False
+    return peer_id.lower() in (_chat_of(inbound).lower(), (inbound.parent_chat_id or "").lower())
 
 
-def _weight(binding: Binding) -> int:
-    """A chat says more than an account, an account more than all of a channel."""
+def _chat_of(inbound: Inbound) -> str:
+    return inbound.sender if inbound.is_direct else inbound.chat_id or inbound.address.to
+
+
+def _channel_named(name: str) -> str:
+    """A channel may have other names: `bluebubbles` is iMessage."""
+    manifest = find_manifest(name)
+    return manifest.name if manifest else name.lower()
+
+
+def _weight(binding: Binding, inbound: Inbound) -> int:
+    """A chat says more than the chat that it is in, that more than a server, a server more than an account, an
+    account more than all of a channel."""
     match = binding.match
-    return (match.peer is not None) * 4 + (match.account_id not in (None, ANY_ACCOUNT)) * 2
+    peer = match.peer is not None and match.peer.id.lower() == _chat_of(inbound).lower()
+    return (
+        peer * 16
+        + (match.peer is not None) * 8
+        + bool(match.guild_id or match.team_id) * 4
+        + (match.account_id not in (None, ANY_ACCOUNT)) * 2
+    )

@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from typing import Any
 
+from crossclaw.channels.registry import find_manifest
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.aliases import Filled
 from crossclaw.domain.errors import Invalid, KeyReused
@@ -24,6 +25,7 @@ class MessageSendParams(Params, frozen=True):
     idempotency_key: RequestKey
     channel: str | None = None
     account_id: str | None = None
+    thread_id: str | None = None
     session_key: str | None = None
     media_url: str | None = None
     media_urls: list[str] | None = None
@@ -60,14 +62,16 @@ class Sending:
     )
     async def send(self, caller: Caller, params: MessageSendParams) -> MessageSendResult:
         """Into the outbox, durably; the worker does the rest. The same key twice is one message."""
-        channel = params.channel or (next(iter(self._channels)) if len(self._channels) == 1 else "")
+        channel = _named(params.channel) or (
+            next(iter(self._channels)) if len(self._channels) == 1 else ""
+        )
         if channel not in self._channels:
             known = ", ".join(self._channels) or "none"
             raise Invalid(f"unsupported channel: {channel or '(none given)'}; set up: {known}")
         if params.media_url or params.media_urls:
             raise Invalid("media cannot be sent yet; send the text alone")
         key = f"send:{params.idempotency_key}"
-        where = Address(channel, params.to, params.account_id, named=True)
+        where = _address(channel, params)
         if not await self._put(caller, key, where, params):
             await self._refuse_another(key, where, params.message)
         self._wake()
@@ -105,3 +109,19 @@ class Sending:
         known = await self._ledger.find_delivery(key)
         if known is not None and (known.address.chat, known.text) != (where.chat, text):
             raise KeyReused("this idempotency key was used for another message; use a new key")
+
+
+def _named(channel: str | None) -> str | None:
+    """A channel may have other names."""
+    manifest = find_manifest(channel) if channel else None
+    return manifest.name if manifest else channel
+
+
+def _address(channel: str, params: MessageSendParams) -> Address:
+    """As the platform's own spellings say, where they say it: `-100:topic:7` names a thread too."""
+    manifest = find_manifest(channel)
+    target = manifest.read_target(params.to) if manifest else None
+    to, thread_id = params.to, params.thread_id
+    if target is not None and target.thread_id:
+        to, thread_id = target.to, thread_id or target.thread_id
+    return Address(channel, to, params.account_id, thread_id, named=True)
