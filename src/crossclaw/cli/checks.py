@@ -29,6 +29,7 @@ from crossclaw.config.paths import LEGACY_FOLDERS
 from crossclaw.config.profiles import find_profiles
 from crossclaw.config.providers import KNOWN_AT, NEED_KEYS, ProviderEntry, model_fault
 from crossclaw.config.token import TOKEN_VARIABLE
+from crossclaw.display.languages import tr
 from crossclaw.domain.errors import ConfigInvalid, SandboxMissing, StoreError
 from crossclaw.providers.failures import key_variable
 from crossclaw.providers.keys import keys_of
@@ -70,9 +71,11 @@ def look_at_config() -> Iterator[Finding]:
         return
     path = place.loaded.path
     if not place.loaded.exists:
-        yield Finding("config", "ok", f"none at {path}; everything at its default")
+        yield Finding(
+            "config", "ok", tr("none at {path}; everything at its default").format(path=path)
+        )
         return
-    yield Finding("config", "ok", f"{path} is good")
+    yield Finding("config", "ok", tr("{path} is good").format(path=path))
     if listed := told(place.loaded.no_effect):
         todo = "Nothing is unlocked by them. Leave them, or: crossclaw config unset KEY"
         yield Finding("config", "warning", "\n  ".join([NO_EFFECT, *listed]), todo)
@@ -165,7 +168,7 @@ def stored_rows(place: StateLocation) -> Iterator[Finding]:
         more = f"{count - DAMAGED_SHOWN_MAX} more rows cannot be read"
         yield Finding("ledger", "warning", more, "Restore a backup.")
     elif not count:
-        yield Finding("ledger", "ok", "every row can be read")
+        yield Finding("ledger", "ok", tr("every row can be read"))
 
 
 def _private(place: StateLocation, subject: str, path: Path, mode: int) -> Iterator[Finding]:
@@ -210,9 +213,9 @@ def port_file(place: StateLocation) -> Iterator[Finding]:
 def port(place: StateLocation) -> Iterator[Finding]:
     number = local_port(place)
     if not is_taken(number):
-        yield Finding("gateway", "ok", f"does not run; port {number} is free")
+        yield Finding("gateway", "ok", tr("does not run; port {port} is free").format(port=number))
     elif greets_as_gateway(number) and number in (served_port(place), named_port(place)):
-        yield Finding("gateway", "ok", f"runs on port {number}")
+        yield Finding("gateway", "ok", tr("runs on port {port}").format(port=number))
     elif greets_as_gateway(number):
         yield Finding(
             "gateway",
@@ -295,11 +298,12 @@ def _model(place: StateLocation, subject: str, chosen: str) -> Iterator[Finding]
     if fault := model_fault(place.config.models, chosen):
         yield Finding(subject, "error", fault, "No run of theirs can be answered as it stands.")
     elif provider == "rehearsal":
-        todo = "For a model that thinks: crossclaw onboard"
-        yield Finding(subject, "warning", "the scripted rehearsal answers", todo)
+        todo = tr("For a model that thinks: crossclaw onboard")
+        yield Finding(subject, "warning", tr("the scripted rehearsal answers"), todo)
     elif provider in NEED_KEYS and not _has_key(place, provider, entry):
-        todo = f"export {key_variable(provider)}=… where the gateway runs, or: crossclaw onboard"
-        yield Finding(subject, "error", f"{chosen} has no key", todo)
+        todo = tr("export {variable}=… where the gateway runs, or: crossclaw onboard")
+        todo = todo.format(variable=key_variable(provider))
+        yield Finding(subject, "error", tr("{model} has no key").format(model=chosen), todo)
     elif importlib.util.find_spec("httpx2") is None:
         todo = "pip install 'crossclaw[models]'"
         yield Finding(subject, "error", f"{chosen} needs the package httpx2", todo)
@@ -442,7 +446,7 @@ def _open_host(place: StateLocation) -> Iterator[Finding]:
         yield Finding("host", "warning", text, "Install bubblewrap, or set sandbox.mode to all.")
     else:
         yield Finding(
-            "host", "ok", "commands outside of a sandbox cannot reach the gateway's own files"
+            "host", "ok", tr("commands outside of a sandbox cannot reach the gateway's own files")
         )
 
 

@@ -11,6 +11,7 @@ from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, json_option
 from crossclaw.cli.place import find_place, find_unread_place
 from crossclaw.cli.repairs import Repair
 from crossclaw.cli.say import coloured, note, out, out_json
+from crossclaw.display.languages import tr
 from crossclaw.domain.errors import ConfigInvalid, CrossclawError
 
 _MARKS: dict[Grade, str] = {"ok": "✓", "warning": "!", "error": "✗"}
@@ -123,10 +124,14 @@ def _summary(findings: list[Finding]) -> str:
     errors = sum(finding.grade == "error" for finding in findings)
     warnings = sum(finding.grade == "warning" for finding in findings)
     if not errors and not warnings:
-        return "All is well."
+        return tr("All is well.")
     can = sum(len(finding.repairs) for finding in findings)
-    more = f" crossclaw doctor --fix offers to do {can} of it." if can else ""
-    return f"{errors} to fix, {warnings} to look at.{more}"
+    told = tr("{errors} to fix, {warnings} to look at.").format(errors=errors, warnings=warnings)
+    return (
+        f"{told} {tr('crossclaw doctor --fix offers to do {count} of it.').format(count=can)}"
+        if can
+        else told
+    )
 
 
 COMMANDS = {"doctor": CommandSpec(_arguments, _doctor)}

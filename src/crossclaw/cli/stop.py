@@ -10,6 +10,7 @@ from crossclaw.cli.running import ask
 from crossclaw.cli.say import out
 from crossclaw.client.finding import served_port
 from crossclaw.client.peer import ADMIN, GatewayPeer
+from crossclaw.display.languages import tr
 
 LIMIT_S = 60.0
 LEAVES_S = 30.0  # after its last run: replies go out and files are closed
@@ -36,7 +37,7 @@ def _stop(arguments: Arguments) -> int:
             return Exit.OK
         with at_work(f"waiting for {answer['runsUnderWay']} runs under way"):
             await _until_gone(limit_s + LEAVES_S)
-        out("The gateway has stopped. Everything is kept; the next start goes on from here.")
+        out(tr("The gateway has stopped. Everything is kept; the next start goes on from here."))
         return Exit.OK
 
     return ask(arguments, ADMIN, work=work, embed=False)
