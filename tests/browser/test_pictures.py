@@ -101,6 +101,7 @@ def _play(place: Place) -> None:
         ("map", "dark"),
         ("sessions", "light"),
         ("exchange", "light"),
+        ("trace", "dark"),
         ("chat-narrow", "dark"),
     ],
 )
@@ -114,6 +115,7 @@ def test_a_picture_is_drawn_and_small(
         "map": (route("map"), ".side .state[data-state=waiting]"),
         "sessions": (route("sessions", HARBOUR), ".panel .facts"),
         "exchange": (route("exchange", exchange), ".sequence .step"),
+        "trace": (route("trace", exchange), ".span.critical"),
     }
     where, sign = views[name]
     size: dict[str, Any] = {"width": 390 if "narrow" in name else 1200, "height": 750}
