@@ -5,20 +5,24 @@ Made once from a template, emptied after each test and used again: that takes a 
 
 import itertools
 import os
+from hashlib import blake2s
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from crossclaw.ledger import opening
 from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.postgres.dialect import PgStatement
 from crossclaw.ledger.postgres.errors import ServerTrouble
+from crossclaw.ledger.postgres.lockstep import FlownRows, FlyingDatabase, read_alone
 from crossclaw.ledger.postgres.migrate import SCHEMA, migrate
-from crossclaw.ledger.postgres.wire import PgWire
+from crossclaw.ledger.postgres.wire import PgWire, bound
 from crossclaw.ledger.sqlite.migrate import VERSION
 
 SERVER = os.environ.get("CROSSCLAW_CLUSTER", "")
 """The address of a server, without a database: postgresql://user@host:port"""
-TEMPLATE = f"crossclaw_template_{VERSION}"
+TEMPLATE = f"crossclaw_template_{VERSION}_2"
 _LOCK = 4711
 
 
@@ -62,6 +66,17 @@ class Databases:
                 if trouble.state != "55006":
                     raise
 
+    def copy(self, folder: Path, copy: Path) -> None:
+        """Whatever stores lie in a folder also lie in its copy, as they are at this moment."""
+        folder, copy = folder.resolve(), copy.resolve()
+        for path in [path for path in self._used if path.is_relative_to(folder)]:
+            source = ServedStore(self.url(path))
+            target = ServedStore(self.url(copy / path.relative_to(folder)))
+            for name in source.tables():
+                source.copy_table(name, target)
+            source.close()
+            target.close()
+
     def empty(self) -> None:
         """After a test: whatever it has left open is closed, and what it has stored is gone."""
         for name in self._used.values():
@@ -71,13 +86,77 @@ class Databases:
             wire = PgWire(f"{self._server}/{name}")
             tables = wire.ask(
                 "SELECT string_agg(format('%I.%I', schemaname, tablename), ', ') FROM pg_tables "
-                "WHERE schemaname = $1 AND tablename <> 'store'",
+                "WHERE schemaname = $1 AND tablename NOT IN ('store', 'batches')",
                 SCHEMA,
             )[0][0]
             wire.script(f"TRUNCATE {tables} RESTART IDENTITY")
             wire.close()
             self._free.append(name)
         self._used.clear()
+
+
+class ServedStore:
+    """A connection to a store, beside the gateway that uses it. Speaks SQLite's dialect, as the rules do."""
+
+    filename = "a database of tests"
+
+    def __init__(self, url: str) -> None:
+        self._wire = PgWire(url)
+        self._wire.script(f"SET search_path TO {SCHEMA}")
+
+    def pragma(self, name: str) -> str:
+        """A server looks after its pages itself."""
+        assert name == "integrity_check"
+        return "ok"
+
+    def execute(self, sql: str, values: Any = (), /) -> Any:
+        def run(db: FlyingDatabase) -> FlownRows:
+            rows = db.execute(sql, values)
+            rows.answer  # noqa: B018  now, and not when somebody looks
+            return rows
+
+        return read_alone(self._wire, run, "test")
+
+    def tables(self) -> list[str]:
+        sql = "SELECT tablename::text FROM pg_tables WHERE schemaname = $1 AND tablename NOT IN ('store', 'batches')"
+        return [name for (name,) in self._wire.ask(sql, SCHEMA)]
+
+    def copy_table(self, name: str, target: "ServedStore") -> None:
+        sql = "SELECT column_name::text FROM information_schema.columns WHERE table_name = $1 AND table_schema = $2 ORDER BY ordinal_position"
+        columns = [f'"{column}"' for (column,) in self._wire.ask(sql, name, SCHEMA)]
+        rows = self._wire.ask(f"SELECT {', '.join(columns)} FROM {name}")
+        marks = ", ".join(f"${number}" for number in range(1, len(columns) + 1))
+        insert = PgStatement(
+            f"INSERT INTO {name} ({', '.join(columns)}) VALUES ({marks})".encode(), writes=True
+        )
+        if rows:
+            target._wire.fly([[bound(insert, row) for row in rows]])
+        if '"id"' in columns and rows:
+            target._wire.ask(
+                f"SELECT setval(s, (SELECT max(id) FROM {name})) FROM "
+                f"pg_get_serial_sequence('{SCHEMA}.{name}', 'id') s WHERE s IS NOT NULL"
+            )
+
+    def close(self) -> None:
+        self._wire.close()
+
+    def __enter__(self) -> "ServedStore":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def url_of_folder(folder: Path) -> str:
+    """For processes that only share a folder: its database, made when it is first asked for."""
+    name = f"folder_{blake2s(str(folder.resolve()).encode(), digest_size=8).hexdigest()}"
+    admin = PgWire(f"{SERVER}/postgres")
+    try:
+        if not admin.ask("SELECT 1 FROM pg_database WHERE datname = $1", name):
+            admin.script(f"CREATE DATABASE {name}")
+    finally:
+        admin.close()
+    return f"{SERVER}/{name}"
 
 
 _databases: list[Databases] = []

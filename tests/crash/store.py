@@ -5,8 +5,7 @@ from collections.abc import Generator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-
-import apsw
+from typing import Any
 
 from crossclaw.domain.keys import key_of
 from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, UserMessage, words_of
@@ -27,12 +26,22 @@ from crossclaw.ledger.sqlite.rows import (
 from crossclaw.ledger.sqlite.spawns import find_spawn
 from crossclaw.ledger.sqlite.store import open_reader
 from tests.crash.furnishing import STAMPS
+from tests.stores import ON_SERVER, OpenStore
+
+
+def open_left(folder: Path) -> OpenStore:
+    """What it has left, in its file or in its database."""
+    if ON_SERVER:
+        from tests.databases import ServedStore, url_of_folder  # noqa: PLC0415  an extra
+
+        return ServedStore(url_of_folder(folder))
+    return open_reader(folder / "state" / "crossclaw.sqlite")
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
     folder: Path
-    db: apsw.Connection
+    db: Any
     runs: dict[str, Run]
     entries: dict[str, list[Entry]]
     """By session id, in order."""
@@ -52,7 +61,7 @@ class Store:
     @classmethod
     @contextmanager
     def read(cls, folder: Path, tokens: set[str]) -> Generator["Store"]:
-        with closing(open_reader(folder / "state" / "crossclaw.sqlite")) as db:
+        with closing(open_left(folder)) as db:
             entries, of_run, users, reports = _sort(db, tokens)
             runs = map(run_of, db.execute(f"SELECT {RUN} FROM runs ORDER BY id"))
             yield cls(
@@ -104,6 +113,13 @@ OPEN = "ended_at IS NULL"
 
 
 def find_runs(folder: Path, where: str) -> set[str]:
+    if ON_SERVER:
+        with closing(open_left(folder)) as served:
+            if "runs" not in served.tables():  # type: ignore[attr-defined]  # a served one has it
+                return set()
+            return {
+                run_id for (run_id,) in served.execute(f"SELECT run_id FROM runs WHERE {where}")
+            }
     path = folder / "state" / "crossclaw.sqlite"
     # A rollback journal: it was killed while the file was made, before the first table.
     if not path.exists() or path.with_name(f"{path.name}-journal").exists():
@@ -116,7 +132,7 @@ def find_runs(folder: Path, where: str) -> set[str]:
 
 def count_left(folder: Path) -> int:
     """Runs that are open, and children that are still to be deleted, or whose copies are."""
-    with closing(open_reader(folder / "state" / "crossclaw.sqlite")) as db:
+    with closing(open_left(folder)) as db:
         to_delete = db.execute("SELECT count(*) FROM timers WHERE kind != 'archive'").get
         return int(to_delete) + int(db.execute(f"SELECT count(*) FROM runs WHERE {OPEN}").get)
 
@@ -129,7 +145,7 @@ def is_step(run_id: str) -> bool:
     return run_id.endswith(":announce") or ":round-" in run_id
 
 
-def _sort(db: apsw.Connection, tokens: set[str]) -> tuple[Entries, Entries, Entries, Entries]:
+def _sort(db: Any, tokens: set[str]) -> tuple[Entries, Entries, Entries, Entries]:
     by_session: Entries = defaultdict(list)
     by_child: Entries = defaultdict(list)
     by_run: Entries = defaultdict(list)
@@ -153,7 +169,7 @@ def reporting_child(entry: Entry) -> str | None:
     return origin.source_session_key if reports and origin else None
 
 
-def _read_spawns(db: apsw.Connection) -> list[Spawn]:
+def _read_spawns(db: Any) -> list[Spawn]:
     children = list(db.execute("SELECT child_key, agent_id FROM spawns"))
     found = [find_spawn(db, key_of(key, agent_id)) for key, agent_id in children]
     return [spawn for spawn in found if spawn is not None]

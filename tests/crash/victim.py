@@ -52,6 +52,7 @@ from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.sessions.spawn_report import Announces
 from crossclaw.testing import submit
 from tests.crash.furnishing import Ask, Chat, Fall, Look, Stamp, tell
+from tests.stores import ON_SERVER
 
 ONE_BY_ONE = {"queue": {"mode": "followup", "debounceMs": 0, "cap": LANE_RUNS_MAX}}
 """Each letter's words are a script for the one run that answers it."""
@@ -157,7 +158,7 @@ class Victim:
     def _outside(self) -> Outside:
         tools = (Look(), self._stamp, self._ask, Fall("fall", "pure"), Fall("trip", "effects"))
         return Outside(
-            environ={},
+            environ=_environ(self._folder),
             clock=self._clock,
             providers={"rehearsal": AwayModel(self._trouble.away_s)},
             channels=tuple(self._chats.values()),
@@ -265,6 +266,15 @@ async def _end_when_told(scope: anyio.CancelScope) -> None:
 def _config(trouble: Trouble) -> Config:
     defaults = {"model": "rehearsal/rehearsal", "maxConcurrent": trouble.runs_at_once}
     return msgspec.convert({"agents": {"defaults": defaults}, "messages": ONE_BY_ONE}, Config)
+
+
+def _environ(folder: Path) -> dict[str, str]:
+    """On a run on PostgreSQL each folder has a database of its own."""
+    if not ON_SERVER:
+        return {}
+    from tests.databases import url_of_folder  # noqa: PLC0415  an extra
+
+    return {"CROSSCLAW_LEDGER_URL": url_of_folder(folder)}
 
 
 def _paths(folder: Path) -> Paths:

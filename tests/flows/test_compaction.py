@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import apsw
 import msgspec
 import pytest
 
@@ -29,6 +28,7 @@ from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call, say
 from tests.flows.tools import Counting
 from tests.properties.test_view import complaint
+from tests.stores import look_into
 
 LONG = "lorem ipsum dolor " * 40
 """About 180 tokens."""
@@ -432,7 +432,7 @@ async def test_a_child_that_works_is_never_forgotten(tmp_path: Path) -> None:
 
 
 async def _put_spawn(folder: Path, parent: str) -> None:
-    with apsw.Connection(str(folder / "state" / "crossclaw.sqlite")) as db:
+    with look_into(folder / "state" / "crossclaw.sqlite") as db:
         db.execute(
             "INSERT INTO spawns (child_key, agent_id, parent_key, run_id, task, cleanup, state, "
             "created_at) VALUES ('agent:main:subagent:c1', 'main', ?, 'c1', 'count the sheep', "

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import apsw
 import msgspec
 import pytest
 
@@ -18,6 +17,7 @@ from crossclaw.testing import MemoryChannel, ScriptedProvider, VirtualClock, ope
 from crossclaw.testing.time import NOON_MS
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call
+from tests.stores import look_into
 
 MINUTE = 60_000
 EVERY_MINUTE = {"kind": "every", "everyMs": MINUTE}
@@ -372,7 +372,7 @@ async def test_a_tick_that_was_never_settled_keeps_no_other_job_waiting(tmp_path
         stuck = await add(house, enabled=False)
         answer = await call(house, "cron.run", id=stuck["id"], mode="force")
         await house.run_store.wait(answer["runId"], timeout_s=60)
-        store = apsw.Connection(str(tmp_path / "state" / "crossclaw.sqlite"))
+        store = look_into(tmp_path / "state" / "crossclaw.sqlite")
         store.execute("UPDATE job_slots SET status = 'running'")
         store.close()
         other = await add(house, name="other")
@@ -390,7 +390,7 @@ async def test_a_tick_that_is_no_longer_kept_is_known_by_its_run(tmp_path: Path)
         for _ in range(2):
             runs.append((await call(house, "cron.run", id=job["id"], mode="force"))["runId"])
             await house.run_store.wait(runs[-1], timeout_s=60)
-            store = apsw.Connection(str(tmp_path / "state" / "crossclaw.sqlite"))
+            store = look_into(tmp_path / "state" / "crossclaw.sqlite")
             store.execute("DELETE FROM job_slots")
             store.close()
     assert len(set(runs)) == len(provider.seen) == 2

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import apsw
 import msgspec
 import pytest
 
@@ -14,6 +13,7 @@ from crossclaw.domain.errors import CrossclawError, DeliveryError, Invalid
 from crossclaw.testing import MemoryChannel, open_house
 from tests.flows.talking import call
 from tests.flows.test_runs_keep_their_order import Recording
+from tests.stores import look_into
 
 
 def config_with(*rules: dict[str, Any]) -> Config:
@@ -278,7 +278,7 @@ async def test_a_send_that_is_repeated_after_an_upgrade_is_still_the_same(tmp_pa
         for _ in range(2):
             await call(house, "send", to="ana", message="news", idempotencyKey="n1")
             await anyio.sleep(5)
-            store = apsw.Connection(str(tmp_path / "state" / "crossclaw.sqlite"))
+            store = look_into(tmp_path / "state" / "crossclaw.sqlite")
             store.execute("UPDATE outbox SET named = 0")
             store.close()
     assert chat.sent == [("ana", "news")]

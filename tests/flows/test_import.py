@@ -26,6 +26,7 @@ from crossclaw.domain.messages import (
 )
 from crossclaw.domain.sessions import Entry
 from crossclaw.domain.sight import EVERYTHING
+from crossclaw.ledger.opening import open_ledger
 from crossclaw.ledger.operations import Export, Op
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.sessions import importing
@@ -34,6 +35,7 @@ from crossclaw.sessions.importing import Import
 from crossclaw.testing import ScriptedProvider, VirtualClock, open_house
 from crossclaw.transcripts.jsonl import entry_lines, header_line
 from tests.flows.talking import call, say
+from tests.stores import look_into
 
 MAIN, CRON = "029276d4-0000-4000-8000-000000000001", "029276d4-0000-4000-8000-000000000002"
 HEADER = {"type": "session", "version": 3, "id": MAIN, "timestamp": "2026-02-08T13:37:00.250Z"}
@@ -131,7 +133,7 @@ def a_folder(folder: Path) -> Path:
 
 
 async def bring(folder: Path, state: Path) -> ImportReport:
-    ledger = SqliteLedger(state / "crossclaw.sqlite", inline=True)
+    ledger = open_ledger(state / "crossclaw.sqlite", inline=True)
     try:
         return await Import(ledger, VirtualClock(), lambda *_: None).run(folder)
     finally:
@@ -184,9 +186,8 @@ async def test_an_import_that_is_repeated_changes_nothing(tmp_path: Path) -> Non
 
 
 def _everything(state: Path) -> list[Any]:
-    import apsw  # noqa: PLC0415
 
-    db = apsw.Connection(str(state / "crossclaw.sqlite"))
+    db = look_into(state / "crossclaw.sqlite")
     return [
         list(db.execute(f"SELECT * FROM {t}"))
         for t in ("sessions", "transcripts", "entries", "imports")
@@ -198,7 +199,7 @@ async def test_an_import_that_was_cut_off_goes_on_where_it_stopped(
 ) -> None:
     monkeypatch.setattr(importing, "BATCH_ENTRIES", 2)
     folder, state = a_folder(tmp_path / "there"), tmp_path / "state"
-    ledger = SqliteLedger(state / "crossclaw.sqlite", inline=True)
+    ledger = open_ledger(state / "crossclaw.sqlite", inline=True)
 
     class CutOff(Exception):
         pass
@@ -231,7 +232,7 @@ async def test_a_transcript_that_has_grown_there_brings_what_is_new(tmp_path: Pa
     assert (
         f"{MAIN}.jsonl:{len(LINES) + 2}: " in report.problems[0]
     )  # counted from the file's beginning
-    ledger = SqliteLedger(state / "crossclaw.sqlite", inline=True)
+    ledger = open_ledger(state / "crossclaw.sqlite", inline=True)
     session = await ledger.find_session_by_id(MAIN)
     await ledger.close()
     assert session is not None
@@ -244,7 +245,7 @@ async def test_a_session_without_a_time_has_that_of_its_transcript(tmp_path: Pat
     write(folder, {"agent:main:main": timeless})
     os.utime(folder / "agents/main/sessions" / f"{MAIN}.jsonl", (5, 1_234_567.5))
     await bring(folder, tmp_path / "state")
-    ledger = SqliteLedger(tmp_path / "state" / "crossclaw.sqlite", inline=True)
+    ledger = open_ledger(tmp_path / "state" / "crossclaw.sqlite", inline=True)
     session = await ledger.find_session_by_id(MAIN)
     await ledger.close()
     assert session is not None
@@ -451,7 +452,7 @@ async def test_pictures_and_files_of_a_copy_of_ours_come_back_byte_for_byte(tmp_
 
     report = await bring(tmp_path / "there", tmp_path / "state")
 
-    ledger = SqliteLedger(tmp_path / "state" / "crossclaw.sqlite", inline=True)
+    ledger = open_ledger(tmp_path / "state" / "crossclaw.sqlite", inline=True)
     stored = await ledger.list_entries(MAIN, limit=9)
     whole = await ledger.with_media(stored)
     await ledger.close()

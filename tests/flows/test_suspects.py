@@ -9,8 +9,8 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, ToolUse
 from crossclaw.domain.sessions import NewEntry
 from crossclaw.domain.suspects import SUSPECT_AFTER
+from crossclaw.ledger.opening import open_ledger
 from crossclaw.ledger.operations import Append, BeginWait, Recover
-from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.providers.contract import ModelRequest, Tell, UserTurn
 from crossclaw.testing import open_house, submit
 from tests.flows.crashing import crashed_copy
@@ -157,7 +157,7 @@ async def test_who_was_given_up_stays_so_when_the_process_dies_before_it_is_said
     async with open_house(left, Recording(1000.0)):
         await anyio.sleep(1)
         left = crashed_copy(left, "third crash")
-    ledger = SqliteLedger(left / "state" / "crossclaw.sqlite", inline=True)
+    ledger = open_ledger(left / "state" / "crossclaw.sqlite", inline=True)
     first = await ledger.do(Recover(owner="dies at once", at=1))
     second = await ledger.do(Recover(owner="the next", at=2))
     await ledger.close()
@@ -193,7 +193,7 @@ async def test_runs_that_only_wait_are_never_given_up(folder: Path) -> None:
 async def test_who_waits_and_does_something_else_beside_it_is_counted(
     folder: Path, calls: int, attempt: int
 ) -> None:
-    ledger = SqliteLedger(folder / "l.sqlite", inline=True)
+    ledger = open_ledger(folder / "l.sqlite", inline=True)
     run = await begun(ledger, "r1", ANA)
     await making.submit(ledger, "r2", BEN)
     asked = AssistantMessage([ToolUse(f"c{n}", "ask", {}) for n in range(calls)])

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_URL, uuid4, uuid5
 
-import apsw
 import msgspec
 import pytest
 
@@ -19,6 +18,7 @@ from crossclaw.ledger.operations import EnsureSession
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import open_house
 from tests.flows.talking import OWNER, call, results_of, say
+from tests.stores import look_into
 
 MAIN = SessionKey.main("main")
 CHILD = SessionKey.subagent("main", "1")
@@ -53,7 +53,7 @@ async def settle(house: House) -> None:
 
 
 def archive(folder: Path, key: SessionKey) -> None:
-    db = apsw.Connection(str(folder / "state" / "crossclaw.sqlite"))
+    db = look_into(folder / "state" / "crossclaw.sqlite")
     db.execute("UPDATE sessions SET archived_at = 9 WHERE key = ?", (key.text,))
     db.close()
 

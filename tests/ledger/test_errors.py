@@ -3,19 +3,19 @@
 import inspect
 from pathlib import Path
 
-import apsw
 import pytest
 
 from crossclaw.domain.errors import StoreError
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.ledger.sqlite.store import open_reader
 from tests.ledger.making import ANA, BEN, session
+from tests.stores import look_into
 
 
 async def test_what_a_rule_of_the_store_refuses_is_told_as_the_stores_and_hurts_no_other_step(
     ledger: SqliteLedger, tmp_path: Path
 ) -> None:
-    with apsw.Connection(str(tmp_path / "ledger.sqlite")) as other:
+    with look_into(tmp_path / "ledger.sqlite") as other:
         other.execute(
             "CREATE TRIGGER never BEFORE INSERT ON sessions WHEN new.key LIKE '%ana' "
             "BEGIN SELECT RAISE(ABORT, 'not this one'); END"

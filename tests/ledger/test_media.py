@@ -29,6 +29,7 @@ from crossclaw.ledger.imports import (
     ImportState,
 )
 from crossclaw.ledger.media import DescribeMedia, DropMedia, KeepMedia
+from crossclaw.ledger.opening import open_ledger
 from crossclaw.ledger.operations import (
     Append,
     DeleteSession,
@@ -39,9 +40,9 @@ from crossclaw.ledger.operations import (
 )
 from crossclaw.ledger.sqlite.copying import check_store
 from crossclaw.ledger.sqlite.inspecting import damaged_rows
-from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.ledger.sqlite.migrate import MIGRATIONS, migrate
 from tests.ledger.making import ANA, BEN, claim, end, session
+from tests.stores import look_into
 
 PICTURE = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40
 CAT, DOG = Media("image/png", PICTURE), Media("image/png", PICTURE + b"dog")
@@ -74,7 +75,7 @@ async def entries(ledger: Ledger, key: SessionKey = ANA) -> list[Entry]:
 
 
 def count(tmp_path: Path, table: str = "media") -> int:
-    db = apsw.Connection(str(tmp_path / "ledger.sqlite"))
+    db = look_into(tmp_path / "ledger.sqlite")
     (found,) = db.execute(f"SELECT count(*) FROM {table}").fetchone() or (0,)
     db.close()
     return int(found)
@@ -82,7 +83,7 @@ def count(tmp_path: Path, table: str = "media") -> int:
 
 @pytest.mark.spec("M1")
 async def test_a_picture_is_kept_once_in_the_step_that_accepts_its_message(
-    ledger: SqliteLedger, tmp_path: Path
+    ledger: Ledger, tmp_path: Path
 ) -> None:
     document = Document(carrying(PDF.source, PDF.data), "a.pdf")
     await submit(ledger, "r1", said(inline(CAT), inline(CAT), document))
@@ -103,7 +104,7 @@ async def test_a_picture_is_kept_once_in_the_step_that_accepts_its_message(
     assert count(tmp_path, "media_uses") == 2, "the inbox holds it no longer; the transcript does"
 
 
-async def test_what_a_tool_answers_with_pictures_is_kept_likewise(ledger: SqliteLedger) -> None:
+async def test_what_a_tool_answers_with_pictures_is_kept_likewise(ledger: Ledger) -> None:
     run = await begun(ledger, UserMessage("draw"))
     content = msgspec.to_builtins([Text("here"), inline(DOG), {"type": "image", "of": "nobody"}])
     result = ToolResultMessage("c1", "read", content)
@@ -119,7 +120,7 @@ async def test_what_a_tool_answers_with_pictures_is_kept_likewise(ledger: Sqlite
     assert whole.message.content == content
 
 
-async def test_data_that_is_no_base64_stays_where_it_is(ledger: SqliteLedger) -> None:
+async def test_data_that_is_no_base64_stays_where_it_is(ledger: Ledger) -> None:
     broken = said(Image(MediaSource("base64", "image/png", "!!!")))
 
     await begun(ledger, broken)
@@ -128,7 +129,7 @@ async def test_data_that_is_no_base64_stays_where_it_is(ledger: SqliteLedger) ->
 
 
 async def test_it_goes_with_the_last_session_that_names_it_and_not_before(
-    ledger: SqliteLedger, tmp_path: Path
+    ledger: Ledger, tmp_path: Path
 ) -> None:
     for key in (ANA, BEN):
         await end(ledger, await begun(ledger, said(inline(CAT)), key))
@@ -145,7 +146,7 @@ async def test_it_goes_with_the_last_session_that_names_it_and_not_before(
     assert count(tmp_path, "media_uses") == 0
 
 
-async def test_whoever_knows_a_hash_has_not_got_the_picture(ledger: SqliteLedger) -> None:
+async def test_whoever_knows_a_hash_has_not_got_the_picture(ledger: Ledger) -> None:
     await begun(ledger, said(inline(CAT)))
 
     await begun(ledger, said(Image(CAT.source)), BEN)
@@ -162,7 +163,7 @@ async def test_whoever_knows_a_hash_has_not_got_the_picture(ledger: SqliteLedger
 
 
 async def test_a_channel_keeps_bytes_and_names_them_in_the_same_step(
-    ledger: SqliteLedger, tmp_path: Path
+    ledger: Ledger, tmp_path: Path
 ) -> None:
     new = NewRun(run_id="r1", key=ANA, kind="chat", message=said(Image(DOG.source)))
     keep = KeepMedia(media=DOG, agent_id="main", at=2)
@@ -182,7 +183,7 @@ async def test_a_channel_keeps_bytes_and_names_them_in_the_same_step(
     assert count(tmp_path) == 1
 
 
-async def test_an_import_keeps_pictures_by_their_hash(ledger: SqliteLedger) -> None:
+async def test_an_import_keeps_pictures_by_their_hash(ledger: Ledger) -> None:
     imported = ImportedSession(key=ANA, session_id="old", created_at=1, updated_at=1, columns={})
     state = await ledger.do(BeginImport(session=imported, path="p", at=1))
     assert state is not None
@@ -229,7 +230,7 @@ async def test_pictures_of_an_old_store_move_out_of_its_messages(tmp_path: Path)
     path = tmp_path / "ledger.sqlite"
     old_store(path, VERSION_BEFORE)
 
-    ledger = SqliteLedger(path, inline=True)
+    ledger = open_ledger(path, inline=True)
     first, second, third, fourth = await ledger.list_entries("s", limit=9)
     whole = await ledger.with_media([first, third])
     waiting = await ledger.find_inbox("r")
@@ -250,10 +251,10 @@ async def test_pictures_of_an_old_store_move_out_of_its_messages(tmp_path: Path)
 
 async def test_damage_to_a_picture_is_named(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
-    ledger = SqliteLedger(path, inline=True)
+    ledger = open_ledger(path, inline=True)
     await begun(ledger, said(inline(CAT), inline(DOG)))
     await ledger.close()
-    db = apsw.Connection(str(path))
+    db = look_into(path)
     db.execute("UPDATE media SET data = x'00' WHERE sha256 = ?", (CAT.sha256,))
     db.execute("DELETE FROM media WHERE sha256 = ?", (DOG.sha256,))
     db.close()
@@ -266,7 +267,7 @@ async def test_damage_to_a_picture_is_named(tmp_path: Path) -> None:
 async def test_a_name_that_stood_in_an_old_store_by_chance_gets_no_picture(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
     old_store(path, VERSION_BEFORE)
-    db = apsw.Connection(str(path))
+    db = look_into(path)
     blocks = [{"type": "image", "source": msgspec.to_builtins(CAT.source)}]
     db.execute(
         "INSERT INTO transcripts (session_id, agent_id, key, created_at, last_seq) "
@@ -279,7 +280,7 @@ async def test_a_name_that_stood_in_an_old_store_by_chance_gets_no_picture(tmp_p
     )
     db.close()
 
-    ledger = SqliteLedger(path, inline=True)
+    ledger = open_ledger(path, inline=True)
     entry = (await ledger.list_entries("other", limit=9))[0]
     (whole,) = await ledger.with_media([entry])
     await ledger.close()
@@ -288,7 +289,7 @@ async def test_a_name_that_stood_in_an_old_store_by_chance_gets_no_picture(tmp_p
 
 
 async def test_a_name_has_the_size_of_what_it_names_and_not_what_a_tool_says(
-    ledger: SqliteLedger,
+    ledger: Ledger,
 ) -> None:
     run = await begun(ledger, said(inline(CAT)))
     lie = {**msgspec.to_builtins(CAT.source), "size": -1_000_000_000, "data": "x" * 9}
@@ -301,7 +302,7 @@ async def test_a_name_has_the_size_of_what_it_names_and_not_what_a_tool_says(
 
 @pytest.mark.parametrize("kind", ["media", "media_uses"])
 async def test_neither_a_picture_nor_its_names_are_found_by_reading_all_of_them(
-    ledger: SqliteLedger, tmp_path: Path, kind: str
+    ledger: Ledger, tmp_path: Path, kind: str
 ) -> None:
     plans = {
         "media": ["SELECT media_type, data FROM media WHERE sha256 = ?"],
@@ -312,7 +313,7 @@ async def test_neither_a_picture_nor_its_names_are_found_by_reading_all_of_them(
             "NOT EXISTS (SELECT 1 FROM media_uses u WHERE u.sha256 = media.sha256)",
         ],
     }
-    db = apsw.Connection(str(tmp_path / "ledger.sqlite"))
+    db = look_into(tmp_path / "ledger.sqlite")
     for sql in plans[kind]:
         steps = [
             row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", ("a", "b")[: sql.count("?")])

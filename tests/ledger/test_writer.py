@@ -13,8 +13,10 @@ import pytest
 from crossclaw.domain.errors import KeyReused, NotFound, Stopped
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sight import EVERYTHING
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.opening import open_ledger
 from crossclaw.ledger.operations import Dedupe, Inject, Submit
-from crossclaw.ledger.sqlite.ledger import HANDLERS, SqliteLedger
+from crossclaw.ledger.sqlite.ledger import HANDLERS
 from crossclaw.ledger.sqlite.store import open_writer
 from crossclaw.ledger.sqlite.writer import run_batch
 from crossclaw.ledger.writing import WriterStep
@@ -28,20 +30,20 @@ def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
 
 
 @pytest.fixture
-async def threaded(tmp_path: Path) -> AsyncGenerator[SqliteLedger]:
-    opened = SqliteLedger(tmp_path / "ledger.sqlite")
+async def threaded(tmp_path: Path) -> AsyncGenerator[Ledger]:
+    opened = open_ledger(tmp_path / "ledger.sqlite")
     yield opened
     await opened.close()
 
 
-async def test_what_was_committed_is_there_for_every_reader(threaded: SqliteLedger) -> None:
+async def test_what_was_committed_is_there_for_every_reader(threaded: Ledger) -> None:
     await submit(threaded, "r1")
 
     assert (await threaded.find_run("r1")) is not None
     assert (await threaded.search("hello", limit=5, sight=EVERYTHING)) == []
 
 
-async def test_a_step_that_fails_takes_no_neighbour_with_it(threaded: SqliteLedger) -> None:
+async def test_a_step_that_fails_takes_no_neighbour_with_it(threaded: Ledger) -> None:
     await submit(threaded, "first", dedupe=Dedupe("chat", "k", "one"))
     outcomes: dict[int, object] = {}
 
@@ -99,7 +101,7 @@ def test_a_fault_in_one_step_is_that_steps_alone(tmp_path: Path) -> None:
 
 
 async def test_entries_of_many_sessions_side_by_side_keep_their_order(
-    threaded: SqliteLedger,
+    threaded: Ledger,
 ) -> None:
     keys = [SessionKey.named("main", f"s{number}") for number in range(8)]
 
@@ -119,7 +121,7 @@ async def test_entries_of_many_sessions_side_by_side_keep_their_order(
     assert len(await threaded.search("word7", limit=100, sight=EVERYTHING)) == 8
 
 
-async def test_listeners_hear_of_new_entries_after_they_are_durable(threaded: SqliteLedger) -> None:
+async def test_listeners_hear_of_new_entries_after_they_are_durable(threaded: Ledger) -> None:
     heard: list[set[str]] = []
     threaded.on_append(heard.append)
     await threaded.do(session(ANA))
@@ -129,13 +131,13 @@ async def test_listeners_hear_of_new_entries_after_they_are_durable(threaded: Sq
     assert heard == [{"id-of-ana"}]
 
 
-async def test_an_error_reaches_the_one_who_asked(threaded: SqliteLedger) -> None:
+async def test_an_error_reaches_the_one_who_asked(threaded: Ledger) -> None:
     with pytest.raises(NotFound):
         await threaded.do(Submit(new=run("r1"), at=1))
 
 
 async def test_a_closed_ledger_takes_nothing_more_but_keeps_what_it_took(tmp_path: Path) -> None:
-    ledger = SqliteLedger(tmp_path / "l.sqlite")
+    ledger = open_ledger(tmp_path / "l.sqlite")
     async with anyio.create_task_group() as tasks:
         for number in range(50):
             tasks.start_soon(submit, ledger, f"r{number}", SessionKey.named("main", f"s{number}"))
@@ -143,7 +145,7 @@ async def test_a_closed_ledger_takes_nothing_more_but_keeps_what_it_took(tmp_pat
     with pytest.raises(Stopped):
         await submit(ledger, "late")
 
-    again = SqliteLedger(tmp_path / "l.sqlite")
+    again = open_ledger(tmp_path / "l.sqlite")
     assert len(await again.lanes_with_work()) == 50
     await again.close()
 
@@ -152,7 +154,8 @@ FULL_DISK = """
 import sys, anyio
 from pathlib import Path
 from crossclaw.domain.errors import StoreError
-from crossclaw.ledger.sqlite.ledger import HANDLERS, SqliteLedger
+from crossclaw.ledger.opening import open_ledger
+from crossclaw.ledger.sqlite.ledger import HANDLERS
 from crossclaw.ledger.sqlite.store import open_writer
 from crossclaw.ledger.sqlite.writer import run_batch
 from crossclaw.ledger.writing import WriterStep
@@ -161,7 +164,7 @@ from crossclaw.ledger.operations import Inject
 
 async def main():
     folder = Path(sys.argv[1])
-    ledger = SqliteLedger(folder / "l.sqlite")
+    ledger = open_ledger(folder / "l.sqlite")
     await ledger.do(session(ANA))
     stored = 0
     try:

@@ -15,8 +15,9 @@ from crossclaw.config import Config
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
 from crossclaw.domain.sessions import NewEntry, NewSession
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.opening import open_ledger
 from crossclaw.ledger.operations import EnsureSession, Inject
-from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from tests.proof.oracle import Node
 
 Shape = tuple[int | None, ...]
@@ -122,10 +123,10 @@ def places(nodes: list[Node]) -> list[Place]:
     return found
 
 
-async def settle(folder: Path, nodes: list[Node]) -> SqliteLedger:
+async def settle(folder: Path, nodes: list[Node]) -> Ledger:
     os.makedirs(folder, exist_ok=True)
     path = folder / "ledger.sqlite"
-    ledger, there = SqliteLedger(path, inline=True), places(nodes)
+    ledger, there = open_ledger(path, inline=True), places(nodes)
     for number, (node, place) in enumerate(zip(nodes, there, strict=True)):
         parent = None if node.parent is None else there[node.parent].key.text
         new = NewSession(

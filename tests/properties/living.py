@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import anyio
 import anyio.abc
-import apsw
 import msgspec
 
 from crossclaw.app import House
@@ -25,6 +24,7 @@ from crossclaw.testing.time import NOON_MS
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call
 from tests.flows.tools import Counting
+from tests.stores import OpenStore, look_into
 
 MAIN, WORK, OTHER = "agent:main:main", "agent:main:work", "agent:librarian:main"
 GROUP = "agent:main:memory:group:g1"
@@ -306,7 +306,7 @@ class Life:
             self.wrongs.append(f"ended twice: {twice}")
 
     def _check(self, home: Path) -> None:
-        db = apsw.Connection(str(home / "state" / "crossclaw.sqlite"))
+        db = look_into(home / "state" / "crossclaw.sqlite")
         try:
             for wrong, question in LEFT_OVER.items():
                 if rows := list(db.execute(question)):
@@ -317,7 +317,7 @@ class Life:
         finally:
             db.close()
 
-    def _check_messages(self, db: apsw.Connection) -> None:
+    def _check_messages(self, db: OpenStore) -> None:
         bodies = [bytes(row[0]).decode() for row in db.execute("SELECT body FROM entries WHERE role = 'user' OR type = 'note'")]  # fmt: skip
         for text in self.attempted:
             found = sum(f'"{text}"' in body for body in bodies)
@@ -325,14 +325,14 @@ class Life:
             if not least <= found <= 1:
                 self.wrongs.append(f"{text!r} is there {found} times")
 
-    def _check_deliveries(self, db: apsw.Connection) -> None:
+    def _check_deliveries(self, db: OpenStore) -> None:
         made = Counter((row[0], row[1]) for row in db.execute("SELECT chat, text FROM outbox WHERE state IN ('delivered', 'uncertain')"))  # fmt: skip
         sure = Counter((row[0], row[1]) for row in db.execute("SELECT chat, text FROM outbox WHERE state = 'delivered'"))  # fmt: skip
         heard = Counter(self.heard)
         if heard - made or sure - heard:
             self.wrongs.append(f"said {heard - made} too often, {sure - heard} too seldom")
 
-    def _check_lanes(self, db: apsw.Connection) -> None:
+    def _check_lanes(self, db: OpenStore) -> None:
         rows = db.execute(
             "SELECT key, run_id, started_at, ended_at FROM runs WHERE merged_into IS NULL "
             "AND started_at IS NOT NULL AND kind != 'command' ORDER BY key, id"

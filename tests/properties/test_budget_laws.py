@@ -2,7 +2,6 @@
 account is overdrawn at most by what the calls under way at its last grant took beyond what was
 reserved for them."""
 
-import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantBlock, AssistantMessage, Text, ToolUse, Usage
 from crossclaw.providers.contract import ModelRequest, Tell
 from crossclaw.testing import open_house, submit
+from tests.stores import copy_state
 
 ROOT = "root"
 OTHERS = ("ben", "cho")
@@ -133,7 +133,7 @@ async def spend(script: list[Step], tokens: int, inner: int, crash_after_s: int 
                 await check(house, tokens, model.overdraft)
                 return
             await anyio.sleep(crash_after_s)
-            copy = Path(shutil.copytree(folder, Path(temporary) / "after the crash"))
+            copy = copy_state(folder, Path(temporary) / "after the crash")
             over = await _overdrawn(house, tokens)
             await house.lanes.abort(ROOT, "this house has died")
         model = Spender(script)

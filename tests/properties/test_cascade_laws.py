@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import anyio
-import apsw
 import msgspec
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -22,6 +21,7 @@ from crossclaw.providers.contract import ModelRequest, UserTurn
 from crossclaw.testing import ScriptedProvider, VirtualLoop, open_house
 from tests.flows.talking import call
 from tests.proof.size import FULL
+from tests.stores import OpenStore, look_into
 
 NAMES = "abcdefg"
 MODEL_CALLS_MAX = 3_000  # a rule that fails must end as well
@@ -140,7 +140,7 @@ async def play(mesh: Mesh) -> list[str]:
                 key, root = f"agent:{NAMES[number]}:main", f"root{number}"
                 await call(house, "chat.send", sessionKey=key, message="go", idempotencyKey=root)
             runs = await ends.quiet()
-        db = apsw.Connection(str(Path(folder) / "state" / "crossclaw.sqlite"))
+        db = look_into(Path(folder) / "state" / "crossclaw.sqlite")
         return [*too_many(mesh, runs), *cut_off(db)]
 
 
@@ -149,7 +149,7 @@ def too_many(mesh: Mesh, runs: list[Run]) -> list[str]:
     return [f"{root} has {n} runs" for root, n in counts.items() if n > mesh.runs_max]
 
 
-def cut_off(db: apsw.Connection) -> list[str]:
+def cut_off(db: OpenStore) -> list[str]:
     open_exchanges = "SELECT exchange_id FROM exchanges WHERE state <> 'over'"
     open_spawns = "SELECT child_key FROM spawns WHERE state <> 'over'"
     silent = (

@@ -16,6 +16,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import words_of
 from crossclaw.domain.runs import Outcome, Run
 from crossclaw.domain.sight import EVERYTHING
+from crossclaw.ledger.opening import open_ledger
 from crossclaw.ledger.operations import (
     Append,
     Claim,
@@ -27,8 +28,8 @@ from crossclaw.ledger.operations import (
     ReleaseRun,
     Submit,
 )
-from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from tests.ledger.making import run, says, session
+from tests.stores import copy_state
 
 KEYS = [SessionKey.named("main", name) for name in ("ana", "ben")]
 keys = st.sampled_from(KEYS)
@@ -53,7 +54,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def _open(self) -> None:
         self.boots += 1
-        self.ledger = SqliteLedger(self.folder / f"{self.boots}" / "l.sqlite", inline=True)
+        self.ledger = open_ledger(self.folder / f"{self.boots}" / "l.sqlite", inline=True)
 
     def _do(self, *ops: Op[Any]) -> list[Any]:
         async def commit() -> list[Any]:
@@ -157,7 +158,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def crash(self) -> None:
         """Another process finds the files as they are now."""
         before = self.folder / f"{self.boots}"
-        shutil.copytree(before, self.folder / f"{self.boots + 1}")
+        copy_state(before, self.folder / f"{self.boots + 1}")
         anyio.run(self.ledger.close)
         self._open()
         self.stale += self.claims.values()
@@ -167,7 +168,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule()
     def close_and_reopen(self) -> None:
         anyio.run(self.ledger.close)
-        self.ledger = SqliteLedger(self.folder / f"{self.boots}" / "l.sqlite", inline=True)
+        self.ledger = open_ledger(self.folder / f"{self.boots}" / "l.sqlite", inline=True)
 
     def _ended(self, key: SessionKey, run_id: str, status: str) -> None:
         self.lanes[key].remove(run_id)

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from crossclaw.domain.messages import UserMessage
 from crossclaw.domain.sessions import Entry
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.opening import open_ledger
 from crossclaw.ledger.operations import Export
-from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.testing import VirtualClock, VirtualLoop
 from crossclaw.transcripts.exporter import Exporter
 from crossclaw.transcripts.jsonl import Damage, entry_lines, header_line, read_lines
@@ -90,7 +91,7 @@ def test_after_repair_and_verification_a_file_is_what_the_ledger_says(story: lis
 
 
 async def live_through(folder: Path, story: Sequence[Step]) -> None:
-    ledger = SqliteLedger(folder / "ledger.sqlite", inline=True)
+    ledger = open_ledger(folder / "ledger.sqlite", inline=True)
     clock = VirtualClock()
     exporter = Exporter(ledger, folder / "sessions", clock, inline=True)
     for step in story:
@@ -121,7 +122,7 @@ async def write(exporter: Exporter, step: Step) -> None:
             tasks.cancel_scope.cancel()
 
 
-async def expect_truth(ledger: SqliteLedger, path: Path) -> None:
+async def expect_truth(ledger: Ledger, path: Path) -> None:
     truth = await rendered(ledger, id_of(ANA))
     found = path.read_bytes() if path.exists() else b""  # noqa: ASYNC240
     if truth.count(b"\n") > 1 or found:

@@ -12,6 +12,8 @@ from crossclaw.channels.contract import Piece
 from crossclaw.delivery.outbox import LAST_S, Outbox
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.errors import StoreError
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.opening import open_ledger
 from crossclaw.ledger.operations import Delivery, NewDelivery, Op, PutDelivery, Taken
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.policy.decision import Decision
@@ -53,18 +55,18 @@ async def slowly_allowed(taken: Taken) -> Decision:
     return Decision(True, "")
 
 
-async def with_a_reply(ledger: SqliteLedger) -> None:
+async def with_a_reply(ledger: Ledger) -> None:
     new = NewDelivery(delivery_key="reply", key=ANA, address=Address("memory", "ana"), text="hi")
     await ledger.commit(session(ANA), PutDelivery(new=new, at=1))
 
 
-async def state_of(ledger: SqliteLedger) -> tuple[str, int]:
+async def state_of(ledger: Ledger) -> tuple[str, int]:
     found = await ledger.find_delivery("reply")
     assert found is not None
     return found.state, found.attempt
 
 
-def outbox_of(ledger: SqliteLedger, channel: MemoryChannel, **other: Any) -> Outbox:
+def outbox_of(ledger: Ledger, channel: MemoryChannel, **other: Any) -> Outbox:
     accounts = LiveAccounts()
     accounts.put(LiveAccount(channel.name, channel.account_id, channel, channel.traits))
     return Outbox(ledger, accounts, VirtualClock(), other.get("may_deliver", slowly_allowed))
@@ -132,7 +134,7 @@ async def test_whoever_looks_for_a_quiet_moment_sees_every_claim(tmp_path: Path)
 async def test_a_policy_that_cannot_be_asked_leaves_the_reply_to_be_tried_later(
     tmp_path: Path,
 ) -> None:
-    ledger, chat = SqliteLedger(tmp_path / "l.sqlite", inline=True), MemoryChannel()
+    ledger, chat = open_ledger(tmp_path / "l.sqlite", inline=True), MemoryChannel()
     await with_a_reply(ledger)
     asked = 0
 

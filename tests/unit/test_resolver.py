@@ -14,8 +14,9 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import NewSession
 from crossclaw.door.principal import Principal, person_principal, session_principal
 from crossclaw.door.resolver import Resolver, Right
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.opening import open_ledger
 from crossclaw.ledger.operations import EnsureSession
-from crossclaw.ledger.sqlite.ledger import SqliteLedger
 
 HIDDEN = SessionKey.main("ops")
 HIDDEN_ID = str(uuid5(NAMESPACE_URL, "hidden"))
@@ -24,7 +25,7 @@ HIDDEN_ID = str(uuid5(NAMESPACE_URL, "hidden"))
 class Watched:
     """A ledger whose reads are written down."""
 
-    def __init__(self, ledger: SqliteLedger) -> None:
+    def __init__(self, ledger: Ledger) -> None:
         self.reads: list[str] = []
         self._ledger = ledger
 
@@ -34,7 +35,7 @@ class Watched:
 
 
 async def reads_of(
-    ledger: SqliteLedger, config: Config, authority: Authority, reference: str, right: Right
+    ledger: Ledger, config: Config, authority: Authority, reference: str, right: Right
 ) -> list[str]:
     watched: Any = Watched(ledger)
     principal = session_principal(SessionKey.named("main", "me"), authority)
@@ -55,7 +56,7 @@ async def test_hidden_and_missing_take_the_same_reads(
     tools = {} if sandboxed else {"sessions": {"visibility": visibility}}
     raw = {"agents": {"list": [{"id": "main"}, {"id": "ops"}, {"id": "hr"}]}, "tools": tools}
     config, authority = msgspec.convert(raw, Config), Authority(sandboxed=sandboxed, roots=roots)
-    ledger = SqliteLedger(tmp_path / "ledger.sqlite", inline=True)
+    ledger = open_ledger(tmp_path / "ledger.sqlite", inline=True)
     await ledger.do(EnsureSession(new=NewSession(key=HIDDEN, session_id=HIDDEN_ID), at=1))
 
     pairs = [
@@ -73,7 +74,7 @@ async def test_hidden_and_missing_take_the_same_reads(
 
 @pytest.mark.spec("S1", "K6")
 async def test_only_a_person_names_a_session_that_is_not_there_yet(tmp_path: Path) -> None:
-    ledger = SqliteLedger(tmp_path / "ledger.sqlite", inline=True)
+    ledger = open_ledger(tmp_path / "ledger.sqlite", inline=True)
     resolver = Resolver(ledger, Config())
     agent = session_principal(SessionKey.main("main"), Authority())
     node = Principal(
@@ -97,7 +98,7 @@ async def test_only_a_person_names_a_session_that_is_not_there_yet(tmp_path: Pat
 
 @pytest.mark.spec("S1", "K6")
 async def test_a_label_is_looked_for_at_the_agent_that_is_named(tmp_path: Path) -> None:
-    ledger = SqliteLedger(tmp_path / "ledger.sqlite", inline=True)
+    ledger = open_ledger(tmp_path / "ledger.sqlite", inline=True)
     for agent in ("main", "ops"):
         new = NewSession(key=SessionKey.named(agent, "x"), session_id=f"of-{agent}", label="twin")
         await ledger.do(EnsureSession(new=new, at=1))

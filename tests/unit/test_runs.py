@@ -21,7 +21,9 @@ from crossclaw.domain.jobs import AgentTurn, Every, Job, JobSpec, Tick, TickId
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Image, MediaSource, Text
 from crossclaw.domain.runs import Outcome, Run, RunPlan
+from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.jobs import PutJob, TakeTick
+from crossclaw.ledger.opening import open_ledger
 from crossclaw.ledger.operations import (
     Append,
     ArmTimer,
@@ -129,9 +131,7 @@ class AllEndWell:
 
 
 @asynccontextmanager
-async def lanes_with(
-    ledger: SqliteLedger, follows: Follows
-) -> AsyncGenerator[tuple[Lanes, RunStore]]:
+async def lanes_with(ledger: Ledger, follows: Follows) -> AsyncGenerator[tuple[Lanes, RunStore]]:
     """Lanes whose runs all end well, and this follows from it."""
     feed, clock = Feed(), VirtualClock()
     run_store = RunStore(ledger, feed, clock, ledger.owner)
@@ -209,7 +209,7 @@ async def test_an_end_that_cannot_be_followed_up_ends_in_an_error_that_is_follow
             raise RuntimeError("nobody thought of this")
         return bell(run)
 
-    ledger = SqliteLedger(tmp_path / "l.sqlite", inline=True)
+    ledger = open_ledger(tmp_path / "l.sqlite", inline=True)
     async with lanes_with(ledger, finished) as (lanes, run_store):
         await lanes.submit(new_run("r1", ANA), session(ANA).new)
         run = await run_store.wait("r1", timeout_s=60)
@@ -233,7 +233,7 @@ async def test_when_nothing_can_follow_the_run_ends_all_the_same_and_the_next_on
             raise RuntimeError("nobody thought of this")
         return NOTHING
 
-    ledger = SqliteLedger(tmp_path / "l.sqlite", inline=True)
+    ledger = open_ledger(tmp_path / "l.sqlite", inline=True)
     async with lanes_with(ledger, finished) as (lanes, run_store):
         for run_id in ("r1", "r2"):
             await lanes.submit(new_run(run_id, ANA), session(ANA).new)
@@ -255,7 +255,7 @@ async def test_when_nothing_can_follow_the_tick_of_a_job_ends_with_its_run(tmp_p
         counted.append(await ledger.count_ticks_under_way())
         raise RuntimeError("nobody thought of this")
 
-    ledger = SqliteLedger(tmp_path / "l.sqlite", inline=True)
+    ledger = open_ledger(tmp_path / "l.sqlite", inline=True)
     spec = JobSpec(
         name="j",
         schedule=Every(every_ms=60_000),
@@ -295,7 +295,7 @@ async def test_a_run_that_is_given_up_does_not_keep_the_house_from_starting(
     async def finished(run: Run, outcome: Outcome) -> Follow:
         raise RuntimeError("nobody thought of this")
 
-    ledger = SqliteLedger(tmp_path / "l.sqlite", inline=True)
+    ledger = open_ledger(tmp_path / "l.sqlite", inline=True)
     await submit(ledger, "r1", ANA)
     for owner in ("first", "second", "third"):
         await claim(ledger, ANA, owner)
@@ -345,7 +345,7 @@ async def test_a_run_that_is_only_stored_waits_until_its_lane_is_told(tmp_path: 
     async def finished(run: Run, outcome: Outcome) -> Follow:
         return NOTHING
 
-    ledger = SqliteLedger(tmp_path / "l.sqlite", inline=True)
+    ledger = open_ledger(tmp_path / "l.sqlite", inline=True)
     async with lanes_with(ledger, finished) as (lanes, run_store):
         await run_store.accept(new_run("r1", ANA), session(ANA).new)
         await anyio.wait_all_tasks_blocked()
@@ -363,7 +363,7 @@ async def test_a_run_that_is_only_stored_waits_until_its_lane_is_told(tmp_path: 
 async def test_what_follows_from_an_end_does_not_follow_again_from_an_abort_that_came_late(
     tmp_path: Path,
 ) -> None:
-    ledger = SqliteLedger(tmp_path / "l.sqlite", inline=True)
+    ledger = open_ledger(tmp_path / "l.sqlite", inline=True)
     run_store = RunStore(ledger, Feed(), VirtualClock(), ledger.owner)
     run = await begun(ledger, "r1", ANA)
     await run_store.end(run, Outcome("ok"), [])
@@ -414,7 +414,7 @@ async def sweep_for(
     timers: Sequence[tuple[str, str] | tuple[str, str, int]],
 ) -> int:
     """How often it looked around; `timers` have a key, a kind, and when they are due, if not at once."""
-    ledger, looks = SqliteLedger(folder / "l.sqlite", inline=True), 0
+    ledger, looks = open_ledger(folder / "l.sqlite", inline=True), 0
     await submit(ledger, "r1")
 
     def wake(key: SessionKey) -> None:
@@ -490,7 +490,7 @@ async def test_timers_that_fail_keep_nobody_busy_and_the_others_fire(
 async def test_nothing_leaves_a_history_for_its_size_and_sessions_that_rest_leave_memory(
     tmp_path: Path,
 ) -> None:
-    ledger = SqliteLedger(tmp_path / "l.sqlite", inline=True)
+    ledger = open_ledger(tmp_path / "l.sqlite", inline=True)
     history = History(ledger, held_bytes_max=4_000)
     await ledger.commit(session(ANA), session(BEN))
     for number in range(30):
@@ -509,7 +509,7 @@ async def test_nothing_leaves_a_history_for_its_size_and_sessions_that_rest_leav
 
 
 async def test_history_hears_of_entries_and_reads_what_it_did_not_hear_of(tmp_path: Path) -> None:
-    ledger = SqliteLedger(tmp_path / "l.sqlite", inline=True)
+    ledger = open_ledger(tmp_path / "l.sqlite", inline=True)
     history = History(ledger)
     await ledger.do(session(ANA))
 
@@ -534,7 +534,7 @@ async def test_history_hears_of_entries_and_reads_what_it_did_not_hear_of(tmp_pa
 async def test_what_is_heard_while_a_history_is_read_is_in_it_once(
     tmp_path: Path, reads_yield: None
 ) -> None:
-    ledger = SqliteLedger(tmp_path / "l.sqlite", inline=True)
+    ledger = open_ledger(tmp_path / "l.sqlite", inline=True)
     history = History(ledger)
     await ledger.do(session(ANA))
     await ledger.do(Inject(key=ANA, entries=[says("first")], at=1))
@@ -557,7 +557,7 @@ async def test_what_is_heard_while_a_history_is_read_is_in_it_once(
 async def test_a_history_that_is_let_go_while_it_is_read_is_read_again_whole(
     tmp_path: Path, reads_yield: None
 ) -> None:
-    ledger = SqliteLedger(tmp_path / "l.sqlite", inline=True)
+    ledger = open_ledger(tmp_path / "l.sqlite", inline=True)
     history = History(ledger, held_bytes_max=100)
     await ledger.commit(session(ANA), session(BEN))
     await ledger.do(Inject(key=ANA, entries=[says("first")], at=1))
@@ -578,7 +578,7 @@ async def test_a_history_that_is_let_go_while_it_is_read_is_read_again_whole(
 async def test_a_compaction_shortens_the_next_view_whether_it_was_heard_of_or_not(
     tmp_path: Path,
 ) -> None:
-    ledger = SqliteLedger(tmp_path / "l.sqlite", inline=True)
+    ledger = open_ledger(tmp_path / "l.sqlite", inline=True)
     history = History(ledger)
     run = await begun(ledger, "r1")
 
@@ -615,7 +615,7 @@ async def test_a_single_huge_message_is_still_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bounds, "READ_BYTES_MAX", 100)
-    ledger = SqliteLedger(tmp_path / "l.sqlite", inline=True)
+    ledger = open_ledger(tmp_path / "l.sqlite", inline=True)
     await ledger.do(session(ANA))
     await ledger.do(Inject(key=ANA, entries=[says("small"), says("x" * 5_000)], at=1))
 

@@ -9,7 +9,7 @@ import pytest
 from crossclaw.config import Config
 from crossclaw.domain.errors import NotFound
 from crossclaw.domain.keys import SessionKey
-from crossclaw.ledger.sqlite.ledger import SqliteLedger
+from crossclaw.ledger.contract import Ledger
 from crossclaw.testing import open_house
 from crossclaw.testing.scripted import ScriptedProvider
 from crossclaw.transcripts.compressing import read_transcript
@@ -41,7 +41,7 @@ def packed(exporter: Exporter, key: SessionKey) -> Path:
 
 @pytest.mark.spec("M9")
 async def test_a_compressed_transcript_has_every_line_of_the_plain_one(
-    ledger: SqliteLedger, open_exporter: Open
+    ledger: Ledger, open_exporter: Open
 ) -> None:
     exporter = open_exporter()
     await ledger.commit(*speak(ANA, "hello", "good morning " * 1000))
@@ -63,7 +63,7 @@ async def test_a_compressed_transcript_has_every_line_of_the_plain_one(
 
 @pytest.mark.spec("M9")
 async def test_a_compressed_session_that_goes_on_gets_its_plain_file_back(
-    ledger: SqliteLedger, open_exporter: Open
+    ledger: Ledger, open_exporter: Open
 ) -> None:
     exporter = open_exporter()
     await ledger.commit(*speak(ANA, "hello"))
@@ -83,7 +83,7 @@ async def test_a_compressed_session_that_goes_on_gets_its_plain_file_back(
 @pytest.mark.spec("M9")
 @pytest.mark.parametrize("goes_on", [True, False])
 async def test_a_crash_between_the_mark_and_the_end_of_the_plain_file_heals(
-    ledger: SqliteLedger, open_exporter: Open, goes_on: bool
+    ledger: Ledger, open_exporter: Open, goes_on: bool
 ) -> None:
     exporter = open_exporter()
     await ledger.commit(*speak(ANA, "hello"))
@@ -107,7 +107,7 @@ async def test_a_crash_between_the_mark_and_the_end_of_the_plain_file_heals(
 
 @pytest.mark.spec("M9")
 async def test_a_compressed_file_that_somebody_removed_comes_back(
-    ledger: SqliteLedger, open_exporter: Open
+    ledger: Ledger, open_exporter: Open
 ) -> None:
     exporter = open_exporter()
     await ledger.commit(*speak(ANA, "hello"))
@@ -122,7 +122,7 @@ async def test_a_compressed_file_that_somebody_removed_comes_back(
 
 @pytest.mark.spec("M9")
 async def test_a_file_that_is_not_as_it_was_left_is_not_compressed(
-    ledger: SqliteLedger, open_exporter: Open
+    ledger: Ledger, open_exporter: Open
 ) -> None:
     exporter = open_exporter()
     await ledger.commit(*speak(ANA, "hello"))
@@ -138,7 +138,7 @@ async def test_a_file_that_is_not_as_it_was_left_is_not_compressed(
 
 @pytest.mark.spec("M9")
 async def test_a_deleted_session_leaves_its_compressed_copy_aside(
-    ledger: SqliteLedger, open_exporter: Open
+    ledger: Ledger, open_exporter: Open
 ) -> None:
     exporter = open_exporter()
     await ledger.commit(*speak(ANA, "hello"), *speak(BEN, "hello"))

@@ -15,6 +15,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, Usage, UserMessage
 from crossclaw.domain.sessions import NewEntry, NewSession
 from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.opening import open_ledger
 from crossclaw.ledger.operations import EnsureSession, Export, Inject, Op
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.testing import VirtualClock
@@ -68,15 +69,16 @@ def damaged_beside(path: Path) -> list[Path]:
     return sorted(path.parent.glob(f"{path.name}.damaged-*"))
 
 
-def change(ledger: SqliteLedger, sql: str, values: tuple[Any, ...] = ()) -> None:
+def change(ledger: Ledger, sql: str, values: tuple[Any, ...] = ()) -> None:
     """What no operation does: somebody has worked on the store itself."""
+    assert isinstance(ledger, SqliteLedger)
     with apsw.Connection(str(ledger._reader.filename)) as db:
         db.execute(sql, values)
 
 
 @pytest.fixture
-async def ledger(tmp_path: Path) -> AsyncGenerator[SqliteLedger]:
-    opened = SqliteLedger(tmp_path / "ledger.sqlite", inline=True)
+async def ledger(tmp_path: Path) -> AsyncGenerator[Ledger]:
+    opened = open_ledger(tmp_path / "ledger.sqlite", inline=True)
     yield opened
     await opened.close()
 
@@ -85,7 +87,7 @@ Open = Callable[[], Exporter]
 
 
 @pytest.fixture
-async def open_exporter(ledger: SqliteLedger, tmp_path: Path) -> AsyncGenerator[Open]:
+async def open_exporter(ledger: Ledger, tmp_path: Path) -> AsyncGenerator[Open]:
     opened: list[Exporter] = []
 
     def open_one() -> Exporter:
@@ -101,9 +103,7 @@ async def open_exporter(ledger: SqliteLedger, tmp_path: Path) -> AsyncGenerator[
 
 
 @pytest.mark.spec("M4")
-async def test_entries_reach_the_file_while_it_serves(
-    ledger: SqliteLedger, open_exporter: Open
-) -> None:
+async def test_entries_reach_the_file_while_it_serves(ledger: Ledger, open_exporter: Open) -> None:
     exporter = open_exporter()
     async with anyio.create_task_group() as tasks:
         await tasks.start(exporter.serve)
@@ -123,7 +123,7 @@ async def test_entries_reach_the_file_while_it_serves(
 
 
 async def test_the_ledger_hears_of_progress_only_now_and_then(
-    ledger: SqliteLedger, open_exporter: Open
+    ledger: Ledger, open_exporter: Open
 ) -> None:
     exporter = open_exporter()
     async with anyio.create_task_group() as tasks:
@@ -141,7 +141,7 @@ async def test_the_ledger_hears_of_progress_only_now_and_then(
 
 
 async def test_a_long_transcript_is_written_in_bounded_chunks(
-    ledger: SqliteLedger, open_exporter: Open
+    ledger: Ledger, open_exporter: Open
 ) -> None:
     await ledger.commit(*speak(ANA, *(f"number {n}" for n in range(1_234))))
     await ledger.commit(*speak(BEN, *("x" * 700_000 for _ in range(20))))
@@ -153,9 +153,7 @@ async def test_a_long_transcript_is_written_in_bounded_chunks(
         assert path_of(exporter, key).read_bytes() == await rendered(ledger, id_of(key))
 
 
-async def test_a_session_without_entries_has_no_file(
-    ledger: SqliteLedger, open_exporter: Open
-) -> None:
+async def test_a_session_without_entries_has_no_file(ledger: Ledger, open_exporter: Open) -> None:
     await ledger.commit(speak(ANA)[0])
     exporter = open_exporter()
 
@@ -166,9 +164,7 @@ async def test_a_session_without_entries_has_no_file(
     assert not path_of(exporter, ANA).exists()
 
 
-async def test_a_file_goes_on_where_it_was_closed(
-    ledger: SqliteLedger, open_exporter: Open
-) -> None:
+async def test_a_file_goes_on_where_it_was_closed(ledger: Ledger, open_exporter: Open) -> None:
     await ledger.commit(*speak(ANA, "one", "two"))
     first = open_exporter()
     await first.repair()
@@ -183,7 +179,7 @@ async def test_a_file_goes_on_where_it_was_closed(
 
 @pytest.mark.parametrize("steps", range(8))
 async def test_what_was_cut_off_while_serving_is_written_when_closing(
-    ledger: SqliteLedger, open_exporter: Open, steps: int
+    ledger: Ledger, open_exporter: Open, steps: int
 ) -> None:
     keys = [SessionKey.named("main", f"s{n}") for n in range(STEP_SESSIONS + 6)]
     texts = [f"no {n}" for n in range(STRIDE_FIRST + 1)]
@@ -201,9 +197,7 @@ async def test_what_was_cut_off_while_serving_is_written_when_closing(
         assert path_of(exporter, key).read_bytes() == await rendered(ledger, id_of(key))
 
 
-async def test_a_missed_hint_is_found_by_the_sweep(
-    ledger: SqliteLedger, open_exporter: Open
-) -> None:
+async def test_a_missed_hint_is_found_by_the_sweep(ledger: Ledger, open_exporter: Open) -> None:
     await ledger.commit(*speak(ANA, "written before anybody listened"))
     exporter = open_exporter()
     async with anyio.create_task_group() as tasks:
@@ -215,7 +209,7 @@ async def test_a_missed_hint_is_found_by_the_sweep(
 
 
 async def test_more_sessions_than_memory_holds_are_still_right(
-    ledger: SqliteLedger, open_exporter: Open, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, open_exporter: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(copies, "COPIES_MAX", 3)
     keys = [SessionKey.named("main", f"s{n}") for n in range(10)]
@@ -233,7 +227,7 @@ async def test_more_sessions_than_memory_holds_are_still_right(
 
 
 async def test_a_start_leaves_clean_sessions_alone_and_looks_at_them_later(
-    ledger: SqliteLedger, open_exporter: Open
+    ledger: Ledger, open_exporter: Open
 ) -> None:
     keys = [SessionKey.named("main", f"s{n}") for n in range(2_000)]
     await ledger.commit(*(op for key in keys for op in speak(key, "hello")))
@@ -332,7 +326,7 @@ async def expect_mended(ledger: Ledger, path: Path, damage: str, was: bytes) -> 
 
 @pytest.mark.spec("M4")
 async def test_damage_is_found_by_the_verification(
-    ledger: SqliteLedger, open_exporter: Open, damage: str
+    ledger: Ledger, open_exporter: Open, damage: str
 ) -> None:
     await six_entries(ledger)
     before = open_exporter()
@@ -354,7 +348,7 @@ async def test_damage_is_found_by_the_verification(
 
 
 async def test_damage_is_found_by_the_next_append(
-    ledger: SqliteLedger, open_exporter: Open, damage: str
+    ledger: Ledger, open_exporter: Open, damage: str
 ) -> None:
     await six_entries(ledger)
     exporter = open_exporter()
@@ -368,7 +362,7 @@ async def test_damage_is_found_by_the_next_append(
 
 
 async def test_damage_after_a_crash_is_found_by_the_repair(
-    ledger: SqliteLedger, open_exporter: Open, damage: str
+    ledger: Ledger, open_exporter: Open, damage: str
 ) -> None:
     await ledger.commit(*speak(ANA, "say 0 ✓ done", "say 1 ✓ done"))
     crashed = open_exporter()
@@ -391,7 +385,7 @@ async def test_damage_after_a_crash_is_found_by_the_repair(
 
 
 async def test_a_file_ahead_of_its_mark_is_taken_as_it_is(
-    ledger: SqliteLedger, open_exporter: Open
+    ledger: Ledger, open_exporter: Open
 ) -> None:
     exporter = open_exporter()
     async with anyio.create_task_group() as tasks:
@@ -408,9 +402,7 @@ async def test_a_file_ahead_of_its_mark_is_taken_as_it_is(
     assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-async def test_a_deleted_file_or_folder_comes_back(
-    ledger: SqliteLedger, open_exporter: Open
-) -> None:
+async def test_a_deleted_file_or_folder_comes_back(ledger: Ledger, open_exporter: Open) -> None:
     await six_entries(ledger)
     exporter = open_exporter()
     await exporter.repair()
@@ -428,7 +420,7 @@ async def test_a_deleted_file_or_folder_comes_back(
 
 
 async def test_a_hole_as_long_as_the_unmarked_rest_does_not_pass_for_whole(
-    ledger: SqliteLedger, open_exporter: Open
+    ledger: Ledger, open_exporter: Open
 ) -> None:
     await ledger.commit(*speak(ANA, "aaa", "bbb", "ccc"))
     crashed = open_exporter()
@@ -450,7 +442,7 @@ async def test_a_hole_as_long_as_the_unmarked_rest_does_not_pass_for_whole(
 
 
 async def test_a_file_of_a_session_that_has_no_entries_is_put_aside(
-    ledger: SqliteLedger, open_exporter: Open
+    ledger: Ledger, open_exporter: Open
 ) -> None:
     await ledger.commit(speak(ANA)[0])
     exporter = open_exporter()
@@ -468,7 +460,7 @@ async def test_a_file_of_a_session_that_has_no_entries_is_put_aside(
 
 
 async def test_a_change_that_keeps_the_size_is_found_by_a_deep_verification(
-    ledger: SqliteLedger, open_exporter: Open
+    ledger: Ledger, open_exporter: Open
 ) -> None:
     await six_entries(ledger)
     exporter = open_exporter()
@@ -483,9 +475,7 @@ async def test_a_change_that_keeps_the_size_is_found_by_a_deep_verification(
     assert path.read_bytes() == await rendered(ledger, id_of(ANA))
 
 
-async def test_a_mark_beyond_the_ledger_tells_nothing(
-    ledger: SqliteLedger, open_exporter: Open
-) -> None:
+async def test_a_mark_beyond_the_ledger_tells_nothing(ledger: Ledger, open_exporter: Open) -> None:
     await six_entries(ledger)
     exporter = open_exporter()
     export = await export_of(ledger, ANA)
@@ -508,7 +498,7 @@ async def test_a_mark_beyond_the_ledger_tells_nothing(
 
 @pytest.mark.parametrize("obstacle", ["directory", "link"])
 async def test_a_file_that_cannot_be_written_hurts_nobody_else_and_is_mended_later(
-    ledger: SqliteLedger,
+    ledger: Ledger,
     open_exporter: Open,
     obstacle: str,
     tmp_path: Path,
@@ -540,7 +530,7 @@ async def test_a_file_that_cannot_be_written_hurts_nobody_else_and_is_mended_lat
 
 
 async def test_an_obstacle_that_the_verification_meets_is_waited_out(
-    ledger: SqliteLedger, open_exporter: Open
+    ledger: Ledger, open_exporter: Open
 ) -> None:
     await six_entries(ledger)
     exporter = open_exporter()
@@ -559,7 +549,7 @@ async def test_an_obstacle_that_the_verification_meets_is_waited_out(
 
 
 async def test_an_obstacle_in_place_of_the_folder_is_waited_out(
-    ledger: SqliteLedger, open_exporter: Open
+    ledger: Ledger, open_exporter: Open
 ) -> None:
     exporter = open_exporter()
     path = path_of(exporter, ANA)
@@ -575,7 +565,7 @@ async def test_an_obstacle_in_place_of_the_folder_is_waited_out(
 
 
 async def test_a_session_id_that_is_no_file_name_never_becomes_one(
-    ledger: SqliteLedger, open_exporter: Open, tmp_path: Path
+    ledger: Ledger, open_exporter: Open, tmp_path: Path
 ) -> None:
     bad = NewSession(key=BEN, session_id="../../escape")
     said = NewEntry(entry_id="e", message=UserMessage("x"))
@@ -592,7 +582,7 @@ async def test_a_session_id_that_is_no_file_name_never_becomes_one(
 
 
 async def test_an_entry_that_cannot_be_read_stands_in_its_place_as_such(
-    ledger: SqliteLedger, open_exporter: Open
+    ledger: Ledger, open_exporter: Open
 ) -> None:
     await ledger.commit(*speak(ANA, "hi"), *speak(BEN, "hi"))
     change(ledger, "UPDATE entries SET body = '{' WHERE agent_id = 'ops'")
@@ -609,7 +599,7 @@ async def test_an_entry_that_cannot_be_read_stands_in_its_place_as_such(
 
 
 async def test_a_program_that_keeps_writing_into_a_file_is_not_fought(
-    ledger: SqliteLedger, open_exporter: Open
+    ledger: Ledger, open_exporter: Open
 ) -> None:
     exporter = open_exporter()
     path = path_of(exporter, ANA)
@@ -634,7 +624,7 @@ async def test_a_program_that_keeps_writing_into_a_file_is_not_fought(
 @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 async def test_busy_sessions_side_by_side_lose_nothing(tmp_path: Path) -> None:
     keys = [SessionKey.named(f"agent-{n % 3}", f"s{n}") for n in range(24)]
-    ledger = SqliteLedger(tmp_path / "ledger.sqlite")
+    ledger = open_ledger(tmp_path / "ledger.sqlite")
     exporter = Exporter(ledger, tmp_path / "sessions", VirtualClock())
 
     async def talk(key: SessionKey) -> None:

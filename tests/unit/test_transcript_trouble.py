@@ -10,8 +10,8 @@ import pytest
 
 from crossclaw.domain.errors import StoreError
 from crossclaw.domain.keys import SessionKey
+from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Export
-from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.transcripts import files
 from crossclaw.transcripts.compressing import read_transcript
 from crossclaw.transcripts.exporter import RETRY_MAX_S, SWEEP_EVERY_S
@@ -67,7 +67,7 @@ class FaultyOs:
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EIO, errno.ENOSPC])
 @pytest.mark.parametrize("call", CALLS)
 async def test_a_disk_that_refuses_ends_nobody_and_the_copies_are_right_afterwards(
-    ledger: SqliteLedger,
+    ledger: Ledger,
     open_exporter: Open,
     monkeypatch: pytest.MonkeyPatch,
     call: str,
@@ -106,7 +106,7 @@ async def test_a_disk_that_refuses_ends_nobody_and_the_copies_are_right_afterwar
 
 
 async def test_a_ledger_that_cannot_be_read_for_a_while_ends_no_upkeep(
-    ledger: SqliteLedger,
+    ledger: Ledger,
     open_exporter: Open,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -135,7 +135,7 @@ async def test_a_ledger_that_cannot_be_read_for_a_while_ends_no_upkeep(
 
 
 async def test_a_folder_where_a_transcript_should_be_hurts_only_that_one(
-    ledger: SqliteLedger, open_exporter: Open, caplog: pytest.LogCaptureFixture
+    ledger: Ledger, open_exporter: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
     exporter = open_exporter()
     await ledger.commit(*speak(ANA, "one"), *speak(BEN, "two"), *speak(CHO, "three"))

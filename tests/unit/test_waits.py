@@ -9,8 +9,9 @@ import pytest
 
 from crossclaw.domain.errors import StoreError
 from crossclaw.domain.runs import Run
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.opening import open_ledger
 from crossclaw.ledger.operations import BeginWait
-from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.runs.feed import Feed
 from crossclaw.runs.run_store import RunStore
 from crossclaw.runs.slots import Slots
@@ -22,7 +23,7 @@ from tests.ledger.making import ANA, BEN, begun, end, submit
 class Two:
     """Ana and Ben are under way, and each could wait for a further run of the other."""
 
-    def __init__(self, ledger: SqliteLedger, ana: Run, ben: Run) -> None:
+    def __init__(self, ledger: Ledger, ana: Run, ben: Run) -> None:
         self.ledger, self.ana, self.ben, clock = ledger, ana, ben, VirtualClock()
         self.slots = Slots(2)
         self.waits = Waits(ledger, RunStore(ledger, Feed(), clock, ledger.owner), self.slots, clock)
@@ -34,7 +35,7 @@ class Two:
 
 @asynccontextmanager
 async def two(folder: Path) -> AsyncGenerator[Two]:
-    ledger = SqliteLedger(folder / "l.sqlite", inline=True)
+    ledger = open_ledger(folder / "l.sqlite", inline=True)
     ana, ben = await begun(ledger, "a1", ANA), await begun(ledger, "b1", BEN)
     await submit(ledger, "a2", ANA)
     await submit(ledger, "b2", BEN)

@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import apsw
 import httpx2
 import openai
 import pytest
@@ -16,6 +15,7 @@ from crossclaw.domain.secret import Secret
 from crossclaw.gateway.http import following
 from crossclaw.gateway.http.openai import HttpRunFailed, failed
 from crossclaw.testing.fake_models import Broken, FakeModelServer, FakeRequest
+from tests.stores import look_into
 from tests.wire.housed import TOKEN, Housed, serve_house
 
 TWO: dict[str, Any] = {"agents": {"list": [{"id": "main"}, {"id": "helper"}]}}
@@ -370,7 +370,7 @@ async def test_metrics_count_rows_that_cannot_be_read(tmp_path: Path) -> None:
         async with httpx2.AsyncClient() as http:
             before = await http.get(f"{housed.url}/metrics", headers=headers)
             (store,) = tmp_path.rglob("crossclaw.sqlite")  # noqa: ASYNC240  a few files
-            db = apsw.Connection(str(store))
+            db = look_into(store)
             db.execute("UPDATE sessions SET display_name = CAST(X'ff' AS TEXT)")
             db.close()
             shown = await sessions(housed)

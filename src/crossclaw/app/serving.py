@@ -77,7 +77,8 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
     refuse_unsupported(config)
     await _look_after_files(config, paths, outside)
     async with AsyncExitStack() as closing:
-        ledger = open_ledger(paths.ledger_path, inline=outside.inline)
+        url = config.ledger.url_in(outside.environ)
+        ledger = open_ledger(paths.ledger_path, url=url, inline=outside.inline)
         closing.push_async_callback(_shielded, ledger.close)
         current = CurrentConfig.of(config)
         providers = make_providers(current, paths, outside)

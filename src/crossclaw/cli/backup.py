@@ -54,6 +54,11 @@ def _backup_arguments(parser: Parser) -> None:
 
 def _backup(arguments: Arguments) -> int:
     place, path = _place(), Path(arguments.file).expanduser()
+    if place.config.ledger.url_in(place.environ) is not None:
+        raise CommandFailed(
+            "the ledger is kept in PostgreSQL: this command copies a ledger that is a file",
+            hint="Back the database up with pg_dump, and the state folder beside it (docs/postgres.md).",
+        )
     if not place.paths.ledger_path.exists():
         raise CommandFailed(
             f"there is nothing to back up: {place.paths.state_dir} has no store yet",

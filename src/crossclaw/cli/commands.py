@@ -186,6 +186,10 @@ TREE: dict[str, Leaf | Group] = {
         },
     ),
     "import": Leaf("bring the sessions of an OpenClaw state folder in", "import_"),
+    "ledger": Group(
+        "where sessions, messages and runs are kept",
+        {"move": Leaf("from a file into PostgreSQL, or back", "ledger")},
+    ),
     "logs": Leaf("the last lines of the gateway's log", "logs"),
     "backup": Leaf("all that the gateway knows, in one file", "backup"),
     "restore": Leaf("a backup into an empty state folder", "backup"),

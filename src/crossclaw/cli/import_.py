@@ -69,7 +69,8 @@ async def _bring(
 async def _into_store(place: StateLocation, folder: Path, report: ImportReport) -> RestReport:
     clock = SystemClock()
     with at_work("opening the store"):  # one of an older release is brought up to date first
-        ledger = open_ledger(place.paths.ledger_path)
+        url = place.config.ledger.url_in(place.environ)
+        ledger = open_ledger(place.paths.ledger_path, url=url)
     try:
         rest = await _bring(ledger, place, folder, report)
         # The copies for people, so that the gateway's first start need not wait for them.

@@ -21,6 +21,7 @@ from crossclaw.config.doors import (
 )
 from crossclaw.config.gateway import GatewayConfig
 from crossclaw.config.hooks import HooksConfig
+from crossclaw.config.ledger import LedgerConfig
 from crossclaw.config.providers import Models, ProviderModel, spoken_api
 from crossclaw.config.section import Loose, Section, names
 from crossclaw.config.session import SessionConfig
@@ -58,6 +59,8 @@ class Config(Section, frozen=True):
     """Where models live."""
     gateway: GatewayConfig = GatewayConfig()
     """Where the gateway listens and whom it lets in."""
+    ledger: LedgerConfig = LedgerConfig()
+    """Where sessions, messages and runs are kept."""
     messages: Messages = Messages()
     """How messages are taken."""
     bindings: tuple[Binding, ...] = ()

@@ -10,6 +10,7 @@ __all__ = [
     "imports",
     "jobs",
     "media",
+    "moving",
     "openclaw",
     "opening",
     "operations",

@@ -1,9 +1,15 @@
 """Opening: the one place that knows which engines there are."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from crossclaw.domain.errors import StoreError
 from crossclaw.ledger.contract import Ledger
+
+if TYPE_CHECKING:
+    from crossclaw.ledger.moving import MovableStore
 
 
 def open_ledger(path: Path, *, url: str | None = None, inline: bool = False) -> Ledger:
@@ -21,11 +27,37 @@ def _open_file(path: Path, *, inline: bool) -> Ledger:
 
 
 def _open_database(url: str, folder: Path, *, inline: bool) -> Ledger:
-    try:
+    with _extra():
         from crossclaw.ledger.postgres.ledger import PostgresLedger  # noqa: PLC0415  an extra
+
+    return PostgresLedger(url, folder, inline=inline)
+
+
+def open_movable(place: str, *, is_source: bool = False) -> "MovableStore":
+    """A store as one end of a move: the path of a file, or the address of a database."""
+    if is_url(place):
+        with _extra():
+            from crossclaw.ledger.postgres.movable import PostgresMovable  # noqa: PLC0415  an extra
+
+        return PostgresMovable(place)
+    from crossclaw.ledger.sqlite.movable import SqliteMovable  # noqa: PLC0415  brings apsw
+
+    path = Path(place).expanduser().absolute()
+    if is_source and not path.is_file():
+        raise StoreError(f"there is no store {path}")
+    return SqliteMovable(path)
+
+
+def is_url(place: str) -> bool:
+    return "://" in place
+
+
+@contextmanager
+def _extra() -> Generator[None]:
+    try:
+        yield
     except ImportError as missing:
         raise StoreError(
             f"a ledger in PostgreSQL needs more packages ({missing.name} is missing): "
             "pip install 'crossclaw[postgres]'"
         ) from missing
-    return PostgresLedger(url, folder, inline=inline)

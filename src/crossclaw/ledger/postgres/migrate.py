@@ -13,7 +13,9 @@ log = logging.getLogger(__name__)
 SCHEMA = "crossclaw"
 _VERSION_TABLE = (
     f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}; SET search_path TO {SCHEMA}; "
-    "CREATE TABLE IF NOT EXISTS store (version BIGINT NOT NULL)"
+    "CREATE TABLE IF NOT EXISTS store (version BIGINT NOT NULL); "
+    # The last transaction of each writer: what became of a commit that was cut off is read here.
+    "CREATE TABLE IF NOT EXISTS batches (writer TEXT PRIMARY KEY, number BIGINT NOT NULL)"
 )
 
 

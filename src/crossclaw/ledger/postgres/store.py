@@ -10,6 +10,7 @@ from crossclaw.domain.errors import StoreError, StoreLocked
 from crossclaw.ledger.postgres.errors import ConnectionLost, ServerTrouble
 from crossclaw.ledger.postgres.migrate import SCHEMA, migrate
 from crossclaw.ledger.postgres.wire import PgWire
+from crossclaw.ledger.sqlite.store import HALF_MOVED
 
 SERVER_VERSION_MIN = 14  # pipelines, and the fate of a transaction by its number
 LOCK_PATIENCE_S = 2.0  # until the server has noticed that a gateway was killed
@@ -33,20 +34,23 @@ _DURABLE = (
     "WHERE current_setting('synchronous_commit') IN ('off', 'local')"
 )
 
+_HOW = "write it as postgresql://user:password@host:5432/crossclaw"
+
 
 class DatabaseAddress:
     """A database: where it is, and how it is named without its password."""
 
     def __init__(self, url: str) -> None:
         self.shown = shown(url)
+        if not url.startswith(("postgresql://", "postgres://")):
+            raise StoreError(f"ledger.url is not understood: {_HOW}")
         try:
             given = conninfo_to_dict(url)
         except psycopg.Error as error:
-            raise StoreError(f"ledger.url is no address of PostgreSQL: {error}") from error
+            words = str(error).replace(url, "…")  # it has a password in it
+            raise StoreError(f"ledger.url is not understood: {words}; {_HOW}") from error
         if not given.get("dbname"):
-            raise StoreError(
-                "ledger.url names no database: write it as postgresql://user:password@host:5432/crossclaw"
-            )
+            raise StoreError(f"ledger.url names no database: {_HOW}")
         self.conninfo = make_conninfo("", **{**DEFAULTS, **given})
 
     def connect(self) -> PgWire:
@@ -82,8 +86,9 @@ class DatabaseAddress:
                 )
             time.sleep(0.05)
 
-    def prepare(self) -> PgWire:
-        """A connection that may write, to a server that can hold a store and has its tables."""
+    def prepare(self, *, half_moved: bool = False) -> PgWire:
+        """A connection that may write, to a server that can hold a store and has its tables. `half_moved`: also a
+        store that a move has not filled yet."""
         try:
             wire = self.connect_writer()
         except ConnectionLost as lost:
@@ -94,6 +99,9 @@ class DatabaseAddress:
         try:
             _refuse_unfit(wire, self.shown)
             migrate(wire)
+            moving = wire.ask("SELECT to_regclass($1::text) IS NOT NULL", f"{SCHEMA}.move_progress")
+            if moving == [(True,)] and not half_moved:
+                raise StoreError(HALF_MOVED.format(self.shown))
         except ServerTrouble as trouble:
             wire.close()
             raise StoreError(

@@ -231,7 +231,7 @@ def _encode(value: Any) -> bytes | None:
 
 
 def _text(value: bytes | None) -> str:
-    return value.decode("utf-8", "replace").strip() if value else ""
+    return " ".join(value.decode("utf-8", "replace").split()) if value else ""
 
 
 def _log_notice(result: Any) -> None:

@@ -3,11 +3,12 @@
 Steps that share nothing advance in lockstep. When one of them cannot be stored after it has written something, all
 is rolled back, and the steps go one by one, each behind a savepoint of its own: what fails then fails alone.
 
-A commit that was cut off has happened or not, and the server knows: its transaction has a number, by which it is
-asked for as soon as it can be reached again.
+A commit that was cut off has happened or not, and the server knows: each transaction writes its number into the row
+of its writer, which is read as soon as the server can be reached again.
 """
 
 import logging
+import secrets
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from crossclaw.ledger.postgres.dialect import PgStatement
 from crossclaw.ledger.postgres.errors import ConnectionLost, ServerTrouble
 from crossclaw.ledger.postgres.lockstep import FlownRows, FlyingDatabase, RuleRun
 from crossclaw.ledger.postgres.sharing import Sharing
-from crossclaw.ledger.postgres.wire import Bound, PgWire
+from crossclaw.ledger.postgres.wire import Bound, PgWire, bound
 from crossclaw.ledger.postgres.words import vector_of
 from crossclaw.ledger.sqlite.writer import Handle, Transaction
 from crossclaw.ledger.writing import WriterStep
@@ -27,7 +28,7 @@ log = logging.getLogger(__name__)
 PATIENCE_S = 8.0  # a server that restarts is back by then, and nobody has noticed
 FATE_PATIENCE_S = 60.0  # nobody may be told "nothing was stored" before it is known
 PAUSE_S = 0.1
-TRIES_MAX = 5  # of a transaction that the server has ended for the sake of another one
+TRIES_MAX = 5  # of a transaction that the server has ended, for the sake of another one or with the connection
 
 _WORDS = "INSERT INTO entries_words (id, words) VALUES (?, ?::tsvector)"
 _WORDS_OF = (
@@ -65,7 +66,7 @@ def _command(sql: bytes) -> Bound:
 
 
 _BEGIN, _COMMIT = _command(b"BEGIN"), _command(b"COMMIT")
-_NUMBER = _command(b"SELECT pg_current_xact_id()::text")
+_SIGN = PgStatement(b"UPDATE batches SET number = $1 WHERE writer = $2", writes=True)
 _SAVE, _UNDO, _KEEP = (
     _command(b"SAVEPOINT step"),
     _command(b"ROLLBACK TO SAVEPOINT step"),
@@ -80,22 +81,13 @@ class NotTogether(Exception):
 class CommitLost(Exception):
     """The connection was cut while the commit was on its way."""
 
-    def __init__(self, number: str) -> None:
-        super().__init__(number)
-        self.number = number
-
 
 class BatchTransaction:
     """One transaction on the server, from its first flight to its commit."""
 
     def __init__(self, wire: PgWire) -> None:
         self._wire = wire
-        self._number = FlownRows(FlyingDatabase(""))
-        self._ready: list[tuple[Bound, FlownRows | None]] = [
-            (_BEGIN, None),
-            (_NUMBER, self._number),
-        ]
-        self._is_known = False
+        self._ready: list[tuple[Bound, FlownRows | None]] = [(_BEGIN, None)]
 
     def run_together(self, jobs: Sequence[RuleRun[Any]]) -> None:
         """To the end of all; what they have still to write flies with whatever flies next."""
@@ -143,21 +135,18 @@ class BatchTransaction:
         for (_, rows), answer in zip(flying, fate, strict=True):
             if rows is not None:
                 rows.land(answer)
-        self._is_known = True
 
-    def commit(self) -> None:
-        if not self._is_known:
-            self._fly([])
-        number = str(self._number.get)
+    def commit(self, sign: Bound | None) -> None:
+        """With the number of this transaction, unless it has written nothing."""
+        end: list[tuple[Bound, FlownRows | None]] = [(sign, None)] if sign is not None else []
         try:
-            self._fly([(_COMMIT, None)])
+            self._fly([*end, (_COMMIT, None)])
         except ConnectionLost as lost:
-            raise CommitLost(number) from lost
+            raise CommitLost from lost
 
     def roll_back(self) -> None:
         self._ready = []
-        if self._is_known or self._wire.is_open:
-            self._wire.fly([[_command(b"ROLLBACK")]])
+        self._wire.fly([[_command(b"ROLLBACK")]])
 
 
 def _drop(job: RuleRun[Any]) -> None:
@@ -181,7 +170,11 @@ class PostgresWriter:
         self._handlers = handlers
         self._filename = filename
         self._sharing = Sharing()
+        self._name = secrets.token_hex(8)
+        self._number = 0
         self._wire = wire
+        if wire is not None:
+            self._sign_in(wire)
         self._lost_at: float | None = None
 
     def run(self, steps: Sequence[WriterStep]) -> set[str]:
@@ -216,12 +209,15 @@ class PostgresWriter:
                     together = False
                 elif not trouble.may_work_again or tries >= TRIES_MAX:
                     raise
-            except CommitLost as lost:
+            except CommitLost:
                 self._lose()
-                if self._has_committed(lost.number):
+                if self._has_committed():
                     return self._appended
             except ConnectionLost as lost:
                 self._lose()
+                tries += 1
+                if tries >= TRIES_MAX:  # what ends the connection each time is in these steps
+                    raise
                 log.warning("the database was lost and is looked for again: %s", lost)
 
     def _attempt(self, wire: PgWire, steps: Sequence[WriterStep], *, together: bool) -> set[str]:
@@ -238,13 +234,19 @@ class PostgresWriter:
                 else:
                     transaction.run_alone(made[0][1])
             self._take_answers(jobs)
-            transaction.commit()
+            transaction.commit(self._sign(jobs))
         except (ServerTrouble, NotTogether):
             transaction.roll_back()
             raise
         for step in steps:
             self._sharing.learn(step)
         return self._appended
+
+    def _sign(self, jobs: Sequence[tuple[WriterStep, RuleRun[_Done]]]) -> Bound | None:
+        if not any(job.database.has_written for _, job in jobs):
+            return None
+        self._number += 1
+        return bound(_SIGN, (self._number, self._name))
 
     def _take_answers(self, jobs: Sequence[tuple[WriterStep, RuleRun[_Done]]]) -> None:
         for step, job in jobs:
@@ -271,29 +273,36 @@ class PostgresWriter:
         if self._lost_at is None:
             self._lost_at = time.monotonic()
 
+    def _sign_in(self, wire: PgWire) -> None:
+        """The row of this writer. Whoever holds the lock is the only one, so those of others are over."""
+        wire.ask("DELETE FROM batches WHERE writer <> $1", self._name)
+        wire.ask("INSERT INTO batches VALUES ($1, 0) ON CONFLICT DO NOTHING", self._name)
+
     def _connected(self, patience_s: float = PATIENCE_S) -> PgWire:
         while self._wire is None:
             try:
-                self._wire = self._connect()
-            except (ConnectionLost, StoreError):
+                wire = self._connect()
+                self._sign_in(wire)
+                self._wire = wire
+            except (ConnectionLost, StoreError) as error:
                 began = self._lost_at or time.monotonic()
                 if time.monotonic() - began > patience_s:
-                    raise
+                    raise StoreError(
+                        f"the database cannot be reached: {error}; nothing was stored"
+                    ) from error
                 time.sleep(PAUSE_S)
         self._lost_at = None
         return self._wire
 
-    def _has_committed(self, number: str) -> bool:
+    def _has_committed(self) -> bool:
         """What became of a commit whose answer was cut off. The lock of the store is ours again before it is asked, so
-        the connection that sent it has ended."""
+        the connection that sent it has ended. A transaction that wrote nothing has no number, and may run again."""
         try:
             wire = self._connected(FATE_PATIENCE_S)
-            while True:
-                ((status,),) = wire.ask("SELECT pg_xact_status($1::text::xid8)", number)
-                if status != "in progress":
-                    log.warning("a commit was cut off: the database says it was %s", status)
-                    return bool(status == "committed")
-                time.sleep(PAUSE_S)
+            ((stored,),) = wire.ask("SELECT number FROM batches WHERE writer = $1", self._name)
+            committed = bool(stored == self._number)
+            log.warning("a commit was cut off: it was %s", "stored" if committed else "not stored")
+            return committed
         except (ConnectionLost, ServerTrouble, StoreError) as error:
             raise StoreError(
                 "the connection to the database was lost during a commit, and it has not come back: nobody "

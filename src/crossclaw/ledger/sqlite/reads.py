@@ -62,7 +62,8 @@ def beside(read: Read[P, T]) -> Method[P, T]:
 
     @wraps(read)
     async def method(self: "ReadTable", /, *args: P.args, **named: P.kwargs) -> T:
-        return await self.scan(lambda db: read(db, *args, **named))
+        found: T = await self.scan(lambda db: read(db, *args, **named))
+        return found
 
     return method
 

@@ -21,6 +21,12 @@ ROOM_BYTES_MIN = (
 CHECKPOINT_PAGES = 4_000  # 16 MB of log between checkpoints: rare enough to be cheap
 STATEMENTS_MAX = 256  # every statement of this package stays prepared
 
+_HALF_MOVED = "SELECT 1 FROM sqlite_schema WHERE name = 'move_progress'"
+HALF_MOVED = (
+    "the store {} holds half of a ledger that is being moved here: run crossclaw ledger move again, it goes "
+    "on where it stopped"
+)
+
 
 class FolderLock:
     """Exclusive hold on a state folder. The kernel gives it back however the process ends. What is locked is
@@ -69,7 +75,8 @@ def refuse_unsafe_library(version: str | None = None) -> None:
         )
 
 
-def open_writer(path: Path) -> apsw.Connection:
+def open_writer(path: Path, *, half_moved: bool = False) -> apsw.Connection:
+    """`half_moved`: also one that a move has not filled yet."""
     refuse_unsafe_library()
     try:
         make_file(path)  # SQLite would make it by the umask; its log takes the mode of the store
@@ -87,6 +94,9 @@ def open_writer(path: Path) -> apsw.Connection:
             f"the store {path} cannot be opened: {error}. If it is damaged, move it away and "
             "restore a backup; the transcripts beside it are readable without it"
         ) from error
+    if not half_moved and db.execute(_HALF_MOVED).fetchone():
+        db.close()
+        raise StoreError(HALF_MOVED.format(path))
     return db
 
 

@@ -1,0 +1,1 @@
+"""What is tried on a real PostgreSQL server: `make cluster`."""

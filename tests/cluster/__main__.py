@@ -1,0 +1,49 @@
+"""`make cluster`: a server of our own, every test that opens a ledger, and a sample of the crash rig."""
+
+import os
+import subprocess
+import sys
+import time
+
+from tests.cluster.left_out import LEFT_OUT
+from tests.cluster.server import NoServer, serving
+
+FOLDERS = (
+    "tests/cluster",
+    "tests/ledger",
+    "tests/flows",
+    "tests/properties",
+    "tests/unit",
+    "tests/wire",
+)
+KILLS = 20
+
+
+def main() -> int:
+    began = time.monotonic()
+    try:
+        with serving() as server:
+            environ = {
+                **os.environ,
+                "CROSSCLAW_CLUSTER": server.url,
+                "CROSSCLAW_BACKENDS": "asyncio",
+            }
+            tests = ["-m", "pytest", "-q", "-n", "4", "-p", "tests.cluster.only_ledgers"]
+            given = sys.argv[1:] or FOLDERS
+            red = subprocess.run([sys.executable, *tests, *given], env=environ).returncode
+            if not sys.argv[1:]:
+                crash = ["-m", "tests.crash", "--kills", str(KILLS), "--no-control"]
+                crash += ["--only", "house"]
+                red |= subprocess.run([sys.executable, *crash], env=environ).returncode
+    except NoServer as missing:
+        print(missing)
+        return 1
+    print(f"\nleft out on PostgreSQL, {len(LEFT_OUT)} places:")
+    for place, why in LEFT_OUT.items():
+        print(f"  {place}: {why}")
+    print(f"\nmake cluster: {'FAILED' if red else 'passed'} in {time.monotonic() - began:.0f} s")
+    return 1 if red else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,22 @@
+"""What `make cluster` does not run, and why. All of it is run by `make test`, on SQLite."""
+
+FILE = "looks at the file itself: its pages, its pragmas, what is wrong in it"
+DAMAGE = "writes damage into the file; a server checks its pages and takes no text that is none"
+UPGRADES = "stores of earlier releases: none of them was kept in PostgreSQL"
+ENGINE = "stands in for a part of SQLite's engine"
+PLAN = "reads SQLite's query plan"
+
+LEFT_OUT = {
+    "tests/ledger/test_store.py": FILE,
+    "tests/ledger/test_copying.py": FILE,
+    "tests/ledger/test_upgrades.py": UPGRADES,
+    "tests/flows/test_one_bad_row.py": DAMAGE,
+    "tests/ledger/test_media.py::test_pictures_of_an_old_store_move_out_of_its_messages": UPGRADES,
+    "tests/ledger/test_media.py::test_damage_to_a_picture_is_named": DAMAGE,
+    "tests/ledger/test_media.py::test_neither_a_picture_nor_its_names_are_found_by_reading_all_of_them": PLAN,
+    "tests/ledger/test_writer.py::test_a_full_disk_refuses_loses_nothing_and_recovers_by_itself": FILE,
+    "tests/ledger/test_rest.py::test_decisions_are_remembered": FILE,
+    "tests/ledger/test_errors.py::test_what_a_rule_of_the_store_refuses": FILE,
+    "tests/ledger/test_contract.py::test_what_cannot_be_read_is_told_as_the_stores_by_every_read": FILE,
+    "tests/ledger/test_sights.py::test_an_index_answers_so_that_a_million_sessions_cost_nothing": PLAN,
+}

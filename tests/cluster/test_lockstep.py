@@ -1,0 +1,226 @@
+"""Many steps that advance together are stored as if they had come one after the other, and as SQLite stores them."""
+
+import itertools
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from crossclaw.domain.addresses import Address
+from crossclaw.domain.exchanges import Exchange
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import UserMessage
+from crossclaw.domain.runs import Cause, NewRun, Outcome, Run
+from crossclaw.domain.spawns import Spawn
+from crossclaw.ledger.operations import (
+    Append,
+    Audit,
+    BeginWait,
+    Claim,
+    Claimed,
+    Dedupe,
+    EndOpenRun,
+    EndRun,
+    Inject,
+    NewDelivery,
+    Op,
+    PutDelivery,
+    PutExchange,
+    PutSpawn,
+    ReleaseRun,
+    Submit,
+)
+from crossclaw.ledger.postgres.movable import PostgresMovable
+from crossclaw.ledger.postgres.store import DatabaseAddress
+from crossclaw.ledger.postgres.writer import PostgresWriter
+from crossclaw.ledger.sqlite.ledger import HANDLERS
+from crossclaw.ledger.sqlite.movable import SqliteMovable
+from crossclaw.ledger.sqlite.store import open_writer
+from crossclaw.ledger.sqlite.writer import SqliteWriter
+from crossclaw.ledger.writing import BatchWriter, WriterStep
+from tests.databases import databases
+from tests.ledger.making import says, session
+
+KEYS = [SessionKey.named("main", name) for name in ("ana", "ben", "cho", "dan")]
+WORDS = ["submit", "claim", "append", "end", "release", "inject", "say", "spawn", "send", "abort"]
+WORDS += ["wait", "twice", "note", "void"]
+plans = st.lists(
+    st.lists(st.tuples(st.sampled_from(WORDS), st.sampled_from(KEYS)), min_size=1, max_size=14),
+    min_size=1,
+    max_size=4,
+)
+
+
+class Author:
+    """Writes steps by what was claimed before, so that three engines get the same ones."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+        self.claims: dict[SessionKey, Run] = {}
+
+    def step(self, word: str, key: SessionKey) -> list[Op[Any]]:
+        number, run = next(self._numbers), self.claims.get(key)
+        name = f"r{number}"
+        match word:
+            case "submit":
+                return [session(key), self._submit(name, key, None), self._claim(key)]
+            case "twice":  # the same request from several sides
+                return [session(key), self._submit(name, key, Dedupe("chat", "k", key.text))]
+            case "claim":
+                return [self._claim(key)]
+            case "inject":
+                return [session(key), Inject(key=key, entries=[says(f"note {number}")], at=number)]
+            case "say":
+                new = NewDelivery(
+                    delivery_key=f"d{number % 5}", key=key, address=Address("tg", "1"), text="hi"
+                )
+                return [session(key), PutDelivery(new=new, at=number, mirror=says("said"))]
+            case "void":  # written, and then refused
+                return [session(key), Submit(new=self._new("gone", KEYS[0]), at=1), self._lost()]
+            case "note":
+                return [Audit(at=1, agent_id="main", principal="p", action=name, target="t", allowed=True, reason="")]  # fmt: skip
+            case "spawn" | "send":
+                return self._reaching_out(word, name, key)
+        return self._of_run(word, run, number)
+
+    def _of_run(self, word: str, run: Run | None, number: int) -> list[Op[Any]]:
+        if run is None:
+            return [Audit(at=1, agent_id="main", principal="p", action="idle", target="t", allowed=True, reason="")]  # fmt: skip
+        match word:
+            case "append":
+                return [Append(fence=run.fence, entries=[says(f"word {number}")], at=number)]
+            case "end":
+                said = Append(fence=run.fence, entries=[says("bye")], at=number)
+                return [
+                    said,
+                    EndRun(fence=run.fence, outcome=Outcome("ok", reply="bye"), at=number),
+                ]
+            case "release":
+                return [ReleaseRun(fence=run.fence)]
+            case "wait":
+                others = [each for each in self.claims.values() if each.key != run.key]
+                return [
+                    BeginWait(fence=run.fence, target_run_id=each.run_id, at=1) for each in others
+                ]
+        return [EndOpenRun(run_id=run.run_id, outcome=Outcome("aborted"), at=number)]
+
+    def _reaching_out(self, word: str, name: str, key: SessionKey) -> list[Op[Any]]:
+        other = KEYS[(KEYS.index(key) + 1) % len(KEYS)]
+        submit = Submit(new=self._new(name, other, Cause(chain=("root",), hops=1)), at=1)
+        if word == "send":
+            exchange = Exchange(
+                exchange_id=name,
+                agent_id="main",
+                requester_key=key.text,
+                target_key=other.text,
+                run_id=name,
+                request="?",
+                turns_max=2,
+                created_at=1,
+                root="root",
+            )
+            return [session(other), submit, PutExchange(exchange=exchange, runs_max=9)]
+        spawn = Spawn(
+            child_key=f"{other.text}:{name}",
+            agent_id="main",
+            parent_key=key.text,
+            run_id=name,
+            task="t",
+            cleanup="keep",
+            created_at=1,
+            root="root",
+        )
+        return [session(other), submit, PutSpawn(spawn=spawn, runs_max=9, children_max=2)]
+
+    def _new(self, name: str, key: SessionKey, cause: Cause | None = None) -> NewRun:
+        return NewRun(
+            run_id=name, key=key, kind="chat", message=UserMessage(name), cause=cause or Cause()
+        )
+
+    def _submit(self, name: str, key: SessionKey, dedupe: Dedupe | None) -> Submit:
+        return Submit(new=self._new(name, key), at=1, dedupe=dedupe)
+
+    def _claim(self, key: SessionKey) -> Claim:
+        return Claim(key=key, owner="me", at=2)
+
+    def _lost(self) -> Op[Any]:
+        return EndOpenRun(run_id="nobody", outcome=Outcome("aborted"), at=1, fenced=True)
+
+    def learn(self, results: Sequence[Any]) -> None:
+        for result in results:
+            if isinstance(result, Claimed):
+                self.claims[result.run.key] = result.run
+
+
+def run(engine: BatchWriter, batch: Sequence[list[Op[Any]]], *, serially: bool) -> list[Any]:
+    steps = [WriterStep(ops, anyio.Event()) for ops in batch]
+    for part in [[step] for step in steps] if serially else [steps]:
+        engine.run(part)
+    return [
+        msgspec.to_builtins(step.results) if not step.error else str(step.error) for step in steps
+    ]
+
+
+def contents(store: Any) -> dict[str, list[Any]]:
+    """All rows without the numbers that an engine gives; what is in a lane in its order."""
+    found: dict[str, list[Any]] = {}
+    for table in store.tables():
+        order = "key, id" if table.name == "runs" else "1"
+        names = [name for name in table.columns if name != "id"]
+        sql = f"SELECT {', '.join(names)} FROM {table.name} ORDER BY {order}"
+        rows = [table_row(row) for row in store.run(lambda db, sql=sql: list(db.execute(sql)))]
+        found[table.name] = rows if table.name == "runs" else sorted(rows, key=repr)
+    return found
+
+
+def table_row(row: Sequence[Any]) -> list[Any]:
+    return [round(value, 6) if isinstance(value, float) else value for value in row]
+
+
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@given(plan=plans)
+@pytest.mark.spec("B6")
+def test_lockstep_equals_serial_execution_and_sqlite(
+    plan: list[list[tuple[str, SessionKey]]],
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        together = DatabaseAddress(databases().url(folder / "together"))
+        alone = DatabaseAddress(databases().url(folder / "alone"))
+        file = folder / "l.sqlite"
+        engines: list[tuple[BatchWriter, bool]] = [
+            (PostgresWriter(each.connect_writer, HANDLERS, "test", each.prepare()), serially)
+            for each, serially in ((together, False), (alone, True))
+        ]
+        engines.append((SqliteWriter(open_writer(file), HANDLERS, inline=True), True))
+        author = Author()
+        for part in plan:
+            batch = [author.step(word, key) for word, key in part]
+            answers = [run(engine, batch, serially=serially) for engine, serially in engines]
+            assert answers[0] == answers[1] == answers[2]
+            for each in (run_results(engines[2][0], key) for key in KEYS):
+                author.claims.update(each)
+        for engine, _ in engines:
+            engine.close()
+        stores = [PostgresMovable(databases().url(folder / each)) for each in ("together", "alone")]
+        kept = [contents(store) for store in (*stores, SqliteMovable(file))]
+        for store in stores:
+            store.close()
+        databases().empty()
+
+    assert kept[0] == kept[1] == kept[2]
+
+
+def run_results(engine: BatchWriter, key: SessionKey) -> dict[SessionKey, Run]:
+    """The run that is under way in a lane, as the last batch has left it."""
+    from crossclaw.ledger.sqlite.runs import list_open_runs  # noqa: PLC0415
+
+    assert isinstance(engine, SqliteWriter)
+    held = [each for each in list_open_runs(engine._db, key) if each.status != "queued"]
+    return {key: held[0]} if held else {}

@@ -1,0 +1,119 @@
+"""PostgreSQL without a server: what the rules and migrations say in its words, and what is refused before it is asked."""
+
+from pathlib import Path
+
+import pytest
+
+from crossclaw.config.ledger import LedgerConfig
+from crossclaw.domain.errors import StoreError
+from crossclaw.domain.secret import Secret
+from crossclaw.ledger.opening import open_ledger, open_movable
+from crossclaw.ledger.postgres.dialect import left_over, translate
+from crossclaw.ledger.postgres.migrate import sql_of
+from crossclaw.ledger.postgres.words import query_of, vector_of, words_in
+from crossclaw.ledger.sqlite.migrate import MIGRATIONS, Migration
+from crossclaw.ledger.sqlite.words import match_expression
+
+FIRST_SERVED = 16
+"""The version of the store with which PostgreSQL began: whoever has a store there has all before."""
+
+
+@pytest.mark.parametrize("migration", MIGRATIONS, ids=lambda each: each.name)
+def test_every_migration_has_its_words_in_postgresql(migration: Migration) -> None:
+    """Else write `ledger/postgres/migrations/` and its name, with the same tables and columns."""
+    assert left_over(sql_of(migration)) == []
+
+
+def test_what_a_migration_fills_on_sqlite_is_filled_on_postgresql() -> None:
+    """A store there is never older than this, so what those before had to fill is not needed."""
+    filling = [each.name for each in MIGRATIONS if each.fill and each.number > FIRST_SERVED]
+
+    assert filling == []
+
+
+@pytest.mark.parametrize(
+    ("sqlite", "postgresql"),
+    [
+        ("SELECT a FROM t WHERE b = ? AND c = ?", "SELECT a FROM t WHERE b = $1 AND c = $2"),
+        ("x > ? AND y < ?2 AND z = ?2 LIMIT ?3", "x > $1 AND y < $2 AND z = $2 LIMIT $3"),
+        ("(?1 IS NULL OR a = ?1)", "($1::text IS NULL OR a = $1)"),
+        ("SELECT a FROM t INDEXED BY i WHERE pinned", "SELECT a FROM t WHERE pinned <> 0"),
+        ("WHERE enabled AND next_at > ?", "WHERE enabled <> 0 AND next_at > $1"),
+        ("UPDATE jobs SET enabled = 0", "UPDATE jobs SET enabled = 0"),
+        ("iif(?3, a, ?4)", "CASE WHEN $3 THEN a ELSE $4 END"),
+        ("cause ->> '$.chain[0]'", "(cause::jsonb -> 'chain' ->> 0)"),
+        (
+            "k IN (SELECT value FROM json_each(?))",
+            "k IN (SELECT value FROM jsonb_array_elements_text($1::jsonb))",
+        ),
+        (
+            "SELECT id FROM runs INDEXED BY runs_open WHERE key = ? AND ended_at IS NULL LIMIT 2",
+            "SELECT id FROM runs WHERE key = $1 AND ended_at IS NULL ORDER BY id LIMIT 2",
+        ),
+    ],
+)
+def test_what_sqlite_says_otherwise(sqlite: str, postgresql: str) -> None:
+    assert translate(sqlite).sql.decode() == postgresql
+
+
+def test_words_are_cut_and_folded_as_sqlites_index_does() -> None:
+    assert words_in("Résumé of foo_bar-7, ПРИВЕТ; 日本語!") == [
+        "resume",
+        "of",
+        "foo",
+        "bar",
+        "7",
+        "привет",
+        "日本語",
+    ]
+    assert vector_of("To be or not to be") == "to:1 be:2 or:3 not:4 to:5 be:6"
+
+
+@pytest.mark.parametrize(
+    ("typed", "query"),
+    [
+        ("heron", "(heron:*)"),
+        ("grey heron", "(grey) & (heron:*)"),
+        ("foo-bar baz", "(foo <-> bar) & (baz:*)"),
+        ('say "hello', "(say) & (hello:*)"),
+        ("a & b | !c:*", "(a) & (b) & (c:*)"),
+        ("!!! ...", ""),
+    ],
+)
+def test_what_a_person_types_is_never_read_as_a_query(typed: str, query: str) -> None:
+    assert query_of(match_expression(typed)) == query
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("mysql://me@here/db", "is not understood"),
+        ("postgresql://me:hush@here:port/db", "invalid integer value"),
+        ("postgresql://me:hush@[::1/db", "is not understood"),
+        ("postgresql://me:hush@here", "names no database"),
+        ("postgresql://me:hush@127.0.0.1:1/db", "cannot be reached: .*refused"),
+    ],
+)
+async def test_an_address_that_does_not_work_is_told_without_its_password(
+    tmp_path: Path, url: str, words: str
+) -> None:
+    with pytest.raises(StoreError, match=words) as told:
+        open_ledger(tmp_path / "l.sqlite", url=url, inline=True)
+
+    assert "hush" not in str(told.value)
+    await open_ledger(tmp_path / "l.sqlite", inline=True).close()  # the folder is free again
+
+
+def test_the_variable_goes_before_the_config_and_neither_is_a_file() -> None:
+    written = LedgerConfig(url=Secret("postgresql://a/b"))
+
+    assert written.url_in({}) == "postgresql://a/b"
+    assert written.url_in({"CROSSCLAW_LEDGER_URL": "postgresql://c/d"}) == "postgresql://c/d"
+    assert LedgerConfig().url_in({"CROSSCLAW_LEDGER_URL": " "}) is None
+
+
+def test_a_ledger_that_is_not_there_is_not_moved(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="there is no store"):
+        open_movable(str(tmp_path / "l.sqlite"), is_source=True)
+
+    assert list(tmp_path.iterdir()) == []
