@@ -5,6 +5,7 @@ __all__ = [
     "contract",
     "environment",
     "files",
+    "host",
     "masked",
     "places",
     "programs",
