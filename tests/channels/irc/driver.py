@@ -53,6 +53,10 @@ class IrcDriver(SocketPlatform, ChannelDriver):
 
         return HandedOver(self, open_it)
 
+    def person_id(self, person: str) -> str:
+        nick = "ann" if person == "1001" else person
+        return f"{nick}!~{nick}@host.example"
+
     async def say(self, text: str, *, person: str = "ann", group: str | None = None) -> str:
         nick = "ann" if person == "1001" else person
         self.fake.people.add(nick)

@@ -21,6 +21,8 @@ class FakeIrc:
         self.effects: list[Callable[[], None]] = []
         self.failures: list[str] = []
         self.nick: str | None = None
+        self._burst: str | None = None
+        """To whom the lines of one message go; a PING ends it."""
         self._stream: anyio.abc.ByteStream | None = None
 
     @property
@@ -47,7 +49,7 @@ class FakeIrc:
         except (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError):
             pass
         finally:
-            self._stream = None
+            self._stream = self._burst = None
             await anyio.aclose_forcefully(stream)
 
     async def _take(self, stream: anyio.abc.ByteStream, line: str) -> bool:
@@ -61,13 +63,14 @@ class FakeIrc:
                 await stream.send(f":srv 001 {self.nick} :Welcome\r\n".encode())
                 self._stream = stream
             case "PING":
+                self._burst = None
                 await stream.send(f":srv PONG srv {rest}\r\n".encode())
             case "PRIVMSG":
                 return await self._said(stream, *rest.split(" :", 1))
         return True
 
     async def _said(self, stream: anyio.abc.ByteStream, target: str, text: str) -> bool:
-        failure = self.failures.pop(0) if self.failures else None
+        failure = self.failures.pop(0) if self.failures and self._burst is None else None
         if failure == "lost before":
             return False
         number = {"gone": "401", "never": "404"}.get(failure or "")
@@ -76,6 +79,10 @@ class FakeIrc:
         if number is not None:
             await stream.send(f":srv {number} {self.nick} {target} :No\r\n".encode())
             return True
+        if self._burst == target:
+            self.shown[-1] = (target, f"{self.shown[-1][1]}\n{text}")
+            return True
+        self._burst = target
         self.shown.append((target, text))
         if self.effects:
             self.effects.pop()()
