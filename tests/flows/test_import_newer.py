@@ -12,6 +12,7 @@ from typing import Any
 import apsw
 import pytest
 
+from crossclaw.config import load
 from crossclaw.disk.zstd import zstd
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, ToolResultMessage, UserMessage
@@ -280,3 +281,12 @@ async def test_a_layout_in_between_is_told_what_brings_it_up_to_date(tmp_path: P
     with pytest.raises(Exception, match="openclaw doctor"):
         await Import(None, VirtualClock(), lambda *_: None, report).run(folder)
     assert "cannot be read as a database" in report.problems[0]
+
+
+async def test_the_config_that_the_real_program_wrote_has_no_key_that_is_not_known(
+    tmp_path: Path,
+) -> None:
+    loaded = load(unpacked(tmp_path) / "openclaw.json", {})
+
+    assert [text for text in loaded.warnings if "unknown key" in text] == []
+    assert loaded.config.agents.ids() == ("main", "librarian")

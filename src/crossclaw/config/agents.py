@@ -272,7 +272,7 @@ class AgentDefaults(Section, frozen=True, dict=True):
         " embeddedPi embeddedAgent elevatedDefault reasoningDefault fastModeDefault"
         " blockStreamingDefault blockStreamingBreak blockStreamingChunk blockStreamingCoalesce"
         " humanDelay mediaMaxMb imageMaxDimensionPx typingIntervalSeconds typingMode"
-        " additionalSystemPrompt systemPromptOverride contextLimits contextInjection runtime"
+        " systemAgent additionalSystemPrompt systemPromptOverride contextLimits contextInjection runtime"
         " toolProgressDetail silentReply experimental tts groupChat tools runRetries"
     )
 

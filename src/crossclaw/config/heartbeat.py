@@ -40,7 +40,7 @@ class HeartbeatConfig(Section, frozen=True):
     ack_max_chars: Annotated[int, msgspec.Meta(ge=0)] | None = None
     """So many characters beside `HEARTBEAT_OK` are still silence."""
     unused = names(
-        "accountId includeReasoning includeSystemPromptSection isolatedSession lightContext session"
+        "agentId accountId includeReasoning includeSystemPromptSection isolatedSession lightContext session"
         " suppressToolErrorWarnings directPolicy timeoutSeconds skipWhenBusy"
     )
 
