@@ -12,6 +12,9 @@ import "./config.js";
 const REFRESH_MS = 15000;
 const LOG_LINES = 200;
 
+/** What the config says of an agent, in its list or in its map. */
+const saidOf = (id, agents) => (agents?.list || []).find((each) => each.id === id) || agents?.entries?.[id] || {};
+
 class Operations extends Part {
   jobs = new Jobs((added) => (added ? this.showCron(true) : this.soon()));
 
@@ -111,11 +114,15 @@ class Operations extends Part {
   }
 
   async showAgents() {
-    const [{ agents, defaultId }, { config }] = await Promise.all([
+    const [{ agents, defaultId }, { config, written }] = await Promise.all([
       wire.call("agents.list"),
-      wire.offers("config.get") ? wire.call("config.get") : { config: null },
+      wire.offers("config.get") ? wire.call("config.get") : { config: null, written: null },
     ]);
-    return plainList(
+    const file = JSON.parse(written || "{}").agents; // what is written, without what holds anyway
+    const may = wire.offers("agents.update");
+    const edit = async (agent) => (await import("./agents.js")).editAgent(agent, () => this.soon());
+    const said = (id) => ({ id, ...saidOf(id, file) });
+    const rows = plainList(
       agents.map((agent) => [
         h(
           "span",
@@ -129,8 +136,10 @@ class Operations extends Part {
           ),
         ),
         h("a", { href: to.chat(`agent:${agent.id}:main`) }, "Chat"),
+        may && h("button", { type: "button", onclick: () => edit(said(agent.id)) }, "Edit"),
       ]),
     );
+    return [rows, may && h("p", { cls: "acts" }, h("button", { type: "button", onclick: () => edit(null) }, "New agent"))];
   }
 
   async showClients() {
