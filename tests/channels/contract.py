@@ -35,6 +35,8 @@ from crossclaw.channels.http import HttpClients
 from crossclaw.config.channels import ChannelSettings
 from crossclaw.domain.addresses import Address, Attachment, Inbound
 from crossclaw.domain.errors import StoreFull
+from crossclaw.domain.messages import AssistantMessage, Text
+from crossclaw.providers.contract import ModelRequest, Tell
 from crossclaw.testing import open_house
 from tests.flows.crashing import crashed_copy
 from tests.flows.test_runs_keep_their_order import Recording
@@ -47,6 +49,21 @@ PAIRING_CODE = re.compile(r"\b[A-HJ-NP-Z2-9]{8}\b")
 SHOWN_S_MAX = 600.0
 QUIET_S = 120.0
 """In virtual time: whatever was to come has come, retries included."""
+
+
+WORD = re.compile(r"word\d+")
+
+
+class Verbose(Recording):
+    """A model with much to say, each word of it once."""
+
+    def __init__(self, chars: int) -> None:
+        super().__init__(0.1)
+        self.words = [f"word{number:05}" for number in range(chars // 10)]
+
+    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+        lines = [" ".join(self.words[at : at + 20]) for at in range(0, len(self.words), 20)]
+        return AssistantMessage([Text("\n\n".join(lines))], stop_reason="end_turn")
 
 
 class Witness:
@@ -411,6 +428,21 @@ class ChannelContract:
             states = await delivery_states(house, driver)
 
         assert (states, driver.seen()) == ([state], ["re: hi"] * shown)
+
+    @pytest.mark.spec("N9", "B2")
+    async def test_a_long_reply_comes_in_pieces_and_one_that_fails_repeats_no_other(
+        self, folder: Path, driver: ChannelDriver
+    ) -> None:
+        model = Verbose(driver.text_limit * 5 // 2)
+        driver.at_next_effect(lambda: driver.fail_next_send("later"))
+        async with gateway(folder, driver, model):
+            await driver.say("tell me everything")
+            await anyio.sleep(QUIET_S)
+
+        seen = driver.seen()
+        assert WORD.findall(" ".join(seen)) == model.words
+        assert len(seen) >= 3
+        assert max(len(text.encode("utf-16-le")) // 2 for text in seen) <= driver.text_limit
 
     @pytest.mark.spec("N9", "B2")
     async def test_a_crash_while_sending_shows_nothing_twice(
