@@ -36,7 +36,7 @@ def test_every_session_is_in_the_table_with_its_state(visit: Visit, place: Place
     place.client.call("chat.abort", {"sessionKey": MAIN})
     place.settle()
 
-    visitor.see(".tbody .tr", has_text=HARBOUR).locator(".state[data-state=ok]").wait_for()
+    visitor.see(".tbody .tr", has_text=HARBOUR).locator(".state[data-state=stopped]").wait_for()
     (total,) = place.ledger("SELECT count(*) FROM sessions")[0]
     visitor.until("n => document.querySelector('.total').textContent.startsWith(n)", str(total))
 

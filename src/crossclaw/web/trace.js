@@ -298,9 +298,13 @@ class Trace extends Part {
   name_(span) {
     const cell = h("div", { cls: "n", role: "rowheader" });
     cell.style.paddingLeft = `${8 + Math.min(span.depth || 0, 12) * (this.filtered ? 0 : 14)}px`;
-    const fold = span.below
-      ? h("button", { type: "button", cls: "fold", tabindex: "-1", "aria-label": this.folded.has(span.id) ? "Unfold" : "Fold", onclick: (event) => { event.stopPropagation(); this.fold(span.id); } }, this.folded.has(span.id) ? "▸" : "▾")
-      : h("i", { cls: "fold" });
+    // For the pointer; the keys fold the chosen row, whose aria-expanded says how it is.
+    const fold = h("i", { cls: "fold", "aria-hidden": "true" }, span.below ? (this.folded.has(span.id) ? "▸" : "▾") : "");
+    if (span.below)
+      fold.addEventListener("click", (event) => {
+        event.stopPropagation();
+        this.fold(span.id);
+      });
     const bad = isBad(span.standing);
     cell.append(
       fold,
