@@ -422,7 +422,10 @@ class Outbox:
         while True:
             try:
                 with anyio.CancelScope(shield=True):
-                    await self._ledger.commit(*ops)
+                    if len(ops) == 1:
+                        await self._ledger.do(ops[0])
+                    else:
+                        await self._ledger.commit(*ops)
                 return
             except (StoreError, Busy) as trouble:
                 log.warning("a delivery waits for the ledger: %s", trouble)
