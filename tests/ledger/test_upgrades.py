@@ -20,7 +20,7 @@ from tests.flows.talking import call, say, two_agents
 
 STORES = sorted((Path(__file__).parent / "stores").glob("v*.sqlite.zst"))
 GARDEN, LIBRARIAN = "agent:main:garden", "agent:librarian:main"
-SOON_AFTER_MS = 1_794_809_000_000  # after the newest store was made
+SOON_AFTER_MS = 1_794_816_000_000  # after the newest store was made
 WITH_SPAWNS = 3  # from this version on sub-agents, and a version later jobs, were there
 
 
