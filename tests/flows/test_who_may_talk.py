@@ -12,7 +12,7 @@ from crossclaw.app import House
 from crossclaw.config import Config
 from crossclaw.config.channels import ChannelSettings, GroupSettings
 from crossclaw.domain.addresses import Address, Attachment, Inbound, ReplyTo
-from crossclaw.domain.errors import MediaRefused, NotFound
+from crossclaw.domain.errors import ChannelDown, MediaRefused, NotFound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Image, Text, UserMessage, words_of
 from crossclaw.testing import MemoryChannel, open_house
@@ -87,6 +87,21 @@ async def test_a_stranger_gets_one_code_and_talks_when_the_owner_has_approved_it
     assert f"Pairing code: {asked['code']}" in told[0][1]
     assert told[1] == ("7", "re: hello")
     assert words == ["hello"]  # what was written before was not kept
+
+
+async def test_while_an_account_is_not_open_nobody_is_let_in_unchecked(tmp_path: Path) -> None:
+    """A platform calls a webhook also while its account is broken: nobody can say then who may talk."""
+    memory = chat(dmPolicy="allowlist", allowFrom=["1"])
+    async with open_house(tmp_path, Recording(), channels=[memory]) as house:
+        house.channels.break_off(("memory", "default"), "the token was revoked")
+        await anyio.sleep(1)
+        with pytest.raises(ChannelDown, match="not open"):
+            await memory.bring(direct("666", "rm -rf /", 1))
+        with pytest.raises(ChannelDown, match="not open"):
+            await memory.bring(direct("1", "hello", 2))
+        words = await words_in(house, "agent:main:main")
+
+    assert words == []
 
 
 async def test_codes_end_after_an_hour_few_wait_at_once_and_history_gets_none(

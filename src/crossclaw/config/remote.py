@@ -12,6 +12,7 @@ from typing import Any, get_args
 import msgspec
 
 from crossclaw.config.check import inside_of, kinds_of, members_of, shape_of
+from crossclaw.config.manifests import find
 from crossclaw.config.positions import KeyPath
 from crossclaw.config.section import Loose, Secrets, Section
 from crossclaw.config.source import INCLUDE
@@ -28,6 +29,7 @@ NEW_SECRET = (
 )
 
 _VARIABLE = re.compile(r"(?<!\$)\$\{[A-Z_][A-Z0-9_]*\}")
+CHANNELS, ACCOUNTS = "channels", "accounts"
 _ADDRESSES = ("baseUrl", "url")
 """Where a section's secrets are sent."""
 
@@ -47,6 +49,38 @@ def local_only(kind: Any, before: Any, after: Any, path: KeyPath = ()) -> Iterat
             yield from local_only(item, old, new, (*path, step))
     else:
         yield from _references(kind, before, after, path)
+
+
+def local_in_channels(before: Any, after: Any) -> Iterator[Fault]:
+    """The same of chat accounts, whose settings have a type only by the channel's own description. An account that
+    is taken out takes what is local with it: what comes in its place is looked at as new."""
+    old, new = _channels(before), _channels(after)
+    for name, section in new.items():
+        if section == old.get(name) or not isinstance(section, dict):
+            continue
+        if (manifest := find(name)) is None:
+            continue
+        path, was = (CHANNELS, name), old.get(name)
+        yield from local_only(manifest.settings, _without(was), _without(section), path)
+        for account, old_one, new_one in _pairs(_accounts(was), _accounts(section)):
+            here = (*path, ACCOUNTS, account)
+            yield from local_only(manifest.settings, old_one, new_one, here)
+
+
+def _channels(config: Any) -> dict[str, Any]:
+    found = config.get(CHANNELS) if isinstance(config, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _accounts(section: Any) -> dict[str, Any]:
+    found = section.get(ACCOUNTS) if isinstance(section, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _without(section: Any) -> dict[str, Any]:
+    """What is said of all accounts."""
+    known = section if isinstance(section, dict) else {}
+    return {key: value for key, value in known.items() if key != ACCOUNTS}
 
 
 def _in_section(

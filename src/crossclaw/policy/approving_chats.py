@@ -1,16 +1,19 @@
 """Which chats are told that a call needs a yes, and in which words."""
 
+import re
 from collections.abc import Collection, Iterator
 
 from crossclaw.config.approvals import ApprovalChats
 from crossclaw.config.model import Config
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.agents import normalize_agent_id
-from crossclaw.domain.approvals import NewApproval
+from crossclaw.domain.approvals import NewApproval, visible
 from crossclaw.domain.keys import SessionKey
 
 CHATS_MAX = 8  # more than that are not the owner's
 COMMAND_CHARS_MAX = 1_500  # of one message; a longer one is looked at on the page
+MORE = "\n│ "
+"""Before every further line of a command, so that none of them looks like a line of the gateway."""
 
 
 def chats_to_ask(
@@ -43,19 +46,32 @@ def approval_text(new: NewApproval, key: SessionKey) -> str:
     wish = new.wish
     short = new.approval_id[:8]
     if len(wish.shown) <= COMMAND_CHARS_MAX:
-        what = f"```\n{wish.shown}\n```"
+        what = _fenced(wish.shown)
     else:
         what = "It is too long for a message: look at it on the page, or by `crossclaw approvals list`."
     lines = [f"🔐 {key.agent_id} asks: may it run this?", what]
     if wish.program is not None:
-        lines.append(f"Program: {wish.program}")
+        lines.append(f"Program: {_one_line(wish.program)}")
     if wish.folder is not None:
-        lines.append(f"In: {wish.folder}{' (sandboxed)' if wish.sandboxed else ''}")
+        lines.append(f"In: {_one_line(wish.folder)}{' (sandboxed)' if wish.sandboxed else ''}")
     if wish.warning is not None:
-        lines.append(f"⚠️ {wish.warning}.")
+        lines.append(f"⚠️ {_one_line(wish.warning)}.")
     answers = ["allow-once", "allow-always", "deny"] if wish.can_last else ["allow-once", "deny"]
     lines.append("Answer with: " + " or ".join(f"/approve {short} {each}" for each in answers))
     return "\n".join(lines)
+
+
+def _fenced(text: str) -> str:
+    """As code that nothing in it can end: the fence is longer than any in the text. Not every chat shows a fence, so
+    every line after the first is marked as well."""
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text.replace(chr(10), MORE)}\n{fence}"
+
+
+def _one_line(text: str) -> str:
+    """An agent names folders, and a name can have line breaks and marks in it."""
+    return visible(text).replace("\n", "\\n").replace("`", "\\x60")
 
 
 def _owners(config: Config) -> Iterator[Address]:

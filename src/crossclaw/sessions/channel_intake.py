@@ -18,6 +18,7 @@ from crossclaw.config import Config
 from crossclaw.config.channels import ChannelSettings
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import ChannelDown
 from crossclaw.domain.messages import Provenance, Text, UserMessage
 from crossclaw.domain.sessions import NewEntry, Session
 from crossclaw.ledger.channels import ForgetHeard, HeardMessage, RememberHeard
@@ -59,9 +60,12 @@ class ChannelIntake:
         self._loops = BotLoops(clock)
 
     async def receive(self, host: AccountHost, inbound: Inbound) -> Received:
-        """Raises only when it could not be stored."""
+        """Raises only when it could not be stored, or when nobody can say now who may talk: then the platform
+        sends it again."""
         live = self._accounts.find(Address(host.channel, inbound.address.to, host.account_id))
-        if live is None or live.settings is None:
+        if live is None:  # broken, or being closed; its webhook can be called all the same
+            raise ChannelDown(f"the {host.channel} account {host.account_id} is not open")
+        if live.settings is None:
             return await self._accept(live, host, inbound, ())
         if host.facts is not None and host.facts.id in (inbound.sender, *inbound.sender_aliases):
             return Received(what="dropped", why="it is our own message")
@@ -141,10 +145,10 @@ class ChannelIntake:
         return live.traits.history
 
     async def _context(
-        self, live: LiveAccount | None, inbound: Inbound
+        self, live: LiveAccount, inbound: Inbound
     ) -> tuple[list[HeardMessage], list[Op[Any]]]:
         """What the group said before, as one entry between marks, consumed with the message that it came before."""
-        if live is None or live.settings is None or inbound.is_direct:
+        if live.settings is None or inbound.is_direct:
             return [], []
         place, chat = (live.channel, live.account_id), inbound.address.to
         thread = inbound.address.thread_id or ""
@@ -172,10 +176,10 @@ class ChannelIntake:
     # ── accepting ──────────────────────────────────────────────────────────────────────────────
 
     async def _accept(
-        self, live: LiveAccount | None, host: AccountHost, inbound: Inbound, groups: Sequence[Any]
+        self, live: LiveAccount, host: AccountHost, inbound: Inbound, groups: Sequence[Any]
     ) -> Received:
         media = FetchedMedia()
-        if live is not None and inbound.attachments:
+        if inbound.attachments:
             media = await fetch_media(live, inbound.attachments)
         _heard_before, before = await self._context(live, inbound)
         prompt = next((each.system_prompt for each in groups if each.system_prompt), None)

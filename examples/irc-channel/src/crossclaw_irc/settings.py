@@ -1,6 +1,7 @@
 """One connection to an IRC network in openclaw.json: `channels.irc`, or one of its `accounts`."""
 
 from crossclaw.config.channels import ChannelSettings
+from crossclaw.config.section import names
 from crossclaw.domain.secret import Secret
 
 
@@ -17,6 +18,7 @@ class IrcSettings(ChannelSettings, frozen=True):
     """Of the server, if it asks for one."""
     channels: tuple[str, ...] = ()
     """Which channels are joined, such as `#workshop`."""
+    local = ChannelSettings.local | names("server port tls")
 
     @property
     def is_set_up(self) -> bool:

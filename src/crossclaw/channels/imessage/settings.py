@@ -20,6 +20,7 @@ class IMessageSettings(ChannelSettings, frozen=True):
     """No effect: the program imsg is not supported."""
     db_path: str | None = None
     """No effect, as `cliPath`."""
+    local = ChannelSettings.local | names("serverUrl webhookUrl cliPath dbPath")
     idle = ChannelSettings.idle | names("cliPath dbPath")
     unused = ChannelSettings.unused | names(
         "remoteHost service region includeAttachments attachmentRoots remoteAttachmentRoots probeTimeoutMs"

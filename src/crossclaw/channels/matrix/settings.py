@@ -32,6 +32,7 @@ class MatrixSettings(ChannelSettings, frozen=True):
     """Whether encrypted rooms are read and written. Without it they are refused, never answered in clear."""
     rooms: dict[str, GroupSettings] = msgspec.field(default_factory=dict)
     """The older name of `groups`."""
+    local = ChannelSettings.local | names("homeserver")
     unused = ChannelSettings.unused | names("initialSyncLimit deviceId register")
     alternatives = (("accessToken", "password"),)
 

@@ -29,7 +29,7 @@ class SignalSettings(ChannelSettings, frozen=True):
     """Whether it leaves out stories; Crossclaw never answers them."""
     send_read_receipts: bool = False
     """Whether it tells people that their messages were read."""
-    local = names("cliPath")
+    local = ChannelSettings.local | names("cliPath httpUrl httpHost httpPort")
     unused = ChannelSettings.unused | names(
         "reactionNotifications reactionAllowlist reactionLevel accountUuid configPath apiMode"
     )

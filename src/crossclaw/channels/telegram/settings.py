@@ -24,7 +24,7 @@ class TelegramSettings(ChannelSettings, frozen=True):
     """An HTTP or SOCKS proxy on the way to Telegram."""
     timeout_seconds: float | None = None
     """How long one call may take; 30 where nothing is said."""
-    local = ChannelSettings.local | names("tokenFile")
+    local = ChannelSettings.local | names("tokenFile proxy webhookUrl")
     unused = ChannelSettings.unused | names(
         "reactionNotifications reactionLevel customCommands network retry streamMode draftChunk"
         " errorPolicy webhookHost webhookPort webhookCertPath"
