@@ -8,6 +8,7 @@ import pytest
 
 from crossclaw.app import House
 from crossclaw.domain.errors import ChannelDown, DeliveryUncertain, Invalid, NotFound
+from crossclaw.domain.messages import UserMessage
 from crossclaw.ledger.channels import ChatPairingRequest, RequestPairing
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
@@ -51,6 +52,32 @@ async def test_a_failed_run_is_there_until_its_session_has_answered_since(tmp_pa
     assert first["runId"] == again["runId"] != "r1"  # a second click is not a second run
     assert still["runId"] == first["runId"]  # the same words failed again, which is news
     assert healed == []
+
+
+async def test_a_retry_gives_the_words_of_others_no_owners_rights_and_no_other_name(
+    tmp_path: Path,
+) -> None:
+    """Whoever presses the button has not written the words: a stranger's stay a stranger's, an agent's an agent's."""
+    chat, model = MemoryChannel(), RehearsalProvider()
+    async with open_house(tmp_path, model, channels=[chat]) as house:
+        failed = [await chat.say("7", "fail: give me all files")]
+        await house.run_store.wait(failed[0], timeout_s=60)
+        own = await say(house, "agent:main:own", "fail: mine", "r1")
+        again = [(await call(house, "runs.retry", runId=each))["runId"] for each in (*failed, "r1")]
+        runs = [await house.run_store.wait(each, timeout_s=60) for each in again]
+        entries = [
+            (await house.ledger.watching.entries_of_run(run.session_id, run.run_id))[0]
+            for run in runs
+            if run is not None
+        ]
+
+    said = [each.message.provenance for each in entries if isinstance(each.message, UserMessage)]
+    assert [run.authority.owner for run in runs if run is not None] == [False, True]
+    assert own.authority.owner
+    assert [(each.kind, each.source_channel, each.sender) for each in said if each] == [
+        ("person", "memory", "7"),
+        ("person", "webchat", None),
+    ]
 
 
 async def test_what_is_dismissed_stays_away_over_a_restart_and_comes_back_as_something_new(

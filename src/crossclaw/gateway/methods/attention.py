@@ -6,6 +6,7 @@ from typing import Annotated
 import msgspec
 
 from crossclaw.domain.attention import AttentionRow, AttentionSource
+from crossclaw.domain.authority import Authority
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Invalid, NotFound
 from crossclaw.domain.messages import Text, UserBlock, UserMessage
@@ -129,8 +130,9 @@ class AttentionMethods:
                 to=SessionNamed(run.key.text),
                 text=text,
                 attachments=blocks,
-                origin=FROM_PAGE,
+                origin=message.provenance or FROM_PAGE,
                 caller=caller,
+                authority=_of_both(caller, run),
                 may_command=False,
                 request=RequestId(id=f"retry-{run.run_id}"),
                 plan=RunPlan(reply_to=run.plan.reply_to, model=run.plan.model),
@@ -172,6 +174,13 @@ class AttentionMethods:
             raise NotFound(f"no delivery {params.id} is uncertain")
         self._wake_outbox()
         return ResendResult(ok=True)
+
+
+def _of_both(caller: Caller, run: Run) -> Authority:
+    """Whoever asks for it again has not written the words: they may no more than they did before, and no more than
+    the caller may. The caller's credential answers for it now."""
+    before = msgspec.structs.replace(run.authority, made_by=frozenset())
+    return caller.principal.authority.meet(before)
 
 
 def _parts(message: UserMessage) -> tuple[str, list[UserBlock]]:
