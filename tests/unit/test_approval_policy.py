@@ -211,6 +211,18 @@ def test_a_pattern_is_no_yes_to_a_program_that_runs_others(name: str) -> None:
     assert covers(grant(program=wish.program, arguments=wish.arguments), wish)
 
 
+def test_a_pattern_is_no_yes_to_a_link_to_a_program_that_runs_others() -> None:
+    grant = StandingGrant(
+        grant_id="g", agent_id="main", tool="exec", created_at=1, program="/usr/bin/*", pattern=True
+    )
+    link = Wish(tool="exec", shown="editor x", program="/usr/bin/editor", arguments=("x",))
+
+    assert covers(grant, link)
+    assert not covers(
+        grant, msgspec.structs.replace(link, warning="editor runs what its files say")
+    )
+
+
 @pytest.mark.spec("B9")
 def test_what_cannot_be_listed_is_not_though_an_entry_fits() -> None:
     wish = msgspec.structs.replace(LS, why_unlisted="a file that agents can change")

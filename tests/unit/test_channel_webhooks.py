@@ -27,7 +27,9 @@ class WebhookSite(Site):
 
     def __init__(self) -> None:
         super().__init__()
-        limits = GatewayLimits(body_bytes_max=100, body_time_s=0.05)
+        limits = GatewayLimits(
+            body_bytes_max=100, body_time_s=0.05, unsigned_bytes_max=1_000, unsigned_small_bytes=50
+        )
         self.asked: list[WebhookRequest] = []
         self.fault: Exception | None = None
         self.takes_s = 0.0
@@ -82,3 +84,23 @@ async def test_what_could_not_be_stored_is_not_acknowledged(fault: Exception, st
     site = WebhookSite()
     site.fault = fault
     assert await site.ask("POST", "/pigeon", FROM_OUTSIDE) == status
+
+
+async def test_strangers_fill_only_so_much_memory_with_what_nobody_has_signed() -> None:
+    """Each may send megabytes before its signature can be looked at; small messages come through all the same."""
+    site = WebhookSite()
+    site.takes_s = 0.05
+    found: list[int] = []
+
+    async def send(size: int) -> None:
+        half = b"x" * (size // 2)
+        found.append(await site.ask("POST", "/pigeon", FROM_OUTSIDE, [half, half]))
+
+    async with anyio.create_task_group() as tasks:
+        for size in (400, 400, 400, 40):
+            tasks.start_soon(send, size)
+    assert sorted(found) == [202, 202, 202, 503]
+    assert sorted(len(each.body) for each in site.asked) == [40, 400, 400]
+    found.clear()
+    await send(900)
+    assert found == [202]  # the room is given back

@@ -6,7 +6,16 @@ read before all that.
 """
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Generator,
+    Iterable,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
+from contextlib import contextmanager
 from ipaddress import ip_address
 from typing import Any
 
@@ -104,6 +113,7 @@ class Edge:
         self._limits = limits
         self._proxies = frozenset(proxies)
         self._calls = OpenCalls(gatekeeper.credentials)
+        self._unsigned = _SharedRoom(limits.unsigned_bytes_max, limits.unsigned_small_bytes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -176,13 +186,17 @@ class Edge:
         headers: Mapping[str, str],
         receive: Receive,
     ) -> ASGIApp:
-        if scope["method"] in _CHANGING:
-            if endpoint.door not in (HOOKS, None):
-                check_json(headers)
-            most = endpoint.body_bytes_max or self._limits.body_bytes_max
-            body = await read_body(headers, receive, most, self._limits.body_time_s)
-            receive = _replay(body, receive)
-        return await endpoint.handle(Request(scope, receive), principal)
+        if scope["method"] not in _CHANGING:
+            return await endpoint.handle(Request(scope, receive), principal)
+        if endpoint.door not in (HOOKS, None):
+            check_json(headers)
+        most = endpoint.body_bytes_max or self._limits.body_bytes_max
+        with self._unsigned.hold() as grown:
+            is_known = endpoint.door is not None
+            body = await read_body(
+                headers, receive, most, self._limits.body_time_s, _freely if is_known else grown
+            )
+            return await endpoint.handle(Request(scope, _replay(body, receive)), principal)
 
     async def _principal(
         self, endpoint: Endpoint, scope: Scope, headers: Mapping[str, str]
@@ -208,6 +222,35 @@ class Edge:
             sight="nothing",  # a hook's own settings give it the session that it speaks in
             authority=Authority(made_by=frozenset({maker})),
         )
+
+
+class _SharedRoom:
+    """Memory for what callers send before they have shown who they are: webhooks are signed over the whole body. Small
+    bodies need none of it, so whoever fills it keeps out large ones alone."""
+
+    def __init__(self, bytes_max: int, small: int) -> None:
+        self._left, self._small = bytes_max, small
+
+    @contextmanager
+    def hold(self) -> Generator[Callable[[int], None]]:
+        held = 0
+
+        def grown(size: int) -> None:
+            nonlocal held
+            more = size - held if size > self._small else 0
+            if more > self._left:
+                raise EdgeRefusal(PlainTextResponse("busy", 503, headers={"retry-after": "5"}))
+            self._left -= more
+            held += more
+
+        try:
+            yield grown
+        finally:
+            self._left += held
+
+
+def _freely(_size: int) -> None:
+    """Whoever has shown the secret is bounded by the limit of the route alone."""
 
 
 def _make_known(scope: Scope) -> None:
@@ -272,8 +315,13 @@ def check_json(headers: Mapping[str, str]) -> None:
 
 
 async def read_body(
-    headers: Mapping[str, str], receive: Receive, bytes_max: int, time_s: float
+    headers: Mapping[str, str],
+    receive: Receive,
+    bytes_max: int,
+    time_s: float,
+    grown: Callable[[int], None],
 ) -> bytes:
+    """`grown` is told how long it is by now, and refuses what there is no room for."""
     length = headers.get("content-length", "")
     if length.isdecimal() and int(length[:20]) > bytes_max:
         raise EdgeRefusal(too_large(bytes_max))
@@ -288,6 +336,7 @@ async def read_body(
             more = message.get("more_body", False)
             if len(body) > bytes_max:
                 raise EdgeRefusal(too_large(bytes_max))
+            grown(len(body))
     if waiting.cancelled_caught:
         raise EdgeRefusal(invalid("the body took too long", 408))
     return _weighed(bytes(body))

@@ -116,6 +116,10 @@ class GatewayLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Where a route does not say its own: a tool's arguments. OpenClaw's number."""
     body_time_s: float = 20.0
     """For the whole body. 2 MiB in 20 s is 1 Mbit/s."""
+    unsigned_bytes_max: int = 64 * MIB
+    """Of all webhooks' bodies together that are being read or looked at; platforms send again what found no room."""
+    unsigned_small_bytes: int = 64 * KIB
+    """A body up to here always finds room: nearly every message of a platform is so small."""
 
     # ── tool events ────────────────────────────────────────────────────────────────────────────
     tool_text_chars_max: int = 8000

@@ -202,7 +202,8 @@ def covers(grant: StandingGrant, wish: Wish) -> bool:
     ):
         return False
     if grant.pattern:
-        return _fits(wish.program, grant.program) and not runs_others(wish.program)
+        runs_more = runs_others(wish.program) or wish.warning is not None  # also by a link to one
+        return _fits(wish.program, grant.program) and not runs_more
     same = grant.program == wish.program and grant.arguments == wish.arguments
     return same and grant.digest == wish.digest
 

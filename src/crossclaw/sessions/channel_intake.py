@@ -48,6 +48,9 @@ from crossclaw.sessions.route import route
 log = logging.getLogger(__name__)
 
 HEARD_CHARS_MAX = 1_000  # of one remembered message: it is context, and there are fifty of them
+NAME_CHARS_MAX = 80
+MORE = "\n    "
+"""Every line that does not begin with spaces is another person's."""
 
 
 class ChannelIntake:
@@ -156,7 +159,7 @@ class ChannelIntake:
         heard = await self._ledger.list_heard(*place, chat, thread, limit=limit) if limit else []
         if not heard:
             return [], []
-        lines = "\n".join(f"{_who(each)}: {each.text}" for each in heard)
+        lines = "\n".join(f"{_who(each)}: {MORE.join(each.text.splitlines())}" for each in heard)
         said = Provenance("chat", source_channel=live.channel, sender=inbound.chat_name or chat)
         at = self._clock.now_ms()
         entry = NewEntry(
@@ -227,11 +230,18 @@ def _heard(live: LiveAccount, inbound: Inbound, clock: Clock) -> HeardMessage:
 
 
 def _who(heard: HeardMessage) -> str:
-    return f"{heard.sender_name} ({heard.sender})" if heard.sender_name else heard.sender
+    name = plain_name(heard.sender_name)
+    return f"{name} ({heard.sender})" if name else heard.sender
+
+
+def plain_name(name: str | None) -> str:
+    """What somebody calls himself, without what would end it or begin another's line."""
+    letters = "".join(each if each.isprintable() and each not in "()[]:" else " " for each in name or "")  # fmt: skip
+    return " ".join(letters.split())[:NAME_CHARS_MAX]
 
 
 def _words_of_change(inbound: Inbound) -> str:
-    who = inbound.sender_name or inbound.sender
+    who = plain_name(inbound.sender_name) or inbound.sender
     if inbound.edit_of:
         return f"[{who} has changed an earlier message; it reads now:]\n{inbound.text}"
     if inbound.deletion_of:

@@ -160,6 +160,8 @@ async def test_only_what_slack_has_signed_just_now_is_read(rig: SlackRig) -> Non
             rig.fake.signed(body, age_s=301),
             rig.fake.signed(body + b" "),
             {**rig.fake.signed(body), "x-slack-signature": "v0=é"},
+            {**rig.fake.signed(body), "x-slack-request-timestamp": "²"},
+            {**rig.fake.signed(body), "x-slack-request-timestamp": "1" * 5_000},
         ):
             assert (await account.webhook(request(body, headers))).status == 401
         assert rig.host.arrived == []
