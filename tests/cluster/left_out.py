@@ -5,6 +5,9 @@ DAMAGE = "writes damage into the file; a server checks its pages and takes no te
 UPGRADES = "stores of earlier releases: none of them was kept in PostgreSQL"
 ENGINE = "stands in for a part of SQLite's engine"
 PLAN = "reads SQLite's query plan"
+LONG = (
+    "hours of virtual time, in which every look at the ledger is a round trip: minutes of real time"
+)
 
 LEFT_OUT = {
     "tests/ledger/test_store.py": FILE,
@@ -17,6 +20,8 @@ LEFT_OUT = {
     "tests/ledger/test_writer.py::test_a_full_disk_refuses_loses_nothing_and_recovers_by_itself": FILE,
     "tests/ledger/test_rest.py::test_decisions_are_remembered": FILE,
     "tests/ledger/test_errors.py::test_what_a_rule_of_the_store_refuses": FILE,
+    "tests/flows/test_what_reviewers_found.py::test_refusals_between_agents_are_written_down": ENGINE,
+    "tests/flows/test_replies_reach_their_chat.py::test_retries_end": LONG,
     "tests/ledger/test_contract.py::test_what_cannot_be_read_is_told_as_the_stores_by_every_read": FILE,
     "tests/ledger/test_sights.py::test_an_index_answers_so_that_a_million_sessions_cost_nothing": PLAN,
 }

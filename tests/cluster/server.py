@@ -87,20 +87,25 @@ class Server:
         if done.returncode:
             raise NoServer(done.stderr)
 
-    def start(self) -> None:
+    def _launch(self) -> subprocess.Popen[bytes]:
         options = [f"-c{name}={value}" for name, value in self._settings.items()]
-        self._process = subprocess.Popen(
+        return subprocess.Popen(
             [self._programs / "postgres", "-D", self._data, "-p", str(self.port), *options],
             user=self._user,
             stdout=self._log,
             stderr=self._log,
             cwd="/",
         )
+
+    def start(self) -> None:
+        self._process = self._launch()
         until = time.monotonic() + READY_S
         while not self._answers():
-            if time.monotonic() > until or self._process.poll() is not None:
+            if time.monotonic() > until:
                 self.stop(signal.SIGQUIT)
                 raise NoServer(f"the server has not come up; see {self._log.name}")
+            if self._process.poll() is not None:  # what a kill has left is still on its way out
+                self._process = self._launch()
             time.sleep(0.05)
 
     def _answers(self) -> bool:
