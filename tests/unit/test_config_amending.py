@@ -158,18 +158,18 @@ def test_a_hidden_secret_that_was_never_there_is_refused_at_its_line(file: Confi
 def test_secrets_in_a_list_without_ids_are_never_given_to_another(tmp_path: Path) -> None:
     path = tmp_path / "openclaw.json"
     accounts = [{"name": n, "botToken": f"token-{n}"} for n in "abc"]
-    path.write_text(json.dumps({"channels": {"telegram": {"accounts": accounts}}}))
+    path.write_text(json.dumps({"channels": {"googlechat": {"accounts": accounts}}}))
     file = ConfigFile(path, {})
     value = shown(file)
-    listed = value["channels"]["telegram"]["accounts"]
+    listed = value["channels"]["googlechat"]["accounts"]
 
-    value["channels"]["telegram"]["accounts"] = [listed[2], listed[0] | {"name": "d"}]
+    value["channels"]["googlechat"]["accounts"] = [listed[2], listed[0] | {"name": "d"}]
     done = edited(file, value)
-    assert done.faults[0].key == "channels.telegram.accounts[1].botToken"
+    assert done.faults[0].key == "channels.googlechat.accounts[1].botToken"
 
-    value["channels"]["telegram"]["accounts"] = [listed[2], listed[0]]
+    value["channels"]["googlechat"]["accounts"] = [listed[2], listed[0]]
     assert edited(file, value).faults == ()
-    kept = ConfigFile(path, {}).value["channels"]["telegram"]["accounts"]
+    kept = ConfigFile(path, {}).value["channels"]["googlechat"]["accounts"]
     assert kept == [accounts[2], accounts[0]]
 
 

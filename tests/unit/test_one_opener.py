@@ -22,6 +22,7 @@ NO_AGENT_CHOOSES = {
     "transcripts/": "the sessions folder, by descriptors and without links",
     "app/": "the port file and the config's files",
     "channels/telegram/account.py": "the token's file, which the local config names",
+    "channels/signal/daemon.py": "the program and the socket that the local config names",
     "client/": "in the owner's own programs: the port file, and the token's file that they name",
     "cli/": "commands of the owner's, at a terminal",
     "gateway/http/page.py": "the page's own files, from the package",

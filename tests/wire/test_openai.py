@@ -359,7 +359,7 @@ async def test_metrics_count_what_happened(tmp_path: Path) -> None:
     assert answer.headers["content-type"].startswith("text/plain")
     lines = answer.text.splitlines()
     assert "crossclaw_runs_accepted_total 2.0" in lines
-    assert 'crossclaw_runs_ended_total{kind="agent",status="ok"} 2.0' in lines
+    assert 'crossclaw_runs_ended_total{kind="agent",standing="ok",status="ok"} 2.0' in lines
     assert any(line.startswith("crossclaw_sessions ") for line in lines)
 
 

@@ -17,6 +17,7 @@ from crossclaw.ledger.channels import (
 )
 from crossclaw.ledger.database import Database
 from crossclaw.ledger.operations import PutDelivery
+from crossclaw.ledger.sqlite.damage import read_rows
 from crossclaw.ledger.sqlite.outbox import put_delivery
 from crossclaw.ledger.sqlite.pieces import go_on
 from crossclaw.ledger.sqlite.writer import Transaction
@@ -144,11 +145,10 @@ def remove_paired(transaction: Transaction, op: RemovePaired) -> bool:
 
 
 def list_pairing_requests(db: Database, *, at: int, limit: int) -> list[ChatPairingRequest]:
-    rows = db.execute(
-        f"SELECT {_REQUEST} FROM pairing_requests WHERE expires_at > ? ORDER BY created_at LIMIT ?",
-        (at, limit),
+    sql = (
+        f"SELECT {_REQUEST} FROM pairing_requests WHERE expires_at > ? ORDER BY created_at LIMIT ?"
     )
-    return [_request_of(row) for row in rows]
+    return read_rows(db, "pairing_requests", sql, (at, limit), _request_of)
 
 
 def list_paired_senders(db: Database, *, limit: int) -> list[PairedSender]:

@@ -10,6 +10,7 @@ from crossclaw.ledger.pieces import (
     SplitDelivery,
     TakePiece,
 )
+from crossclaw.ledger.sqlite.damage import read_rows
 from crossclaw.ledger.sqlite.writer import Transaction
 
 _PIECE = "delivery_id, number, count, text, formatted, state, tried_at, platform_id"
@@ -73,11 +74,8 @@ def go_on(transaction: Transaction, delivery_id: int, at: int) -> None:
 
 
 def list_pieces(db: Database, delivery_id: int) -> list[DeliveryPiece]:
-    rows = db.execute(
-        f"SELECT {_PIECE} FROM delivery_pieces WHERE delivery_id = ? ORDER BY number",
-        (delivery_id,),
-    )
-    return [_piece_of(row) for row in rows]
+    sql = f"SELECT {_PIECE} FROM delivery_pieces WHERE delivery_id = ? ORDER BY number"
+    return read_rows(db, "delivery_pieces", sql, (delivery_id,), _piece_of)
 
 
 def _piece_of(row: Any) -> DeliveryPiece:
