@@ -201,9 +201,11 @@ def test_a_fresh_house_says_what_to_do_next_in_every_view(visit: Visit, tmp_path
     with open_place(tmp_path, "{}") as own:
         visitor = visit(place=own)
         visitor.see(".log .empty", has_text="rehearsal answers")
-        for view in ("sessions", "map", "exchanges"):
+        for view in ("sessions", "exchanges"):
             visitor.go(f"#/{view}")
-            visitor.see("main .empty a[href='#/chat']")
+            visitor.see(f"main > cc-{view} .empty a[href='#/chat']")
+        visitor.go("#/map")  # its agents are there before anybody talked to them
+        visitor.see("main > cc-map canvas")
         visitor.go("#/operations")
         visitor.see("section[aria-label='Cron jobs'] .empty ~ form")
         visitor.page.close()

@@ -28,3 +28,4 @@ def test_a_view_from_the_template_is_found_in_the_rail_and_shows_the_sessions(
 
         assert visitor.page.url.endswith(route("notes"))
         assert visitor.find(".rail a[aria-current=page]").inner_text().strip() == "Notes"
+        visitor.page.close()

@@ -227,7 +227,7 @@ async function renderQueue() {
 
 // ── notices ─────────────────────────────────────────────────────────────────────────────────
 
-const NOTICES_MAX = 4;
+const NOTICES_MAX = 4; // more would cover the rail: the oldest ends as if its time were over
 
 /** A short notice; with `undo` it waits `ms` before `done` is called, and Undo prevents that. The time stands
  * still while somebody is at it.
@@ -240,10 +240,11 @@ export function notice(text, { bad = false, ms = 5000, undo, done } = {}) {
   const hold = () => clearTimeout(timer);
   const run = () => {
     hold();
-    timer = setTimeout(() => {
-      leave();
-      done?.();
-    }, ms);
+    timer = setTimeout(end, ms);
+  };
+  const end = () => {
+    leave();
+    done?.();
   };
   const leave = () => {
     hold();
@@ -269,8 +270,8 @@ export function notice(text, { bad = false, ms = 5000, undo, done } = {}) {
   );
   box.append(toast);
   run();
-  while (box.children.length > NOTICES_MAX && !box.firstElementChild.querySelector("button"))
-    box.firstElementChild.remove();
+  toast.addEventListener("crowded", end);
+  while (box.children.length > NOTICES_MAX) box.firstElementChild.dispatchEvent(new Event("crowded"));
 }
 
 export const complain = (error) => notice(error?.message || String(error), { bad: true, ms: 8000 });

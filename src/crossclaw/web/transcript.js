@@ -22,7 +22,7 @@ import {
 import { copy, showWords } from "./house.js";
 import { wire } from "./wire.js";
 
-const SHOWN_CHARS = 60_000; // of one text
+const SHOWN_CHARS = 200_000; // of one text; Copy takes all of it
 const TOKENS = new Set(["REPLY_SKIP", "ANNOUNCE_SKIP"]);
 
 /** Shows entries in `log`. */
