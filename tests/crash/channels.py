@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from random import Random
 
@@ -44,6 +45,7 @@ DRAIN_S_MAX = 120.0
 LIFE_S = 0.8
 EFFECT_S = 5.0  # for a reply to be shown, on a machine that is busy
 BACKLOG_MAX = 40
+TOGETHER_MS = 500
 CONTROLS: dict[Build, str] = {"doubling": "doubled", "hasty": "lost"}
 CONTROL_KILLS, CONTROL_KILLS_MAX = 10, 60
 
@@ -256,13 +258,25 @@ class ChannelChapter:
                 score.findings.append(f"uncertain on Matrix: {uncertain & set(wanted)}")
         score.counts["uncertain"] += len(uncertain)
         score.counts["kills"] += self.kills
-        if len(uncertain) > self.kills:
-            score.findings.append(f"uncertain: {len(uncertain)} after {self.kills} kills")
+        score.counts["most"] = max(score.counts["most"], self._most_at_once())
+        if score.counts["most"] > 1:
+            score.findings.append(f"uncertain: {score.counts['most']} replies after one kill")
 
     def _uncertain(self) -> set[str]:
         with closing(open_reader(self._folder / "state" / "crossclaw.sqlite")) as db:
             rows = map(delivery_of, db.execute(f"SELECT {DELIVERY} FROM outbox"))
             return {row.text for row in rows if row.state == "uncertain"}
+
+    def _most_at_once(self) -> int:
+        """Those of one kill are found, and settled, together when the next life begins."""
+        with closing(open_reader(self._folder / "state" / "crossclaw.sqlite")) as db:
+            rows = map(delivery_of, db.execute(f"SELECT {DELIVERY} FROM outbox"))
+            times = sorted(row.updated_at for row in rows if row.state == "uncertain")
+        most = together = 0
+        for before, at in zip([-inf, *times], times, strict=False):
+            together = together + 1 if at - before < TOGETHER_MS else 1
+            most = max(most, together)
+        return most
 
 
 def _killing(nest: Nest, shown: anyio.Event) -> Callable[[], None]:
@@ -346,7 +360,8 @@ def _verdict(score: Score) -> str:
     return (
         f"channels: {counts['kills']} kills, {counts['matrix']} messages on Matrix and {counts['telegram']} on "
         f"Telegram: {score.found('lost')} lost, {score.found('doubled')} doubled, {score.found('order')} out of "
-        f"order; {counts['uncertain']} uncertain on Telegram, {score.found('uncertain on Matrix')} on Matrix"
+        f"order; {counts['uncertain']} uncertain on Telegram, at most {counts['most']} a kill, "
+        f"{score.found('uncertain on Matrix')} on Matrix"
     )
 
 

@@ -1,6 +1,8 @@
 """The outbox is stopped at every one of its awaits: what was not tried is pending again, what was tried is
 never tried twice on a platform that would show it twice, and nothing is lost."""
 
+from itertools import pairwise
+from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -9,7 +11,9 @@ import pytest
 
 from crossclaw.channels.accounts import LiveAccount, LiveAccounts
 from crossclaw.channels.contract import Piece
+from crossclaw.channels.manifest import Rate, Traits
 from crossclaw.delivery.outbox import LAST_S, Outbox
+from crossclaw.delivery.turns import TURN_S_MAX
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.errors import StoreError
 from crossclaw.ledger.contract import Ledger
@@ -22,6 +26,7 @@ from tests.ledger.making import ANA, session
 
 R = TypeVar("R")
 STEP_S = 1.0
+LONG = "\n\n".join(f"Part {number} " + "word " * 12 for number in (1, 2, 3))  # in three pieces
 LAST_MOMENT_S = 14  # a delivery is over by then, however slow
 
 
@@ -55,8 +60,8 @@ async def slowly_allowed(taken: Taken) -> Decision:
     return Decision(True, "")
 
 
-async def with_a_reply(ledger: Ledger) -> None:
-    new = NewDelivery(delivery_key="reply", key=ANA, address=Address("memory", "ana"), text="hi")
+async def with_a_reply(ledger: Ledger, text: str = "hi") -> None:
+    new = NewDelivery(delivery_key="reply", key=ANA, address=Address("memory", "ana"), text=text)
     await ledger.commit(session(ANA), PutDelivery(new=new, at=1))
 
 
@@ -66,9 +71,10 @@ async def state_of(ledger: Ledger) -> tuple[str, int]:
     return found.state, found.attempt
 
 
-def outbox_of(ledger: Ledger, channel: MemoryChannel, **other: Any) -> Outbox:
+def outbox_of(ledger: Ledger, *channels: MemoryChannel, **other: Any) -> Outbox:
     accounts = LiveAccounts()
-    accounts.put(LiveAccount(channel.name, channel.account_id, channel, channel.traits))
+    for channel in channels:
+        accounts.put(LiveAccount(channel.name, channel.account_id, channel, channel.traits))
     return Outbox(ledger, accounts, VirtualClock(), other.get("may_deliver", slowly_allowed))
 
 
@@ -172,3 +178,93 @@ async def test_a_ledger_that_cannot_be_read_for_a_moment_ends_no_outbox(tmp_path
     await ledger.close()
 
     assert chat.sent == [("ana", "hi")]
+
+
+# ── one at a time, where the platform knows no keys ────────────────────────────────────────────
+
+
+class Counted(MemoryChannel):
+    """Each message takes a moment, that to `stuck` for ever. Knows when they were sent, and how many at once."""
+
+    takes_s = 0.1
+
+    def __init__(self, name: str = "memory", **more: Any) -> None:
+        super().__init__(name, **more)
+        self.at_once = self.most = 0
+        self.times: list[tuple[str, float]] = []
+
+    async def send(self, piece: Piece) -> str | None:
+        self.at_once += 1
+        self.most = max(self.most, self.at_once)
+        try:
+            await anyio.sleep(inf if piece.address.to == "stuck" else self.takes_s)
+            self.times.append((piece.address.to, anyio.current_time()))
+            return await super().send(piece)
+        finally:
+            self.at_once -= 1
+
+
+async def everybody_allowed(taken: Taken) -> Decision:
+    return Decision(True, "")
+
+
+async def sent_by(
+    folder: Path, chats: list[tuple[MemoryChannel, str, str]], until_s: float = 60
+) -> float:
+    """The outbox delivers these texts to these chats. Answers when it began."""
+    ledger = open_ledger(folder / "l.sqlite", inline=True)
+    await ledger.commit(session(ANA))
+    for number, (channel, to, text) in enumerate(chats):
+        address = Address(channel.name, to)
+        new = NewDelivery(delivery_key=f"d{number}", key=ANA, address=address, text=text)
+        await ledger.do(PutDelivery(new=new, at=1))
+    channels = {id(channel): channel for channel, _, _ in chats}
+    began_s = anyio.current_time()
+    with anyio.move_on_after(until_s):
+        await outbox_of(ledger, *channels.values(), may_deliver=everybody_allowed).serve()
+    await ledger.close()
+    return began_s
+
+
+@pytest.mark.spec("N9", "B2")
+async def test_an_account_whose_platform_knows_no_keys_sends_one_at_a_time_and_holds_up_nobody_else(
+    tmp_path: Path,
+) -> None:
+    plain, second, keyed = Counted(), Counted("second"), Counted("other", knows_key_s=inf)
+    many = [(plain, f"c{number}", "hi") for number in range(80)]  # for longer than a turn may last
+    few: list[tuple[MemoryChannel, str, str]] = [(keyed, f"k{number}", "hi") for number in range(9)]
+    began_s = await sent_by(tmp_path, [*many, *few, (second, "s", "hi")])
+
+    assert (len(plain.sent), plain.most) == (80, 1)
+    assert (len(keyed.sent), keyed.most) == (9, 9)
+    assert max(at for _, at in keyed.times) - began_s < 3 * keyed.takes_s
+    assert [at - began_s < 2 * second.takes_s for _, at in second.times] == [True]
+
+
+async def test_a_message_that_hangs_holds_up_others_of_its_account_for_one_turn_only(
+    tmp_path: Path,
+) -> None:
+    chat = Counted()
+    names = ["stuck", *(f"c{number}" for number in range(30))]
+    began_s = await sent_by(tmp_path, [(chat, name, "hi") for name in names])
+
+    times = [began_s, *(at for _, at in chat.times)]
+    waits = sorted(later - earlier for earlier, later in pairwise(times))
+    assert len(chat.sent) == 30
+    assert chat.most == 2  # the one that hangs, and one beside it
+    assert waits[-1] == pytest.approx(TURN_S_MAX + chat.takes_s, abs=0.05)
+    assert waits[-2] == pytest.approx(chat.takes_s, abs=0.05)
+
+
+async def test_between_the_pieces_of_a_long_reply_others_of_its_account_are_sent(
+    tmp_path: Path,
+) -> None:
+    chat = Counted(traits=Traits(text_limit=100, chat_rate=Rate(1, 1.0)))
+    others = [(chat, f"c{number}", "hi") for number in range(5)]
+    began_s = await sent_by(tmp_path, [(chat, "long", LONG), *others])
+
+    pieces = [at for to, at in chat.times if to == "long"]
+    assert (len(chat.sent), len(pieces), chat.most) == (8, 3, 1)
+    assert max(at for to, at in chat.times if to != "long") - began_s < 7 * chat.takes_s
+    assert pieces == sorted(pieces)
+    assert [piece.number for piece in chat.pieces if piece.address.to == "long"] == [1, 2, 3]

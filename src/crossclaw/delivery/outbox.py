@@ -22,6 +22,7 @@ from crossclaw.channels.accounts import LiveAccount, LiveAccounts, Place
 from crossclaw.channels.contract import Piece
 from crossclaw.delivery.pacing import Paces
 from crossclaw.delivery.pieces import pieces_of
+from crossclaw.delivery.turns import Turn, Turns
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import (
@@ -81,6 +82,7 @@ class Outbox:
         self._ends_at = inf
         """When the attempts under way are cut off: the gateway is closing."""
         self._places = anyio.CapacityLimiter(CHATS_AT_ONCE)
+        self._turns: dict[Place, Turns] = {}
         self._left_over: set[int] = set()
         """Rows that a dead process was sending, until it is known what its platform can do."""
         self._silent_until: dict[Place, int] = {}
@@ -191,8 +193,12 @@ class Outbox:
             live = self._accounts.find(delivery.address)
             if live is not None:
                 await self._keep_pace(delivery, live)
-            async with self._places:
-                await self._attempt(delivery)
+            if live is None or live.account.knows_key_for_s() > 0:
+                async with self._places:
+                    await self._attempt(delivery, None)
+            else:
+                async with Turn(self._turns.setdefault(live.place, Turns())) as turn:
+                    await self._attempt(delivery, turn)
         except CrossclawError as error:
             log.warning("delivery %s will be looked at again: %s", delivery.delivery_id, error)
             await anyio.sleep(RETRY_FIRST_S)
@@ -211,17 +217,17 @@ class Outbox:
         if wait_s > 0:
             await anyio.sleep(wait_s)
 
-    async def _attempt(self, delivery: Delivery) -> None:
+    async def _attempt(self, delivery: Delivery, turn: Turn | None) -> None:
         """From the claim on not cut off by a gateway that closes, if it does not take long: nobody could
         say then whether it arrived."""
         with anyio.CancelScope(shield=True, deadline=self._ends_at) as attempt:
             self._attempts.add(attempt)
             try:
-                await self._claim_and_send(delivery)
+                await self._claim_and_send(delivery, turn)
             finally:
                 self._attempts.discard(attempt)
 
-    async def _claim_and_send(self, delivery: Delivery) -> None:
+    async def _claim_and_send(self, delivery: Delivery, turn: Turn | None) -> None:
         take = TakeDelivery(delivery_id=delivery.delivery_id, at=self._clock.now_ms())
         with anyio.CancelScope(shield=True):  # a claim that nobody hears of is never undone
             taken = await self._ledger.do(take)
@@ -236,7 +242,7 @@ class Outbox:
         if live is None:
             return
         if pieces:
-            await self._send_pieces(taken.delivery, live, pieces)
+            await self._send_pieces(taken.delivery, live, pieces, turn)
         elif await self._send(taken.delivery, live, None) is not None:
             await self._note_sent(live)
 
@@ -280,13 +286,17 @@ class Outbox:
         return await self._ledger.do(SplitDelivery(delivery_id=delivery.delivery_id, pieces=pieces))
 
     async def _send_pieces(
-        self, delivery: Delivery, live: LiveAccount, pieces: list[DeliveryPiece]
+        self,
+        delivery: Delivery,
+        live: LiveAccount,
+        pieces: list[DeliveryPiece],
+        turn: Turn | None,
     ) -> None:
         left = [each for each in pieces if each.state != "delivered"]
         for piece in left:
             try:
                 if piece is not left[0]:
-                    await self._keep_pace(delivery, live)
+                    await self._pause(delivery, live, turn)
                 take = TakePiece(
                     delivery_id=delivery.delivery_id, number=piece.number, at=self._clock.now_ms()
                 )
@@ -300,6 +310,14 @@ class Outbox:
             await self._note_sent(live)
         if not left:
             await self._settle(delivery, "delivered")
+
+    async def _pause(self, delivery: Delivery, live: LiveAccount, turn: Turn | None) -> None:
+        """Between two pieces nothing is on the way: others may send."""
+        if turn is not None:
+            turn.end()
+        await self._keep_pace(delivery, live)
+        if turn is not None:
+            await turn.begin()
 
     async def _note_sent(self, live: LiveAccount) -> None:
         if live.host is not None:
