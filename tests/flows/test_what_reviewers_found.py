@@ -7,6 +7,7 @@ import anyio
 import msgspec
 import pytest
 
+from crossclaw.channels.manifest import Traits
 from crossclaw.config import Config
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Busy, Forbidden, Invalid, NotFound, StoreError
@@ -106,32 +107,35 @@ async def test_an_agent_cannot_create_a_session_by_naming_it(tmp_path: Path) -> 
     assert listed["count"] == 0
 
 
+@pytest.mark.parametrize(("text_limit", "each"), [(4_000, 1), (100, 2)])
 async def test_a_delivery_whose_outcome_could_not_be_stored_is_settled_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text_limit: int, each: int
 ) -> None:
-    chat = MemoryChannel()
+    chat = MemoryChannel(traits=Traits(text_limit=text_limit))
     settles = 0
     async with open_house(tmp_path, Recording(), channels=[chat]) as house:
-        real = house.ledger.do
+        real = house.ledger.commit
 
-        async def full_disk(op: Op[object]) -> object:
+        async def full_disk(*ops: Op[object]) -> object:  # `do` writes by it too
             nonlocal settles
-            if isinstance(op, SettleDelivery):
+            if any(isinstance(op, SettleDelivery) for op in ops):
                 settles += 1
                 if settles <= 2:
                     raise StoreError("the disk is full")
-            return await real(op)
+            return await real(*ops)
 
-        monkeypatch.setattr(house.ledger, "do", full_disk)
-        first = await chat.say("ana", "one")
+        monkeypatch.setattr(house.ledger, "commit", full_disk)
+        first = await chat.say("ana", "one " * 30)
         await house.run_store.wait(first)
-        await house.run_store.wait(await chat.say("ana", "two"))
+        await house.run_store.wait(await chat.say("ana", "two " * 30))
         await anyio.sleep(60)
         found = await house.ledger.find_delivery(f"reply:{first}")
 
     assert found is not None
     assert (found.state, settles) == ("delivered", 4)
-    assert chat.sent == [("ana", "re: one"), ("ana", "re: two")]
+    assert [piece.of for piece in chat.pieces] == [each] * each * 2
+    words = " ".join(text for _, text in chat.sent).split()
+    assert words == ["re:", *["one"] * 30, "re:", *["two"] * 30]
 
 
 async def test_an_abort_during_a_tool_call_does_not_repeat_the_words_before_it(
