@@ -50,6 +50,7 @@ async def test_a_delivery_that_failed_is_found_and_tried_again_once(ledger: Ledg
     assert late == []
     assert answers == [True, False]
     assert (again.state, again.attempt, again.error) == ("pending", 0, None)
+    assert again.tried_at is None
 
 
 async def test_what_was_dismissed_is_known_by_its_name(ledger: Ledger) -> None:

@@ -12,10 +12,11 @@ import pytest
 from crossclaw.channels.accounts import LiveAccount, LiveAccounts
 from crossclaw.channels.contract import Piece
 from crossclaw.channels.manifest import Rate, Traits
-from crossclaw.delivery.outbox import LAST_S, Outbox
+from crossclaw.delivery.outbox import FORGOTTEN, LAST_S, Outbox
 from crossclaw.delivery.turns import TURN_S_MAX
 from crossclaw.domain.addresses import Address
-from crossclaw.domain.errors import StoreError
+from crossclaw.domain.errors import DeliveryError, DeliveryUncertain, StoreError
+from crossclaw.ledger.attention import Resend
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.opening import open_ledger
 from crossclaw.ledger.operations import Delivery, NewDelivery, Op, PutDelivery, Taken
@@ -268,3 +269,68 @@ async def test_between_the_pieces_of_a_long_reply_others_of_its_account_are_sent
     assert max(at for to, at in chat.times if to != "long") - began_s < 7 * chat.takes_s
     assert pieces == sorted(pieces)
     assert [piece.number for piece in chat.pieces if piece.address.to == "long"] == [1, 2, 3]
+
+
+# ── how long a platform recognises an earlier attempt ──────────────────────────────────────────
+
+KNOWN_S = 20.0
+CUT = DeliveryUncertain("the connection ended")
+LATER = DeliveryError("slow down", retryable=True, retry_after_s=3 * KNOWN_S)
+
+
+@pytest.mark.spec("B2")
+@pytest.mark.parametrize("text", ["hi", LONG])
+@pytest.mark.parametrize(
+    ("away_s", "end"), [(KNOWN_S / 2, "delivered"), (KNOWN_S * 2, "uncertain")]
+)
+async def test_what_waits_for_another_attempt_goes_out_only_while_its_key_is_known(
+    tmp_path: Path, text: str, away_s: float, end: str
+) -> None:
+    ledger = open_ledger(tmp_path / "l.sqlite", inline=True)
+    chat = MemoryChannel(knows_key_s=KNOWN_S, traits=Traits(text_limit=100))
+    chat.faults.append(CUT)
+    await with_a_reply(ledger, text)
+    with anyio.move_on_after(1):
+        await outbox_of(ledger, chat, may_deliver=everybody_allowed).serve()
+    assert (await state_of(ledger), chat.tries) == (("pending", 1), 1)
+
+    await anyio.sleep(away_s)
+    with anyio.move_on_after(60):
+        await outbox_of(ledger, chat, may_deliver=everybody_allowed).serve()
+    found = await ledger.find_delivery("reply")
+    assert found is not None
+    assert (found.state, chat.tries > 1) == (end, end == "delivered")
+    assert found.error == (FORGOTTEN if end == "uncertain" else None)
+
+    if end == "uncertain":  # a person looks, and wants it sent
+        assert await ledger.do(Resend(delivery_id=found.delivery_id, at=2))
+        with anyio.move_on_after(60):
+            await outbox_of(ledger, chat, may_deliver=everybody_allowed).serve()
+        assert (await state_of(ledger))[0] == "delivered"
+    await ledger.close()
+
+
+@pytest.mark.spec("B2")
+@pytest.mark.parametrize("text", ["hi", LONG])
+@pytest.mark.parametrize("between", ["a refusal", "a claim that is undone"])
+async def test_an_attempt_that_may_have_arrived_is_not_forgotten_by_one_that_surely_did_not(
+    tmp_path: Path, text: str, between: str
+) -> None:
+    ledger = open_ledger(tmp_path / "l.sqlite", inline=True)
+    chat = MemoryChannel(knows_key_s=KNOWN_S, traits=Traits(text_limit=100))
+    chat.faults.extend([CUT, LATER] if between == "a refusal" else [CUT])
+    await with_a_reply(ledger, text)
+    asked: list[float] = []
+
+    async def may_deliver(taken: Taken) -> Decision:
+        asked.append(anyio.current_time())
+        if between != "a refusal" and 0 < asked[-1] - asked[0] < 3 * KNOWN_S:
+            raise StoreError("the disk does not answer")
+        return Decision(True, "")
+
+    with anyio.move_on_after(10 * KNOWN_S):
+        await outbox_of(ledger, chat, may_deliver=may_deliver).serve()
+    end, _ = await state_of(ledger)
+    await ledger.close()
+
+    assert (end, chat.sent) == ("uncertain", [])

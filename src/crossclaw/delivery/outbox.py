@@ -58,6 +58,7 @@ ABSENT_MS_MAX = (
     7 * 86_400_000
 )  # for an account that is not open; older words are of no use to anybody
 CUT_OFF = "the process ended while the message was being sent"
+FORGOTTEN = "an earlier attempt may have arrived, and the platform recognises it no longer"
 
 
 MayDeliver = Callable[[Taken], Awaitable[Decision]]
@@ -327,6 +328,9 @@ class Outbox:
         self, delivery: Delivery, live: LiveAccount, piece: DeliveryPiece | None
     ) -> bool | None:
         """One message. None: it did not surely arrive, and all is settled."""
+        if _tried_before(delivery, piece) and not self._knows_key_after(delivery, live, piece, 0.0):
+            await self._settle(delivery, "uncertain", piece, error=FORGOTTEN)
+            return None
         message = _message_of(delivery, live, piece)
         try:
             platform_id = await live.account.send(message)
@@ -432,7 +436,7 @@ class Outbox:
             number=piece.number,
             state=state,
             platform_id=platform_id,
-            unsent=unsent,
+            unsent=unsent and not _tried_before(delivery, piece),
         )
         return await self._write(of_piece, settle)
 
@@ -448,6 +452,13 @@ class Outbox:
             except (StoreError, Busy) as trouble:
                 log.warning("a delivery waits for the ledger: %s", trouble)
                 await anyio.sleep(RETRY_FIRST_S)
+
+
+def _tried_before(delivery: Delivery, piece: DeliveryPiece | None) -> bool:
+    """Whether an earlier attempt was made of which nobody knows what became."""
+    if piece is not None:
+        return piece.tried_at is not None
+    return delivery.tried_at != delivery.updated_at
 
 
 def _message_of(delivery: Delivery, live: LiveAccount, piece: DeliveryPiece | None) -> Piece:

@@ -394,7 +394,7 @@ class SettleDelivery(Op[None], frozen=True):
     platform_id: str | None = None
     tried: bool = True
     """False for one that was taken and never handed to its channel: that was no attempt."""
-    unsent: bool = False  # nothing of it has left
+    unsent: bool = False  # nothing of this attempt has left
 
 
 # ── timers, exports, housekeeping ──────────────────────────────────────────────────────────────

@@ -42,7 +42,7 @@ class SettlePiece(Op[None], frozen=True):
     state: DeliveryState
     platform_id: str | None = None
     unsent: bool = False
-    """Nothing of it has left: it was not tried."""
+    """Nothing of it has left, by this attempt or one before: it was not tried."""
 
 
 class MarkDelivered(Op[bool], frozen=True):

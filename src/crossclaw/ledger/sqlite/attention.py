@@ -24,12 +24,20 @@ def dismiss(transaction: Transaction, op: Dismiss) -> None:
 
 
 def resend(transaction: Transaction, op: Resend) -> bool:
+    """A person wants it sent, though an earlier attempt may have arrived: that one counts no longer."""
     made = transaction.db.execute(
-        "UPDATE outbox SET state = 'pending', attempt = 0, not_before = 0, error = NULL, updated_at = ? "
-        f"WHERE id = ? AND {_TROUBLED} RETURNING 1",
+        "UPDATE outbox SET state = 'pending', attempt = 0, not_before = 0, error = NULL, tried_at = NULL, "
+        f"updated_at = ? WHERE id = ? AND {_TROUBLED} RETURNING 1",
         (op.at, op.delivery_id),
     ).fetchone()
-    return made is not None
+    if made is None:
+        return False
+    transaction.db.execute(
+        "UPDATE delivery_pieces SET state = 'pending', tried_at = NULL "
+        "WHERE delivery_id = ? AND state <> 'delivered'",
+        (op.delivery_id,),
+    )
+    return True
 
 
 def dismissed(db: Database, names: Sequence[str]) -> set[str]:

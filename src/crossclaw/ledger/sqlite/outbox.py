@@ -62,14 +62,15 @@ def _session_of(db: Database, key: SessionKey) -> Session | None:
 
 
 def settle_delivery(transaction: Transaction, op: SettleDelivery) -> None:
-    """One that was withdrawn while it was being sent still learns what became of it."""
+    """One that was withdrawn while it was being sent still learns what became of it. An attempt of which nothing
+    has left is forgotten (it began at `updated_at`), an earlier one that may have arrived is not."""
     transaction.db.execute(
         "UPDATE outbox SET "
         "state = CASE WHEN state = 'uncertain' AND ?1 = 'pending' THEN 'failed' ELSE ?1 END, "
         "not_before = ?2, "
         "error = CASE WHEN state = 'uncertain' AND ?1 = 'pending' THEN error ELSE ?3 END, "
         "platform_id = ?4, updated_at = ?5, attempt = attempt - ?8, "
-        "tried_at = CASE WHEN ?9 = 1 THEN NULL ELSE tried_at END "
+        "tried_at = CASE WHEN ?9 = 1 AND tried_at = updated_at THEN NULL ELSE tried_at END "
         "WHERE id = ?6 AND (state = 'sending' OR state = 'uncertain' AND error = ?7)",
         (
             op.state,
