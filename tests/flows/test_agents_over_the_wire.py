@@ -1,6 +1,7 @@
 """Agents and model services, made and changed by a client: by the rules of every change over the wire."""
 
 import json
+import os
 import stat
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -140,6 +141,31 @@ async def test_the_owners_words_to_an_agent_are_listed_read_and_written(tmp_path
     assert read["file"]["content"] == "Be kind. ☺"
     assert read["file"]["hash"] == one["file"]["hash"]
     assert text_of(read["file"]["path"]) == "Be kind. ☺"
+
+
+async def test_a_link_or_a_pipe_of_an_agent_is_neither_read_nor_written_and_hides_no_other_file(
+    tmp_path: Path,
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("hush", "utf-8")
+    async with opened(tmp_path, RAW, ScriptedProvider([])) as house:
+        await call(house, "agents.files.set", agentId="main", name="SOUL.md", content="Be kind.")
+        listed = await call(house, "agents.files.list", agentId="main")
+        workspace = Path(listed["workspace"])
+        (workspace / "MEMORY.md").symlink_to(secret)
+        os.mkfifo(workspace / "AGENTS.md")
+        listed = await call(house, "agents.files.list", agentId="main")
+        for name in ("MEMORY.md", "AGENTS.md"):
+            with pytest.raises(CrossclawError):
+                await call(house, "agents.files.get", agentId="main", name=name)
+            with pytest.raises(CrossclawError):
+                await call(house, "agents.files.set", agentId="main", name=name, content="x")
+        with pytest.raises(CrossclawError):
+            await call(house, "agents.files.get", agentId="main", name="../secret")
+
+    missing = {each["name"]: each["missing"] for each in listed["files"]}
+    assert (missing["SOUL.md"], missing["MEMORY.md"], missing["AGENTS.md"]) == (False, True, True)
+    assert text_of(str(secret)) == "hush"
 
 
 @pytest.mark.spec("B3")

@@ -88,7 +88,9 @@ def test_what_a_person_types_is_never_read_as_a_query(typed: str, query: str) ->
     ("url", "words"),
     [
         ("mysql://me@here/db", "is not understood"),
-        ("postgresql://me:hush@here:port/db", "invalid integer value"),
+        ("postgresql://me:hush@here:port/db", "port that is no number"),
+        ("postgresql://me:hush/hush@here/db", "port that is no number"),
+        ("postgresql://me:hush%zz@here/db", "is not understood"),
         ("postgresql://me:hush@[::1/db", "is not understood"),
         ("postgresql://me:hush@here", "names no database"),
         ("postgresql://me:hush@127.0.0.1:1/db", "cannot be reached: .*refused"),

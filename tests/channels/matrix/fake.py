@@ -9,6 +9,7 @@ device. Events that only a hostile server could send get in by `bring`.
 import itertools
 import re
 from typing import Any
+from urllib.parse import unquote
 
 import anyio
 import msgspec
@@ -33,6 +34,10 @@ class FakeHomeserver(FakeHttpService):
         """All that happened, (room, event), in the server's order; a token of a sync is a place in it."""
         self.members: dict[str, dict[str, str]] = {}
         self.invited: dict[str, str] = {}
+        self.claimed: str | None = None
+        """The alias that invitations show: whoever invites writes it, and no server looks at it."""
+        self.directory: dict[str, str] = {}
+        """Which room an alias really names."""
         self.seen: list[tuple[str, str]] = []
         """What people got to see of the bot: (room, text)."""
         self.acknowledged = 0
@@ -113,6 +118,11 @@ class FakeHomeserver(FakeHttpService):
             return json_of({"user_id": BOT, "device_id": DEVICE, "is_guest": False})
         if path == f"{_CLIENT}/sync":
             return await self._sync(asked)
+        if path.startswith(f"{_CLIENT}/directory/room/"):
+            found_room = self.directory.get(unquote(path.rsplit("/", 1)[1]))
+            if found_room is None:
+                return refusal(404, "M_NOT_FOUND", "Room alias not found")
+            return json_of({"room_id": found_room, "servers": ["fake.example"]})
         if path.startswith(f"{_CLIENT}/profile/"):
             return json_of({"displayname": "Bot"})
         if path.startswith(f"{_CLIENT}/join/"):
@@ -138,6 +148,10 @@ class FakeHomeserver(FakeHttpService):
         state = [{"type": "m.room.member", "sender": who, "state_key": BOT,
                   "content": {"membership": "invite", "is_direct": True}}
                  for who in self.invited.values()]  # fmt: skip
+        if self.claimed is not None:
+            alias = {"type": "m.room.canonical_alias", "sender": "@eve:fake.example",
+                     "state_key": "", "content": {"alias": self.claimed}}  # fmt: skip
+            state.append(alias)
         invited = {room: {"invite_state": {"events": state}} for room in self.invited}
         rooms = {"join": joined, "invite": invited}
         self.invited = {}

@@ -212,3 +212,30 @@ async def test_an_invitation_is_followed_where_its_sender_may_talk_or_may_ask_to
         homeserver.invite("!hers", "@eve:fake.example")
         await anyio.sleep(60)
     assert ("!hers" in homeserver.members) is joined
+
+
+@pytest.mark.anyio
+@pytest.mark.spec("N8")
+@pytest.mark.parametrize("named", ["!hers", "!ours", None])
+async def test_an_alias_that_an_invitation_shows_is_looked_up(
+    tmp_path: Path, named: str | None
+) -> None:
+    """Whoever invites writes it there; only the alias's own server says which room it names."""
+    homeserver = FakeHomeserver()
+    homeserver.claimed = "#ops:fake.example"
+    homeserver.directory = {"#ops:fake.example": named} if named else {}
+    section = {
+        "homeserver": "https://fake.example",
+        "accessToken": TOKEN,
+        "dmPolicy": "allowlist",
+        "autoJoinAllowlist": ["#ops:fake.example"],
+    }
+    config = Config(channels=Loose.of({"matrix": section}))
+    transport = FakeTransport({"fake.example": homeserver})
+    async with open_house(
+        tmp_path, Recording(), config=config, http=lambda: HttpClients(transport)
+    ):
+        await homeserver.followed.wait()
+        homeserver.invite("!hers", "@eve:fake.example")
+        await anyio.sleep(60)
+    assert ("!hers" in homeserver.members) is (named == "!hers")

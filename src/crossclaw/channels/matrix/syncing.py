@@ -280,7 +280,8 @@ class SyncReader:
         settings = self._settings
         if settings.auto_join == "off":
             return False
-        if {room_id, *aliases} & set(settings.auto_join_allowlist):
+        listed = set(settings.auto_join_allowlist)
+        if room_id in listed or await self._is_named(room_id, aliases & listed):
             return True
         direct = invitation.content.get("is_direct") is True and room_id not in settings.groups
         asked = Inbound(
@@ -295,6 +296,17 @@ class SyncReader:
             return True
         # A stranger has to be answered to be asked for a code.
         return direct and settings.auto_join == "always" and settings.dm_policy == "pairing"
+
+    async def _is_named(self, room_id: str, aliases: set[str]) -> bool:
+        """Whether one of them really is the room's: whoever invites can write any alias into the invitation."""
+        for alias in sorted(aliases):
+            try:
+                if await self._client.find_alias(alias) == room_id:
+                    return True
+            except MatrixRefusal as refusal:
+                if refusal.status == 429 or refusal.status >= 500:
+                    raise  # the same sync is read again
+        return False
 
 
 def _start_of(events: list[MatrixEvent], own_id: str) -> int:

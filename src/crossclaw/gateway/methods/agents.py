@@ -22,7 +22,7 @@ from crossclaw.config.positions import KeyPath
 from crossclaw.disk.private import make_folder
 from crossclaw.domain.agents import DEFAULT_AGENT_ID, normalize_agent_id, suggest_agent_id
 from crossclaw.domain.aliases import Filled
-from crossclaw.domain.errors import Invalid, NotFound
+from crossclaw.domain.errors import CrossclawError, Invalid, NotFound
 from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.gateway.methods.settings import Settings
 from crossclaw.sandbox.contract import PROMPT_FILES, WorkPlace
@@ -222,7 +222,7 @@ class AgentMethods:
     async def list_files(self, caller: Caller, params: AgentParams) -> AgentFiles:
         agent_id = self._known(params.agent_id)
         folder = self._workspace_of(agent_id)
-        files = await anyio.to_thread.run_sync(lambda: [_look(folder, name) for name in FILES])
+        files = await anyio.to_thread.run_sync(lambda: [_listed(folder, name) for name in FILES])
         return AgentFiles(agent_id=agent_id, workspace=str(folder), files=files)
 
     @method("agents.files.get", "operator.read", "read", "One of these files.")
@@ -248,6 +248,14 @@ def _write(place: WorkPlace, params: SetFileParams) -> AgentFile:
         raise Invalid(f"{params.name} has changed since you looked; get it again")
     replace_file(place, params.name, params.content.encode())
     return _look(place.folder, params.name, whole=True)
+
+
+def _listed(folder: Path, name: str) -> AgentFile:
+    """What an agent has put in its place, such as a link out of its workspace, hides no other file; to get it says why."""
+    try:
+        return _look(folder, name)
+    except (CrossclawError, OSError):
+        return AgentFile(name=name, path=str(folder / name), missing=True)
 
 
 def _look(folder: Path, name: str, *, whole: bool = False) -> AgentFile:

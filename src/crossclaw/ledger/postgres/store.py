@@ -1,5 +1,6 @@
 """Opening a store on PostgreSQL: the address, the server's version, the lock of the one gateway that writes."""
 
+import re
 import time
 from urllib.parse import urlsplit
 
@@ -35,6 +36,7 @@ _DURABLE = (
 )
 
 _HOW = "write it as postgresql://user:password@host:5432/crossclaw"
+_ESCAPES = "in a password, / is %2F, @ is %40, : is %3A and % is %25"
 
 
 class DatabaseAddress:
@@ -46,9 +48,10 @@ class DatabaseAddress:
             raise StoreError(f"ledger.url is not understood: {_HOW}")
         try:
             given = conninfo_to_dict(url)
-        except psycopg.Error as error:
-            words = str(error).replace(url, "…")  # it has a password in it
-            raise StoreError(f"ledger.url is not understood: {words}; {_HOW}") from error
+        except psycopg.Error:  # what it says can have the password in it, or half of it
+            raise StoreError(f"ledger.url is not understood: {_HOW}; {_ESCAPES}") from None
+        if not re.fullmatch("[0-9,]*", str(given.get("port") or "")):
+            raise StoreError(f"ledger.url has a port that is no number: {_HOW}; {_ESCAPES}")
         if not given.get("dbname"):
             raise StoreError(f"ledger.url names no database: {_HOW}")
         self.conninfo = make_conninfo("", **{**DEFAULTS, **given})
