@@ -72,6 +72,7 @@ REACHING: dict[str, dict[str, Any]] = {
     "a proxy": {"channels": {"telegram": {"proxy": "http://evil.example"}}},
     "a secret of a channel by reference": {"channels": {"slack": {"botToken": {"source": "env", "id": "SECRET"}}}},
     "a workspace": {"agents": {"defaults": {"workspace": "/root"}}},
+    "a workspace, by the old name": {"agent": {"workspace": "/root"}},
     "a workspace of an agent": {"agents": {"list": [{"id": "main", "workspace": "/root"}]}},
     "a workspace of a new agent": {"agents": {"list": [{"id": "new", "workspace": "/root"}]}},
     "a log file": {"logging": {"file": "/etc/cron.d/x"}},

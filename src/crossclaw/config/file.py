@@ -13,7 +13,7 @@ from crossclaw.config.load import Loaded, Unloadable, load
 from crossclaw.config.model import Config
 from crossclaw.config.positions import KeyPath, spans_of
 from crossclaw.config.remote import local_in_channels, local_only, stale_secrets
-from crossclaw.config.source import INCLUDE, Source, dotted, parse, read_text
+from crossclaw.config.source import INCLUDE, Source, dotted, parse, read_text, with_new_names
 from crossclaw.config.textedit import insert_last, remove_member, replace_value, written
 from crossclaw.disk.private import draft_of, make_folder, put_in_place
 from crossclaw.domain.errors import ConfigInvalid
@@ -153,8 +153,8 @@ class ConfigFile:
     def _hold_to_the_wire(self) -> None:
         if not self._from_wire:
             return
-        found = {*local_only(Config, self._before, self.value)}
-        found |= {*local_in_channels(self._before, self.value)}
+        before, after = with_new_names(self._before), with_new_names(self.value)
+        found = {*local_only(Config, before, after), *local_in_channels(before, after)}
         faults = tuple(sorted(found, key=str))
         if faults:
             lines = "\n".join(f"  {dotted(path)}: {why}" for path, why in faults)

@@ -58,7 +58,7 @@ class Source:
         self._spots: Mapping[KeyPath, Spot] | None = None
         read = self._object(_Reader(self._texts, locate=False).read(path))
         self._has_old_agent = _is_old_agent(read.get(OLD))
-        self.value: dict[str, Any] = _without_old_agent(read) if self._has_old_agent else read
+        self.value: dict[str, Any] = with_new_names(read)
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -89,6 +89,11 @@ class Source:
         if isinstance(part.value, dict):
             return part.value
         raise ConfigInvalid(f"{self.path} must hold one object: {{ … }}")
+
+
+def with_new_names(value: dict[str, Any]) -> dict[str, Any]:
+    """What is written, under the names that it is read by."""
+    return _without_old_agent(value) if _is_old_agent(value.get(OLD)) else value
 
 
 def _is_old_agent(value: Any) -> bool:
