@@ -69,9 +69,32 @@ LATER = (
         3,
         "a pattern is no yes to programs that run others",
         "policy/approvals.py",
-        "return _fits(wish.program, grant.program) and not runs_others(wish.program)",
+        "return _fits(wish.program, grant.program) and not runs_more",
         "return _fits(wish.program, grant.program)",
-        (f"{LISTED}::test_a_pattern_is_no_yes_to_a_program_that_runs_others",),
+        (
+            f"{LISTED}::test_a_pattern_is_no_yes_to_a_program_that_runs_others",
+            f"{LISTED}::test_a_pattern_is_no_yes_to_a_link_to_a_program_that_runs_others",
+        ),
+    ),
+    Guard(
+        3,
+        "words that are said again have the rights of whoever wrote them",
+        "gateway/methods/attention.py",
+        "return caller.principal.authority.meet(before)",
+        "return caller.principal.authority",
+        (
+            "tests/flows/test_attention.py::test_a_retry_gives_the_words_of_others_no_owners_rights_and_no_other_name",
+        ),
+    ),
+    Guard(
+        3,
+        "channels' programs and addresses are not set over the wire",
+        "config/file.py",
+        "found = {*local_only(Config, before, after), *local_in_channels(before, after)}",
+        "found = {*local_only(Config, before, after)}",
+        (
+            "tests/unit/test_config_over_the_wire.py::test_what_reaches_into_the_machine_is_not_set_over_the_wire",
+        ),
     ),
     Guard(
         3,

@@ -195,6 +195,14 @@ def may_deliver(config: Config, ledger: Ledger, credentials: Credentials) -> May
     return decide
 
 
+def _others(run: Run) -> str | None:
+    """For whom a run works that has not the owner's rights."""
+    if run.authority.owner:
+        return None
+    where = run.plan.reply_to
+    return f"{where.channel} {where.to}" if where is not None else f"{run.kind} {run.key.shown}"
+
+
 def approval_chats(resources: Resources) -> TellChats:
     """The chats that are told of a call that needs a yes: the owner's."""
     config, clock, channels = resources.config, resources.clock, resources.accounts
@@ -203,7 +211,7 @@ def approval_chats(resources: Resources) -> TellChats:
         found = chats_to_ask(
             config, run.key, run.plan.reply_to, channels, owner=run.authority.owner
         )
-        text = approval_text(new, run.key)
+        text = approval_text(new, run.key, _others(run))
         return [
             PutDelivery(
                 new=NewDelivery.of_run(

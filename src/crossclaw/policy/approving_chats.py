@@ -42,7 +42,8 @@ def chats_to_ask(
     return list(reversed(unique.values()))[:CHATS_MAX]
 
 
-def approval_text(new: NewApproval, key: SessionKey) -> str:
+def approval_text(new: NewApproval, key: SessionKey, others: str | None = None) -> str:
+    """`others`: for whom the run works, where that is not the owner."""
     wish = new.wish
     short = new.approval_id[:8]
     if len(wish.shown) <= COMMAND_CHARS_MAX:
@@ -56,6 +57,8 @@ def approval_text(new: NewApproval, key: SessionKey) -> str:
         lines.append(f"In: {_one_line(wish.folder)}{' (sandboxed)' if wish.sandboxed else ''}")
     if wish.warning is not None:
         lines.append(f"⚠️ {_one_line(wish.warning)}.")
+    if others is not None:
+        lines.append(f"⚠️ You have not asked for it yourself; it is for {_one_line(others)}.")
     answers = ["allow-once", "allow-always", "deny"] if wish.can_last else ["allow-once", "deny"]
     lines.append("Answer with: " + " or ".join(f"/approve {short} {each}" for each in answers))
     return "\n".join(lines)
