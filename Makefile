@@ -59,12 +59,12 @@ bubblewrap: ## the sandbox's program, which the tests need; installed where apt 
 	  fi; }
 	@command -v bwrap >/dev/null || { echo "The tests need bubblewrap, the sandbox's program: install it with your package manager (apt, dnf, pacman: bubblewrap) and try again."; exit 1; }
 
-# Six at once, also on two cores: a third of the time is waiting for other processes. Whoever is done takes from the others.
+# Four at once, also on two cores: a third of the time is waiting for other processes. Whoever is done takes from the others.
 test: setup bubblewrap ## all tests that fit into minutes, on asyncio
-	CROSSCLAW_BACKENDS=asyncio $(BIN)/python -m pytest -n 6 --dist worksteal --ignore=tests/browser $(ARGS)
+	CROSSCLAW_BACKENDS=asyncio $(BIN)/python -m pytest -n 4 --dist worksteal --ignore=tests/browser $(ARGS)
 
 trio: setup bubblewrap ## the asynchronous ones once more on trio, which is stricter about order
-	CROSSCLAW_BACKENDS=trio $(BIN)/python -m pytest -n 6 --dist worksteal --ignore=tests/browser -k trio $(ARGS)
+	CROSSCLAW_BACKENDS=trio $(BIN)/python -m pytest -n 4 --dist worksteal --ignore=tests/browser -k trio $(ARGS)
 
 browser: $(VENV)/browser ## the page in a real Chromium: every view, keyboard, contrast, narrow and dark
 	$(BIN)/python -m pytest -n 2 tests/browser --timeout 240 $(ARGS)

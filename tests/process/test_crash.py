@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.proof.size import share
+
 ROOT = Path(__file__).parents[2]
+BUILDS = ("hasty", "forgetful", "careless", "torn", "pushing", "gossiping", "eager")
+"""`make crash` tries them all."""
 
 
 def crash(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -26,9 +30,7 @@ def test_nothing_is_lost_doubled_or_torn_by_kills() -> None:
 
 @pytest.mark.spec("B1")
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize(
-    "build", ["hasty", "forgetful", "careless", "pushing", "torn", "gossiping", "eager"]
-)
+@pytest.mark.parametrize("build", list(share(BUILDS, 3)))
 def test_a_build_that_breaks_its_promise_is_caught(build: str) -> None:
     done = crash("--control", build)
 

@@ -166,7 +166,7 @@ def cut_off(db: OpenStore) -> list[str]:
 @pytest.mark.timeout(0 if FULL else 300)
 @pytest.mark.spec("B4")
 @settings(
-    max_examples=1_000 if FULL else 30,
+    max_examples=1_000 if FULL else 15,
     derandomize=not FULL,
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -19,6 +19,7 @@ from crossclaw.ledger.operations import Export
 from crossclaw.testing import VirtualClock, VirtualLoop
 from crossclaw.transcripts.exporter import Exporter
 from crossclaw.transcripts.jsonl import Damage, entry_lines, header_line, read_lines
+from tests.proof.size import FULL
 from tests.unit.test_transcript_exporter import ANA, id_of, path_of, rendered, speak
 
 # Short words make lines of the same length: then a hole can be as long as what follows it.
@@ -82,7 +83,7 @@ steps = st.builds(
 
 
 @pytest.mark.spec("M4")
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=150 if FULL else 40)
 @given(st.lists(steps, min_size=1, max_size=6))
 def test_after_repair_and_verification_a_file_is_what_the_ledger_says(story: list[Step]) -> None:
     with tempfile.TemporaryDirectory() as folder:
