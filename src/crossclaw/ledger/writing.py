@@ -5,17 +5,18 @@ Steps queue up while the store works; the next transaction takes them all. A cal
 
 import logging
 import os
+import secrets
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from crossclaw.domain.errors import Busy, Stopped
+from crossclaw.domain.errors import Busy, Stopped, StoreError
 from crossclaw.ledger.operations import Op
 
 log = logging.getLogger(__name__)
@@ -26,6 +27,7 @@ QUEUE_STEPS_MAX = (
 )
 
 Told = Callable[[set[str]], None]
+R = TypeVar("R")
 
 
 class StepSignal(Protocol):
@@ -169,6 +171,39 @@ class _Telling:
             step.done.set()
         if self._appended:
             self._told(self._appended)
+
+
+class LedgerWrites:
+    """The writing half of a ledger: the same for every engine, which says what its own trouble is called."""
+
+    trouble: ClassVar[tuple[type[Exception], ...]]
+    explain: Callable[[Exception], StoreError]
+
+    def begin_writing(self, engine: BatchWriter, *, inline: bool) -> None:
+        self.owner = secrets.token_hex(8)
+        self._listeners: list[Told] = []
+        self._writer = (InlineWriter if inline else ThreadWriter)(engine, self._tell)
+
+    async def commit(self, *ops: Op[Any]) -> list[Any]:
+        try:
+            return await self._writer.commit(ops)
+        except self.trouble as error:
+            raise self.explain(error) from error
+
+    async def do(self, op: Op[R]) -> R:
+        result: R = (await self.commit(op))[0]
+        return result
+
+    def on_append(self, listener: Told) -> None:
+        self._listeners.append(listener)
+
+    def _tell(self, session_ids: set[str]) -> None:
+        for listener in self._listeners:
+            listener(session_ids)
+
+    async def end_writing(self) -> None:
+        with anyio.CancelScope(shield=True):
+            await self._writer.close()
 
 
 def signal_maker() -> Callable[[], StepSignal]:

@@ -1,11 +1,7 @@
 """The ledger on SQLite, whole: one writer, readers beside it, the folder's lock."""
 
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
-
-import anyio
 
 from crossclaw.ledger import operations
 from crossclaw.ledger.agreed import AgreeTool, SeeTools
@@ -26,7 +22,6 @@ from crossclaw.ledger.channels import (
     RequestPairing,
     SaveCursor,
 )
-from crossclaw.ledger.contract import Appended
 from crossclaw.ledger.forking import ForkSession
 from crossclaw.ledger.imports import BeginImport, ImportEntries
 from crossclaw.ledger.jobs import (
@@ -39,7 +34,6 @@ from crossclaw.ledger.jobs import (
     TakeTick,
 )
 from crossclaw.ledger.media import DescribeMedia, DropMedia, KeepMedia
-from crossclaw.ledger.operations import Op
 from crossclaw.ledger.pieces import MarkDelivered, SettlePiece, SplitDelivery, TakePiece
 from crossclaw.ledger.sqlite import (
     agreed_tools,
@@ -71,9 +65,7 @@ from crossclaw.ledger.sqlite.store import FolderLock, open_writer
 from crossclaw.ledger.sqlite.watching import SqliteWatching
 from crossclaw.ledger.sqlite.writer import Handle, SqliteWriter
 from crossclaw.ledger.watching import Watching
-from crossclaw.ledger.writing import InlineWriter, ThreadWriter
-
-R = TypeVar("R")
+from crossclaw.ledger.writing import LedgerWrites
 
 HANDLERS: dict[type, Handle] = {
     operations.EnsureSession: sessions.ensure_session,
@@ -150,8 +142,11 @@ HANDLERS: dict[type, Handle] = {
 }
 
 
-class SqliteLedger(SqliteReads):
+class SqliteLedger(LedgerWrites, SqliteReads):
     """Open it inside an event loop. `inline` commits in the caller's task, for virtual time."""
+
+    trouble = READ_TROUBLE
+    explain = staticmethod(explain)
 
     def __init__(self, path: Path, *, inline: bool = False) -> None:
         self._lock = FolderLock(path.parent)
@@ -161,34 +156,13 @@ class SqliteLedger(SqliteReads):
         except BaseException:
             self._lock.close()
             raise
-        self.owner = secrets.token_hex(8)
-        self._listeners: list[Appended] = []
-        writer = InlineWriter if inline else ThreadWriter
-        self._writer = writer(SqliteWriter(db, HANDLERS, inline=inline), self._tell)
+        self.begin_writing(SqliteWriter(db, HANDLERS, inline=inline), inline=inline)
         self.watching: Watching = SqliteWatching(self.scan)
-
-    async def commit(self, *ops: Op[Any]) -> list[Any]:
-        try:
-            return await self._writer.commit(ops)
-        except READ_TROUBLE as error:
-            raise explain(error) from error
-
-    async def do(self, op: Op[R]) -> R:
-        result: R = (await self.commit(op))[0]
-        return result
-
-    def on_append(self, listener: Appended) -> None:
-        self._listeners.append(listener)
-
-    def _tell(self, session_ids: set[str]) -> None:
-        for listener in self._listeners:
-            listener(session_ids)
 
     def unreadable(self) -> Mapping[str, int]:
         return met(str(self._reader.filename))
 
     async def close(self) -> None:
-        with anyio.CancelScope(shield=True):
-            await self._writer.close()
+        await self.end_writing()
         self.close_readers()
         self._lock.close()
