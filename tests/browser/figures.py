@@ -24,6 +24,12 @@ VIEWS = (
     "trace/x",
     "run/x",
     "operations",
+    "operations/agents",
+    "operations/channels",
+    "operations/jobs",
+    "operations/budgets",
+    "operations/config",
+    "operations/log",
 )
 NODES = 1_000
 ROWS = 100_000

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.spec("B7")
 def test_an_agent_is_added_its_model_tried_and_its_words_written(
     visit: Visit, place: Place
 ) -> None:
-    visitor = visit(route("operations"))
+    visitor = visit(route("operations", "agents"))
 
     visitor.see("button", has_text="New agent").click()
     visitor.page.fill("dialog.agent input >> nth=0", "Gardener")

@@ -44,7 +44,7 @@ def test_a_notice_covers_nothing_that_can_be_pressed(
         route("sessions", MAIN): ".panel .acts",
         route("map"): ".flow a",
         route("exchanges"): ".empty",
-        route("operations"): "section[aria-label='Cron jobs'] form",
+        route("operations", "jobs"): "section[aria-label='Cron jobs'] form",
     }
     for where, sign in signs.items():
         visitor.go(where)
@@ -137,7 +137,7 @@ def test_whoever_deletes_by_keyboard_stands_at_the_row_and_then_at_the_table(
 
 
 def test_whoever_adds_a_job_by_keyboard_stays_in_its_form(visit: Visit, place: Place) -> None:
-    visitor = visit(route("operations"))
+    visitor = visit(route("operations", "jobs"))
     form = visitor.see("form[aria-label='New job']")
     given = {"name": "Focus", "expr": "0 5 1 1 *", "message": "say: ok"}
     for name, text in given.items():
@@ -205,6 +205,6 @@ def test_a_fresh_house_says_what_to_do_next_in_every_view(visit: Visit, tmp_path
             visitor.see(f"main > cc-{view} .empty a[href='#/chat']")
         visitor.go("#/map")  # its agents are there before anybody talked to them
         visitor.see("main > cc-map canvas")
-        visitor.go("#/operations")
+        visitor.go("#/operations/jobs")
         visitor.see("section[aria-label='Cron jobs'] .empty ~ form")
         visitor.page.close()

@@ -32,7 +32,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Generator[Place]:
 class Editor:
     def __init__(self, visit: Visit, own: Place, **more: Any) -> None:
         self.place = own
-        self.visitor: Visitor = visit(route("operations"), place=own, **more)
+        self.visitor: Visitor = visit(route("operations", "config"), place=own, **more)
         self.box = self.visitor.see("cc-config textarea")
         self.visitor.until(
             "() => document.querySelector('cc-config textarea').value.includes('Ana')"
@@ -85,9 +85,10 @@ def test_what_was_saved_is_in_force_after_a_moment(visit: Visit, tmp_path: Path)
         editor.press("Save")
 
         editor.visitor.see(".toast", has_text="takes it over")
-        editor.visitor.see("section[aria-label=Agents]", has_text="Anna")
         editor.visitor.find("cc-config .pending").wait_for(state="detached")
         assert '"Anna"' in editor.text
+        editor.visitor.go(route("operations", "agents"))
+        editor.visitor.see("section[aria-label=Agents]", has_text="Anna")
 
 
 def test_a_bad_change_is_told_at_its_line_and_cannot_be_saved(editor: Editor) -> None:
@@ -159,7 +160,7 @@ def test_what_is_typed_and_not_saved_is_there_when_one_comes_back(editor: Editor
     editor.replace('"Ana"', '"Anna"')
     editor.told("Changes")
     editor.visitor.go(route("sessions"))
-    editor.visitor.go(route("operations"))
+    editor.visitor.go(route("operations", "config"))
 
     editor.visitor.until(
         "() => document.querySelector('cc-config textarea')?.value.includes('Anna')"

@@ -15,11 +15,16 @@ LOOK = (Path(__file__).parent / "looking.js").read_text("utf-8")
 ASK = ask_script("librarian", "Which shelf?", "say: The ninth.", "Thank you, the ninth.")
 WAITS = ask_script("harbour", "When is high water?", "wait: 600\nsay: At ten.", "At ten.")
 
-# The parts of this view come each in its time.
-ALL_THERE = (
-    "section[aria-label='Cron jobs']:has(form) ~ section[aria-label=Config]:has(.gutter i) "
-    "~ section[aria-label=Log] pre"
-)
+# What is seen in each tab of the operations once it is there.
+TABS = {
+    "health": "section[aria-label=Gateway]:has(.state) ~ section[aria-label=Connected] li",
+    "agents": "section[aria-label=Agents] li",
+    "channels": "section[aria-label=Channels] li",
+    "jobs": "section[aria-label='Cron jobs'] form",
+    "budgets": ".block:has(td) ~ .block .empty",
+    "config": "cc-config .gutter i",
+    "log": "section[aria-label=Log] pre",
+}
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +48,7 @@ def busy(place: Place) -> Any:
         "exchange": (route("exchange", exchange), ".sequence .step"),
         "run": (route("run", run_id), ".timeline .tool"),
         "trace": (route("trace", run_id), ".span .n"),
-        "operations": (route("operations"), ALL_THERE),
+        **{name: (route("operations", name), sign) for name, sign in TABS.items()},
         "nothing": (route("run", "nobody"), ".empty"),
     }
     for key in (HARBOUR, MAIN):
@@ -61,7 +66,7 @@ VIEWS = (
     "exchange",
     "run",
     "trace",
-    "operations",
+    *TABS,
     "nothing",
 )
 
@@ -130,7 +135,7 @@ def test_everything_is_reached_by_keyboard_and_seen_when_it_is(
 
 
 def test_a_view_that_is_drawn_anew_leaves_the_focus_where_it_was(visit: Visit) -> None:
-    visitor = visit(route("operations"))
+    visitor = visit(route("operations", "agents"))
     visitor.settle()
     visitor.page.focus("section[aria-label=Agents] a >> nth=1")
     before = visitor.page.evaluate("() => document.activeElement.getAttribute('href')")
@@ -147,7 +152,7 @@ NAME = """const named = (element) => `${element.localName} ${
   element.getAttribute("href") || element.getAttribute("aria-label") || element.name || element.id}`;"""
 FOCUSABLE = f"""() => {{
   {NAME}
-  const all = "a[href], button:enabled, input, select, textarea, summary, [tabindex='0']";
+  const all = "a[href]:not([tabindex='-1']), button:enabled, input, select, textarea, summary, [tabindex='0']";
   return [...document.querySelectorAll(all)].filter((element) => element.checkVisibility()).map(named);
 }}"""
 FOCUSED = f"""() => {{

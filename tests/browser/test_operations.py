@@ -11,13 +11,16 @@ from tests.browser.visiting import Place, open_place, route
 
 pytestmark = pytest.mark.spec("N1")
 
+TABS = ["Health", "Agents", "Channels", "Jobs", "Budgets", "Config", "Log"]
 
-def test_the_house_its_agents_clients_and_channels_are_shown(visit: Visit, place: Place) -> None:
-    visitor = visit(route("operations"))
 
-    visitor.see("section[aria-label=Gateway] .state", has_text="ok")
+def test_the_gateway_its_agents_clients_and_channels_are_shown(visit: Visit, place: Place) -> None:
+    visitor = visit(route("operations", "agents"))
     visitor.see("section[aria-label=Agents]", has_text="Harbour master")
+    visitor.go(route("operations", "channels"))
     visitor.see("section[aria-label=Channels]", has_text="Webchat")
+    visitor.go(route("operations"))
+    visitor.see("section[aria-label=Gateway] .state", has_text="ok")
     visitor.see("section[aria-label=Connected]", has_text="webchat-ui")
     other = visit()
     visitor.until(
@@ -28,22 +31,64 @@ def test_the_house_its_agents_clients_and_channels_are_shown(visit: Visit, place
 
 
 def test_what_the_gateway_does_not_offer_is_not_shown(visit: Visit, place: Place) -> None:
-    offered = {"cron.list": "Cron jobs", "logs.tail": "Log"}
     visitor = visit(route("operations"))
     visitor.see("section[aria-label=Gateway] .state")
+    assert visitor.find("[role=tab]:visible").all_inner_texts() == TABS
 
-    features = visitor.page.evaluate(
-        "async () => [...(await import('./static/wire.js')).wire.features]"
+    visitor.page.evaluate(
+        "async () => { const { wire } = await import('./static/wire.js');"
+        " wire.features.delete('cron.list'); wire.features.delete('system-presence');"
+        " document.querySelector('cc-operations').read() }"
     )
-    for method, title in offered.items():
-        block = visitor.find(f"section[aria-label='{title}']")
-        assert block.is_visible() == (method in features)
+
+    visitor.find("section[aria-label=Connected]").wait_for(state="hidden")
+    left = [each for each in TABS if each != "Jobs"]
+    assert visitor.find("[role=tab]:visible").all_inner_texts() == left
+
+
+def test_each_tab_has_an_address_and_the_way_back_leads_through_them(visit: Visit) -> None:
+    visitor = visit(route("operations"))
+    chosen = visitor.find("[role=tab][aria-selected=true]")
+    panel = visitor.find("[role=tabpanel]")
+
+    visitor.page.click("[role=tab] >> text=Budgets")
+    visitor.see("[role=tabpanel] th", has_text="Harbour master")
+    visitor.page.click("[role=tab] >> text=Log")
+    visitor.see("section[aria-label=Log] pre")
+    assert visitor.page.url.endswith("#/operations/log")
+    visitor.page.go_back()
+    visitor.see("[role=tabpanel] th", has_text="Harbour master")
+    assert (chosen.inner_text(), panel.get_attribute("aria-labelledby")) == (
+        "Budgets",
+        "tab-budgets",
+    )
+
+    visitor.go(route("operations", "nothing-of-this-name"))
+    visitor.see("section[aria-label=Gateway] .state")
+    assert chosen.inner_text() == "Health"
+
+
+def test_the_arrows_go_from_tab_to_tab_and_leave_one_step_to_go_back(visit: Visit) -> None:
+    visitor = visit(route("operations", "agents"))
+    visitor.see("section[aria-label=Agents] a")
+    visitor.page.focus("[role=tab][aria-selected=true]")
+
+    seen = []
+    for key in ("ArrowLeft", "ArrowLeft", "Home", "ArrowRight", "End"):
+        visitor.page.keyboard.press(key)
+        focused = visitor.page.evaluate("() => document.activeElement.textContent")
+        visitor.see("[role=tab][aria-selected=true]", has_text=focused)
+        seen.append(focused)
+    visitor.page.go_back()
+
+    assert seen == ["Health", "Log", "Health", "Agents", "Log"]
+    visitor.find("cc-operations").wait_for(state="detached")
 
 
 def test_a_job_that_cannot_be_added_stays_in_its_form_with_the_reason(
     visit: Visit, place: Place
 ) -> None:
-    visitor = visit(route("operations"))
+    visitor = visit(route("operations", "jobs"))
     form = visitor.see("form[aria-label='New job']")
     for name, text in {"name": "News", "expr": "every morning", "message": "say: news"}.items():
         form.locator(f"[name={name}]").fill(text)
@@ -64,7 +109,7 @@ def test_a_job_that_cannot_be_added_stays_in_its_form_with_the_reason(
 
 
 def test_a_job_runs_now_tells_its_log_is_turned_off_and_removed(visit: Visit, place: Place) -> None:
-    visitor = visit(route("operations"))
+    visitor = visit(route("operations", "jobs"))
     form = visitor.see("form[aria-label='New job']")
     given = {"name": "Tides", "expr": "0 5 1 1 *", "message": "say: High water at ten."}
     for name, text in given.items():
@@ -105,14 +150,14 @@ def test_budgets_of_the_agents_are_told(visit: Visit, tmp_path: Path) -> None:
     listed = [{"id": "main"}, {"id": "librarian", "budget": {"tokens": 50_000, "costUsd": 2}}]
     config = json.dumps({"agents": {"defaults": defaults, "list": listed}})
     with open_place(tmp_path, config) as own:
-        visitor = visit(route("operations"), place=own)
+        visitor = visit(route("operations", "agents"), place=own)
         visitor.see("section[aria-label=Agents] .budget", has_text="400,000 tokens, 30 min")
         visitor.see("section[aria-label=Agents] .budget", has_text="50,000 tokens, $2.00, 30 min")
         visitor.page.close()
 
 
 def test_the_log_shows_what_the_gateway_wrote(visit: Visit, place: Place) -> None:
-    visitor = visit(route("operations"))
+    visitor = visit(route("operations", "log"))
 
     lines = visitor.see("section[aria-label=Log] pre").inner_text()
     kept = (place.folder.state / "logs" / "gateway.log").read_text().splitlines()

@@ -13,6 +13,7 @@ const VIEWS = [
   ["Exchanges", "#/exchanges"],
   ["Operations", "#/operations"],
 ];
+const TABS = ["Health", "Agents", "Channels", "Jobs", "Budgets", "Config", "Log"];
 const COMMANDS = ["/new", "/stop", "/status", "/usage", "/compact", "/model", "/think"];
 const RUN = /^[0-9a-f-]{8,}$/i;
 
@@ -64,7 +65,7 @@ function goals(rows, text) {
     ...rows.map((row) => ({ name: nameOf(row), about: row.key, key: row.key, href: to.chat(row.key) })),
     ...house.agents.map(({ id }) => ({ name: agentName(id), about: "agent", key: `agent:${id}:main`, href: to.chat(`agent:${id}:main`) })),
     ...VIEWS.map(([name, href]) => ({ name, about: "view", href })),
-    { name: "Config", about: "settings of the gateway", href: "#/operations/config" },
+    ...TABS.map((name) => ({ name, about: "operations of the gateway", href: `#/operations/${name.toLowerCase()}` })),
     ...COMMANDS.map((name) => ({ name, about: "say it in this conversation", say: name })),
   ];
   if (RUN.test(text)) all.unshift({ name: `Run ${text}`, about: "by its id", href: to.run(text) });

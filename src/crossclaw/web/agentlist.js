@@ -1,0 +1,39 @@
+// @ts-check
+// The agents that there are, each with its budget, and the way to change one or to add one.
+import { h, to } from "./dom.js";
+import { plainList } from "./controls.js";
+import { budgetOf } from "./budgets.js";
+import { wire } from "./wire.js";
+
+/** What the config says of an agent, in its list or in its map. */
+const saidOf = (id, agents) => (agents?.list || []).find((each) => each.id === id) || agents?.entries?.[id] || {};
+
+/** @param {{again: () => void}} place */
+export async function showAgents({ again }) {
+  const [{ agents, defaultId }, { config, written }] = await Promise.all([
+    wire.call("agents.list"),
+    wire.offers("config.get") ? wire.call("config.get") : { config: null, written: null },
+  ]);
+  const file = JSON.parse(written || "{}").agents; // what is written, without what holds anyway
+  const may = wire.offers("agents.update");
+  const edit = async (agent) => (await import("./agents.js")).editAgent(agent, again);
+  const said = (id) => ({ id, ...saidOf(id, file) });
+  const rows = plainList(
+    agents.map((agent) => [
+      h(
+        "span",
+        { cls: "grow" },
+        agent.name || agent.id,
+        h(
+          "small",
+          null,
+          `${agent.id}${agent.id === defaultId ? ", the default" : ""} · `,
+          h("span", { cls: "budget" }, budgetOf(agent.id, config?.agents)),
+        ),
+      ),
+      h("a", { href: to.chat(`agent:${agent.id}:main`) }, "Chat"),
+      may && h("button", { type: "button", onclick: () => edit(said(agent.id)) }, "Edit"),
+    ]),
+  );
+  return [rows, may && h("p", { cls: "acts" }, h("button", { type: "button", onclick: () => edit(null) }, "New agent"))];
+}
