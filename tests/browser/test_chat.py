@@ -348,7 +348,7 @@ def test_every_command_of_the_gateway_is_offered(visit: Visit, place: Place) -> 
     visitor = visit(route("chat", place.make("all-commands")))
 
     visitor.page.fill("#say", "/")
-    visitor.see("#commands li")
+    visitor.see("#commands li", has_text="/activation")
 
     offered = set(visitor.find("#commands li b").all_inner_texts())
     assert offered >= {f"/{name}" for name in COMMANDS}

@@ -328,6 +328,8 @@ async def test_a_spawn_is_shown_with_its_child_s_work_and_its_report(tmp_path: P
     [
         ("map.get", {}),
         ("exchanges.list", {}),
+        ("exchanges.list", {"ids": ["r1"]}),
+        ("sessions.entries", {"key": "main", "exchanges": True}),
         ("exchanges.trace", {"id": "r1"}),
         ("runs.trace", {"runId": "r1"}),
     ],

@@ -175,6 +175,10 @@ class Watching(Protocol):
         """The newest first."""
         ...
 
+    async def exchanges_by_id(self, ids: Sequence[str]) -> list[SeenExchange]:
+        """Of the ids of sends and the keys of children, those that are there."""
+        ...
+
     async def waits(self, *, limit: int = RUNS_MAX) -> list[SeenWait]: ...
 
     async def spawns(self, *, since: int, limit: int = RUNS_MAX) -> list[SeenSpawn]:

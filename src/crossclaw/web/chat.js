@@ -1,6 +1,6 @@
 // @ts-check
 // Chat: a conversation as the ledger has it, the field below it and the list beside it.
-import { Part, cost, debounce, face, fill, goneWords, h, icon, nameOf, speakerOf, stateMark, to, tokens } from "./dom.js";
+import { Part, cost, debounce, face, fill, goneWords, h, icon, isPersons, nameOf, speakerOf, stateMark, to, tokens } from "./dom.js";
 import { complain, house } from "./house.js";
 import { t } from "./language.js";
 import { Reading } from "./reading.js";
@@ -85,7 +85,15 @@ export class Chat extends Part {
       this.hear(wire, name, ({ detail }) => {
         if (detail.sessionKey === this.key) listener(detail);
       });
-    ours("session.message", (told) => reading.loaded && reading.take([entryOf(told)]));
+    // What is not a person's is read with what the ledger knows of it.
+    ours("session.message", (told) => {
+      if (told.message.role === "user" && !isPersons(told.message.provenance)) reading.soon();
+      else if (reading.loaded) reading.take([entryOf(told)]);
+    });
+    this.hear(wire, "sessions.changed", ({ detail }) => {
+      const { protocol } = this.transcript;
+      if (protocol.open().some((each) => [each.requester, each.target].includes(detail.sessionKey))) reading.exchangesSoon();
+    });
     ours("agent", (told) => speaking.heard(told));
     ours("chat", (told) => speaking.ended(told));
     ours("sessions.changed", (told) => BEGUN_ANEW.has(told.reason) && reading.load());
@@ -218,6 +226,8 @@ export class Chat extends Part {
     const item =
       this.log.querySelector(`[data-seq="${seq}"]`) ||
       [...this.log.querySelectorAll("[data-seq]")].reverse().find((each) => Number(each.dataset.seq) <= seq);
+    const folded = item?.closest("details");
+    if (folded) folded.open = true;
     item?.scrollIntoView({ block: "center" });
     item?.classList.add("pointed");
   }

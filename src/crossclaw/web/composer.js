@@ -115,6 +115,7 @@ export class Composer extends Part {
         name: (each.textAliases || [])[0] || `/${each.name}`,
         text: each.description || "",
       }));
+      if (this.offered?.length) this.typed(); // somebody was faster than the gateway
     } catch {
       /* the few that every gateway knows */
     }

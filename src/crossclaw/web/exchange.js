@@ -23,13 +23,9 @@ import {
 import { chainOf, figures } from "./causes.js";
 import { keepingFocus } from "./controls.js";
 import { house, showWords } from "./house.js";
+import { EXPLAINED, isSilent } from "./protocol.js";
 import { Lost, wire } from "./wire.js";
 
-const EXPLAINED = {
-  round: "After a reply, requester and target speak in turn until one says REPLY_SKIP.",
-  announce: "When all is said, the session is asked what its own chat should hear; ANNOUNCE_SKIP is silence.",
-};
-const SILENT = new Set(["REPLY_SKIP", "ANNOUNCE_SKIP"]);
 const ANNOUNCED = { "no address": "not posted: the session has no chat", failed: "the announce failed" };
 
 class Exchange extends Part {
@@ -144,7 +140,7 @@ function stepsOf(trace, lanes) {
       to: run.key,
       kind,
       text: announce ? step.reply || "…" : step.text,
-      silent: announce && SILENT.has(step.reply?.trim()),
+      silent: announce && isSilent(step.reply || ""),
     });
     const next = trace.steps[i + 1]?.run.kind;
     if (!announce && next !== "round" && run.endedAt) {
@@ -157,7 +153,7 @@ function stepsOf(trace, lanes) {
         kind: run.standing ? run.standing.name : "reply",
         text: step.reply || run.error || "",
         answer: true,
-        silent: SILENT.has(step.reply?.trim()),
+        silent: isSilent(step.reply || ""),
       });
     }
     for (const sent of step.deliveries) {

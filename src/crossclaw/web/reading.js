@@ -24,6 +24,7 @@ export class Reading {
   constructor(chat) {
     this.chat = chat;
     this.soon = debounce(() => this.catchUp(), 120);
+    this.exchangesSoon = debounce(() => this.lookAtExchanges(), 300);
   }
 
   /** What is told meanwhile is not taken: it would come before the page it belongs to. A look for what
@@ -38,7 +39,7 @@ export class Reading {
     if (!wire.ready || !key) return;
     try {
       const [answer, found] = await Promise.all([
-        wire.call("sessions.entries", { key, limit: PAGE, ...(seq ? { before: seq + PAGE / 2 } : {}) }),
+        wire.call("sessions.entries", { key, exchanges: true, limit: PAGE, ...(seq ? { before: seq + PAGE / 2 } : {}) }),
         house.find(key),
         wire.call("sessions.messages.subscribe", { key }),
       ]);
@@ -83,6 +84,7 @@ export class Reading {
     if (answer.before !== undefined && (this.olderThan === null || answer.before < this.olderThan))
       this.olderThan = answer.before;
     if (answer.before === undefined && !this.chat.transcript.entries.size) this.olderThan = null;
+    this.chat.transcript.protocol.learn(answer.exchanges, this.chat.log);
     this.chat.speaking.underWay(answer.open);
   }
 
@@ -112,7 +114,7 @@ export class Reading {
     if (!this.loaded || !wire.ready) return;
     try {
       const mine = this.loads;
-      const answer = await wire.call("sessions.entries", { key, after: this.lastSeq, limit: 500 });
+      const answer = await wire.call("sessions.entries", { key, exchanges: true, after: this.lastSeq, limit: 500 });
       if (mine !== this.loads || !this.loaded) return;
       const farBehind = answer.after !== undefined;
       const begunAnew = this.sessionId && answer.sessionId !== this.sessionId;
@@ -130,15 +132,30 @@ export class Reading {
     }
   }
 
+  /** How far the exchanges are whose lines are shown. */
+  async lookAtExchanges() {
+    const { log, transcript } = this.chat,
+      { protocol } = transcript;
+    const ids = protocol.open().map((each) => each.id);
+    if (!ids.length || !wire.ready) return;
+    try {
+      const { exchanges } = await wire.call("exchanges.list", { ids: ids.slice(-100) });
+      if (protocol === transcript.protocol) protocol.learn(exchanges, log);
+    } catch (error) {
+      if (!(error instanceof Lost)) complain(error);
+    }
+  }
+
   async older() {
     if (this.asking || this.olderThan === null || !wire.ready) return;
     this.asking = true;
     const { key, log } = this.chat;
     try {
       const mine = this.loads;
-      const answer = await wire.call("sessions.entries", { key, before: this.olderThan, limit: PAGE });
+      const answer = await wire.call("sessions.entries", { key, exchanges: true, before: this.olderThan, limit: PAGE });
       if (mine !== this.loads) return;
       this.olderThan = answer.before ?? null;
+      this.chat.transcript.protocol.learn(answer.exchanges, log);
       const height = log.scrollHeight,
         top = log.scrollTop;
       this.take(answer.entries, true);
@@ -155,9 +172,10 @@ export class Reading {
     this.asking = true;
     const { key } = this.chat;
     try {
-      const answer = await wire.call("sessions.entries", { key, after: this.lastSeq, limit: PAGE });
+      const answer = await wire.call("sessions.entries", { key, exchanges: true, after: this.lastSeq, limit: PAGE });
       if (key !== this.chat.key) return;
       this.atEnd = answer.after === undefined;
+      this.chat.transcript.protocol.learn(answer.exchanges, this.chat.log);
       this.take(answer.entries, true);
     } finally {
       this.asking = false;

@@ -2,6 +2,7 @@
 // What is said here and not an entry yet, and words that are still being written.
 import { debounce, face, h, isPersons, oneLine, speakerOf, textOf } from "./dom.js";
 import { complain, house, showWords } from "./house.js";
+import { isStep } from "./protocol.js";
 import { blocksOf, words } from "./transcript.js";
 import { Lost, newId, wire } from "./wire.js";
 
@@ -27,8 +28,8 @@ export class Speaking {
   /** Runs that the gateway has open, some with a message that waits for its turn. */
   underWay(open) {
     for (const run of open) {
-      this.runs.set(run.runId, { text: "", said: "", ...this.runs.get(run.runId), status: run.status });
-      if (run.message && !this.pending.has(run.runId))
+      this.runs.set(run.runId, { text: "", said: "", ...this.runs.get(run.runId), status: run.status, kind: run.kind });
+      if (run.message && !isStep(run.kind) && !this.pending.has(run.runId))
         this.pending.set(run.runId, { key: this.chat.key, message: run.message, state: "queued" });
     }
     this.busy();
@@ -98,8 +99,9 @@ export class Speaking {
           .filter(([, each]) => each.key === key)
           .map(([runId, each]) => [`said-${runId}`, each, null])
       : [];
+    const { steps } = chat.transcript.protocol; // what agents say by rule is a line that unfolds
     const growing = reading.loaded && reading.atEnd
-      ? [...this.runs].filter(([, run]) => run.status !== "queued").map(([runId, run]) => [`run-${runId}`, null, run])
+      ? [...this.runs].filter(([id, run]) => run.status !== "queued" && !isStep(run.kind || steps.get(id)?.kind)).map(([runId, run]) => [`run-${runId}`, null, run])
       : [];
     // What is answered already stands before its answer, and what waits in line behind it.
     const answered = said.filter(([id]) => growing.some((each) => each[0] === id.replace("said-", "run-")));

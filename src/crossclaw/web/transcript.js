@@ -20,10 +20,10 @@ import {
   to,
 } from "./dom.js";
 import { copy, showWords } from "./house.js";
+import { Protocol, isSilent } from "./protocol.js";
 import { wire } from "./wire.js";
 
 const SHOWN_CHARS = 200_000; // of one text; Copy takes all of it
-const TOKENS = new Set(["REPLY_SKIP", "ANNOUNCE_SKIP"]);
 
 /** Shows entries in `log`. */
 export class Transcript {
@@ -40,6 +40,7 @@ export class Transcript {
     this.entries = new Map(); // by number
     this.calls = new Map(); // the lines of tool calls, by the id of the call
     this.results = new Map(); // what tools answered, by the id of the call
+    this.protocol = new Protocol(key);
   }
 
   // ── entries ───────────────────────────────────────────────────────────────────────────────
@@ -59,7 +60,10 @@ export class Transcript {
     const gone = [...this.entries.keys()].sort((a, b) => a - b).slice(0, this.entries.size - most);
     for (const seq of gone) {
       this.entries.delete(seq);
-      this.log.querySelector(`:scope > [data-seq="${seq}"]`)?.remove();
+      const item = this.log.querySelector(`:is(:scope, .protocol ol) > [data-seq="${seq}"]:not(.protocol)`);
+      const line = /** @type {HTMLElement} */ (item?.closest(".protocol"));
+      item?.remove();
+      if (line && !line.querySelector("ol > *")) line.remove();
     }
     return gone.at(-1) + 1;
   }
@@ -77,10 +81,23 @@ export class Transcript {
     const after = this.items()
       .reverse()
       .find((each) => Number(each.dataset.seq) < entry.seq);
+    const id = this.protocol.lineOf(entry);
+    const around = [after, after ? next(after) : this.items()[0]];
+    const line = id && around.find((each) => each?.dataset.exchange === id);
+    if (line) this.protocol.into(line, item, entry);
+    else if (id) {
+      const made = this.protocol.make(id, entry.at);
+      this.protocol.into(made, item, entry);
+      this.insert(made, after);
+    } else this.insert(item, after);
+  }
+
+  insert(item, after) {
     if (after) after.after(item);
     else this.log.prepend(item);
     this.join(item);
-    if (item.nextElementSibling?.dataset.seq) this.join(item.nextElementSibling);
+    const following = next(item);
+    if (following) this.join(following);
   }
 
   /** The entries that are shown, oldest first.
@@ -98,7 +115,7 @@ export class Transcript {
       entry.message?.role !== "assistant"
     )
       return false;
-    const selector = `:scope > [data-run="${CSS.escape(entry.runId || "")}"] .words`;
+    const selector = `[data-seq][data-run="${CSS.escape(entry.runId || "")}"] .words`;
     const shown = /** @type {any[]} */ ([...this.log.querySelectorAll(selector)]).at(-1);
     if (!shown || blocksOf(entry.message).some((block) => block.type === "toolCall")) return false;
     showWords(shown, shown.said + textOf(entry.message));
@@ -203,7 +220,7 @@ export class Transcript {
   }
 
   block(block, entry) {
-    if (block.type === "text" && TOKENS.has(block.text.trim()))
+    if (block.type === "text" && isSilent(block.text))
       return h("p", { cls: "silent" }, "said nothing (", block.text.trim(), ")");
     if (block.type === "text") return block.text.trim() ? words(shortened(block.text)) : null;
     if (block.type === "image")
@@ -295,6 +312,13 @@ export class Transcript {
     );
   }
 }
+
+/** The entry that follows, over the name of its day. */
+const next = (item) => {
+  const found = item?.nextElementSibling;
+  const entry = /** @type {any} */ (found?.classList.contains("day") ? found.nextElementSibling : found);
+  return entry?.dataset.seq ? entry : null;
+};
 
 /** Nobody reads megabytes, and a browser takes seconds to lay them out. */
 const shortened = (text) =>

@@ -14,8 +14,10 @@ from crossclaw.domain.sessions import Entry
 from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.messages import short_wire_message, waiting_message, wire_message
+from crossclaw.gateway.methods.map import require_person
 from crossclaw.gateway.publisher import shown_key
 from crossclaw.ledger.contract import Hit, Ledger
+from crossclaw.ledger.watching import SeenExchange, SeenRun
 from crossclaw.sessions.fitting import read_page
 
 HITS_MAX = 100  # nobody reads more; another word narrows it
@@ -86,6 +88,8 @@ class EntriesParams(Params, frozen=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=ENTRIES_MAX)] = 100
     whole: bool = False
     """Messages of any size as they are, for an export: each that is too large in a page of its own."""
+    exchanges: bool = False
+    """With the kind of each entry's run, and the sends and spawns that the entries belong to. For a person's client."""
 
 
 class ShownEntry(Result, frozen=True):
@@ -96,6 +100,9 @@ class ShownEntry(Result, frozen=True):
     run_id: str | None = None
     message: dict[str, Any] | None = None
     note: dict[str, Any] | None = None
+    run_kind: str | None = None
+    exchange: str | None = None
+    """The id of the send, or the key of the child, that it belongs to."""
 
 
 class OpenRun(Result, frozen=True):
@@ -117,6 +124,7 @@ class EntriesResult(Result, frozen=True):
     """Pass it as `before` to read further back; missing at the beginning."""
     after: int | None = None
     """Of a page that was asked for with `after`: pass it as `after` to read on; missing at the end."""
+    exchanges: list[SeenExchange] | None = None
 
 
 class TranscriptsParams(Params, frozen=True):
@@ -183,6 +191,8 @@ class Search:
             handle = await self._resolver.resolve(caller.principal, params.key, "read")
         if handle.session is None:
             return EntriesResult(key=shown_key(handle.key), entries=[], open=[])
+        if params.exchanges:
+            require_person(self._resolver, caller)
         session_id = handle.session.session_id
         forward = params.after is not None
         page = await read_page(
@@ -200,14 +210,18 @@ class Search:
         first = page.first or params.before or 0
         last_seq = await self._ledger.last_seq(session_id)
         end = min(last_seq, params.before - 1) if params.before else last_seq
+        shown, exchanges = page.shown, None
+        if params.exchanges:
+            shown, exchanges = await self._with_exchanges(page.shown)
         return EntriesResult(
             key=shown_key(handle.key),
             session_id=session_id,
-            entries=page.shown,
+            entries=shown,
             open=await self._open(handle.key),
             last_seq=last_seq,
             before=first if not forward and first > 1 else None,
             after=page.last if forward and 0 < page.last < end else None,
+            exchanges=exchanges,
         )
 
     @method(
@@ -235,6 +249,16 @@ class Search:
         return TranscriptsResult(
             key=shown_key(handle.key), transcripts=rows, more=len(read) > TRANSCRIPTS_MAX
         )
+
+    async def _with_exchanges(
+        self, entries: list[ShownEntry]
+    ) -> tuple[list[ShownEntry], list[SeenExchange]]:
+        watching = self._ledger.watching
+        ids = list(dict.fromkeys(entry.run_id for entry in entries if entry.run_id))
+        runs = {run.run_id: run for run in await watching.runs_by_id(ids)}
+        named = [_belonging(entry, runs.get(entry.run_id or "")) for entry in entries]
+        wanted = list(dict.fromkeys(entry.exchange for entry in named if entry.exchange))
+        return named, await watching.exchanges_by_id(wanted)
 
     async def _open(self, key: SessionKey) -> list[OpenRun]:
         shown: list[OpenRun] = []
@@ -287,6 +311,24 @@ def _context(text: str, query: str) -> str:
     end = begin + 2 * AROUND_CHARS
     before, after = "…" if begin else "", "…" if end < len(text) else ""
     return f"{before}{' '.join(text[begin:end].split())}{after}"
+
+
+def _belonging(entry: ShownEntry, run: SeenRun | None) -> ShownEntry:
+    exchange = _exchange_of(run) if run else _reporter(entry)
+    return msgspec.structs.replace(entry, run_kind=run.kind if run else None, exchange=exchange)
+
+
+def _exchange_of(run: SeenRun) -> str | None:
+    """Of a child's runs the child's key; a run that a report begins in the parent has the child as its source."""
+    if run.exchange_id is not None or run.kind not in ("spawn", "announce"):
+        return run.exchange_id
+    return run.key if run.kind == "spawn" else run.source or run.key
+
+
+def _reporter(entry: ShownEntry) -> str | None:
+    """A report that begins no run names the child that it comes from."""
+    source: dict[str, Any] = (entry.message or {}).get("provenance") or {}
+    return source.get("sourceSessionKey") if source.get("kind") == "announce" else None
 
 
 def _shown(entry: Entry) -> ShownEntry:

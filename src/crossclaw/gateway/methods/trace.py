@@ -41,6 +41,8 @@ class ExchangeParams(Params, frozen=True):
 
 class ExchangeListParams(Params, frozen=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=LIST_MAX)] = 50
+    ids: Annotated[list[Filled], msgspec.Meta(max_length=LIST_MAX)] | None = None
+    """Only these: ids of sends, keys of child sessions."""
 
 
 class ExchangeListResult(Result, frozen=True):
@@ -149,7 +151,11 @@ class Trace:
     )
     async def list(self, caller: Caller, params: ExchangeListParams) -> ExchangeListResult:
         require_person(self._resolver, caller)
-        return ExchangeListResult(exchanges=await self._watching.exchanges(limit=params.limit))
+        if params.ids is not None:
+            found = await self._watching.exchanges_by_id(params.ids)
+        else:
+            found = await self._watching.exchanges(limit=params.limit)
+        return ExchangeListResult(exchanges=found)
 
     @method(
         "exchanges.trace",

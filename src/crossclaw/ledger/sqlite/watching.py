@@ -63,15 +63,23 @@ _ORDERS: dict[Order, str] = {
     "cost": "cost_usd DESC, updated_at DESC",
     "tokens": "input_tokens + output_tokens DESC, updated_at DESC",
 }
-_SENDS = (
+_SEND = (
     "SELECT x.exchange_id, 'send', x.requester_key, x.target_key, x.state, "
-    "substr(x.request, 1, ?1), x.created_at, x.turn, x.ended_at, x.announce FROM runs r "
-    "JOIN exchanges x ON x.run_id = r.run_id WHERE r.exchange_id IS NOT NULL AND r.kind = 'send' "
-    "AND x.requester_key IS NOT NULL ORDER BY r.id DESC LIMIT ?2"
+    "substr(x.request, 1, ?1), x.created_at, x.turn, x.ended_at, x.announce"
 )
-_SPAWNS = (
+_SPAWN = (
     "SELECT s.child_key, 'spawn', s.parent_key, s.child_key, s.state, substr(s.task, 1, ?1), "
-    "s.created_at, 0, s.ended_at, NULL FROM spawns s ORDER BY s.created_at DESC LIMIT ?2"
+    "s.created_at, 0, s.ended_at, NULL FROM spawns s"
+)
+_NEWEST = (
+    f"{_SEND} FROM runs r JOIN exchanges x ON x.run_id = r.run_id WHERE r.exchange_id IS NOT NULL "
+    "AND r.kind = 'send' AND x.requester_key IS NOT NULL ORDER BY r.id DESC LIMIT ?2",
+    f"{_SPAWN} ORDER BY s.created_at DESC LIMIT ?2",
+)
+_NAMED = (
+    f"{_SEND} FROM exchanges x WHERE x.requester_key IS NOT NULL "
+    "AND x.exchange_id IN (SELECT value FROM json_each(?2))",
+    f"{_SPAWN} WHERE s.child_key IN (SELECT value FROM json_each(?2))",
 )
 
 # The first run of each lane, and how many there are that answer for themselves.
@@ -160,7 +168,10 @@ class SqliteWatching:
         )
 
     async def exchanges(self, *, limit: int) -> list[SeenExchange]:
-        return await self._scan(lambda db: _exchanges(db, limit))
+        return await self._scan(lambda db: _newest_exchanges(db, limit))
+
+    async def exchanges_by_id(self, ids: Sequence[str]) -> list[SeenExchange]:
+        return await self._scan(lambda db: _exchanges(db, _NAMED, _json(ids)))
 
     async def waits(self, *, limit: int = RUNS_MAX) -> list[SeenWait]:
         sql = (
@@ -224,15 +235,18 @@ def _json(values: Sequence[str]) -> str:
     return to_json(list(values))
 
 
-def _exchanges(db: Database, limit: int) -> list[SeenExchange]:
+def _newest_exchanges(db: Database, limit: int) -> list[SeenExchange]:
     # By the numbers of their first runs: those are in the order of time, ids are not.
-    values = (REQUEST_CHARS, limit)
+    newest = _exchanges(db, _NEWEST, limit)
+    return sorted(newest, key=lambda each: -each.created_at)[:limit]
+
+
+def _exchanges(db: Database, reads: tuple[str, str], which: int | str) -> list[SeenExchange]:
     found: list[SeenExchange] = []
-    for sql in (_SENDS, _SPAWNS):
-        found += read_rows(db, "runs", sql, values, lambda row: SeenExchange(*row))
-    newest = sorted(found, key=lambda each: -each.created_at)[:limit]
-    runs = _runs_of(db, newest)
-    return [replace(each, standing=_standing(each, runs.get(each.id, []))) for each in newest]
+    for sql in reads:
+        found += read_rows(db, "runs", sql, (REQUEST_CHARS, which), lambda row: SeenExchange(*row))
+    runs = _runs_of(db, found)
+    return [replace(each, standing=_standing(each, runs.get(each.id, []))) for each in found]
 
 
 def _runs_of(db: Database, exchanges: list[SeenExchange]) -> dict[str, list[Any]]:

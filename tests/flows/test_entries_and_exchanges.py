@@ -1,0 +1,48 @@
+"""A transcript that says which of its entries belong to which send or spawn, for whoever folds them away."""
+
+from pathlib import Path
+
+import pytest
+
+from crossclaw.testing import open_house
+from tests.flows.spawning import config_of, family, reported
+from tests.flows.talking import call, say, two_agents
+from tests.flows.test_exchanges import LIBRARIAN, MAIN, settled, talkative
+
+
+@pytest.mark.spec("B7")
+async def test_entries_name_the_send_that_they_belong_to_and_how_far_it_is(tmp_path: Path) -> None:
+    async with open_house(tmp_path, talkative(skip_at=1), config=two_agents()) as house:
+        await say(house, "main", "ask", "r1")
+        await settled(house)
+        asked = await call(house, "sessions.entries", key=LIBRARIAN.text, exchanges=True)
+        asking = await call(house, "sessions.entries", key=MAIN.text, exchanges=True)
+        plain = await call(house, "sessions.entries", key=MAIN.text)
+        (exchange,) = asked["exchanges"]
+        named = await call(house, "exchanges.list", ids=[exchange["id"], "nobody"])
+
+    kinds = [(entry.get("runKind"), entry.get("exchange")) for entry in asked["entries"]]
+    expected = [(kind, exchange["id"]) for kind in ("send", "send", "announce", "announce")]
+    assert kinds == [*expected, (None, None)]  # that it has no chat to announce it in
+    own = [(entry["runKind"], entry.get("exchange")) for entry in asking["entries"]]
+    assert own == [("chat", None)] * 4 + [("round", exchange["id"])] * 2
+    facts = [exchange[name] for name in ("kind", "requester", "target", "turn", "state")]
+    assert facts == ["send", MAIN.text, LIBRARIAN.text, 1, "over"]
+    assert named["exchanges"] == [exchange] == asking["exchanges"]
+    assert "exchanges" not in plain
+    assert "runKind" not in plain["entries"][0]
+
+
+@pytest.mark.spec("B7")
+async def test_a_child_and_its_report_name_the_child(tmp_path: Path) -> None:
+    async with open_house(tmp_path, family(), config=config_of()) as house:
+        await say(house, "main", "go", "r1")
+        child = (await reported(house)).child_key
+        of_child = await call(house, "sessions.entries", key=child, exchanges=True)
+        of_parent = await call(house, "sessions.entries", key=MAIN.text, exchanges=True)
+
+    assert {entry["exchange"] for entry in of_child["entries"]} == {child}
+    assert [entry["runKind"] for entry in of_child["entries"]][-2:] == ["announce"] * 2
+    reports = [entry for entry in of_parent["entries"] if entry.get("exchange") == child]
+    assert "Status:" in str(reports[0]["message"])
+    assert [each["kind"] for each in of_parent["exchanges"]] == ["spawn"]
