@@ -18,7 +18,7 @@ def test_the_gateway_its_agents_clients_and_channels_are_shown(visit: Visit, pla
     visitor = visit(route("operations", "agents"))
     visitor.see("section[aria-label=Agents]", has_text="Harbour master")
     visitor.go(route("operations", "channels"))
-    visitor.see("section[aria-label=Channels]", has_text="Webchat")
+    visitor.see("section[aria-label=Channels]", has_text="No chat platform")
     visitor.go(route("operations"))
     visitor.see("section[aria-label=Gateway] .state", has_text="ok")
     visitor.see("section[aria-label=Connected]", has_text="webchat-ui")

@@ -45,6 +45,7 @@ NOT_ASKED = {
     "web.login.wait": "answers with what to do instead",
     "deliveries.delivered": "no chat channel is set up, so no delivery is uncertain",
     "deliveries.resend": "no chat channel is set up, so no delivery is uncertain",
+    "deliveries.wait": "no chat channel is set up, so nothing is sent",
     "exec.approval.get": NO_APPROVAL,
     "exec.approval.resolve": NO_APPROVAL,
     "exec.approval.waitDecision": NO_APPROVAL,

@@ -20,6 +20,7 @@ from crossclaw.gateway.methods.channels import ChannelMethods
 from crossclaw.gateway.methods.chat import Chat
 from crossclaw.gateway.methods.clients import Clients
 from crossclaw.gateway.methods.cron import CronMethods, NameMaker
+from crossclaw.gateway.methods.deliveries import DeliveryMethods
 from crossclaw.gateway.methods.devices import Devices
 from crossclaw.gateway.methods.display import Renderer
 from crossclaw.gateway.methods.forking import Forking
@@ -171,6 +172,7 @@ def of_the_rest(
         Renderer(),
         ChannelMethods(session_services.channels, clock),
         ChannelPairingMethods(session_services.channel_pairing),
+        DeliveryMethods(resources.ledger, run_services.resolver),
         CronMethods(
             config,
             schedule.jobs,

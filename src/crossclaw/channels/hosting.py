@@ -89,7 +89,12 @@ class AccountHost:
     async def fail_delivery(self, delivery_key: str, error: str) -> None:
         learn = LearnFate(delivery_key=delivery_key, arrived=False, at=self.now_ms(), error=error)
         if await self._ledger.do(learn):
-            log.warning("a message by %s did not arrive after all: %s", self.channel, error)
+            log.warning(
+                "a message did not arrive after all: %s account %s: %s",
+                self.channel,
+                self.account_id,
+                error,
+            )
 
     def connected(self, facts: AccountFacts) -> None:
         self.facts, self.connected_ms = facts, self.now_ms()

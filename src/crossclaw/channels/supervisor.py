@@ -98,10 +98,7 @@ class _Kept:
 
     @property
     def words(self) -> str:
-        channel, account_id = self.place
-        return (
-            f"channel {channel}" if account_id == "default" else f"channel {channel} ({account_id})"
-        )
+        return "{} account {}".format(*self.place)
 
 
 class ChannelSupervisor:

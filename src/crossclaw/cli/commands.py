@@ -84,7 +84,10 @@ TREE: dict[str, Leaf | Group] = {
         {
             "status": Leaf("which there are, and whether they run", "channels"),
             "list": Leaf("OpenClaw's word for status", "channels", hidden=True),
-            "test": Leaf("send a test message to a chat", "channels"),
+            "test": Leaf(
+                "send a test message to a chat, or ask the platform who we are", "channels"
+            ),
+            "logs": Leaf("what the log says about them", "channels"),
         },
         default="status",
     ),

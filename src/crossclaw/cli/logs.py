@@ -1,6 +1,7 @@
 """`logs`: the last lines of the log file that the gateway writes."""
 
 import time
+from pathlib import Path
 
 from crossclaw.cli.exits import CommandFailed, Exit
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, positive
@@ -31,11 +32,34 @@ def _logs(arguments: Arguments) -> int:
                     out(cleaned(more), end="")
                 time.sleep(_LOOK_S)
     except FileNotFoundError:
-        raise CommandFailed(
-            f"there is no log file {path}",
-            hint="The gateway makes it when it starts: crossclaw gateway",
-        ) from None
+        raise _no_log(path) from None
     return Exit.OK
+
+
+def read_log() -> list[str]:
+    """The last entries, each with the lines that belong to it."""
+    place = find_served_place(note)
+    path = place.paths.log_path(place.config.logging)
+    if not path.is_file():
+        raise _no_log(path)
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - TAIL_BYTES_MAX))
+        lines = file.read().decode("utf-8", "replace").splitlines()
+    entries: list[str] = []
+    for line in lines:
+        if line.startswith("    ") and entries:
+            entries[-1] += f"\n{line}"
+        else:
+            entries.append(line)
+    return entries
+
+
+def _no_log(path: Path) -> CommandFailed:
+    return CommandFailed(
+        f"there is no log file {path}",
+        hint="The gateway makes it when it starts: crossclaw gateway",
+    )
 
 
 COMMANDS = {"logs": CommandSpec(_arguments, _logs)}

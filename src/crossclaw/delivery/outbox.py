@@ -338,7 +338,7 @@ class Outbox:
             await self._failed(delivery, live, error, piece)
             return None
         except Exception as error:
-            log.exception("channel %s failed", live.channel)
+            log.exception("%s account %s failed", *live.place)
             said = f"{type(error).__name__}: {error}"
             await self._settle(delivery, "uncertain", piece, error=said)
             return None
@@ -375,7 +375,9 @@ class Outbox:
             again = error.retryable or error.stops_account
             end = "failed"
         if error.chat_gone:
-            log.warning("the chat %s:%s is gone: %s", live.channel, delivery.address.to, error)
+            log.warning(
+                "a chat is gone: %s account %s: %s: %s", *live.place, delivery.address.to, error
+            )
         if not again or (delivery.attempt >= ATTEMPTS_MAX and not error.stops_account):
             await self._settle(delivery, end, piece, error=str(error))
             return
@@ -428,7 +430,14 @@ class Outbox:
             unsent=unsent,
         )
         if state in ("failed", "uncertain") and error != BLOCKED:
-            log.warning("a message of %s did not surely arrive: %s", delivery.key.text, error)
+            where = delivery.address
+            log.warning(
+                "a message of %s did not surely arrive: %s account %s: %s",
+                delivery.key.text,
+                where.channel,
+                where.account_id or "default",
+                error,
+            )
         if piece is None:
             return await self._write(settle)
         of_piece = SettlePiece(

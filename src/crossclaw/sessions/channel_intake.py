@@ -74,7 +74,7 @@ class ChannelIntake:
             return Received(what="dropped", why="it is our own message")
         refused = await self._refusal(live, live.settings, host, inbound)
         if refused is not None:
-            log.info("a message on %s was not taken: %s", host.channel, refused.why)
+            log.info("a message was not taken: %s account %s: %s", *live.place, refused.why)
             return refused
         if inbound.edit_of or inbound.deletion_of or inbound.reaction_to is not None:
             return await self._note(inbound)

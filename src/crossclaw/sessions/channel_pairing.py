@@ -67,7 +67,7 @@ class ChannelPairing:
         if asked is None:
             return Received(what="dropped", why="too many strangers wait for approval already")
         if asked.code == code:
-            log.info("somebody on %s asks to talk: crossclaw pairing list", live.channel)
+            log.info("somebody asks to talk: %s account %s: crossclaw pairing list", *live.place)
             host.wake()
         return Received(what="pairing", why="the sender is not approved yet")
 

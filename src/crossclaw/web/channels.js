@@ -1,31 +1,220 @@
 // @ts-check
-// The chat platforms that the gateway is connected to.
-import { Part, fill, h, plainMark } from "./dom.js";
+// Channels: the accounts on chat platforms and how they are, who asks to talk, replies whose fate nobody knows,
+// and a message to try one out.
+import { Part, ago, debounce, empty, fill, h, nameOfKey, plainMark, to, whenOf } from "./dom.js";
 import { keepingFocus, plainList } from "./controls.js";
-import { wire } from "./wire.js";
+import { complain, house, notice } from "./house.js";
+import { Lost, newId, wire } from "./wire.js";
+
+const REFRESH_MS = 5000; // a stranger who asks is waiting for somebody to look
+const WAIT_MS = 10000; // for a test message to arrive
+const TEST = "This is a test message of your gateway.";
+const STATES = { running: "running", starting: "waiting", waiting: "waiting", broken: "bad", stopped: "stopped", "not set up": "off" };
+const WORDS = { broken: "cannot be used", waiting: "not connected", starting: "connecting" };
+
+const titled = (account, label) => (account.accountId === "default" ? label : `${label} (${account.accountId})`);
 
 class Channels extends Part {
-  /** Asked by its tab when it is opened and from time to time. `rest` is what stands behind the tab's name in the
-   * address: #/operations/channels/telegram → "telegram".
-   * @param {string} _rest */
-  async read(_rest) {
-    const { channels, channelOrder, channelLabels } = await wire.call("channels.status", {});
-    const rows = plainList(
-      (channelOrder || Object.keys(channels)).map((name) => {
-        const state = channels[name] || {};
-        return [
-          h(
-            "span",
-            { cls: "grow" },
-            channelLabels?.[name] || name,
-            state.lastError && h("small", { cls: "problem" }, state.lastError),
-          ),
-          plainMark(state.running ? "running" : state.configured ? "stopped" : "off"),
-        ];
-      }),
-    );
-    keepingFocus(this, () => fill(this, rows));
+  tests = new Map(); // by account: the form of its test message, once it was asked for
+
+  open() {
+    this.soon = debounce(() => this.read(), 300);
+    this.hear(house, "attention", () => this.soon());
+    this.timer = setInterval(() => document.hidden || this.read(), REFRESH_MS);
   }
+
+  close() {
+    clearInterval(this.timer);
+  }
+
+  /** Asked by its tab when it is opened, and when the line is back. */
+  async read() {
+    if (!wire.ready || !wire.offers("channels.status")) return;
+    try {
+      const [status, people, deliveries] = await Promise.all([
+        wire.call("channels.status", {}),
+        wire.offers("channels.pairing.list") ? wire.call("channels.pairing.list", {}) : {},
+        wire.offers("attention.list") ? wire.call("attention.list", { kinds: ["delivery"] }) : {},
+      ]);
+      if (this.isConnected) keepingFocus(this, () => this.draw(status, people, deliveries.rows || []));
+    } catch (error) {
+      if (!(error instanceof Lost)) fill(this, h("p", { cls: "problem" }, error.message));
+    }
+  }
+
+  draw({ channelOrder, channelLabels, channelAccounts }, { requests = [], paired = [] }, deliveries) {
+    const labelOf = (channel) => channelLabels[channel] || channel;
+    const accounts = channelOrder.flatMap((channel) => (channelAccounts[channel] || []).map((each) => ({ channel, ...each })));
+    fill(
+      this,
+      accounts.length
+        ? list("Accounts", accounts.map((each) => this.account(each, labelOf(each.channel))))
+        : empty(
+            "No chat platform is set up yet",
+            "People can talk to your agents on Telegram, Discord, Matrix, Signal, WhatsApp, iMessage and Slack. For a first one, type crossclaw onboard in a terminal.",
+          ),
+      requests.length > 0 && [h("h4", null, "Ask to talk"), list("Ask to talk", requests.map((each) => this.request(each, labelOf(each.channel))))],
+      deliveries.length > 0 && [h("h4", null, "Did not arrive, or may not have"), list("Did not arrive, or may not have", deliveries.map((row) => this.delivery(row)))],
+      paired.length > 0 && [h("h4", null, "May talk, by a code"), list("May talk, by a code", paired.map((each) => this.person(each, labelOf(each.channel))))],
+    );
+  }
+
+  account(account, label) {
+    const place = `${account.channel}/${account.accountId}`;
+    const { state, lastError, lastInboundAt, nextTryAt } = account;
+    const who = account.bot?.username || account.name;
+    const down = state !== "running" && state !== "not set up";
+    const title = titled(account, label);
+    return [
+      h(
+        "span",
+        { cls: "grow", data: { account: place } },
+        title,
+        h(
+          "small",
+          null,
+          [
+            who,
+            lastInboundAt ? `last message ${ago(lastInboundAt)}` : "no message yet",
+            down && nextTryAt && `next try ${whenOf(nextTryAt)}`,
+          ]
+            .filter(Boolean)
+            .join(" · "),
+        ),
+        lastError && h("small", { cls: state === "running" ? "" : "problem" }, `${state === "running" ? "last error: " : ""}${lastError}`),
+        this.tests.get(place),
+      ),
+      plainMark(STATES[state] || "off", WORDS[state] || state),
+      down && wire.offers("channels.start") && act(`Connect ${title} now`, "Connect now", () => wire.call("channels.start", { channel: account.channel, accountId: account.accountId }), this.soon),
+      wire.offers("send") &&
+        state !== "not set up" &&
+        h(
+          "button",
+          { type: "button", "aria-label": `Send a test message by ${title}`, "aria-expanded": String(this.tests.has(place)), onclick: () => this.unfold(place, account) },
+          "Send test message",
+        ),
+    ];
+  }
+
+  /** The form stays, with what was typed in it, when the list is drawn anew. */
+  unfold(place, account) {
+    if (!this.tests.delete(place)) this.tests.set(place, this.testForm(account));
+    const form = this.tests.get(place);
+    this.read().then(() => form?.querySelector("input").focus());
+  }
+
+  testForm(account) {
+    const told = h("p", { cls: "hint", role: "status" });
+    const tell = (text, bad = false) => {
+      told.textContent = text;
+      told.className = bad ? "problem" : "hint";
+    };
+    const form = h(
+      "form",
+      {
+        cls: "try",
+        "aria-label": `Test message by ${account.channel}`,
+        onsubmit: async (event) => {
+          event.preventDefault();
+          const to = /** @type {HTMLInputElement} */ (form.querySelector("input")).value.trim();
+          if (!to) return;
+          tell("It is on its way …");
+          try {
+            tell(...(await tryOut(account, to)));
+          } catch (error) {
+            tell(error.message, true);
+          }
+        },
+      },
+      h("label", null, "To", h("input", { name: "to", required: true, autocomplete: "off", placeholder: "a person or chat, as the platform names it" })),
+      h("button", { type: "submit" }, "Send"),
+      told,
+    );
+    return form;
+  }
+
+  request(request, label) {
+    const which = { channel: request.channel, accountId: request.accountId, code: request.code };
+    const name = request.senderName ? `${request.senderName} (${request.sender})` : request.sender;
+    const may = wire.offers("channels.pairing.approve");
+    return [
+      h("span", { cls: "grow" }, name, h("small", null, `${titled(request, label)} · code ${request.code} · asked ${ago(request.createdAt)}`)),
+      may && act(`Let ${name} in`, "Let in", () => wire.call("channels.pairing.approve", which), this.soon, "main"),
+      may && act(`Refuse ${name}`, "Refuse", () => wire.call("channels.pairing.deny", which), this.soon),
+    ];
+  }
+
+  person(person, label) {
+    const which = { channel: person.channel, accountId: person.accountId, sender: person.sender };
+    const name = person.senderName ? `${person.senderName} (${person.sender})` : person.sender;
+    const remove = () =>
+      notice(`${name} may not talk any more.`, {
+        ms: 6000,
+        undo: () => {},
+        done: () => wire.call("channels.pairing.remove", which).then(this.soon, complain),
+      });
+    return [
+      h("span", { cls: "grow" }, name, h("small", null, `${titled(person, label)} · since ${whenOf(person.approvedAt)}`)),
+      wire.offers("channels.pairing.remove") && h("button", { type: "button", cls: "bad", "aria-label": `Remove ${name}`, onclick: remove }, "Remove"),
+    ];
+  }
+
+  /** A row of Attention: it says itself what helps. */
+  delivery(row) {
+    return [
+      h(
+        "span",
+        { cls: "grow", data: { id: row.id } },
+        row.key && [h("a", { href: to.chat(row.key) }, nameOfKey(row.key)), " "],
+        row.what,
+        h("small", null, [row.why, row.helps].filter(Boolean).join(" ")),
+      ),
+      (row.actions || []).map((each) => act(`${each.label}: ${row.what}`, each.label, () => wire.call(each.method, each.params), this.soon)),
+    ];
+  }
+}
+
+/** A list with a name, for whoever does not see the heading above it. */
+function list(label, rows) {
+  const shown = plainList(rows);
+  shown.setAttribute("aria-label", label);
+  return shown;
+}
+
+/** A button that does its work once, and has the list read anew. */
+function act(label, text, work, then, cls = "") {
+  const button = h(
+    "button",
+    {
+      type: "button",
+      cls,
+      "aria-label": label,
+      onclick: async () => {
+        button.disabled = true;
+        try {
+          await work();
+        } catch (error) {
+          complain(error);
+          button.disabled = false;
+        }
+        house.refreshAttention();
+        then();
+      },
+    },
+    text,
+  );
+  return button;
+}
+
+/** Sends it, and says what became of it: words, and whether they are bad news. */
+async function tryOut({ channel, accountId }, to) {
+  const key = newId();
+  const { messageId } = await wire.call("send", { channel, accountId, to, message: TEST, idempotencyKey: key });
+  const { standing } = await wire.call("deliveries.wait", { messageId, timeoutMs: WAIT_MS });
+  if (standing.name === "ok") return ["It has arrived.", false];
+  if (standing.name === "failed") return [`It failed because ${standing.why || "the platform refused it"}.`, true];
+  if (standing.name === "uncertain") return ["Nobody knows whether it arrived: look in the chat.", true];
+  return [`It has not gone out yet${standing.why ? `: ${standing.why}` : "; it is tried again by itself"}.`, true];
 }
 
 customElements.define("cc-channels", Channels);
