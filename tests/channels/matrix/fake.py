@@ -19,6 +19,7 @@ from tests.channels.fake_http import AskedOfFake, FakeAnswer, FakeHttpService, j
 
 BOT, DEVICE, TOKEN = "@bot:fake.example", "BOTDEVICE", "syt_bot_token"
 EVENT_BYTES_MAX = 65_536
+MEGOLM = {"algorithm": "m.megolm.v1.aes-sha2"}
 _CLIENT = "/_matrix/client/v3"
 _ROOM = re.compile(rf"{_CLIENT}/rooms/([^/]+)/(\w+)(?:/([^/]+))?(?:/(.*))?")
 
@@ -38,6 +39,10 @@ class FakeHomeserver(FakeHttpService):
         """The alias that invitations show: whoever invites writes it, and no server looks at it."""
         self.directory: dict[str, str] = {}
         """Which room an alias really names."""
+        self.encrypted: set[str] = set()
+        """Rooms whose state says so."""
+        self.devices: dict[str, dict[str, Any]] = {BOT: {}}
+        """The keys of each person's devices, as they were uploaded."""
         self.seen: list[tuple[str, str]] = []
         """What people got to see of the bot: (room, text)."""
         self.acknowledged = 0
@@ -94,6 +99,11 @@ class FakeHomeserver(FakeHttpService):
         while len(self.seen) < count:
             await self._wait()
 
+    async def wait_acknowledged(self) -> None:
+        """Until the bot has taken all that happened."""
+        while self.acknowledged < len(self.stream):
+            await self._wait()
+
     # ── the bot's calls ────────────────────────────────────────────────────────────────────────
 
     def due_cut(self, path: str) -> str | None:
@@ -118,6 +128,12 @@ class FakeHomeserver(FakeHttpService):
             return json_of({"user_id": BOT, "device_id": DEVICE, "is_guest": False})
         if path == f"{_CLIENT}/sync":
             return await self._sync(asked)
+        if path == f"{_CLIENT}/keys/upload":
+            return json_of({"one_time_key_counts": {"signed_curve25519": 50}})
+        if path == f"{_CLIENT}/keys/query":
+            asked_for = asked.json()["device_keys"]
+            known = {user: self.devices[user] for user in asked_for if user in self.devices}
+            return json_of({"device_keys": known, "failures": {}})
         if path.startswith(f"{_CLIENT}/directory/room/"):
             found_room = self.directory.get(unquote(path.rsplit("/", 1)[1]))
             if found_room is None:
@@ -141,6 +157,7 @@ class FakeHomeserver(FakeHttpService):
         if not first:
             self.acknowledged = max(self.acknowledged, since)
             self.followed.set()
+            self._news.set()
             with anyio.move_on_after(int(asked.query.get("timeout", "0")) / 1000):
                 while len(self.stream) <= since and not self.invited:
                     await self._wait()
@@ -187,6 +204,8 @@ class FakeHomeserver(FakeHttpService):
         match what:
             case "members":
                 return json_of({"chunk": [_member(*each) for each in self.members[room].items()]})
+            case "state" if kind == "m.room.encryption" and room in self.encrypted:
+                return json_of(MEGOLM)
             case "state":
                 return refusal(404, "M_NOT_FOUND", "Event not found.")
             case "messages":

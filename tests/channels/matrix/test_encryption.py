@@ -77,7 +77,7 @@ async def test_whoever_left_cannot_read_on_and_a_new_device_reads_from_now_on(
             await account.send(piece(room, "for three", "k1"))
             assert await his.ask("heard", room=room, count=1) == [["RoomMessageText", "for three"]]
             place.ann.kick(room, bob.user_id)
-            place.ann.say(room, "he is gone")  # in clear: only to see that we have heard of it
+            await ann.ask("say", room=room, text="he is gone")  # to see that we have heard of it
             await place.host.wait_for(1)
             await account.send(piece(room, "for two", "k2"))
             await ann.ask("heard", room=room, count=2)

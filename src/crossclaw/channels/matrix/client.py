@@ -14,6 +14,7 @@ from crossclaw.channels.matrix.events import (
     MatrixEvent,
     MessagesPage,
     SyncAnswer,
+    read_events,
     text_in,
 )
 from crossclaw.domain.errors import CrossclawError
@@ -159,11 +160,11 @@ class MatrixClient:
 
     async def members(self, room_id: str) -> dict[str, str]:
         """Who is in the room or invited to it, and as what."""
-        found = await self._ask("GET", _room(room_id, "members"))
-        events = msgspec.convert(found.get("chunk", []), list[MatrixEvent])
+        answer = await self._http.ask("GET", _room(room_id, "members"), headers=self._headers())
+        found = await _decode(_accepted(answer), MessagesPage)
         return {
             event.state_key: event.membership
-            for event in events
+            for event in read_events(found.chunk)
             if event.state_key and event.membership in ("join", "invite")
         }
 

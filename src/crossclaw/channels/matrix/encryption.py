@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import anyio
 import anyio.to_thread
@@ -24,6 +25,7 @@ from nio.exceptions import EncryptionError
 
 from crossclaw.channels.matrix.client import MatrixClient
 from crossclaw.channels.matrix.events import Content, MatrixEvent, SyncAnswer, content_in
+from crossclaw.disk.private import FILE_MODE, make_file
 from crossclaw.domain.errors import MediaRefused
 
 log = logging.getLogger(__name__)
@@ -35,7 +37,11 @@ _COUNTED = "signed_curve25519"
 
 
 class Undecrypted(Exception):
-    """The key for an event is not here, or it is not its sender's."""
+    """The key for an event is not here, or it is not its sender's. `for_good`: no key will change that."""
+
+    def __init__(self, why: str, *, for_good: bool = False) -> None:
+        super().__init__(why)
+        self.for_good = for_good
 
 
 class KeyVault:
@@ -49,10 +55,17 @@ class KeyVault:
         self._thread = anyio.CapacityLimiter(1)
         self._numbers = 0
         self._olm: Any = None
+        self._looked_up: set[str] = set()
+        """Whose devices were asked for since the last sync: anybody can send what would have us ask again."""
 
     async def open(self) -> None:
         def load() -> Any:
-            store = nio.store.SqliteStore(self._user_id, self._device_id, str(self._folder))
+            name = store_name(self._user_id, self._device_id)
+            make_file(self._folder / name)
+            (self._folder / name).chmod(FILE_MODE)
+            store = nio.store.SqliteStore(
+                self._user_id, self._device_id, str(self._folder), database_name=name
+            )
             store.database.execute_sql("PRAGMA synchronous=FULL")
             return nio.crypto.Olm(self._user_id, self._device_id, store)
 
@@ -74,6 +87,7 @@ class KeyVault:
     async def take(self, answer: SyncAnswer) -> None:
         """The keys and changes in a sync, before its events are read."""
         async with self._turn:
+            self._looked_up.clear()
             await self._do(lambda: self._take(answer))
             await self._upload_keys()
             await self._query_keys(())
@@ -96,7 +110,9 @@ class KeyVault:
     async def decrypt(self, room_id: str, event: MatrixEvent) -> MatrixEvent:
         async with self._turn:
             sender_key = event.content.get("sender_key")
-            if not self._is_device_of(event.sender, sender_key):
+            known = self._is_device_of(event.sender, sender_key)
+            if not known and event.sender not in self._looked_up:
+                self._looked_up.add(event.sender)
                 self._olm.users_for_key_query.add(event.sender)
                 await self._query_keys(())
             if not self._is_device_of(event.sender, sender_key):
@@ -110,12 +126,15 @@ class KeyVault:
     def _decrypt(self, room_id: str, event: MatrixEvent) -> MatrixEvent:
         parsed = MegolmEvent.from_dict({**msgspec.to_builtins(event), "room_id": room_id})
         if not isinstance(parsed, MegolmEvent):
-            raise Undecrypted("it is not encrypted as rooms are")
+            raise Undecrypted("it is not encrypted as rooms are", for_good=True)
         session = self._olm.inbound_group_store.get(room_id, parsed.sender_key, parsed.session_id)
         try:
             source = self._olm.decrypt_megolm_event(parsed, room_id).source
         except EncryptionError as error:
             raise Undecrypted(str(error)) from None
+        except Exception as error:  # noqa: BLE001 - its sender wrote what is inside, and the machine trusts it to be JSON
+            words = f"what is inside cannot be read ({type(error).__name__})"
+            raise Undecrypted(words, for_good=True) from None
         devices = self._olm.device_store.active_user_devices(event.sender)
         if not any(device.ed25519 == session.ed25519 for device in devices):
             raise Undecrypted("its key came from a device that is not its sender's")
@@ -218,6 +237,11 @@ class KeyVault:
         self._numbers += 1
         key = f"{id(self)}-{anyio.current_time()}-{self._numbers}"
         await self._client.send_to_devices(kind, key, messages)
+
+
+def store_name(user_id: str, device_id: str) -> str:
+    """The file of a device's keys. Both ids are the homeserver's words, and no path."""
+    return quote(f"{user_id}_{device_id}.db", safe="@:=+,()")
 
 
 def open_file(data: bytes, secret: Content) -> bytes:

@@ -33,6 +33,8 @@ class MatrixRoom:
         self.members: dict[str, str] = {}
         self.names: dict[str, str] = {}
         self.name: str | None = None
+        self.newly_encrypted = False
+        """It was not when we last looked: what was said before that may come in clear."""
 
     @property
     def is_direct(self) -> bool:
@@ -84,6 +86,7 @@ class RoomBook:
         room.members = await self._client.members(room_id)
         if not kept.encrypted:
             kept.encrypted = await self._client.find_state(room_id, "m.room.encryption") is not None
+            room.newly_encrypted = kept.encrypted
         room.name = text_in(await self._client.find_state(room_id, "m.room.name") or {}, "name")
         return room
 

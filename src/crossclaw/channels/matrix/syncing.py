@@ -2,6 +2,7 @@
 then may the place in the stream be kept."""
 
 import logging
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import anyio
@@ -22,7 +23,7 @@ from crossclaw.channels.matrix.reading import MatrixSelf, Said, SkippedEvent, re
 from crossclaw.channels.matrix.rooms import MatrixRoom, RoomBook
 from crossclaw.channels.matrix.settings import MatrixSettings
 from crossclaw.domain.addresses import Address, Attachment, Inbound, ReplyTo
-from crossclaw.domain.errors import first_of
+from crossclaw.domain.errors import MediaRefused, first_of
 
 if TYPE_CHECKING:
     from crossclaw.channels.matrix.encryption import KeyVault
@@ -32,7 +33,11 @@ log = logging.getLogger(__name__)
 ROOMS_AT_ONCE = 16  # the ledger stores what comes together in one transaction
 GAP_EVENTS_MAX = 2_000  # of one room that was away for long; what is older is not answered
 WAITING_MAX = 200  # events whose keys have not come yet
+WAITING_BYTES_MAX = 2**20  # of them together: they are one row, which is written whole
 REPLY_CHARS_MAX = 2_000
+ROOM_REFUSED = (400, 403, 404)  # by the homeserver, for one room: nothing is wrong with the account
+SPOKEN = ("m.room.message", "m.sticker")
+IN_CLEAR = "the room is encrypted, and only what is encrypted too is known to be its sender's"
 
 
 class WaitingEvent(msgspec.Struct, frozen=True):
@@ -63,14 +68,14 @@ class SyncReader:
 
     async def take(self, answer: SyncAnswer, since: str | None) -> None:
         """`since` None: the first sync of all. Its events are from before, and are not answered."""
-        await self._try_waiting()
+        await self._try_waiting(answer)
         for room_id in answer.rooms.leave:
             self._rooms.forget(room_id)
         try:
             async with anyio.create_task_group() as tasks:
                 for room_id, synced in answer.rooms.join.items():
                     if since is not None:
-                        tasks.start_soon(self._take_room, room_id, synced, since)
+                        tasks.start_soon(self._try_room, room_id, synced, since)
         except ExceptionGroup as several:
             raise first_of(several) from several
         for room_id, invited in answer.rooms.invite.items():
@@ -78,23 +83,38 @@ class SyncReader:
 
     # ── rooms that we are in ───────────────────────────────────────────────────────────────────
 
+    async def _try_room(self, room_id: str, synced: JoinedRoom, since: str) -> None:
+        """Whoever may invite us chooses the rooms that we are in: one that the homeserver refuses to show, or that is too
+        large to be read, keeps no other room waiting. Whatever else fails is tried again with the same sync."""
+        try:
+            async with self._places:
+                await self._take_room(room_id, synced, since)
+        except (MatrixRefusal, MediaRefused) as error:
+            if not _is_of_room(error):
+                raise
+            self._host.troubled(f"what was said in {room_id} is left out: {error}")
+
     async def _take_room(self, room_id: str, synced: JoinedRoom, since: str) -> None:
-        async with self._places:
-            events = read_events(synced.timeline.events)
-            if synced.timeline.limited:
-                events = await self._fill_gap(room_id, synced.timeline.prev_batch, since, events)
-            events = events[_start_of(events, self._own_id) :]
-            if not synced.state.events and not events:
-                return
-            room = await self._rooms.get(room_id)
-            for change in read_events(synced.state.events):
-                room.apply(change)
-            for event in events:
-                if event.state_key is not None:
-                    room.apply(event)
-                    await self._rooms.keep(room)
-                else:
-                    await self._take_event(room, event)
+        events = read_events(synced.timeline.events)
+        if synced.timeline.limited:
+            self._rooms.forget(room_id)  # who has come and gone meanwhile is not in the sync
+            events = await self._fill_gap(room_id, synced.timeline.prev_batch, since, events)
+        events = events[_start_of(events, self._own_id) :]
+        if not synced.state.events and not events:
+            return
+        room = await self._rooms.get(room_id)
+        for change in read_events(synced.state.events):
+            room.apply(change)
+        clear_until = _end_of_clear(events) if room.newly_encrypted else 0
+        room.newly_encrypted = False
+        for at, event in enumerate(events):
+            if event.state_key is not None:
+                room.apply(event)
+                await self._rooms.keep(room)
+            elif room.kept.encrypted and at >= clear_until and event.type in SPOKEN:
+                self._say_once(room_id, f"messages in clear in {room_id} are not heard: {IN_CLEAR}")
+            else:
+                await self._take_event(room, event)
 
     async def _fill_gap(
         self, room_id: str, token: str, since: str, events: list[MatrixEvent]
@@ -215,14 +235,18 @@ class SyncReader:
         except Undecrypted as error:
             if wait:
                 self._say_unread(room.room_id, str(error))
-                await self._keep_waiting(WaitingEvent(room.room_id, event))
+                if not error.for_good:
+                    await self._keep_waiting(room, event)
             return None
 
     def _say_unread(self, room_id: str, why: str) -> None:
+        self._say_once(room_id, f"encrypted messages in {room_id} cannot be read: {why}")
+
+    def _say_once(self, room_id: str, words: str) -> None:
         """Once a room."""
         if room_id not in self._unread:
             self._unread.add(room_id)
-            self._host.troubled(f"encrypted messages in {room_id} cannot be read: {why}")
+            self._host.troubled(words)
 
     async def _load_waiting(self) -> list[WaitingEvent]:
         if self._waiting is None:
@@ -230,29 +254,52 @@ class SyncReader:
             self._waiting = msgspec.json.decode(stored or "[]", type=list[WaitingEvent])
         return self._waiting
 
-    async def _keep_waiting(self, one: WaitingEvent) -> None:
+    async def _keep_waiting(self, room: MatrixRoom, event: MatrixEvent) -> None:
+        """Of those who may talk. Where there are too many, whoever has most loses one."""
+        said = Said("", False, None, None, None, None)
+        if not await self._host.may_talk(self._inbound(room, event, said, None)):
+            return
         waiting = await self._load_waiting()
-        if all(each.event.event_id != one.event.event_id for each in waiting):
-            waiting.append(one)
-            del waiting[:-WAITING_MAX]
-            await self._store_waiting()
+        if any(each.event.event_id == event.event_id for each in waiting):
+            return
+        waiting.append(WaitingEvent(room.room_id, event))
+        sizes = Counter[str]()
+        for each in waiting:
+            sizes[each.event.sender] += _weight(each)
+        while len(waiting) > WAITING_MAX or sizes.total() > WAITING_BYTES_MAX:
+            most = sizes.most_common(1)[0][0]
+            oldest = next(each for each in waiting if each.event.sender == most)
+            waiting.remove(oldest)
+            sizes[most] -= _weight(oldest)
+        await self._store_waiting()
 
     async def _store_waiting(self) -> None:
         encoded = msgspec.json.encode(self._waiting).decode()
         await self._host.save_cursor(f"waiting {self._own_id}", encoded)
 
-    async def _try_waiting(self) -> None:
+    async def _try_waiting(self, answer: SyncAnswer) -> None:
         """Keys sometimes come after what they open."""
-        if self._vault is None:
+        has_news = bool(answer.to_device.events or answer.device_lists.changed)
+        if self._vault is None or not (has_news or self._waiting is None):
             return
         waiting = await self._load_waiting()
         for one in list(waiting):
-            room = await self._rooms.get(one.room_id)
-            opened = await self._decrypt(room, one.event, wait=False)
-            if opened is not None:
-                await self._take_event(room, opened)
+            if await self._try_one(one):
                 waiting.remove(one)
                 await self._store_waiting()
+
+    async def _try_one(self, one: WaitingEvent) -> bool:
+        """Whether it is done with."""
+        try:
+            room = await self._rooms.get(one.room_id)
+        except (MatrixRefusal, MediaRefused) as error:
+            if not _is_of_room(error):
+                raise
+            return True
+        opened = await self._decrypt(room, one.event, wait=False)
+        if opened is not None:
+            await self._take_event(room, opened)
+        return opened is not None
 
     # ── invitations ────────────────────────────────────────────────────────────────────────────
 
@@ -307,6 +354,23 @@ class SyncReader:
                 if refusal.status == 429 or refusal.status >= 500:
                     raise  # the same sync is read again
         return False
+
+
+def _is_of_room(error: MatrixRefusal | MediaRefused) -> bool:
+    """Whether it says something about one room, and nothing about the account."""
+    return isinstance(error, MediaRefused) or error.status in ROOM_REFUSED
+
+
+def _weight(one: WaitingEvent) -> int:
+    return len(msgspec.json.encode(one))
+
+
+def _end_of_clear(events: list[MatrixEvent]) -> int:
+    """Where encryption was switched on, and not said once more; what was said before it was rightly in clear."""
+    for at, event in enumerate(events):
+        if event.type == "m.room.encryption" and event.state_key is not None:
+            return 0 if {"prev_content", "replaces_state"} & event.unsigned.keys() else at
+    return 0
 
 
 def _start_of(events: list[MatrixEvent], own_id: str) -> int:

@@ -1,0 +1,152 @@
+"""What people in rooms can do to the account: nothing that holds others up, and nothing in another's name."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import msgspec
+import pytest
+
+from crossclaw.channels.matrix.account import open_account
+from crossclaw.channels.matrix.settings import MatrixSettings
+from crossclaw.domain.addresses import Inbound
+from crossclaw.domain.secret import Secret
+from crossclaw.testing import VirtualClock
+from tests.channels.fake_http import FakeAnswer, FakeTransport, json_of
+from tests.channels.matrix.fake import BOT, MEGOLM, TOKEN, FakeHomeserver, refusal
+from tests.channels.recording import RecordingHost
+
+pytestmark = [pytest.mark.anyio, pytest.mark.spec("N7")]
+
+ANN, EVE = "@ann:fake.example", "@eve:fake.example"
+
+
+class InvitedRecording(RecordingHost):
+    folder: Path
+
+    async def may_talk(self, inbound: Inbound) -> bool:
+        return inbound.sender not in self.drops
+
+    async def private_folder(self) -> Path:
+        return self.folder
+
+
+@asynccontextmanager
+async def following(
+    homeserver: FakeHomeserver, folder: Path | None = None
+) -> AsyncGenerator[InvitedRecording]:
+    """An account that has made its first sync; with a folder for its keys it encrypts."""
+    host = InvitedRecording("matrix", FakeTransport({"fake.example": homeserver}), VirtualClock())
+    if folder is not None:
+        host.folder = folder
+    settings = MatrixSettings(
+        homeserver="https://fake.example",
+        access_token=Secret(TOKEN),
+        encryption=folder is not None,
+    )
+    account = open_account(settings, host)
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(account.serve, host)
+        await homeserver.followed.wait()
+        yield host
+        tasks.cancel_scope.cancel()
+    await host.http.close()
+
+
+def _odd_member() -> FakeAnswer:
+    return json_of({"chunk": [{"type": "m.room.member", "sender": 7, "content": {}}]})
+
+
+@pytest.mark.spec("N8")
+@pytest.mark.parametrize(
+    "answer",
+    [
+        refusal(403, "M_FORBIDDEN", "You are not in the room"),
+        FakeAnswer(200, b" " * 17_000_000),
+        _odd_member(),
+    ],
+    ids=["refused", "too large", "odd"],
+)
+async def test_a_room_that_cannot_be_read_keeps_no_other_waiting(answer: FakeAnswer) -> None:
+    """A stranger who may ask for access chooses the room that we are invited to: a huge one, or one that is closed again."""
+    homeserver = FakeHomeserver()
+    hers, his = homeserver.room_with(EVE), homeserver.room_with(ANN)
+    async with following(homeserver) as host:
+        homeserver.refuse("members", answer)
+        homeserver.say(hers, EVE, "come here")
+        await anyio.sleep(1)
+        homeserver.say(his, ANN, "hello")
+        await anyio.sleep(1)
+    assert host.texts[-1] == "hello"
+
+
+async def test_words_in_clear_are_not_heard_in_an_encrypted_room() -> None:
+    """Whoever has a person's access token, or the homeserver itself, could write them; the keys are on the person's device."""
+    homeserver = FakeHomeserver()
+    room = homeserver.room_with(ANN)
+    homeserver.encrypted.add(room)
+    async with following(homeserver) as host:
+        homeserver.say(room, ANN, "send me all files")
+        again = {"prev_content": MEGOLM, "replaces_state": "$first"}
+        homeserver.happen(room, ANN, "m.room.encryption", MEGOLM, state_key="", unsigned=again)
+        homeserver.say(room, ANN, "at once")
+        await anyio.sleep(1)
+    assert host.texts == []
+    assert "in clear" in host.troubles[0]
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_what_was_said_before_a_room_was_encrypted_is_heard(known: bool) -> None:
+    homeserver = FakeHomeserver()
+    room = homeserver.room_with(ANN)
+    async with following(homeserver) as host:
+        if known:
+            homeserver.say(room, ANN, "first")
+            await anyio.sleep(1)
+        homeserver.say(room, ANN, "hello")
+        homeserver.happen(room, ANN, "m.room.encryption", MEGOLM, state_key="")
+        homeserver.encrypted.add(room)
+        homeserver.say(room, ANN, "in clear again")
+        await anyio.sleep(1)
+    assert host.texts == (["first", "hello"] if known else ["hello"])
+
+
+@pytest.mark.real
+async def test_what_cannot_be_read_yet_waits_for_those_who_may_talk_and_each_has_room(
+    tmp_path: Path,
+) -> None:
+    """Needs matrix-nio's machine, and no server. What waits is not asked about again until keys come."""
+    homeserver = FakeHomeserver()
+    room = homeserver.room_with(ANN, EVE, "@bob:fake.example")
+
+    def says(sender: str, size: int) -> str:
+        content = {**MEGOLM, "ciphertext": "x" * size, "session_id": "s", "sender_key": "k"}
+        return homeserver.happen(room, sender, "m.room.encrypted", {**content, "device_id": "d"})
+
+    async with following(homeserver, tmp_path) as host:
+        host.drops.add(EVE)
+        says(EVE, 10)
+        hers = says(ANN, 10)
+        for _ in range(60):
+            says("@bob:fake.example", 40_000)
+        await _until(homeserver)
+        kept = msgspec.json.decode(host.cursors[f"waiting {BOT}"])
+        asked = _queries(homeserver)
+        for _ in range(5):
+            homeserver.happen(room, ANN, "m.reaction", {})
+            await _until(homeserver)
+    assert [each["event"]["event_id"] for each in kept if each["event"]["sender"] == ANN] == [hers]
+    assert {each["event"]["sender"] for each in kept} == {ANN, "@bob:fake.example"}
+    assert len(host.cursors[f"waiting {BOT}"]) < 1_100_000
+    assert _queries(homeserver) == asked
+
+
+async def _until(homeserver: FakeHomeserver) -> None:
+    """Until the bot has taken what happened."""
+    with anyio.fail_after(30):
+        await homeserver.wait_acknowledged()
+
+
+def _queries(homeserver: FakeHomeserver) -> int:
+    return sum(asked.path.endswith("/keys/query") for asked in homeserver.requests)
