@@ -1,7 +1,7 @@
 """The verdict: the house's ledger and files held against the driver's own record."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 
 import msgspec
@@ -15,7 +15,7 @@ from crossclaw.domain.suspects import SUSPECT_AFTER
 from crossclaw.ledger.sqlite.reading import search
 from crossclaw.providers.contract import AssistantTurn, Turn, UserTurn
 from crossclaw.transcripts.jsonl import entry_lines, header_line
-from tests.crash.chapter import BEHIND_POISON, DRAIN_S_MAX, POISONED, STOP_S_MAX
+from tests.crash.chapter import BEHIND_POISON, POISONED, STILL_S_MAX, STOP_S_MAX
 from tests.crash.children import (
     children_are_put_away,
     children_report_once,
@@ -48,8 +48,13 @@ def letters_arrive_once(store: Store, record: Record) -> Findings:
             yield Finding("doubled", f"{letter.token} is in the transcript {len(found)} times")
         elif found:
             yield from _letter_came_home(store, record, letter, found[0])
-        elif letter.acknowledged:
+        elif letter.acknowledged and not _is_open(store, letter.runs):
             yield Finding("lost", f"{letter.token} was acknowledged and is nowhere")
+
+
+def _is_open(store: Store, run_ids: Collection[str]) -> bool:
+    """Then nothing is lost yet; what is left open at the end is told as stuck."""
+    return any(not store.runs[run_id].ended for run_id in run_ids if run_id in store.runs)
 
 
 def _letter_came_home(store: Store, record: Record, letter: Letter, entry: Entry) -> Findings:
@@ -59,6 +64,8 @@ def _letter_came_home(store: Store, record: Record, letter: Letter, entry: Entry
     if run.key != letter.place.key or run.session_id != entry.session_id:
         yield Finding("lost", f"{letter.token} came to another session: {run.key}")
     fate = "error" if run.run_id in record.excused else letter.fate
+    if _is_open(store, [run.run_id]):
+        return
     if run.status != fate:
         yield Finding("lost", f"the run of {letter.token} ended as {run.status}: {run.error}")
     elif fate == "error":
@@ -250,7 +257,7 @@ def replies_are_delivered_once(store: Store, record: Record) -> Findings:
         sent[sending.key].append(sending.text)
     rows = {delivery.delivery_key: delivery for delivery in store.deliveries}
     for run in store.runs.values():
-        if run.plan.reply_to is not None and f"reply:{run.run_id}" not in rows:
+        if run.ended and run.plan.reply_to is not None and f"reply:{run.run_id}" not in rows:
             yield Finding("lost", f"the reply of run {run.run_id} is not in the outbox")
     for key, delivery in rows.items():
         sure, texts = delivery.address.channel == "sure", sent.pop(key, [])
@@ -308,7 +315,7 @@ def only_who_may_have_killed_is_given_up(store: Store, record: Record) -> Findin
 
 def everything_ends_in_time(store: Store, record: Record) -> Findings:
     if record.drain_s is None:
-        yield Finding("stuck", f"there was work left after {DRAIN_S_MAX:.0f} s")
+        yield Finding("stuck", f"there is work left, and nothing went on for {STILL_S_MAX:.0f} s")
     for stop_s in record.stops_s:
         if stop_s > STOP_S_MAX:
             yield Finding("stuck", f"a graceful stop took {stop_s:.1f} s")
