@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
+import anyio.to_thread
 import pytest
 
 from crossclaw.domain.errors import StoreError, StoreLocked, StoreTooNew
@@ -17,7 +19,7 @@ from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.opening import open_ledger
 from crossclaw.ledger.operations import ArmTimer, Inject, Submit, Timer
 from crossclaw.ledger.postgres import store, writer
-from crossclaw.ledger.postgres.errors import ConnectionLost
+from crossclaw.ledger.postgres.errors import ConnectionLost, ServerTrouble
 from crossclaw.ledger.postgres.migrate import SCHEMA
 from crossclaw.ledger.postgres.wire import Fate, Group, PgWire
 from crossclaw.ledger.sqlite.migrate import VERSION
@@ -233,6 +235,40 @@ async def test_a_commit_that_was_cut_off_is_stored_once_whatever_became_of_it(
     assert [each.run_id for each in await ledger.list_open_runs(ANA)] == ["r1"]
     assert vars(CutWire)["cut"] is None  # it was cut
     await ledger.close()
+
+
+# ── waiting ────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_while_the_server_takes_its_time_the_process_goes_on(url: str) -> None:
+    """libpq waits with Python's lock held; whoever could end the waiting would never get to it."""
+    holder, waiter = PgWire(url), PgWire(url)
+    holder.ask("SELECT pg_advisory_lock(1)")
+    waiter.script("SET lock_timeout TO '5s'")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(anyio.to_thread.run_sync, waiter.ask, "SELECT pg_advisory_lock(1)")
+        waits = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        while not holder.ask(waits):
+            await anyio.lowlevel.checkpoint()
+        holder.ask("SELECT pg_advisory_unlock(1)")
+
+    holder.close()
+    waiter.close()
+
+
+async def test_readers_are_told_when_a_connection_can_be_made_and_not_used(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(wire: PgWire, sql: str) -> None:
+        raise ServerTrouble("42501", "permission denied")
+
+    monkeypatch.setattr(PgWire, "script", refuse)
+    with pytest.raises(StoreError, match="permission denied"):
+        await ledger.find_run("r1")
+    monkeypatch.undo()
+
+    assert await ledger.find_run("r1") is None
 
 
 # ── steps and reads together ───────────────────────────────────────────────────────────────────

@@ -106,7 +106,7 @@ class SharedReader:
             if self._wire is None:
                 self._wire = self._connect()
             read_together(self._wire, jobs)
-        except ConnectionLost as lost:
+        except Exception as lost:  # noqa: BLE001  whoever has asked is told; without its thread nobody would be
             if self._wire is not None:
                 self._wire.close()
                 self._wire = None

@@ -49,6 +49,8 @@ class PgWire:
         self._names: dict[bytes, bytes] = {}
         connection.notice_handler = _log_notice
         connection.nonblocking = 1
+        self._watched = select.poll()  # `select` takes no descriptor beyond 1,023
+        self._watched.register(connection.socket, select.POLLIN)
 
     @property
     def server_version(self) -> int:
@@ -67,11 +69,14 @@ class PgWire:
 
     def script(self, sql: str) -> None:
         """Several statements in a text, without values: what opening and migrating need."""
-        if self._connection.pipeline_status:
-            self._connection.exit_pipeline_mode()
-        self._connection.send_query(sql.encode())
-        self._send()
-        _, trouble = self._collect()
+        try:
+            if self._connection.pipeline_status:
+                self._connection.exit_pipeline_mode()
+            self._connection.send_query(sql.encode())
+            self._send()
+            _, trouble = self._collect()
+        except psycopg.Error as error:
+            raise ConnectionLost(str(error)) from error
         if trouble is not None:
             raise trouble
 
@@ -118,9 +123,18 @@ class PgWire:
         """Never waits for the server without listening to it: both sides may have megabytes to say."""
         connection = self._connection
         while connection.flush():
-            readable, _, _ = select.select([connection.socket], [connection.socket], [])
-            if readable:
+            self._watched.modify(connection.socket, select.POLLIN | select.POLLOUT)
+            if any(event & ~select.POLLOUT for _, event in self._watched.poll()):
                 connection.consume_input()
+            self._watched.modify(connection.socket, select.POLLIN)
+
+    def _result(self) -> Any:
+        """The next one. libpq would wait for it with Python's lock held, and the whole process with it."""
+        connection = self._connection
+        while connection.is_busy():
+            self._watched.poll()
+            connection.consume_input()
+        return connection.get_result()
 
     def _receive(self, group: Group, expected: list[bool]) -> Fate:
         answers: list[Answer] = []
@@ -134,7 +148,7 @@ class PgWire:
                 self._names.pop(group[at].statement.sql, None)  # it was not prepared
             if is_statement:
                 answers.append(answer)
-        sync = self._connection.get_result()
+        sync = self._result()
         if sync is None or sync.status != pq.ExecStatus.PIPELINE_SYNC:
             raise ConnectionLost(_text(self._connection.error_message) or "the pipeline broke")
         return answers if trouble is None else trouble
@@ -142,7 +156,7 @@ class PgWire:
     def _collect(self) -> tuple[Answer, ServerTrouble | None]:
         """All results up to the mark that ends a statement."""
         answer, trouble = Answer([], 0), None
-        while (result := self._connection.get_result()) is not None:
+        while (result := self._result()) is not None:
             status = result.status
             if status == pq.ExecStatus.TUPLES_OK:
                 answer = Answer(_rows(result), result.ntuples)
@@ -161,10 +175,13 @@ class PgWire:
 
     def notifications(self) -> list[str]:
         """What was said on the channels that this connection listens to, since the last look."""
-        self._connection.consume_input()
         heard = []
-        while (said := self._connection.notifies()) is not None:
-            heard.append(_text(said.extra))
+        try:
+            self._connection.consume_input()
+            while (said := self._connection.notifies()) is not None:
+                heard.append(said.extra.decode())
+        except psycopg.Error as error:
+            raise ConnectionLost(str(error)) from error
         return heard
 
 
