@@ -138,6 +138,10 @@ class StoreTooNew(StoreError):
     pass
 
 
+class StoreFenced(StoreError):
+    """This gateway has lost its place among those that share the ledger: nothing was stored."""
+
+
 class ProviderError(CrossclawError):
     in_short: ClassVar[str] = "failed"
     """For the log, which holds no words of messages; the text itself may quote some."""

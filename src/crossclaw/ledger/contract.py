@@ -25,6 +25,7 @@ from crossclaw.domain.sight import Sight
 from crossclaw.domain.spawns import Spawn
 from crossclaw.ledger.agreed import HeldTool
 from crossclaw.ledger.channels import ChatPairingRequest, HeardMessage, PairedSender
+from crossclaw.ledger.hints import HearHints
 from crossclaw.ledger.media import MediaWords
 from crossclaw.ledger.operations import Dedupe, Delivery, Export, Op, R, Timer
 from crossclaw.ledger.pieces import DeliveryPiece
@@ -327,6 +328,9 @@ class Ledger(Reads, Protocol):
     owner: str
     """Names this opening of the store in the runs that it claims."""
 
+    shared: bool
+    """Whether other gateways may write to it too."""
+
     watching: Watching
     """The reads of those who look at everything at once."""
 
@@ -340,6 +344,11 @@ class Ledger(Reads, Protocol):
 
     def on_append(self, listener: Appended) -> None:
         """Hear, after each commit, which session ids got entries. A hint, nothing more."""
+        ...
+
+    def on_hint(self, kind: str, callback: HearHints) -> None:
+        """Hear what other gateways on this ledger have done (`ledger/hints.py`); None at least once a second, for
+        whoever looks himself. A ledger that nobody shares says nothing."""
         ...
 
     def unreadable(self) -> Mapping[str, int]:

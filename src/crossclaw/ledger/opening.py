@@ -12,11 +12,14 @@ if TYPE_CHECKING:
     from crossclaw.ledger.moving import MovableStore
 
 
-def open_ledger(path: Path, *, url: str | None = None, inline: bool = False) -> Ledger:
+def open_ledger(
+    path: Path, *, url: str | None = None, inline: bool = False, shared: bool = False
+) -> Ledger:
     """The ledger in this file, or with `url` the one in that PostgreSQL database; then the file's folder is only
-    locked. To be opened inside an event loop. `inline` uses no threads, for virtual time."""
+    locked. To be opened inside an event loop. `inline` uses no threads, for virtual time. `shared`: other gateways
+    may use the same database."""
     if url is not None:
-        return _open_database(url, path.parent, inline=inline)
+        return _open_database(url, path.parent, inline=inline, shared=shared)
     return _open_file(path, inline=inline)
 
 
@@ -26,11 +29,11 @@ def _open_file(path: Path, *, inline: bool) -> Ledger:
     return SqliteLedger(path, inline=inline)
 
 
-def _open_database(url: str, folder: Path, *, inline: bool) -> Ledger:
+def _open_database(url: str, folder: Path, *, inline: bool, shared: bool = False) -> Ledger:
     with _extra():
         from crossclaw.ledger.postgres.ledger import PostgresLedger  # noqa: PLC0415  an extra
 
-    return PostgresLedger(url, folder, inline=inline)
+    return PostgresLedger(url, folder, inline=inline, shared=shared)
 
 
 def open_movable(place: str, *, is_source: bool = False) -> "MovableStore":

@@ -17,6 +17,7 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from crossclaw.domain.errors import Busy, Stopped, StoreError
+from crossclaw.ledger.hints import HearHints, HintBoard
 from crossclaw.ledger.operations import Op
 
 log = logging.getLogger(__name__)
@@ -182,6 +183,7 @@ class LedgerWrites:
     def begin_writing(self, engine: BatchWriter, *, inline: bool) -> None:
         self.owner = secrets.token_hex(8)
         self._listeners: list[Told] = []
+        self._hints = HintBoard()
         self._writer = (InlineWriter if inline else ThreadWriter)(engine, self._tell)
 
     async def commit(self, *ops: Op[Any]) -> list[Any]:
@@ -196,6 +198,9 @@ class LedgerWrites:
 
     def on_append(self, listener: Told) -> None:
         self._listeners.append(listener)
+
+    def on_hint(self, kind: str, callback: HearHints) -> None:
+        self._hints.add(kind, callback)
 
     def _tell(self, session_ids: set[str]) -> None:
         for listener in self._listeners:

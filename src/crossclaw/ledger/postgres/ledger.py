@@ -2,12 +2,18 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import anyio
+import anyio.to_thread
 
+from crossclaw.ledger.hints import HearHints
+from crossclaw.ledger.postgres.dialect import PgStatement
 from crossclaw.ledger.postgres.errors import READ_TROUBLE, explain
+from crossclaw.ledger.postgres.listener import HintListener
 from crossclaw.ledger.postgres.reader import PostgresReads
 from crossclaw.ledger.postgres.store import DatabaseAddress
+from crossclaw.ledger.postgres.wire import bound
 from crossclaw.ledger.postgres.writer import PostgresWriter
 from crossclaw.ledger.sqlite.damage import met
 from crossclaw.ledger.sqlite.ledger import HANDLERS
@@ -23,24 +29,42 @@ class PostgresLedger(LedgerWrites, PostgresReads):
     trouble = READ_TROUBLE
     explain = staticmethod(explain)
 
-    def __init__(self, url: str, folder: Path, *, inline: bool = False) -> None:
+    def __init__(
+        self, url: str, folder: Path, *, inline: bool = False, shared: bool = False
+    ) -> None:
+        self.shared, self._inline = shared, inline
+        self._listener: HintListener | None = None
         self._lock = FolderLock(folder)
         try:
-            address = DatabaseAddress(url)
+            address = DatabaseAddress(url, shared=shared)
             wire = address.prepare()
             super().__init__(address.connect_reader, address.shown, inline=inline)
         except BaseException:
             self._lock.close()
             raise
-        engine = PostgresWriter(address.connect_writer, HANDLERS, address.shown, wire)
-        self.begin_writing(engine, inline=inline)
+        self._engine = PostgresWriter(
+            address.connect_writer, HANDLERS, address.shown, wire, shared=shared
+        )
+        self.begin_writing(self._engine, inline=inline)
+        self.owner = self._engine.name
         self.watching: Watching = SqliteWatching(self.scan)
 
     def unreadable(self) -> Mapping[str, int]:
         return met(self._filename)
 
+    def on_hint(self, kind: str, callback: HearHints) -> None:
+        super().on_hint(kind, callback)
+        if self.shared and not self._inline and self._listener is None:
+            self._listener = HintListener(self._connect_reader, self._engine.name, self._hints.tell)
+
+    def guard(self, sql: str, *values: Any) -> None:
+        """From now on a transaction is stored only while this statement, in PostgreSQL's words, answers a row."""
+        self._engine.guard = bound(PgStatement(sql.encode(), writes=False), values)
+
     async def close(self) -> None:
         with anyio.CancelScope(shield=True):
+            if self._listener is not None:
+                await anyio.to_thread.run_sync(self._listener.close)
             await self.end_writing()
             await self.close_readers()
         self._lock.close()

@@ -15,8 +15,10 @@ _VERSION_TABLE = (
     f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}; SET search_path TO {SCHEMA}; "
     "CREATE TABLE IF NOT EXISTS store (version BIGINT NOT NULL); "
     # The last transaction of each writer: what became of a commit that was cut off is read here.
-    "CREATE TABLE IF NOT EXISTS batches (writer TEXT PRIMARY KEY, number BIGINT NOT NULL)"
+    "CREATE TABLE IF NOT EXISTS batches (writer TEXT PRIMARY KEY, number BIGINT NOT NULL, "
+    "at TIMESTAMPTZ NOT NULL DEFAULT now())"
 )
+_AT = "ALTER TABLE batches ADD COLUMN IF NOT EXISTS at TIMESTAMPTZ NOT NULL DEFAULT now()"
 
 
 def sql_of(migration: Migration) -> str:
@@ -43,6 +45,8 @@ def migrate(wire: PgWire, upto: int = VERSION) -> None:
         )
     if found == 0:
         wire.script(_VERSION_TABLE)
+    else:
+        wire.script(_AT)
     for migration in MIGRATIONS[found:upto]:
         if found:
             log.info("the store is brought to version %d (%s)", migration.number, migration.name)

@@ -34,13 +34,18 @@ class Sharing:
         if len(self._key_of_run) > RUNS_KNOWN_MAX:
             self._key_of_run.popitem(last=False)
 
-    def rounds(self, steps: Sequence[WriterStep]) -> list[list[WriterStep]]:
+    def touched(self, steps: Sequence[WriterStep]) -> list[set[str] | None]:
+        """What each of them touches."""
+        return [self._touched(step) for step in steps]
+
+    def rounds(
+        self, steps: Sequence[WriterStep], all_touched: Sequence[set[str] | None]
+    ) -> list[list[WriterStep]]:
         """The steps in groups whose members share nothing, in their order."""
         rounds: list[list[WriterStep]] = []
         after: dict[str, int] = {}
         floor = 0
-        for step in steps:
-            touched = self._touched(step)
+        for step, touched in zip(steps, all_touched, strict=True):
             if touched is None:
                 rounds.append([step])
                 floor = len(rounds)

@@ -1,4 +1,8 @@
-"""Opening a store on PostgreSQL: the address, the server's version, the lock of the one gateway that writes."""
+"""Opening a store on PostgreSQL: the address, the server's version, and the lock of those who write.
+
+One gateway holds the lock alone, or several hold it together; whoever makes or moves tables holds it alone. Each
+writer has a lock of its own besides: while it is held, the connection that sent its last commit still lives.
+"""
 
 import re
 import time
@@ -9,13 +13,16 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from crossclaw.domain.errors import StoreError, StoreLocked
 from crossclaw.ledger.postgres.errors import ConnectionLost, ServerTrouble
-from crossclaw.ledger.postgres.migrate import SCHEMA, migrate
+from crossclaw.ledger.postgres.migrate import SCHEMA, migrate, version_of
 from crossclaw.ledger.postgres.wire import PgWire
+from crossclaw.ledger.sqlite.migrate import VERSION
 from crossclaw.ledger.sqlite.store import HALF_MOVED
 
 SERVER_VERSION_MIN = 14  # pipelines, and the fate of a transaction by its number
 LOCK_PATIENCE_S = 2.0  # until the server has noticed that a gateway was killed
+SHARED_PATIENCE_S = 20.0  # until another gateway has made the tables
 LOCK = 0x63726F7373636C61  # "crosscla", for pg_advisory_lock
+WRITER_LOCKS = 0x63726F73  # "cros": the first number of the locks that writers have of their own
 
 # A server that is gone without a word is noticed within some fifteen seconds.
 DEFAULTS = {
@@ -30,6 +37,18 @@ DEFAULTS = {
 _SETTINGS = f"SET search_path TO {SCHEMA}; SET jit TO off; SET statement_timeout TO 0"
 # A gateway that is cut off in the middle of a transaction must not hold its rows for ever.
 _WRITES = "SET idle_in_transaction_session_timeout TO 10000"
+# Where several write, one that was cut off holds up the others: they wait for it less long than for a lease.
+_SHARED_WRITES = (
+    "SET idle_in_transaction_session_timeout TO 2000; SET tcp_user_timeout TO 3000; "
+    "SET tcp_keepalives_idle TO 1; SET tcp_keepalives_interval TO 1; SET tcp_keepalives_count TO 2"
+)
+SHARED_DEFAULTS = {
+    "connect_timeout": "3",
+    "keepalives_idle": "1",
+    "keepalives_interval": "1",
+    "keepalives_count": "2",
+    "tcp_user_timeout": "3000",
+}
 _DURABLE = (
     "SELECT set_config('synchronous_commit', 'on', false) "
     "WHERE current_setting('synchronous_commit') IN ('off', 'local')"
@@ -42,8 +61,8 @@ _ESCAPES = "in a password, / is %2F, @ is %40, : is %3A and % is %25"
 class DatabaseAddress:
     """A database: where it is, and how it is named without its password."""
 
-    def __init__(self, url: str) -> None:
-        self.shown = shown(url)
+    def __init__(self, url: str, *, shared: bool = False) -> None:
+        self.shown, self.shared = shown(url), shared
         if not url.startswith(("postgresql://", "postgres://")):
             raise StoreError(f"ledger.url is not understood: {_HOW}")
         try:
@@ -54,7 +73,8 @@ class DatabaseAddress:
             raise StoreError(f"ledger.url has a port that is no number: {_HOW}; {_ESCAPES}")
         if not given.get("dbname"):
             raise StoreError(f"ledger.url names no database: {_HOW}")
-        self.conninfo = make_conninfo("", **{**DEFAULTS, **given})
+        defaults = DEFAULTS | SHARED_DEFAULTS if shared else DEFAULTS
+        self.conninfo = make_conninfo("", **{**defaults, **given})
 
     def connect(self) -> PgWire:
         wire = PgWire(self.conninfo)
@@ -67,27 +87,52 @@ class DatabaseAddress:
         return wire
 
     def connect_writer(self) -> PgWire:
-        """With the lock: while it is held, nobody else writes."""
+        """With the lock: while it is held, nobody else writes who does not share it."""
         wire = self.connect()
         try:
-            wire.script(_WRITES)
+            wire.script(_SHARED_WRITES if self.shared else _WRITES)
             wire.ask(_DURABLE)
-            self._lock(wire)
+            if self.shared:
+                self._lock(wire, "pg_try_advisory_lock_shared", SHARED_PATIENCE_S)
+            else:
+                self._lock(wire, "pg_try_advisory_lock", LOCK_PATIENCE_S)
         except BaseException:
             wire.close()
             raise
         return wire
 
-    def _lock(self, wire: PgWire) -> None:
+    def _lock(self, wire: PgWire, how: str, patience_s: float) -> None:
         """The server gives it back however the process ends."""
-        until = time.monotonic() + LOCK_PATIENCE_S
-        while wire.ask("SELECT pg_try_advisory_lock($1::bigint)", LOCK) != [(True,)]:
+        until = time.monotonic() + patience_s
+        while wire.ask(f"SELECT {how}($1::bigint)", LOCK) != [(True,)]:
             if time.monotonic() > until:
                 raise StoreLocked(
                     f"another gateway is using the database {self.shown}; stop it first, or name "
                     "another database"
                 )
             time.sleep(0.05)
+
+    def _migrate(self, wire: PgWire) -> None:
+        """Alone: nobody else writes while tables change."""
+        if not self.shared:
+            migrate(wire)
+            return
+        if version_of(wire) == VERSION:
+            return
+        wire.ask("SELECT pg_advisory_unlock_shared($1::bigint)", LOCK)
+        try:
+            self._lock(wire, "pg_try_advisory_lock", LOCK_PATIENCE_S)
+        except StoreLocked:
+            self._lock(wire, "pg_try_advisory_lock_shared", SHARED_PATIENCE_S)
+            if version_of(wire) == VERSION:  # who had the lock has made them
+                return
+            raise StoreLocked(
+                f"the tables in {self.shown} have to be brought up to date, and other gateways are using "
+                "them; stop those first"
+            ) from None
+        migrate(wire)
+        wire.ask("SELECT pg_advisory_lock_shared($1::bigint)", LOCK)
+        wire.ask("SELECT pg_advisory_unlock($1::bigint)", LOCK)
 
     def prepare(self, *, half_moved: bool = False) -> PgWire:
         """A connection that may write, to a server that can hold a store and has its tables. `half_moved`: also a
@@ -101,7 +146,7 @@ class DatabaseAddress:
             ) from lost
         try:
             _refuse_unfit(wire, self.shown)
-            migrate(wire)
+            self._migrate(wire)
             moving = wire.ask("SELECT to_regclass($1::text) IS NOT NULL", f"{SCHEMA}.move_progress")
             if moving == [(True,)] and not half_moved:
                 raise StoreError(HALF_MOVED.format(self.shown))

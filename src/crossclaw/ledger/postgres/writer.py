@@ -13,11 +13,15 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from crossclaw.domain.errors import StoreError
+from crossclaw.domain.errors import StoreError, StoreFenced
+from crossclaw.ledger.hints import ENTRIES
 from crossclaw.ledger.postgres.dialect import PgStatement
 from crossclaw.ledger.postgres.errors import ConnectionLost, ServerTrouble
+from crossclaw.ledger.postgres.listener import CHANNEL, payload_of
+from crossclaw.ledger.postgres.locking import locks_for
 from crossclaw.ledger.postgres.lockstep import FlownRows, FlyingDatabase, RuleRun
 from crossclaw.ledger.postgres.sharing import Sharing
+from crossclaw.ledger.postgres.store import WRITER_LOCKS
 from crossclaw.ledger.postgres.wire import Bound, PgWire, bound
 from crossclaw.ledger.postgres.words import vector_of
 from crossclaw.ledger.sqlite.writer import Handle, Transaction
@@ -44,6 +48,13 @@ _NUMBERS = (
 class PostgresTransaction(Transaction):
     """A step's. Nothing has to wait for its end: a write that nobody looks at costs no round trip."""
 
+    def __init__(self, db: FlyingDatabase) -> None:
+        super().__init__(db)
+        self.hints: set[tuple[str, str]] = set()
+
+    def hint(self, kind: str, value: str) -> None:
+        self.hints.add((kind, value))
+
     def index(self, session_id: str, seq: int, words: str) -> None:
         self.db.execute(_WORDS_OF, (vector_of(words), session_id, seq))
 
@@ -59,6 +70,16 @@ class PostgresTransaction(Transaction):
 class _Done(NamedTuple):
     results: list[Any]
     appended: set[str]
+    hints: set[tuple[str, str]]
+
+
+_FENCED = "this gateway has lost its place among those that share the database; nothing was stored"
+# The connection before this one, which the server may not have noticed to be gone.
+_END_FORMER = (
+    "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid() "
+    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
+    "AND objsubid = 2 AND classid::bigint = $1 AND objid = ($2::int)::oid"
+)
 
 
 def _command(sql: bytes) -> Bound:
@@ -66,7 +87,12 @@ def _command(sql: bytes) -> Bound:
 
 
 _BEGIN, _COMMIT = _command(b"BEGIN"), _command(b"COMMIT")
-_SIGN = PgStatement(b"UPDATE batches SET number = $1 WHERE writer = $2", writes=True)
+_SIGN = PgStatement(
+    b"INSERT INTO batches (number, writer) VALUES ($1, $2) "
+    b"ON CONFLICT (writer) DO UPDATE SET number = excluded.number, at = now()",
+    writes=True,
+)
+_NOTIFY = PgStatement(f"SELECT pg_notify('{CHANNEL}', $1)".encode(), writes=False)
 _SAVE, _UNDO, _KEEP = (
     _command(b"SAVEPOINT step"),
     _command(b"ROLLBACK TO SAVEPOINT step"),
@@ -85,9 +111,16 @@ class CommitLost(Exception):
 class BatchTransaction:
     """One transaction on the server, from its first flight to its commit."""
 
-    def __init__(self, wire: PgWire) -> None:
+    def __init__(
+        self, wire: PgWire, locks: Sequence[Bound] = (), guard: Bound | None = None
+    ) -> None:
+        """After the locks comes the guard: a statement that must answer a row."""
         self._wire = wire
         self._ready: list[tuple[Bound, FlownRows | None]] = [(_BEGIN, None)]
+        self._ready += [(lock, None) for lock in locks]
+        self._guard = FlownRows(FlyingDatabase("")) if guard is not None else None
+        if guard is not None:
+            self._ready.append((guard, self._guard))
 
     def run_together(self, jobs: Sequence[RuleRun[Any]]) -> None:
         """To the end of all; what they have still to write flies with whatever flies next."""
@@ -135,14 +168,25 @@ class BatchTransaction:
         for (_, rows), answer in zip(flying, fate, strict=True):
             if rows is not None:
                 rows.land(answer)
+        if self._guard is not None:
+            guarded, self._guard = self._guard, None
+            if not guarded.fetchall():
+                raise StoreFenced(_FENCED)
 
-    def commit(self, sign: Bound | None) -> None:
-        """With the number of this transaction, unless it has written nothing."""
+    def commit(self, sign: Bound | None, notify: Bound | None = None) -> None:
+        """With the number of this transaction, unless it has written nothing. Others are notified after it, in the
+        same flight: within it they would queue up for the one lock that notifications have, through every flush."""
+        if self._guard is not None:
+            self._fly([])
         end: list[tuple[Bound, FlownRows | None]] = [(sign, None)] if sign is not None else []
+        flying, self._ready = [*self._ready, *end, (_COMMIT, None)], []
+        groups = [[each for each, _ in flying], *([[notify]] if notify is not None else [])]
         try:
-            self._fly([*end, (_COMMIT, None)])
+            fate = self._wire.fly(groups)[0]
         except ConnectionLost as lost:
             raise CommitLost from lost
+        if isinstance(fate, ServerTrouble):
+            raise fate
 
     def roll_back(self) -> None:
         self._ready = []
@@ -165,12 +209,16 @@ class PostgresWriter:
         handlers: dict[type, Handle],
         filename: str,
         wire: PgWire | None = None,
+        *,
+        shared: bool = False,
     ) -> None:
         self._connect = connect
+        self._shared = shared
+        self.guard: Bound | None = None
         self._handlers = handlers
         self._filename = filename
         self._sharing = Sharing()
-        self._name = secrets.token_hex(8)
+        self.name = secrets.token_hex(8)
         self._number = 0
         self._wire = wire
         if wire is not None:
@@ -189,7 +237,7 @@ class PostgresWriter:
             )
         except (
             StoreError
-        ) as error:  # another gateway has it, or nobody knows what became of a commit
+        ) as error:  # fenced, or another gateway has it, or nobody knows what became of a commit
             return _fail(steps, error)
 
     def close(self) -> None:
@@ -221,10 +269,12 @@ class PostgresWriter:
                 log.warning("the database was lost and is looked for again: %s", lost)
 
     def _attempt(self, wire: PgWire, steps: Sequence[WriterStep], *, together: bool) -> set[str]:
-        transaction = BatchTransaction(wire)
+        touched = self._sharing.touched(steps)
+        locks = locks_for(touched) if self._shared else ()
+        transaction = BatchTransaction(wire, locks, self.guard)
         self._appended: set[str] = set()
         jobs: list[tuple[WriterStep, RuleRun[_Done]]] = []
-        rounds = self._sharing.rounds(steps) if together else [[step] for step in steps]
+        rounds = self._sharing.rounds(steps, touched) if together else [[step] for step in steps]
         try:
             for each in rounds:
                 made = [(step, self._job(step)) for step in each]
@@ -234,8 +284,8 @@ class PostgresWriter:
                 else:
                     transaction.run_alone(made[0][1])
             self._take_answers(jobs)
-            transaction.commit(self._sign(jobs))
-        except (ServerTrouble, NotTogether):
+            transaction.commit(self._sign(jobs), self._notify(jobs))
+        except (ServerTrouble, NotTogether, StoreFenced):
             transaction.roll_back()
             raise
         for step in steps:
@@ -246,7 +296,15 @@ class PostgresWriter:
         if not any(job.database.has_written for _, job in jobs):
             return None
         self._number += 1
-        return bound(_SIGN, (self._number, self._name))
+        return bound(_SIGN, (self._number, self.name))
+
+    def _notify(self, jobs: Sequence[tuple[WriterStep, RuleRun[_Done]]]) -> Bound | None:
+        if not self._shared:
+            return None
+        done = [job.result for _, job in jobs if job.result is not None and job.error is None]
+        hints = {hint for each in done for hint in each.hints}
+        hints |= {(ENTRIES, session_id) for session_id in self._appended}
+        return bound(_NOTIFY, (payload_of(self.name, hints).decode(),)) if hints else None
 
     def _take_answers(self, jobs: Sequence[tuple[WriterStep, RuleRun[_Done]]]) -> None:
         for step, job in jobs:
@@ -260,7 +318,7 @@ class PostgresWriter:
             transaction = PostgresTransaction(database)
             results = [self._handlers[type(op)](transaction, op) for op in step.ops]
             transaction.index_numbered()
-            return _Done(results, transaction.appended)
+            return _Done(results, transaction.appended, transaction.hints)
 
         return RuleRun(work, self._filename)
 
@@ -274,9 +332,20 @@ class PostgresWriter:
             self._lost_at = time.monotonic()
 
     def _sign_in(self, wire: PgWire) -> None:
-        """The row of this writer. Whoever holds the lock is the only one, so those of others are over."""
-        wire.ask("DELETE FROM batches WHERE writer <> $1", self._name)
-        wire.ask("INSERT INTO batches VALUES ($1, 0) ON CONFLICT DO NOTHING", self._name)
+        """The lock of this writer: once it has it, the connection before this one has ended. Rows of writers that
+        are long over are removed."""
+        self._lock_own(wire)
+        wire.ask(
+            "DELETE FROM batches WHERE writer <> $1 AND (NOT $2::bool OR at < now() - interval '1 day')",
+            self.name,
+            self._shared,
+        )
+
+    def _lock_own(self, wire: PgWire) -> None:
+        own = (WRITER_LOCKS, int.from_bytes(bytes.fromhex(self.name)[:4], signed=True))
+        while wire.ask("SELECT pg_try_advisory_lock($1::int, $2::int)", *own) != [(True,)]:
+            wire.ask(_END_FORMER, *own)
+            time.sleep(PAUSE_S / 2)
 
     def _connected(self, patience_s: float = PATIENCE_S) -> PgWire:
         while self._wire is None:
@@ -299,8 +368,8 @@ class PostgresWriter:
         the connection that sent it has ended. A transaction that wrote nothing has no number, and may run again."""
         try:
             wire = self._connected(FATE_PATIENCE_S)
-            ((stored,),) = wire.ask("SELECT number FROM batches WHERE writer = $1", self._name)
-            committed = bool(stored == self._number)
+            stored = wire.ask("SELECT number FROM batches WHERE writer = $1", self.name)
+            committed = stored == [(self._number,)]
             log.warning("a commit was cut off: it was %s", "stored" if committed else "not stored")
             return committed
         except (ConnectionLost, ServerTrouble, StoreError) as error:

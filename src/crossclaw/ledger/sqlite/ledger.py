@@ -156,6 +156,7 @@ class SqliteLedger(LedgerWrites, SqliteReads):
         except BaseException:
             self._lock.close()
             raise
+        self.shared = False
         self.begin_writing(SqliteWriter(db, HANDLERS, inline=inline), inline=inline)
         self.watching: Watching = SqliteWatching(self.scan)
 

@@ -71,7 +71,7 @@ def _begin(transaction: Transaction, op: Claim, number: int, session_id: str) ->
     row = transaction.get(
         "UPDATE runs SET status = 'running', owner = ?, epoch = epoch + 1, attempt = attempt + 1, "
         "session_id = CASE WHEN started_at IS NULL THEN ? ELSE session_id END, "
-        f"started_at = coalesce(started_at, ?) WHERE id = ? RETURNING {RUN}",
+        f"started_at = coalesce(started_at, ?) WHERE id = ? AND status = 'queued' RETURNING {RUN}",
         (op.owner, session_id, op.at, number),
     )
     run = run_of(row)

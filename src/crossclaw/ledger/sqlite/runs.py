@@ -11,6 +11,7 @@ from crossclaw.domain.runs import NewRun, Run
 from crossclaw.domain.sessions import NewEntry
 from crossclaw.domain.states import WHY_CHARS_MAX
 from crossclaw.ledger.database import Database
+from crossclaw.ledger.hints import ENDED, LANES
 from crossclaw.ledger.operations import (
     LANE_RUNS_MAX,
     Dedupe,
@@ -93,6 +94,7 @@ def submit(transaction: Transaction, op: Submit) -> Submitted:
             "INSERT INTO dedupe (scope, key, agent_id, digest, run_id, at) VALUES (?,?,?,?,?,?)",
             (op.dedupe.scope, op.dedupe.key, agent_id, op.dedupe.digest, new.run_id, op.at),
         )
+    transaction.hint(LANES, new.key.text)
     return Submitted(new.run_id)
 
 
@@ -201,6 +203,8 @@ def end(transaction: Transaction, run_id: str, epoch: int, op: EndRun | EndOpenR
     if row is None:
         return []
     run = run_of(row)
+    transaction.hint(ENDED, run_id)
+    transaction.hint(LANES, run.key.text)  # whoever waits behind it may begin
     if run.cause.purse is not None:
         settle(transaction, run_id, Amount())  # a call that was cut off holds nothing back
     db.execute("DELETE FROM waits WHERE run_id = ?1 OR target_run_id = ?1", (run_id,))
@@ -243,17 +247,21 @@ def _end_merged(transaction: Transaction, run_id: str, op: EndRun | EndOpenRun) 
             (outcome.status, outcome.reply, outcome.error, op.at, each),
         )
         db.execute("DELETE FROM waits WHERE target_run_id = ?", (each,))
+        transaction.hint(ENDED, each)
         ended.append(run_of(row))
     return ended
 
 
 def release_run(transaction: Transaction, op: ReleaseRun) -> None:
-    transaction.db.execute(
+    row = transaction.db.execute(
         "UPDATE runs SET status = 'queued', owner = NULL, "
         "attempt = CASE WHEN attempt > 1 THEN attempt - 1 ELSE 0 END "
-        "WHERE run_id = ? AND epoch = ? AND owner IS NOT NULL",
+        "WHERE run_id = ? AND epoch = ? AND owner IS NOT NULL RETURNING key",
         (op.fence.run_id, op.fence.epoch),
-    )
+    ).fetchone()
+    if row is None:
+        return  # somebody else has it: its waits are not ours
+    transaction.hint(LANES, row[0])
     transaction.db.execute("DELETE FROM waits WHERE run_id = ?", (op.fence.run_id,))
 
 

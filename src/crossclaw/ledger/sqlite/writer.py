@@ -35,6 +35,9 @@ class Transaction(ABC):
             raise StoreError(f"the ledger misses a row: {sql.split(' WHERE')[0]}")
         return row
 
+    def hint(self, kind: str, value: str) -> None:  # noqa: B027  a file has one gateway
+        """For other gateways on this ledger (`ledger/hints.py`), after the commit."""
+
     @abstractmethod
     def index(self, session_id: str, seq: int, words: str) -> None:
         """The words of the entry that was just stored go into the search index."""

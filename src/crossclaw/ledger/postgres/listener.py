@@ -1,0 +1,116 @@
+"""The listener: what other gateways on the same database have done, as hints. Whoever hears nothing looks each second."""
+
+import logging
+import os
+import select
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from crossclaw.ledger.hints import Hints
+from crossclaw.ledger.postgres.errors import ConnectionLost, ServerTrouble
+from crossclaw.ledger.postgres.wire import PgWire
+from crossclaw.ledger.writing import loop_poster
+
+log = logging.getLogger(__name__)
+
+CHANNEL = "crossclaw"
+LOOK_S = 1.0  # how late somebody acts whose hint was lost
+PAYLOAD_BYTES_MAX = 7_000  # PostgreSQL takes 8,000
+
+
+def payload_of(writer: str, hints: set[tuple[str, str]]) -> bytes:
+    """What is told of a transaction. One that has done very much says so, and no more."""
+    told: dict[str, Any] = {}
+    for kind, value in sorted(hints):
+        told.setdefault(kind, []).append(value)
+    payload = msgspec.json.encode({"by": writer, "hints": told})
+    if len(payload) > PAYLOAD_BYTES_MAX:
+        return msgspec.json.encode({"by": writer, "hints": None})
+    return payload
+
+
+class _Said(msgspec.Struct):
+    by: str
+    hints: dict[str, list[str]] | None
+
+
+class HintListener:
+    """A thread with one connection. Tells in the event loop: hints of others, or None when some may be missing."""
+
+    def __init__(
+        self,
+        connect: Callable[[], PgWire],
+        writer: str,
+        told: Callable[[Mapping[str, Hints] | None], None],
+    ) -> None:
+        self._connect, self._writer, self._told = connect, writer, told
+        self._post = loop_poster()
+        self._wake, self._waker = os.pipe()
+        self._closed = False
+        self._thread = threading.Thread(target=self._serve, name="ledger listener", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Blocks until the thread has ended: a moment."""
+        self._closed = True
+        os.write(self._waker, b"x")
+        self._thread.join()
+        os.close(self._wake)
+        os.close(self._waker)
+
+    def _serve(self) -> None:
+        while not self._closed:
+            try:
+                wire = self._connect()
+            except (ConnectionLost, ServerTrouble) as error:
+                log.debug("hints of other gateways cannot be heard: %s", error)
+                self._tell(None)
+                self._wait(-1)
+                continue
+            try:
+                wire.script(f"LISTEN {CHANNEL}")
+                self._tell(None)
+                self._listen(wire)
+            except (ConnectionLost, ServerTrouble) as error:
+                log.debug("hints of other gateways are not heard any more: %s", error)
+            finally:
+                wire.close()
+
+    def _listen(self, wire: PgWire) -> None:
+        """Until it is closed, or the connection is lost."""
+        while not self._closed:
+            heard = self._wait(wire.descriptor)
+            said = wire.notifications() if heard else []
+            if not heard:
+                self._tell(None)
+            for payload in said:
+                self._hear(payload)
+            if heard and not said and not wire.is_open:
+                raise ConnectionLost("the server has closed the connection")
+
+    def _wait(self, descriptor: int) -> bool:
+        """Whether there is something to read, within a second."""
+        watched = select.poll()
+        watched.register(self._wake, select.POLLIN)
+        if descriptor >= 0:
+            watched.register(descriptor, select.POLLIN)
+        return bool(watched.poll(LOOK_S * 1000))
+
+    def _hear(self, payload: str) -> None:
+        try:
+            said = msgspec.json.decode(payload, type=_Said)
+        except msgspec.MsgspecError:  # of another release, or of somebody else
+            self._tell(None)
+            return
+        if said.by == self._writer:
+            return
+        if said.hints is None:
+            self._tell(None)
+        else:
+            self._tell({kind: frozenset(values) for kind, values in said.hints.items()})
+
+    def _tell(self, hints: Mapping[str, Hints] | None) -> None:
+        self._post(lambda: self._told(hints))

@@ -1,0 +1,388 @@
+"""Two gateways write to one database: what is right with one is right with two.
+
+Each race is forced: the first writer stands still between what it has read and what it writes, until the second one
+is done or waits for it. And each goes wrong without the locks, or it would prove nothing.
+"""
+
+import threading
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from crossclaw.domain.errors import CrossclawError, Fenced, StoreFenced, StoreLocked
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.runs import Run
+from crossclaw.domain.sessions import NewSession
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.hints import ENDED, ENTRIES, LANES, Hints
+from crossclaw.ledger.opening import open_ledger
+from crossclaw.ledger.operations import (
+    Append,
+    BeginWait,
+    Dedupe,
+    EndRun,
+    EnsureSession,
+    Inject,
+    Recover,
+    ReleaseRun,
+)
+from crossclaw.ledger.postgres import listener, store, writer
+from crossclaw.ledger.postgres.ledger import PostgresLedger
+from crossclaw.ledger.postgres.migrate import SCHEMA
+from crossclaw.ledger.postgres.store import DatabaseAddress
+from crossclaw.ledger.postgres.wire import Fate, Group, PgWire
+from crossclaw.ledger.sqlite.migrate import VERSION
+from tests.cluster.test_server import ask, end_connections
+from tests.databases import databases
+from tests.ledger.making import ANA, BEN, OK, begun, claim, find_claim, says, session, submit
+from tests.ledger.test_accounts import begun as begun_with_budget
+from tests.ledger.test_accounts import reserve
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, Any]]:
+    """Real time: threads do the work."""
+    return "asyncio", {}
+
+
+class HeldWire(PgWire):
+    """Stands still before it writes or before it commits, when it is asked to."""
+
+    hold = ""
+    held = threading.Event()
+    go_on = threading.Event()
+
+    def fly(self, groups: Sequence[Group]) -> list[Fate]:
+        writes = any(each.statement.writes for each in groups[0])
+        commits = groups[0][-1].statement.sql == b"COMMIT"
+        if (HeldWire.hold == "write" and writes) or (HeldWire.hold == "commit" and commits):
+            HeldWire.hold = ""
+            HeldWire.held.set()
+            HeldWire.go_on.wait(20)
+        return super().fly(groups)
+
+
+class Pair:
+    """Two gateways' ledgers on one database."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self.url = url
+        self.one = open_ledger(folder / "one" / "l.sqlite", url=url, shared=True)
+        self.two = open_ledger(folder / "two" / "l.sqlite", url=url, shared=True)
+        self._open = [self.one, self.two]
+
+    async def close(self) -> None:
+        while self._open:
+            await self._open.pop().close()
+
+    async def race(
+        self, first: Awaitable[Any], second: Awaitable[Any], *, at: str = "write"
+    ) -> list[tuple[str, Any]]:
+        """What both were answered, in the order in which they were. The first is the ledger `one`'s."""
+        told: list[tuple[str, Any]] = []
+        over = threading.Event()
+
+        async def tell(name: str, answer: Awaitable[Any]) -> None:
+            try:
+                told.append((name, await answer))
+            except CrossclawError as error:
+                told.append((name, error))
+            if name == "two":
+                over.set()
+
+        HeldWire.hold = at
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(tell, "one", first)
+            await anyio.to_thread.run_sync(HeldWire.held.wait, 20)
+            tasks.start_soon(tell, "two", second)
+            await anyio.to_thread.run_sync(self._wait_for_a_waiting_one, over)
+            HeldWire.go_on.set()
+        HeldWire.held.clear()
+        HeldWire.go_on.clear()
+        return told
+
+    def _wait_for_a_waiting_one(self, over: threading.Event) -> None:
+        sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        while not over.wait(0.01) and ask(self.url, sql) == [(0,)]:
+            pass
+
+
+@pytest.fixture
+async def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Pair]:
+    monkeypatch.setattr(store, "PgWire", HeldWire)
+    both = Pair(tmp_path, databases().url(tmp_path / "ledger"))
+    yield both
+    await both.close()
+
+
+# ── the races ──────────────────────────────────────────────────────────────────────────────────
+
+
+async def claimed_once(pair: Pair) -> bool:
+    await submit(pair.one, "r1")
+    told = await pair.race(find_claim(pair.one), find_claim(pair.two))
+    return sorted(answer is not None for _, answer in told) == [False, True]
+
+
+async def _taken_over(pair: Pair) -> Run:
+    await pair.two.do(Recover(owner=pair.two.owner, at=5))
+    return await claim(pair.two, owner=pair.two.owner)
+
+
+async def written_before_the_take_over_or_not_at_all(pair: Pair) -> bool:
+    mine = await begun(pair.one, "r1")
+    said = Append(fence=mine.fence, entries=[says("mine")], at=4)
+    told = await pair.race(pair.one.do(said), _taken_over(pair))
+    return told[0][0] == "one" or isinstance(told[1][1], Fenced)
+
+
+async def ended_before_the_take_over_or_not_at_all(pair: Pair) -> bool:
+    mine = await begun(pair.one, "r1")
+    over = EndRun(fence=mine.fence, outcome=OK, at=4)
+    told = await pair.race(pair.one.do(over), pair.two.do(Recover(owner=pair.two.owner, at=5)))
+    return told[0][0] == "one" or isinstance(told[1][1], Fenced)
+
+
+async def numbered_one_after_the_other(pair: Pair) -> bool:
+    await pair.one.do(session(ANA))
+    told = await pair.race(
+        pair.one.do(Inject(key=ANA, entries=[says("a", "a")], at=1)),
+        pair.two.do(Inject(key=ANA, entries=[says("b", "b")], at=1)),
+    )
+    entries = await pair.one.list_entries("id-of-ana", limit=9)
+    ids = [(entry.seq, entry.entry_id) for entry in entries]
+    return ids == [(1, "a"), (2, "b")] and all(isinstance(said, list) for _, said in told)
+
+
+async def no_circle_of_waits(pair: Pair) -> bool:
+    mine, other = await begun(pair.one, "r1"), await begun(pair.two, "r2", BEN)
+    told = await pair.race(
+        pair.one.do(BeginWait(fence=mine.fence, target_run_id="r2", at=4)),
+        pair.two.do(BeginWait(fence=other.fence, target_run_id="r1", at=4)),
+    )
+    return sorted(len(circle) for _, circle in told) == [0, 3]
+
+
+async def no_more_reserved_than_there_is(pair: Pair) -> bool:
+    mine = await begun_with_budget(pair.one, "r1", ANA)
+    other = await begun_with_budget(pair.two, "r2", BEN, by=mine)
+    first, second = reserve(pair.one, mine, 6_000), reserve(pair.two, other, 6_000)
+    told = await pair.race(first, second, at="commit")
+    return sorted(grant.allowed for _, grant in told) == [False, True]
+
+
+async def sent_twice_accepted_once(pair: Pair) -> bool:
+    await pair.one.commit(session(ANA), session(BEN))
+    again = Dedupe("chat", "key", "digest")
+    told = await pair.race(
+        submit(pair.one, "r1", dedupe=again), submit(pair.two, "r2", dedupe=again)
+    )
+    answers = dict(told)
+    return not isinstance(answers["two"], CrossclawError) and answers["two"].run_id == "r1"
+
+
+async def begun_once(pair: Pair) -> bool:
+    """A session that both see for the first time."""
+
+    def made(name: str) -> EnsureSession:
+        return EnsureSession(new=NewSession(key=ANA, session_id=name), at=1)
+
+    told = await pair.race(pair.one.do(made("a")), pair.two.do(made("b")))
+    return [getattr(each, "session_id", None) for _, each in told] == ["a", "a"]
+
+
+RACES: list[Callable[[Pair], Awaitable[bool]]] = [
+    claimed_once,  # also by the statement itself, which takes only what is queued
+    written_before_the_take_over_or_not_at_all,
+    ended_before_the_take_over_or_not_at_all,
+    numbered_one_after_the_other,
+    no_circle_of_waits,
+    no_more_reserved_than_there_is,
+    sent_twice_accepted_once,
+    begun_once,
+]
+
+
+@pytest.mark.spec("B6")
+@pytest.mark.parametrize("race", RACES, ids=lambda race: race.__name__)
+async def test_two_writers_keep_what_one_keeps(pair: Pair, race: Callable[..., Any]) -> None:
+    assert await race(pair)
+
+
+@pytest.mark.parametrize("race", RACES[1:], ids=lambda race: race.__name__)
+async def test_without_the_locks_it_is_not_kept(
+    pair: Pair, race: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "locks_for", lambda touched: [])
+
+    assert not await race(pair)
+
+
+# ── one after the other, from both sides ───────────────────────────────────────────────────────
+
+
+@pytest.mark.spec("B6")
+async def test_many_steps_from_both_sides_are_all_stored_and_in_order(pair: Pair) -> None:
+    """Nobody waits in a circle, and nothing is refused that one writer alone would have stored."""
+    keys = [SessionKey.named("main", f"s{number}") for number in range(6)]
+    for key in keys:
+        await pair.one.do(session(key))
+
+    async def write(ledger: Ledger, name: str) -> None:
+        async def one_session(key: SessionKey) -> None:
+            for number in range(15):
+                await ledger.do(Inject(key=key, entries=[says("x", f"{name}{number}")], at=1))
+
+        async with anyio.create_task_group() as tasks:
+            for key in keys:
+                tasks.start_soon(one_session, key)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(write, pair.one, "a")
+        tasks.start_soon(write, pair.two, "b")
+
+    for key in keys:
+        entries = await pair.one.list_entries(f"id-of-{key.name}", limit=99)
+        assert [entry.seq for entry in entries] == list(range(1, 31))
+        for name in "ab":
+            mine = [each.entry_id for each in entries if each.entry_id.startswith(name)]
+            assert mine == [f"{name}{number}" for number in range(15)]
+
+
+async def test_whoever_lost_a_run_does_not_end_the_waits_of_its_new_owner(pair: Pair) -> None:
+    old = await begun(pair.one, "r1")
+    await begun(pair.one, "r2", BEN)
+    new = await _taken_over(pair)
+    await pair.two.do(BeginWait(fence=new.fence, target_run_id="r2", at=6))
+
+    await pair.one.do(ReleaseRun(fence=old.fence))
+
+    assert [wait.run_id for wait in await pair.two.watching.waits()] == ["r1"]
+
+
+# ── opening ────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_gateway_of_its_own_and_those_that_share_keep_each_other_out(
+    tmp_path: Path, pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "LOCK_PATIENCE_S", 0.1)
+    monkeypatch.setattr(store, "SHARED_PATIENCE_S", 0.1)
+    with pytest.raises(StoreLocked):
+        open_ledger(tmp_path / "three" / "l.sqlite", url=pair.url)
+    await pair.close()
+
+    alone = open_ledger(tmp_path / "three" / "l.sqlite", url=pair.url)
+    with pytest.raises(StoreLocked):
+        open_ledger(tmp_path / "four" / "l.sqlite", url=pair.url, shared=True)
+    await alone.close()
+
+
+async def test_tables_are_changed_only_while_nobody_else_uses_them(
+    tmp_path: Path, pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "LOCK_PATIENCE_S", 0.1)
+    ask(pair.url, f"UPDATE {SCHEMA}.store SET version = version - 1")
+
+    with pytest.raises(StoreLocked, match="other gateways are using them"):
+        open_ledger(tmp_path / "three" / "l.sqlite", url=pair.url, shared=True)
+
+    ask(pair.url, f"UPDATE {SCHEMA}.store SET version = version + 1")
+    await open_ledger(tmp_path / "three" / "l.sqlite", url=pair.url, shared=True).close()
+
+
+async def test_of_gateways_that_start_together_one_makes_the_tables(
+    tmp_path: Path, pair: Pair
+) -> None:
+    await pair.close()
+    ask(pair.url, f"DROP SCHEMA {SCHEMA} CASCADE")
+
+    def start(name: str) -> None:
+        DatabaseAddress(pair.url, shared=True).prepare().close()
+
+    async with anyio.create_task_group() as tasks:
+        for name in "abc":
+            tasks.start_soon(anyio.to_thread.run_sync, start, name)
+
+    assert ask(pair.url, f"SELECT version FROM {SCHEMA}.store") == [(VERSION,)]
+
+
+# ── hints ──────────────────────────────────────────────────────────────────────────────────────
+
+
+class Ear:
+    """Hears one kind of hints."""
+
+    def __init__(self, ledger: Ledger, kind: str) -> None:
+        self.heard: list[Hints | None] = []
+        self._come = anyio.Event()
+        ledger.on_hint(kind, self._hear)
+
+    def _hear(self, hints: Hints | None) -> None:
+        self.heard.append(hints)
+        self._come.set()
+
+    async def until(self, wanted: Hints | None) -> None:
+        with anyio.fail_after(20):
+            while wanted not in self.heard:
+                self._come = anyio.Event()
+                await self._come.wait()
+
+
+async def test_what_one_gateway_stores_is_a_hint_for_the_others_and_not_for_itself(
+    pair: Pair,
+) -> None:
+    mine = Ear(pair.one, LANES)
+    lanes, ended, entries = (Ear(pair.two, kind) for kind in (LANES, ENDED, ENTRIES))
+    await mine.until(None)
+    await lanes.until(None)  # it listens
+
+    run = await begun(pair.one, "r1")
+    await lanes.until(frozenset([ANA.text]))
+    await entries.until(frozenset(["id-of-ana"]))
+    await pair.one.do(EndRun(fence=run.fence, outcome=OK, at=9))
+    await ended.until(frozenset(["r1"]))
+
+    assert set(mine.heard) == {None}
+
+
+async def test_a_hint_that_may_have_been_missed_is_a_reason_to_look(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lanes = Ear(pair.two, LANES)
+    await lanes.until(None)
+    lanes.heard.clear()
+    end_connections(pair.url)
+    await lanes.until(None)
+    await submit(pair.one, "r1")  # on another connection; and it is heard on another one
+    lanes.heard.clear()
+    monkeypatch.setattr(listener, "PAYLOAD_BYTES_MAX", 10)
+    await submit(pair.one, "r2")
+    await lanes.until(None)
+    lanes.heard.clear()
+    await lanes.until(None)  # each second, whatever is heard
+
+
+# ── a gateway that has lost its place ──────────────────────────────────────────────────────────
+
+
+async def test_a_gateway_that_lost_its_place_stores_nothing(pair: Pair) -> None:
+    ask(pair.url, f"CREATE TABLE IF NOT EXISTS {SCHEMA}.places (name TEXT)")
+    ask(pair.url, f"INSERT INTO {SCHEMA}.places VALUES ('one')")
+    one = pair.one
+    assert isinstance(one, PostgresLedger)
+    one.guard("SELECT 1 FROM places WHERE name = $1 FOR KEY SHARE", "one")
+    await submit(one, "r1")
+
+    ask(pair.url, f"DELETE FROM {SCHEMA}.places")
+    with pytest.raises(StoreFenced):
+        await submit(one, "r2")
+    with pytest.raises(StoreFenced):
+        await one.do(Append(fence=(await claim(pair.two)).fence, entries=[says("x")], at=4))
+
+    assert [run.run_id for run in await pair.two.list_open_runs(ANA)] == ["r1"]
+    ask(pair.url, f"DROP TABLE {SCHEMA}.places")
