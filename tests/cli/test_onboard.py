@@ -77,6 +77,8 @@ def test_somebody_who_reads_spanish_gets_two_agents_on_a_local_model(
         terminal.types("Bibliotecario\r")
         terminal.waits_for("¿Para qué sirve? Una línea, que leerán los demás agentes:")
         terminal.types("Conoce los libros\r")
+        terminal.waits_for("Número [1]:")
+        terminal.types("\r")
         terminal.waits_for("¿Instalar el gateway como un servicio tuyo?…")
         terminal.types("n\r")
         ended = terminal.waits_for_the_end()
@@ -85,7 +87,7 @@ def test_somebody_who_reads_spanish_gets_two_agents_on_a_local_model(
     assert "  2  Ollama en esta máquina: qwen3:8b, gemma3:4b, llama3.2" in terminal.lines
     assert "ollama/qwen3:8b dice: Hello from the fake model." in terminal.lines
     assert any(line.endswith("tokens leídos, 5 escritos; gratis") for line in terminal.lines)
-    assert "Telegram, WhatsApp y otros chats todavía no están en esta versión." in terminal.lines
+    assert "  2  Telegram" in terminal.lines
     assert "  crossclaw run" in terminal.lines
     agents = written(person)["agents"]
     assert isinstance(agents, dict)

@@ -71,6 +71,10 @@ class AccountFacts(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     detail: str | None = None
     """What else a person should know, in a few words."""
+    open_url: str | None = None
+    """Where a person begins a chat with it, or invites it."""
+    is_deaf: bool = False
+    """It would get messages without their words: a switch at the platform is off."""
 
 
 class WebhookRequest(msgspec.Struct, frozen=True, kw_only=True):

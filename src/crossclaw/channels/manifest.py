@@ -76,6 +76,9 @@ class ChannelManifest(msgspec.Struct, frozen=True, kw_only=True):
     open: str
     """`package.module:function`, imported when an account starts; called with its settings and its host, answers
     a ChannelAccount."""
+    identify: str | None = None
+    """The same for whoever sets an account up: called with its settings and `HttpClients`, answers `AccountFacts`, or
+    AccountBroken where the platform does not know the token. None: it cannot be asked without a gateway."""
     aliases: tuple[str, ...] = ()
     """Other names in config, bindings and targets."""
     environ: Mapping[str, str] = msgspec.field(default_factory=dict)

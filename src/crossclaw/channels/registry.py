@@ -9,7 +9,8 @@ from importlib import import_module
 
 import anyio.to_thread
 
-from crossclaw.channels.contract import ChannelAccount, ChannelHost
+from crossclaw.channels.contract import AccountFacts, ChannelAccount, ChannelHost
+from crossclaw.channels.http import HttpClients
 from crossclaw.channels.manifest import ChannelManifest
 from crossclaw.config import manifests
 from crossclaw.config.channels import ChannelSettings
@@ -25,6 +26,18 @@ def find_manifest(name: str) -> ChannelManifest | None:
 def list_manifests() -> list[ChannelManifest]:
     found = [find_manifest(name) for name in manifests.known_names()]
     return [each for each in found if each is not None]
+
+
+async def identify_account(manifest: ChannelManifest, settings: ChannelSettings) -> AccountFacts:
+    """Asks the platform who the account is, without a gateway: for whoever sets it up."""
+    assert manifest.identify is not None, "only channels that can be asked are offered"
+    module_name, _, function = manifest.identify.partition(":")
+    http = HttpClients()
+    try:
+        facts: AccountFacts = await getattr(import_module(module_name), function)(settings, http)
+        return facts
+    finally:
+        await http.close()
 
 
 async def open_account(

@@ -1,4 +1,5 @@
-"""`onboard`: from nothing to an agent that answers, in two minutes: a model, a test call, an agent, the service.
+"""`onboard`: from nothing to an agent that answers, in two minutes: a model, a test call, an agent, a chat platform, the
+service.
 
 It can be run again at any time: it shows what is there and changes only what is asked. Every question has an
 option (`--non-interactive` asks nothing); OpenClaw's names for them work too.
@@ -14,6 +15,15 @@ from crossclaw.cli.agents import put_agent, put_agent_values
 from crossclaw.cli.asking import ask_text, ask_yes, is_somebody_there
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, json_option, port, text_of
+from crossclaw.cli.onboard_channel import (
+    ChosenChannel,
+    channel_arguments,
+    channel_by_asking,
+    channel_by_flags,
+    keep_token,
+    next_clicks,
+    put_channel,
+)
 from crossclaw.cli.onboard_model import (
     COMPATIBILITY,
     KEY_OPTIONS,
@@ -34,7 +44,7 @@ from crossclaw.display.languages import SPOKEN, speak, tr
 from crossclaw.domain.agents import suggest_agent_id
 
 _TAKEN = (  # OpenClaw's options that ask for nothing that is missing here
-    "--accept-risk --skip-skills --skip-channels --skip-ui --skip-search --skip-bootstrap --skip-hooks"
+    "--accept-risk --skip-skills --skip-ui --skip-search --skip-bootstrap --skip-hooks"
 )
 _TAKEN_WITH_VALUE = "--flow --daemon-runtime --node-manager --gateway-auth"
 
@@ -50,6 +60,7 @@ class Report(msgspec.Struct, rename="camel", omit_defaults=True):
     agents: list[str] = []
     changed: list[str] = []
     test: dict[str, Any] = {}
+    channel: dict[str, Any] = {}
     service: str | None = None
 
 
@@ -81,6 +92,7 @@ def _arguments(parser: Parser) -> None:
         help="plaintext: the key goes to credentials/; ref: it stays in the environment",
     )
     model.add_argument("--skip-health", action="store_true", help="without the test call")
+    channel_arguments(parser)
     _other_arguments(parser)
     json_option(parser)
 
@@ -115,12 +127,14 @@ def _onboard(arguments: Arguments) -> int:
         )
     place = find_place()
     report = Report(language, str(place.paths.config_path))
+    channel = channel_by_flags(arguments, place)
     if asks:
         _show(place)
     place = _model(arguments, place, report, asks=asks)
     place = _agent(arguments, place, report, asks=asks)
     place = _gateway(arguments, place, report)
-    _channel(asks=asks)
+    asks_channel = asks and not arguments.skip_channels and channel is None
+    place = _channel(channel, place, report, asks=asks_channel, speaks=not arguments.json)
     _service(arguments, report, asks=asks)
     return _end(arguments, place, report)
 
@@ -250,12 +264,34 @@ def _gateway(arguments: Arguments, place: StateLocation, report: Report) -> Stat
     return _save(file, place, report)
 
 
-def _channel(*, asks: bool) -> None:
-    """The place of the first chat platform, once there are adapters (`channels/contract.py`)."""
+def _channel(
+    chosen: ChosenChannel | None, place: StateLocation, report: Report, *, asks: bool, speaks: bool
+) -> StateLocation:
     if asks:
         out("\n" + tr("3. Where you talk with it"))
-        out(tr("On the page, in the terminal and from any OpenClaw client."))
-        out(tr("Telegram, WhatsApp and other chats are not in this release yet."))
+        out(
+            tr("On the page, in the terminal and from any OpenClaw client; and on a chat platform:")
+        )
+        chosen = channel_by_asking(place)
+    if chosen is None:
+        return place
+    place = prepare(place)
+    file = _file(place)
+    kept = put_channel(file, place, chosen)
+    file.check()  # nothing is kept for a config that is refused
+    if kept is not None and chosen.token is not None and not kept.exists():
+        keep_token(kept, chosen.token)
+        report.changed.append(str(kept))
+        if speaks:
+            out(tr("The token is in {path}, for you alone to read.").format(path=kept))
+    place = _save(file, place, report)
+    clicks = next_clicks(chosen)
+    report.channel = {"channel": chosen.manifest.name, "next": clicks}
+    if chosen.facts is not None:
+        report.channel |= {"id": chosen.facts.id, "name": chosen.facts.name}
+    for line in clicks if speaks else ():
+        out(line)
+    return place
 
 
 def _service(arguments: Arguments, report: Report, *, asks: bool) -> None:

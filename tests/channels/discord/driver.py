@@ -50,7 +50,7 @@ class DiscordDriver(SocketPlatform, ChannelDriver):
     def channel(self) -> GivenChannel:
         async def open_it(host: ChannelHost) -> ChannelAccount:
             dial = self.dial(dict.fromkeys(HOSTS, self.fake.gateway))
-            return DiscordAccount(self.settings, host, dial)
+            return DiscordAccount(self.settings, host, Secret(TOKEN), dial)
 
         return HandedOver(self, open_it)
 

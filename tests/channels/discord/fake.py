@@ -46,6 +46,8 @@ class FakeDiscord(FakeHttpService):
     def __init__(self, now_ms: Callable[[], int]) -> None:
         super().__init__()
         self.token = TOKEN
+        self.hears_words = True
+        """The switch Message Content Intent in the developer portal."""
         self.world = DiscordWorld(now_ms)
         self.gateway = FakeGateway(self.world, lambda: self.token)
         self.limited: int = 0
@@ -58,6 +60,7 @@ class FakeDiscord(FakeHttpService):
         self._spent: dict[str, deque[float]] = {}
         self._routes: list[tuple[str, re.Pattern[str], Callable[..., FakeAnswer]]] = [
             ("GET", re.compile(r"/users/@me"), self._me),
+            ("GET", re.compile(r"/applications/@me"), self._application),
             ("POST", re.compile(r"/users/@me/channels"), self._open_direct),
             ("GET", re.compile(r"/gateway/bot"), self._gateway_bot),
             ("GET", re.compile(r"/channels/(\d+)"), self._channel),
@@ -166,6 +169,13 @@ class FakeDiscord(FakeHttpService):
 
     def _me(self, asked: AskedOfFake) -> FakeAnswer:
         return json_of(self.world.bot.shown())
+
+    def _application(self, asked: AskedOfFake) -> FakeAnswer:
+        """An id of its own, as applications from before 2016 have; `flags` as resources/application lists them."""
+        flags = 1 << 19 if self.hears_words else 0
+        bot = self.world.bot
+        shown = {"id": "1" + bot.id[1:], "name": bot.username, "icon": None, "description": ""}
+        return json_of({**shown, "bot_public": True, "flags": flags, "bot": bot.shown()})
 
     def _gateway_bot(self, asked: AskedOfFake) -> FakeAnswer:
         limit = {

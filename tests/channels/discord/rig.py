@@ -41,7 +41,7 @@ class DiscordRig:
 
     def account(self, tasks: anyio.abc.TaskGroup | None) -> DiscordAccount:
         dial = memory_dial(tasks, dict.fromkeys(HOSTS, self.gateway)) if tasks else no_dial
-        return DiscordAccount(DiscordSettings(token=Secret(TOKEN)), self.host, dial)
+        return DiscordAccount(DiscordSettings(), self.host, Secret(TOKEN), dial)
 
     @asynccontextmanager
     async def served(self) -> AsyncGenerator[DiscordAccount]:

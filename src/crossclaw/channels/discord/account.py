@@ -1,10 +1,12 @@
 """One Discord bot: what its gateway brings goes to the host, what the host wants to say goes to the REST API."""
 
 import logging
+import re
 from typing import Any, TypeVar
 
 import anyio
 import anyio.abc
+import anyio.to_thread
 import msgspec
 
 from crossclaw.channels.contract import AccountFacts, ChannelAccount, ChannelHost, Piece
@@ -25,9 +27,12 @@ from crossclaw.channels.discord.reading import (
     snowflake_at,
 )
 from crossclaw.channels.discord.settings import API_URL, DiscordSettings
+from crossclaw.channels.http import HttpClients
+from crossclaw.channels.tokens import read_token_file
 from crossclaw.channels.websocket import Dial, dial
 from crossclaw.domain.addresses import Address, Attachment, Inbound
 from crossclaw.domain.errors import AccountBroken, ChannelDown, DeliveryError
+from crossclaw.domain.secret import Secret
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +41,12 @@ PLACES_MAX = 20_000  # channels whose names and parents are known; the oldest ar
 SEEN_MAX = 200  # chats in which missed messages are looked for; the longest silent are let go
 MISSED_MAX = 200  # messages of one chat that are caught up with
 MISSED_AGE_MS = 24 * 3_600_000  # what is older is not answered as if it were new
+
+INVITE_URL = "https://discord.com/oauth2/authorize"
+VIEW, SPEAK, IN_THREADS = 1 << 10, 1 << 11, 1 << 38
+REACT, FILES, HISTORY = 1 << 6, 1 << 15, 1 << 16
+RIGHTS = VIEW | SPEAK | IN_THREADS | REACT | FILES | HISTORY
+"""What the bot asks for when it is invited; nothing that changes a server."""
 
 _T = TypeVar("_T")
 
@@ -54,18 +65,40 @@ class GatewayMemory(msgspec.Struct, frozen=True):
     seen: dict[str, SeenChat] = {}
 
 
-def open_account(settings: DiscordSettings, host: ChannelHost) -> "DiscordAccount":
-    return DiscordAccount(settings, host)
+async def open_account(settings: DiscordSettings, host: ChannelHost) -> "DiscordAccount":
+    return DiscordAccount(settings, host, await _read_token(settings))
+
+
+async def identify(settings: DiscordSettings, http: HttpClients) -> AccountFacts:
+    """Who a token belongs to, where the bot is invited, and whether it would hear words."""
+    token = await _read_token(settings)
+    client = DiscordClient(http, settings.api_url or API_URL, token)
+    me, application = await client.me(), await client.application()
+    return AccountFacts(
+        id=me.id,
+        name=me.name,
+        open_url=f"{INVITE_URL}?client_id={application.id}&scope=bot&permissions={RIGHTS}",
+        is_deaf=not application.hears_words,
+    )
+
+
+async def _read_token(settings: DiscordSettings) -> Secret:
+    text = settings.token.reveal() if settings.token else ""
+    if settings.token_file:
+        text = await anyio.to_thread.run_sync(read_token_file, settings.token_file)
+    if not re.fullmatch(r"[\w.-]+", text.strip(), re.ASCII):
+        raise AccountBroken("this is no bot token; Discord's developer portal shows it on the page Bot")  # fmt: skip
+    return Secret(text.strip())
 
 
 class DiscordAccount(ChannelAccount):
-    def __init__(self, settings: DiscordSettings, host: ChannelHost, dial: Dial = dial) -> None:
-        if settings.token is None:
-            raise AccountBroken(settings.what_is_missing)
-        self._token = settings.token
+    def __init__(
+        self, settings: DiscordSettings, host: ChannelHost, token: Secret, dial: Dial = dial
+    ) -> None:
+        self._token = token
         self._host = host
         self._dial = dial
-        self._client = DiscordClient(host.http, settings.api_url or API_URL, settings.token)
+        self._client = DiscordClient(host.http, settings.api_url or API_URL, token)
         self._me = DiscordReader("", host.account_id)
         self._places: dict[str, DiscordChannel] = {}
         self._seen: dict[str, SeenChat] = {}

@@ -12,6 +12,7 @@ from crossclaw.channels.contract import OutgoingFile
 from crossclaw.channels.discord.failures import delivery_error, error_in, is_token_refused
 from crossclaw.channels.discord.limits import RouteLimits
 from crossclaw.channels.discord.payloads import (
+    DiscordApplication,
     DiscordChannel,
     DiscordMessage,
     DiscordUser,
@@ -56,6 +57,9 @@ class DiscordClient:
 
     async def me(self) -> DiscordUser:
         return await self._ask("GET", "users/@me", DiscordUser)
+
+    async def application(self) -> DiscordApplication:
+        return await self._ask("GET", "applications/@me", DiscordApplication)
 
     async def gateway(self) -> GatewayPlace:
         return await self._ask("GET", "gateway/bot", GatewayPlace)

@@ -48,6 +48,7 @@ MANIFEST = ChannelManifest(
     title="Discord",
     settings=DiscordSettings,
     open="crossclaw.channels.discord.account:open_account",
+    identify="crossclaw.channels.discord.account:identify",
     environ={"DISCORD_BOT_TOKEN": "token"},
     traits=Traits(
         dialect="discord",

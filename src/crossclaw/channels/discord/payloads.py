@@ -20,6 +20,16 @@ class DiscordUser(msgspec.Struct, frozen=True):
         return self.global_name or self.username
 
 
+class DiscordApplication(msgspec.Struct, frozen=True):
+    id: str
+    flags: int = 0
+
+    @property
+    def hears_words(self) -> bool:
+        """GATEWAY_MESSAGE_CONTENT, or its form for bots on fewer than a hundred servers."""
+        return bool(self.flags & (1 << 18 | 1 << 19))
+
+
 class DiscordMember(msgspec.Struct, frozen=True):
     nick: str | None = None
 

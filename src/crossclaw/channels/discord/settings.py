@@ -24,8 +24,12 @@ class GuildSettings(Section, frozen=True):
 class DiscordSettings(ChannelSettings, frozen=True):
     token: Secret | None = None
     """The bot's token from Discord's developer portal; or `DISCORD_BOT_TOKEN` in the environment."""
+    token_file: str | None = None
+    """A file that holds the token and nothing else. OpenClaw does not know this key."""
     guilds: dict[str, GuildSettings] = msgspec.field(default_factory=dict)
     """Which servers, by id, and what is different there; `*`: all."""
+    local = ChannelSettings.local | names("tokenFile")
+    alternatives = (("tokenFile", "token"),)
     unused = ChannelSettings.unused | names(
         "intents pluralkit maxLinesPerMessage proxy voice presence activity status autoPresence ui agentComponents"
         " slashCommand inboundWorker eventQueue gateway subagents mediaMode applicationId autoThread"
@@ -33,7 +37,7 @@ class DiscordSettings(ChannelSettings, frozen=True):
 
     @property
     def is_set_up(self) -> bool:
-        return self.token is not None
+        return bool(self.token or self.token_file)
 
     @property
     def what_is_missing(self) -> str:

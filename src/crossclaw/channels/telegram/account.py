@@ -2,7 +2,6 @@
 
 import hmac
 import logging
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -18,6 +17,7 @@ from crossclaw.channels.contract import (
     WebhookAnswer,
     WebhookRequest,
 )
+from crossclaw.channels.http import HttpClients
 from crossclaw.channels.telegram.client import (
     UPDATES_MAX,
     BotCallRefused,
@@ -37,6 +37,7 @@ from crossclaw.channels.telegram.reading import (
 )
 from crossclaw.channels.telegram.settings import WEBHOOK_SECRET, TelegramSettings
 from crossclaw.channels.telegram.updates import TelegramUpdate, UpdateNumber
+from crossclaw.channels.tokens import read_token_file
 from crossclaw.domain.addresses import Address, Attachment, Inbound
 from crossclaw.domain.errors import (
     AccountBroken,
@@ -58,7 +59,6 @@ ALBUM_S, ALBUM_LOOKS_MAX = 0.7, 10  # an album has at most ten parts
 SAVE_S = 2.0  # for the offset, when the gateway is closing
 FIRST_LOOK_BACK_MS = 5 * 60_000
 """What was written to a bot before its very first start is answered if it is no older than this."""
-TOKEN_CHARS_MAX = 1_000  # a token has some fifty
 PHOTO_BYTES_MAX = 10 * 2**20
 _AS_PHOTO = frozenset({"image/jpeg", "image/png", "image/webp"})
 
@@ -78,26 +78,26 @@ async def open_account(settings: TelegramSettings, host: ChannelHost) -> "Telegr
     return TelegramAccount(settings, host, TelegramClient(http, token), token)
 
 
+async def identify(settings: TelegramSettings, http: HttpClients) -> AccountFacts:
+    """Who a token belongs to."""
+    token = await _read_token(settings)
+    me = await TelegramClient(http.open(settings.api_url or API_URL, proxy=settings.proxy), token).get_me()  # fmt: skip
+    url = f"https://t.me/{me.username}" if me.username else None
+    name = f"@{me.username}" if me.username else me.name
+    return AccountFacts(id=str(me.id), name=name, open_url=url)
+
+
 async def _read_token(settings: TelegramSettings) -> Secret:
     """A file that is named and not there means no token, not another one: two bots must not be mixed up."""
     text = settings.bot_token.reveal() if settings.bot_token else ""
     if settings.token_file:
-        text = await anyio.to_thread.run_sync(_read_file, settings.token_file)
+        text = await anyio.to_thread.run_sync(read_token_file, settings.token_file)
     number, _, secret = text.strip().partition(":")
     if not (number.isdecimal() and secret):
         raise AccountBroken(
             "this is no bot token; it looks like 123456:ABC… and comes from @BotFather"
         )
     return Secret(text.strip())
-
-
-def _read_file(name: str) -> str:
-    path = Path(name).expanduser()
-    try:
-        with path.open() as file:
-            return file.read(TOKEN_CHARS_MAX)
-    except (OSError, UnicodeDecodeError) as error:
-        raise AccountBroken(f"tokenFile cannot be read: {path}: {error}") from None
 
 
 class TelegramAccount(ChannelAccount):

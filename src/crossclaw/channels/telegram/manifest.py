@@ -38,6 +38,7 @@ MANIFEST = ChannelManifest(
     title="Telegram",
     settings=TelegramSettings,
     open="crossclaw.channels.telegram.account:open_account",
+    identify="crossclaw.channels.telegram.account:identify",
     environ={"TELEGRAM_BOT_TOKEN": "botToken"},
     traits=Traits(
         dialect="telegram",
