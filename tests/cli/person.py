@@ -6,11 +6,12 @@ import os
 import pty
 import socket
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-BIN = Path(sys.executable).parent
+from tests import starting
+from tests.starting import BIN as BIN
+from tests.starting import Command
 
 
 class Person:
@@ -40,23 +41,15 @@ class Person:
     def types(
         self, *words: str, stdin: str = "", name: str = "openclaw", **environ: str
     ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [BIN / name, *words],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            cwd=self.folder,
-            env=self.environ | environ,
-            timeout=40,
-            check=False,
-        )
+        environ = self.environ | environ
+        return starting.run((name, *words), stdin=stdin, cwd=self.folder, env=environ, timeout=40)
 
     def sees(self, columns: int, *words: str, name: str = "openclaw") -> str:
         """The same on a terminal of so many columns."""
         ours, theirs = os.openpty()
         environ = self.environ | {"COLUMNS": str(columns), "TERM": "dumb", "NO_COLOR": "1"}
-        process = subprocess.Popen(
-            [BIN / name, *words], stdout=theirs, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
+        process = starting.start(
+            (name, *words), stdout=theirs, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
             cwd=self.folder, env=environ,
         )  # fmt: skip
         os.close(theirs)
@@ -75,8 +68,8 @@ class Person:
         """What a terminal shows beside the answer, and the answer itself, which goes into a pipe."""
         master, slave = pty.openpty()
         seen = bytearray()
-        with subprocess.Popen(
-            [BIN / "openclaw", *words],
+        with starting.start(
+            ("openclaw", *words),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=slave,
@@ -88,17 +81,17 @@ class Person:
             with contextlib.suppress(OSError):  # the other end is closed: there is no more
                 while piece := os.read(master, 4096):
                     seen += piece
-            answer = program.stdout.read().decode()
+            answer = str(program.stdout.read())
             assert program.wait(40) == 0
         os.close(master)
         return seen.decode(), answer
 
-    def begins(self, *words: str, name: str = "openclaw") -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [BIN / name, *words],
+    def begins(self, *words: str, name: str = "openclaw", stdin: int | None = None) -> Command:
+        return starting.start(
+            (name, *words),
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
             cwd=self.folder,
             env=self.environ,
         )

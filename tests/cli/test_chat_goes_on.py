@@ -11,9 +11,10 @@ import pytest
 
 from crossclaw.cli.exits import Exit
 from tests.cli.fake_gateway import Chat, FakeGateway
-from tests.cli.person import BIN, Person
+from tests.cli.person import Person
 from tests.cli.test_watching import reads_until, watching
 from tests.cli.test_with_a_gateway import running
+from tests.starting import Command
 
 pytestmark = pytest.mark.timeout(
     180
@@ -23,19 +24,11 @@ ONE = '{ agents: { list: [{ id: "main" }] } }'
 TWO = '{ agents: { list: [{ id: "main" }, { id: "librarian" }] } }'
 
 
-def chatting(person: Person) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [BIN / "openclaw", "chat"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=person.folder,
-        env=person.environ,
-    )
+def chatting(person: Person) -> Command:
+    return person.begins("chat", stdin=subprocess.PIPE)
 
 
-def says(chat: subprocess.Popen[str], line: str) -> None:
+def says(chat: Command, line: str) -> None:
     assert chat.stdin
     chat.stdin.write(line + "\n")
     chat.stdin.flush()

@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 from argparse import Namespace
 from collections.abc import Generator
 from pathlib import Path
@@ -14,6 +13,7 @@ from crossclaw.cli.exits import Exit
 from crossclaw.cli.watch import Shower, WatchLine
 from tests.cli.person import Person
 from tests.cli.test_with_a_gateway import running
+from tests.starting import Command
 
 ASK = (
     'say: I will ask.\ntool: sessions_send {"agentId": "librarian", "message": "say: Shelf nine."}\n'
@@ -29,7 +29,7 @@ def person(tmp_path_factory: pytest.TempPathFactory) -> Generator[Person]:
         yield someone
 
 
-def watching(person: Person, *words: str) -> subprocess.Popen[str]:
+def watching(person: Person, *words: str) -> Command:
     """A watcher that listens: from its word on nothing is missed."""
     watcher = person.begins("watch", *words)
     assert watcher.stderr

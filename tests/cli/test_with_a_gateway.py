@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import urllib.request
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -15,10 +14,11 @@ import pytest
 from crossclaw.cli.exits import Exit
 from tests.cli.person import Person
 from tests.cli.terminal import at_a_terminal
+from tests.starting import Command
 
 
 @contextmanager
-def running(person: Person, *words: str) -> Generator[tuple[subprocess.Popen[str], str]]:
+def running(person: Person, *words: str) -> Generator[tuple[Command, str]]:
     """A gateway and what it said until it was ready; stopped as a person stops it."""
     process = person.begins(*words)
     pipe = process.stderr if words[0] == "gateway" else process.stdout

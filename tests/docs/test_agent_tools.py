@@ -2,8 +2,6 @@
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import anyio
@@ -13,6 +11,7 @@ from crossclaw.config.load import load
 from crossclaw.config.supported import refuse_unsupported
 from crossclaw.domain.tools import GROUP_RULES
 from crossclaw.testing import ScriptedProvider, open_house
+from tests import starting
 from tests.docs.test_examples import ROOT, commands_of
 
 PAGE = ROOT / "docs" / "agent-tools.md"
@@ -57,10 +56,7 @@ def test_the_commands_on_the_page_work_with_and_without_a_sandbox(
 
     shown = ""
     for _, *words in commands_of(PAGE):
-        done = subprocess.run(
-            [sys.executable, "-m", "crossclaw.cli.main", *words],
-            capture_output=True, text=True, env=environ, cwd=tmp_path, check=False,
-        )  # fmt: skip
+        done = starting.run(("crossclaw", *words), env=environ, cwd=tmp_path, timeout=60)
         assert done.returncode == 0, done.stderr
         shown += done.stdout
 
@@ -75,10 +71,8 @@ def test_a_missing_sandbox_is_told_to_the_person_who_starts_it(tmp_path: Path) -
     (state / "openclaw.json").write_text(CONFIGS[2], "utf-8")
     environ = {"PATH": str(tmp_path), "OPENCLAW_STATE_DIR": str(state), "HOME": str(tmp_path)}
 
-    done = subprocess.run(
-        [sys.executable, "-m", "crossclaw.cli.main", "gateway", "--port", "0"],
-        capture_output=True, text=True, env=environ, cwd=tmp_path, check=False,
-    )  # fmt: skip
+    command = ("crossclaw", "gateway", "--port", "0")
+    done = starting.run(command, env=environ, cwd=tmp_path, timeout=60)
 
     assert done.returncode != 0
     assert "apt install bubblewrap" in done.stderr

@@ -11,6 +11,7 @@ import pytest
 
 from crossclaw.cli.commands import TREE
 from crossclaw.cli.exits import MEANINGS
+from tests import starting
 from tests.process.program import Folder
 
 ROOT = Path(__file__).parents[2]
@@ -139,10 +140,7 @@ def test_the_commands_of_a_page_work_in_their_order(page: str, tmp_path: Path) -
     assert len(commands) >= 5
 
     for _, *words in commands:
-        done = subprocess.run(
-            [sys.executable, "-m", "crossclaw.cli.main", *words],
-            capture_output=True, text=True, env=environ, cwd=tmp_path, check=False,
-        )  # fmt: skip
+        done = starting.run(("crossclaw", *words), env=environ, cwd=tmp_path, timeout=60)
         assert done.returncode == 0, f"{words}: {done.stderr}"
         assert done.stdout.strip()
 
@@ -164,10 +162,7 @@ def test_the_explanation_on_the_visibility_page_is_what_is_printed(tmp_path: Pat
     (printed,) = re.findall(r"```text\n(.*?)```", page.read_text("utf-8"), re.S)
 
     for _, *words in commands_of(page):
-        done = subprocess.run(
-            [sys.executable, "-m", "crossclaw.cli.main", *words],
-            capture_output=True, text=True, env=environ, cwd=tmp_path, check=False,
-        )  # fmt: skip
+        done = starting.run(("crossclaw", *words), env=environ, cwd=tmp_path, timeout=60)
         assert done.returncode == 0, f"{words}: {done.stderr}"
 
     assert done.stdout == printed

@@ -4,8 +4,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -15,7 +13,9 @@ from typing import Any, TypeVar
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-PROGRAM = Path(sys.executable).with_name("crossclaw")
+from tests import starting
+from tests.starting import Command
+
 PATIENCE_S = 30.0  # nothing here takes two seconds; a busy machine may need many more
 LOOK_AGAIN_S = 0.01
 ADDRESS = re.compile(r"https?://127\.0\.0\.1:(\d+)")
@@ -54,8 +54,8 @@ class Folder:
         self._outputs += 1
         output = self._home / f"output-{self._outputs}.txt"
         with output.open("wb") as file:
-            process = subprocess.Popen(
-                [str(PROGRAM), *words], stdout=file, stderr=file, env=self._environ()
+            process = starting.start(
+                ("crossclaw", *words), stdout=file, stderr=file, cwd=Path.cwd(), env=self._environ()
             )
         try:
             yield Program(process, output, self)
@@ -80,7 +80,7 @@ class Folder:
 
 
 class Program:
-    def __init__(self, process: subprocess.Popen[bytes], output: Path, folder: Folder) -> None:
+    def __init__(self, process: Command, output: Path, folder: Folder) -> None:
         self._process = process
         self._output = output
         self._folder = folder
