@@ -70,6 +70,27 @@ def test_the_lines_of_the_messages_page(person: Person) -> None:
     assert {"agent:main:main", "agent:main:abc123", "agent:my-agent:main"} <= keys
 
 
+@pytest.mark.spec("B8")
+def test_a_session_is_forked_at_an_entry(person: Person) -> None:
+    for words in ("say: one", "say: two"):
+        person.types("message", "send", words, "--session", "roads")
+    exported = person.types("sessions", "export", "agent:main:roads").stdout.splitlines()
+    first = next(e for e in map(json.loads, exported) if "assistant" in str(e.get("message")))
+
+    done = person.types("sessions", "fork", "agent:main:roads", "--at", first["id"])
+    whole = person.reads_json("sessions", "fork", "agent:main:roads")
+
+    made = done.stdout.split()[0]
+    assert "goes on where agent:main:roads was" in done.stdout
+    assert [each["role"] for each in _said(person, made)] == ["user", "assistant"]
+    assert len(_said(person, whole["sessionKey"])) == len(_said(person, "agent:main:roads")) == 4
+
+
+def _said(person: Person, key: str) -> list[dict[str, object]]:
+    messages: list[dict[str, object]] = person.reads_json("sessions", "history", key)["messages"]
+    return messages
+
+
 @pytest.mark.spec("C1")
 def test_ends_that_are_not_good(person: Person) -> None:
     nobody = person.types("message", "send", "Hola", "--agent", "nobody")

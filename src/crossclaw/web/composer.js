@@ -1,12 +1,12 @@
 // @ts-check
 // Where a person writes: drafts kept by session, /commands completed, pictures and files attached.
-import { Part, fill, h, icon, iconButton } from "./dom.js";
+import { Part, count, fill, h, icon, iconButton } from "./dom.js";
 import { complain, store } from "./house.js";
 import { wire } from "./wire.js";
 
 const DRAFTS = "crossclaw.drafts";
 const DRAFTS_MAX = 100;
-const LONG_CHARS = 50_000; // of a message: beyond, its height is not measured and no draft is kept
+const LONG_CHARS = 50_000; // of a message: what is longer stands beside the field, which takes minutes to lay out its lines
 const FILE_BYTES_MAX = 16_000_000; // the gateway's limit
 const PICTURES_MAX = 8;
 const ALL_BYTES_MAX = 18_000_000; // of a message: what fits into one frame as base64
@@ -33,10 +33,12 @@ const isPicture = (file) => file.type.startsWith("image/");
 
 export class Composer extends Part {
   key = null;
-  pictures = [];
   commands = COMMANDS;
   chosen = -1;
   waiting = null;
+  pictures = [];
+  unread = 0; // files that are still being read
+  hurried = false;
 
   open() {
     this.field = h("textarea", {
@@ -54,7 +56,7 @@ export class Composer extends Part {
       oninput: () => this.typed(),
       onkeydown: (event) => this.pressed(event),
       onblur: () => setTimeout(() => this.offer([]), 150),
-      onpaste: (event) => this.attach([...event.clipboardData.files]),
+      onpaste: (event) => this.pasted(event),
     });
     this.file = h("input", {
       type: "file",
@@ -91,7 +93,7 @@ export class Composer extends Part {
         h(
           "div",
           { cls: "box" },
-          iconButton("clip", "Attach a picture", () => this.file.click()),
+          iconButton("clip", "Attach a picture or a file", () => this.file.click()),
           this.file,
           this.field,
           this.stopper,
@@ -103,6 +105,8 @@ export class Composer extends Part {
     this.hear(this, "drop", (event) => {
       event.preventDefault();
       this.attach([...event.dataTransfer.files]);
+      const text = event.dataTransfer.getData("text/plain");
+      if (text) this.add(text);
     });
     this.learn();
   }
@@ -146,9 +150,28 @@ export class Composer extends Part {
   }
 
   put(text) {
-    if (this.field.value) return;
-    this.field.value = text;
+    if (!this.field.value) this.add(text);
+  }
+
+  /** At the cursor; what is long is shown as one word, and said behind what is typed. */
+  add(text) {
+    if (text.length > LONG_CHARS) {
+      this.pictures.push({ name: `Pasted text, ${count(text.length)} characters`, type: "text/plain", size: text.length, text });
+      this.showPictures();
+      return;
+    }
+    this.field.setRangeText(text, this.field.selectionStart, this.field.selectionEnd, "end");
     this.typed();
+  }
+
+  pasted(event) {
+    const { files } = event.clipboardData;
+    const text = event.clipboardData.getData("text/plain");
+    if (files.length) this.attach([...files]);
+    else if (text.length > LONG_CHARS) {
+      event.preventDefault();
+      this.add(text);
+    }
   }
 
   typed() {
@@ -160,17 +183,12 @@ export class Composer extends Part {
 
   keep() {
     const text = this.field.value;
-    if (text.length > LONG_CHARS) return; // a pasted file is no draft, and to keep it takes long
     const others = Object.entries(store.get(DRAFTS, {})).filter(([key]) => key !== this.key);
     const drafts = others.slice(-DRAFTS_MAX + 1);
     store.set(DRAFTS, Object.fromEntries(text ? [...drafts, [this.key, text]] : drafts));
   }
 
   grow() {
-    if (this.field.value.length > LONG_CHARS) {
-      this.field.style.height = "220px";
-      return;
-    }
     this.field.style.height = "auto";
     const needed = this.field.scrollHeight; // nothing while it is not shown: then a row is right
     if (needed) this.field.style.height = `${Math.min(needed, 220)}px`;
@@ -264,9 +282,18 @@ export class Composer extends Part {
 
   read(file) {
     const reader = new FileReader();
+    const { pictures } = this; // of the message that it was attached to
+    this.unread += 1;
     reader.onload = () => {
-      this.pictures.push({ name: file.name, type: file.type, size: file.size, url: reader.result });
+      pictures.push({ name: file.name, type: file.type, size: file.size, url: reader.result });
       this.showPictures();
+    };
+    reader.onerror = () => complain(new Error(`${file.name} cannot be read`));
+    reader.onloadend = () => {
+      this.unread -= 1;
+      if (this.unread || !this.hurried) return;
+      this.hurried = false;
+      this.submit();
     };
     reader.readAsDataURL(file);
   }
@@ -292,9 +319,14 @@ export class Composer extends Part {
   }
 
   submit() {
-    const text = this.field.value.trim();
+    if (this.unread) {
+      this.hurried = true; // it is said when its files are read
+      return;
+    }
+    const pasted = this.pictures.flatMap((each) => each.text ?? []);
+    const text = [this.field.value, ...pasted].join("\n\n").trim();
     if (!text && !this.pictures.length) return;
-    const pictures = this.pictures;
+    const pictures = this.pictures.filter((each) => each.text === undefined);
     this.field.value = "";
     this.pictures = [];
     this.showPictures();

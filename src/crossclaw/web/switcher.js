@@ -1,6 +1,6 @@
 // @ts-check
 // The quick switcher (Ctrl-K): sessions, agents, views, settings and commands by a few letters.
-import { agentName, face, fill, h, nameOf, to } from "./dom.js";
+import { agentName, face, fill, h, nameOf, nameOfKey, oneLine, to } from "./dom.js";
 import { house } from "./house.js";
 import { wire } from "./wire.js";
 
@@ -14,8 +14,7 @@ const VIEWS = [
   ["Operations", "#/operations"],
 ];
 const TABS = ["Health", "Agents", "Channels", "Jobs", "Budgets", "Config", "Log"];
-const COMMANDS = ["/new", "/stop", "/status", "/usage", "/compact", "/model", "/think"];
-const RUN = /^[0-9a-f-]{8,}$/i;
+const RUN = /^[0-9a-z-]{8,}(::\S+)?$/i; // with its followers: rounds, announces, calls
 
 let box = null;
 
@@ -26,6 +25,7 @@ export function toggleSwitcher() {
     box.field.value = "";
     box.found = [];
     search();
+    learnCommands();
     box.showModal();
     box.field.focus();
   }
@@ -48,6 +48,22 @@ function make() {
   return Object.assign(dialog, { field, list, found: [], chosen: 0, asked: 0 });
 }
 
+let commands = [];
+
+/** Those of the gateway, asked for once. */
+async function learnCommands() {
+  if (commands.length || !wire.offers("commands.list")) return;
+  const answer = await wire.call("commands.list", { scope: "text" }).catch(() => ({}));
+  commands = (answer.commands || []).map((each) => ({ name: each.textAliases?.[0] || `/${each.name}`, text: each.description || "" }));
+  search();
+}
+
+/** The session that is looked at, in whatever view. */
+function keyHere() {
+  const [, view, name] = location.hash.split(/[/?]/);
+  return ["chat", "sessions", "map"].includes(view) && name ? decodeURIComponent(name) : house.mainKey;
+}
+
 async function search() {
   const text = box.field.value.trim().toLowerCase();
   const number = ++box.asked;
@@ -55,6 +71,12 @@ async function search() {
   if (text.length < 2 || !wire.ready) return;
   const more = await wire.call("sessions.table", { search: text, limit: SHOWN }).catch(() => null);
   if (more && number === box.asked) show(goals(unique([...house.recent, ...more.rows]), text));
+}
+
+/** The run that is under way in a session, else its last one. */
+function runOf(row) {
+  const runId = row.standing?.runId;
+  return runId ? [{ name: `Run of ${nameOf(row)}`, about: `${row.standing.name} · ${runId}`, href: to.run(runId) }] : [];
 }
 
 const unique = (rows) => [...new Map(rows.map((row) => [row.key, row])).values()];
@@ -66,9 +88,12 @@ function goals(rows, text) {
     ...house.agents.map(({ id }) => ({ name: agentName(id), about: "agent", key: `agent:${id}:main`, href: to.chat(`agent:${id}:main`) })),
     ...VIEWS.map(([name, href]) => ({ name, about: "view", href })),
     ...TABS.map((name) => ({ name, about: "operations of the gateway", href: `#/operations/${name.toLowerCase()}` })),
-    ...COMMANDS.map((name) => ({ name, about: "say it in this conversation", say: name })),
+    { name: "Settings of this session", about: nameOfKey(keyHere()), href: to.session(keyHere()) },
+    ...commands.map((each) => ({ name: each.name, about: oneLine(each.text, 70), say: each.name })),
+    ...rows.flatMap((row) => runOf(row)),
   ];
-  if (RUN.test(text)) all.unshift({ name: `Run ${text}`, about: "by its id", href: to.run(text) });
+  const run = box.field.value.trim();
+  if (RUN.test(run) && /\d/.test(run)) all.push({ name: `Run ${run}`, about: "by its id", href: to.run(run) });
   const fits = all.filter((goal) => `${goal.name} ${goal.about}`.toLowerCase().includes(text));
   const begins = (goal) => (goal.name.toLowerCase().startsWith(text) ? 0 : 1);
   const seen = new Set();
