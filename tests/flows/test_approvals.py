@@ -403,21 +403,23 @@ def with_commands(
     anyio.run(tell)
 
 
-def runs(command: str, call_id: str = "c1") -> ToolUse:
-    return ToolUse(call_id, "exec", {"command": command})
+def runs(command: str, call_id: str = "c1", **more: str) -> ToolUse:
+    return ToolUse(call_id, "exec", {"command": command, **more})
 
 
 @pytest.mark.spec("B9")
 def test_always_is_for_one_program_with_these_arguments_and_run_without_a_shell(
     tmp_path: Path,
 ) -> None:
-    """A chain with the same beginning is asked about; what was shown is run, not what a shell makes of it."""
+    """A chain with the same beginning is asked about, and so is the same in another folder; what was shown is run, not what
+    a shell makes of it."""
     model = ScriptedProvider(
         [
             *(runs("echo 'two  words' x"), "1"),
-            *(runs("echo  'two  words'   x"), "2"),
+            *(runs("echo  'two  words'   x", workdir="./"), "2"),
             *(runs("echo 'two  words' y"), "3"),
             *(runs("echo 'two  words' x; touch made"), "4"),
+            *(runs("echo 'two  words' x", workdir="sub"), "5"),
         ]
     )
 
@@ -428,7 +430,8 @@ def test_always_is_for_one_program_with_these_arguments_and_run_without_a_shell(
         await call(house, "exec.approval.resolve", id=first.approval_id, decision="allow-always")
         assert await ended(house, "r1") == ["two  words x\n[exit code 0]"]
         assert (await say(house, "main", "again", "r2")).reply == "2"
-        for run_id, answers in (("r3", 3), ("r4", 2)):
+        (tmp_path / "state" / "workspace" / "sub").mkdir()
+        for run_id, answers in (("r3", 3), ("r4", 2), ("r5", 3)):
             asked = await begun(house, run_id)
             assert len(asked.answers) == answers
             await call(house, "exec.approval.resolve", id=asked.approval_id, decision="deny")

@@ -133,12 +133,16 @@ async def test_always_is_stored_with_the_answer_and_never_for_what_only_a_shell_
 async def test_what_was_allowed_before_is_one_and_can_be_taken_back(ledger: Ledger) -> None:
     rule = grant("g3", rule=ExecRule("allowlist", "on-miss"), program=None, arguments=None)
     newer = grant("g9", created_at=9, granted_by="ben")
+    elsewhere = grant("g4", agent_id="ops", folder="/work", sandboxed=True)
 
     made = await ledger.do(PutGrants(grants=(grant(), rule)))
     kept = await ledger.do(PutGrants(grants=(newer, rule)))
     await ledger.do(PutGrants(grants=(newer,), anew=True))
 
-    assert (made, kept) == (2, 0)
+    there = await ledger.do(PutGrants(grants=(elsewhere, grant("g5", agent_id="ops"))))
+
+    assert (made, kept, there) == (2, 0, 2)
+    assert elsewhere in await ledger.list_grants(agent_ids=["ops"], limit=9)
     assert await ledger.list_grants(agent_ids=["main"], limit=9) == [newer, rule]
     assert await ledger.do(RevokeGrant(grant_id="g9")) == newer
     assert await ledger.do(RevokeGrant(grant_id="g9")) is None

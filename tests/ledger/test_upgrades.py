@@ -3,7 +3,7 @@
 `stores/vNN.sqlite.zst` were made by the code of their time, the last commit of each version of the store: two
 agents, a few messages, one agent asking the other, a sub-agent with its report, a job (from version 4 on), and a run
 that was killed in the middle. The first release's own is version 2. With a new migration the store of the version
-before is added: check out its last commit, talk with it so, kill it, and compress the file.
+before is added: check out its last commit and let `make_store.py` talk with it so, kill it, and compress the file.
 """
 
 from pathlib import Path

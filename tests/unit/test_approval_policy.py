@@ -202,6 +202,22 @@ def test_a_command_is_listed_by_its_program_and_arguments(
 
 
 @pytest.mark.spec("B9")
+@pytest.mark.parametrize(
+    ("folder", "sandboxed", "expected"),
+    [("/work/a", False, True), ("/work/b", False, False), ("/work/a", True, False)],
+)
+def test_a_command_is_listed_in_the_place_where_it_was_shown(
+    folder: str, sandboxed: bool, expected: bool
+) -> None:
+    """`rm -r build` in one folder is no yes to another, and what a sandbox bounded is no yes to this machine."""
+    wish = msgspec.structs.replace(LS, folder=folder, sandboxed=sandboxed)
+
+    assert covers(grant(folder="/work/a"), wish) is expected
+    assert not covers(grant(), wish)  # of a store that did not keep the place
+    assert covers(grant(program="/usr/bin/*", pattern=True, arguments=None), wish)
+
+
+@pytest.mark.spec("B9")
 @pytest.mark.parametrize("name", ["python3.12", "bash", "env", "xargs", "sudo", "node", "find"])
 def test_a_pattern_is_no_yes_to_a_program_that_runs_others(name: str) -> None:
     wish = Wish(tool="exec", shown="x", program=f"/usr/bin/{name}", arguments=("-c", "x"))

@@ -81,7 +81,9 @@ def _what(each: dict[str, Any]) -> str:
         return f"{each['tool']}, any arguments"
     if each.get("arguments") is None:
         return f"{each['program']}, any arguments"
-    return join([each["program"], *each["arguments"]])
+    where = f" in {each['folder']}" if each.get("folder") else ""
+    within = " of a sandbox" if each.get("sandboxed") else ""
+    return f"{join([each['program'], *each['arguments']])}{where}{within}"
 
 
 def _id_arguments(parser: Parser) -> None:

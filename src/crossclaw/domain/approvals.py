@@ -138,6 +138,10 @@ class StandingGrant(msgspec.Struct, frozen=True, kw_only=True):
     arguments: tuple[str, ...] | None = None
     """None: whatever they are."""
     digest: str | None = None
+    folder: str | None = None
+    """Where the command runs: what its arguments name, and what the program finds beside it, is another thing elsewhere."""
+    sandboxed: bool = False
+    """What was allowed within a sandbox was not allowed outside."""
     rule: ExecRule | None = None
     """No grant, but a rule for commands that is at least as strict as this."""
     granted_by: str = ""

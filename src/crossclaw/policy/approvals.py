@@ -192,8 +192,8 @@ def _is_listed(agent_id: str, wish: Wish, grants: Sequence[StandingGrant]) -> bo
 
 
 def covers(grant: StandingGrant, wish: Wish) -> bool:
-    """Whether a command was allowed for good: the same program with the same arguments. An imported pattern
-    names programs only; it does not count for those that run others."""
+    """Whether a command was allowed for good: the same program with the same arguments, in the same place. An imported
+    pattern names programs only; it does not count for those that run others."""
     if (
         grant.rule is not None
         or grant.tool != EXEC
@@ -205,7 +205,8 @@ def covers(grant: StandingGrant, wish: Wish) -> bool:
         runs_more = runs_others(wish.program) or wish.warning is not None  # also by a link to one
         return _fits(wish.program, grant.program) and not runs_more
     same = grant.program == wish.program and grant.arguments == wish.arguments
-    return same and grant.digest == wish.digest
+    same_place = grant.folder == wish.folder and grant.sandboxed == wish.sandboxed
+    return same and same_place and grant.digest == wish.digest
 
 
 def runs_others(program: str) -> bool:

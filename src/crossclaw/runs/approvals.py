@@ -159,6 +159,8 @@ class Approvals:
             program=wish.program,
             arguments=wish.arguments if wish.program is not None else None,
             digest=wish.digest,
+            folder=wish.folder,
+            sandboxed=wish.sandboxed,
             granted_by=by,
             makers=tuple(Maker(each.credential_id) for each in makers),
         )

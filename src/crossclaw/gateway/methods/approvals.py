@@ -61,6 +61,10 @@ class Allowed(Result, frozen=True):
     """`program` is a glob of paths."""
     arguments: tuple[str, ...] | None = None
     """None: whatever they are."""
+    folder: str | None = None
+    """Where it may be run; elsewhere it is asked about."""
+    sandboxed: bool = False
+    """That folder is one within a sandbox."""
     security: str | None = None
     ask: str | None = None
     """Of an imported rule: commands are treated at least so strictly."""
@@ -168,6 +172,8 @@ class ApprovalMethods:
             program=grant.program,
             is_pattern=grant.pattern,
             arguments=grant.arguments,
+            folder=grant.folder,
+            sandboxed=grant.sandboxed,
             security=rule.security if rule else None,
             ask=rule.ask if rule else None,
             created_at_ms=grant.created_at,

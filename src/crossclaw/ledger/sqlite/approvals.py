@@ -28,7 +28,7 @@ APPROVAL = (
 )
 GRANT = (
     "grant_id, agent_id, tool, created_at, program, pattern, arguments, digest, rule, granted_by, "
-    "makers"
+    "makers, folder, sandboxed"
 )
 _wish = msgspec.json.Decoder(Wish)
 _words = msgspec.json.Decoder(tuple[str, ...])
@@ -127,7 +127,7 @@ def put_grants(transaction: Transaction, op: PutGrants) -> int:
         same = (
             "agent_id = ? AND tool = ? AND pattern = ? AND program IS NOT DISTINCT FROM ? "
             "AND arguments IS NOT DISTINCT FROM ? AND digest IS NOT DISTINCT FROM ? "
-            "AND rule IS NOT DISTINCT FROM ?"
+            "AND rule IS NOT DISTINCT FROM ? AND folder IS NOT DISTINCT FROM ? AND sandboxed = ?"
         )
         of_it = (
             grant.agent_id,
@@ -137,13 +137,15 @@ def put_grants(transaction: Transaction, op: PutGrants) -> int:
             arguments,
             grant.digest,
             rule,
+            grant.folder,
+            int(grant.sandboxed),
         )
         known = transaction.db.execute(f"SELECT 1 FROM grants WHERE {same}", of_it).fetchone()
         if known and not op.anew:
             continue
         transaction.db.execute(f"DELETE FROM grants WHERE {same}", of_it)
         transaction.db.execute(
-            f"INSERT INTO grants ({GRANT}) VALUES (?,?,?,?,?,?,?,?,?,?,?)",
+            f"INSERT INTO grants ({GRANT}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
             (
                 grant.grant_id,
                 grant.agent_id,
@@ -156,6 +158,8 @@ def put_grants(transaction: Transaction, op: PutGrants) -> int:
                 rule,
                 grant.granted_by,
                 to_json(grant.makers),
+                grant.folder,
+                int(grant.sandboxed),
             ),
         )
         made += not known
@@ -224,4 +228,6 @@ def grant_of(row: Row) -> StandingGrant:
         rule=None if row[8] is None else _rule.decode(row[8]),
         granted_by=row[9],
         makers=_makers.decode(row[10]),
+        folder=row[11],
+        sandboxed=bool(row[12]),
     )

@@ -66,6 +66,7 @@ MIGRATIONS = (
     Migration(17, "approvals"),
     Migration(18, "channel_access"),
     Migration(19, "delivery_pieces"),
+    Migration(20, "grants_have_a_place"),
 )
 VERSION = MIGRATIONS[-1].number
 
