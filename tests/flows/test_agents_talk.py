@@ -7,6 +7,7 @@ import anyio
 import msgspec
 import pytest
 
+from crossclaw.config import Config
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Forbidden, Invalid, NotFound
 from crossclaw.domain.keys import SessionKey
@@ -430,3 +431,26 @@ async def test_the_same_idempotency_key_with_another_message_is_refused(tmp_path
             )
 
     assert (again["runId"], again["status"]) == ("k", "ok")
+
+
+@pytest.mark.spec("V3")
+async def test_an_agent_that_may_not_be_reached_and_one_that_is_not_there_are_refused_alike(
+    tmp_path: Path,
+) -> None:
+    """Otherwise the refusal tells which agents there are."""
+    raw = {
+        "agents": {"list": [{"id": "main"}, {"id": "librarian"}]},
+        "tools": {
+            "sessions": {"visibility": "all"},
+            "agentToAgent": {"enabled": True, "allow": ["main"]},
+        },
+    }
+    config = msgspec.convert(raw, Config)
+    refusals = []
+    async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
+        for number, agent in enumerate(("librarian", "ghost")):
+            ask = f'tool: sessions_send {{"agentId": "{agent}", "message": "hi"}}\nthen:\nsay: so'
+            (result,) = await results_of(house, await say(house, "main", ask, f"r{number}"))
+            refusals.append((result["status"], result["error"].replace(agent, "…")))
+    assert refusals[0] == refusals[1]
+    assert refusals[0][0] == "forbidden"

@@ -351,6 +351,9 @@ async def test_the_owners_chat_is_told_and_the_owner_answers_there(tmp_path: Pat
         (waiting,) = await house.approvals.waiting()
         stranger = await chat.say("ben", f"/approve {waiting.approval_id} allow-once")
         await house.run_store.wait(stranger)
+        for unclear in ("/approve", f"/approve {waiting.approval_id}", "/approve  allow-once"):
+            await house.run_store.wait(await chat.say("ana", unclear))
+        await chat.wait_sent(5)
         still = await house.approvals.waiting()
         await chat.say("ana", f"/approve {waiting.approval_id[:8]} allow-once")
         results = await ended(house, run_id)
@@ -358,6 +361,7 @@ async def test_the_owners_chat_is_told_and_the_owner_answers_there(tmp_path: Pat
     assert to == "ana"
     assert "may it run this?" in text
     assert f"/approve {waiting.approval_id[:8]} allow-once" in text
+    assert sum("Usage: /approve" in text for _, text in chat.sent) == 3, chat.sent
     assert len(still) == 1
     assert results == ["stamped x"]
 

@@ -8,11 +8,13 @@ import pytest
 
 from crossclaw.app import House
 from crossclaw.domain.errors import ChannelDown, DeliveryUncertain, Invalid, NotFound
-from crossclaw.domain.messages import UserMessage
+from crossclaw.domain.messages import ToolUse, UserMessage
 from crossclaw.ledger.channels import ChatPairingRequest, RequestPairing
+from crossclaw.ledger.jobs import SwitchOffJob
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
 from tests.flows.crashing import crashed_copy
+from tests.flows.spending import config_with, costing
 from tests.flows.talking import call, say, two_agents
 from tests.flows.test_approvals import ASKING, Stamp, asks, config_of
 
@@ -110,6 +112,7 @@ async def test_a_call_that_needs_a_yes_is_there_and_is_answered_from_there(tmp_p
         after = await rows(house)
 
     assert row["key"] == "agent:main:main"
+    assert row["helps"].endswith("Without an answer it is a no after 30 minutes.")
     assert row["actions"][0]["label"] == "Allow once"
     assert session["standing"]["name"] == "needs approval"
     assert stamp.stamped == ["a"]
@@ -221,3 +224,50 @@ async def test_a_job_that_failed_and_a_model_without_a_key_are_there(tmp_path: P
     assert (row["subject"], row["what"]) == ("The job news", "failed")
     assert "no paper today" in row["why"]
     assert row["actions"][0]["method"] == "cron.run"
+
+
+async def test_a_job_that_the_gateway_switched_off_says_why_and_is_switched_on_from_there(
+    tmp_path: Path,
+) -> None:
+    async with open_house(tmp_path, RehearsalProvider()) as house:
+        asked = await call(
+            house,
+            "cron.add",
+            name="news",
+            schedule={"kind": "cron", "expr": "0 7 * * *"},
+            sessionTarget="isolated",
+            wakeMode="now",
+            payload={"kind": "agentTurn", "message": "say: no news"},
+        )
+        (job,) = await house.ledger.list_jobs()
+        await house.ledger.do(SwitchOffJob(job=job, reason="its device is gone", at=job.updated_at))
+        (row,) = await rows(house, "job")
+        await do(house, row["actions"][0])
+        (again,) = await house.ledger.list_jobs()
+        after = await rows(house)
+
+    assert row["id"].startswith(f"job:{asked['id']}:off:")
+    assert (row["subject"], row["what"]) == ("The job news", "was switched off by the gateway")
+    assert row["why"] == "its device is gone"
+    assert again.enabled
+    assert after == []
+
+
+async def test_a_budget_that_is_nearly_spent_is_there_while_its_run_works(tmp_path: Path) -> None:
+    send = ToolUse(
+        "c1", "sessions_send", {"agentId": "librarian", "message": "x", "timeoutSeconds": 900}
+    )
+    model = ScriptedProvider([costing([send], 45_000, 100), "late", "later"], delay_s=30)
+    async with open_house(tmp_path, model, config=config_with({"tokens": 50_000})) as house:
+        await call(house, "chat.send", sessionKey="main", message="go", idempotencyKey="r1")
+        await anyio.sleep(20)
+        early = await rows(house, "budget")
+        await anyio.sleep(20)
+        (row,) = await rows(house, "budget")
+        await do(house, row["actions"][0])
+        await anyio.sleep(60)  # the other one has answered too
+        after = await rows(house, "budget")
+
+    assert early == after == []
+    assert (row["id"], row["key"]) == ("budget:r1", "agent:main:main")
+    assert row["why"] == "45,100 of 50,000 tokens"

@@ -15,7 +15,7 @@ from crossclaw.config.current import CurrentConfig
 from crossclaw.config.section import Loose
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.errors import AccountBroken, ChannelDown, NotFound
-from crossclaw.testing import open_house
+from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
 from tests.channels.pigeon import Loft, installed
 from tests.flows.talking import call
 from tests.flows.test_runs_keep_their_order import Recording
@@ -150,3 +150,19 @@ async def test_platforms_are_asked_who_we_are_and_clients_of_openclaw_are_answer
     assert status["channelLabels"]["pigeon"] == "Pigeon"
     assert msgspec.json.encode(status)  # only what JSON has
     assert "secret" not in repr(status)
+
+
+@pytest.mark.spec("N2")
+async def test_a_message_that_comes_again_after_its_way_has_changed_is_the_same_message(
+    tmp_path: Path,
+) -> None:
+    """The platform brings it again after a restart, and by now its chat leads to another session."""
+    runs = []
+    for scope in ("main", "per-peer"):
+        config = msgspec.convert({"session": {"dmScope": scope}}, Config)
+        chat = MemoryChannel()
+        model = ScriptedProvider(lambda r: "ok")
+        async with open_house(tmp_path, model, config=config, channels=[chat]) as house:
+            runs.append(await chat.say("ana", "hi", message_id="m1"))
+            await house.run_store.wait(runs[-1], timeout_s=60)
+    assert runs[0] == runs[1]

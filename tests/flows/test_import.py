@@ -30,6 +30,7 @@ from crossclaw.ledger.opening import open_ledger
 from crossclaw.ledger.operations import Export, Op
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.sessions import importing
+from crossclaw.sessions.foreign import columns_of
 from crossclaw.sessions.imported import ImportReport
 from crossclaw.sessions.importing import Import
 from crossclaw.testing import ScriptedProvider, VirtualClock, open_house
@@ -460,3 +461,23 @@ async def test_pictures_and_files_of_a_copy_of_ours_come_back_byte_for_byte(tmp_
     assert sum(entry.size for entry in stored) < len(raw)
     assert [entry.message for entry in whole] == told
     assert len(stored_in(stored[0].message)) == 2
+
+
+async def test_a_store_that_somebody_edited_by_hand_is_read(tmp_path: Path) -> None:
+    folder = a_folder(tmp_path / "there")
+    store = folder / "agents" / "main" / "sessions" / "sessions.json"
+    written = json.dumps({"agent:main:main": ENTRY})
+    store.write_text(f"// mine\n{written[:-1]},}}")
+
+    report = await bring(folder, tmp_path / "state")
+    assert (report.sessions, report.problems) == (1, [])
+    async with open_house(tmp_path, ScriptedProvider([])) as house:
+        (session,) = await house.ledger.list_sessions(limit=10, sight=EVERYTHING)
+    assert session.label == "reading"
+
+
+def test_what_has_no_column_of_ours_is_kept_by_its_name_unless_it_is_nothing() -> None:
+    assert columns_of({"label": "a", "flavour": "mint", "nothing": None}) == {
+        "label": "a",
+        "overrides": {"flavour": "mint"},
+    }

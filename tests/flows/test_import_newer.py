@@ -3,6 +3,7 @@ beside that."""
 
 import hashlib
 import json
+import os
 import tarfile
 from collections.abc import Callable
 from contextlib import closing
@@ -50,6 +51,11 @@ def change(store: Path, *statements: str | tuple[str, tuple[Any, ...]]) -> None:
 
 async def bring(folder: Path, ledger: SqliteLedger | None) -> ImportReport:
     return await Import(ledger, VirtualClock(), lambda *_: None).run(folder)
+
+
+def open_files() -> list[str]:
+    held = Path("/proc/self/fd").iterdir()
+    return [os.readlink(each) for each in held if each.is_symlink()]
 
 
 def text_of(message: UserMessage | AssistantMessage) -> str:
@@ -290,3 +296,9 @@ async def test_the_config_that_the_real_program_wrote_has_no_key_that_is_not_kno
 
     assert [text for text in loaded.warnings if "unknown key" in text] == []
     assert loaded.config.agents.ids() == ("main", "librarian")
+
+
+async def test_after_an_import_none_of_its_stores_is_held_open(tmp_path: Path) -> None:
+    folder = unpacked(tmp_path)
+    await bring(folder, None)
+    assert [each for each in open_files() if each.startswith(str(folder))] == []

@@ -66,3 +66,38 @@ async def test_a_session_that_is_at_work_is_not_reset_under_it(tmp_path: Path) -
         assert second is not None
         assert (first.status, second.status) == ("ok", "ok")
         assert first.session_id == second.session_id
+
+
+@pytest.mark.parametrize("written_in", ["memory", "other"])
+async def test_the_rule_is_that_of_the_chat_it_was_last_written_in(
+    tmp_path: Path, written_in: str
+) -> None:
+    """Two chats that share a session: whichever was used last says when it begins anew."""
+    chats = {name: MemoryChannel(name) for name in ("memory", "other")}
+    settings = config(resetByChannel={"memory": {"mode": "idle", "idleMinutes": 30}})
+    model = ScriptedProvider(lambda r: "ok")
+    async with open_house(tmp_path, model, config=settings, channels=[*chats.values()]) as house:
+        runs = []
+        for name in ("other" if written_in == "memory" else "memory", written_in):
+            runs.append(
+                await house.run_store.wait(await chats[name].say("ana", "hi"), timeout_s=60)
+            )
+        await anyio.sleep(31 * 60)
+        last = await say(house, "main", "still there?", "r3")
+
+    assert runs[1] is not None
+    assert (last.session_id != runs[1].session_id) is (written_in == "memory")
+
+
+async def test_a_session_without_an_address_has_the_rule_of_its_channel(tmp_path: Path) -> None:
+    settings = config(resetByChannel={"webchat": {"mode": "idle", "idleMinutes": 30}})
+    model = ScriptedProvider(lambda r: "ok")
+    async with open_house(tmp_path, model, config=settings) as house:
+        first = await say(house, "main", "hi", "r1")
+        session = await house.ledger.find_session(first.key)
+        await anyio.sleep(31 * 60)
+        second = await say(house, "main", "hi", "r2")
+
+    assert session is not None
+    assert (session.channel, session.last_address) == ("webchat", None)
+    assert first.session_id != second.session_id

@@ -247,11 +247,18 @@ async def test_edits_and_reactions_pass_the_same_gate_and_are_notes(tmp_path: Pa
         edit = direct("7", "hello", 3, edit_of="2")
         kinds = [(await memory.bring(edit)).what, (await memory.bring(edit)).what]
         stranger = await memory.bring(direct("9", "👍", 4, reaction_to="2"))
+        for number, change in enumerate(({"deletion_of": "2"}, {"reaction_to": "2"}), 5):
+            kinds.append((await memory.bring(direct("7", "", number, **change))).what)
         await anyio.sleep(60)
         words = await words_in(house, "agent:main:main")
 
-    assert (early.what, kinds, stranger.what) == ("dropped", ["noted", "noted"], "dropped")
-    assert words == ["helo", "[7 has changed an earlier message; it reads now:]\nhello"]
+    assert (early.what, kinds, stranger.what) == ("dropped", ["noted"] * 4, "dropped")
+    assert words == [
+        "helo",
+        "[7 has changed an earlier message; it reads now:]\nhello",
+        "[7 has deleted an earlier message.]",
+        "[7 has taken back a reaction.]",
+    ]
     assert memory.sent == [("7", "re: helo")]
 
 

@@ -20,7 +20,7 @@ from crossclaw.domain.tools import (
     built_in,
     mcp_declaration,
 )
-from crossclaw.policy.sandbox import decide_sandbox
+from crossclaw.policy.sandbox import decide_sandbox, sandboxes_write
 from crossclaw.policy.tools import (
     Layer,
     arm_layers,
@@ -254,3 +254,22 @@ def test_a_refusal_of_an_arms_rules_says_whose_they_are() -> None:
     decision = decide_tool(built_in("read"), arm_layers(config, Arm("main")))
 
     assert decision.reason == "tools of agent main, for which it works, denies read"
+
+
+@pytest.mark.parametrize(
+    ("boxes", "written"),
+    [
+        ([("off", "rw"), ("off", "rw")], False),
+        ([("all", "ro"), ("all", "none")], False),
+        ([("all", "ro"), ("off", "rw")], True),  # what the first causes at the second is sandboxed
+    ],
+)
+def test_one_sandbox_and_one_workspace_that_it_may_write_are_enough(
+    boxes: list[tuple[str, str]], written: bool
+) -> None:
+    agents = [
+        {"id": f"a{number}", "sandbox": {"mode": mode, "workspaceAccess": access}}
+        for number, (mode, access) in enumerate(boxes)
+    ]
+    config = msgspec.convert({"agents": {"list": agents}}, Config)
+    assert sandboxes_write(config.agents) is written

@@ -67,9 +67,12 @@ def troubled_deliveries(db: Database, since: int, limit: int) -> list[TroubledDe
 
 
 def tight_budgets(db: Database, share: float, limit: int) -> list[TightBudget]:
+    """One of each account: that of the oldest run that still spends from it."""
     sql = (
-        "SELECT r.run_id, r.key, r.created_at, a.tokens_spent, a.tokens_max, a.cost_spent, a.cost_max "
+        "SELECT a.account_id, r.run_id, r.key, r.created_at, a.tokens_spent, a.tokens_max, a.cost_spent, a.cost_max "
         "FROM runs r JOIN accounts a ON a.account_id = r.account_id WHERE r.ended_at IS NULL AND "
-        "(a.tokens_spent >= a.tokens_max * CAST(?1 AS DOUBLE PRECISION) OR a.cost_spent >= a.cost_max * ?1) LIMIT ?2"
+        "(a.tokens_spent >= a.tokens_max * CAST(?1 AS DOUBLE PRECISION) OR a.cost_spent >= a.cost_max * ?1) "
+        "ORDER BY r.created_at DESC, r.run_id DESC LIMIT ?2"
     )
-    return read_rows(db, "runs", sql, (share, limit), lambda row: TightBudget(*row))
+    found = read_rows(db, "runs", sql, (share, limit), lambda row: (row[0], TightBudget(*row[1:])))
+    return list(dict(found).values())
