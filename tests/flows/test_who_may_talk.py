@@ -129,6 +129,80 @@ async def test_codes_end_after_an_hour_few_wait_at_once_and_history_gets_none(
     assert sorted(to for to, _ in memory.sent) == ["2", "3", "4", "5"]
 
 
+async def test_three_strangers_do_not_keep_everybody_else_out_for_an_hour(tmp_path: Path) -> None:
+    memory = chat()
+    async with open_house(tmp_path, Recording(), channels=[memory]) as house:
+        for each in (2, 3, 4):
+            await memory.bring(direct(str(each), "hi", each))
+            await anyio.sleep(1)
+        await anyio.sleep(14 * 60)
+        early = await memory.bring(direct("5", "hi", 5))
+        await anyio.sleep(60)
+        late = await memory.bring(direct("5", "hi", 6))
+        again = await memory.bring(direct("2", "hi", 7))
+        asking = (await call(house, "channels.pairing.list"))["requests"]
+
+    assert (early.what, late.what) == ("dropped", "pairing")
+    assert again.what == "pairing"  # by the place of the next one that has waited so long
+    assert sorted(each["sender"] for each in asking) == ["2", "4", "5"]
+
+
+@pytest.mark.spec("N8")
+@pytest.mark.parametrize(
+    ("commands", "allowed", "moves"),
+    [
+        ({"ownerAllowFrom": ["memory:1"]}, [], False),
+        ({"ownerAllowFrom": ["memory:1"]}, ["7"], False),
+        ({}, ["1"], False),
+        ({"ownerAllowFrom": ["*"]}, ["1"], False),
+        ({}, ["1", "7"], True),
+        ({}, [], True),
+    ],
+)
+async def test_somebody_who_was_let_in_does_not_move_the_chat_of_the_main_session(
+    tmp_path: Path, commands: dict[str, Any], allowed: list[str], moves: bool
+) -> None:
+    """Trap 43: reminders and announces of the main session would go to his chat from then on."""
+    memory = chat(allowFrom=allowed)
+    config = msgspec.convert({"commands": commands}, Config)
+    async with open_house(tmp_path, Recording(), config=config, channels=[memory]) as house:
+        for sender in {"1", "7"} - set(allowed):
+            await memory.bring(direct(sender, "let me in", int(sender)))
+        for asked in (await call(house, "channels.pairing.list"))["requests"]:
+            await call(house, "channels.pairing.approve", channel="memory", code=asked["code"])
+        await memory.bring(direct("1", "I am the owner", 11))
+        await memory.bring(direct("7", "hello", 12))
+        await memory.bring(direct("7", "hello!", 13, edit_of="12"))
+        await anyio.sleep(60)
+        session = await house.ledger.find_session(SessionKey.main("main"))
+
+    assert session is not None
+    assert session.last_address is not None
+    assert session.last_address.to == ("7" if moves else "1")
+    assert ("7", "re: hello") in memory.sent  # and is answered where he wrote
+
+
+@pytest.mark.spec("N8")
+async def test_a_group_that_a_list_names_lets_its_members_talk_there_and_makes_nobody_an_owner(
+    tmp_path: Path,
+) -> None:
+    memory = chat(allowFrom=["chat:g1"], dmPolicy="allowlist", requireMention=False)
+    config = msgspec.convert(
+        {"commands": {"ownerAllowFrom": ["memory:chat:g1", "chat:g1"]}}, Config
+    )
+    async with open_house(tmp_path, Recording(), config=config, channels=[memory]) as house:
+        member = {"member_of": ("chat:g1",)}
+        there = await memory.bring(said("g1", "7", "hello", 1, **member))
+        assert there.run_id is not None
+        run = await house.ledger.find_run(there.run_id)
+        elsewhere = await memory.bring(said("g2", "7", "hello", 2, member_of=("chat:g2",)))
+        alone = await memory.bring(direct("7", "hello", 3, **member))
+
+    assert (there.what, elsewhere.what, alone.what) == ("accepted", "dropped", "dropped")
+    assert run is not None
+    assert not run.authority.owner
+
+
 async def test_word_of_a_request_goes_to_the_owners_chat(tmp_path: Path) -> None:
     memory = chat()
     config = msgspec.convert(

@@ -52,6 +52,19 @@ async def test_who_asks_again_keeps_the_code_and_gets_no_second_letter(ledger: L
     assert await ledger.do(ask(sender="9", code="EEEE2222", last_seen_at=100, expires_at=200))
 
 
+async def test_the_oldest_request_gives_way_when_it_has_waited_long_enough(ledger: Ledger) -> None:
+    for number, sender in enumerate("78"):
+        await ledger.do(ask(sender=sender, code=f"{sender}AAA2222", created_at=10 + number))
+    newcomer = ask(sender="9", code="CCCC2222", created_at=50)
+    assert await ledger.do(replace(newcomer, gives_way_at=10)) is None
+    assert await ledger.do(replace(newcomer, gives_way_at=11)) is not None
+    left = await ledger.list_pairing_requests(at=50, limit=9)
+    assert sorted(each.sender for each in left) == ["8", "9"]
+    other = ask(sender="5", code="DDDD2222", account_id="work", created_at=50)
+    assert await ledger.do(replace(other, gives_way_at=99)) is not None  # it has places of its own
+    assert len(await ledger.list_pairing_requests(at=50, limit=9)) == 3
+
+
 async def test_an_approval_is_of_one_account_and_ends_with_the_code(ledger: Ledger) -> None:
     await ledger.do(ask())
     decide = DecidePairing(channel="telegram", code="AAAA2222", approve=True, at=50, by="owner")

@@ -37,6 +37,8 @@ from crossclaw.providers.keys import keys_of
 if TYPE_CHECKING:
     from http.client import HTTPConnection
 
+    from crossclaw.ledger.channels import PairedSender
+
 Grade = Literal["ok", "warning", "error"]
 
 SQLITE_MIN = (3, 51, 3)  # before it, a WAL reset can lose committed data
@@ -374,6 +376,16 @@ def held_tools(place: StateLocation) -> Iterator[Finding]:
             yield Finding(f"MCP server {held.server}", "warning", text, "crossclaw mcp held")
     except StoreError:
         return  # told already, with the rows
+
+
+def let_in(place: StateLocation) -> "list[PairedSender]":
+    """Who may write to chat accounts by a pairing code, as far as the store here knows."""
+    path = place.paths.ledger_path
+    if not path.exists():
+        return []
+    from crossclaw.ledger.sqlite.inspecting import paired_in  # noqa: PLC0415  only here
+
+    return paired_in(path)
 
 
 def sandbox(place: StateLocation) -> Iterator[Finding]:

@@ -72,6 +72,9 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     sender_name: str | None = None
     sender_aliases: tuple[str, ...] = ()
     """Other immutable ids of the same sender: a uuid beside a number."""
+    member_of: tuple[str, ...] = ()
+    """What a list of a group may name in place of its members: the chat itself, as the channel's lists spell it. It is
+    nobody's id: it makes no owner, and no direct chat is opened by it."""
     sender_is_bot: bool = False
     at_ms: int | None = None
     """When it was written, as the platform says."""

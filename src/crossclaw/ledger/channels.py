@@ -55,10 +55,12 @@ class PairedSender(msgspec.Struct, frozen=True, kw_only=True):
 
 class RequestPairing(Op[ChatPairingRequest | None], frozen=True):
     """Remember that somebody asks. Who has asked before and not in vain yet keeps the code; of a new one the
-    deliveries go out: the answer to the stranger, and word to the owner. None: too many ask already."""
+    deliveries go out: the answer to the stranger, and word to the owner. Where too many ask already, the oldest of
+    before `gives_way_at` gives way; None: there is none so old."""
 
     request: ChatPairingRequest
     pending_max: int
+    gives_way_at: int = 0
     deliveries: tuple[NewDelivery, ...] = ()
 
 

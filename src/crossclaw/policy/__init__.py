@@ -11,6 +11,7 @@ __all__ = [
     "credentials",
     "decision",
     "freshness",
+    "main_address",
     "models",
     "owner",
     "sandbox",

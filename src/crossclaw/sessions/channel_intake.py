@@ -30,15 +30,18 @@ from crossclaw.policy.channel_access import (
     decide_access,
     decide_mention,
 )
-from crossclaw.policy.owner import decide_commands
+from crossclaw.policy.main_address import decide_main_address
+from crossclaw.policy.owner import decide_commands, decide_owner
 from crossclaw.sessions.channel_media import FetchedMedia, fetch_media
 from crossclaw.sessions.channel_pairing import ChannelPairing
 from crossclaw.sessions.channel_rules import (
     access_rules,
     group_settings,
     mention_patterns,
+    names_sender,
     sender_ids,
     speaker_of,
+    written_lists,
 )
 from crossclaw.sessions.commands import find_command
 from crossclaw.sessions.intake import Intake, digest
@@ -77,7 +80,7 @@ class ChannelIntake:
             log.info("a message was not taken: %s account %s: %s", *live.place, refused.why)
             return refused
         if inbound.edit_of or inbound.deletion_of or inbound.reaction_to is not None:
-            return await self._note(inbound)
+            return await self._note(live, inbound)
         if not inbound.is_direct:
             heard = await self._overheard(live, live.settings, inbound)
             if heard is not None:
@@ -192,15 +195,33 @@ class ChannelIntake:
             media.blocks,
             before=before,
             context=prompt,
+            moves_address=self._moves_address(live, inbound),
         )
         return Received(what="accepted", run_id=run_id)
 
-    async def _note(self, inbound: Inbound) -> Received:
+    def _moves_address(self, live: LiveAccount, inbound: Inbound) -> bool:
+        """Whether reminders and announces of the session go to this chat from now on. A session of one person or one
+        group has one; the main session is many people's."""
+        if route(self._config, inbound).kind != "main":
+            return True
+        commands, settings = self._config.commands, live.settings
+        who = (live.channel, inbound.sender, inbound.sender_aliases)
+        own = () if settings is None else settings.allow_from
+        decision = decide_main_address(
+            commands,
+            (own, *written_lists(self._config)),
+            is_owner=decide_owner(commands, *who).allowed,
+            is_named=settings is None or names_sender(live, settings, inbound),
+        )
+        return decision.allowed
+
+    async def _note(self, live: LiveAccount, inbound: Inbound) -> Received:
         """In the session, for whichever run comes next. Nobody is answered."""
         key = route(self._config, inbound)
         if await self._ledger.find_session(key) is None:
             return Received(what="dropped", why="nothing was said in this chat before")
-        await self._intake.note_inbound(inbound, _words_of_change(inbound))
+        moves = self._moves_address(live, inbound)
+        await self._intake.note_inbound(inbound, _words_of_change(inbound), moves_address=moves)
         return Received(what="noted")
 
 

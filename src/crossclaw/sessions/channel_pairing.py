@@ -33,6 +33,9 @@ LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  # without those that are read as a
 CODE_CHARS = 8  # 40 bits: approved by hand, so nobody can try many
 LIFE_MS = 3_600_000
 PENDING_MAX = 3  # of one account; a person looks at each
+GIVES_WAY_MS = 15 * 60_000
+"""After so long without an answer a request gives its place to the next stranger, or three of them could keep everybody
+else out; and not sooner, or every newcomer could push the others out before the owner has looked."""
 OLD_MS = 30_000  # what was written so long before the gateway started is history: nobody waits for an answer
 NAME_CHARS_MAX = 80
 LIST_MAX = 1_000
@@ -62,7 +65,12 @@ class ChannelPairing:
         )
         letters = (self._to_stranger(request, inbound), *self._to_owners(request))
         asked = await self._ledger.do(
-            RequestPairing(request=request, pending_max=PENDING_MAX, deliveries=letters)
+            RequestPairing(
+                request=request,
+                pending_max=PENDING_MAX,
+                gives_way_at=now - GIVES_WAY_MS,
+                deliveries=letters,
+            )
         )
         if asked is None:
             return Received(what="dropped", why="too many strangers wait for approval already")

@@ -1,7 +1,7 @@
 """Channel rules: what an account's settings say about who may talk, made ready for the policy."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from crossclaw.channels.accounts import LiveAccount
@@ -44,8 +44,9 @@ def speaker_of(
     senders = next((each.senders for each in written if each.senders is not None), None)
     normalize = normalizer(live.channel)
     listed = None if senders is None else ids_of(senders, normalize)
+    ids = sender_ids(live.channel, inbound)
     return Speaker(
-        ids=sender_ids(live.channel, inbound),
+        ids=ids if inbound.is_direct else ids | frozenset(inbound.member_of),
         is_bot=inbound.sender_is_bot,
         group=None if inbound.is_direct else GroupRules.of(written, listed),
         paired=paired,
@@ -64,6 +65,24 @@ def group_settings(settings: ChannelSettings, inbound: Inbound) -> Sequence[Topi
     everywhere = settings.groups.get(EVERYBODY)
     found = [topic, group, everywhere if everywhere is not group else None]
     return [each for each in found if each is not None]
+
+
+def names_sender(live: LiveAccount, settings: ChannelSettings, inbound: Inbound) -> bool:
+    """Whether `allowFrom` names this very person, not everybody."""
+    allow = ids_of(settings.allow_from, normalizer(live.channel))
+    return not allow.isdisjoint(sender_ids(live.channel, inbound))
+
+
+def written_lists(config: Config) -> Iterator[Senders]:
+    """Every list of people who may write directly, in both spellings, of channels and of their accounts."""
+    for section in config.channels.values():
+        accounts = section.get("accounts") if isinstance(section, Mapping) else None
+        inside = accounts.values() if isinstance(accounts, Mapping) else ()
+        for each in (section, *inside):
+            if isinstance(each, Mapping):
+                dm = each.get("dm")
+                yield each.get("allowFrom") or ()
+                yield (dm.get("allowFrom") if isinstance(dm, Mapping) else None) or ()
 
 
 def sender_ids(channel: str, inbound: Inbound) -> frozenset[str]:

@@ -120,24 +120,30 @@ class Intake:
         *,
         before: Sequence[Op[Any]] = (),
         context: str | None = None,
+        moves_address: bool = True,
     ) -> str:
         """From a channel, with what came along as a model can look at it. Answers the run once the message is durable; only then may the platform be told so."""
         arrival = msgspec.structs.replace(
-            self._arrival_of(inbound),
+            self._arrival_of(inbound, moves_address=moves_address),
             attachments=blocks,
             before=before,
             plan=RunPlan(reply_to=inbound.address, context=context),
         )
         return (await self.require(arrival)).run_id
 
-    async def note_inbound(self, inbound: Inbound, words: str) -> str:
+    async def note_inbound(
+        self, inbound: Inbound, words: str, *, moves_address: bool = True
+    ) -> str:
         """Something about an earlier message: whichever run comes next reads it."""
         arrival = msgspec.structs.replace(
-            self._arrival_of(inbound), text=words, waits=True, may_command=False
+            self._arrival_of(inbound, moves_address=moves_address),
+            text=words,
+            waits=True,
+            may_command=False,
         )
         return (await self.require(arrival)).run_id
 
-    def _arrival_of(self, inbound: Inbound) -> Arrival:
+    def _arrival_of(self, inbound: Inbound, *, moves_address: bool) -> Arrival:
         key, where, sender = route(self._config, inbound), inbound.address, inbound.sender
         return Arrival(
             road="channel",
@@ -150,7 +156,9 @@ class Intake:
             request=RequestId(scope="inbound", id=inbound.dedupe_key, of_session=False),
             plan=RunPlan(reply_to=where),
             facts=SessionFacts(
-                channel=where.channel, display_name=inbound.chat_name, address=where
+                channel=where.channel,
+                display_name=inbound.chat_name,
+                address=where if moves_address else None,
             ),
         )
 

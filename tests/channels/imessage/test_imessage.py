@@ -15,7 +15,13 @@ from crossclaw.channels.imessage.account import (
     IMessageAccount,
     open_account,
 )
-from crossclaw.channels.imessage.manifest import MANIFEST, normalize_sender, read_target
+from crossclaw.channels.imessage.manifest import (
+    MANIFEST,
+    handle,
+    names_of_chat,
+    normalize_sender,
+    read_target,
+)
 from crossclaw.channels.imessage.settings import IMessageSettings
 from crossclaw.channels.registry import find_manifest
 from crossclaw.config.channel_accounts import accounts_in
@@ -309,7 +315,9 @@ def test_handles_and_chats_are_understood_as_openclaw_spells_them() -> None:
         None,
         None,
     ]
-    assert normalize_sender("chat_guid:iMessage;+;chatAbC") == "iMessage;+;chatAbC"
+    chats = ("chat_guid:iMessage;+;chatAbC", "chat_identifier:chatAbC")
+    assert tuple(map(normalize_sender, chats)) == names_of_chat("iMessage;+;chatAbC")
+    assert {handle(each) for each in names_of_chat("any;+;+16505551234")} == {None}
 
     def read(text: str) -> tuple[str, tuple[str, ...]] | None:
         target = read_target(text)

@@ -9,6 +9,7 @@ from crossclaw.domain.keys import ChatType
 _PREFIX = re.compile(r"(?:imessage|bluebubbles|sms|auto|user|dm|chat_guid):", re.I)
 _GUID = re.compile(r"[A-Za-z]+;([+-]);(.+)")
 _MAIL = re.compile(r"[^@\s;:]+@[^@\s;:]+\.[^@\s;:]+")
+_CHAT = "chat:"
 _NAMED_CHAT = re.compile(r"chat_identifier:(\S+)", re.I)
 
 
@@ -33,9 +34,14 @@ def _bare(text: str) -> str:
 def normalize_sender(entry: str) -> str | None:
     """A handle; or a chat, as `chat_guid:…` or `chat_identifier:…`, which means everybody in it."""
     if found := _NAMED_CHAT.fullmatch(entry.strip()):
-        return found[1]
+        return f"{_CHAT}{found[1]}"
     text = _bare(entry)
-    return text if _GUID.fullmatch(text) else handle(text)
+    return f"{_CHAT}{text}" if _GUID.fullmatch(text) else handle(text)
+
+
+def names_of_chat(guid: str) -> tuple[str, ...]:
+    """A group as lists name it. No handle begins so: a chat that is called like a person is not that person."""
+    return f"{_CHAT}{guid}", f"{_CHAT}{guid.rpartition(';')[2]}"
 
 
 def read_target(text: str) -> Target | None:

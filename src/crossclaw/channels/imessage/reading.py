@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from crossclaw.channels.imessage.manifest import handle
+from crossclaw.channels.imessage.manifest import handle, names_of_chat
 from crossclaw.domain.addresses import Address, Attachment, AttachmentKind, Inbound, ReplyTo
 
 CHANNEL = "imessage"
@@ -104,7 +104,7 @@ def read_message(
     return Inbound(
         address=Address(CHANNEL, chat.guid, account_id),
         sender=sender,
-        sender_aliases=(chat.guid, chat.guid.rpartition(";")[2]) if is_group else (),
+        member_of=names_of_chat(chat.guid) if is_group else (),
         text=str(changes.pop("text", text)),
         chat_type="group" if is_group else "direct",
         chat_id=chat.guid if is_group else None,

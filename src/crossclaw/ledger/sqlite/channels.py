@@ -99,7 +99,7 @@ def request_pairing(transaction: Transaction, op: RequestPairing) -> ChatPairing
     if known is not None:
         return _request_of(known)
     (count,) = transaction.get(f"SELECT count(*) FROM pairing_requests WHERE {_OF_ACCOUNT}", place)
-    if count >= op.pending_max:
+    if count >= op.pending_max and not _give_way(db, place, op.gives_way_at):
         return None
     row = (
         *place,
@@ -114,6 +114,17 @@ def request_pairing(transaction: Transaction, op: RequestPairing) -> ChatPairing
     for delivery in op.deliveries:
         put_delivery(transaction, PutDelivery(new=delivery, at=new.created_at))
     return new
+
+
+def _give_way(db: Database, place: tuple[str, str], at: int) -> bool:
+    """The one that was asked longest ago, if before then."""
+    gone = db.execute(
+        f"DELETE FROM pairing_requests WHERE {_OF_ACCOUNT} AND sender = (SELECT sender FROM "
+        f"pairing_requests WHERE {_OF_ACCOUNT} AND created_at < ? ORDER BY created_at, sender "
+        "LIMIT 1) RETURNING 1",
+        (*place, *place, at),
+    )
+    return gone.fetchone() is not None
 
 
 def decide_pairing(transaction: Transaction, op: DecidePairing) -> ChatPairingRequest | None:

@@ -6,11 +6,13 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from crossclaw.domain.errors import InvalidKey
+from crossclaw.domain.errors import InvalidKey, StoreError
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import decode_message
 from crossclaw.ledger.agreed import HeldTool
+from crossclaw.ledger.channels import PairedSender
 from crossclaw.ledger.sqlite.agreed_tools import list_held_tools
+from crossclaw.ledger.sqlite.channels import list_paired_senders
 from crossclaw.ledger.sqlite.credentials import CREDENTIAL, credential_of
 from crossclaw.ledger.sqlite.damage import UNREADABLE, Damaged, Row
 from crossclaw.ledger.sqlite.jobs import JOB, job_of
@@ -32,6 +34,7 @@ from crossclaw.ledger.sqlite.spawns import SPAWN, spawn_of
 from crossclaw.ledger.sqlite.store import open_reader
 
 ROWS_AT_ONCE = 1_000
+PAIRED_MAX = 1_000  # people; whoever has more knows that they are many
 
 
 class _Table(NamedTuple):
@@ -79,6 +82,20 @@ def held_in(path: Path) -> list[HeldTool]:
         return list_held_tools(db)
     except apsw.SQLError:
         return []  # of an earlier release, which held none
+    finally:
+        db.close()
+
+
+def paired_in(path: Path) -> list[PairedSender]:
+    """Who was let in by a code."""
+    try:
+        db = open_reader(path)
+    except StoreError:
+        return []  # told already, with the rows
+    try:
+        return list_paired_senders(db, limit=PAIRED_MAX)
+    except apsw.SQLError:
+        return []  # of an earlier release, which had none
     finally:
         db.close()
 
